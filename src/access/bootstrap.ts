@@ -1,0 +1,33 @@
+import { type AccessStore, scopes } from './access.ts'
+import { digestKey } from './key.ts'
+
+/** What the first start has to tell the operator, or what looks wrong about a preset key. */
+export interface Bootstrap {
+  /** The first key, on the very first start only. */
+  readonly firstKey?: string
+  readonly warning?: string
+}
+
+/**
+ * Makes the account `owner` with one key of all scopes when there is no account yet.
+ * @param presetKey the operator's own choice of that key; warned about, and ignored, when no such key exists later
+ */
+export async function bootstrapAccess(store: AccessStore, presetKey: string | undefined): Promise<Bootstrap> {
+  if ((await store.listAccounts()).length > 0) {
+    const isUnknown = presetKey !== undefined && !(await store.findKey(digestKey(presetKey)))
+    return isUnknown
+      ? {
+          warning:
+            'BOOTSTRAP_KEY is ignored: there is an account already, and no key like it. Use: conservatory keys create',
+        }
+      : {}
+  }
+  const owner = await store.createAccount('owner')
+  const { secret } = await store.createKey({
+    account: owner.name,
+    scopes,
+    name: 'first key',
+    ...(presetKey === undefined ? {} : { secret: presetKey }),
+  })
+  return { firstKey: secret }
+}

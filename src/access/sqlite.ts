@@ -1,0 +1,146 @@
+import { randomUUID, timingSafeEqual } from 'node:crypto'
+import type { Database, Statement } from 'better-sqlite3'
+import { AccessError, type AccessStore, type Account, isScope, type Key, type KeyRequest } from './access.ts'
+import { digestKey, keyPrefix, makeKey } from './key.ts'
+
+interface AccountRow {
+  readonly id: number
+  readonly name: string
+  readonly created: number
+}
+
+interface KeyRow {
+  readonly id: string
+  readonly account: number
+  readonly account_name: string
+  readonly account_created: number
+  readonly prefix: string
+  readonly name: string | null
+  readonly digest: Buffer
+  readonly scopes: string
+  readonly created: number
+  readonly expires: number | null
+  readonly revoked: number | null
+}
+
+const selectKeys = `
+  SELECT keys.*, accounts.name AS account_name, accounts.created AS account_created
+  FROM keys JOIN accounts ON accounts.id = keys.account`
+
+/** Accounts and keys in SQLite. */
+export class SqliteAccessStore implements AccessStore {
+  readonly #database: Database
+  readonly #keyByDigest: Statement<[Buffer], KeyRow>
+  readonly #keyByPrefix: Statement<[string], KeyRow>
+  readonly #accountByName: Statement<[string], AccountRow>
+
+  constructor(database: Database) {
+    this.#database = database
+    this.#keyByDigest = database.prepare(`${selectKeys} WHERE keys.digest = ?`)
+    this.#keyByPrefix = database.prepare(`${selectKeys} WHERE keys.prefix = ?`)
+    this.#accountByName = database.prepare('SELECT id, name, created FROM accounts WHERE name = ?')
+  }
+
+  async createAccount(name: string): Promise<Account> {
+    const trimmed = name.trim()
+    if (!/^[\p{L}\p{N}][\p{L}\p{N} ._@-]{0,99}$/u.test(trimmed)) {
+      throw new AccessError(
+        `${JSON.stringify(name)} cannot be an account's name; use up to 100 letters, digits, spaces and . _ @ -`,
+      )
+    }
+    const created = now()
+    const result = this.#database
+      .prepare('INSERT INTO accounts (name, created) VALUES (?, ?) ON CONFLICT (name) DO NOTHING')
+      .run(trimmed, created)
+    if (result.changes === 0) throw new AccessError(`There is an account ${JSON.stringify(trimmed)} already.`)
+    return { id: Number(result.lastInsertRowid), name: trimmed, created }
+  }
+
+  async listAccounts(): Promise<readonly Account[]> {
+    return this.#database.prepare<[], AccountRow>('SELECT id, name, created FROM accounts ORDER BY id').all()
+  }
+
+  async createKey(request: KeyRequest): Promise<{ key: Key; secret: string }> {
+    const account = this.#accountByName.get(request.account)
+    if (!account) throw unknownAccount(request.account)
+    const insert = this.#database.prepare(`
+      INSERT INTO keys (id, account, name, prefix, digest, scopes, created, expires)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
+    const created = now()
+    // A random key whose prefix is taken is thrown away for another: prefixes name keys on the command line.
+    for (let attempt = 0; attempt < 100; attempt++) {
+      const secret = request.secret ?? makeKey()
+      const key: Key = {
+        id: `key_${randomUUID().replaceAll('-', '')}`,
+        account,
+        prefix: keyPrefix(secret),
+        name: request.name ?? null,
+        scopes: request.scopes,
+        created,
+        expires: request.expires ?? null,
+        revoked: null,
+      }
+      const result = insert.run(
+        key.id,
+        account.id,
+        key.name,
+        key.prefix,
+        digestKey(secret),
+        key.scopes.join(','),
+        created,
+        key.expires,
+      )
+      if (result.changes === 1) return { key, secret }
+      if (request.secret !== undefined) throw new AccessError('That key, or one that begins like it, exists already.')
+    }
+    throw new AccessError('No unused key prefix was found; revoke and delete old keys.')
+  }
+
+  async listKeys(account?: string): Promise<readonly Key[]> {
+    if (account === undefined) {
+      return this.#database.prepare<[], KeyRow>(`${selectKeys} ORDER BY keys.created, keys.rowid`).all().map(toKey)
+    }
+    const owner = this.#accountByName.get(account)
+    if (!owner) throw unknownAccount(account)
+    return this.#database
+      .prepare<[number], KeyRow>(`${selectKeys} WHERE keys.account = ? ORDER BY keys.created, keys.rowid`)
+      .all(owner.id)
+      .map(toKey)
+  }
+
+  async revokeKey(prefixOrKey: string): Promise<Key> {
+    const row = this.#keyByDigest.get(digestKey(prefixOrKey)) ?? this.#keyByPrefix.get(prefixOrKey)
+    // The argument may be a whole secret, so it is not repeated.
+    if (!row) throw new AccessError('There is no such key. See: conservatory keys list')
+    if (row.revoked !== null) throw new AccessError(`The key ${row.prefix} is revoked already.`)
+    const revoked = now()
+    this.#database.prepare('UPDATE keys SET revoked = ? WHERE id = ?').run(revoked, row.id)
+    return toKey({ ...row, revoked })
+  }
+
+  async findKey(digest: Buffer): Promise<Key | undefined> {
+    const row = this.#keyByDigest.get(digest)
+    return row && timingSafeEqual(row.digest, digest) ? toKey(row) : undefined
+  }
+}
+
+function toKey(row: KeyRow): Key {
+  return {
+    id: row.id,
+    account: { id: row.account, name: row.account_name, created: row.account_created },
+    prefix: row.prefix,
+    name: row.name,
+    scopes: row.scopes.split(',').filter(isScope),
+    created: row.created,
+    expires: row.expires,
+    revoked: row.revoked,
+  }
+}
+
+function unknownAccount(name: string): AccessError {
+  return new AccessError(`There is no account ${JSON.stringify(name)}. See: conservatory accounts list`)
+}
+
+function now(): number {
+  return Math.floor(Date.now() / 1000)
+}

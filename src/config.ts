@@ -1,0 +1,106 @@
+import { join, resolve } from 'node:path'
+
+/** Everything that the operator can set, read once at start. Sizes are bytes, times as their names say. */
+export interface Config {
+  readonly host: string
+  readonly port: number
+  readonly dataDirectory: string
+  readonly databasePath: string
+  readonly bootstrapKey: string | undefined
+  readonly upstream: Upstream | undefined
+  readonly logLevel: LogLevel
+  readonly plantBodyLimit: number
+  readonly chatBodyLimit: number
+  readonly shutdownGraceSeconds: number
+  readonly sseKeepaliveMs: number
+  readonly characters: 'open' | 'closed'
+  readonly systemPrompt: string | undefined
+}
+
+/** The OpenAI-compatible service of the quick way: `OPENAI_BASE_URL` and `OPENAI_API_KEY`. */
+export interface Upstream {
+  readonly baseUrl: string
+  readonly apiKey: string | undefined
+}
+
+const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
+type LogLevel = (typeof logLevels)[number]
+
+/** One error that lists every fault of the settings, one to a line. */
+export class ConfigError extends Error {
+  constructor(faults: readonly string[]) {
+    super(faults.join('\n'))
+    this.name = 'ConfigError'
+  }
+}
+
+const minimumBootstrapKeyLength = 16
+const fitsHeader = /^[\x20-\x7e]+$/
+
+/**
+ * Reads the settings from the environment; an empty variable counts as not set.
+ * @throws ConfigError that names every malformed setting at once
+ */
+export function readConfig(environment: Readonly<Record<string, string | undefined>>): Config {
+  const faults: string[] = []
+
+  const text = (name: string): string | undefined => environment[name]?.trim() || undefined
+
+  const integer = (name: string, fallback: number, minimum: number, maximum: number): number => {
+    const value = text(name)
+    if (value === undefined) return fallback
+    const number = /^\d+$/.test(value) ? Number(value) : Number.NaN
+    if (number >= minimum && number <= maximum) return number
+    faults.push(`${name} is ${JSON.stringify(value)}; give a whole number from ${minimum} to ${maximum}.`)
+    return fallback
+  }
+
+  const oneOf = <const T extends string>(name: string, fallback: T, allowed: readonly T[]): T => {
+    const value = text(name)
+    if (value === undefined) return fallback
+    const match = allowed.find((candidate) => candidate === value.toLowerCase())
+    if (match !== undefined) return match
+    faults.push(`${name} is ${JSON.stringify(value)}; give one of ${allowed.join(', ')}.`)
+    return fallback
+  }
+
+  const bootstrapKey = text('BOOTSTRAP_KEY')
+  if (bootstrapKey !== undefined && !fitsHeader.test(bootstrapKey)) {
+    faults.push('BOOTSTRAP_KEY holds characters outside printable ASCII, which an HTTP header cannot carry.')
+  } else if (bootstrapKey !== undefined && bootstrapKey.length < minimumBootstrapKeyLength) {
+    faults.push(`BOOTSTRAP_KEY is too short; give at least ${minimumBootstrapKeyLength} characters.`)
+  }
+
+  const dataDirectory = resolve(text('DATA_DIR') ?? 'data')
+  const config: Config = {
+    host: text('HOST') ?? '127.0.0.1',
+    port: integer('PORT', 3000, 0, 65_535),
+    dataDirectory,
+    databasePath: join(dataDirectory, 'conservatory.db'),
+    bootstrapKey,
+    upstream: readUpstream(text('OPENAI_BASE_URL'), text('OPENAI_API_KEY'), faults),
+    logLevel: oneOf('LOG_LEVEL', 'info', logLevels),
+    plantBodyLimit: integer('PLANT_BODY_LIMIT', 1024 ** 2, 1, 1024 ** 3),
+    chatBodyLimit: integer('CHAT_BODY_LIMIT', 8 * 1024 ** 2, 1, 1024 ** 3),
+    shutdownGraceSeconds: integer('SHUTDOWN_GRACE', 10, 0, 3600),
+    sseKeepaliveMs: integer('SSE_KEEPALIVE_MS', 15_000, 10, 3_600_000),
+    characters: oneOf('CHARACTERS', 'open', ['open', 'closed']),
+    systemPrompt: text('SYSTEM_PROMPT'),
+  }
+  if (faults.length > 0) throw new ConfigError(faults)
+  return Object.freeze(config)
+}
+
+function readUpstream(baseUrl: string | undefined, apiKey: string | undefined, faults: string[]): Upstream | undefined {
+  if (baseUrl === undefined && apiKey === undefined) return undefined
+  if (apiKey !== undefined && !fitsHeader.test(apiKey)) {
+    faults.push('OPENAI_API_KEY holds characters outside printable ASCII, which an HTTP header cannot carry.')
+  }
+  const url = URL.parse(baseUrl ?? 'https://api.openai.com/v1')
+  const isPlain = url !== null && url.href === `${url.origin}${url.pathname}`
+  if (!isPlain || !['http:', 'https:'].includes(url.protocol)) {
+    faults.push('OPENAI_BASE_URL is not a plain http:// or https:// address such as https://api.openai.com/v1.')
+    return undefined
+  }
+  return { baseUrl: url.href.replace(/\/+$/, ''), apiKey }
+}

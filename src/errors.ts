@@ -1,0 +1,104 @@
+/** What an `ApiError` can carry besides its status, code and message. */
+export interface ApiErrorDetails {
+  /** The request field at fault, in dotted form (`messages[0].role`). */
+  readonly param?: string
+  /** The private reason: it goes to the log, never to the caller. */
+  readonly cause?: unknown
+  /** Reply headers that belong to the error, such as `www-authenticate` or `allow`. */
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** The one error that reaches callers: a status, a stable code, and a sentence that says what to change. */
+export class ApiError extends Error {
+  readonly status: number
+  readonly code: string
+  readonly param: string | null
+  readonly headers: Readonly<Record<string, string>>
+
+  constructor(status: number, code: string, message: string, details: ApiErrorDetails = {}) {
+    super(message, { cause: details.cause })
+    this.name = 'ApiError'
+    this.status = status
+    this.code = code
+    this.param = details.param ?? null
+    this.headers = details.headers ?? {}
+  }
+}
+
+/** Fastify's own refusals that a caller can mend, as our status, code and sentence. */
+const frameworkErrors: Readonly<Record<string, readonly [status: number, code: string, message: string]>> = {
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: [
+    415,
+    'unsupported_media_type',
+    'This content type is not understood. Send the body as JSON with the header Content-Type: application/json.',
+  ],
+  FST_ERR_CTP_BODY_TOO_LARGE: [
+    413,
+    'body_too_large',
+    'The body is larger than this route accepts. Send a smaller one.',
+  ],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: [
+    400,
+    'invalid_content_length',
+    'The body is not as long as its Content-Length header says. Send both alike.',
+  ],
+  FST_ERR_BAD_URL: [400, 'invalid_url', 'The path is not a valid URL. Percent-encode it as RFC 3986 says.'],
+  FST_ERR_MAX_PARAM_LENGTH: [414, 'uri_too_long', 'A part of the path is too long. Send a shorter one.'],
+}
+
+/**
+ * Gives the `ApiError` that a thrown value stands for.
+ * Whatever nobody planned for becomes a 500 that tells the caller nothing; the value itself is its cause.
+ */
+export function toApiError(thrown: unknown): ApiError {
+  if (thrown instanceof ApiError) return thrown
+  const known = thrown instanceof Error && 'code' in thrown ? frameworkErrors[String(thrown.code)] : undefined
+  if (known) {
+    const [status, code, message] = known
+    return new ApiError(status, code, message, { cause: thrown })
+  }
+  return new ApiError(
+    500,
+    'internal_error',
+    'Something failed on our side. Try again; if it stays, tell the operator.',
+    {
+      cause: thrown,
+    },
+  )
+}
+
+/** The `type` that OpenAI's clients expect beside a status. */
+function openAiErrorType(status: number): string {
+  if (status === 401) return 'authentication_error'
+  if (status === 403) return 'permission_error'
+  if (status === 429) return 'rate_limit_error'
+  return status < 500 ? 'invalid_request_error' : 'server_error'
+}
+
+/** The error body of everything but the plants, in the shape that OpenAI's clients read. */
+export interface OpenAiErrorBody {
+  readonly error: {
+    readonly message: string
+    readonly type: string
+    readonly param: string | null
+    readonly code: string
+  }
+}
+
+/** Writes an error in OpenAI's shape, `{"error": {message, type, param, code}}`. */
+export function openAiErrorBody(error: ApiError): OpenAiErrorBody {
+  return {
+    error: { message: error.message, type: openAiErrorType(error.status), param: error.param, code: error.code },
+  }
+}
+
+/** The error body of the plants interface (spec, section 2). */
+export interface PlantErrorBody {
+  readonly error: number
+  readonly message: string
+}
+
+/** Writes an error in the plant interface's shape, `{"error": <HTTP status>, "message"}`. */
+export function plantErrorBody(error: ApiError): PlantErrorBody {
+  return { error: error.status, message: error.message }
+}

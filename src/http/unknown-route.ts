@@ -1,0 +1,21 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { ApiError } from '../errors.ts'
+
+const methods = ['DELETE', 'GET', 'HEAD', 'PATCH', 'POST', 'PUT']
+
+/**
+ * Answers what no route matches, before its body is read: 405 with `Allow` where the path exists for other methods
+ * (RFC 9110, section 15.5.6), 404 elsewhere. A group that wants its own error shape there calls
+ * `setNotFoundHandler()` within its prefix.
+ */
+export function refuseUnknownRoutes(app: FastifyInstance): void {
+  app.addHook('onRequest', async (request: FastifyRequest) => {
+    if (!request.is404) return
+    const path = request.url.split('?', 1)[0] ?? '/'
+    const allow = methods.filter((method) => app.findRoute({ method, url: path })).join(', ')
+    if (allow === '') throw new ApiError(404, 'unknown_route', 'There is no such path. See /docs for those that exist.')
+    throw new ApiError(405, 'method_not_allowed', `This path does not answer that method. Use ${allow}.`, {
+      headers: { allow },
+    })
+  })
+}

@@ -1,0 +1,84 @@
+import { KindGuard, type TSchema } from '@sinclair/typebox'
+import { type TypeCheck, TypeCompiler, type ValueError } from '@sinclair/typebox/compiler'
+import type { FastifySchemaCompiler } from 'fastify'
+import { ApiError } from '../errors.ts'
+
+/**
+ * Compiles route schemas with TypeBox: bodies are taken as they are, nothing coerced and nothing removed;
+ * in queries and paths, where everything is text, whole numbers in plain digits become numbers.
+ */
+export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
+  const check = TypeCompiler.Compile(schema)
+  const isText = httpPart !== 'body'
+  return (input: unknown) => {
+    const value = isText ? withNumbers(schema, input) : input
+    if (check.Check(value)) return { value }
+    return { error: describe(firstError(check, value), httpPart) }
+  }
+}
+
+/** Replies are written by hand or by JSON.stringify: no schema stands between the handler and the wire. */
+export const serializerCompiler = () => (value: unknown) => JSON.stringify(value)
+
+function withNumbers(schema: TSchema, input: unknown): unknown {
+  if (!KindGuard.IsObject(schema) || typeof input !== 'object' || input === null) return input
+  const entries = Object.entries(input).map(([name, value]) => {
+    const property = Object.hasOwn(schema.properties, name) ? schema.properties[name] : undefined
+    const isDigits = typeof value === 'string' && /^-?\d+$/.test(value)
+    return [name, property && KindGuard.IsInteger(property) && isDigits ? Number(value) : value]
+  })
+  return Object.fromEntries(entries)
+}
+
+function firstError(check: TypeCheck<TSchema>, value: unknown): ValueError | undefined {
+  let error = check.Errors(value).First()
+  // Of a choice whose schema has no words of its own, the branch that got furthest says most.
+  while (error && error.errors.length > 0) {
+    const current: ValueError = error
+    const deepest = current.errors
+      .map((iterator) => iterator.First())
+      .filter((candidate) => candidate !== undefined)
+      .toSorted((a, b) => b.path.length - a.path.length || Number(hasWords(b)) - Number(hasWords(a)))[0]
+    if (!deepest) break
+    const saysMore = deepest.path.length > current.path.length || (hasWords(deepest) && !hasWords(current))
+    if (!saysMore) break
+    error = deepest
+  }
+  return error
+}
+
+function hasWords({ schema }: ValueError): boolean {
+  return typeof schema['errorMessage'] === 'string'
+}
+
+/**
+ * Says in a sentence what is wrong with which field; a schema's `errorMessage` is that sentence's end.
+ * The sent value is never repeated: it may be a message's text.
+ */
+function describe(error: ValueError | undefined, httpPart: string | undefined): ApiError {
+  const where = httpPart === 'querystring' ? 'query parameter' : httpPart === 'params' ? 'path part' : 'field'
+  if (!error || error.path === '') {
+    return new ApiError(400, 'invalid_body', 'The body must be a JSON object. See /docs for its fields.')
+  }
+  const param = dotted(error.path)
+  if (error.value === undefined) {
+    return new ApiError(400, 'missing_field', `The ${where} "${param}" is missing. Send it.`, { param })
+  }
+  const { errorMessage } = error.schema
+  const sentence = typeof errorMessage === 'string' ? errorMessage : lowerFirst(error.message)
+  return new ApiError(400, 'invalid_field', `The ${where} "${param}" is not valid: ${sentence}.`, { param })
+}
+
+/** `/messages/0/role` as `messages[0].role`. */
+function dotted(path: string): string {
+  return path
+    .slice(1)
+    .split('/')
+    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
+    .map((part, index) => (/^\d+$/.test(part) ? `[${part}]` : index === 0 ? part : `.${part}`))
+    .join('')
+}
+
+function lowerFirst(text: string): string {
+  return text.charAt(0).toLowerCase() + text.slice(1)
+}

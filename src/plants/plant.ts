@@ -1,0 +1,114 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { ApiError } from '../errors.ts'
+
+const name = Type.String({
+  description: 'Name of the plant: 1 to 255 characters after trimming, no control characters.',
+  examples: ['Monstera'],
+})
+const tag = Type.String({
+  description: 'Tag that specifies the type; the same rule as for the name.',
+  examples: ['aroid'],
+})
+
+/** A plant as callers see it. */
+export const Plant = Type.Object(
+  { name, tag: Type.Optional(tag) },
+  { title: 'Plant', examples: [{ name: 'Monstera', tag: 'aroid' }] },
+)
+export type Plant = Static<typeof Plant>
+
+/** A plant as callers send it (spec, section 4.2). */
+export const NewPlant = Type.Object(
+  {
+    name,
+    id: Type.Optional(
+      Type.Integer({
+        description: 'Unique within the account. Left out: one more than the highest id there is, at least 1.',
+        minimum: Number.MIN_SAFE_INTEGER,
+        maximum: Number.MAX_SAFE_INTEGER,
+        errorMessage: 'send a whole number from -(2^53-1) to 2^53-1, not in quotes',
+        examples: [7],
+      }),
+    ),
+    tag: Type.Optional(tag),
+  },
+  { title: 'NewPlant', examples: [{ name: 'Monstera', id: 7, tag: 'aroid' }] },
+)
+export type NewPlant = Static<typeof NewPlant>
+
+/** The error body of the plants interface (spec, section 2). */
+export const PlantError = Type.Object(
+  {
+    error: Type.Integer({ format: 'int32', description: 'The HTTP status again.' }),
+    message: Type.String({ description: 'What to change.' }),
+  },
+  { title: 'PlantError', examples: [{ error: 400, message: 'The field "name" is missing. Send it.' }] },
+)
+
+/** A plant at its place: the account that owns it and its id there. */
+export interface StoredPlant extends Plant {
+  readonly account: number
+  readonly id: number
+}
+
+/** A place in a caller's list: own plants first, then those of other accounts by account, each by id. */
+export interface Position {
+  readonly account: number
+  readonly id: number
+}
+
+/** Which of the plants that an account may see are asked for. */
+export interface PlantQuery {
+  readonly tag?: string
+  /** Only plants that come after this place. */
+  readonly after?: Position
+}
+
+/** Keeps plants. Every method takes the account first and sees nothing outside what that account may see. */
+export interface PlantStore {
+  /**
+   * Adds a plant to the account; resolves when it is on disk.
+   * @throws ApiError 409 when the id is taken, or none is left to assign
+   */
+  create(account: number, plant: NewPlant): Promise<StoredPlant>
+  /** The account's own plant with this id. */
+  find(account: number, id: number): Promise<StoredPlant | undefined>
+  /** Removes the account's own plant; tells whether there was one. */
+  remove(account: number, id: number): Promise<boolean>
+  /** At most `limit` plants in order. */
+  list(account: number, query: PlantQuery, limit: number): Promise<readonly StoredPlant[]>
+  /** All plants in order, from one snapshot, in batches. Whoever stops early returns the iterator. */
+  listAll(account: number, query: PlantQuery): AsyncIterable<readonly StoredPlant[]>
+}
+
+/**
+ * Trims a plant's texts and checks what a JSON type cannot say.
+ * @throws ApiError 400 that names the field
+ */
+export function checkedPlant(plant: NewPlant): NewPlant {
+  return {
+    name: checkedText('name', plant.name),
+    ...(plant.id === undefined ? {} : { id: plant.id }),
+    ...(plant.tag === undefined ? {} : { tag: checkedText('tag', plant.tag) }),
+  }
+}
+
+/**
+ * Trims a name or a tag and checks it.
+ * @throws ApiError 400 that names the field
+ */
+export function checkedText(field: string, text: string): string {
+  const trimmed = text.trim()
+  const problem = textProblem(trimmed)
+  if (problem === undefined) return trimmed
+  throw new ApiError(400, 'invalid_field', `The field "${field}" ${problem}.`, { param: field })
+}
+
+function textProblem(text: string): string | undefined {
+  if (text === '') return 'is blank; send 1 to 255 characters'
+  if (!text.isWellFormed()) return 'has half of a surrogate pair; send whole characters'
+  if (/\p{Cc}/u.test(text)) return 'has control characters; leave them out'
+  // A text of 255 code points has at most 510 UTF-16 units: longer ones need no count.
+  const isTooLong = text.length > 510 || (text.length > 255 && [...text].length > 255)
+  return isTooLong ? 'is longer than 255 characters; shorten it' : undefined
+}

@@ -1,0 +1,201 @@
+import { Readable } from 'node:stream'
+import bearerAuth from '@fastify/bearer-auth'
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from '@sinclair/typebox'
+import { callerOf, type Guard, requireScope, unauthorized } from '../access/guard.ts'
+import { ApiError, plantErrorBody } from '../errors.ts'
+import { errorHandler } from '../http/errors.ts'
+import { answers } from '../http/openapi-fields.ts'
+import { readCursor, writeCursor } from './cursor.ts'
+import { checkedPlant, checkedText, NewPlant, Plant, PlantError, type PlantStore, type StoredPlant } from './plant.ts'
+
+/** What the plants group is built from. */
+export interface PlantsOptions {
+  readonly store: PlantStore
+  readonly guard: Guard
+  /** Bytes. */
+  readonly bodyLimit: number
+}
+
+/** Without a limit, a list up to this long is sent whole; a longer one is streamed. */
+const wholeListLength = 1000
+
+const ListQuery = Type.Object({
+  limit: Type.Optional(
+    Type.Integer({
+      description: 'Maximum number of plants to return; all of them without it.',
+      minimum: 1,
+      maximum: 2 ** 31 - 1,
+      format: 'int32',
+      errorMessage: 'send a whole number from 1 to 2147483647, once',
+    }),
+  ),
+  tag: Type.Optional(Type.String({ description: 'Only plants with this tag.', errorMessage: 'send it once' })),
+  after: Type.Optional(
+    Type.String({
+      description: 'Where to go on: taken from the `Link` header of the reply before.',
+      errorMessage: 'send it once',
+    }),
+  ),
+})
+
+const PlantPath = Type.Object({
+  id: Type.Integer({
+    minimum: Number.MIN_SAFE_INTEGER,
+    maximum: Number.MAX_SAFE_INTEGER,
+    errorMessage: 'send a whole number from -(2^53-1) to 2^53-1',
+  }),
+})
+
+const security: readonly Readonly<Record<string, readonly string[]>>[] = [{ bearer: [] }]
+/** What can go wrong on every route of the group. */
+const refusals = [400, 401, 403, 429, 500, 503]
+
+/** The plant store interface (spec, sections 4.1 and 4.2), and reading and removing one plant. */
+export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (app, { store, guard, bodyLimit }) => {
+  app.setErrorHandler(errorHandler(plantErrorBody))
+  app.setNotFoundHandler(() => {})
+  await app.register(bearerAuth, {
+    keys: [],
+    specCompliance: 'rfc6749',
+    addHook: false,
+    verifyErrorLogLevel: 'trace',
+    auth: async (key, request) => {
+      await guard.admit(request, key)
+      return true
+    },
+  })
+  app.addHook('onRequest', (request, reply, done) => {
+    app.verifyBearerAuth?.(request, reply, (error) => {
+      const isOurs = error === undefined || error instanceof ApiError
+      done(
+        isOurs
+          ? error
+          : unauthorized('missing_token', 'Send your token in the header Authorization: Bearer YOUR_TOKEN.'),
+      )
+    })
+  })
+
+  app.get(
+    '',
+    {
+      onRequest: requireScope('plants:read'),
+      schema: {
+        operationId: 'listPlants',
+        summary: 'List plants',
+        description:
+          'Returns the plants that the caller has access to, ordered by id. With a limit and more to come, the `Link` header has the address of the next page.',
+        tags: ['plants'],
+        security,
+        querystring: ListQuery,
+        response: answers({ 200: Type.Array(Plant) }, PlantError, refusals),
+      },
+    },
+    async (request, reply) => {
+      const account = callerOf(request).account.id
+      const { limit, tag, after } = request.query
+      const query = {
+        ...(tag === undefined ? {} : { tag: checkedText('tag', tag) }),
+        ...(after === undefined ? {} : { after: readCursor(after) }),
+      }
+      reply.type('application/json; charset=utf-8')
+      const pageLength = limit ?? wholeListLength
+      const found = await store.list(account, query, pageLength + 1)
+      if (found.length <= pageLength) return JSON.stringify(found.map(toReply))
+      if (limit === undefined) return Readable.from(jsonArray(store.listAll(account, query)))
+      const page = found.slice(0, limit)
+      reply.header('link', nextLink(page, limit, tag))
+      return JSON.stringify(page.map(toReply))
+    },
+  )
+
+  app.post(
+    '',
+    {
+      onRequest: requireScope('plants:write'),
+      bodyLimit,
+      schema: {
+        operationId: 'addPlant',
+        summary: 'Create a plant',
+        description: 'Adds a plant to the store. The reply comes when the plant is on disk.',
+        tags: ['plants'],
+        security,
+        body: NewPlant,
+        response: answers({ 200: Plant }, PlantError, [...refusals, 409, 413, 415]),
+      },
+    },
+    async (request, reply) => {
+      const plant = await store.create(callerOf(request).account.id, checkedPlant(request.body))
+      reply.header('location', `/plants/${plant.id}`)
+      return toReply(plant)
+    },
+  )
+
+  app.get(
+    '/:id',
+    {
+      onRequest: requireScope('plants:read'),
+      schema: {
+        operationId: 'getPlant',
+        summary: 'Get one of your plants',
+        tags: ['plants'],
+        security,
+        params: PlantPath,
+        response: answers({ 200: Plant }, PlantError, [...refusals, 404]),
+      },
+    },
+    async (request) => {
+      const plant = await store.find(callerOf(request).account.id, request.params.id)
+      if (!plant) throw unknownPlant()
+      return toReply(plant)
+    },
+  )
+
+  app.delete(
+    '/:id',
+    {
+      onRequest: requireScope('plants:write'),
+      schema: {
+        operationId: 'deletePlant',
+        summary: 'Delete one of your plants',
+        tags: ['plants'],
+        security,
+        params: PlantPath,
+        response: answers({ 204: Type.Null({ description: 'It is gone.' }) }, PlantError, [...refusals, 404]),
+      },
+    },
+    async (request, reply) => {
+      if (!(await store.remove(callerOf(request).account.id, request.params.id))) throw unknownPlant()
+      return reply.code(204).send()
+    },
+  )
+}
+
+function toReply({ name, tag }: StoredPlant): Plant {
+  return tag === undefined ? { name } : { name, tag }
+}
+
+function unknownPlant(): ApiError {
+  return new ApiError(404, 'unknown_plant', 'You have no plant with this id. GET /plants lists those you have.')
+}
+
+/** The `Link` header (RFC 8288) of a page that others follow. */
+function nextLink(page: readonly StoredPlant[], limit: number, tag: string | undefined): string {
+  const last = page.at(-1)
+  const query = new URLSearchParams({
+    limit: String(limit),
+    ...(tag === undefined ? {} : { tag }),
+    ...(last ? { after: writeCursor(last) } : {}),
+  })
+  return `</plants?${query}>; rel="next"`
+}
+
+/** Batches of plants as the text of one JSON array, a piece to a batch. */
+async function* jsonArray(batches: AsyncIterable<readonly StoredPlant[]>): AsyncIterable<string> {
+  let separator = '['
+  for await (const batch of batches) {
+    yield separator + batch.map((plant) => JSON.stringify(toReply(plant))).join(',')
+    separator = ','
+  }
+  yield separator === '[' ? '[]' : ']'
+}

@@ -1,0 +1,58 @@
+import { dirname } from 'node:path'
+import Database from 'better-sqlite3'
+import { prepareFolder, StorageError } from './folder.ts'
+import { type Migration, migrations } from './migrations.ts'
+
+/**
+ * Opens the database file for reading and writing, and brings its schema up to date.
+ * @throws StorageError when the folder cannot be written or the file is not a database of ours
+ */
+export function openDatabase(path: string): Database.Database {
+  prepareFolder(dirname(path))
+  let database: Database.Database | undefined
+  try {
+    database = new Database(path)
+    // The timeout first, since every later statement may meet another process; WAL before any write.
+    database.pragma('busy_timeout = 5000')
+    database.pragma('journal_mode = WAL')
+    // FULL: in WAL mode anything less acknowledges commits that a power cut can take back.
+    database.pragma('synchronous = FULL')
+    database.pragma('foreign_keys = ON')
+    migrate(database, migrations)
+    return database
+  } catch (error) {
+    database?.close()
+    if (error instanceof StorageError) throw error
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new StorageError(`The database ${path} cannot be opened: ${reason}.`, { cause: error })
+  }
+}
+
+/** Opens a second connection that only reads, for a list that keeps one snapshot while others write. */
+export function openSnapshot(path: string): Database.Database {
+  const database = new Database(path, { readonly: true })
+  database.exec('BEGIN')
+  return database
+}
+
+/** Applies the migrations that this database has not seen; several processes may try at once. */
+function migrate(database: Database.Database, history: readonly Migration[]): void {
+  database.exec('CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied INTEGER NOT NULL) STRICT')
+  const applyAll = database.transaction(() => {
+    const applied = new Set(database.prepare<[], string>('SELECT name FROM migrations').pluck().all())
+    const known = new Set(history.map((migration) => migration.name))
+    const unknown = [...applied].filter((name) => !known.has(name))
+    if (unknown.length > 0) {
+      throw new StorageError(
+        `The database was written by a newer version of Conservatory (it has ${unknown.join(', ')}). Start that version.`,
+      )
+    }
+    const record = database.prepare('INSERT INTO migrations (name, applied) VALUES (?, ?)')
+    for (const migration of history) {
+      if (applied.has(migration.name)) continue
+      database.exec(migration.sql)
+      record.run(migration.name, Math.floor(Date.now() / 1000))
+    }
+  })
+  applyAll.immediate()
+}

@@ -1,0 +1,33 @@
+import type { AccessStore } from '../access/access.ts'
+import { SqliteAccessStore } from '../access/sqlite.ts'
+import type { PlantStore } from '../plants/plant.ts'
+import { SqlitePlantStore } from '../plants/sqlite.ts'
+import { openDatabase } from './database.ts'
+
+/** Every store of the service, over one database. */
+export interface Stores {
+  readonly access: AccessStore
+  readonly plants: PlantStore
+  /** Resolves when the database answers; rejects with the reason when it does not. */
+  check(): Promise<void>
+  close(): Promise<void>
+}
+
+/**
+ * Opens the stores over the SQLite file at this path. Another database engine is another function like this one.
+ * @throws StorageError when the file or its folder cannot be used
+ */
+export function openSqliteStores(path: string): Stores {
+  const database = openDatabase(path)
+  const ping = database.prepare('SELECT 1')
+  return {
+    access: new SqliteAccessStore(database),
+    plants: new SqlitePlantStore(database),
+    async check() {
+      ping.get()
+    },
+    async close() {
+      database.close()
+    },
+  }
+}
