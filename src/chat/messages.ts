@@ -1,0 +1,34 @@
+import { ApiError } from '../errors.ts'
+import type { ContentPart, Message } from './completion.ts'
+
+/**
+ * Checks what a message's schema cannot say: which fields its role needs, and that tool results answer a call.
+ * @throws ApiError 400 that names the message
+ */
+export function checkMessages(messages: readonly Message[]): void {
+  const openCalls = new Set<string>()
+  for (const [index, message] of messages.entries()) {
+    const at = `messages[${index}]`
+    for (const call of message.tool_calls ?? []) openCalls.add(call.id)
+    if (message.role === 'tool') {
+      if (!message.tool_call_id)
+        throw fault(`${at}.tool_call_id`, 'is missing: a tool message names the call that it answers')
+      if (!openCalls.has(message.tool_call_id)) {
+        throw fault(`${at}.tool_call_id`, 'answers no tool call of an assistant message before it')
+      }
+    }
+    const mayLackContent = message.role === 'assistant' || message.role === 'function'
+    if (message.content == null && !mayLackContent) throw fault(`${at}.content`, 'is missing: send a text')
+    if (Array.isArray(message.content)) {
+      for (const [part, content] of message.content.entries()) checkPart(content, `${at}.content[${part}]`)
+    }
+  }
+}
+
+function checkPart(part: ContentPart, at: string): void {
+  if (part[part.type] === undefined) throw fault(`${at}.${part.type}`, `is missing: a part of this type needs it`)
+}
+
+function fault(param: string, problem: string): ApiError {
+  return new ApiError(400, 'invalid_field', `The field "${param}" ${problem}.`, { param })
+}

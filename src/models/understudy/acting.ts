@@ -1,0 +1,72 @@
+import type { Persona } from '../../characters/prompt.ts'
+import { pick } from './chance.ts'
+import { type Conversation, leaningOf } from './conversation.ts'
+import { beCivil, deflect, offerableTopic, sayNoMore, standIn } from './manners.ts'
+import { userNameMark } from './material.ts'
+import { hedges, openings } from './phrases.ts'
+import { chanceOf, partOf, type Scene, spoken, wasSaid } from './scene.ts'
+import type { Find } from './search.ts'
+import { smallTalkOf } from './small-talk.ts'
+import { shortened } from './words.ts'
+
+/** Scores from which a passage is taken for the answer, and from which it is offered as the nearest there is. */
+const sureScore = 1.8
+const nearScore = 0.85
+/** How much of the best score a passage must have to come instead of one that was told already, or as a further choice. */
+const goodEnoughInstead = 0.5
+const nearlyAsGood = 0.8
+/** What the question before counts for one that leans on it. */
+const shareOfPrevious = { partly: 0.6, wholly: 1 }
+
+/**
+ * What the character says next: from its card by retrieval and, where the card has no words, an honest way out.
+ * The same conversation, seed and choice give the same words; choice 0 is the best there is.
+ */
+export function act(persona: Persona, conversation: Conversation, seed: number | null, choice: number): string {
+  const { card, userName } = persona
+  if (conversation.toolResult !== null) return `Here is what came back: ${shortened(conversation.toolResult)}`
+  if (card === null) return standIn(persona.name, conversation, seed, choice)
+  const name = card.nickname || card.name
+  const text = perform({ ...partOf(card), conversation, name, userName, seed, choice })
+  return text.replaceAll(userNameMark, () => userName)
+}
+
+function perform(scene: Scene): string {
+  const { question } = scene.conversation
+  const smallTalk = question === '' ? 'greeting' : smallTalkOf(question, [scene.name, scene.userName])
+  const finds = smallTalk === null || smallTalk === 'who' ? findAnswers(scene) : []
+  const [best] = finds
+  if (best && best.score >= sureScore) return answer(scene, finds, best)
+  if (smallTalk !== null) return beCivil(scene, smallTalk)
+  if (!best || best.score < nearScore) return deflect(scene)
+  const topic = offerableTopic(question)
+  const hedge = topic && pick(hedges, chanceOf(scene), scene.choice)?.(topic)
+  return `${hedge || 'The nearest I can come is this.'} ${spoken(best.passage)}`
+}
+
+/** What answers the question, best first; a question that leans on the one before it is looked up with that one. */
+function findAnswers({ conversation: { question, previousQuestion }, search }: Scene): readonly Find[] {
+  const leaning = previousQuestion === '' ? 'none' : leaningOf(question)
+  const finds = leaning === 'wholly' ? [] : search(question)
+  if (leaning === 'none') return finds
+  const scores = new Map(finds.map(({ passage, score }) => [passage, score]))
+  for (const { passage, score } of search(previousQuestion)) {
+    scores.set(passage, (scores.get(passage) ?? 0) + shareOfPrevious[leaning] * score)
+  }
+  return Array.from(scores, ([passage, score]) => ({ passage, score })).sort((one, other) => other.score - one.score)
+}
+
+/** Tells the best answer, or another good one when that was told before; further choices take what is nearly as good. */
+function answer(scene: Scene, finds: readonly Find[], best: Find): string {
+  const { question, previousQuestion } = scene.conversation
+  const leansOnPrevious = previousQuestion !== '' && leaningOf(question) !== 'none'
+  const enough = Math.max(leansOnPrevious ? nearScore : sureScore, goodEnoughInstead * best.score)
+  const untold = finds.filter(({ score, passage }) => score >= enough && !wasSaid(passage.answer, scene))
+  const [chosen] = untold
+  if (!chosen) return leansOnPrevious ? sayNoMore(scene) : `As I said: ${spoken(best.passage)}`
+  if (scene.choice === 0) return spoken(chosen.passage)
+  const others = untold.slice(1).filter(({ score }) => score >= nearlyAsGood * chosen.score)
+  const other = others[scene.choice - 1]
+  if (other) return spoken(other.passage)
+  return `${pick(openings, chanceOf(scene), scene.choice)} ${spoken(chosen.passage)}`
+}

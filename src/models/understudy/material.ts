@@ -1,0 +1,104 @@
+import type { Card } from '../../characters/card.ts'
+import { readExamples, type Utterance } from '../../characters/examples.ts'
+import { expandNames } from '../../characters/macros.ts'
+import { wordsOf } from './words.ts'
+
+/** Something that a character can say, and what it is found by. */
+export interface Passage {
+  readonly id: number
+  /** What the user says before it, in an example dialogue; the name and the keys of one word, of a lorebook entry. */
+  readonly cue: string
+  /** The keys of several words, one on each line: single words of them are no sure sign. */
+  readonly hint: string
+  readonly answer: string
+  /** A name that the character can offer it under. */
+  readonly topic: string | null
+  /** Whether it is told about the character and not by it. */
+  readonly aboutCharacter: boolean
+}
+
+/** All that an understudy can say as a character; `userNameMark` stands where the user's name belongs. */
+export interface Material {
+  readonly greetings: readonly string[]
+  readonly passages: readonly Passage[]
+}
+
+/** Stands for the user's name in material, so that one reading of a card serves every user. */
+export const userNameMark = '\u{F0000}'
+
+/** How much of a card is read: real cards are far smaller, and the search index grows with it. */
+const mostPassages = 2000
+const longestAnswer = 4000
+const longestCue = 2000
+const longestDescription = 20_000
+
+/** Reads what the character says in a card: greetings, example dialogues, lore, and its description sentence by sentence. */
+export function readMaterial(card: Card): Material {
+  const names = { character: card.nickname || card.name, user: userNameMark }
+  const expanded = (text: string) => expandNames(text.replaceAll('\r', ''), names).trim()
+  const blocks = readExamples(expanded(card.examples), { ...names, character: card.name, nickname: names.character })
+  const passages = [
+    ...blocks.flatMap(readBlock),
+    ...card.lorebook.map(({ keys, name, content }) => ({
+      cue: [name, ...keys.filter((key) => !isPhrase(key))].map(expanded).join('\n').slice(0, longestCue),
+      hint: keys.filter(isPhrase).map(expanded).join('\n').slice(0, longestCue),
+      answer: withoutDecorators(expanded(content)),
+      topic: topicOf(expanded(name) || expanded(keys[0] ?? '')),
+      aboutCharacter: false,
+    })),
+    ...sentencesOf(expanded(card.description.slice(0, longestDescription))).map((sentence) => ({
+      cue: '',
+      hint: '',
+      answer: sentence,
+      topic: null,
+      aboutCharacter: true,
+    })),
+  ]
+  return {
+    greetings: card.greetings.map(expanded).filter((greeting) => greeting !== ''),
+    passages: passages
+      .filter(({ answer }) => answer !== '' && answer.length <= longestAnswer && !isOrder(answer))
+      .slice(0, mostPassages)
+      .map((passage, id) => ({ ...passage, id })),
+  }
+}
+
+/** The answers of one example dialogue, each with what the user said before it. */
+function readBlock(block: readonly Utterance[]): readonly Omit<Passage, 'id'>[] {
+  return block.flatMap(({ speaker, text }, index) => {
+    if (speaker !== 'character') return []
+    const before = block[index - 1]
+    const cue = before?.speaker === 'user' ? before.text.slice(0, longestCue) : ''
+    return [{ cue, hint: '', answer: text, topic: null, aboutCharacter: false }]
+  })
+}
+
+function isPhrase(key: string): boolean {
+  return wordsOf(key).filter(({ term }) => term !== null).length > 1
+}
+
+/** Lines that begin with `@@` tell a chat program where to put an entry (Character Card V3, "decorators"). */
+function withoutDecorators(content: string): string {
+  return content.replace(/^@@.*\n?/gm, '').trim()
+}
+
+/** A name is offered only when it reads like one. */
+function topicOf(name: string): string | null {
+  return name.length <= 40 && /^[\p{L}\p{N}][^_{}<>[\]|\n]*$/u.test(name) ? name : null
+}
+
+/** Whether a text tells a model how to reply, which is none of the user's business. */
+function isOrder(text: string): boolean {
+  return /\b(?:respond|roleplay|rp|ooc|system (?:note|prompt)|your (?:reply|replies|responses?)|(?:each|every|next) (?:reply|response|message))\b/i.test(
+    text,
+  )
+}
+
+/** The sentences of a description that tell about somebody, and neither about the user nor to the model. */
+function sentencesOf(description: string): readonly string[] {
+  return description
+    .split(/(?<=[.!?]["”']?)\s+|\n+/)
+    .map((sentence) => sentence.trim())
+    .filter((sentence) => /^["“']?\p{Lu}.{10,}[.!?]["”']?$/u.test(sentence))
+    .filter((sentence) => !sentence.includes(userNameMark) && !/\b(you|your|must|write|user)\b/i.test(sentence))
+}

@@ -1,0 +1,225 @@
+/*
+ * Makes a text that a regular expression matches by walking through the expression, never by running it: it comes from
+ * a request, and running it could take for ever. Lookarounds, back references and the like are beyond it.
+ */
+
+/** A pattern that is not understood here, or that asks for too much. */
+class UnknownSyntaxError extends Error {}
+
+const longestText = 10_000
+const mostSteps = 50_000
+const deepest = 100
+const printable = Array.from({ length: 95 }, (_, index) => String.fromCharCode(32 + index))
+const classes: Readonly<Record<string, (letter: string) => boolean>> = {
+  d: (letter) => /[0-9]/.test(letter),
+  w: (letter) => /\w/.test(letter),
+  s: (letter) => letter === ' ',
+}
+/** Letters that a choice is made from, the plainest first. */
+const byPlainness = [
+  ...'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789',
+  ...printable.filter((letter) => !/\w/.test(letter)),
+  '_',
+]
+
+/**
+ * A text that matches a pattern and is no shorter than so many characters, if the pattern's own repeats allow it;
+ * undefined when the pattern is not understood. Variants of it differ if the pattern has room.
+ */
+export function textForPattern(pattern: string, shortest: number, variant: number): string | undefined {
+  try {
+    let extra = 0
+    let text = new Walk(pattern, extra, variant).text()
+    for (let attempt = 0; attempt < 3 && lengthOf(text) < shortest; attempt += 1) {
+      extra += shortest - lengthOf(text)
+      text = new Walk(pattern, extra, variant).text()
+    }
+    return text
+  } catch (error) {
+    if (error instanceof UnknownSyntaxError) return undefined
+    throw error
+  }
+}
+
+class Walk {
+  readonly #letters: readonly string[]
+  #position = 0
+  /** Repeats that may still be added where the pattern lets it. */
+  #extra: number
+  #variant: number
+  /** Letters that sets name, so that sets of other alphabets have something to be chosen from. */
+  readonly #outside = new Set<string>()
+  #steps = 0
+  #depth = 0
+
+  constructor(pattern: string, extra: number, variant: number) {
+    this.#letters = [...pattern]
+    this.#extra = extra
+    this.#variant = variant
+  }
+
+  text(): string {
+    const text = this.#alternatives()
+    if (this.#position < this.#letters.length) throw new UnknownSyntaxError()
+    return text
+  }
+
+  /** The first of the alternatives; the others are walked past. */
+  #alternatives(): string {
+    const first = this.#sequence()
+    while (this.#take('|')) this.#idly(() => this.#sequence())
+    return first
+  }
+
+  #sequence(): string {
+    let text = ''
+    while (this.#position < this.#letters.length && !'|)'.includes(this.#peek())) {
+      const start = this.#position
+      const atom = this.#atom()
+      const end = this.#position
+      const [least, most] = this.#repeats()
+      const after = this.#position
+      const added = Math.min(this.#extra, most - least)
+      if (atom !== '') this.#extra -= added
+      const times = atom === '' ? Math.min(1, least) : least + added
+      for (let count = 0; count < times; count += 1) {
+        if (text.length > longestText) throw new UnknownSyntaxError()
+        this.#position = start
+        text += count === 0 ? atom : this.#atom()
+      }
+      this.#position = Math.max(after, end)
+    }
+    return text
+  }
+
+  #atom(): string {
+    this.#steps += 1
+    if (this.#steps > mostSteps) throw new UnknownSyntaxError()
+    const letter = this.#next()
+    if (letter === '^' || letter === '$') return ''
+    if (letter === '.') return this.#choose(() => true)
+    if (letter === '(') return this.#group()
+    if (letter === '[') return this.#set()
+    if (letter === '\\') return this.#escape()
+    if ('*+?{'.includes(letter)) throw new UnknownSyntaxError()
+    return letter
+  }
+
+  #group(): string {
+    if (this.#take('?')) {
+      const named = this.#take('<')
+      if (named && '=!'.includes(this.#peek())) throw new UnknownSyntaxError()
+      if (named) while (this.#next() !== '>') {}
+      else if (!this.#take(':')) throw new UnknownSyntaxError()
+    }
+    this.#depth += 1
+    if (this.#depth > deepest) throw new UnknownSyntaxError()
+    const text = this.#alternatives()
+    this.#depth -= 1
+    if (!this.#take(')')) throw new UnknownSyntaxError()
+    return text
+  }
+
+  #set(): string {
+    const isNegative = this.#take('^')
+    const tests: ((letter: string) => boolean)[] = []
+    while (!this.#take(']')) {
+      const from = this.#member()
+      if (typeof from === 'function' || this.#peek() !== '-' || this.#letters[this.#position + 1] === ']') {
+        tests.push(typeof from === 'function' ? from : (letter) => letter === from)
+        if (typeof from === 'string') this.#outside.add(from)
+        continue
+      }
+      this.#next()
+      const to = this.#member()
+      if (typeof to === 'function') throw new UnknownSyntaxError()
+      tests.push((letter) => letter >= from && letter <= to)
+      this.#outside.add(from)
+    }
+    return this.#choose((letter) => tests.some((test) => test(letter)) !== isNegative)
+  }
+
+  #member(): string | ((letter: string) => boolean) {
+    const letter = this.#next()
+    if (letter !== '\\') return letter
+    const escaped = this.#next()
+    return classOf(escaped) ?? this.#literal(escaped)
+  }
+
+  #escape(): string {
+    const escaped = this.#next()
+    if (escaped === 'b') return ''
+    const test = classOf(escaped)
+    return test ? this.#choose(test) : this.#literal(escaped)
+  }
+
+  #literal(escaped: string): string {
+    const control = { n: '\n', r: '\r', t: '\t', f: '\f', v: '\v' }[escaped]
+    if (control !== undefined) return control
+    if (/[A-Za-z0-9]/.test(escaped)) throw new UnknownSyntaxError()
+    return escaped
+  }
+
+  /** The least and the most times that the atom before may stand. */
+  #repeats(): readonly [least: number, most: number] {
+    const repeats = this.#quantifier()
+    if (repeats) this.#take('?')
+    return repeats ?? [1, 1]
+  }
+
+  #quantifier(): readonly [number, number] | undefined {
+    if (this.#take('*')) return [0, longestText]
+    if (this.#take('+')) return [1, longestText]
+    if (this.#take('?')) return [0, 1]
+    const braces = /^\{(\d+)(,?)(\d*)\}/.exec(this.#letters.slice(this.#position, this.#position + 20).join(''))
+    if (!braces) return undefined
+    this.#position += braces[0].length
+    const least = Number(braces[1])
+    if (least > longestText) throw new UnknownSyntaxError()
+    if (braces[2] === '') return [least, least]
+    return [least, braces[3] === '' ? longestText : Number(braces[3])]
+  }
+
+  #choose(test: (letter: string) => boolean): string {
+    const letters = [...byPlainness, ...this.#outside].filter(test)
+    const letter = letters[this.#variant % Math.max(1, letters.length)]
+    if (letter === undefined) throw new UnknownSyntaxError()
+    this.#variant = Math.floor(this.#variant / letters.length)
+    return letter
+  }
+
+  /** Walks without using up what is meant for the text. */
+  #idly(walk: () => void): void {
+    const [extra, variant] = [this.#extra, this.#variant]
+    walk()
+    this.#extra = extra
+    this.#variant = variant
+  }
+
+  #peek(): string {
+    return this.#letters[this.#position] ?? ''
+  }
+
+  #next(): string {
+    const letter = this.#letters[this.#position]
+    if (letter === undefined) throw new UnknownSyntaxError()
+    this.#position += 1
+    return letter
+  }
+
+  #take(letter: string): boolean {
+    if (this.#peek() !== letter) return false
+    this.#position += 1
+    return true
+  }
+}
+
+function lengthOf(text: string): number {
+  return [...text].length
+}
+
+function classOf(escaped: string): ((letter: string) => boolean) | undefined {
+  const test = classes[escaped.toLowerCase()]
+  if (test === undefined) return undefined
+  return escaped === escaped.toLowerCase() ? test : (letter) => !test(letter)
+}

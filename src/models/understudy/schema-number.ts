@@ -1,0 +1,66 @@
+import { numberIn, type Schema } from './schema.ts'
+
+/** A number that fits a schema: 0 where it can be, else the one nearest to it; variants of it differ while there is room. */
+export function numberFor(schema: Schema, isInteger: boolean, variant: number): number {
+  const [low, isAboveLow] = bound(schema, 'minimum', 'exclusiveMinimum', Math.max, -Infinity)
+  const [high, isBelowHigh] = bound(schema, 'maximum', 'exclusiveMaximum', Math.min, Infinity)
+  const fits = (value: number) =>
+    (isAboveLow ? value > low : value >= low) && (isBelowHigh ? value < high : value <= high)
+  const step = stepOf(schema, isInteger)
+  if (step === undefined) {
+    const start = fits(0) ? 0 : between(low, isAboveLow, high, isBelowHigh)
+    return variant === 0 ? start : vary(start, variant, fits, high, low)
+  }
+  const isPositive = fits(0) || low >= 0
+  let count = fits(0) ? 0 : isPositive ? Math.ceil(low / step) : Math.floor(high / step)
+  if (!fits(count * step)) count += isPositive ? 1 : -1
+  const upwards = fits(rounded((count + variant) * step, step))
+  return rounded((upwards ? count + variant : count - variant) * step, step)
+}
+
+/** The tighter of two bounds, and whether it is itself outside. Draft 4 says the latter with `true`. */
+function bound(
+  schema: Schema,
+  inclusive: string,
+  exclusive: string,
+  tighter: (...values: number[]) => number,
+  none: number,
+): readonly [value: number, isOutside: boolean] {
+  const including = numberIn(schema, inclusive) ?? none
+  if (schema[exclusive] === true) return [including, true]
+  const excluding = numberIn(schema, exclusive)
+  if (excluding === undefined) return [including, false]
+  return [tighter(including, excluding), tighter(including, excluding) === excluding]
+}
+
+/** The distance between the numbers that fit; undefined when any number does. */
+function stepOf(schema: Schema, isInteger: boolean): number | undefined {
+  const multiple = numberIn(schema, 'multipleOf')
+  if (multiple === undefined || !(multiple > 0)) return isInteger ? 1 : undefined
+  if (!isInteger) return multiple
+  for (let factor = 1; factor <= 1000; factor += 1) if (Number.isInteger(multiple * factor)) return multiple * factor
+  return multiple
+}
+
+/** A number near 0 between two bounds that both lie on one side of it. */
+function between(low: number, isAboveLow: boolean, high: number, isBelowHigh: boolean): number {
+  if (low >= 0) {
+    if (!isAboveLow) return low
+    return Number.isFinite(high) ? low + (high - low) / 2 : low + 1
+  }
+  if (!isBelowHigh) return high
+  return Number.isFinite(low) ? high - (high - low) / 2 : high - 1
+}
+
+function vary(start: number, variant: number, fits: (value: number) => boolean, high: number, low: number): number {
+  if (fits(start + variant)) return start + variant
+  if (fits(start - variant)) return start - variant
+  const end = high - start > start - low ? high : low
+  return start + ((end - start) * variant) / (variant + 1)
+}
+
+/** Takes off what binary fractions add: 3 * 0.1 is to be 0.3. */
+function rounded(value: number, step: number): number {
+  const decimals = /\.(\d+)$/.exec(String(step))?.[1]?.length ?? 0
+  return decimals > 0 ? Number(value.toFixed(decimals)) : value + 0
+}

@@ -1,0 +1,53 @@
+import { textForPattern } from './pattern.ts'
+import { numberIn, type Schema, SchemaTooLargeError } from './schema.ts'
+
+const longestText = 100_000
+
+/** A text of the `format`s that are in use; variants of it differ. */
+const formats: Readonly<Record<string, (variant: number) => string>> = {
+  date: (variant) => day(variant).slice(0, 10),
+  'date-time': day,
+  time: (variant) => `${day(0).slice(11, 17)}${two(variant % 60)}Z`,
+  duration: (variant) => `P${variant + 1}D`,
+  email: (variant) => `understudy${variant || ''}@example.com`,
+  'idn-email': (variant) => `understudy${variant || ''}@example.com`,
+  hostname: (variant) => `example${variant || ''}.com`,
+  'idn-hostname': (variant) => `example${variant || ''}.com`,
+  ipv4: (variant) => `192.0.2.${variant % 256}`,
+  ipv6: (variant) => `2001:db8::${variant.toString(16)}`,
+  uuid: (variant) => `00000000-0000-4000-8000-${variant.toString(16).padStart(12, '0')}`,
+  uri: (variant) => `https://example.com/${variant || ''}`,
+  'uri-reference': (variant) => `/${variant || ''}`,
+  iri: (variant) => `https://example.com/${variant || ''}`,
+  'json-pointer': (variant) => `/${variant}`,
+  regex: (variant) => `a{${variant + 1}}`,
+}
+
+/** A text that a schema's `format` or `pattern` asks for; undefined when it has none that is known. */
+export function formattedText(schema: Schema, variant: number): string | undefined {
+  const { format, pattern } = schema
+  if (typeof format === 'string' && Object.hasOwn(formats, format)) return formats[format]?.(variant)
+  if (typeof pattern !== 'string') return undefined
+  const text = textForPattern(pattern, numberIn(schema, 'minLength') ?? 0, variant)
+  if (text !== undefined && text.length > longestText)
+    throw new SchemaTooLargeError('its pattern asks for too long a text')
+  return text
+}
+
+/** A text, cut or filled up to the lengths that a schema asks for, counted in code points as JSON Schema does. */
+export function fillText(schema: Schema, text: string): string {
+  const shortest = numberIn(schema, 'minLength') ?? 0
+  const longest = numberIn(schema, 'maxLength') ?? Infinity
+  if (shortest > longestText) throw new SchemaTooLargeError('it asks for too long a text')
+  const letters = [...text.toWellFormed()]
+  if (letters.length > longest) return letters.slice(0, longest).join('')
+  return letters.join('') + '.'.repeat(Math.max(0, shortest - letters.length))
+}
+
+function day(variant: number): string {
+  return new Date(Date.UTC(2026, 0, 1 + variant)).toISOString().replace('.000', '')
+}
+
+function two(value: number): string {
+  return String(value).padStart(2, '0')
+}

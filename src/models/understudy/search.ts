@@ -1,0 +1,111 @@
+import MiniSearch from 'minisearch'
+import type { Passage } from './material.ts'
+import { conceptsOf } from './relations.ts'
+import { isWeak, termsOf, type Word, wordsOf } from './words.ts'
+
+/** A passage that speaks of what was asked. */
+export interface Find {
+  readonly passage: Passage
+  /** How well it fits; 1 is about one rare word of the question, met once in the passage's text. */
+  readonly score: number
+}
+
+/** Finds the passages that speak of what a text asks, best first. */
+export type Search = (question: string) => readonly Find[]
+
+/** What a match is worth, by where it is met and by what kind of word it is. Found by trial; the results turn little on them. */
+const boosts = { cue: 3, hint: 2, answer: 1 }
+const weights = { concept: 0.5, weak: 0.35, neighbours: 0.5, aboutCharacter: 0.5 }
+const rankingConstants = { k: 1.2, b: 0.4, d: 0.5 }
+
+/** How much of its weight a word lends to coverage when only its meaning was met. */
+const coveredByMeaning = 0.6
+/** How much of its score a passage keeps that covers none of the question's weight. */
+const leastCoverage = 0.1
+/** Distinct words of a question that are looked up, the last ones: a question comes at the end. */
+const mostTerms = 48
+
+/** Makes the index of a character's passages. Every word of a question counts once, by its best match in a passage. */
+export function createSearch(passages: readonly Passage[]): Search {
+  const vocabulary = new Set<string>()
+  const index = new MiniSearch<Passage>({
+    fields: Object.keys(boosts),
+    tokenize: (text) => {
+      const lines = text.split('\n').map(wordsOf)
+      const terms = lines.flat().flatMap(termsOf)
+      const all = [...new Set([...terms, ...terms.flatMap(conceptsOf), ...lines.flatMap(neighbours)])]
+      for (const term of all) vocabulary.add(term)
+      return all
+    },
+    processTerm: (term) => term,
+    searchOptions: { boost: boosts, bm25: rankingConstants, tokenize: (term) => [term] },
+  })
+  index.addAll(passages)
+
+  const rarity = (count: number) => Math.log(1 + (passages.length - count + 0.5) / (count + 0.5))
+  const scoresOf = (term: string, options = {}) =>
+    new Map(index.search(term, options).map(({ id, score }): [number, number] => [Number(id), score]))
+  const exactScoresOf = (term: string) => (vocabulary.has(term) ? scoresOf(term) : noScores)
+  const looseScoresOf = (term: string) =>
+    scoresOf(term, {
+      prefix: term.length >= 4,
+      fuzzy: vocabulary.has(term) || conceptsOf(term).length > 0 ? 0 : typosIn(term),
+    })
+
+  return (question) => {
+    const found = new Map<number, { score: number; covered: number }>()
+    const add = (id: number, score: number, covered: number) => {
+      const before = found.get(id)
+      found.set(id, { score: (before?.score ?? 0) + score, covered: (before?.covered ?? 0) + covered })
+    }
+    let total = 0
+    const words = wordsOf(question)
+    for (const term of [...new Set(words.flatMap(termsOf))].slice(-mostTerms)) {
+      const exact = looseScoresOf(term)
+      const related = bestOf(conceptsOf(term).map(exactScoresOf))
+      const weight = isWeak(term) ? weights.weak : 1
+      const share = weight * rarity(exact.size)
+      total += share
+      for (const id of new Set([...exact.keys(), ...related.keys()])) {
+        const own = exact.get(id) ?? 0
+        const best = Math.max(own, weights.concept * (related.get(id) ?? 0))
+        add(id, weight * best, own > 0 ? share : coveredByMeaning * share)
+      }
+    }
+    for (const pair of new Set(neighbours(words).slice(-mostTerms))) {
+      for (const [id, score] of exactScoresOf(pair)) add(id, weights.neighbours * score, 0)
+    }
+    const unit = rarity(1)
+    return [...found]
+      .flatMap(([id, { score, covered }]) => {
+        const passage = passages[id]
+        if (!passage) return []
+        const coverage = leastCoverage + covered / total
+        return [{ passage, score: (score * coverage * (passage.aboutCharacter ? weights.aboutCharacter : 1)) / unit }]
+      })
+      .sort((one, other) => other.score - one.score || one.passage.id - other.passage.id)
+  }
+}
+
+const noScores: ReadonlyMap<number, number> = new Map()
+
+/** The best score that each passage has in any of the maps. */
+function bestOf(maps: readonly ReadonlyMap<number, number>[]): ReadonlyMap<number, number> {
+  const best = new Map<number, number>()
+  for (const map of maps) for (const [id, score] of map) best.set(id, Math.max(score, best.get(id) ?? 0))
+  return best
+}
+
+/** How many letters can be wrong in a word of this length. */
+function typosIn(term: string): number {
+  if (term.length < 5) return 0
+  return term.length < 8 ? 1 : 2
+}
+
+/** Neighbouring words joined, so that "fly trap" finds "flytrap" and a pair counts more than its words apart. */
+function neighbours(words: readonly Word[]): readonly string[] {
+  return words.flatMap(({ term }, position) => {
+    const next = words[position + 1]?.term
+    return term && next && !isWeak(term) && !isWeak(next) ? [`${term}${next}`] : []
+  })
+}

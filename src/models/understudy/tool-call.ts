@@ -1,0 +1,100 @@
+import type { CompletionRequest, ToolCall } from '../../chat/completion.ts'
+import { ApiError } from '../../errors.ts'
+import { hashOf } from './chance.ts'
+import { type Json, SchemaTooLargeError } from './schema.ts'
+import { type TextSource, valueFor } from './schema-value.ts'
+import { fold, shortened, termsOf, wordsOf } from './words.ts'
+
+type Tool = NonNullable<CompletionRequest['tools']>[number]
+
+/**
+ * The tool that a request asks to be called; undefined when it leaves it to the model, since the understudy calls none
+ * by itself.
+ * @throws ApiError 400 when `tool_choice` asks for a tool that is not there
+ */
+export function requiredTool({ tools, tool_choice: choice }: CompletionRequest, question: string): Tool | undefined {
+  if (!choice || choice === 'none' || choice === 'auto') return undefined
+  const offered = tools ?? []
+  const tool =
+    choice === 'required'
+      ? fittest(offered, question)
+      : offered.find((each) => each.function.name === choice.function.name)
+  if (tool) return tool
+  const message =
+    choice === 'required'
+      ? 'The field "tool_choice" requires a tool, and "tools" has none. Send one, or leave "tool_choice" out.'
+      : `The field "tool_choice" names the tool ${JSON.stringify(choice.function.name)}, which is not in "tools". Send one of those.`
+  throw new ApiError(400, 'invalid_field', message, { param: 'tool_choice' })
+}
+
+/** A call of the tool with arguments that fit its schema; the same request gives the same call. */
+export function callOf(tool: Tool, request: CompletionRequest, question: string, choice: number): ToolCall {
+  const { name, parameters } = tool.function
+  const index = (request.tools ?? []).indexOf(tool)
+  const fields = parameters
+    ? fittingValue({ type: 'object', ...parameters }, textsOf(question), `tools[${index}].function.parameters`)
+    : {}
+  const seed = `${request.messages.length}/${request.seed ?? ''}/${choice}/${question}/${name}`
+  return {
+    id: `call_${hex(seed)}${hex(`2/${seed}`)}${hex(`3/${seed}`)}`,
+    type: 'function',
+    function: { name, arguments: JSON.stringify(fields) },
+  }
+}
+
+/**
+ * A value that fits a caller's schema.
+ * @throws ApiError 400 when the least such value is too large
+ */
+export function fittingValue(schema: unknown, texts: TextSource, param: string): Json {
+  try {
+    return valueFor(schema, texts)
+  } catch (error) {
+    if (!(error instanceof SchemaTooLargeError)) throw error
+    const message = `The schema in "${param}" cannot be filled here: ${error.message}. Send a simpler one.`
+    throw new ApiError(400, 'invalid_field', message, { param, cause: error })
+  }
+}
+
+/** Texts out of what the user said: first those given, then the names in it one by one, then all of it. */
+export function textsOf(question: string, ...first: readonly string[]): TextSource {
+  const rest = shortened(question) || 'text'
+  const texts = [...first, ...namesIn(question)]
+  const folded = ` ${foldedWords(question)} `
+  return {
+    next: () => texts.shift() ?? rest,
+    mentions: (value) => folded.includes(` ${foldedWords(value)} `),
+  }
+}
+
+/** The tool whose name and description have most words in common with the question; the first of equals. */
+function fittest(tools: readonly Tool[], question: string): Tool | undefined {
+  const asked = new Set(wordsOf(question).flatMap(termsOf))
+  const common = ({ function: { name, description } }: Tool) => {
+    const words = `${name.replace(/[_-]|(?<=[a-z])(?=[A-Z])/g, ' ')} ${description?.slice(0, 1000) ?? ''}`
+    return new Set(
+      wordsOf(words)
+        .flatMap(termsOf)
+        .filter((term) => asked.has(term)),
+    ).size
+  }
+  return tools
+    .map((tool) => ({ tool, common: common(tool) }))
+    .reduce<{ tool?: Tool; common: number }>((best, each) => (each.common > best.common ? each : best), { common: -1 })
+    .tool
+}
+
+/** Runs of words with capital letters, which do not open a sentence. */
+function namesIn(question: string): readonly string[] {
+  return (
+    question.match(/(?<![.!?]\s*|^\W*)(?<=\s["“'(]?)\p{Lu}[\p{L}\p{N}'’-]+(?: \p{Lu}[\p{L}\p{N}'’-]+)*/gu) ?? []
+  ).slice(0, 20)
+}
+
+function foldedWords(text: string): string {
+  return (fold(text).match(/[\p{L}\p{N}]+/gu) ?? []).join(' ')
+}
+
+function hex(text: string): string {
+  return hashOf(text).toString(16).padStart(8, '0')
+}

@@ -1,0 +1,106 @@
+import { copyOf } from '../tokenizer.ts'
+import { stem } from './stem.ts'
+
+/*
+ * How texts become the terms that are searched by: folded to plain lower-case letters, without words that say nothing,
+ * reduced to a stem. It is made for English; other languages are searched by their words as they stand, and
+ * those that put no blanks between words by their pairs of letters.
+ */
+
+/** Words that tell nothing of what a text is about. */
+const stopWords = new Set(
+  `a about actually ah again all also am an and another any anybody anyone anything anyway are around as at be been being but
+  by can cannot could did do does doing done each either else er even every everything exactly for from had has have
+  having he hello her here hers hey hi him his hm how however i if in indeed into is it its just least let lets like
+  lot many may maybe me might mine more most much must my myself no nor not now of off oh ok okay on one or other our
+  ours out over own perhaps please quite rather really right say shall she should so some somebody someone something
+  still such sure than thank thanks that the their them then there these they thing things this those though through
+  to too up upon us very was we well were what whatever when where whether which while who whoever whom whose why will
+  with without would yeah yes yet you your yours yourself
+  dont doesnt didnt isnt arent wasnt werent cant couldnt wont wouldnt shouldnt hasnt havent hadnt
+  im ive ill id youre youve youll youd hes shes theyre theyve theyll weve thats whats whos hows wheres theres heres
+  s t re ve ll d m`.split(/\s+/),
+)
+
+/** Words that tell little: they find nothing alone, but help to choose between what others find. */
+const weakWords = new Set(
+  `ask bad become begin best better bit bring buy change come day deal end ever explain favourite favorite few feel
+  find first get give go good got great happen help hold hear idea keep kind know last leave little live long look
+  love make man matter mean mind name need never new nice normally often old people person place possible problem put
+  question reason run see seem set show small sort start stay stop story stuff take talk tell think time today tonight
+  true truth try turn two use usually want way week wish wonder word work world wrong year advice fix`
+    .split(/\s+/)
+    .map((word) => stem(word)),
+)
+
+const word = /[\p{L}\p{N}][\p{L}\p{M}\p{N}]*(?:['’][\p{L}\p{M}]+)*/gu
+const withoutBlanks =
+  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}ー]+/gu
+
+/** A word of a text: where it stands, and the term it is searched by (null when it tells nothing). */
+export interface Word {
+  readonly text: string
+  readonly index: number
+  readonly term: string | null
+}
+
+/** The words of a text, in order. */
+export function wordsOf(text: string): readonly Word[] {
+  return Array.from(text.matchAll(word), ({ 0: found, index }) => ({ text: found, index, term: termOf(found) }))
+}
+
+/** Whether a term tells so little that it finds nothing alone. */
+export function isWeak(term: string): boolean {
+  return weakWords.has(term)
+}
+
+/** The terms that a word stands for: one, or for a run of letters without blanks its pairs of letters. */
+export function termsOf({ term }: Word): readonly string[] {
+  if (term === null) return []
+  const runs = term.match(withoutBlanks)
+  if (!runs) return [term]
+  const others = term.split(withoutBlanks).filter((other) => other !== '')
+  return [...runs.flatMap(pairsOf), ...others]
+}
+
+/** A text in plain lower-case letters, for comparison: without accents, wide forms and ligatures. */
+export function fold(text: string): string {
+  return text
+    .normalize('NFKD')
+    .replace(/[\u0300-\u036f]/g, '')
+    .normalize('NFC')
+    .toLowerCase()
+}
+
+/** Terms of recent words: a language has few words, and folding and stemming one takes microseconds. */
+const knownTerms = new Map<string, string | null>()
+const mostKnownTerms = 10_000
+const longestKnownTerm = 40
+
+function termOf(text: string): string | null {
+  const known = knownTerms.get(text)
+  if (known !== undefined) return known
+  const copy = copyOf(text)
+  const folded = fold(copy).replaceAll('’', "'")
+  const plain = folded.replace(/'.*$/, '')
+  const stopped = stopWords.has(folded.replaceAll("'", '')) || stopWords.has(plain) || plain === ''
+  const term = stopped ? null : stem(plain)
+  if (text.length <= longestKnownTerm) {
+    if (knownTerms.size >= mostKnownTerms) knownTerms.clear()
+    knownTerms.set(copy, term)
+  }
+  return term
+}
+
+function pairsOf(run: string): readonly string[] {
+  const letters = [...run]
+  return letters.length < 2 ? letters : letters.slice(1).map((letter, index) => `${letters[index]}${letter}`)
+}
+
+const longestEcho = 300
+
+/** The beginning of a text, on one line: enough to show what was said. */
+export function shortened(text: string): string {
+  const line = text.replace(/\s+/g, ' ').trim()
+  return line.length <= longestEcho ? line : `${line.slice(0, longestEcho).toWellFormed()}…`
+}
