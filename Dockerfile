@@ -1,0 +1,23 @@
+# What the service needs to run, and nothing that built it. No compiler is needed: better-sqlite3 brings its binaries,
+# and .npmrc keeps install scripts off.
+FROM node:26-slim AS dependencies
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --omit=dev --omit=optional
+
+FROM node:26-slim
+WORKDIR /app
+ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000 DATA_DIR=/data
+COPY --from=dependencies /app/node_modules ./node_modules
+COPY package.json README.md LICENSE ./
+COPY openapi ./openapi
+COPY data/characters ./data/characters
+COPY src ./src
+RUN mkdir /data && chown node:node /data \
+  && ln -s /app/src/main.ts /usr/local/bin/conservatory && chmod +x /app/src/main.ts
+USER node
+VOLUME /data
+EXPOSE 3000
+HEALTHCHECK --interval=30s --timeout=3s --start-period=5s \
+  CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT}/readyz`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
+CMD ["node", "src/main.ts"]

@@ -1,0 +1,97 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import swagger from '@fastify/swagger'
+import pino from 'pino'
+import { Guard } from '../src/access/guard.ts'
+import { createServer, registerService } from '../src/app.ts'
+import { CharacterLibrary } from '../src/characters/library.ts'
+import { readConfig } from '../src/config.ts'
+import { createRegistry } from '../src/models/registry.ts'
+import { openSqliteStores } from '../src/storage/stores.ts'
+
+/** Where the description of the two interfaces is kept; the service serves this very file. */
+export const openApiFile = new URL('conservatory.json', import.meta.url)
+
+const securitySchemes = {
+  bearer: { type: 'http' as const, scheme: 'bearer', description: 'The token, as `Authorization: Bearer <token>`.' },
+  apiKey: {
+    type: 'apiKey' as const,
+    in: 'header' as const,
+    name: 'Authorization',
+    description: 'The API key itself, as `Authorization: <API_KEY>`; `Bearer <API_KEY>` is taken as well.',
+  },
+}
+
+/** Writes the OpenAPI document of the service from the TypeBox schemas of its routes, as the file's text. */
+export async function writeOpenApi(): Promise<string> {
+  const logger = pino({ level: 'silent' })
+  const stores = openSqliteStores(':memory:')
+  const app = createServer(logger)
+  await app.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: {
+        title: 'Conservatory',
+        version: readVersion(),
+        description: 'A plant store and character chat, one service.',
+        license: { name: 'MIT', identifier: 'MIT' },
+      },
+      servers: [{ url: '/' }],
+      tags: [
+        { name: 'plants', description: 'The plant store.' },
+        { name: 'chat', description: "Character chat, in the shapes of OpenAI's chat completions." },
+      ],
+      components: { securitySchemes },
+      security: [{ bearer: [] }],
+    },
+  })
+  await registerService(app, {
+    config: readConfig({}),
+    stores,
+    models: createRegistry(undefined),
+    library: new CharacterLibrary([]),
+    guard: new Guard(stores.access),
+    prompt: { systemPrompt: '' },
+    logger,
+  })
+  await app.ready()
+  const components: Record<string, unknown> = {}
+  const document = app.swagger()
+  const paths = tidied(document.paths, components)
+  const schemas = Object.fromEntries(Object.entries(components).sort(([a], [b]) => a.localeCompare(b)))
+  await app.close()
+  await stores.close()
+  return `${JSON.stringify({ ...document, components: { securitySchemes, schemas }, paths }, null, 2)}\n`
+}
+
+/**
+ * Moves titled schemas to the components, writes unions of words as enums, and leaves out what only our validator reads.
+ */
+function tidied(value: unknown, components: Record<string, unknown>): unknown {
+  if (Array.isArray(value)) return value.map((item) => tidied(item, components))
+  if (typeof value !== 'object' || value === null) return value
+  const entries = Object.entries(value).filter(([name]) => name !== 'errorMessage')
+  const plain: Record<string, unknown> = Object.fromEntries(
+    entries.map(([name, item]) => [name, tidied(item, components)]),
+  )
+  const { title, anyOf, ...rest } = plain
+  if (typeof title === 'string' && 'type' in plain) {
+    const { title: _title, ...schema } = plain
+    components[title] = schema
+    return { $ref: `#/components/schemas/${title}` }
+  }
+  const words = Array.isArray(anyOf) ? anyOf.map((choice: unknown) => constantOf(choice)) : []
+  if (words.length > 0 && words.every((word) => word !== undefined)) return { ...rest, type: 'string', enum: words }
+  return plain
+}
+
+function constantOf(choice: unknown): string | undefined {
+  const isConstant = typeof choice === 'object' && choice !== null && 'const' in choice
+  return isConstant && typeof choice.const === 'string' ? choice.const : undefined
+}
+
+function readVersion(): string {
+  const manifest: { version: string } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
+  return manifest.version
+}
+
+if (import.meta.main) writeFileSync(openApiFile, await writeOpenApi())

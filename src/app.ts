@@ -1,0 +1,76 @@
+import type { Server } from 'node:http'
+import Fastify, { type FastifyBaseLogger, type FastifyHttpOptions, type FastifyInstance, LogController } from 'fastify'
+import type { Guard } from './access/guard.ts'
+import type { CharacterLibrary } from './characters/library.ts'
+import type { PromptSettings } from './characters/prompt.ts'
+import { chatPlugin } from './chat/plugin.ts'
+import type { Config } from './config.ts'
+import { openAiErrorBody } from './errors.ts'
+import { documentsPlugin } from './http/documents.ts'
+import { answerParserError, errorBodyOf, errorHandler } from './http/errors.ts'
+import { healthPlugin } from './http/health.ts'
+import { acceptJsonOnly } from './http/json.ts'
+import { makeRequestId, tellOfRequests } from './http/requests.ts'
+import { refuseUnknownRoutes } from './http/unknown-route.ts'
+import { serializerCompiler, validatorCompiler } from './http/validation.ts'
+import type { ModelRegistry } from './models/registry.ts'
+import { plantsPlugin } from './plants/plugin.ts'
+import type { Stores } from './storage/stores.ts'
+
+/** The opened parts that the HTTP service is built from. */
+export interface AppParts {
+  readonly config: Config
+  readonly stores: Stores
+  readonly guard: Guard
+  readonly library: CharacterLibrary
+  readonly models: ModelRegistry
+  readonly prompt: PromptSettings
+  readonly logger: FastifyBaseLogger
+}
+
+/** Makes the Fastify instance that everything is registered on, with the manners that all groups share. */
+export function createServer(logger: FastifyBaseLogger): FastifyInstance {
+  const options: FastifyHttpOptions<Server, FastifyBaseLogger> = {
+    loggerInstance: logger,
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
+    genReqId: makeRequestId,
+    requestIdHeader: false,
+    return503OnClosing: false,
+    routerOptions: { maxParamLength: 1000 },
+    frameworkErrors: (error, request, reply) => {
+      errorHandler(errorBodyOf(request.url))(error, request, reply)
+    },
+    clientErrorHandler: answerParserError,
+  }
+  // Given here and not set later, so that Fastify does not load its own compilers, 3 MB that nothing would use.
+  // Its types know no compilers but those.
+  const compilersFactory = { buildValidator: () => validatorCompiler, buildSerializer: () => serializerCompiler }
+  return Fastify(Object.assign(options, { schemaController: { compilersFactory } }))
+}
+
+/** The whole HTTP service, in reading order. */
+export async function registerService(app: FastifyInstance, parts: AppParts): Promise<void> {
+  const { config, stores, guard, library, models, prompt } = parts
+
+  acceptJsonOnly(app)
+  tellOfRequests(app)
+  refuseUnknownRoutes(app)
+  app.setErrorHandler(errorHandler(openAiErrorBody))
+
+  await app.register(healthPlugin, { check: stores.check })
+  await app.register(documentsPlugin)
+
+  await app.register(plantsPlugin, { prefix: '/plants', store: stores.plants, guard, bodyLimit: config.plantBodyLimit })
+
+  const chat = {
+    guard,
+    models,
+    library,
+    prompt,
+    characters: config.characters,
+    bodyLimit: config.chatBodyLimit,
+    sseKeepaliveMs: config.sseKeepaliveMs,
+  }
+  await app.register(chatPlugin, chat)
+  await app.register(chatPlugin, { ...chat, prefix: '/v1', isAlias: true })
+}

@@ -1,0 +1,29 @@
+import { Command } from 'commander'
+import { addAccessCommands } from './access/commands.ts'
+import { type Config, readConfig } from './config.ts'
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+/**
+ * The command line: `serve`, which is the default, and the operator's commands, which work beside a running service.
+ * Data goes to stdout, talk to stderr. What a command loads, it loads when it runs.
+ */
+export function createProgram(environment: Environment): Command {
+  const config = (): Config => readConfig(environment)
+  const program = new Command('conservatory')
+    .description('A plant store and character-chat server. Settings come from the environment; the README lists them.')
+    .exitOverride()
+    .helpCommand(false)
+  program
+    .command('serve', { isDefault: true })
+    .description('run the service (the default)')
+    .action(async () => {
+      const { serve } = await import('./serve.ts')
+      await serve(config())
+    })
+  addAccessCommands(program, async () => {
+    const { openSqliteStores } = await import('./storage/stores.ts')
+    return openSqliteStores(config().databasePath)
+  })
+  return program
+}

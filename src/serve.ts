@@ -1,0 +1,54 @@
+import module from 'node:module'
+import { join } from 'node:path'
+import closeWithGrace from 'close-with-grace'
+import { type Config, ConfigError } from './config.ts'
+import { prepareFolder } from './storage/folder.ts'
+
+/**
+ * Runs the service until SIGTERM or SIGINT; a second signal ends it at once.
+ * @throws Error with one clear sentence when it cannot start
+ */
+export async function serve(config: Config): Promise<void> {
+  prepareFolder(config.dataDirectory)
+  // From the second start on, the modules below come compiled: 100 ms and 10 MB less.
+  module.enableCompileCache(join(config.dataDirectory, 'cache'))
+  const { startService } = await import('./service.ts')
+  const service = await startService(config).catch((error: unknown) => {
+    throw startError(error, config)
+  })
+  const { address, bootstrap } = service
+  const firstStart = bootstrap.firstKey === undefined ? '' : greeting(address, bootstrap.firstKey)
+  process.stderr.write(`Conservatory listens on ${address} (API reference: ${address}/docs)\n${firstStart}`)
+  closeWithGrace({ delay: config.shutdownGraceSeconds * 1000 + 1000, logger: false }, async ({ err }) => {
+    if (err) process.stderr.write(`${err.stack ?? err.message}\n`)
+    await service.close()
+  })
+}
+
+/** A failure to start, in one line that an operator can act on. */
+function startError(error: unknown, { host, port }: Config): Error {
+  if (!(error instanceof Error) || !('code' in error)) return error instanceof Error ? error : new Error(String(error))
+  const reasons: Readonly<Record<string, string>> = {
+    EADDRINUSE: `Port ${port} on ${host} is in use. Stop what listens there, or set PORT to another.`,
+    EACCES: `Port ${port} may not be opened by this user. Set PORT to one above 1023.`,
+    EADDRNOTAVAIL: `${host} is not an address of this machine. Set HOST to one that is.`,
+    ENOTFOUND: `${host} is not a known host. Set HOST to an address of this machine.`,
+  }
+  const reason = reasons[String(error.code)]
+  return reason === undefined ? error : new ConfigError([reason])
+}
+
+/** What the first start prints: the key, this once, and a line to try each interface with. */
+function greeting(address: string, key: string): string {
+  return `
+This is the first start. The account "owner" has been made, with one key that may do everything:
+
+  ${key}
+
+It is not shown again. Try it:
+
+  curl ${address}/plants -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' -d '{"name": "Monstera", "tag": "aroid"}'
+  curl ${address}/chat/completions -H 'Authorization: ${key}' -H 'Content-Type: application/json' -d '{"model": "understudy", "character": "Fern", "messages": [{"role": "user", "content": "Why are my leaves turning yellow?"}]}'
+
+`
+}

@@ -1,0 +1,61 @@
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import pino from 'pino'
+import { type Bootstrap, bootstrapAccess } from './access/bootstrap.ts'
+import { Guard } from './access/guard.ts'
+import { createServer, registerService } from './app.ts'
+import { CharacterLibrary } from './characters/library.ts'
+import { builtInSystemPrompt } from './characters/prompt.ts'
+import type { Config } from './config.ts'
+import { createRegistry } from './models/registry.ts'
+import { openSqliteStores } from './storage/stores.ts'
+
+/** The running service. */
+export interface Service {
+  /** Where it listens, such as `http://127.0.0.1:3000`. */
+  readonly address: string
+  readonly bootstrap: Bootstrap
+  /** Stops accepting, lets open replies end, and closes everything in the reverse order of opening. */
+  close(): Promise<void>
+}
+
+const starterFolder = fileURLToPath(new URL('../data/characters', import.meta.url))
+
+/**
+ * Opens everything that the service needs, and listens.
+ * @throws StorageError, or Node's error of a port that cannot be had; what was opened is closed again
+ */
+export async function startService(config: Config): Promise<Service> {
+  const logger = pino({ level: config.logLevel })
+  const stores = openSqliteStores(config.databasePath)
+  const models = createRegistry(config.upstream)
+  const app = createServer(logger)
+  const close = async (): Promise<void> => {
+    // Replies that are still going on after the grace are cut off, or closing would wait for the slowest client.
+    const cutOff = setTimeout(() => app.server.closeAllConnections(), config.shutdownGraceSeconds * 1000)
+    await app.close()
+    clearTimeout(cutOff)
+    await models.close()
+    await stores.close()
+  }
+  try {
+    const bootstrap = await bootstrapAccess(stores.access, config.bootstrapKey)
+    const library = new CharacterLibrary([starterFolder, join(config.dataDirectory, 'characters')])
+    for (const { file, reason } of library.unreadable) logger.warn({ file, reason }, 'a character card is not read')
+    if (bootstrap.warning !== undefined) logger.warn(bootstrap.warning)
+    await registerService(app, {
+      config,
+      stores,
+      models,
+      library,
+      guard: new Guard(stores.access),
+      prompt: { systemPrompt: config.systemPrompt ?? builtInSystemPrompt },
+      logger,
+    })
+    const address = await app.listen({ host: config.host, port: config.port })
+    return { address, bootstrap, close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
