@@ -1,0 +1,67 @@
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { promisify } from 'node:util'
+import { describe, expect, it } from 'vitest'
+import { spawnService } from './support/process.ts'
+
+const run = promisify(execFile)
+const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8')
+
+/** A command that the README shows at a prompt, and the lines of answer below it. */
+interface Shown {
+  readonly command: string
+  readonly answer: string
+}
+
+function session(): readonly Shown[] {
+  const block = /```console\n([\s\S]*?)```/.exec(readme)?.[1] ?? ''
+  return block
+    .split(/^\$ /m)
+    .slice(1)
+    .map((text) => {
+      const [command = '', ...answer] = text.trim().split('\n')
+      return { command, answer: answer.join('\n') }
+    })
+}
+
+/** What differs from one run to the next. */
+function steady(answer: string): string {
+  return answer.replace(/"id":"chatcmpl-[^"]*"/g, '"id":"chatcmpl-…"').replace(/"created":\d+/g, '"created":0')
+}
+
+describe('the README', () => {
+  it('shows a session that really runs as printed, after its set-up line', async () => {
+    expect(readme).toContain('```sh\nnpm ci && npm start\n```')
+    const shown = session().filter(({ command }) => command.startsWith('curl '))
+    expect(shown.length).toBeGreaterThanOrEqual(3)
+    const service = await spawnService('npm', ['start'])
+    for (const { command, answer } of shown) {
+      const here = command.replace('http://127.0.0.1:3000', service.url)
+      const { stdout } = await run('bash', ['-c', here], { env: { PATH: process.env['PATH'], KEY: service.key } })
+      expect(steady(stdout.trim())).toBe(steady(answer))
+    }
+  })
+
+  it('prints at the first start two curl lines that work when pasted', async () => {
+    const service = await spawnService('npm', ['start'])
+    const lines = service.stderr().match(/^ {2}curl .*$/gm) ?? []
+    expect(lines).toHaveLength(2)
+    const answers = await Promise.all(lines.map((line) => run('bash', ['-c', `${line.trim()} -s`])))
+    expect(JSON.parse(answers[0]?.stdout ?? '')).toEqual({ name: 'Monstera', tag: 'aroid' })
+    expect(JSON.parse(answers[1]?.stdout ?? '')).toMatchObject({ object: 'chat.completion', model: 'understudy' })
+  })
+
+  it('lists every setting that the service reads, and no other', () => {
+    const source = readFileSync(new URL('../src/config.ts', import.meta.url), 'utf8')
+    const read = [...source.matchAll(/(?:text|integer|oneOf)\(\s*'([A-Z_]+)'/g)].map(([, name]) => name)
+    const listed = [...readme.matchAll(/^\| `([A-Z_]+)`\s+\|/gm)].map(([, name]) => name)
+    expect(listed.toSorted()).toEqual([...new Set(read)].toSorted())
+  })
+
+  it('names only npm scripts that there are', () => {
+    const { scripts } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
+    const named = [...readme.matchAll(/npm run ([a-z:]+)/g)].map(([, name]) => name)
+    expect(named.length).toBeGreaterThan(0)
+    for (const name of named) expect(Object.keys(scripts)).toContain(name)
+  })
+})

@@ -1,0 +1,78 @@
+import type { Chunk, Completion } from '../../src/chat/completion.ts'
+import type { OpenAiErrorBody } from '../../src/errors.ts'
+
+/** A streamed reply, read as strictly as the SSE format allows: any line that is none of its own throws. */
+export interface Streamed {
+  /** The `data` of each event as it came, the final `[DONE]` included. */
+  readonly data: readonly string[]
+  /** The events that are chunks. */
+  readonly chunks: readonly Chunk[]
+  /** The events that are errors. */
+  readonly errors: readonly OpenAiErrorBody[]
+  readonly comments: readonly string[]
+  readonly isDone: boolean
+}
+
+/** Reads the body of a whole reply. */
+export async function readCompletion(response: Response): Promise<Completion> {
+  return JSON.parse(await response.text())
+}
+
+/** Reads the body of a streamed reply to its end. */
+export async function readStream(response: Response): Promise<Streamed> {
+  return parseStream(await response.text())
+}
+
+/** Reads the text of a streamed reply. */
+export function parseStream(text: string): Streamed {
+  const data: string[] = []
+  const comments: string[] = []
+  for (const event of text.split('\n\n').slice(0, -1)) {
+    if (event.startsWith(':')) comments.push(event)
+    else if (/^data: .*(\ndata: .*)*$/.test(event)) data.push(event.slice(6).replaceAll('\ndata: ', '\n'))
+    else throw new Error(`not a server-sent event: ${JSON.stringify(event)}`)
+  }
+  if (!text.endsWith('\n\n') && text !== '') throw new Error('the last event has no blank line')
+  const chunks: Chunk[] = []
+  const errors: OpenAiErrorBody[] = []
+  for (const event of data.filter((each) => each !== '[DONE]')) {
+    const value: Chunk | OpenAiErrorBody = JSON.parse(event)
+    if ('error' in value) errors.push(value)
+    else chunks.push(value)
+  }
+  return { data, chunks, errors, comments, isDone: data.includes('[DONE]') }
+}
+
+/** What a stream's choice says in all. */
+export function textOfStream({ chunks }: Streamed, index = 0): string {
+  return chunks
+    .flatMap(({ choices }) => choices)
+    .filter((choice) => choice.index === index)
+    .map(({ delta }) => delta.content ?? '')
+    .join('')
+}
+
+/** Why a stream's choice ended, once for each time that it said so. */
+export function finishReasons({ chunks }: Streamed, index = 0): readonly string[] {
+  return chunks
+    .flatMap(({ choices }) => choices)
+    .filter((choice) => choice.index === index)
+    .flatMap(({ finish_reason }) => finish_reason ?? [])
+}
+
+/**
+ * Reads an error of the chat group, and makes sure that it has OpenAI's shape, exactly so, with a sentence to act on.
+ * @throws Error when it has another
+ */
+export async function readChatError(response: Response): Promise<OpenAiErrorBody['error']> {
+  const text = await response.text()
+  const body: OpenAiErrorBody = JSON.parse(text)
+  const keys = `${Object.keys(body)}: ${Object.keys(body.error)}`
+  const { message, type, param, code } = body.error
+  const types = [typeof message, typeof type, param === null ? 'string' : typeof param, typeof code]
+  const isSentence = /^[A-Z"].+[.!]$/.test(message)
+  if (keys !== 'error: message,type,param,code' || types.some((each) => each !== 'string') || !isSentence) {
+    throw new Error(`not an error in OpenAI's shape: ${text}`)
+  }
+  return body.error
+}

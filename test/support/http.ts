@@ -1,0 +1,78 @@
+import { connect } from 'node:net'
+import { expect } from 'vitest'
+import type { OpenAiErrorBody, PlantErrorBody } from '../../src/errors.ts'
+
+/** The two interfaces, by the shape of their error bodies; everything outside the plants has the chat's. */
+export type Group = 'plants' | 'chat'
+
+/** What an error reply says. */
+export interface ErrorReply {
+  readonly message: string
+  /** Only the chat's shape has one. */
+  readonly code: string | undefined
+  readonly param: string | null | undefined
+  /** Body and headers as one text, to look for what must not be there. */
+  readonly everything: string
+}
+
+/** What shows that a reply was written by a fault and not by a person: stacks, codes and words of the parts below. */
+const detail = /\bat .+:\d+|node_modules|node:|FST_|SQLITE|sqlite|Error:|undefined|\[object|\bstack\b/
+
+/** Checks that a reply is an error of this status in exactly its group's shape, with the headers that all errors have. */
+export async function expectError(response: Response, group: Group, status: number): Promise<ErrorReply> {
+  const text = await response.text()
+  expect(`${response.status} ${text}`).toMatch(new RegExp(`^${status} \\{`))
+  expect(response.headers.get('content-type')).toMatch(/^application\/json(; charset=utf-8)?$/)
+  expect(response.headers.get('x-request-id')).toMatch(/^req_[0-9a-f]{32}$/)
+  expect(response.headers.get('www-authenticate')).toBe(status === 401 ? 'Bearer' : null)
+  const said = group === 'plants' ? readPlantError(text, status) : readChatError(text)
+  expect(said.message).toMatch(/^[A-Z].*\.$/)
+  const everything = `${JSON.stringify([...response.headers])}${text}`
+  expect(everything).not.toMatch(detail)
+  return { ...said, everything }
+}
+
+function readPlantError(text: string, status: number): Omit<ErrorReply, 'everything'> {
+  const body: PlantErrorBody = JSON.parse(text)
+  expect(body).toStrictEqual({ error: status, message: expect.any(String) })
+  return { message: body.message, code: undefined, param: undefined }
+}
+
+function readChatError(text: string): Omit<ErrorReply, 'everything'> {
+  const body: OpenAiErrorBody = JSON.parse(text)
+  expect(body).toStrictEqual({
+    error: {
+      message: expect.any(String),
+      type: expect.stringMatching(/^(invalid_request|authentication|permission|rate_limit)_error$|^server_error$/),
+      param: body.error.param === null ? null : expect.any(String),
+      code: expect.stringMatching(/^[a-z0-9]+(_[a-z0-9]+)*$/),
+    },
+  })
+  return body.error
+}
+
+/** Sends these bytes over a connection of their own, and gives all that comes back until the service closes it. */
+export async function exchangeRaw(url: string, bytes: string | Uint8Array): Promise<string> {
+  const { hostname, port } = new URL(url)
+  const pieces: Buffer[] = []
+  await new Promise<void>((resolve, reject) => {
+    const socket = connect(Number(port), hostname, () => socket.write(bytes))
+    socket.on('data', (piece) => pieces.push(Buffer.from(piece)))
+    socket.once('error', reject)
+    socket.once('close', () => resolve())
+  })
+  return Buffer.concat(pieces).toString('latin1')
+}
+
+/** Sends these bytes, which must ask for the connection to be closed, and reads what comes back as one reply. */
+export async function sendRaw(url: string, bytes: string | Uint8Array): Promise<Response> {
+  const text = await exchangeRaw(url, bytes)
+  const end = text.indexOf('\r\n\r\n')
+  const [statusLine = '', ...lines] = text.slice(0, end).split('\r\n')
+  const headers = lines.map((line): [string, string] => {
+    const colon = line.indexOf(':')
+    return [line.slice(0, colon), line.slice(colon + 1).trim()]
+  })
+  const body = Buffer.from(text.slice(end + 4), 'latin1')
+  return new Response(body.length === 0 ? null : body, { status: Number(statusLine.split(' ')[1]), headers })
+}

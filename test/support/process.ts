@@ -1,0 +1,63 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { onTestFinished } from 'vitest'
+import { temporaryFolder } from './service.ts'
+
+/** The checkout that the tests run in. */
+export const projectFolder = fileURLToPath(new URL('../..', import.meta.url))
+
+/** The service as a process of its own, on a free port over a data folder of its own. */
+export interface SpawnedService {
+  readonly url: string
+  /** The first key, as printed. */
+  readonly key: string
+  readonly dataDirectory: string
+  readonly process: ChildProcess
+  /** All that has been printed so far. */
+  readonly stdout: () => string
+  readonly stderr: () => string
+  /** Resolves with the exit code, or with null when a signal ended it. */
+  readonly exited: Promise<number | null>
+}
+
+/**
+ * Starts the service with a command line such as `npm start`, and waits until it listens.
+ * It is ended, and its data folder removed, when the running test is over.
+ */
+export async function spawnService(
+  command: string,
+  args: readonly string[],
+  { environment = {}, folder = projectFolder }: { environment?: Record<string, string>; folder?: string } = {},
+): Promise<SpawnedService> {
+  const data = temporaryFolder()
+  const dataDirectory = environment['DATA_DIR'] ?? data.path
+  const service = spawn(command, args, {
+    cwd: folder,
+    env: { PATH: process.env['PATH'], HOME: process.env['HOME'], PORT: '0', DATA_DIR: dataDirectory, ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let stdout = ''
+  let stderr = ''
+  service.stdout.on('data', (text) => {
+    stdout += text
+  })
+  service.stderr.on('data', (text) => {
+    stderr += text
+  })
+  const exited = new Promise<number | null>((resolve) => service.once('exit', resolve))
+  onTestFinished(async () => {
+    if (service.exitCode === null && service.signalCode === null) service.kill('SIGTERM')
+    await exited
+    data.remove()
+  })
+  const url = await new Promise<string>((resolve, reject) => {
+    const look = () => {
+      const address = /listens on (http:\S+)/.exec(stderr)?.[1]
+      if (address !== undefined) resolve(address)
+    }
+    service.stderr.on('data', look)
+    void exited.then((code) => reject(new Error(`the service ended with ${code}: ${stderr}${stdout}`)))
+  })
+  const key = /^ {2}(\S{16,})$/m.exec(stderr)?.[1] ?? environment['BOOTSTRAP_KEY'] ?? ''
+  return { url, key, dataDirectory, process: service, stdout: () => stdout, stderr: () => stderr, exited }
+}

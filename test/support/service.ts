@@ -1,0 +1,99 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
+import { type Scope, scopes } from '../../src/access/access.ts'
+import { readConfig } from '../../src/config.ts'
+import { startService } from '../../src/service.ts'
+import { openSqliteStores } from '../../src/storage/stores.ts'
+
+/** A service on a free port of loopback over a data folder of its own. */
+export interface TestService {
+  readonly url: string
+  readonly dataDirectory: string
+  /** The first key: account `owner`, all scopes. */
+  readonly key: string
+  /** Sends a request with the first key, unless its headers say otherwise. */
+  request(path: string, options?: RequestOptions): Promise<Response>
+  /** Makes a key of another account, which is made too when it is not there. */
+  makeKey(account: string, scopes?: readonly Scope[], expires?: number): Promise<string>
+  close(): Promise<void>
+}
+
+/** Like fetch's, but `json` is sent as a JSON body, and a null header is not sent. */
+export interface RequestOptions {
+  readonly method?: string
+  readonly headers?: Readonly<Record<string, string | null>>
+  readonly json?: unknown
+  readonly body?: string | Uint8Array<ArrayBuffer>
+  readonly signal?: AbortSignal
+}
+
+/** Makes an empty folder that goes with the test (or with `cleanup`, where there is no running test). */
+export function temporaryFolder(): { readonly path: string; readonly remove: () => void } {
+  const path = mkdtempSync(join(tmpdir(), 'conservatory-test-'))
+  return { path, remove: () => rmSync(path, { recursive: true, force: true }) }
+}
+
+/** Starts a service in this process; whoever starts it closes it. */
+export async function startTestService(environment: Readonly<Record<string, string>> = {}): Promise<TestService> {
+  const folder = temporaryFolder()
+  const dataDirectory = environment['DATA_DIR'] ?? folder.path
+  const config = readConfig({
+    PORT: '0',
+    LOG_LEVEL: 'silent',
+    SHUTDOWN_GRACE: '1',
+    DATA_DIR: dataDirectory,
+    ...environment,
+  })
+  const service = await startService(config)
+  const key = service.bootstrap.firstKey ?? environment['BOOTSTRAP_KEY'] ?? ''
+  return {
+    url: service.address,
+    dataDirectory,
+    key,
+    request: (path, options) => send(service.address + path, key, options),
+    async makeKey(account, wanted = scopes, expires) {
+      const stores = openSqliteStores(config.databasePath)
+      try {
+        const isThere = (await stores.access.listAccounts()).some(({ name }) => name === account)
+        if (!isThere) await stores.access.createAccount(account)
+        const request = { account, scopes: wanted, ...(expires === undefined ? {} : { expires }) }
+        return (await stores.access.createKey(request)).secret
+      } finally {
+        await stores.close()
+      }
+    },
+    async close() {
+      await service.close()
+      folder.remove()
+    },
+  }
+}
+
+/** Starts a service that closes when the running test is over. */
+export async function serviceForThisTest(environment: Readonly<Record<string, string>> = {}): Promise<TestService> {
+  const service = await startTestService(environment)
+  onTestFinished(() => service.close())
+  return service
+}
+
+function send(
+  url: string,
+  key: string,
+  { method, headers, json, body, signal }: RequestOptions = {},
+): Promise<Response> {
+  const sent = json === undefined ? body : JSON.stringify(json)
+  const all: Record<string, string | null> = {
+    authorization: `Bearer ${key}`,
+    ...(sent === undefined ? {} : { 'content-type': 'application/json' }),
+    ...headers,
+  }
+  const present = Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== null)
+  return fetch(url, {
+    method: method ?? (sent === undefined ? 'GET' : 'POST'),
+    headers: present,
+    ...(sent === undefined ? {} : { body: sent }),
+    ...(signal ? { signal } : {}),
+  })
+}

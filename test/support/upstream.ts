@@ -1,0 +1,124 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { onTestFinished } from 'vitest'
+
+/** What an upstream was asked, and when its connection closed before the answer was complete. */
+export interface UpstreamCall {
+  readonly path: string
+  readonly headers: IncomingMessage['headers']
+  readonly body: Record<string, unknown>
+  /** Resolves, with the time in milliseconds, when the caller goes away before the answer is complete. */
+  readonly aborted: Promise<number>
+}
+
+/** How the upstream answers one call. */
+export type Script = (response: ServerResponse, call: UpstreamCall) => void | Promise<void>
+
+/** A scripted OpenAI-compatible upstream on loopback, and what it was asked. */
+export interface ScriptedUpstream {
+  /** The base URL, with `/v1`. */
+  readonly url: string
+  readonly calls: UpstreamCall[]
+  /** Adds scripts for the next calls, one each; the last one stays for all that follow. */
+  answer(...scripts: Script[]): void
+  close(): Promise<void>
+}
+
+/** Starts a scripted upstream that closes when the running test is over. */
+export async function upstreamForThisTest(...scripts: Script[]): Promise<ScriptedUpstream> {
+  const upstream = await startUpstream(...scripts)
+  onTestFinished(() => upstream.close())
+  return upstream
+}
+
+/** Starts a scripted upstream; whoever starts it closes it. */
+export async function startUpstream(...scripts: Script[]): Promise<ScriptedUpstream> {
+  const queue = [...scripts]
+  const calls: UpstreamCall[] = []
+  const server = createServer(async (request, response) => {
+    const pieces: Buffer[] = []
+    for await (const piece of request) pieces.push(piece)
+    const aborted = new Promise<number>((resolve) => {
+      response.once('close', () => {
+        if (!response.writableFinished) resolve(performance.now())
+      })
+    })
+    const text = Buffer.concat(pieces).toString('utf8')
+    const call = { path: request.url ?? '', headers: request.headers, body: text ? JSON.parse(text) : {}, aborted }
+    calls.push(call)
+    const script = queue.length > 1 ? queue.shift() : queue[0]
+    await script?.(response, call)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  return {
+    url: `http://127.0.0.1:${port}/v1`,
+    calls,
+    answer: (...more) => {
+      queue.length = 0
+      queue.push(...more)
+    },
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}
+
+/** Answers with a JSON body. */
+export function json(body: unknown, status = 200, headers: Record<string, string> = {}): Script {
+  return (response) => {
+    response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body))
+  }
+}
+
+/** Answers with these raw pieces, each in a write of its own, and ends (or, with `end: 'cut'`, drops the connection). */
+export function pieces(texts: readonly (string | Uint8Array)[], end: 'end' | 'cut' | 'hang' = 'end'): Script {
+  return async (response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    for (const text of texts) {
+      response.write(text)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    if (end === 'end') response.end()
+    if (end === 'cut') response.socket?.resetAndDestroy()
+  }
+}
+
+/** A whole completion as an upstream would send it. */
+export function completion(content: string, more: Record<string, unknown> = {}): Record<string, unknown> {
+  return {
+    id: 'chatcmpl-upstream',
+    object: 'chat.completion',
+    created: 1700000000,
+    model: 'upstream-model-2026',
+    choices: [
+      { index: 0, message: { role: 'assistant', content, refusal: null }, logprobs: null, finish_reason: 'stop' },
+    ],
+    usage: { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 },
+    ...more,
+  }
+}
+
+/** One chunk as an upstream would send it, as JSON text. */
+export function chunkText(delta: Record<string, unknown>, finishReason: string | null = null): string {
+  return JSON.stringify({
+    id: 'chatcmpl-upstream',
+    object: 'chat.completion.chunk',
+    created: 1700000000,
+    model: 'upstream-model-2026',
+    choices: [{ index: 0, delta, logprobs: null, finish_reason: finishReason }],
+  })
+}
+
+/** The events of a whole streamed answer, one to a word, with the final `[DONE]`. */
+export function streamOf(text: string): string[] {
+  const words = text.split(/(?<= )/)
+  return [
+    chunkText({ role: 'assistant', content: '' }),
+    ...words.map((word) => chunkText({ content: word })),
+    chunkText({}, 'stop'),
+    '[DONE]',
+  ].map((data) => `data: ${data}\n\n`)
+}
