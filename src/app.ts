@@ -11,6 +11,7 @@ import { answerParserError, errorBodyOf, errorHandler } from './http/errors.ts'
 import { healthPlugin } from './http/health.ts'
 import { acceptJsonOnly } from './http/json.ts'
 import { makeRequestId, tellOfRequests } from './http/requests.ts'
+import { refuseUnfitRequests } from './http/unfit-request.ts'
 import { refuseUnknownRoutes } from './http/unknown-route.ts'
 import { serializerCompiler, validatorCompiler } from './http/validation.ts'
 import type { ModelRegistry } from './models/registry.ts'
@@ -41,6 +42,8 @@ export function createServer(logger: FastifyBaseLogger): FastifyInstance {
       errorHandler(errorBodyOf(request.url))(error, request, reply)
     },
     clientErrorHandler: answerParserError,
+    // Node would refuse a request without a Host by itself, with an empty body.
+    http: { requireHostHeader: false },
   }
   // Given here and not set later, so that Fastify does not load its own compilers, 3 MB that nothing would use.
   // Its types know no compilers but those.
@@ -54,6 +57,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
 
   acceptJsonOnly(app)
   tellOfRequests(app)
+  refuseUnfitRequests(app)
   refuseUnknownRoutes(app)
   app.setErrorHandler(errorHandler(openAiErrorBody))
 

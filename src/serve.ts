@@ -33,6 +33,7 @@ function startError(error: unknown, { host, port }: Config): Error {
     EACCES: `Port ${port} may not be opened by this user. Set PORT to one above 1023.`,
     EADDRNOTAVAIL: `${host} is not an address of this machine. Set HOST to one that is.`,
     ENOTFOUND: `${host} is not a known host. Set HOST to an address of this machine.`,
+    EAI_AGAIN: `${host} is not a known host. Set HOST to an address of this machine.`,
   }
   const reason = reasons[String(error.code)]
   return reason === undefined ? error : new ConfigError([reason])
@@ -40,6 +41,8 @@ function startError(error: unknown, { host, port }: Config): Error {
 
 /** What the first start prints: the key, this once, and a line to try each interface with. */
 function greeting(address: string, key: string): string {
+  // A preset key may have quotes, which would end those of the shell.
+  const quotable = key.replaceAll("'", "'\\''")
   return `
 This is the first start. The account "owner" has been made, with one key that may do everything:
 
@@ -47,8 +50,8 @@ This is the first start. The account "owner" has been made, with one key that ma
 
 It is not shown again. Try it:
 
-  curl ${address}/plants -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' -d '{"name": "Monstera", "tag": "aroid"}'
-  curl ${address}/chat/completions -H 'Authorization: ${key}' -H 'Content-Type: application/json' -d '{"model": "understudy", "character": "Fern", "messages": [{"role": "user", "content": "Why are my leaves turning yellow?"}]}'
+  curl ${address}/plants -H 'Authorization: Bearer ${quotable}' -H 'Content-Type: application/json' -d '{"name": "Monstera", "tag": "aroid"}'
+  curl ${address}/chat/completions -H 'Authorization: ${quotable}' -H 'Content-Type: application/json' -d '{"model": "understudy", "character": "Fern", "messages": [{"role": "user", "content": "Why are my leaves turning yellow?"}]}'
 
 `
 }

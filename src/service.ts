@@ -39,10 +39,8 @@ export async function startService(config: Config): Promise<Service> {
     await stores.close()
   }
   try {
-    const bootstrap = await bootstrapAccess(stores.access, config.bootstrapKey)
     const library = new CharacterLibrary([starterFolder, join(config.dataDirectory, 'characters')])
     for (const { file, reason } of library.unreadable) logger.warn({ file, reason }, 'a character card is not read')
-    if (bootstrap.warning !== undefined) logger.warn(bootstrap.warning)
     await registerService(app, {
       config,
       stores,
@@ -53,6 +51,9 @@ export async function startService(config: Config): Promise<Service> {
       logger,
     })
     const address = await app.listen({ host: config.host, port: config.port })
+    // Last, since what it makes is told once: a start that fails must not have made it.
+    const bootstrap = await bootstrapAccess(stores.access, config.bootstrapKey)
+    if (bootstrap.warning !== undefined) logger.warn(bootstrap.warning)
     return { address, bootstrap, close }
   } catch (error) {
     await close()

@@ -44,7 +44,9 @@ export interface AccessStore {
   /** Refuses a name that is taken or malformed. */
   createAccount(name: string): Promise<Account>
   listAccounts(): Promise<readonly Account[]>
-  /** Gives the new key and its secret, which is shown this once and not kept. Refuses an unknown account. */
+  /** Makes the very first account with its key, both or neither; gives null when there is an account already. */
+  createFirstAccount(request: KeyRequest): Promise<{ readonly key: Key; readonly secret: string } | null>
+  /** Gives the new key and its secret, which is shown this once and not kept. Refuses an unknown account and a malformed name. */
   createKey(request: KeyRequest): Promise<{ readonly key: Key; readonly secret: string }>
   /** All keys, or those of the account of this name, oldest first. */
   listKeys(account?: string): Promise<readonly Key[]>

@@ -13,21 +13,18 @@ export interface Bootstrap {
  * @param presetKey the operator's own choice of that key; warned about, and ignored, when no such key exists later
  */
 export async function bootstrapAccess(store: AccessStore, presetKey: string | undefined): Promise<Bootstrap> {
-  if ((await store.listAccounts()).length > 0) {
-    const isUnknown = presetKey !== undefined && !(await store.findKey(digestKey(presetKey)))
-    return isUnknown
-      ? {
-          warning:
-            'BOOTSTRAP_KEY is ignored: there is an account already, and no key like it. Use: conservatory keys create',
-        }
-      : {}
-  }
-  const owner = await store.createAccount('owner')
-  const { secret } = await store.createKey({
-    account: owner.name,
+  const first = await store.createFirstAccount({
+    account: 'owner',
     scopes,
     name: 'first key',
     ...(presetKey === undefined ? {} : { secret: presetKey }),
   })
-  return { firstKey: secret }
+  if (first) return { firstKey: first.secret }
+  const isUnknown = presetKey !== undefined && !(await store.findKey(digestKey(presetKey)))
+  return isUnknown
+    ? {
+        warning:
+          'BOOTSTRAP_KEY is ignored: there is an account already, and no key like it. Use: conservatory keys create',
+      }
+    : {}
 }

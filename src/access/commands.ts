@@ -97,12 +97,18 @@ function readScopes(list: string): readonly Scope[] {
 /** Unix seconds. A date without a time zone would mean another moment on another machine, so it is refused. */
 function readExpiry(text: string): number {
   const isComplete = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/.test(text)
-  const milliseconds = isComplete ? Date.parse(text) : Number.NaN
+  const milliseconds = isComplete && isCalendarDay(text.slice(0, 10)) ? Date.parse(text) : Number.NaN
   if (Number.isNaN(milliseconds)) {
     throw new AccessError(`${JSON.stringify(text)} is not a moment; write it like 2027-01-31T12:00:00Z.`)
   }
   if (milliseconds <= Date.now()) throw new AccessError(`${JSON.stringify(text)} is past; give a moment to come.`)
   return Math.floor(milliseconds / 1000)
+}
+
+/** Date.parse takes 30 February for 2 March. */
+function isCalendarDay(day: string): boolean {
+  const milliseconds = Date.parse(`${day}T00:00:00Z`)
+  return !Number.isNaN(milliseconds) && new Date(milliseconds).toISOString().startsWith(day)
 }
 
 function describeKey(key: Key): Record<string, unknown> {
@@ -123,6 +129,7 @@ function print(rows: readonly Record<string, unknown>[], json: true | undefined)
     process.stdout.write(`${JSON.stringify(rows, null, 2)}\n`)
     return
   }
+  if (rows.length === 0) return
   const moments = new Set(['created', 'expires', 'revoked'])
   const cells = rows.map((row) =>
     Object.entries(row).map(([name, value]) => {

@@ -34,10 +34,9 @@ export class Guard {
 
   /**
    * Lets in a request with this key and notes on it who called.
-   * @throws ApiError 400 for two credentials, 401 for a key that is mistyped, unknown, expired or revoked
+   * @throws ApiError 401 for a key that is mistyped, unknown, expired or revoked
    */
   async admit(request: FastifyRequest, secret: string): Promise<void> {
-    refuseTwoCredentials(request)
     const key = await this.#store.findKey(digestKey(secret))
     if (!key) {
       const reason = isMistyped(secret)
@@ -76,8 +75,11 @@ export function unauthorized(code: string, message: string): ApiError {
   return new ApiError(401, code, message, { headers: { 'www-authenticate': 'Bearer' } })
 }
 
-/** Node shows only the first of two Authorization headers, and a proxy may have judged the other: refuse both. */
-function refuseTwoCredentials(request: FastifyRequest): void {
+/**
+ * Node shows only the first of two Authorization headers, and a proxy may have judged the other: refuse both.
+ * @throws ApiError 400
+ */
+export function refuseTwoCredentials(request: FastifyRequest): void {
   let count = 0
   const headers = request.raw.rawHeaders
   for (let index = 0; index < headers.length; index += 2) {

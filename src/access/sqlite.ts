@@ -42,6 +42,29 @@ export class SqliteAccessStore implements AccessStore {
   }
 
   async createAccount(name: string): Promise<Account> {
+    return this.#createAccount(name)
+  }
+
+  async createFirstAccount(request: KeyRequest): Promise<{ key: Key; secret: string } | null> {
+    // At once, so that of several first starts one makes it, and none leaves an account without a key.
+    return this.#database
+      .transaction(() => {
+        if (this.#accounts().length > 0) return null
+        this.#createAccount(request.account)
+        return this.#createKey(request)
+      })
+      .immediate()
+  }
+
+  async listAccounts(): Promise<readonly Account[]> {
+    return this.#accounts()
+  }
+
+  async createKey(request: KeyRequest): Promise<{ key: Key; secret: string }> {
+    return this.#createKey(request)
+  }
+
+  #createAccount(name: string): Account {
     const trimmed = name.trim()
     if (!/^[\p{L}\p{N}][\p{L}\p{N} ._@-]{0,99}$/u.test(trimmed)) {
       throw new AccessError(
@@ -56,13 +79,16 @@ export class SqliteAccessStore implements AccessStore {
     return { id: Number(result.lastInsertRowid), name: trimmed, created }
   }
 
-  async listAccounts(): Promise<readonly Account[]> {
+  #accounts(): readonly Account[] {
     return this.#database.prepare<[], AccountRow>('SELECT id, name, created FROM accounts ORDER BY id').all()
   }
 
-  async createKey(request: KeyRequest): Promise<{ key: Key; secret: string }> {
+  #createKey(request: KeyRequest): { key: Key; secret: string } {
     const account = this.#accountByName.get(request.account)
     if (!account) throw unknownAccount(request.account)
+    if (/\p{Cc}/u.test(request.name ?? '')) {
+      throw new AccessError(`${JSON.stringify(request.name)} cannot be a key's name: leave out its control characters.`)
+    }
     const insert = this.#database.prepare(`
       INSERT INTO keys (id, account, name, prefix, digest, scopes, created, expires)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)

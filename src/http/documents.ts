@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import Fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify'
+import { unknownRoute } from './unknown-route.ts'
 
 const openApiFile = new URL('../../openapi/conservatory.json', import.meta.url)
 
@@ -27,7 +28,7 @@ export const documentsPlugin: FastifyPluginAsync = async (app) => {
   app.get('/docs/*', { schema: { hide: true } }, async (request, reply) => {
     reference ??= createReference()
     const page = await (await reference).inject({ url: request.url })
-    if (page.statusCode === 404) return reply.callNotFound()
+    if (page.statusCode === 404) throw unknownRoute()
     return reply
       .code(page.statusCode)
       .header('content-security-policy', contentSecurityPolicy)

@@ -1,6 +1,8 @@
+import { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { ApiError, openAiErrorBody, plantErrorBody, toApiError } from '../errors.ts'
+import { makeRequestId } from './requests.ts'
 
 /** Writes an `ApiError` as a body of one interface's shape. */
 export type ErrorBody = (error: ApiError) => unknown
@@ -8,14 +10,25 @@ export type ErrorBody = (error: ApiError) => unknown
 /** Gives the error handler of a group: one status, one body shape; what nobody planned for is logged with its cause. */
 export function errorHandler(body: ErrorBody) {
   return (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => {
-    const error = toApiError(thrown)
+    const error = leftEarly(request)
+      ? new ApiError(400, 'incomplete_body', 'The request ended before its body was complete. Send it whole.')
+      : toApiError(thrown)
     if (error.status >= 500) request.log.error({ err: error.cause ?? error }, error.code)
-    return reply
-      .code(error.status)
-      .headers(error.headers)
-      .type('application/json')
-      .send(JSON.stringify(body(error)))
+    return (
+      reply
+        .code(error.status)
+        .headers(error.headers)
+        // Also where no hook has put it: a path that cannot be decoded fails before there are any.
+        .header('x-request-id', request.id)
+        .type('application/json')
+        .send(JSON.stringify(body(error)))
+    )
   }
+}
+
+/** Whether the caller went away while the body was on its way: no fault of ours, though reading it failed. */
+function leftEarly({ raw }: FastifyRequest): boolean {
+  return raw.readableAborted && !raw.complete
 }
 
 /** The shape of what answers outside every group, where Fastify knows no more than the URL. */
@@ -27,8 +40,16 @@ export function errorBodyOf(url: string): ErrorBody {
  * Answers what is not HTTP at all: Node's parser gave up before there was a request.
  * @param error Node's, with the bytes that it stumbled over where it has them
  */
-export function answerParserError(error: NodeJS.ErrnoException & { rawPacket?: unknown }, socket: Socket): void {
+export function answerParserError(
+  this: FastifyInstance,
+  error: NodeJS.ErrnoException & { rawPacket?: unknown },
+  socket: Socket,
+): void {
   if (!socket.writable) return
+  if (isReplying(socket)) {
+    socket.destroy()
+    return
+  }
   const [status, reason, apiError] =
     error.code === 'HPE_HEADER_OVERFLOW'
       ? [
@@ -45,7 +66,20 @@ export function answerParserError(error: NodeJS.ErrnoException & { rawPacket?: u
         : [400, 'Bad Request', new ApiError(400, 'malformed_http', 'This is not well-formed HTTP. Mend the request.')]
   const url = Buffer.isBuffer(error.rawPacket) ? error.rawPacket.toString('latin1').split(' ', 2)[1] : undefined
   const body = JSON.stringify(errorBodyOf(url ?? '/')(apiError))
-  socket.end(
-    `HTTP/1.1 ${status} ${reason}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
-  )
+  const id = makeRequestId()
+  const head = [
+    `HTTP/1.1 ${status} ${reason}`,
+    `X-Request-Id: ${id}`,
+    'Content-Type: application/json; charset=utf-8',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    'Connection: close',
+  ]
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
+  this.log.info({ request_id: id, route: 'unknown', status, reason: error.code }, 'request')
+}
+
+/** Whether a reply to an earlier request is on its way: an error in the middle of it would pass for a part of it. */
+function isReplying(socket: Socket): boolean {
+  const response = '_httpMessage' in socket ? socket._httpMessage : undefined
+  return response instanceof ServerResponse && response.headersSent
 }

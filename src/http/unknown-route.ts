@@ -13,9 +13,14 @@ export function refuseUnknownRoutes(app: FastifyInstance): void {
     if (!request.is404) return
     const path = request.url.split('?', 1)[0] ?? '/'
     const allow = methods.filter((method) => app.findRoute({ method, url: path })).join(', ')
-    if (allow === '') throw new ApiError(404, 'unknown_route', 'There is no such path. See /docs for those that exist.')
+    if (allow === '') throw unknownRoute()
     throw new ApiError(405, 'method_not_allowed', `This path does not answer that method. Use ${allow}.`, {
       headers: { allow },
     })
   })
+}
+
+/** The 404 of a path that does not exist. */
+export function unknownRoute(): ApiError {
+  return new ApiError(404, 'unknown_route', 'There is no such path. See /docs for those that exist.')
 }

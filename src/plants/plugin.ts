@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import bearerAuth from '@fastify/bearer-auth'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
-import { callerOf, type Guard, requireScope, unauthorized } from '../access/guard.ts'
+import { callerOf, type Guard, refuseTwoCredentials, requireScope, unauthorized } from '../access/guard.ts'
 import { ApiError, plantErrorBody } from '../errors.ts'
 import { errorHandler } from '../http/errors.ts'
 import { answers } from '../http/openapi-fields.ts'
@@ -65,13 +65,15 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (app
       return true
     },
   })
+  app.addHook('onRequest', async (request) => refuseTwoCredentials(request))
   app.addHook('onRequest', (request, reply, done) => {
     app.verifyBearerAuth?.(request, reply, (error) => {
-      const isOurs = error === undefined || error instanceof ApiError
+      // Its own complaint is that there is no bearer token; whatever else fails on the way is no fault of the caller.
+      const isNoToken = error && 'code' in error && String(error.code).startsWith('FST_BEARER_AUTH_')
       done(
-        isOurs
-          ? error
-          : unauthorized('missing_token', 'Send your token in the header Authorization: Bearer YOUR_TOKEN.'),
+        isNoToken
+          ? unauthorized('missing_token', 'Send your token in the header Authorization: Bearer YOUR_TOKEN.')
+          : error,
       )
     })
   })

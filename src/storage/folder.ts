@@ -1,4 +1,4 @@
-import { accessSync, constants, existsSync, mkdirSync } from 'node:fs'
+import { accessSync, constants, existsSync, mkdirSync, opendirSync } from 'node:fs'
 import { dirname } from 'node:path'
 
 /** A fault of the data folder or the database that the operator can mend; its message is one clear line. */
@@ -13,6 +13,8 @@ export class StorageError extends Error {
 export function prepareFolder(path: string): void {
   try {
     makeFolder(path)
+    // Opening it fails where the path is a file.
+    opendirSync(path).closeSync()
     accessSync(path, constants.W_OK)
   } catch (error) {
     throw new StorageError(`The data folder ${path} cannot be written. Set DATA_DIR to a folder that can.`, {
@@ -26,5 +28,10 @@ function makeFolder(path: string): void {
   if (existsSync(path)) return
   const parent = dirname(path)
   if (parent !== path) makeFolder(parent)
-  mkdirSync(path)
+  try {
+    mkdirSync(path)
+  } catch (error) {
+    // Another process may have been quicker.
+    if (!existsSync(path)) throw error
+  }
 }

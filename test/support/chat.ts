@@ -61,7 +61,7 @@ export function finishReasons({ chunks }: Streamed, index = 0): readonly string[
 }
 
 /**
- * Reads an error of the chat group, and makes sure that it has OpenAI's shape, exactly so, with a sentence to act on.
+ * Reads an error of the chat group, and makes sure that it has OpenAI's shape, exactly so.
  * @throws Error when it has another
  */
 export async function readChatError(response: Response): Promise<OpenAiErrorBody['error']> {
@@ -70,8 +70,7 @@ export async function readChatError(response: Response): Promise<OpenAiErrorBody
   const keys = `${Object.keys(body)}: ${Object.keys(body.error)}`
   const { message, type, param, code } = body.error
   const types = [typeof message, typeof type, param === null ? 'string' : typeof param, typeof code]
-  const isSentence = /^[A-Z"].+[.!]$/.test(message)
-  if (keys !== 'error: message,type,param,code' || types.some((each) => each !== 'string') || !isSentence) {
+  if (keys !== 'error: message,type,param,code' || types.some((each) => each !== 'string') || message === '') {
     throw new Error(`not an error in OpenAI's shape: ${text}`)
   }
   return body.error

@@ -52,7 +52,7 @@ function readChatError(text: string): Omit<ErrorReply, 'everything'> {
 }
 
 /** Sends these bytes over a connection of their own, and gives all that comes back until the service closes it. */
-export async function exchangeRaw(url: string, bytes: string | Uint8Array): Promise<string> {
+async function exchangeRaw(url: string, bytes: string | Uint8Array): Promise<string> {
   const { hostname, port } = new URL(url)
   const pieces: Buffer[] = []
   await new Promise<void>((resolve, reject) => {

@@ -1,0 +1,132 @@
+import { join, resolve } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { ConfigError, readConfig } from '../src/config.ts'
+
+function faultsOf(environment: Readonly<Record<string, string>>): readonly string[] {
+  try {
+    readConfig(environment)
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message.split('\n')
+    throw error
+  }
+  return []
+}
+
+describe('the settings', () => {
+  it('have the defaults that the README names', () => {
+    expect(readConfig({})).toStrictEqual({
+      host: '127.0.0.1',
+      port: 3000,
+      dataDirectory: resolve('data'),
+      databasePath: resolve('data', 'conservatory.db'),
+      bootstrapKey: undefined,
+      upstream: undefined,
+      logLevel: 'info',
+      plantBodyLimit: 1_048_576,
+      chatBodyLimit: 8_388_608,
+      shutdownGraceSeconds: 10,
+      sseKeepaliveMs: 15_000,
+      characters: 'open',
+      systemPrompt: undefined,
+    })
+  })
+
+  it('count as not set when empty or blank', () => {
+    const names = ['HOST', 'PORT', 'DATA_DIR', 'BOOTSTRAP_KEY', 'OPENAI_BASE_URL', 'OPENAI_API_KEY', 'LOG_LEVEL']
+    const more = [
+      'PLANT_BODY_LIMIT',
+      'CHAT_BODY_LIMIT',
+      'SHUTDOWN_GRACE',
+      'SSE_KEEPALIVE_MS',
+      'CHARACTERS',
+      'SYSTEM_PROMPT',
+    ]
+    const environment = Object.fromEntries([...names, ...more].map((name, index) => [name, index % 2 ? '' : ' \t ']))
+    expect(readConfig(environment)).toStrictEqual(readConfig({}))
+  })
+
+  it('cannot be changed once they are read, and variables of other programs are left alone', () => {
+    const config = readConfig({ PATH: '/bin', NODE_ENV: 'test', HOME: '', PORTS: 'many' })
+    expect(Object.isFrozen(config)).toBe(true)
+    expect(config).toStrictEqual(readConfig({}))
+  })
+
+  it.for([
+    ['HOST', '0.0.0.0', { host: '0.0.0.0' }],
+    ['HOST', ' ::1 ', { host: '::1' }],
+    ['PORT', '0', { port: 0 }],
+    ['PORT', ' 65535 ', { port: 65535 }],
+    ['DATA_DIR', '/srv/conservatory', { dataDirectory: resolve('/srv/conservatory') }],
+    ['DATA_DIR', 'below/here', { databasePath: join(resolve('below/here'), 'conservatory.db') }],
+    ['BOOTSTRAP_KEY', 'sixteen letters!', { bootstrapKey: 'sixteen letters!' }],
+    ['LOG_LEVEL', 'WARN', { logLevel: 'warn' }],
+    ['LOG_LEVEL', 'silent', { logLevel: 'silent' }],
+    ['PLANT_BODY_LIMIT', '1', { plantBodyLimit: 1 }],
+    ['CHAT_BODY_LIMIT', '1073741824', { chatBodyLimit: 1024 ** 3 }],
+    ['SHUTDOWN_GRACE', '0', { shutdownGraceSeconds: 0 }],
+    ['SSE_KEEPALIVE_MS', '10', { sseKeepaliveMs: 10 }],
+    ['CHARACTERS', 'Closed', { characters: 'closed' }],
+    ['SYSTEM_PROMPT', 'You are {{char}}.', { systemPrompt: 'You are {{char}}.' }],
+    ['OPENAI_API_KEY', 'sk-1', { upstream: { baseUrl: 'https://api.openai.com/v1', apiKey: 'sk-1' } }],
+    [
+      'OPENAI_BASE_URL',
+      'http://ollama:11434/v1//',
+      { upstream: { baseUrl: 'http://ollama:11434/v1', apiKey: undefined } },
+    ],
+  ] as const)('%s=%s is understood', ([name, value, expected]) => {
+    expect(readConfig({ [name]: value })).toMatchObject(expected)
+  })
+
+  it.for([
+    ['PORT', '65536', 'PORT is "65536"; give a whole number from 0 to 65535.'],
+    ['PORT', '-1', 'PORT is "-1"; give a whole number from 0 to 65535.'],
+    ['PORT', '3000.5', 'PORT is "3000.5"; give a whole number from 0 to 65535.'],
+    ['PORT', '0x50', 'PORT is "0x50"; give a whole number from 0 to 65535.'],
+    ['PORT', '1e3', 'PORT is "1e3"; give a whole number from 0 to 65535.'],
+    ['PORT', '80 443', 'PORT is "80 443"; give a whole number from 0 to 65535.'],
+    ['PORT', '٣٠٠٠', 'PORT is "٣٠٠٠"; give a whole number from 0 to 65535.'],
+    ['PLANT_BODY_LIMIT', '0', 'PLANT_BODY_LIMIT is "0"; give a whole number from 1 to 1073741824.'],
+    ['CHAT_BODY_LIMIT', '8 MiB', 'CHAT_BODY_LIMIT is "8 MiB"; give a whole number from 1 to 1073741824.'],
+    ['SHUTDOWN_GRACE', '3601', 'SHUTDOWN_GRACE is "3601"; give a whole number from 0 to 3600.'],
+    ['SSE_KEEPALIVE_MS', '9', 'SSE_KEEPALIVE_MS is "9"; give a whole number from 10 to 3600000.'],
+    ['LOG_LEVEL', 'verbose', 'LOG_LEVEL is "verbose"; give one of trace, debug, info, warn, error, fatal, silent.'],
+    ['CHARACTERS', 'ajar', 'CHARACTERS is "ajar"; give one of open, closed.'],
+    ['BOOTSTRAP_KEY', 'fifteen letters', 'BOOTSTRAP_KEY is too short; give at least 16 characters.'],
+  ] as const)('%s=%s is one fault', ([name, value, expected]) => {
+    expect(faultsOf({ [name]: value })).toStrictEqual([expected])
+  })
+
+  it.for([
+    ['BOOTSTRAP_KEY', 'CANARY with an accénted letter'],
+    ['BOOTSTRAP_KEY', 'CANARY with\na line break'],
+    ['OPENAI_API_KEY', 'sk-CANARY\nwith a line break'],
+    ['OPENAI_BASE_URL', 'CANARY.example.com/v1'],
+    ['OPENAI_BASE_URL', 'CANARY:11434'],
+    ['OPENAI_BASE_URL', 'file:///etc/CANARY'],
+    ['OPENAI_BASE_URL', 'https://user:CANARY@api.openai.com/v1'],
+    ['OPENAI_BASE_URL', 'https://:CANARY@api.openai.com/v1'],
+    ['OPENAI_BASE_URL', 'https://api.openai.com/v1?key=CANARY'],
+    ['OPENAI_BASE_URL', 'https://api.openai.com/v1#CANARY'],
+  ] as const)('%s=%j is one fault that does not repeat the value', ([name, value]) => {
+    const faults = faultsOf({ [name]: value })
+    expect(faults).toHaveLength(1)
+    expect(faults[0]).toMatch(new RegExp(`^${name} .*\\.$`))
+    expect(faults[0]).not.toContain('CANARY')
+  })
+
+  it('failure mode 33: are all reported at once, each by its name', () => {
+    const wrong = {
+      PORT: 'x',
+      BOOTSTRAP_KEY: 'short',
+      OPENAI_BASE_URL: 'nowhere',
+      LOG_LEVEL: 'loud',
+      PLANT_BODY_LIMIT: '-5',
+      CHAT_BODY_LIMIT: 'big',
+      SHUTDOWN_GRACE: '1.5',
+      SSE_KEEPALIVE_MS: '0',
+      CHARACTERS: 'some',
+    }
+    const faults = faultsOf({ ...wrong, HOST: '127.0.0.1' })
+    expect(faults.map((fault) => fault.split(' ')[0]).toSorted()).toStrictEqual(Object.keys(wrong).toSorted())
+  })
+})

@@ -1,0 +1,563 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { Writable } from 'node:stream'
+import Database from 'better-sqlite3'
+import pino from 'pino'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { createServer } from '../../src/app.ts'
+import { openAiErrorBody, plantErrorBody } from '../../src/errors.ts'
+import { errorHandler } from '../../src/http/errors.ts'
+import { acceptJsonOnly } from '../../src/http/json.ts'
+import { tellOfRequests } from '../../src/http/requests.ts'
+import { refuseUnknownRoutes } from '../../src/http/unknown-route.ts'
+import { expectError, type Group, sendRaw } from '../support/http.ts'
+import { serviceForThisTest, startTestService, type TestService } from '../support/service.ts'
+
+const plantBodyLimit = 2000
+const chatBodyLimit = 3000
+
+let service: TestService
+let database: Database.Database
+
+beforeAll(async () => {
+  service = await startTestService({
+    PLANT_BODY_LIMIT: String(plantBodyLimit),
+    CHAT_BODY_LIMIT: String(chatBodyLimit),
+  })
+  database = new Database(join(service.dataDirectory, 'conservatory.db'))
+})
+
+afterAll(async () => {
+  database.close()
+  await service.close()
+})
+
+/** The routes that take a body, with one that they take. */
+const bodyRoutes: readonly { group: Group; path: string; limit: number; good: string }[] = [
+  { group: 'plants', path: '/plants', limit: plantBodyLimit, good: '{"name": "Monstera"}' },
+  {
+    group: 'chat',
+    path: '/chat/completions',
+    limit: chatBodyLimit,
+    good: '{"model": "understudy", "messages": [{"role": "user", "content": "Hello!"}]}',
+  },
+  {
+    group: 'chat',
+    path: '/v1/chat/completions',
+    limit: chatBodyLimit,
+    good: '{"model": "understudy", "messages": [{"role": "user", "content": "Hello!"}]}',
+  },
+]
+
+/** A good body with this JSON text as one property more. */
+function withProperty(good: string, property: string): string {
+  return `${good.slice(0, -1)}, ${property}}`
+}
+
+/** Sends a body that must be refused, and checks that it is, in the group's shape, and that nothing is written. */
+async function expectBodyRefused(
+  write: (good: string) => string | Uint8Array<ArrayBuffer>,
+  status: number,
+  { message, headers = {} }: { message: RegExp; headers?: Readonly<Record<string, string | null>> },
+): Promise<void> {
+  for (const { group, path, good } of bodyRoutes) {
+    const before = database.pragma('data_version', { simple: true })
+    const response = await service.request(path, { method: 'POST', body: write(good), headers })
+    const refusal = await expectError(response, group, status)
+    expect(refusal.message).toMatch(message)
+    expect(refusal.everything).not.toContain('CANARY')
+    expect(database.pragma('data_version', { simple: true })).toBe(before)
+  }
+}
+
+/** The head of a raw request that closes its connection. */
+function head(method: string, path: string, ...more: readonly string[]): string {
+  const lines = ['Host: x', 'Connection: close', `Authorization: Bearer ${service.key}`, ...more]
+  return `${method} ${path} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`
+}
+
+describe('an unknown route', () => {
+  it.for([
+    ['plants', 'GET', '/plants/7/leaves'],
+    ['plants', 'GET', '/plants/7/'],
+    ['plants', 'POST', '/plants/7/leaves?name=CANARY'],
+    ['chat', 'GET', '/'],
+    ['chat', 'GET', '/nothing'],
+    ['chat', 'GET', '/nothing/CANARY?CANARY=1'],
+    ['chat', 'GET', '/plantsandmore'],
+    ['chat', 'GET', '/PLANTS'],
+    ['chat', 'GET', '/v1'],
+    ['chat', 'GET', '/v1/plants'],
+    ['chat', 'POST', '/chat'],
+    ['chat', 'POST', '/chat/completions/'],
+    ['chat', 'POST', '/v1/v1/chat/completions'],
+    ['chat', 'GET', '/../../etc/passwd'],
+    ['chat', 'GET', '/docs/nothing-CANARY.js'],
+    ['chat', 'GET', '/docs/../../package.json'],
+  ] as const)('is a 404 in the shape of the %s, with a key or without: %s %s', async ([group, method, path]) => {
+    for (const authorization of [`Bearer ${service.key}`, null]) {
+      const refusal = await expectError(await service.request(path, { method, headers: { authorization } }), group, 404)
+      expect(refusal.everything).not.toContain('CANARY')
+      if (group === 'chat') expect(refusal).toMatchObject({ code: 'unknown_route', param: null })
+    }
+  })
+})
+
+describe('a method that a path does not answer', () => {
+  it.for([
+    ['plants', 'PUT', '/plants', 'GET, HEAD, POST'],
+    ['plants', 'PATCH', '/plants?limit=2', 'GET, HEAD, POST'],
+    ['plants', 'DELETE', '/plants', 'GET, HEAD, POST'],
+    ['plants', 'OPTIONS', '/plants', 'GET, HEAD, POST'],
+    ['plants', 'POST', '/plants/7', 'DELETE, GET, HEAD'],
+    ['plants', 'PUT', '/plants/7', 'DELETE, GET, HEAD'],
+    ['chat', 'GET', '/chat/completions', 'POST'],
+    ['chat', 'DELETE', '/v1/chat/completions', 'POST'],
+    ['chat', 'POST', '/models', 'GET, HEAD'],
+    ['chat', 'DELETE', '/models/understudy', 'GET, HEAD'],
+    ['chat', 'PATCH', '/livez', 'GET, HEAD'],
+    ['chat', 'OPTIONS', '/readyz', 'GET, HEAD'],
+  ] as const)('is a 405 that names those it does: %s %s %s', async ([group, method, path, allow]) => {
+    for (const authorization of [`Bearer ${service.key}`, null]) {
+      const response = await service.request(path, { method, headers: { authorization } })
+      const { message } = await expectError(response, group, 405)
+      expect(response.headers.get('allow')).toBe(allow)
+      expect(message).toContain(allow)
+    }
+  })
+
+  it('is a 405 whatever body and content type come with it, and for methods that few know', async () => {
+    const headers = { 'content-type': 'text/plain' }
+    await expectError(await service.request('/plants', { method: 'PUT', body: 'CANARY', headers }), 'plants', 405)
+    for (const method of ['TRACE', 'PURGE', 'PROPFIND', 'QUERY']) {
+      const reply = await sendRaw(service.url, head(method, '/plants/7'))
+      await expectError(reply, 'plants', 405)
+      expect(reply.headers.get('allow')).toBe('DELETE, GET, HEAD')
+      await expectError(await sendRaw(service.url, head(method, '/chat/completions')), 'chat', 405)
+    }
+    const bare = await service.request('/chat/completions', { method: 'HEAD' })
+    expect({ status: bare.status, allow: bare.headers.get('allow') }).toStrictEqual({ status: 405, allow: 'POST' })
+  })
+})
+
+describe('a content type', () => {
+  it.for([
+    'text/plain',
+    'text/json',
+    'application/x-www-form-urlencoded',
+    'multipart/form-data; boundary=x',
+    'application/xml',
+    'application/jsonx',
+    'application/json-seq',
+    'application/ld+json',
+    'application/octet-stream',
+    'application/*',
+    '*/*',
+    'json',
+    'application/json, text/plain',
+    'application',
+    '/',
+    ';',
+    null,
+  ])('that is not application/json is a 415: %s', async (contentType) => {
+    // Bytes, for which fetch makes up no content type of its own.
+    await expectBodyRefused((good) => new TextEncoder().encode(good), 415, {
+      message: /application\/json/,
+      headers: { 'content-type': contentType },
+    })
+  })
+
+  // RFC 8259, section 11: JSON has no charset parameter; one that is sent means nothing.
+  it.for([
+    'application/json',
+    'APPLICATION/JSON',
+    'application/json; charset=utf-8',
+    'application/json;charset=UTF-8',
+    'application/json; charset="utf-8"',
+    'application/json; charset=iso-8859-1',
+    'application/json; profile=x; charset=utf-8',
+    'application/json ;',
+  ])('that is application/json is taken, and the body is read as UTF-8: %s', async (contentType) => {
+    const headers = { 'content-type': contentType }
+    const plant = await service.request('/plants', { body: '{"name": "Kätzchenweide"}', headers })
+    expect({ status: plant.status, text: await plant.text() }).toStrictEqual({
+      status: 200,
+      text: '{"name":"Kätzchenweide"}',
+    })
+    const chat = await service.request('/chat/completions', { body: bodyRoutes[1]?.good ?? '', headers })
+    expect(chat.status).toBe(200)
+  })
+})
+
+describe('failure mode 16: a body over the limit', () => {
+  it('is a 413 for each group’s own limit, and one of just that length is taken', async () => {
+    for (const { group, path, limit, good } of bodyRoutes) {
+      expect((await service.request(path, { body: good.padEnd(limit) })).status).toBe(200)
+      await expectError(await service.request(path, { body: good.padEnd(limit + 1) }), group, 413)
+    }
+    const between = (good: string) => good.padEnd(plantBodyLimit + 1)
+    expect((await service.request('/chat/completions', { body: between(bodyRoutes[1]?.good ?? '') })).status).toBe(200)
+  })
+
+  it('is counted in bytes, not in characters', async () => {
+    for (const { group, path, limit, good } of bodyRoutes) {
+      const body = withProperty(good, `"note": "${'é'.repeat(limit / 2)}"`)
+      expect(body.length).toBeLessThan(limit)
+      await expectError(await service.request(path, { body }), group, 413)
+    }
+  })
+
+  it('is refused as soon as its length is told: nothing of it need be sent', async () => {
+    for (const { group, path } of bodyRoutes) {
+      const announced = head('POST', path, 'Content-Type: application/json', 'Content-Length: 99999999999')
+      await expectError(await sendRaw(service.url, announced), group, 413)
+    }
+  })
+
+  it('is refused when it comes in pieces of untold number', async () => {
+    for (const { group, path, limit } of bodyRoutes) {
+      const start = head('POST', path, 'Content-Type: application/json', 'Transfer-Encoding: chunked')
+      const piece = `${(500).toString(16)}\r\n${' '.repeat(500)}\r\n`
+      const pieces = piece.repeat(Math.ceil(limit / 500) + 1)
+      await expectError(await sendRaw(service.url, `${start}${pieces}0\r\n\r\n`), group, 413)
+    }
+  })
+
+  it('takes nothing away from the next request', async () => {
+    expect((await service.request('/plants')).status).toBe(200)
+    expect((await service.request('/livez', { headers: { authorization: null } })).status).toBe(200)
+  })
+})
+
+describe('a body that is not JSON', () => {
+  it.for([
+    ['nothing', () => ''],
+    ['blanks', () => ' \n\t '],
+    ['one brace', () => '{'],
+    ['a body that is cut off', (good: string) => good.slice(0, -1)],
+    ['a body and more', (good: string) => `${good} CANARY`],
+    ['two bodies', (good: string) => `${good}${good}`],
+    ['a comma too many', (good: string) => `${good.slice(0, -1)},}`],
+    ['single quotes', () => `{'name': 'CANARY', 'model': 'CANARY'}`],
+    ['no quotes', () => '{name: CANARY}'],
+    ['no value', () => '{"CANARY": }'],
+    ['no colon', () => '{"CANARY" "x"}'],
+    ['colons without properties', () => '{:::}'],
+    ['a comment', (good: string) => `${good} // CANARY`],
+    ['NaN', (good: string) => withProperty(good, '"x": NaN')],
+    ['Infinity', (good: string) => withProperty(good, '"x": -Infinity')],
+    ['undefined', () => 'undefined'],
+    ['a leading zero', (good: string) => withProperty(good, '"x": 01')],
+    ['a hexadecimal number', (good: string) => withProperty(good, '"x": 0x1')],
+    ['a raw tab in a text', (good: string) => withProperty(good, '"x": "CANARY\t"')],
+    ['a raw line break in a text', (good: string) => withProperty(good, '"x": "CANARY\n"')],
+    ['an unknown escape', (good: string) => withProperty(good, '"x": "CANARY\\x41"')],
+    ['half an escape', (good: string) => withProperty(good, '"x": "CANARY\\u12"')],
+    ['a text without its end', (good: string) => withProperty(good, '"x": "CANARY\\"')],
+    ['a bracket that closes another', (good: string) => withProperty(good, '"x": [1}')],
+    ['a byte order mark', (good: string) => `\ufeff${good}`],
+    ['a form', () => 'name=CANARY&model=CANARY'],
+  ] as const)('is a 400: %s', async ([, write]) => {
+    await expectBodyRefused(write, 400, { message: /^The body is (empty|not valid JSON)/ })
+  })
+
+  it('is a 400 that says so when there is neither body nor content type', async () => {
+    for (const { group, path } of bodyRoutes) {
+      const { message } = await expectError(await service.request(path, { method: 'POST' }), group, 400)
+      expect(message).toBe('The body must be a JSON object. See /docs for its fields.')
+    }
+  })
+
+  it.for([
+    ['a byte that UTF-8 does not have', [0xff]],
+    ['Latin-1', [0xe9]],
+    ['a character that is cut off', [0xf0, 0x9f, 0x8c]],
+    ['a continuation without a start', [0x80]],
+    ['an overlong slash', [0xc0, 0xaf]],
+    ['an encoded surrogate', [0xed, 0xa0, 0x80]],
+    ['a code point beyond the last', [0xf4, 0x90, 0x80, 0x80]],
+    ['UTF-16', [0x00, 0xd8]],
+  ] as const)('is a 400 when it is not UTF-8: %s', async ([, bytes]) => {
+    const write = (good: string) =>
+      Uint8Array.from([...Buffer.from(withProperty(good, '"x": "CANARY')), ...bytes, ...Buffer.from('"}')])
+    await expectBodyRefused(write, 400, { message: /^The body is not valid UTF-8/ })
+  })
+})
+
+describe('failure mode 16: deep JSON', () => {
+  it.for([
+    ['101 levels of arrays', (good: string) => withProperty(good, `"x": ${'['.repeat(100)}${']'.repeat(100)}`)],
+    ['101 levels of objects', (good: string) => withProperty(good, `"x": ${'{"x":'.repeat(100)}1${'}'.repeat(100)}`)],
+    ['nothing but 1,900 brackets', () => '['.repeat(1900)],
+    ['nothing but 1,900 braces, and no end', () => '{"x":'.repeat(380)],
+    [
+      'a deep level after a text that ends in a backslash',
+      (good: string) => withProperty(good, `"x": ["\\\\", ${'['.repeat(100)}]`),
+    ],
+  ] as const)('is a 400: %s', async ([, write]) => {
+    await expectBodyRefused(write, 400, { message: /deeper than 100 levels/ })
+  })
+
+  it.for([
+    ['100 levels', (good: string) => withProperty(good, `"x": ${'['.repeat(99)}${']'.repeat(99)}`)],
+    ['many levels beside each other', (good: string) => withProperty(good, `"x": [${'[[]],'.repeat(200)}[]]`)],
+    ['brackets in a text', (good: string) => withProperty(good, `"x": "${'[{'.repeat(200)}\\"${'[{'.repeat(200)}"`)],
+  ] as const)('is none when it is %s', async ([, write]) => {
+    for (const { path, good } of bodyRoutes) {
+      const response = await service.request(path, { body: write(good) })
+      expect(`${response.status} ${await response.text()}`).toMatch(/^200 /)
+    }
+  })
+})
+
+describe('a property that is sent twice', () => {
+  it.for([
+    ['with another value', (good: string) => `{"name": "CANARY", "model": "CANARY", ${good.slice(1)}`],
+    ['with the same value', (good: string) => `${good.slice(0, -1)}, ${good.slice(1)}`],
+    ['of those that nobody reads', (good: string) => withProperty(good, '"x": 1, "x": 1')],
+    ['deep within', (good: string) => withProperty(good, '"x": [{"y": [{"z": 1, "a": {}, "z": 2}]}]')],
+    ['once with an escape', (good: string) => withProperty(good, '"CANARY": 1, "\\u0043ANARY": 2')],
+    ['twice with different escapes', (good: string) => withProperty(good, '"\\/": 1, "\\u002F": 2')],
+    ['without a name', (good: string) => withProperty(good, '"": 1, "": 2')],
+    ['that is a number', (good: string) => withProperty(good, '"7": 1, "7": 2')],
+    ['called __proto__', (good: string) => withProperty(good, '"__proto__": {}, "__proto__": {}')],
+    ['with colons and quotes in its name', (good: string) => withProperty(good, '"a\\":\\"b": 1, "a\\":\\"b": ":"')],
+  ] as const)('is a 400: %s', async ([, write]) => {
+    await expectBodyRefused(write, 400, { message: /names a property twice/ })
+  })
+
+  it('is none in two objects of one body, nor are names that only look alike', async () => {
+    const property =
+      '"x": [{"a": ":", "b": {"a": 1}}, {"a": "\\":"}], "X": 1, "x ": 1, "\\u0445": 1, "a:b": 2, "a": {"x": 1}'
+    for (const { path, good } of bodyRoutes) {
+      expect((await service.request(path, { body: withProperty(good, property) })).status).toBe(200)
+    }
+  })
+})
+
+describe('HTTP that is malformed', () => {
+  it.for([
+    ['plants', 'a header without a colon', 'GET /plants HTTP/1.1\r\nHost: x\r\nBROKEN\r\n\r\n'],
+    ['plants', 'a blank in a header’s name', 'GET /plants?limit=2 HTTP/1.1\r\nHost: x\r\nA B: c\r\n\r\n'],
+    ['plants', 'a NUL in a header', 'GET /plants/7 HTTP/1.1\r\nHost: x\r\nA: b\0c\r\n\r\n'],
+    ['plants', 'a method that is none', 'FETCH /plants HTTP/1.1\r\nHost: x\r\n\r\n'],
+    ['plants', 'a negative length', 'POST /plants HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n'],
+    ['plants', 'two lengths', 'POST /plants HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}'],
+    [
+      'plants',
+      'a length and pieces, as smugglers send them',
+      'POST /plants HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    ],
+    ['plants', 'an unknown version', 'GET /plants HTTP/9.9\r\nHost: x\r\n\r\n'],
+    ['chat', 'a header without a colon', 'GET /models HTTP/1.1\r\nHost: x\r\nBROKEN\r\n\r\n'],
+    ['chat', 'another path that begins alike', 'GET /plantsandmore HTTP/1.1\r\nHost: x\r\nBROKEN\r\n\r\n'],
+    ['chat', 'a length of letters', 'POST /chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n'],
+    ['chat', 'no HTTP', 'CANARY\r\n\r\n'],
+    ['chat', 'a hello of TLS', '\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03'],
+  ] as const)('is a 400 in the shape of the %s: %s', async ([group, , bytes]) => {
+    const refusal = await expectError(await sendRaw(service.url, bytes), group, 400)
+    expect(refusal.everything).not.toContain('CANARY')
+    if (group === 'chat') expect(refusal).toMatchObject({ code: 'malformed_http', param: null })
+  })
+
+  it.for([
+    ['plants', 400, 'no Host', 'GET /plants HTTP/1.1\r\nConnection: close\r\n\r\n'],
+    ['chat', 400, 'no Host', 'GET /models HTTP/1.1\r\nConnection: close\r\n\r\n'],
+    ['plants', 417, 'an expectation', 'GET /plants HTTP/1.1\r\nHost: x\r\nExpect: cake\r\nConnection: close\r\n\r\n'],
+    ['chat', 417, 'an expectation', 'GET /models HTTP/1.1\r\nHost: x\r\nExpect: cake\r\nConnection: close\r\n\r\n'],
+  ] as const)('is told in the shape of the %s: %i for %s', async ([group, status, , bytes]) => {
+    await expectError(await sendRaw(service.url, bytes), group, status)
+  })
+
+  it('in the middle of a body is a 400 too, and nothing is written', async () => {
+    for (const { group, path } of bodyRoutes) {
+      const before = database.pragma('data_version', { simple: true })
+      const start = head('POST', path, 'Content-Type: application/json', 'Transfer-Encoding: chunked')
+      await expectError(await sendRaw(service.url, `${start}not a length\r\n{}\r\n0\r\n\r\n`), group, 400)
+      expect(database.pragma('data_version', { simple: true })).toBe(before)
+    }
+  })
+
+  it('behind a request whose reply is on its way does not get into that reply', async () => {
+    // 20 MB, far more than the sockets' buffers hold: the reply is on its way for as long as nobody reads it.
+    const insert = database.prepare('INSERT INTO plants (account, id, name, tag) VALUES (1, ?, ?, ?)')
+    database.transaction(() => {
+      for (let id = 1; id <= 10_000; id++) insert.run(1_000_000 + id, '🌵'.repeat(255), '🌵'.repeat(255))
+    })()
+    onTestFinished(() => {
+      database.exec('DELETE FROM plants WHERE id > 1000000')
+    })
+    const { hostname, port } = new URL(service.url)
+    const socket = connect(Number(port), hostname)
+    // The service may cut the connection off; what has come until then counts.
+    socket.on('error', () => {})
+    socket.write(`GET /plants HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${service.key}\r\n\r\n`)
+    const pieces: Buffer[] = await once(socket, 'data')
+    socket.pause()
+    socket.write('BROKEN\r\n\r\n')
+    expect((await service.request('/livez')).status).toBe(200)
+    socket.on('data', (piece) => pieces.push(Buffer.from(piece)))
+    socket.resume()
+    await once(socket, 'close')
+    const text = Buffer.concat(pieces).toString('latin1')
+    expect(text).toMatch(/^HTTP\/1\.1 200 /)
+    expect(text.lastIndexOf('HTTP/1.1 ')).toBe(0)
+    expect(text).not.toContain('well-formed HTTP')
+  })
+
+  it('with headers beyond all measure is a 431', async () => {
+    for (const [group, path] of [
+      ['plants', '/plants'],
+      ['chat', '/chat/completions'],
+    ] as const) {
+      const one = await sendRaw(service.url, head('GET', path, `X-Long: ${'CANARY'.repeat(4000)}`))
+      const refusal = await expectError(one, group, 431)
+      expect(refusal.everything).not.toContain('CANARY')
+      const many = Array.from({ length: 1200 }, (_, index) => `X-Header-${index}: CANARY`)
+      await expectError(await sendRaw(service.url, head('GET', path, ...many)), group, 431)
+    }
+  })
+
+  it.for([
+    ['plants', '/plants/%zz', 400],
+    ['plants', '/plants/%E0%A4%A', 400],
+    ['plants', '/plants/%', 400],
+    ['chat', '/models/%zz', 400],
+    ['chat', '/%zz/plants', 400],
+  ] as const)('in the path is refused in the shape of the %s: %s', async ([group, path, status]) => {
+    const { everything } = await expectError(await sendRaw(service.url, head('GET', path)), group, status)
+    expect(everything).not.toContain('zz')
+  })
+
+  it('in the path by its mere length is a 414', async () => {
+    await expectError(await service.request(`/plants/${'7'.repeat(1001)}`), 'plants', 414)
+  })
+})
+
+describe('a fault of ours', () => {
+  it('in the plants’ table is a 500 without detail, and the chat goes on', async () => {
+    const own = await serviceForThisTest()
+    const file = new Database(join(own.dataDirectory, 'conservatory.db'))
+    file.exec('DROP TABLE plants')
+    file.close()
+    const calls = [
+      own.request('/plants'),
+      own.request('/plants?limit=2&tag=x'),
+      own.request('/plants/7'),
+      own.request('/plants/7', { method: 'DELETE' }),
+      own.request('/plants', { json: { name: 'CANARY' } }),
+    ]
+    for (const response of await Promise.all(calls)) {
+      const { everything } = await expectError(response, 'plants', 500)
+      expect(everything).not.toMatch(/CANARY|table|database/i)
+    }
+    expect((await own.request('/models')).status).toBe(200)
+    expect((await own.request('/livez')).status).toBe(200)
+  })
+
+  it('in the keys’ table is a 500 for everybody, not a 401 that blames the caller', async () => {
+    const own = await serviceForThisTest()
+    const file = new Database(join(own.dataDirectory, 'conservatory.db'))
+    file.exec('DROP TABLE keys')
+    file.close()
+    for (const [group, path] of [
+      ['plants', '/plants'],
+      ['chat', '/models'],
+      ['chat', '/v1/models'],
+    ] as const) {
+      const { everything } = await expectError(await own.request(path), group, 500)
+      expect(everything).not.toMatch(/table|database/i)
+      expect(everything).not.toContain(own.key)
+    }
+  })
+
+  const crashes: readonly (readonly [string, () => unknown])[] = [
+    ['an Error', () => new Error('CANARY')],
+    ['an Error with a status of its own', () => Object.assign(new Error('CANARY'), { statusCode: 418, status: 418 })],
+    [
+      'an Error with a code',
+      () => Object.assign(new Error('CANARY'), { code: 'CANARY_CODE', headers: { 'x-a': 'CANARY' } }),
+    ],
+    ['an Error with a cause', () => new Error('CANARY', { cause: new Error('CANARY') })],
+    ['an Error that calls itself a validation', () => Object.assign(new Error('CANARY'), { validation: ['CANARY'] })],
+    ['a text', () => 'CANARY'],
+    ['an object', () => ({ statusCode: 200, message: 'CANARY', error: 'CANARY' })],
+    ['a number', () => 404],
+    ['null', () => null],
+    ['undefined', () => undefined],
+  ]
+
+  it.for(crashes)('is a 500 without detail when a handler throws %s', async ([, thrown]) => {
+    const lines: string[] = []
+    const log = new Writable({
+      write(line, _encoding, done) {
+        lines.push(String(line))
+        done()
+      },
+    })
+    const app = createServer(pino({ level: 'error' }, log))
+    onTestFinished(() => app.close())
+    acceptJsonOnly(app)
+    tellOfRequests(app)
+    refuseUnknownRoutes(app)
+    app.setErrorHandler(errorHandler(openAiErrorBody))
+    app.get('/later', async () => {
+      await Promise.resolve()
+      throw thrown()
+    })
+    app.get('/at-once', () => {
+      throw thrown()
+    })
+    await app.register(async (group) => {
+      group.setErrorHandler(errorHandler(plantErrorBody))
+      group.get('/plants/later', async () => {
+        throw thrown()
+      })
+    })
+    const url = await app.listen({ port: 0, host: '127.0.0.1' })
+    for (const [group, path] of [
+      ['chat', '/later'],
+      ['chat', '/at-once'],
+      ['plants', '/plants/later'],
+    ] as const) {
+      const response = await fetch(url + path)
+      const refusal = await expectError(response, group, 500)
+      expect(refusal.everything).not.toContain('CANARY')
+      if (group === 'chat') expect(refusal).toMatchObject({ code: 'internal_error', param: null })
+      const line = lines.find((text) => text.includes(response.headers.get('x-request-id') ?? 'none'))
+      expect(line).toBeDefined()
+      if (JSON.stringify(thrown() ?? null).includes('CANARY')) expect(line).toContain('CANARY')
+    }
+    expect(lines).toHaveLength(3)
+  })
+})
+
+describe('the request id', () => {
+  it('is on every reply, a new one each time, and never the caller’s', async () => {
+    const calls: readonly [string, Parameters<TestService['request']>[1]][] = [
+      ['/livez', {}],
+      ['/readyz', {}],
+      ['/docs', {}],
+      ['/plants', {}],
+      ['/plants', { json: { name: 'Monstera' } }],
+      ['/plants', { body: '{' }],
+      ['/plants/987654', { method: 'DELETE' }],
+      ['/models', {}],
+      ['/chat/completions', { body: bodyRoutes[1]?.good ?? '' }],
+      ['/chat/completions', { body: withProperty(bodyRoutes[1]?.good ?? '', '"stream": true') }],
+      ['/nothing', {}],
+      ['/plants/%zz', {}],
+    ]
+    const ids = await Promise.all(
+      calls.map(async ([path, options]) => {
+        const headers = { 'x-request-id': 'req_CANARY', 'request-id': 'req_CANARY' }
+        const response = await service.request(path, { ...options, headers })
+        await response.text()
+        return response.headers.get('x-request-id') ?? `none for ${path}`
+      }),
+    )
+    for (const id of ids) expect(id).toMatch(/^req_[0-9a-f]{32}$/)
+    expect(new Set(ids).size).toBe(ids.length)
+  })
+})

@@ -1,0 +1,162 @@
+import { isDeepStrictEqual } from 'node:util'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { ApiError } from '../../src/errors.ts'
+import { maximumJsonDepth, parseJson } from '../../src/http/json.ts'
+
+type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
+
+/** A key or a text with what a careless reader of JSON stumbles over. */
+const text = fc.oneof(
+  fc.string({ unit: 'binary', maxLength: 8 }),
+  fc.string({ unit: fc.constantFrom('"', '\\', ':', '{', '}', '[', ']', ',', 'u', '\n', 'é', '🌵'), maxLength: 8 }),
+  fc.constantFrom('__proto__', 'constructor', 'toString', 'length', '0', '1', ''),
+)
+
+const { json } = fc.letrec<{ json: Json; array: Json; object: Json }>((tie) => ({
+  json: fc.oneof(
+    { maxDepth: 5, withCrossShrink: true },
+    fc.constantFrom(null, true, false),
+    fc.double({ noNaN: true, noDefaultInfinity: true }),
+    text,
+    tie('array'),
+    tie('object'),
+  ),
+  array: fc.array(tie('json'), { maxLength: 5 }),
+  object: fc.dictionary(text, tie('json'), { maxKeys: 5, noNullPrototype: true }),
+}))
+
+function parse(source: string): unknown {
+  return parseJson(Buffer.from(source))
+}
+
+/** The code of the refusal, or what was parsed. */
+function outcome(source: string | Uint8Array): unknown {
+  try {
+    return { value: parseJson(Buffer.from(source)) }
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error
+    return `${error.status} ${error.code}`
+  }
+}
+
+describe('parseJson', () => {
+  it('reads back whatever JSON.stringify has written, however it is laid out', () => {
+    const indent = fc.constantFrom('', ' ', '\t', '\n')
+    fc.assert(
+      fc.property(json, indent, (value, space) => {
+        const source = JSON.stringify(value, null, space)
+        const parsed = parse(source)
+        // Not toStrictEqual, which takes a property called "constructor" for the real one.
+        expect(isDeepStrictEqual(parsed, JSON.parse(source))).toBe(true)
+        expect(JSON.stringify(parsed)).toBe(JSON.stringify(value))
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  it('finds a property that is written twice, in any object at any depth, however its name is escaped', () => {
+    const escaped = (name: string, how: number) =>
+      how % 2 === 0
+        ? JSON.stringify(name)
+        : `"${[...Array(name.length).keys()].map((index) => `\\u${name.charCodeAt(index).toString(16).padStart(4, '0')}`).join('')}"`
+    fc.assert(
+      fc.property(json, fc.nat(), fc.nat(), fc.nat(), json, (value, which, property, how, twin) => {
+        // Writes the value; where an object's turn has come, one of its properties a second time.
+        const count = countObjects(value)
+        fc.pre(count > 0)
+        let turn = which % count
+        const write = (part: Json): string => {
+          if (Array.isArray(part)) return `[${part.map(write).join(',')}]`
+          if (typeof part !== 'object' || part === null) return JSON.stringify(part)
+          const entries = Object.entries(part)
+          const isTurn = entries.length > 0 && turn-- === 0
+          const written = entries.map(([name, inner]) => `${JSON.stringify(name)}:${write(inner)}`)
+          const again = entries[property % Math.max(entries.length, 1)]
+          if (isTurn && again) {
+            written.splice(how % (written.length + 1), 0, `${escaped(again[0], how)} : ${JSON.stringify(twin)}`)
+          }
+          return `{${written.join(',')}}`
+        }
+        expect(outcome(write(value))).toBe('400 duplicate_property')
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  it('agrees with JSON.parse on what is JSON, over texts that are nearly so', () => {
+    const token = fc.constantFrom(
+      '{',
+      '}',
+      '[',
+      ']',
+      ':',
+      ',',
+      '"a"',
+      '"b"',
+      '"\\""',
+      '"\\\\"',
+      '"',
+      '\\',
+      '1',
+      'null',
+      ' ',
+    )
+    fc.assert(
+      fc.property(fc.array(token, { minLength: 1, maxLength: 12 }), (tokens) => {
+        const source = tokens.join('')
+        const result = outcome(source)
+        let expected: unknown
+        try {
+          expected = { value: JSON.parse(source) }
+        } catch {
+          expected = '400 invalid_json'
+        }
+        if (result !== '400 duplicate_property') expect(result).toStrictEqual(expected)
+        else expect(expected).toMatchObject({ value: expect.anything() })
+      }),
+      { numRuns: 5000 },
+    )
+  })
+
+  it('refuses any bytes that are not JSON with a 400, and throws nothing else', () => {
+    const bytes = fc.oneof(
+      fc.uint8Array({ maxLength: 40 }),
+      fc.string({ unit: 'binary' }).map((some) => Buffer.from(some)),
+    )
+    fc.assert(
+      fc.property(bytes, (some) => {
+        const result = outcome(some)
+        if (typeof result === 'string') expect(result).toMatch(/^400 (invalid_json|duplicate_property)$/)
+        else expect(result).toStrictEqual({ value: JSON.parse(Buffer.from(some).toString()) })
+      }),
+      { numRuns: 2000 },
+    )
+  })
+
+  it('counts depth through arrays and objects alike, to the level', () => {
+    const nested = fc.array(fc.boolean(), { minLength: maximumJsonDepth - 2, maxLength: maximumJsonDepth + 3 })
+    fc.assert(
+      fc.property(nested, (levels) => {
+        const source = levels.reduce((inner, isArray) => (isArray ? `[${inner}]` : `{"x":${inner}}`), '"[{"')
+        const result = outcome(source)
+        if (levels.length > maximumJsonDepth) expect(result).toBe('400 json_too_deep')
+        else expect(result).toStrictEqual({ value: JSON.parse(source) })
+      }),
+      { numRuns: 200 },
+    )
+  })
+
+  it('refuses a million levels without trying them', () => {
+    expect(outcome('['.repeat(1_000_000))).toBe('400 json_too_deep')
+    expect(outcome('{"x":'.repeat(1_000_000))).toBe('400 json_too_deep')
+  })
+})
+
+/** How many objects that have properties there are. */
+function countObjects(value: Json): number {
+  if (typeof value !== 'object' || value === null) return 0
+  const parts: readonly Json[] = Array.isArray(value) ? value : Object.values(value)
+  const inner = parts.reduce<number>((sum, part) => sum + countObjects(part), 0)
+  return inner + (!Array.isArray(value) && parts.length > 0 ? 1 : 0)
+}
