@@ -57,16 +57,7 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
   const personaOf = ({ character, user_name }: CompletionRequest): Persona & { readonly header?: string } => {
     const userName = user_name?.trim() || 'User'
     if (character == null || character.trim() === '') return { name: null, card: null, userName }
-    if (!character.isWellFormed()) {
-      throw new ApiError(
-        400,
-        'invalid_field',
-        'The field "character" has half of a surrogate pair. Send whole characters.',
-        {
-          param: 'character',
-        },
-      )
-    }
+    checkWellFormed('character', character)
     const found = library.find(character)
     if (found) {
       const header = `${encodeURIComponent(found.name)}@sha256:${found.digest}`
@@ -98,6 +89,7 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
     },
     async (request, reply) => {
       const { body } = request
+      checkWellFormed('model', body.model)
       checkMessages(body.messages)
       const { name, model, upstreamId } = models.resolve(body.model)
       const { header, ...persona } = personaOf(body)
@@ -114,22 +106,23 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
       request.facts['model'] = name
 
       const signal = clientGone(reply)
-      if (body.stream === true) {
-        return sendEvents(reply, model.stream(modelRequest, signal), {
-          includeUsage: body.stream_options?.include_usage === true,
-          keepaliveMs: options.sseKeepaliveMs,
-          onEnd: (state) => {
-            request.facts['state'] = state
-          },
-        })
-      }
       try {
+        if (body.stream === true) {
+          return await sendEvents(reply, model.stream(modelRequest, signal), {
+            includeUsage: body.stream_options?.include_usage === true,
+            keepaliveMs: options.sseKeepaliveMs,
+            onEnd: (state) => {
+              request.facts['state'] = state
+            },
+          })
+        }
         const { completion, text } = await model.complete(modelRequest, signal)
         request.facts['state'] = completion.choices[0]?.finish_reason ?? 'stop'
         return reply.type('application/json; charset=utf-8').send(text ?? JSON.stringify(completion))
       } catch (thrown) {
-        request.facts['state'] = signal.aborted ? 'client_gone' : toApiError(thrown).code
-        throw thrown
+        const error = signal.aborted ? new ApiError(499, 'client_gone', 'The client went away.') : toApiError(thrown)
+        request.facts['state'] = error.code
+        throw error
       }
     },
   )
@@ -182,6 +175,16 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
   app.get('/models/*', { schema: { hide: true, params: Type.Object({ '*': Type.String() }) } }, async (request) =>
     describe(request.params['*']),
   )
+}
+
+/**
+ * Refuses half a character where a text goes into a reply header, which cannot carry it.
+ * @throws ApiError 400 that names the field
+ */
+function checkWellFormed(param: string, text: string): void {
+  if (text.isWellFormed()) return
+  const message = `The field "${param}" has half of a surrogate pair. Send whole characters.`
+  throw new ApiError(400, 'invalid_field', message, { param })
 }
 
 function withoutOwnFields(body: CompletionRequest): CompletionRequest {

@@ -20,9 +20,11 @@ export interface StreamOptions {
   readonly includeUsage: boolean
   /** Milliseconds of silence after which a comment line is sent. */
   readonly keepaliveMs: number
-  /** Told once, when the stream is over: the finish reason, or the code of the error that ended it. */
+  /** Told once, when a stream that has begun is over: the finish reason, or the code of the error that ended it. */
   readonly onEnd: (state: string) => void
 }
+
+const comment = ': waiting\n\n'
 
 /**
  * Sends a model's events as server-sent events. The status line waits for the first of them, so that a failure before
@@ -36,23 +38,25 @@ export async function sendEvents(
 ): Promise<FastifyReply> {
   const iterator = events[Symbol.asyncIterator]()
   const first = iterator.next()
-  await settledWithin(first, options.keepaliveMs)
+  const isLate = !(await settlesWithin(first, options.keepaliveMs))
   reply.headers({
     'content-type': 'text/event-stream; charset=utf-8',
     'cache-control': 'no-cache',
     'x-accel-buffering': 'no',
   })
-  return reply.send(eventStream(first, iterator, options))
+  const body = eventStream(first, iterator, options)
+  if (isLate) body.push(comment)
+  return reply.send(body)
 }
 
-/** Waits for the promise, at most so long; its rejection is thrown, its lateness is not. */
-async function settledWithin(promise: Promise<unknown>, milliseconds: number): Promise<void> {
+/** Tells whether the promise is fulfilled within so long; its rejection is thrown. */
+async function settlesWithin(promise: Promise<unknown>, milliseconds: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined
-  const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, milliseconds)
+  const late = new Promise<boolean>((resolve) => {
+    timer = setTimeout(() => resolve(false), milliseconds)
   })
   try {
-    await Promise.race([promise, late])
+    return await Promise.race([promise.then(() => true), late])
   } finally {
     clearTimeout(timer)
   }
@@ -75,22 +79,20 @@ function eventStream(
     },
   })
 
-  let isSilent = true
   const keepalive = setInterval(() => {
-    if (isSilent && body.readableLength === 0) body.push(': waiting\n\n')
-    isSilent = true
+    if (body.readableLength === 0) body.push(comment)
   }, keepaliveMs)
 
   const pump = async (): Promise<void> => {
     let state = 'stop'
     try {
       for (let step = await first; !step.done; step = await iterator.next()) {
-        isSilent = false
+        keepalive.refresh()
         let text = ''
         for (const { chunk, text: own } of step.value) {
           state = chunk.choices[0]?.finish_reason ?? state
           const isUsageOnly = chunk.choices.length === 0 && chunk.usage != null
-          if (!isUsageOnly || includeUsage) text += `data: ${own ?? JSON.stringify(chunk)}\n\n`
+          if (!isUsageOnly || includeUsage) text += eventOf(own ?? JSON.stringify(chunk))
         }
         if (body.destroyed) break
         if (text !== '' && !body.push(text)) {
@@ -99,11 +101,11 @@ function eventStream(
           })
         }
       }
-      body.push('data: [DONE]\n\n')
+      body.push(eventOf('[DONE]'))
     } catch (thrown) {
       const error = toApiError(thrown)
       state = error.code
-      body.push(`data: ${JSON.stringify(openAiErrorBody(error))}\n\n`)
+      body.push(eventOf(JSON.stringify(openAiErrorBody(error))))
     }
     clearInterval(keepalive)
     onEnd(body.destroyed ? 'client_gone' : state)
@@ -112,4 +114,9 @@ function eventStream(
   }
   void pump()
   return body
+}
+
+/** One server-sent event; a text of several lines has the field's name before each (WHATWG HTML, section 9.2.6). */
+function eventOf(data: string): string {
+  return `data: ${data.replaceAll('\n', '\ndata: ')}\n\n`
 }

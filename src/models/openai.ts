@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream'
 import { createParser } from 'eventsource-parser'
 import type { Dispatcher, Pool } from 'undici'
 import type { Chunk, Completion } from '../chat/completion.ts'
@@ -70,7 +71,7 @@ export function createOpenAiModel(upstream: Upstream): OpenAiModel {
     async *stream(request, signal): AsyncIterable<readonly ModelEvent[]> {
       const response = await post(request.body, signal)
       try {
-        yield* readEvents(response.body)
+        yield* readEvents(response.body, request.body.n ?? 1)
       } catch (error) {
         throw failureOf(error)
       }
@@ -82,30 +83,67 @@ export function createOpenAiModel(upstream: Upstream): OpenAiModel {
   }
 }
 
-/** Reads a server-sent event stream (WHATWG HTML, section 9.2) into groups of chunks, one group to a network read. */
-async function* readEvents(body: AsyncIterable<Buffer>): AsyncIterable<readonly ModelEvent[]> {
-  const finished = new FinishedChoices()
+/**
+ * Reads a server-sent event stream (WHATWG HTML, section 9.2) into groups of chunks, one group to a network read.
+ * What came before a failure is yielded before it is thrown.
+ */
+async function* readEvents(body: Readable, choices: number): AsyncIterable<readonly ModelEvent[]> {
+  const progress = new Progress(choices)
   const decoder = new TextDecoder()
   let texts: string[] = []
   const parser = createParser({ onEvent: ({ data }) => texts.push(data) })
-  for await (const bytes of body) {
-    parser.feed(decoder.decode(bytes, { stream: true }))
-    if (texts.length === 0) continue
-    const end = texts.indexOf('[DONE]')
-    const events = (end === -1 ? texts : texts.slice(0, end)).map(readEvent)
-    texts = []
-    for (const { chunk } of events) finished.note(chunk)
-    if (events.length > 0) yield events
-    if (end !== -1) return
+  let isDone = false
+  // Whatever fails is thrown to the reader; a body that is destroyed tells of it once more.
+  body.on('error', () => {})
+  try {
+    for await (const bytes of body.iterator({ destroyOnReturn: false })) {
+      parser.feed(decoder.decode(bytes, { stream: true }))
+      if (texts.length === 0) continue
+      const group = readGroup(texts)
+      texts = []
+      progress.note(group.events)
+      if (group.events.length > 0) yield group.events
+      if (group.failure) throw group.failure
+      isDone = group.isDone
+      if (isDone) break
+    }
+    if (!isDone) {
+      // A last event may lack its blank line; a piece of one is none.
+      parser.feed(`${decoder.decode()}\n\n`)
+      const group = readGroup(texts.filter((text) => text === done || isJson(text)))
+      progress.note(group.events)
+      if (group.events.length > 0) yield group.events
+      if (group.failure) throw group.failure
+      isDone = group.isDone
+    }
+    if (isDone ? !progress.hasBegun : !progress.isComplete) throw brokenOff()
+  } finally {
+    if (isDone) readOn(body)
+    else body.destroy()
   }
-  // A last event may lack its blank line.
-  parser.feed(`${decoder.decode()}\n\n`)
-  const events = texts.filter((text) => text !== '[DONE]').map(readEvent)
-  for (const { chunk } of events) finished.note(chunk)
-  if (events.length > 0) yield events
-  if (!texts.includes('[DONE]') && !finished.all()) {
-    throw upstreamFailure(502, 'upstream_error', 'The model broke off before its answer was complete. Ask again.')
+}
+
+/** The data of the event that ends a stream. */
+const done = '[DONE]'
+
+/** What arrived together: its events up to the end, or up to what cannot be one. */
+interface Group {
+  readonly events: readonly ModelEvent[]
+  readonly isDone: boolean
+  readonly failure?: unknown
+}
+
+function readGroup(texts: readonly string[]): Group {
+  const events: ModelEvent[] = []
+  for (const text of texts) {
+    if (text === done) return { events, isDone: true }
+    try {
+      events.push(readEvent(text))
+    } catch (failure) {
+      return { events, isDone: false, failure }
+    }
   }
+  return { events, isDone: false }
 }
 
 function readEvent(text: string): ModelEvent {
@@ -114,20 +152,51 @@ function readEvent(text: string): ModelEvent {
   return { chunk, text }
 }
 
-/** Which choices of a stream have begun and which have said why they ended. */
-class FinishedChoices {
-  readonly #open = new Set<number>()
-  readonly #done = new Set<number>()
+/** Milliseconds that an upstream has to end its answer after it has said that it is over. */
+const readOnFor = 1000
 
-  note(chunk: Chunk): void {
-    for (const { index, finish_reason } of chunk.choices) {
-      if (finish_reason) this.#done.add(index)
-      else this.#open.add(index)
+/** Reads an answer that is over to its last byte, so that its connection serves the next request. */
+function readOn(body: Readable): void {
+  const giveUp = setTimeout(() => body.destroy(), readOnFor)
+  body.once('close', () => clearTimeout(giveUp))
+  body.resume()
+}
+
+/** Which choices of a stream have begun, and which have said why they ended. */
+class Progress {
+  readonly #choices: number
+  readonly #open = new Set<number>()
+  readonly #finished = new Set<number>()
+
+  /** @param choices how many were asked for */
+  constructor(choices: number) {
+    this.#choices = choices
+  }
+
+  note(events: readonly ModelEvent[]): void {
+    for (const { chunk } of events) {
+      for (const { index, finish_reason } of chunk.choices) {
+        if (finish_reason) this.#finished.add(index)
+        else this.#open.add(index)
+      }
     }
   }
 
-  all(): boolean {
-    return this.#done.size > 0 && [...this.#open].every((index) => this.#done.has(index))
+  get hasBegun(): boolean {
+    return this.#open.size + this.#finished.size > 0
+  }
+
+  get isComplete(): boolean {
+    return this.#finished.size >= this.#choices && [...this.#open].every((index) => this.#finished.has(index))
+  }
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
   }
 }
 
@@ -174,6 +243,10 @@ function hasChoices(value: unknown): value is { choices: unknown[] } {
     Array.isArray(value.choices) &&
     value.choices.every((choice) => typeof choice === 'object' && choice !== null)
   )
+}
+
+function brokenOff(): ApiError {
+  return upstreamFailure(502, 'upstream_error', 'The model broke off before its answer was complete. Ask again.')
 }
 
 function garbage(): ApiError {
