@@ -5,6 +5,7 @@ import type { CharacterLibrary } from '../characters/library.ts'
 import { composePrompt, type Persona, type PromptSettings } from '../characters/prompt.ts'
 import { ApiError, toApiError } from '../errors.ts'
 import { answers } from '../http/openapi-fields.ts'
+import { unknownRoute } from '../http/unknown-route.ts'
 import type { Model, ModelRequest } from '../models/model.ts'
 import type { ModelListing, ModelRegistry } from '../models/registry.ts'
 import { ChatError, Completion, CompletionRequest } from './completion.ts'
@@ -152,6 +153,7 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
   )
 
   const describe = (id: string) => {
+    if (id === '') throw unknownRoute()
     const listing = models.list().find((candidate) => candidate.id === id)
     return listed(listing ?? { id: models.resolve(id).name, ownedBy: 'upstream' })
   }

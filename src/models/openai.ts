@@ -157,6 +157,7 @@ const readOnFor = 1000
 
 /** Reads an answer that is over to its last byte, so that its connection serves the next request. */
 function readOn(body: Readable): void {
+  if (body.closed) return
   const giveUp = setTimeout(() => body.destroy(), readOnFor)
   body.once('close', () => clearTimeout(giveUp))
   body.resume()

@@ -23,7 +23,8 @@ import {
   upstreamForThisTest,
 } from '../support/upstream.ts'
 
-const secret = 'sk-canary-0123456789abcdefghijklmnop'
+/** Not in the form of any service's keys, so that only knowing it helps to hide it. */
+const secret = 'the+canary/of=tests'
 let upstream: ScriptedUpstream
 let service: TestService
 
@@ -178,6 +179,26 @@ describe('what the upstream is asked', () => {
     expect((await post({ n: 1e6 })).status).toBe(400)
     expect((await post({ messages: [] })).status).toBe(400)
     expect(upstream.calls).toEqual([])
+  })
+})
+
+describe('models', () => {
+  test('are the understudy, and whatever else the upstream may have', async () => {
+    const list = await service.request('/models')
+    expect(await list.json()).toMatchObject({ data: [{ id: 'understudy', owned_by: 'conservatory' }] })
+    for (const id of ['understudy', 'org/model:free', '🌵']) {
+      const one = await service.request(`/models/${encodeURIComponent(id)}`)
+      expect(one.status).toBe(200)
+      const owned_by = id === 'understudy' ? 'conservatory' : 'upstream'
+      expect(await one.json()).toStrictEqual({ id, object: 'model', created: expect.any(Number), owned_by })
+    }
+    expect(upstream.calls).toEqual([])
+  })
+
+  test.each(['/models/', '/v1/models/'])('GET %s, which names none, is a 404', async (path) => {
+    const response = await service.request(path)
+    expect(response.status).toBe(404)
+    expect(await readChatError(response)).toMatchObject({ code: 'unknown_route', param: null })
   })
 })
 
@@ -351,7 +372,7 @@ describe('an upstream that fails before its first event is a real HTTP error', (
     readonly message?: RegExp
     readonly param?: string
   }
-  const canary = `Wrong key ${secret} at ${url} <b>now</b>`
+  const canary = `Wrong: ${secret}, or key sk-other-0123456789abcdefghijklmnop, at ${url} <b>now</b>`
   const scenarios: readonly Scenario[] = [
     { what: '401', script: said(401, canary), status: 502, code: 'upstream_auth_error', message: /operator/ },
     { what: '403', script: said(403, canary), status: 502, code: 'upstream_auth_error' },
@@ -361,7 +382,7 @@ describe('an upstream that fails before its first event is a real HTTP error', (
       script: said(400, `Bad ${canary}`, { code: 'context_length_exceeded', param: 'messages' }),
       status: 400,
       code: 'context_length_exceeded',
-      message: /^Bad Wrong …/,
+      message: /^Bad Wrong: …, or …/,
       param: 'messages',
     },
     {
@@ -457,7 +478,19 @@ describe('an upstream that fails before its first event is a real HTTP error', (
     expect(error.code).toBe(code)
     expect(error.param).toBe(param ?? null)
     if (message) expect(error.message).toMatch(message)
-    for (const forbidden of [secret, 'sk-', '10.1.2.3', 'key=abc', '127.0.0.1', 'http', '<', '>', 'nginx']) {
+    for (const forbidden of [
+      secret,
+      'canary',
+      'sk-',
+      'other-',
+      '10.1.2.3',
+      'key=abc',
+      '127.0.0.1',
+      'http',
+      '<',
+      '>',
+      'nginx',
+    ]) {
       expect(body).not.toContain(forbidden)
     }
     expect(upstream.calls.map(({ path }) => path)).toEqual(['/v1/chat/completions'])
@@ -610,9 +643,10 @@ describe('silence', () => {
 
   async function restless(
     script: Script,
+    milliseconds = 20,
   ): Promise<{ response: Response; reader: ReadableStreamDefaultReader<string> | undefined }> {
     const own = await upstreamForThisTest(script)
-    const quick = await serviceForThisTest({ OPENAI_BASE_URL: own.url, SSE_KEEPALIVE_MS: '20' })
+    const quick = await serviceForThisTest({ OPENAI_BASE_URL: own.url, SSE_KEEPALIVE_MS: String(milliseconds) })
     const response = await quick.request('/chat/completions', { json: { model: 'm', messages, stream: true } })
     return { response, reader: response.body?.pipeThrough(new TextDecoderStream()).getReader() }
   }
@@ -638,6 +672,15 @@ describe('silence', () => {
     expect(streamed.data).toEqual([chunkText({ content: 'One' }), chunkText({}, 'stop'), '[DONE]'])
     expect(streamed.comments.length).toBeGreaterThanOrEqual(4)
     expect((await reader?.read())?.done).toBe(true)
+  })
+
+  test('is filled for the first time after one interval, not two', async () => {
+    const { reader } = await restless(async (reply) => {
+      await wait(450)
+      reply.end(sse(chunkText({ content: 'One' }, 'stop'), '[DONE]'))
+    }, 300)
+    const text = await readUntil(reader, /\[DONE\]\n\n$/)
+    expect(text).toMatch(/^: [^\n]+\n\n/)
   })
 
   test('a failure after the comments have begun is an error event', async () => {
