@@ -1,8 +1,7 @@
 import { Command } from 'commander'
 import { addAccessCommands } from './access/commands.ts'
-import { type Config, readConfig } from './config.ts'
-
-type Environment = Readonly<Record<string, string | undefined>>
+import { type Config, type Environment, readConfig } from './config.ts'
+import { addModelCommands } from './models/commands.ts'
 
 /**
  * The command line: `serve`, which is the default, and the operator's commands, which work beside a running service.
@@ -25,5 +24,6 @@ export function createProgram(environment: Environment): Command {
     const { openSqliteStores } = await import('./storage/stores.ts')
     return openSqliteStores(config().databasePath)
   })
+  addModelCommands(program, config)
   return program
 }

@@ -6,6 +6,7 @@ export interface Config {
   readonly port: number
   readonly dataDirectory: string
   readonly databasePath: string
+  readonly modelsPath: string
   readonly bootstrapKey: string | undefined
   readonly upstream: Upstream | undefined
   readonly logLevel: LogLevel
@@ -15,7 +16,12 @@ export interface Config {
   readonly sseKeepaliveMs: number
   readonly characters: 'open' | 'closed'
   readonly systemPrompt: string | undefined
+  /** Where the `${NAME}`s of `models.json` are looked up. */
+  readonly environment: Environment
 }
+
+/** The environment that the settings come from. */
+export type Environment = Readonly<Record<string, string | undefined>>
 
 /** The OpenAI-compatible service of the quick way: `OPENAI_BASE_URL` and `OPENAI_API_KEY`. */
 export interface Upstream {
@@ -41,7 +47,7 @@ const fitsHeader = /^[\x20-\x7e]+$/
  * Reads the settings from the environment; an empty variable counts as not set.
  * @throws ConfigError that names every malformed setting at once
  */
-export function readConfig(environment: Readonly<Record<string, string | undefined>>): Config {
+export function readConfig(environment: Environment): Config {
   const faults: string[] = []
 
   const text = (name: string): string | undefined => environment[name]?.trim() || undefined
@@ -77,6 +83,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     port: integer('PORT', 3000, 0, 65_535),
     dataDirectory,
     databasePath: join(dataDirectory, 'conservatory.db'),
+    modelsPath: join(dataDirectory, 'models.json'),
     bootstrapKey,
     upstream: readUpstream(text('OPENAI_BASE_URL'), text('OPENAI_API_KEY'), faults),
     logLevel: oneOf('LOG_LEVEL', 'info', logLevels),
@@ -86,6 +93,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     sseKeepaliveMs: integer('SSE_KEEPALIVE_MS', 15_000, 10, 3_600_000),
     characters: oneOf('CHARACTERS', 'open', ['open', 'closed']),
     systemPrompt: text('SYSTEM_PROMPT'),
+    environment,
   }
   if (faults.length > 0) throw new ConfigError(faults)
   return Object.freeze(config)

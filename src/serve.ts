@@ -19,10 +19,14 @@ export async function serve(config: Config): Promise<void> {
   const { address, bootstrap } = service
   const firstStart = bootstrap.firstKey === undefined ? '' : greeting(address, bootstrap.firstKey)
   process.stderr.write(`Conservatory listens on ${address} (API reference: ${address}/docs)\n${firstStart}`)
-  closeWithGrace({ delay: config.shutdownGraceSeconds * 1000 + 1000, logger: false }, async ({ err }) => {
-    if (err) process.stderr.write(`${err.stack ?? err.message}\n`)
-    await service.close()
-  })
+  process.on('SIGHUP', () => void service.reload())
+  closeWithGrace(
+    { delay: config.shutdownGraceSeconds * 1000 + 1000, logger: false, skip: ['SIGHUP'] },
+    async ({ err }) => {
+      if (err) process.stderr.write(`${err.stack ?? err.message}\n`)
+      await service.close()
+    },
+  )
 }
 
 /** A failure to start, in one line that an operator can act on. */

@@ -7,7 +7,8 @@ import { createServer, registerService } from './app.ts'
 import { CharacterLibrary } from './characters/library.ts'
 import { builtInSystemPrompt } from './characters/prompt.ts'
 import type { Config } from './config.ts'
-import { createRegistry } from './models/registry.ts'
+import { loadModels } from './models/configuration.ts'
+import { ModelRegistry } from './models/registry.ts'
 import { openSqliteStores } from './storage/stores.ts'
 
 /** The running service. */
@@ -15,6 +16,8 @@ export interface Service {
   /** Where it listens, such as `http://127.0.0.1:3000`. */
   readonly address: string
   readonly bootstrap: Bootstrap
+  /** Reads `models.json` again; one with faults changes nothing and is told of in the log. */
+  reload(): Promise<void>
   /** Stops accepting, lets open replies end, and closes everything in the reverse order of opening. */
   close(): Promise<void>
 }
@@ -27,8 +30,9 @@ const starterFolder = fileURLToPath(new URL('../data/characters', import.meta.ur
  */
 export async function startService(config: Config): Promise<Service> {
   const logger = pino({ level: config.logLevel })
+  const configuration = loadModels(config)
   const stores = openSqliteStores(config.databasePath)
-  const models = createRegistry(config.upstream)
+  const models = new ModelRegistry(configuration, config)
   const app = createServer(logger)
   const close = async (): Promise<void> => {
     // Replies that are still going on after the grace are cut off, or closing would wait for the slowest client.
@@ -51,10 +55,18 @@ export async function startService(config: Config): Promise<Service> {
       logger,
     })
     const address = await app.listen({ host: config.host, port: config.port })
+    const reload = async (): Promise<void> => {
+      try {
+        await models.replace(loadModels(config))
+        logger.info('models.json has been read again')
+      } catch (error) {
+        logger.error({ err: error }, 'models.json has faults: the models stay as they were')
+      }
+    }
     // Last, since what it makes is told once: a start that fails must not have made it.
     const bootstrap = await bootstrapAccess(stores.access, config.bootstrapKey)
     if (bootstrap.warning !== undefined) logger.warn(bootstrap.warning)
-    return { address, bootstrap, close }
+    return { address, bootstrap, reload, close }
   } catch (error) {
     await close()
     throw error

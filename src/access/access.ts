@@ -53,7 +53,7 @@ export interface AccessStore {
   /** Revokes by prefix or by the whole key, at once; refuses one that is not there. */
   revokeKey(prefixOrKey: string): Promise<Key>
   /** The key with this SHA-256 digest, whatever its state. */
-  findKey(digest: Buffer): Promise<Key | undefined>
+  findKey(digest: string): Promise<Key | undefined>
 }
 
 /** Tells whether a text is the name of a scope. */

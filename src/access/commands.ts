@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { printRows } from '../table.ts'
 import { AccessError, type AccessStore, isScope, type Key, type Scope, scopes } from './access.ts'
 
 /** The opened stores, as far as these commands use them. */
@@ -38,7 +39,7 @@ export function addAccessCommands(program: Command, open: () => Promise<OpenedSt
     .action((options: { json?: true }) =>
       withStore(async (store) => {
         const rows = (await store.listAccounts()).map(({ name, created }) => ({ name, created }))
-        print(rows, options.json)
+        printRows(rows, options.json)
       }),
     )
 
@@ -68,7 +69,7 @@ export function addAccessCommands(program: Command, open: () => Promise<OpenedSt
     .description('list keys; never their secrets')
     .action((options: { account?: string; json?: true }) =>
       withStore(async (store) => {
-        print((await store.listKeys(options.account)).map(describeKey), options.json)
+        printRows((await store.listKeys(options.account)).map(describeKey), options.json)
       }),
     )
   keys
@@ -120,33 +121,5 @@ function describeKey(key: Key): Record<string, unknown> {
     created: key.created,
     expires: key.expires,
     revoked: key.revoked,
-  }
-}
-
-/** Prints rows as JSON, or as a table for people: times as ISO 8601, nothing as a dash. */
-function print(rows: readonly Record<string, unknown>[], json: true | undefined): void {
-  if (json) {
-    process.stdout.write(`${JSON.stringify(rows, null, 2)}\n`)
-    return
-  }
-  if (rows.length === 0) return
-  const moments = new Set(['created', 'expires', 'revoked'])
-  const cells = rows.map((row) =>
-    Object.entries(row).map(([name, value]) => {
-      if (value === null || value === undefined) return '-'
-      if (moments.has(name) && typeof value === 'number') return new Date(value * 1000).toISOString()
-      return Array.isArray(value) ? value.join(',') : String(value)
-    }),
-  )
-  const header = Object.keys(rows[0] ?? {}).map((name) => name.toUpperCase())
-  const lines = [header, ...cells]
-  const widths = header.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)))
-  for (const line of lines) {
-    process.stdout.write(
-      `${line
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join('  ')
-        .trimEnd()}\n`,
-    )
   }
 }

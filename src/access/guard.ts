@@ -1,4 +1,4 @@
-import type { FastifyRequest } from 'fastify'
+import type { FastifyRequest, onRequestHookHandler } from 'fastify'
 import { ApiError } from '../errors.ts'
 import type { AccessStore, Key, Scope } from './access.ts'
 import { digestKey, isMistyped } from './key.ts'
@@ -56,11 +56,10 @@ export class Guard {
  * Gives a hook that lets a request pass only when its key has the scope.
  * @throws ApiError 403 that names the missing scope
  */
-export function requireScope(scope: Scope): (request: FastifyRequest) => Promise<void> {
-  return async (request) => {
-    if (!callerOf(request).scopes.includes(scope)) {
-      throw new ApiError(403, 'missing_scope', `The key lacks the scope "${scope}". Use one that has it.`)
-    }
+export function requireScope(scope: Scope): onRequestHookHandler {
+  return (request, _reply, done) => {
+    if (callerOf(request).scopes.includes(scope)) done()
+    else done(new ApiError(403, 'missing_scope', `The key lacks the scope "${scope}". Use one that has it.`))
   }
 }
 

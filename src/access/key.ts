@@ -1,4 +1,4 @@
-import { createHash, randomInt } from 'node:crypto'
+import { hash, randomInt } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -23,9 +23,9 @@ export function isMistyped(key: string): boolean {
   return checksum(key.slice(brand.length, -checksumLength)) !== key.slice(-checksumLength)
 }
 
-/** SHA-256 of a key: what is stored and compared in its place. 32 bytes. */
-export function digestKey(key: string): Buffer {
-  return createHash('sha256').update(key).digest()
+/** SHA-256 of a key: what is stored and compared in its place. 64 hex digits. */
+export function digestKey(key: string): string {
+  return hash('sha256', key)
 }
 
 /** The part of a key that may be shown again: enough to recognise it by, too little to use. */

@@ -16,7 +16,7 @@ interface KeyRow {
   readonly account_created: number
   readonly prefix: string
   readonly name: string | null
-  readonly digest: Buffer
+  readonly digest: string
   readonly scopes: string
   readonly created: number
   readonly expires: number | null
@@ -27,18 +27,28 @@ const selectKeys = `
   SELECT keys.*, accounts.name AS account_name, accounts.created AS account_created
   FROM keys JOIN accounts ON accounts.id = keys.account`
 
+/** How many keys are remembered at most. */
+const mostKnownKeys = 10_000
+
 /** Accounts and keys in SQLite. */
 export class SqliteAccessStore implements AccessStore {
   readonly #database: Database
-  readonly #keyByDigest: Statement<[Buffer], KeyRow>
+  readonly #keyByDigest: Statement<[string], KeyRow>
   readonly #keyByPrefix: Statement<[string], KeyRow>
   readonly #accountByName: Statement<[string], AccountRow>
+  readonly #dataVersion: Statement<[], number>
+  /** Keys by digest, as they stood at `#knownVersion`. */
+  readonly #known = new Map<string, Key>()
+  #knownVersion: number | undefined
+  #isSure = false
 
   constructor(database: Database) {
     this.#database = database
     this.#keyByDigest = database.prepare(`${selectKeys} WHERE keys.digest = ?`)
     this.#keyByPrefix = database.prepare(`${selectKeys} WHERE keys.prefix = ?`)
     this.#accountByName = database.prepare('SELECT id, name, created FROM accounts WHERE name = ?')
+    // Changes with every commit of another connection (sqlite.org/pragma.html#pragma_data_version).
+    this.#dataVersion = database.prepare<[], number>('PRAGMA data_version').pluck()
   }
 
   async createAccount(name: string): Promise<Account> {
@@ -141,12 +151,35 @@ export class SqliteAccessStore implements AccessStore {
     if (row.revoked !== null) throw new AccessError(`The key ${row.prefix} is revoked already.`)
     const revoked = now()
     this.#database.prepare('UPDATE keys SET revoked = ? WHERE id = ?').run(revoked, row.id)
+    this.#known.clear()
     return toKey({ ...row, revoked })
   }
 
-  async findKey(digest: Buffer): Promise<Key | undefined> {
+  async findKey(digest: string): Promise<Key | undefined> {
+    this.#forgetIfChanged()
+    const known = this.#known.get(digest)
+    if (known) return known
     const row = this.#keyByDigest.get(digest)
-    return row && timingSafeEqual(row.digest, digest) ? toKey(row) : undefined
+    if (!row || !timingSafeEqual(Buffer.from(row.digest), Buffer.from(digest))) return undefined
+    const key = toKey(row)
+    if (this.#known.size >= mostKnownKeys) this.#known.clear()
+    this.#known.set(digest, key)
+    return key
+  }
+
+  /**
+   * Forgets what it knows when anybody has written to the database since: this process, or a command beside it.
+   * It asks once in a turn of the event loop, which is all that a request can tell apart.
+   */
+  #forgetIfChanged(): void {
+    if (this.#isSure) return
+    const version = this.#dataVersion.get()
+    if (version !== this.#knownVersion) this.#known.clear()
+    this.#knownVersion = version
+    this.#isSure = true
+    setImmediate(() => {
+      this.#isSure = false
+    })
   }
 }
 

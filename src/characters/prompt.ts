@@ -23,19 +23,43 @@ export const builtInSystemPrompt =
 
 /**
  * Composes what the model is told: system prompt, description, personality, scenario, example dialogues,
- * then the request's own messages, unchanged. A pure function.
+ * then the request's own messages, unchanged.
  */
 export function composePrompt(
   persona: Persona,
   messages: readonly Message[],
   settings: PromptSettings,
 ): readonly Message[] {
-  if (persona.name === null) return messages
   const { card } = persona
-  const names = { character: card?.nickname || card?.name || persona.name, user: persona.userName }
-  const expanded = (text: string, original?: string) => expandNames(text.replaceAll('\r', ''), names, original).trim()
-  if (card === null) return [system(expanded(settings.systemPrompt)), ...messages]
+  if (persona.name === null) return messages
+  if (card === null) {
+    const names = { character: persona.name, user: persona.userName }
+    return [system(expandNames(settings.systemPrompt.replaceAll('\r', ''), names).trim()), ...messages]
+  }
+  return [...fixedMessages(card, persona.userName, settings), ...messages]
+}
 
+/** How many users' fixed messages are kept for a card. */
+const mostKeptUsers = 100
+const kept = new WeakMap<PromptSettings, WeakMap<Card, Map<string, readonly Message[]>>>()
+
+/** The messages that a card gives every request of the same user's name; frozen, so that they are written once. */
+function fixedMessages(card: Card, userName: string, settings: PromptSettings): readonly Message[] {
+  const byCard = kept.get(settings) ?? new WeakMap<Card, Map<string, readonly Message[]>>()
+  kept.set(settings, byCard)
+  const byUser = byCard.get(card) ?? new Map<string, readonly Message[]>()
+  byCard.set(card, byUser)
+  const known = byUser.get(userName)
+  if (known) return known
+  const made = composeFixed(card, userName, settings).map((message) => Object.freeze(message))
+  if (byUser.size >= mostKeptUsers) byUser.clear()
+  byUser.set(userName, made)
+  return made
+}
+
+function composeFixed(card: Card, userName: string, settings: PromptSettings): readonly Message[] {
+  const names = { character: card.nickname || card.name, user: userName }
+  const expanded = (text: string, original?: string) => expandNames(text.replaceAll('\r', ''), names, original).trim()
   const original = expanded(settings.systemPrompt)
   const main = card.systemPrompt.trim() ? expanded(card.systemPrompt, original) : original
   const texts = [main, expanded(card.description), expanded(card.personality), expanded(card.scenario)]
@@ -51,7 +75,7 @@ export function composePrompt(
         : { ...system(text), name: speaker === 'user' ? 'example_user' : 'example_assistant' },
     ),
   ])
-  return [system(texts.filter((text) => text !== '').join('\n\n')), ...examples, ...messages]
+  return [system(texts.filter((text) => text !== '').join('\n\n')), ...examples]
 }
 
 function system(content: string): Message {

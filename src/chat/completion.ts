@@ -190,7 +190,10 @@ export const CompletionRequest = Type.Object(
     ],
   },
 )
-export type CompletionRequest = Static<typeof CompletionRequest>
+/** A request; its messages are never changed, so they may be shared. */
+export type CompletionRequest = Omit<Static<typeof CompletionRequest>, 'messages'> & {
+  readonly messages: readonly Message[]
+}
 
 /** Tokens used, as OpenAI counts them. */
 export const Usage = Type.Object(

@@ -2,15 +2,18 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
 import { type Guard, requireScope } from '../access/guard.ts'
 import type { CharacterLibrary } from '../characters/library.ts'
-import { composePrompt, type Persona, type PromptSettings } from '../characters/prompt.ts'
+import { cast, type UnknownCharacters } from '../characters/persona.ts'
+import type { PromptSettings } from '../characters/prompt.ts'
 import { ApiError, toApiError } from '../errors.ts'
 import { answers } from '../http/openapi-fields.ts'
 import { unknownRoute } from '../http/unknown-route.ts'
-import type { Model, ModelRequest } from '../models/model.ts'
+import type { Candidate } from '../models/candidate.ts'
 import type { ModelListing, ModelRegistry } from '../models/registry.ts'
 import { ChatError, Completion, CompletionRequest } from './completion.ts'
+import { Exchange } from './exchange.ts'
 import { checkMessages } from './messages.ts'
 import { clientGone, sendEvents } from './reply.ts'
+import { UsageWatch } from './usage.ts'
 
 /** What the chat group is built from. */
 export interface ChatOptions {
@@ -18,8 +21,7 @@ export interface ChatOptions {
   readonly models: ModelRegistry
   readonly library: CharacterLibrary
   readonly prompt: PromptSettings
-  /** Whether a name that is not known is played (`open`) or refused (`closed`). */
-  readonly characters: 'open' | 'closed'
+  readonly characters: UnknownCharacters
   /** Bytes. */
   readonly bodyLimit: number
   readonly sseKeepaliveMs: number
@@ -55,23 +57,6 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
   app.addHook('onRequest', (request) => guard.admitApiKey(request))
   app.addHook('onRequest', requireScope('chat'))
 
-  const personaOf = ({ character, user_name }: CompletionRequest): Persona & { readonly header?: string } => {
-    const userName = user_name?.trim() || 'User'
-    if (character == null || character.trim() === '') return { name: null, card: null, userName }
-    checkWellFormed('character', character)
-    const found = library.find(character)
-    if (found) {
-      const header = `${encodeURIComponent(found.name)}@sha256:${found.digest}`
-      return { name: found.name, card: found.card, userName, header }
-    }
-    if (options.characters === 'closed') {
-      throw new ApiError(404, 'character_not_found', 'There is no character of this name here. Check the name.', {
-        param: 'character',
-      })
-    }
-    return { name: character, card: null, userName, header: encodeURIComponent(character) }
-  }
-
   app.post(
     '/chat/completions',
     {
@@ -92,36 +77,48 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
       const { body } = request
       checkWellFormed('model', body.model)
       checkMessages(body.messages)
-      const { name, model, upstreamId } = models.resolve(body.model)
-      const { header, ...persona } = personaOf(body)
-      const messages = composePrompt(persona, body.messages, options.prompt)
-      const modelRequest: ModelRequest = {
-        body: { ...withoutOwnFields(body), model: upstreamId, messages: [...messages] },
-        persona,
-      }
-
-      reply.header('x-model', encodeURIComponent(name))
+      const route = models.resolve(body.model)
+      const { persona, header } = cast(body, library, options.characters)
       if (header !== undefined) reply.header('x-character', header)
-      const ignored = ignoredParameters(body, model)
-      if (ignored.length > 0) reply.header('x-ignored-params', ignored.join(','))
-      request.facts['model'] = name
+      request.facts['model'] = route.name
+
+      const exchange = new Exchange(body, persona, options.prompt)
+      const ask = (candidate: Candidate) => exchange.requestFor(candidate)
+      const tellOf = ({ candidate, retries }: { candidate: Candidate; retries: number }) => {
+        const { name } = candidate.traits
+        request.facts['model_used'] = name
+        request.facts['retries'] = retries
+        if (reply.sent) return
+        reply.header('x-model', encodeURIComponent(name))
+        const ignored = exchange.ignoredBy(candidate.model)
+        if (ignored !== undefined) reply.header('x-ignored-params', ignored)
+      }
 
       const signal = clientGone(reply)
       try {
         if (body.stream === true) {
-          return await sendEvents(reply, model.stream(modelRequest, signal), {
-            includeUsage: body.stream_options?.include_usage === true,
+          const opening = route.open(ask, signal).then((opened) => {
+            tellOf(opened)
+            return opened.events
+          })
+          const first = route.candidates[0]
+          const wantsUsage = body.stream_options?.include_usage === true && first !== undefined
+          await sendEvents(reply, opening, {
+            usage: wantsUsage ? new UsageWatch(ask(first).body.messages) : null,
             keepaliveMs: options.sseKeepaliveMs,
-            onEnd: (state) => {
+            onEnd: (state, failure) => {
               request.facts['state'] = state
+              if (failure) request.log.error({ request_id: request.id, err: failure.cause ?? failure }, failure.code)
             },
           })
+          return reply
         }
-        const { completion, text } = await model.complete(modelRequest, signal)
-        request.facts['state'] = completion.choices[0]?.finish_reason ?? 'stop'
-        return reply.type('application/json; charset=utf-8').send(text ?? JSON.stringify(completion))
+        const answer = await route.complete(ask, signal)
+        tellOf(answer)
+        request.facts['state'] = answer.completion.choices[0]?.finish_reason ?? 'stop'
+        return reply.type('application/json; charset=utf-8').send(answer.bytes ?? JSON.stringify(answer.completion))
       } catch (thrown) {
-        const error = signal.aborted ? new ApiError(499, 'client_gone', 'The client went away.') : toApiError(thrown)
+        const error = toApiError(thrown)
         request.facts['state'] = error.code
         throw error
       }
@@ -187,16 +184,4 @@ function checkWellFormed(param: string, text: string): void {
   if (text.isWellFormed()) return
   const message = `The field "${param}" has half of a surrogate pair. Send whole characters.`
   throw new ApiError(400, 'invalid_field', message, { param })
-}
-
-function withoutOwnFields(body: CompletionRequest): CompletionRequest {
-  const { character: _character, user_name: _userName, ...rest } = body
-  return rest
-}
-
-/** The parameters that were sent, with a value, to a model that cannot honour them. */
-function ignoredParameters(body: CompletionRequest, model: Model): readonly string[] {
-  return Object.entries(body)
-    .filter(([name, value]) => value != null && model.ignoredParameters.has(name))
-    .map(([name]) => name)
 }

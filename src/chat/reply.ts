@@ -1,7 +1,9 @@
-import { Readable } from 'node:stream'
+import type { ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
-import { openAiErrorBody, toApiError } from '../errors.ts'
+import { ApiError, openAiErrorBody, toApiError } from '../errors.ts'
+import { isUsageOnly } from '../models/event-stream.ts'
 import type { ModelEvent } from '../models/model.ts'
+import type { UsageWatch } from './usage.ts'
 
 /**
  * A signal that aborts when the client leaves before its reply is complete. The request's own signal will not do:
@@ -10,113 +12,105 @@ import type { ModelEvent } from '../models/model.ts'
 export function clientGone(reply: FastifyReply): AbortSignal {
   const controller = new AbortController()
   reply.raw.once('close', () => {
-    if (!reply.raw.writableFinished) controller.abort()
+    if (!reply.raw.writableFinished) controller.abort(new ApiError(499, 'client_gone', 'The client went away.'))
   })
   return controller.signal
 }
 
 /** What a stream needs besides its events. */
 export interface StreamOptions {
-  readonly includeUsage: boolean
+  /** What counts the usage for the reply, when the caller asked for it. */
+  readonly usage: UsageWatch | null
   /** Milliseconds of silence after which a comment line is sent. */
   readonly keepaliveMs: number
-  /** Told once, when a stream that has begun is over: the finish reason, or the code of the error that ended it. */
-  readonly onEnd: (state: string) => void
+  /** Told once, when a stream that has begun is over: the finish reason, or the code of the error that ended it, and the error. */
+  readonly onEnd: (state: string, failure?: ApiError) => void
 }
 
 const comment = ': waiting\n\n'
 
 /**
- * Sends a model's events as server-sent events. The status line waits for the first of them, so that a failure before
- * it is thrown and becomes a real HTTP error; only after `keepaliveMs` of silence does the reply begin without one.
- * A failure after that is one error event and the end, without `[DONE]`.
+ * Sends a model's events as server-sent events, and resolves when that is over. The status line waits for the first of
+ * them, so that a failure before it is thrown and becomes a real HTTP error; only after `keepaliveMs` of silence does
+ * the reply begin without one. A failure after that is one error event and the end, without `[DONE]`.
+ * @param opening the events, once the first of them is there
  */
 export async function sendEvents(
   reply: FastifyReply,
-  events: AsyncIterable<readonly ModelEvent[]>,
-  options: StreamOptions,
-): Promise<FastifyReply> {
-  const iterator = events[Symbol.asyncIterator]()
-  const first = iterator.next()
-  const isLate = !(await settlesWithin(first, options.keepaliveMs))
+  opening: Promise<AsyncIterable<readonly ModelEvent[]>>,
+  { usage, keepaliveMs, onEnd }: StreamOptions,
+): Promise<void> {
+  const response = reply.raw
+  const begin = () => {
+    if (!response.headersSent) beginStream(reply)
+  }
+  const keepalive = setInterval(() => {
+    begin()
+    if (!response.writableNeedDrain) response.write(comment)
+  }, keepaliveMs)
+
+  let state = 'stop'
+  let failure: ApiError | undefined
+  try {
+    for await (const events of await opening) {
+      if (response.destroyed) break
+      begin()
+      keepalive.refresh()
+      // What is written in one turn leaves in one piece: Node corks it.
+      for (const event of events) {
+        for (const chunk of 'passage' in event ? event.read : [event.chunk]) {
+          state = chunk.choices[0]?.finish_reason ?? state
+          usage?.note(chunk)
+        }
+        if ('passage' in event) response.write(event.passage)
+        // A usage chunk waits for the end, where there is one of it, and only when it was asked for.
+        else if (!isUsageOnly(event.chunk)) response.write(eventOf(event.text ?? JSON.stringify(event.chunk)))
+      }
+      if (response.writableNeedDrain) await drained(response)
+    }
+    if (usage && !response.destroyed) response.write(eventOf(JSON.stringify(await usage.chunk())))
+    response.end(eventOf('[DONE]'))
+  } catch (thrown) {
+    failure = toApiError(thrown)
+    if (!response.headersSent) throw failure
+    state = failure.code
+    response.end(eventOf(JSON.stringify(openAiErrorBody(failure))))
+  } finally {
+    clearInterval(keepalive)
+  }
+  if (response.destroyed) onEnd('client_gone')
+  else onEnd(state, failure)
+}
+
+/** Takes the reply out of Fastify's hands, whose streams would cost as much as the rest of the relay. */
+function beginStream(reply: FastifyReply): void {
   reply.headers({
     'content-type': 'text/event-stream; charset=utf-8',
     'cache-control': 'no-cache',
     'x-accel-buffering': 'no',
   })
-  const body = eventStream(first, iterator, options)
-  if (isLate) body.push(comment)
-  return reply.send(body)
-}
-
-/** Tells whether the promise is fulfilled within so long; its rejection is thrown. */
-async function settlesWithin(promise: Promise<unknown>, milliseconds: number): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<boolean>((resolve) => {
-    timer = setTimeout(() => resolve(false), milliseconds)
-  })
-  try {
-    return await Promise.race([promise.then(() => true), late])
-  } finally {
-    clearTimeout(timer)
+  for (const [name, value] of Object.entries(reply.getHeaders())) {
+    if (value !== undefined) reply.raw.setHeader(name, value)
   }
+  reply.hijack()
+  reply.raw.writeHead(200)
 }
 
-function eventStream(
-  first: Promise<IteratorResult<readonly ModelEvent[]>>,
-  iterator: AsyncIterator<readonly ModelEvent[]>,
-  { includeUsage, keepaliveMs, onEnd }: StreamOptions,
-): Readable {
-  let resume: (() => void) | undefined
-  const body = new Readable({
-    read() {
-      resume?.()
-    },
-    destroy(error, done) {
-      resume?.()
-      clearInterval(keepalive)
-      done(error)
-    },
-  })
-
-  const keepalive = setInterval(() => {
-    if (body.readableLength === 0) body.push(comment)
-  }, keepaliveMs)
-
-  const pump = async (): Promise<void> => {
-    let state = 'stop'
-    try {
-      for (let step = await first; !step.done; step = await iterator.next()) {
-        keepalive.refresh()
-        let text = ''
-        for (const { chunk, text: own } of step.value) {
-          state = chunk.choices[0]?.finish_reason ?? state
-          const isUsageOnly = chunk.choices.length === 0 && chunk.usage != null
-          if (!isUsageOnly || includeUsage) text += eventOf(own ?? JSON.stringify(chunk))
-        }
-        if (body.destroyed) break
-        if (text !== '' && !body.push(text)) {
-          await new Promise<void>((resolve) => {
-            resume = resolve
-          })
-        }
-      }
-      body.push(eventOf('[DONE]'))
-    } catch (thrown) {
-      const error = toApiError(thrown)
-      state = error.code
-      body.push(eventOf(JSON.stringify(openAiErrorBody(error))))
+/** Resolves when the response takes more, or will never take any. */
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const go = () => {
+      response.off('drain', go)
+      response.off('close', go)
+      resolve()
     }
-    clearInterval(keepalive)
-    onEnd(body.destroyed ? 'client_gone' : state)
-    body.push(null)
-    await iterator.return?.()
-  }
-  void pump()
-  return body
+    response.on('drain', go)
+    response.on('close', go)
+    if (response.destroyed) go()
+  })
 }
 
 /** One server-sent event; a text of several lines has the field's name before each (WHATWG HTML, section 9.2.6). */
 function eventOf(data: string): string {
-  return `data: ${data.replaceAll('\n', '\ndata: ')}\n\n`
+  return data.includes('\n') ? `data: ${data.replaceAll('\n', '\ndata: ')}\n\n` : `data: ${data}\n\n`
 }

@@ -24,9 +24,13 @@ export const documentsPlugin: FastifyPluginAsync = async (app) => {
 
   // The page's package takes some 20 MB: it is loaded, in an instance of its own, for the first who asks.
   let reference: Promise<FastifyInstance> | undefined
+  app.addHook('onClose', async () => (await reference)?.close())
   app.get('/docs', { schema: { hide: true } }, (_request, reply) => reply.redirect('/docs/', 301))
   app.get('/docs/*', { schema: { hide: true } }, async (request, reply) => {
-    reference ??= createReference()
+    reference ??= createReference().catch((error: unknown) => {
+      reference = undefined
+      throw error
+    })
     const page = await (await reference).inject({ url: request.url })
     if (page.statusCode === 404) throw unknownRoute()
     return reply

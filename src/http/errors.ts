@@ -13,7 +13,7 @@ export function errorHandler(body: ErrorBody) {
     const error = leftEarly(request)
       ? new ApiError(400, 'incomplete_body', 'The request ended before its body was complete. Send it whole.')
       : toApiError(thrown)
-    if (error.status >= 500) request.log.error({ err: error.cause ?? error }, error.code)
+    if (error.status >= 500) request.log.error({ request_id: request.id, err: error.cause ?? error }, error.code)
     return (
       reply
         .code(error.status)
@@ -46,7 +46,9 @@ export function answerParserError(
   socket: Socket,
 ): void {
   if (!socket.writable) return
-  if (isReplying(socket)) {
+  const response = responseOn(socket)
+  // An error in the middle of a reply would pass for a part of it.
+  if (response?.headersSent) {
     socket.destroy()
     return
   }
@@ -75,11 +77,12 @@ export function answerParserError(
     'Connection: close',
   ]
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
-  this.log.info({ request_id: id, route: 'unknown', status, reason: error.code }, 'request')
+  // Where there is a request, its own line tells of its end.
+  if (!response) this.log.info({ request_id: id, route: 'unknown', status, reason: error.code }, 'request')
 }
 
-/** Whether a reply to an earlier request is on its way: an error in the middle of it would pass for a part of it. */
-function isReplying(socket: Socket): boolean {
+/** The response to the request that the socket is busy with, as Node notes it on the socket. */
+function responseOn(socket: Socket): ServerResponse | undefined {
   const response = '_httpMessage' in socket ? socket._httpMessage : undefined
-  return response instanceof ServerResponse && response.headersSent
+  return response instanceof ServerResponse ? response : undefined
 }

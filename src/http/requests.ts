@@ -18,20 +18,25 @@ export function tellOfRequests(app: FastifyInstance): void {
   // The null is replaced in the hook: an object here would be shared by all requests.
   app.decorateRequest('facts')
   app.decorateRequest('caller', null)
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     request.facts = {}
     reply.header('x-request-id', request.id)
-  })
-  app.addHook('onResponse', async (request, reply) => {
-    // The route's pattern, not the URL: a path or a query may hold a secret.
-    const line = {
-      method: request.method,
-      route: request.routeOptions.url ?? 'unknown',
-      status: reply.statusCode,
-      ms: Math.round(reply.elapsedTime * 1000) / 1000,
-      key: request.caller?.prefix,
-      ...request.facts,
-    }
-    request.log.info(line, 'request')
+    // Fastify's onResponse does not run for a client that leaves before its reply is complete; 'close' always comes.
+    reply.raw.once('close', () => {
+      const isGone = !reply.raw.writableFinished
+      // The route's pattern, not the URL: a path or a query may hold a secret.
+      const line = {
+        request_id: request.id,
+        method: request.method,
+        route: request.routeOptions.url ?? 'unknown',
+        status: isGone ? 499 : reply.statusCode,
+        ms: Math.round(reply.elapsedTime * 1000) / 1000,
+        key: request.caller?.prefix,
+        ...request.facts,
+        ...(isGone ? { state: 'client_gone' } : {}),
+      }
+      request.log.info(line, 'request')
+    })
+    done()
   })
 }

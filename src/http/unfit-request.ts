@@ -7,13 +7,14 @@ import { ApiError } from '../errors.ts'
  */
 export function refuseUnfitRequests(app: FastifyInstance): void {
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
-  app.addHook('onRequest', async ({ raw }) => {
-    if (raw.headers.host === undefined && raw.httpVersion === '1.1') {
-      throw new ApiError(400, 'missing_host', 'The request has no Host header. Send one.')
-    }
-    const { expect } = raw.headers
-    if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
-      throw new ApiError(417, 'unknown_expectation', 'This Expect header cannot be met. Leave it out.')
+  app.addHook('onRequest', ({ raw }, _reply, done) => {
+    const { host, expect } = raw.headers
+    if (host === undefined && raw.httpVersion === '1.1') {
+      done(new ApiError(400, 'missing_host', 'The request has no Host header. Send one.'))
+    } else if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
+      done(new ApiError(417, 'unknown_expectation', 'This Expect header cannot be met. Leave it out.'))
+    } else {
+      done()
     }
   })
 }

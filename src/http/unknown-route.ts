@@ -9,14 +9,19 @@ const methods = ['DELETE', 'GET', 'HEAD', 'PATCH', 'POST', 'PUT']
  * `setNotFoundHandler()` within its prefix.
  */
 export function refuseUnknownRoutes(app: FastifyInstance): void {
-  app.addHook('onRequest', async (request: FastifyRequest) => {
-    if (!request.is404) return
-    const path = request.url.split('?', 1)[0] ?? '/'
-    const allow = methods.filter((method) => app.findRoute({ method, url: path })).join(', ')
-    if (allow === '') throw unknownRoute()
-    throw new ApiError(405, 'method_not_allowed', `This path does not answer that method. Use ${allow}.`, {
-      headers: { allow },
-    })
+  app.addHook('onRequest', (request: FastifyRequest, _reply, done) => {
+    if (request.is404) done(refusalOf(app, request))
+    else done()
+  })
+}
+
+/** The 405 or 404 for what no route matches. */
+function refusalOf(app: FastifyInstance, request: FastifyRequest): ApiError {
+  const path = request.url.split('?', 1)[0] ?? '/'
+  const allow = methods.filter((method) => app.findRoute({ method, url: path })).join(', ')
+  if (allow === '') return unknownRoute()
+  return new ApiError(405, 'method_not_allowed', `This path does not answer that method. Use ${allow}.`, {
+    headers: { allow },
   })
 }
 

@@ -7,20 +7,35 @@ export interface ModelRequest {
   readonly body: CompletionRequest
   /** Who is being played, for models that play from the card itself. */
   readonly persona: Persona
+  /**
+   * Told of each parameter that turns out, with this request, not to be honoured as it was sent; before the answer,
+   * or before its first event.
+   */
+  readonly onIgnored?: (parameter: string) => void
 }
 
 /** A whole reply. */
 export interface ModelReply {
   readonly completion: Completion
+  /** The upstream's own JSON of it, when there is one: it is what the caller gets, unchanged. */
+  readonly bytes?: Buffer
+}
+
+/** One event of a streamed reply, or several that pass as they came. */
+export type ModelEvent = ChunkEvent | Passage
+
+/** An event that has been read. */
+export interface ChunkEvent {
+  readonly chunk: Chunk
   /** The upstream's own JSON text of it, when there is one: it is what the caller gets, unchanged. */
   readonly text?: string
 }
 
-/** One event of a streamed reply. */
-export interface ModelEvent {
-  readonly chunk: Chunk
-  /** The upstream's own JSON text of it, when there is one: it is what the caller gets, unchanged. */
-  readonly text?: string
+/** Whole events as the upstream sent them: no error, no chunk of usage alone, and not the end. */
+export interface Passage {
+  readonly passage: Buffer
+  /** Those of them that have been read, because they begin or end a choice or tell of usage. */
+  readonly read: readonly Chunk[]
 }
 
 /**
@@ -28,9 +43,11 @@ export interface ModelEvent {
  * upstreams pass through with nothing lost. Failures are thrown as `ApiError`; an aborted signal ends the work at once.
  */
 export interface Model {
-  /** Request parameters that this model cannot honour; they are named to the caller when sent. */
-  readonly ignoredParameters: ReadonlySet<string>
+  /** Request parameters that this model never honours; they are named to the caller when sent. Null: it honours all. */
+  readonly ignoredParameters: Pick<ReadonlySet<string>, 'has'> | null
   complete(request: ModelRequest, signal: AbortSignal): Promise<ModelReply>
   /** Yields the events in groups that arrived together. A final usage chunk is welcome whether it was asked for or not. */
   stream(request: ModelRequest, signal: AbortSignal): AsyncIterable<readonly ModelEvent[]>
+  /** Lets what is under way end, and closes the connections. */
+  close?(): Promise<void>
 }

@@ -1,7 +1,15 @@
-import type { Upstream } from '../config.ts'
+import { join } from 'node:path'
 import { ApiError } from '../errors.ts'
+import { createAiSdkModel } from './ai-sdk/model.ts'
+import { Breaker } from './breaker.ts'
+import { Candidate, type CandidateTraits } from './candidate.ts'
+import { isFallback, type ModelsConfiguration } from './configuration.ts'
+import { createLlamaCppModel } from './llama-cpp/llama-cpp.ts'
 import type { Model } from './model.ts'
 import { createOpenAiModel } from './openai.ts'
+import { Route, Seekers } from './route.ts'
+import type { AdapterSettings, LlamaCppSettings, OpenAiSettings, UnderstudySettings } from './settings.ts'
+import { misbehavingUnderstudies } from './understudy/misbehaving.ts'
 import { createUnderstudy } from './understudy/understudy.ts'
 
 /** A model as `GET /models` lists it. */
@@ -10,41 +18,177 @@ export interface ModelListing {
   readonly ownedBy: string
 }
 
-/** A model id resolved: the model behind it, its name in the registry, and the id that it goes by upstream. */
-export interface ResolvedModel {
-  readonly name: string
-  readonly model: Model
-  readonly upstreamId: string
+/** Where adapters may keep files. */
+interface Place {
+  readonly dataDirectory: string
 }
+
+/** One model of the configuration with its adapter opened. */
+interface OpenedModel {
+  readonly name: string
+  readonly settings: AdapterSettings
+  readonly model: Model
+  readonly breaker: Breaker | null
+}
+
+/** All of one configuration, opened. */
+interface Generation {
+  readonly configuration: ModelsConfiguration
+  readonly opened: ReadonlyMap<string, OpenedModel>
+  /** The names that end in a star, longest first. */
+  readonly prefixes: readonly string[]
+  /** Routes by the ids that they have been asked for with. */
+  readonly routes: Map<string, Route>
+  readonly seekers: Seekers
+}
+
+/** How many routes are remembered: ids behind a prefix are the callers' choice. */
+const mostRoutes = 1000
 
 /** All models of the service, by the ids that requests name them with. */
-export interface ModelRegistry {
-  /** @throws ApiError 404 `model_not_found` that lists what there is */
-  resolve(id: string): ResolvedModel
-  list(): readonly ModelListing[]
-  close(): Promise<void>
+export class ModelRegistry {
+  readonly #place: Place
+  #generation: Generation
+  /** Resolve when those that were replaced are closed. */
+  readonly #closing = new Set<Promise<void>>()
+
+  constructor(configuration: ModelsConfiguration, place: Place) {
+    this.#place = place
+    this.#generation = open(configuration, place)
+  }
+
+  /**
+   * The route of a model id: the model of this name, else of the longest prefix that it begins with.
+   * @throws ApiError 404 `model_not_found` that lists what there is
+   */
+  resolve(id: string): Route {
+    const { routes } = this.#generation
+    const known = routes.get(id)
+    if (known) return known
+    const route = this.#find(id)
+    if (routes.size >= mostRoutes) routes.clear()
+    routes.set(id, route)
+    return route
+  }
+
+  list(): readonly ModelListing[] {
+    return [...this.#generation.configuration.models]
+      .filter(([name]) => !name.endsWith('*'))
+      .map(([id, settings]) => ({
+        id,
+        ownedBy: isFallback(settings) || namesUnderstudy(settings.adapter) ? 'conservatory' : settings.adapter,
+      }))
+  }
+
+  /**
+   * Takes another configuration from the next request on; what is under way ends with the old one, its retries and
+   * fallbacks too, and is not waited for.
+   */
+  async replace(configuration: ModelsConfiguration): Promise<void> {
+    const old = this.#generation
+    this.#generation = open(configuration, this.#place)
+    const closing = closeUnused(old).finally(() => this.#closing.delete(closing))
+    this.#closing.add(closing)
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#closing, close(this.#generation)])
+  }
+
+  #find(id: string): Route {
+    const { configuration, opened, prefixes, seekers } = this.#generation
+    const name = id === 'default' && !configuration.models.has(id) ? configuration.default : id
+    const settings = configuration.models.get(name)
+    if (settings && !name.endsWith('*')) {
+      return new Route(name, this.#candidatesOf(isFallback(settings) ? settings.fallback : [name]), seekers)
+    }
+    const prefix = prefixes.find((key) => id.startsWith(key.slice(0, -1)) && id.length >= key.length)
+    const model = prefix === undefined ? undefined : opened.get(prefix)
+    if (!model || prefix === undefined) throw this.#notFound(id)
+    // The quick way has no name of its own for what it passes on.
+    return new Route(id, [candidateOf(model, id.slice(prefix.length - 1), prefix === '*' ? id : prefix)], seekers)
+  }
+
+  #candidatesOf(names: readonly string[]): readonly Candidate[] {
+    const { configuration, opened } = this.#generation
+    return names.flatMap((name) => {
+      const settings = configuration.models.get(name)
+      if (settings && isFallback(settings)) return this.#candidatesOf(settings.fallback)
+      const model = opened.get(name)
+      return model ? [candidateOf(model, name, name)] : []
+    })
+  }
+
+  #notFound(id: string): ApiError {
+    const names = [...this.#generation.configuration.models.keys()].join(', ')
+    return new ApiError(404, 'model_not_found', `There is no model ${JSON.stringify(id)} here. There is: ${names}.`, {
+      param: 'model',
+    })
+  }
 }
 
-/** The models of the quick way: the understudy, and every other id at the upstream when there is one. */
-export function createRegistry(upstream: Upstream | undefined): ModelRegistry {
-  const understudy = createUnderstudy()
-  const openAi = upstream && createOpenAiModel(upstream)
-  return {
-    resolve(id) {
-      if (id === 'understudy') return { name: id, model: understudy, upstreamId: id }
-      if (openAi) return { name: id, model: openAi, upstreamId: id }
-      throw new ApiError(
-        404,
-        'model_not_found',
-        `There is no model ${JSON.stringify(id)} here. There is: understudy.`,
-        {
-          param: 'model',
-        },
-      )
-    },
-    list: () => [{ id: 'understudy', ownedBy: 'conservatory' }],
-    async close() {
-      await openAi?.close()
-    },
+function open(configuration: ModelsConfiguration, place: Place): Generation {
+  const opened = new Map<string, OpenedModel>()
+  for (const [name, settings] of configuration.models) {
+    if (isFallback(settings)) continue
+    opened.set(name, {
+      name,
+      settings,
+      model: createModel(settings, place),
+      breaker: namesUnderstudy(settings.adapter) ? null : new Breaker(settings.breaker),
+    })
   }
+  const prefixes = [...opened.keys()].filter((name) => name.endsWith('*')).toSorted((a, b) => b.length - a.length)
+  return { configuration, opened, prefixes, routes: new Map(), seekers: new Seekers() }
+}
+
+/** Closes what was replaced, once no request looks for an answer there. Whether that fails matters to nobody any more. */
+async function closeUnused(generation: Generation): Promise<void> {
+  await generation.seekers.none()
+  await close(generation).catch(() => {})
+}
+
+async function close({ opened }: Generation): Promise<void> {
+  await Promise.all([...opened.values()].map(({ model }) => model.close?.()))
+}
+
+/** Opens the adapter of a model's settings: a new adapter is a file of its own and a line here. */
+function createModel(settings: AdapterSettings, { dataDirectory }: Place): Model {
+  if (isUnderstudy(settings)) return understudyOf(settings.adapter)
+  if (isOpenAi(settings)) return createOpenAiModel(settings)
+  if (isLlamaCpp(settings)) return createLlamaCppModel(settings, join(dataDirectory, 'weights'))
+  return createAiSdkModel(settings)
+}
+
+function isUnderstudy(settings: AdapterSettings): settings is UnderstudySettings {
+  return namesUnderstudy(settings.adapter)
+}
+
+function namesUnderstudy(adapter: string): boolean {
+  return /^understudy(\/|$)/.test(adapter)
+}
+
+function isOpenAi(settings: AdapterSettings): settings is OpenAiSettings {
+  return settings.adapter === 'openai'
+}
+
+function isLlamaCpp(settings: AdapterSettings): settings is LlamaCppSettings {
+  return settings.adapter === 'llama.cpp'
+}
+
+function understudyOf(adapter: string): Model {
+  const understudy = createUnderstudy()
+  const model = adapter === 'understudy' ? understudy : misbehavingUnderstudies(understudy)[adapter.split('/')[1] ?? '']
+  if (!model) throw new Error(`no understudy ${adapter}`)
+  return model
+}
+
+function candidateOf({ settings, model, breaker }: OpenedModel, id: string, name: string): Candidate {
+  // The weights of a file are no id: they go by the name that they have here.
+  const given = 'model' in settings && !isLlamaCpp(settings) ? settings.model : undefined
+  const upstreamId = given ?? id
+  // An understudy that fails does so on purpose, and each time it is asked to.
+  const retries = breaker === null ? { retries: 0 } : {}
+  const traits: CandidateTraits = { ...retries, ...settings, name, upstreamId }
+  return new Candidate(traits, model, breaker)
 }

@@ -1,5 +1,6 @@
-import type { Dispatcher } from 'undici'
 import { ApiError } from '../errors.ts'
+import { field } from './field.ts'
+import type { UpstreamResponse } from './upstream.ts'
 
 /** Statuses of an upstream that are the caller's doing, and so are told as they are. */
 const callersFault = new Set([400, 404, 409, 413, 422])
@@ -7,97 +8,175 @@ const callersFault = new Set([400, 404, 409, 413, 422])
 /** How much of an upstream's error body is read. Bytes. */
 const maximumErrorBody = 64 * 1024
 
+/** How much of an upstream's sentence is looked at and repeated. Characters. */
+const maximumMessage = 1000
+
+/**
+ * How upstreams say that the conversation is too long, where they have no code for it:
+ * Anthropic ("prompt is too long: 208310 tokens > 200000 maximum", "input length and `max_tokens` exceed context limit"),
+ * Google ("The input token count (1200293) exceeds the maximum number of tokens allowed (1048576)."),
+ * OpenAI and vLLM ("This model's maximum context length is 8192 tokens."),
+ * llama.cpp ("the request exceeds the available context size").
+ */
+const contextTooLong =
+  /prompt is too long|exceeds? (?:the |your )?(?:available )?context (?:limit|size|window|length)|input token count.{0,40}exceeds the maximum|maximum context length/i
+
+/**
+ * How upstreams say, in a 400, that it is the operator's key or account:
+ * Google ("API key not valid. Please pass a valid API key.", "Please enable billing on your project in Google AI Studio."),
+ * Anthropic ("Your credit balance is too low to access the Anthropic API.").
+ */
+const operatorsAccount = /API key (?:not valid|not found|expired)|enable billing|credit balance is too low/i
+
 /** A failure of the upstream, told without anything that the upstream said. */
 export function upstreamFailure(status: number, code: string, message: string, cause?: unknown): ApiError {
   return new ApiError(status, code, message, { cause })
 }
 
+/** An upstream's answer that is not a success. */
+export interface UpstreamRefusal {
+  readonly status: number
+  /** The `retry-after` header, as it came. */
+  readonly retryAfter?: string | undefined
+  /** The start of the body, in whatever form. */
+  readonly body: string
+}
+
 /**
- * The error for an upstream's answer that is not a 200. Its key, its address and its HTML never get through.
- * @param secret what must not be repeated even when the upstream quotes it
+ * The error for an upstream's answer that is not a success, the same for every adapter.
+ * Its key, its address and its HTML never get through.
+ * @param secrets what must not be repeated even when the upstream quotes it
  */
-export async function refusalOf(response: Dispatcher.ResponseData, secret: string | undefined): Promise<ApiError> {
-  const status = response.statusCode
-  const said = readError(await readStart(response), secret)
-  if (status === 401 || status === 403) {
+export function refusalFrom({ status, retryAfter, body }: UpstreamRefusal, secrets: readonly string[]): ApiError {
+  const said = readError(body)
+  const raw = said.message ?? ''
+  if (status === 401 || status === 402 || status === 403 || (status === 400 && operatorsAccount.test(raw))) {
     return upstreamFailure(
       502,
       'upstream_auth_error',
       "The model's service refused the operator's key. Tell the operator.",
     )
   }
+  const wait = retryAfter ?? said.retryAfter
+  const headers = wait === undefined ? {} : { headers: { 'retry-after': wait } }
   if (status === 429) {
-    const retryAfter = response.headers['retry-after']
-    return new ApiError(429, 'rate_limit_exceeded', 'The model is asked too often at the moment. Try again later.', {
-      ...(typeof retryAfter === 'string' ? { headers: { 'retry-after': retryAfter } } : {}),
-    })
+    return new ApiError(
+      429,
+      'rate_limit_exceeded',
+      'The model is asked too often at the moment. Try again later.',
+      headers,
+    )
   }
   if (callersFault.has(status)) {
-    return new ApiError(status, said.code ?? 'upstream_refused', said.message ?? 'The model refused the request.', {
-      ...(said.param === undefined ? {} : { param: said.param }),
-    })
+    const message = said.message === undefined ? 'The model refused the request.' : cleaned(said.message, secrets)
+    if (said.code === 'context_length_exceeded' || contextTooLong.test(raw)) {
+      return new ApiError(400, 'context_length_exceeded', message, { param: said.param ?? 'messages' })
+    }
+    const param = said.param === undefined ? {} : { param: said.param }
+    return new ApiError(status, said.code ?? 'upstream_refused', message, param)
   }
-  return upstreamFailure(502, 'upstream_error', `The model's service failed (${status}). Try again.`)
+  return new ApiError(502, 'upstream_error', `The model's service failed (${status}). Try again.`, headers)
 }
 
-/** The error for whatever went wrong between here and the upstream. */
-export function failureOf(error: unknown): ApiError {
+/** The error for an HTTP answer of an upstream that is not a 200; its body is read for that, and given up after a while. */
+export async function refusalOf(response: UpstreamResponse, secret: string | undefined): Promise<ApiError> {
+  const retryAfter = response.headers['retry-after']
+  return refusalFrom(
+    {
+      status: response.status,
+      retryAfter: typeof retryAfter === 'string' ? retryAfter : undefined,
+      body: await readStart(response),
+    },
+    secret === undefined ? [] : [secret],
+  )
+}
+
+/**
+ * The error for whatever went wrong between here and the upstream.
+ * @param isAnswering whether its answer had begun
+ */
+export function failureOf(error: unknown, isAnswering = false): ApiError {
   if (error instanceof ApiError) return error
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  if (/TIMEOUT/.test(code)) {
+  const name = error instanceof Error ? error.name : ''
+  if (name === 'TimeoutError' || /TIMEOUT|TIMEDOUT/.test(networkCode(error) ?? '')) {
     return upstreamFailure(504, 'upstream_timeout', 'The model took too long to answer. Try again.', error)
   }
-  if (error instanceof Error && error.name === 'AbortError') {
-    return upstreamFailure(499, 'client_gone', 'The client went away.', error)
-  }
+  if (name === 'AbortError') return upstreamFailure(499, 'client_gone', 'The client went away.', error)
+  if (isAnswering) return brokenOff(error)
   return upstreamFailure(502, 'upstream_unreachable', "The model's service cannot be reached. Try again later.", error)
 }
 
+/** The error for an answer that ends too early. */
+export function brokenOff(cause?: unknown): ApiError {
+  return upstreamFailure(502, 'upstream_error', 'The model broke off before its answer was complete. Ask again.', cause)
+}
+
+/** The code of the network's own error (`ECONNREFUSED`, `UND_ERR_SOCKET` …), which may be the cause of others. */
+export function networkCode(error: unknown): string | undefined {
+  let current = error
+  for (let depth = 0; depth < 8 && current instanceof Error; depth += 1) {
+    const code = field(current, 'code')
+    if (typeof code === 'string') return code
+    current = current.cause
+  }
+  return undefined
+}
+
 interface SaidError {
+  /** As it came: to be cleaned before anybody sees it. */
   readonly message?: string
   readonly code?: string
   readonly param?: string
+  /** Seconds, from the body. */
+  readonly retryAfter?: string
 }
 
-/** What an upstream's JSON error body says, cleaned; nothing of a body in another form. */
-function readError(body: string, secret: string | undefined): SaidError {
-  let value: unknown
+/** What an upstream's JSON error body says; nothing of a body in another form. */
+function readError(body: string): SaidError {
+  let parsed: unknown
   try {
-    value = JSON.parse(body)
+    parsed = JSON.parse(body)
   } catch {
     return {}
   }
-  const error = field(value, 'error')
+  const value: unknown = Array.isArray(parsed) ? parsed[0] : parsed
+  const error = field(value, 'error') ?? value
   const message = typeof error === 'string' ? error : field(error, 'message')
   const code = field(error, 'code')
   const param = field(error, 'param')
+  const retryAfter = retryDelay(field(error, 'details'))
   return {
-    ...(typeof message === 'string' ? { message: cleaned(message, secret) } : {}),
+    ...(typeof message === 'string' ? { message: message.slice(0, 4 * maximumMessage) } : {}),
     ...(typeof code === 'string' && /^\w{1,64}$/.test(code) ? { code } : {}),
     ...(typeof param === 'string' && /^[\w.[\]]{1,100}$/.test(param) ? { param } : {}),
+    ...(retryAfter === undefined ? {} : { retryAfter }),
   }
 }
 
+/** Google's wait, a `google.rpc.RetryInfo` among the details (`"retryDelay": "34.5s"`), in whole seconds. */
+function retryDelay(details: unknown): string | undefined {
+  if (!Array.isArray(details)) return undefined
+  const delays = details.map((detail: unknown) => field(detail, 'retryDelay'))
+  const seconds = delays.flatMap((delay) => /^(\d{1,6}(?:\.\d{1,9})?)s$/.exec(String(delay))?.[1] ?? [])[0]
+  return seconds === undefined ? undefined : String(Math.ceil(Number(seconds)))
+}
+
 /** An upstream's sentence without addresses, keys and markup. */
-function cleaned(message: string, secret: string | undefined): string {
-  const known = secret ? message.replaceAll(secret, '…') : message
+export function cleaned(message: string, secrets: readonly string[]): string {
+  const known = secrets.reduce((text, secret) => text.replaceAll(secret, '…'), message)
   return known
-    .slice(0, 1000)
+    .slice(0, maximumMessage)
     .replace(/<[^>]*>/g, '')
     .replace(/\b[a-z][a-z0-9+.-]*:\/\/\S+/gi, '…')
-    .replace(/\b(?:sk|pk|key|api[-_]?key|token|bearer)\b[-_=: ]+\S+/gi, '…')
+    .replace(/\b(?:sk|pk)[-_]\S+|\bbearer\s+\S+/gi, '…')
+    .replace(/\b(?:key|api[-_]?key|token|secret)\b(?:\s*[=:]\s*\S+|[-_ ]+(?=\S*[\d…])\S+)/gi, '…')
     .replace(/\b[A-Za-z0-9_-]{32,}\b/g, '…')
 }
 
-function field(value: unknown, name: string): unknown {
-  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined
-  return Object.entries(value).find(([key]) => key === name)?.[1]
-}
-
-async function readStart({ body }: Dispatcher.ResponseData): Promise<string> {
+async function readStart(response: UpstreamResponse): Promise<string> {
   const pieces: Buffer[] = []
   let size = 0
-  for await (const piece of body) {
+  for await (const piece of response) {
     size += piece.length
     pieces.push(piece)
     if (size > maximumErrorBody) break

@@ -24,13 +24,16 @@ const ListQuery = Type.Object({
   limit: Type.Optional(
     Type.Integer({
       description: 'Maximum number of plants to return; all of them without it.',
+      examples: [10],
       minimum: 1,
       maximum: 2 ** 31 - 1,
       format: 'int32',
       errorMessage: 'send a whole number from 1 to 2147483647, once',
     }),
   ),
-  tag: Type.Optional(Type.String({ description: 'Only plants with this tag.', errorMessage: 'send it once' })),
+  tag: Type.Optional(
+    Type.String({ description: 'Only plants with this tag.', examples: ['aroid'], errorMessage: 'send it once' }),
+  ),
   after: Type.Optional(
     Type.String({
       description: 'Where to go on: taken from the `Link` header of the reply before.',
@@ -41,6 +44,7 @@ const ListQuery = Type.Object({
 
 const PlantPath = Type.Object({
   id: Type.Integer({
+    examples: [1],
     minimum: Number.MIN_SAFE_INTEGER,
     maximum: Number.MAX_SAFE_INTEGER,
     errorMessage: 'send a whole number from -(2^53-1) to 2^53-1',

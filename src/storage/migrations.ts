@@ -19,7 +19,7 @@ export const migrations: readonly Migration[] = [
         account INTEGER NOT NULL REFERENCES accounts (id),
         name TEXT,
         prefix TEXT NOT NULL UNIQUE,
-        digest BLOB NOT NULL UNIQUE,
+        digest TEXT NOT NULL UNIQUE,
         scopes TEXT NOT NULL,
         created INTEGER NOT NULL,
         expires INTEGER,

@@ -2,27 +2,26 @@ import { randomUUID } from 'node:crypto'
 import type { Model, ModelRequest } from '../model.ts'
 import type { Identity } from './objects.ts'
 
-/** What only a sampling model, or another kind of reply, could honour. */
-const ignoredParameters: ReadonlySet<string> = new Set([
-  'temperature',
-  'top_p',
-  'presence_penalty',
-  'frequency_penalty',
-  'logit_bias',
-  'logprobs',
-  'top_logprobs',
-  'reasoning_effort',
-  'verbosity',
-  'parallel_tool_calls',
-  'functions',
-  'function_call',
-  'modalities',
-  'audio',
-  'prediction',
-  'web_search_options',
-  'service_tier',
-  'store',
+/** What it does as it is told, or what asks for nothing that a reply could show. */
+const honoured: ReadonlySet<string> = new Set([
+  'model',
+  'messages',
+  'stream',
+  'stream_options',
+  'max_tokens',
+  'max_completion_tokens',
+  'n',
+  'stop',
+  'seed',
+  'tools',
+  'tool_choice',
+  'response_format',
+  'user',
+  'metadata',
 ])
+
+/** Everything else is for a sampling model, or for another kind of reply. */
+const ignoredParameters = { has: (name: string) => !honoured.has(name) }
 
 /**
  * The embedded default: a stand-in that plays any character from its card by retrieval. It is no neural network, needs

@@ -1,0 +1,45 @@
+import { loadTokenizer } from '../models/tokenizer.ts'
+import type { Chunk, Message } from './completion.ts'
+
+/**
+ * Watches a stream whose caller asked for its usage, so that there is exactly one usage chunk at its end:
+ * what the model said, wherever it said it, else an estimate by our own tokenizer.
+ */
+export class UsageWatch {
+  readonly #prompt: readonly Message[]
+  #first: Chunk | undefined
+  #last: Chunk | undefined
+  #text = ''
+
+  /** @param prompt the composed messages, for the estimate */
+  constructor(prompt: readonly Message[]) {
+    this.#prompt = prompt
+  }
+
+  /** Takes note of one chunk of the stream. */
+  note(chunk: Chunk): void {
+    this.#first ??= chunk
+    if (chunk.usage != null) this.#last = chunk
+    for (const { delta } of chunk.choices) {
+      if (delta?.content) this.#text += delta.content
+      for (const call of delta?.tool_calls ?? []) this.#text += call.function?.arguments ?? ''
+    }
+  }
+
+  /** The usage chunk, in OpenAI's shape: no choices. */
+  async chunk(): Promise<Chunk> {
+    const { id, created, model } = this.#last ?? this.#first ?? { id: '', created: 0, model: '' }
+    const usage = this.#last?.usage ?? (await this.#estimate())
+    // An upstream's usage chunk keeps whatever else it says.
+    const said =
+      this.#last?.choices.length === 0 ? this.#last : { id, object: 'chat.completion.chunk' as const, created, model }
+    return { ...said, choices: [], usage }
+  }
+
+  async #estimate() {
+    const tokenizer = await loadTokenizer()
+    const prompt_tokens = await tokenizer.countMessages(this.#prompt)
+    const completion_tokens = tokenizer.count(this.#text)
+    return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens }
+  }
+}

@@ -1,0 +1,88 @@
+import type {
+  JSONSchema7,
+  LanguageModelV4FunctionTool,
+  LanguageModelV4ToolChoice,
+  SharedV4ProviderOptions,
+} from '@ai-sdk/provider'
+import type { CompletionRequest } from '../../chat/completion.ts'
+import type { CallOptions } from './language-model.ts'
+import type { SupportedUrls } from './media.ts'
+import { toPrompt } from './prompt.ts'
+
+/** OpenAI's `reasoning_effort` values, which the AI SDK has taken over. */
+const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
+
+/** Translates a request to the AI SDK's call options (`LanguageModelV4CallOptions`). */
+export function toCallOptions(
+  body: CompletionRequest,
+  supported: SupportedUrls,
+  providerOptions: SharedV4ProviderOptions,
+): CallOptions {
+  const tools = body.tools ?? []
+  return {
+    prompt: toPrompt(body.messages, supported),
+    ...present({
+      maxOutputTokens: body.max_completion_tokens ?? body.max_tokens,
+      temperature: body.temperature,
+      topP: body.top_p,
+      presencePenalty: body.presence_penalty,
+      frequencyPenalty: body.frequency_penalty,
+      stopSequences: stopSequences(body.stop),
+      seed: body.seed,
+      responseFormat: responseFormat(body.response_format),
+      reasoning: effortOf(body),
+    }),
+    ...(tools.length === 0
+      ? {}
+      : { tools: tools.map(toTool), ...present({ toolChoice: toolChoice(body.tool_choice) }) }),
+    ...(Object.keys(providerOptions).length === 0 ? {} : { providerOptions }),
+  }
+}
+
+/** The effort that a request asks for; undefined for none, and for a word that nobody knows. */
+export function effortOf({ reasoning_effort }: CompletionRequest): CallOptions['reasoning'] {
+  return efforts.find((effort) => effort === reasoning_effort)
+}
+
+/** The fields that have a value. */
+function present<T extends Readonly<Record<string, unknown>>>(fields: T): { [K in keyof T]?: NonNullable<T[K]> } {
+  const found: { [K in keyof T]?: NonNullable<T[K]> } = {}
+  for (const name in fields) {
+    const value = fields[name]
+    if (value !== undefined && value !== null) found[name] = value
+  }
+  return found
+}
+
+function stopSequences(stop: CompletionRequest['stop']): string[] | undefined {
+  const sequences = (typeof stop === 'string' ? [stop] : (stop ?? [])).filter((text) => text !== '')
+  return sequences.length === 0 ? undefined : sequences
+}
+
+function responseFormat(format: CompletionRequest['response_format']): CallOptions['responseFormat'] {
+  if (format?.type === 'json_object') return { type: 'json' }
+  if (format?.type !== 'json_schema') return undefined
+  const { schema, name, description } = format.json_schema ?? {}
+  return { type: 'json', ...present({ schema: isSchema(schema) ? schema : undefined, name, description }) }
+}
+
+function toTool({ function: tool }: NonNullable<CompletionRequest['tools']>[number]): LanguageModelV4FunctionTool {
+  // A tool without parameters takes an empty object; Anthropic refuses a schema without a type.
+  const inputSchema = { type: 'object', ...(tool.parameters ?? { properties: {} }) }
+  return {
+    type: 'function',
+    name: tool.name,
+    inputSchema: isSchema(inputSchema) ? inputSchema : {},
+    ...present({ description: tool.description, strict: tool.strict }),
+  }
+}
+
+/** Tells whether a value is a JSON Schema, as far as anybody but the provider can. */
+function isSchema(value: unknown): value is JSONSchema7 {
+  return typeof value === 'object' && value !== null
+}
+
+function toolChoice(choice: CompletionRequest['tool_choice']): LanguageModelV4ToolChoice | undefined {
+  if (choice == null) return undefined
+  return typeof choice === 'string' ? { type: choice } : { type: 'tool', toolName: choice.function.name }
+}

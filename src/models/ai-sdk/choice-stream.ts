@@ -1,0 +1,133 @@
+import type { LanguageModelV4FinishReason, SharedV4ProviderMetadata } from '@ai-sdk/provider'
+import type { Chunk } from '../../chat/completion.ts'
+import { keptMetadata, type MessageExtra } from './extra-content.ts'
+import { brokenOff, toFinishReason } from './finish-reason.ts'
+import type { StreamPart } from './language-model.ts'
+import { type DetailedUsage, toUsage } from './usage.ts'
+
+type Choice = Chunk['choices'][number]
+
+/** A piece of a choice, with the fields that OpenAI's own has not. */
+export interface TranslatedDelta extends Choice {
+  readonly delta: Choice['delta'] & {
+    readonly reasoning_content?: string
+    readonly extra_content?: MessageExtra
+  }
+}
+
+interface OpenCall {
+  readonly index: number
+  /** The arguments that have gone out. */
+  sent: string
+}
+
+/**
+ * Translates one streamed answer (parts of `LanguageModelV4StreamPart`) to the pieces of one choice. What OpenAI's
+ * shape cannot say (files, sources, tools that the provider itself runs) is left out.
+ */
+export class ChoiceStream {
+  readonly #index: number
+  readonly #calls = new Map<string, OpenCall>()
+  readonly #reasoning = new Map<string, { text: string; provider: SharedV4ProviderMetadata | undefined }>()
+  readonly #foreignCalls = new Set<string>()
+  #hasBegun = false
+  #hasText = false
+  #finish: LanguageModelV4FinishReason | undefined
+  usage: DetailedUsage | undefined
+
+  constructor(index: number) {
+    this.#index = index
+  }
+
+  /** The pieces that a part stands for: none, one, or at the very beginning two, the first with the role. */
+  next(part: StreamPart): readonly TranslatedDelta[] {
+    switch (part.type) {
+      case 'text-delta':
+        if (part.delta === '') return []
+        this.#hasText = true
+        return this.#piece({ content: part.delta })
+      case 'reasoning-start':
+      case 'reasoning-delta':
+      case 'reasoning-end':
+        return this.#reason(part.id, 'delta' in part ? part.delta : '', part.providerMetadata)
+      case 'tool-input-start':
+        if (part.providerExecuted) this.#foreignCalls.add(part.id)
+        return part.providerExecuted ? [] : this.#beginCall(part.id, part.toolName)
+      case 'tool-input-delta':
+        return this.#foreignCalls.has(part.id) ? [] : this.#addArguments(part.id, part.delta)
+      case 'tool-call':
+        if (part.providerExecuted || this.#foreignCalls.has(part.toolCallId)) return []
+        return this.#endCall(part.toolCallId, part.toolName, part.input, keptMetadata(part.providerMetadata))
+      case 'finish':
+        // The last one counts, and the stream has to end after it: an error can still follow.
+        this.#finish = part.finishReason
+        this.usage = toUsage(part.usage)
+        return []
+      default:
+        return []
+    }
+  }
+
+  /**
+   * The last piece, with the reason why the answer ended.
+   * @throws ApiError 502 when it did not end by itself
+   */
+  end(): readonly TranslatedDelta[] {
+    if (this.#finish === undefined) throw brokenOff()
+    const isEmpty = !this.#hasText && this.#calls.size === 0
+    const finishReason = toFinishReason(this.#finish, this.#calls.size > 0, isEmpty)
+    const signed = [...this.#reasoning.values()].flatMap(({ text, provider }) => (provider ? [{ text, provider }] : []))
+    return this.#piece(signed.length === 0 ? {} : { extra_content: { reasoning: signed } }, finishReason)
+  }
+
+  #piece(
+    delta: TranslatedDelta['delta'],
+    finishReason: TranslatedDelta['finish_reason'] = null,
+  ): readonly TranslatedDelta[] {
+    const piece: TranslatedDelta = { index: this.#index, delta, logprobs: null, finish_reason: finishReason }
+    if (this.#hasBegun) return [piece]
+    this.#hasBegun = true
+    const first: TranslatedDelta = {
+      index: this.#index,
+      delta: { role: 'assistant', content: '', refusal: null },
+      logprobs: null,
+      finish_reason: null,
+    }
+    return [first, piece]
+  }
+
+  #reason(id: string, text: string, metadata: unknown): readonly TranslatedDelta[] {
+    const block = this.#reasoning.get(id) ?? { text: '', provider: undefined }
+    this.#reasoning.set(id, { text: block.text + text, provider: keptMetadata(metadata) ?? block.provider })
+    return text === '' ? [] : this.#piece({ reasoning_content: text })
+  }
+
+  #beginCall(id: string, name: string): readonly TranslatedDelta[] {
+    const index = this.#calls.size
+    this.#calls.set(id, { index, sent: '' })
+    return this.#piece({ tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] })
+  }
+
+  #addArguments(id: string, text: string): readonly TranslatedDelta[] {
+    const call = this.#calls.get(id)
+    if (call === undefined || text === '') return []
+    call.sent += text
+    return this.#piece({ tool_calls: [{ index: call.index, function: { arguments: text } }] })
+  }
+
+  /** The call as a whole: it brings what its pieces did not, all of it when there were none. */
+  #endCall(
+    id: string,
+    name: string,
+    input: string,
+    extra: SharedV4ProviderMetadata | undefined,
+  ): readonly TranslatedDelta[] {
+    const pieces = this.#calls.has(id) ? [] : [...this.#beginCall(id, name)]
+    const call = this.#calls.get(id)
+    if (call === undefined) return pieces
+    const rest = input.startsWith(call.sent) ? input.slice(call.sent.length) : ''
+    pieces.push(...this.#addArguments(id, rest))
+    const withExtra = { index: call.index, ...(extra && { extra_content: extra }) }
+    return extra ? [...pieces, ...this.#piece({ tool_calls: [withExtra] })] : pieces
+  }
+}

@@ -1,0 +1,49 @@
+import type { LanguageModelV4ReasoningPart, SharedV4ProviderMetadata } from '@ai-sdk/provider'
+import type { Message } from '../../chat/completion.ts'
+import { field } from '../field.ts'
+
+/*
+ * What a provider wants back with the next request of a tool loop, though OpenAI's shapes have no place for it:
+ * Gemini's thought signatures of tool calls (ai.google.dev/gemini-api/docs/thought-signatures, whose OpenAI-compatible
+ * form names the field `extra_content`), Claude's signed thinking (platform.claude.com/docs/en/build-with-claude/
+ * extended-thinking, "Preserving thinking blocks"). It goes out as `extra_content` of the call and of the message, and
+ * comes back from every client that sends an assistant message as it got it.
+ */
+
+/** Reasoning with the provider's signature on it. */
+export interface SignedReasoning {
+  readonly text: string
+  readonly provider: SharedV4ProviderMetadata
+}
+
+/** The `extra_content` of an assistant message. */
+export interface MessageExtra {
+  readonly reasoning: readonly SignedReasoning[]
+}
+
+/** Names of the metadata that are kept: opaque texts. Everything else would be options, which are the operator's. */
+const keptNames = /signature|redacted|encrypted/i
+
+/** The part of a provider's metadata that has to come back, as it is; undefined when there is none. */
+export function keptMetadata(metadata: unknown): SharedV4ProviderMetadata | undefined {
+  if (typeof metadata !== 'object' || metadata === null) return undefined
+  const kept = Object.entries(metadata).flatMap(([provider, values]) => {
+    const texts = Object.entries(typeof values === 'object' && values !== null ? values : {}).flatMap(
+      ([name, value]: [string, unknown]) =>
+        keptNames.test(name) && typeof value === 'string' ? [[name, value] as const] : [],
+    )
+    return texts.length === 0 ? [] : [[provider, Object.fromEntries(texts)] as const]
+  })
+  return kept.length === 0 ? undefined : Object.fromEntries(kept)
+}
+
+/** The signed reasoning of an assistant message that a client sent back. */
+export function signedReasoning(message: Message): LanguageModelV4ReasoningPart[] {
+  const reasoning = field(field(message, 'extra_content'), 'reasoning')
+  if (!Array.isArray(reasoning)) return []
+  return reasoning.flatMap((part: unknown): readonly LanguageModelV4ReasoningPart[] => {
+    const text = field(part, 'text')
+    const provider = keptMetadata(field(part, 'provider'))
+    return typeof text === 'string' && provider ? [{ type: 'reasoning', text, providerOptions: provider }] : []
+  })
+}

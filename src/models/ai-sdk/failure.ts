@@ -1,0 +1,55 @@
+import { ApiError } from '../../errors.ts'
+import { field } from '../field.ts'
+import { cleaned, failureOf, networkCode, refusalFrom, upstreamFailure } from '../upstream-error.ts'
+import { ProviderError } from './provider.ts'
+
+/**
+ * The error for what a provider package threw, or put into its stream. The package's own errors hold the request, the
+ * address and the upstream's words: none of them becomes a message or a cause, only what the shared mapping lets through.
+ * They are told apart by their names and fields (`AI_APICallError`, `statusCode` …), since a package brings its own
+ * copies of the AI SDK's classes.
+ * @param secrets what must not be repeated even when the upstream quotes it
+ */
+export function failureOfProvider(error: unknown, secrets: readonly string[]): ApiError {
+  if (error instanceof ApiError) return error
+  const name = error instanceof Error ? error.name : ''
+  if (error instanceof ProviderError) {
+    return upstreamFailure(502, 'upstream_error', 'The model is not set up as it should be. Tell the operator.', error)
+  }
+  if (name === 'AI_LoadAPIKeyError' || name === 'AI_LoadSettingError') {
+    return upstreamFailure(502, 'upstream_auth_error', "The model's service has no key set up. Tell the operator.")
+  }
+  if (name === 'AI_UnsupportedFunctionalityError') {
+    const what = cleaned(String(field(error, 'functionality')), secrets)
+    return new ApiError(400, 'unsupported_by_model', `This model does not support something in the request: ${what}.`)
+  }
+  const status = field(error, 'statusCode')
+  if (typeof status === 'number' && status >= 300) return refusalFrom({ status, ...answerIn(error) }, secrets)
+  if (name === 'AbortError' || name === 'TimeoutError') return failureOf(error)
+  if (networkCode(error) !== undefined) return failureOf(withoutWords(error))
+  return upstreamFailure(
+    502,
+    'upstream_error',
+    'The answer of the model was not understood. Ask again.',
+    withoutWords(error),
+  )
+}
+
+/** What the upstream answered: an HTTP answer in an `APICallError`, the fields of an error event in a stream's error. */
+function answerIn(error: unknown): { readonly body: string; readonly retryAfter: string | undefined } {
+  const body = field(error, 'responseBody')
+  const retryAfter = field(field(error, 'responseHeaders'), 'retry-after')
+  return {
+    body: typeof body === 'string' ? body : JSON.stringify({ error: field(error, 'data') ?? null }),
+    retryAfter: typeof retryAfter === 'string' ? retryAfter : undefined,
+  }
+}
+
+/** What the log may have of an error: its kind, its status, the network's code. */
+function withoutWords(error: unknown): Error {
+  const code = networkCode(error)
+  const status = field(error, 'statusCode')
+  const name = error instanceof Error ? error.name : typeof error
+  const reason = new Error([name, status, code].filter((word) => word !== undefined).join(' '))
+  return code === undefined ? reason : Object.assign(reason, { code })
+}

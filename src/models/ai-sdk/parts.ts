@@ -1,0 +1,81 @@
+import type { LanguageModelV4FilePart, LanguageModelV4TextPart, LanguageModelV4ToolResultPart } from '@ai-sdk/provider'
+import { type ContentPart, type Message, textOf } from '../../chat/completion.ts'
+import { audioType, fault, fileFromBase64, fileFromUrl, type SupportedUrls, typeOfName } from './media.ts'
+
+/** A text as parts of a prompt; none for an empty one, which most APIs refuse. */
+export function textParts(text: string): LanguageModelV4TextPart[] {
+  return text === '' ? [] : [{ type: 'text', text }]
+}
+
+/**
+ * The text of a message of a role that has nothing but text.
+ * @throws ApiError 400 for a picture, a sound or a file in it, rather than to leave it out
+ */
+export function plainText(message: Message): string {
+  const other = partsOf(message).find(({ type }) => type !== 'text' && type !== 'refusal')
+  if (other) throw fault(`messages[].content[].${other.type}`, `cannot be in a message of the role ${message.role}`)
+  return textOf(message)
+}
+
+/** What an assistant message refuses, in its own field or in its parts. */
+export function refusalOf(message: Message): string {
+  return [message.refusal ?? '', ...partsOf(message).map((part) => part.refusal ?? '')].join('')
+}
+
+/** Translates the content of a user message. */
+export function userContent(
+  message: Message,
+  supported: SupportedUrls,
+): (LanguageModelV4TextPart | LanguageModelV4FilePart)[] {
+  if (!Array.isArray(message.content)) return textParts(message.content ?? '')
+  return message.content.flatMap((part): readonly (LanguageModelV4TextPart | LanguageModelV4FilePart)[] =>
+    part.type === 'text' ? textParts(part.text ?? '') : [filePart(part, supported)],
+  )
+}
+
+/** Translates a `tool` message, or an older `function` message. */
+export function toolResult(message: Message, toolNames: ReadonlyMap<string, string>): LanguageModelV4ToolResultPart {
+  const id = message.tool_call_id ?? olderId(message.name ?? '')
+  const files = partsOf(message).filter(({ type }) => type !== 'text')
+  const text = textOf(message)
+  return {
+    type: 'tool-result',
+    toolCallId: id,
+    toolName: toolNames.get(id) ?? message.name ?? id,
+    output:
+      files.length === 0
+        ? { type: 'text', value: text }
+        : // No addresses here: some packages would download them.
+          { type: 'content', value: [...textParts(text), ...files.map((part) => filePart(part, {}))] },
+  }
+}
+
+/** The id that ties a `function` message to its `function_call`, neither of which has one. */
+export function olderId(name: string): string {
+  return `function_${name.replace(/[^A-Za-z0-9_-]/g, '_')}`
+}
+
+function partsOf({ content }: Message): readonly ContentPart[] {
+  return Array.isArray(content) ? content : []
+}
+
+/** A file for the model, from a content part of one of OpenAI's kinds; `image_url.detail` is a hint of OpenAI's alone. */
+function filePart(part: ContentPart, supported: SupportedUrls): LanguageModelV4FilePart {
+  const at = `messages[].content[].${part.type}`
+  if (part.type === 'image_url' && part.image_url) {
+    return fileFromUrl(part.image_url.url, 'image', `${at}.url`, supported)
+  }
+  if (part.type === 'input_audio' && part.input_audio) {
+    return fileFromBase64(part.input_audio.data, audioType(part.input_audio.format), `${at}.data`)
+  }
+  if (part.type === 'file' && part.file?.file_data !== undefined) {
+    const { file_data: data, filename } = part.file
+    const param = `${at}.file_data`
+    // OpenAI's files are PDFs, where nothing tells otherwise.
+    const file = /^(?:data|https?):/i.test(data)
+      ? fileFromUrl(data, 'file', param, supported)
+      : fileFromBase64(data, typeOfName(filename ?? '') ?? 'application/pdf', param)
+    return filename === undefined ? file : { ...file, filename }
+  }
+  throw fault(at, 'is nothing that this model can be given. Send text, or a file with "file_data"')
+}

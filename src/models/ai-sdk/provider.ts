@@ -1,0 +1,122 @@
+import { networkCode } from '../upstream-error.ts'
+import { type LanguageModel, toLanguageModel } from './language-model.ts'
+
+/** What an AI SDK provider package is set up with; every package takes these names, and its own beside them. */
+export interface ProviderOptions {
+  readonly apiKey?: string
+  readonly baseURL?: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly fetch: unknown
+  readonly [name: string]: unknown
+}
+
+/** A provider package's function that makes a provider, such as `createAnthropic`. */
+export type ProviderFactory = (options: ProviderOptions) => unknown
+
+/** How a package is loaded; tests put their own here. */
+export type ImportPackage = (name: string) => Promise<unknown>
+
+/** Why a provider cannot be used, in one sentence for the operator. */
+export class ProviderError extends Error {
+  constructor(message: string) {
+    super(message)
+    this.name = 'ProviderError'
+  }
+}
+
+const importPackage: ImportPackage = (name) => import(name)
+
+/**
+ * Loads an AI SDK provider package and finds the functions in it that make a provider, the likeliest first.
+ * @param adapter the package's name
+ * @throws ProviderError with one sentence: not installed, or not a provider
+ */
+export async function loadProvider(
+  adapter: string,
+  load: ImportPackage = importPackage,
+): Promise<readonly ProviderFactory[]> {
+  const module = await load(adapter).catch((error: unknown) => {
+    throw new ProviderError(whyNotLoaded(adapter, error))
+  })
+  const factories = typeof module === 'object' && module !== null ? factoriesOf(module, adapter) : []
+  if (factories.length === 0) {
+    throw new ProviderError(
+      `The package ${JSON.stringify(adapter)} is not an AI SDK provider: it exports no function named create….`,
+    )
+  }
+  return factories
+}
+
+/**
+ * Makes a provider's model: with the first function whose provider has language models.
+ * @throws ProviderError with one sentence that repeats nothing of the options
+ */
+export function openModel(
+  adapter: string,
+  factories: readonly ProviderFactory[],
+  options: ProviderOptions,
+  modelId: string,
+): LanguageModel {
+  const name = JSON.stringify(adapter)
+  let failure: ProviderError | undefined
+  for (const factory of factories) {
+    try {
+      const model = modelOf(factory(options), modelId)
+      if (model === undefined) continue
+      const understood = toLanguageModel(model)
+      if (understood) return understood
+      failure ??= new ProviderError(
+        `The package ${name} speaks ${versionOf(model)} of the AI SDK's language model interface; v4 and v3 are understood. Install a version of it that does.`,
+      )
+    } catch {
+      failure ??= new ProviderError(`The package ${name} does not accept its settings. Check its "options".`)
+    }
+  }
+  throw failure ?? new ProviderError(`The package ${name} has no language models.`)
+}
+
+function whyNotLoaded(adapter: string, error: unknown): string {
+  if (networkCode(error) !== 'ERR_MODULE_NOT_FOUND') return `The package ${JSON.stringify(adapter)} fails to load.`
+  // It may also be a package that this one needs; Node names the one that is missing.
+  const message = error instanceof Error ? error.message : ''
+  const missing = /Cannot find package '([^']+)'/.exec(message)?.[1] ?? adapter
+  return `The package ${JSON.stringify(missing)} is not installed. Run: npm install ${missing}`
+}
+
+/**
+ * The exported functions named `create…`. A package can have several (one for language models, one for something
+ * else), and a module's exports have no order of their own: those whose name is in the package's name come first,
+ * the longest before the others.
+ */
+function factoriesOf(module: object, adapter: string): readonly ProviderFactory[] {
+  const likeness = (name: string) => {
+    const what = letters(name.slice('create'.length))
+    return letters(adapter).includes(what) ? what.length : 0
+  }
+  return Object.entries(module)
+    .filter(([name]) => /^create[A-Z]/.test(name))
+    .sort(([one], [other]) => likeness(other) - likeness(one))
+    .flatMap(([, value]) => (isFactory(value) ? [value] : []))
+}
+
+function letters(name: string): string {
+  return name.toLowerCase().replace(/[^a-z0-9]/g, '')
+}
+
+function isFactory(value: unknown): value is ProviderFactory {
+  return typeof value === 'function'
+}
+
+/** A provider's model: by `languageModel(id)`, which every provider has, or by calling the provider itself. */
+function modelOf(provider: unknown, modelId: string): unknown {
+  if ((typeof provider !== 'object' && typeof provider !== 'function') || provider === null) return undefined
+  if ('languageModel' in provider && typeof provider.languageModel === 'function') {
+    return provider.languageModel(modelId)
+  }
+  return typeof provider === 'function' ? provider(modelId) : undefined
+}
+
+function versionOf(model: unknown): string {
+  if (typeof model !== 'object' || model === null || !('specificationVersion' in model)) return 'no version'
+  return /^v\d+$/.exec(String(model.specificationVersion))?.[0] ?? 'another version'
+}

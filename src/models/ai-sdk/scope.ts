@@ -1,0 +1,59 @@
+import { ApiError } from '../../errors.ts'
+import { failureOf, upstreamFailure } from '../upstream-error.ts'
+import type { StreamPart } from './language-model.ts'
+
+/** The life of one request: it ends when the caller's signal says so, and with it all that was begun for it. */
+export class Scope implements Disposable {
+  readonly #caller: AbortSignal
+  readonly #own = new AbortController()
+  readonly signal: AbortSignal
+
+  constructor(caller: AbortSignal) {
+    this.#caller = caller
+    this.signal = AbortSignal.any([caller, this.#own.signal])
+  }
+
+  /** Waits for the promise, or until the request ends, for packages that do not look at the signal. */
+  async orAborted<T>(promise: PromiseLike<T>): Promise<T> {
+    const { signal } = this
+    let stop = () => {}
+    const aborted = new Promise<never>((_, reject) => {
+      stop = () => reject(signal.reason)
+      if (signal.aborted) stop()
+      else signal.addEventListener('abort', stop, { once: true })
+    })
+    try {
+      return await Promise.race([promise, aborted])
+    } finally {
+      signal.removeEventListener('abort', stop)
+    }
+  }
+
+  /** Reads a stream, until the request ends. */
+  async *read(stream: ReadableStream<StreamPart>): AsyncIterable<StreamPart> {
+    const reader = stream.getReader()
+    const stop = () => {
+      reader.cancel(this.signal.reason).catch(() => {})
+    }
+    this.signal.addEventListener('abort', stop, { once: true })
+    try {
+      for (let step = await reader.read(); !step.done; step = await reader.read()) yield step.value
+      this.signal.throwIfAborted()
+    } finally {
+      this.signal.removeEventListener('abort', stop)
+      stop()
+    }
+  }
+
+  /** The error for what was thrown: when the caller's signal has aborted, that is the reason, whatever else was. */
+  failure(error: unknown, failure: (error: unknown) => ApiError): ApiError {
+    if (!this.#caller.aborted) return failure(error)
+    const reason: unknown = this.#caller.reason
+    const isKnown = reason instanceof ApiError || (reason instanceof Error && reason.name === 'TimeoutError')
+    return isKnown ? failureOf(reason) : upstreamFailure(499, 'client_gone', 'The client went away.')
+  }
+
+  [Symbol.dispose](): void {
+    this.#own.abort()
+  }
+}

@@ -1,0 +1,40 @@
+import type { LanguageModelV4Usage } from '@ai-sdk/provider'
+import type { Usage } from '../../chat/completion.ts'
+
+/** Tokens used, with the details of OpenAI's `CompletionUsage`. */
+export interface DetailedUsage extends Usage {
+  readonly prompt_tokens_details: { readonly cached_tokens: number }
+  readonly completion_tokens_details: { readonly reasoning_tokens: number }
+}
+
+/** Translates token counts (`LanguageModelV4Usage`); undefined when the provider does not tell them. */
+export function toUsage({ inputTokens, outputTokens }: LanguageModelV4Usage): DetailedUsage | undefined {
+  const prompt = inputTokens.total
+  const completion = outputTokens.total
+  if (prompt === undefined || completion === undefined) return undefined
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    total_tokens: prompt + completion,
+    prompt_tokens_details: { cached_tokens: inputTokens.cacheRead ?? 0 },
+    completion_tokens_details: { reasoning_tokens: outputTokens.reasoning ?? 0 },
+  }
+}
+
+/** The tokens of several answers to one request together; undefined when those of one are not known. */
+export function sumOf(usages: readonly (DetailedUsage | undefined)[]): DetailedUsage | undefined {
+  const known = usages.filter((usage) => usage !== undefined)
+  if (known.length < usages.length) return undefined
+  return known.reduce((one, other) => ({
+    prompt_tokens: one.prompt_tokens + other.prompt_tokens,
+    completion_tokens: one.completion_tokens + other.completion_tokens,
+    total_tokens: one.total_tokens + other.total_tokens,
+    prompt_tokens_details: {
+      cached_tokens: one.prompt_tokens_details.cached_tokens + other.prompt_tokens_details.cached_tokens,
+    },
+    completion_tokens_details: {
+      reasoning_tokens:
+        one.completion_tokens_details.reasoning_tokens + other.completion_tokens_details.reasoning_tokens,
+    },
+  }))
+}

@@ -1,0 +1,39 @@
+import type { Chunk, Completion } from '../chat/completion.ts'
+import { upstreamFailure } from './upstream-error.ts'
+
+/**
+ * Parses what an upstream sent with a 200.
+ * @throws ApiError 502 for what is no JSON, and for an `{"error": …}`, which is a failure all the same
+ */
+export function parseAnswer(text: string): unknown {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    throw upstreamFailure(502, 'upstream_error', 'The answer of the model was not understood. Ask again.')
+  }
+  if (typeof value === 'object' && value !== null && 'error' in value && value.error) {
+    throw upstreamFailure(502, 'upstream_error', 'The model reported an error instead of an answer. Ask again.')
+  }
+  return value
+}
+
+/** Tells whether a value is a completion, as far as this service reads one; the rest is the upstream's business. */
+export function isCompletion(value: unknown): value is Completion {
+  return hasChoices(value) && value.choices.length > 0
+}
+
+/** Tells whether a value is a chunk, as far as this service reads one. */
+export function isChunk(value: unknown): value is Chunk {
+  return hasChoices(value)
+}
+
+function hasChoices(value: unknown): value is { choices: unknown[] } {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'choices' in value &&
+    Array.isArray(value.choices) &&
+    value.choices.every((choice) => typeof choice === 'object' && choice !== null)
+  )
+}

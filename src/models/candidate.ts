@@ -1,0 +1,156 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ApiError, toApiError } from '../errors.ts'
+import type { Breaker } from './breaker.ts'
+import { Deadlines } from './deadlines.ts'
+import type { Model, ModelEvent, ModelReply, ModelRequest } from './model.ts'
+import type { Timeouts } from './settings.ts'
+
+/** What a model of the configuration is, besides the adapter that talks to it. */
+export interface CandidateTraits {
+  /** Its name in `models.json`. */
+  readonly name: string
+  /** The id that it goes by upstream. */
+  readonly upstreamId: string
+  readonly timeouts?: Timeouts
+  readonly retries?: number
+  /** Tokens, the answer included; unknown without it. */
+  readonly contextWindow?: number
+  readonly defaults?: Readonly<Record<string, unknown>>
+  /** Kinds of content that it takes; all of them without it. */
+  readonly input?: readonly ('text' | 'image' | 'audio' | 'file')[]
+  readonly mergeMessages?: boolean
+  readonly overflow?: 'drop-oldest'
+}
+
+/** A stream that has begun: what came first, and the rest. */
+export interface OpenedStream {
+  readonly retries: number
+  readonly events: AsyncIterable<readonly ModelEvent[]>
+}
+
+/** Failures that say nothing bad about the model and would come again: the caller's own, and a client that left. */
+export function isCallersFault(error: ApiError): boolean {
+  return error.status < 500 && error.status !== 429 && error.status !== 408
+}
+
+/** Failures that another try may not have. */
+const passing = new Set(['upstream_error', 'upstream_unreachable', 'rate_limit_exceeded', 'model_busy'])
+
+const standardRetries = 2
+/** Milliseconds: the first pause, and the longest. */
+const firstPause = 250
+const longestPause = 8000
+
+/** One model of the configuration: asks its adapter within time limits, again where that helps, and not while it is down. */
+export class Candidate {
+  readonly traits: CandidateTraits
+  readonly model: Model
+  /** Null for a model that is asked however often it fails. */
+  readonly breaker: Breaker | null
+
+  constructor(traits: CandidateTraits, model: Model, breaker: Breaker | null) {
+    this.traits = traits
+    this.model = model
+    this.breaker = breaker
+  }
+
+  /** @throws ApiError when the last try has failed */
+  async complete(request: ModelRequest, signal: AbortSignal): Promise<ModelReply & { readonly retries: number }> {
+    return this.#withRetries(signal, async (retries) => {
+      const deadlines = new Deadlines(signal, this.traits.timeouts)
+      deadlines.startTotal()
+      try {
+        const reply = await this.model.complete(request, deadlines.signal)
+        this.breaker?.succeeded()
+        return { ...reply, retries }
+      } catch (error) {
+        throw deadlines.signal.aborted ? deadlines.signal.reason : error
+      } finally {
+        deadlines.end()
+      }
+    })
+  }
+
+  /**
+   * Resolves when the first event is there; until then a failure is tried again, later ones are the stream's.
+   * @throws ApiError when the last try has failed
+   */
+  async open(request: ModelRequest, signal: AbortSignal): Promise<OpenedStream> {
+    return this.#withRetries(signal, async (retries) => {
+      const deadlines = new Deadlines(signal, this.traits.timeouts)
+      deadlines.startTotal()
+      deadlines.startFirstToken()
+      const iterator = this.model.stream(request, deadlines.signal)[Symbol.asyncIterator]()
+      try {
+        const first = await iterator.next()
+        if (first.done) throw new ApiError(502, 'upstream_error', 'The model ended without an answer. Try again.')
+        this.breaker?.answered()
+        deadlines.startIdle()
+        return { retries, events: this.#rest(first.value, iterator, deadlines) }
+      } catch (error) {
+        deadlines.end()
+        throw deadlines.signal.aborted ? deadlines.signal.reason : error
+      }
+    })
+  }
+
+  async *#rest(
+    first: readonly ModelEvent[],
+    iterator: AsyncIterator<readonly ModelEvent[]>,
+    deadlines: Deadlines,
+  ): AsyncIterable<readonly ModelEvent[]> {
+    let isOver = false
+    try {
+      yield first
+      for (;;) {
+        deadlines.resume()
+        const step = await iterator.next()
+        if (step.done) break
+        // Whoever reads may be slow: that is no silence of the model.
+        deadlines.hold()
+        yield step.value
+      }
+      isOver = true
+      this.breaker?.succeeded()
+    } catch (thrown) {
+      isOver = true
+      const error = toApiError(deadlines.signal.aborted ? deadlines.signal.reason : thrown)
+      // A model that answered and then broke off or fell silent is failing as much as one that never answered.
+      if (!isCallersFault(error)) this.breaker?.failed()
+      throw error
+    } finally {
+      deadlines.end()
+      if (!isOver) {
+        deadlines.abort()
+        await iterator.return?.()
+      }
+    }
+  }
+
+  async #withRetries<T>(signal: AbortSignal, attempt: (retries: number) => Promise<T>): Promise<T> {
+    const most = this.traits.retries ?? standardRetries
+    for (let retries = 0; ; retries++) {
+      this.breaker?.pass()
+      try {
+        return await attempt(retries)
+      } catch (thrown) {
+        const error = toApiError(thrown)
+        if (isCallersFault(error) || error.status === 429) this.breaker?.gaveUp()
+        else this.breaker?.failed()
+        const wait = pauseBefore(error, retries)
+        const isPassing = passing.has(error.code) && wait <= longestPause && this.breaker?.state !== 'open'
+        if (retries >= most || !isPassing || signal.aborted) throw error
+        await sleep(wait, undefined, { signal }).catch(() => {
+          throw signal.reason
+        })
+      }
+    }
+  }
+}
+
+/** Milliseconds to wait before the next try: what the upstream asked for, else twice as long each time, give or take half. */
+function pauseBefore(error: ApiError, retries: number): number {
+  const asked = Number(error.headers['retry-after'])
+  if (asked >= 0) return asked * 1000
+  return Math.min(longestPause / 1.5, firstPause * 2 ** retries) * (0.5 + Math.random())
+}

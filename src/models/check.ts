@@ -1,0 +1,59 @@
+import type { Config } from '../config.ts'
+import { toApiError } from '../errors.ts'
+import { isFallback, loadModels } from './configuration.ts'
+import { ModelRegistry } from './registry.ts'
+
+/** What came of asking one model for one word. */
+export interface ModelCheck {
+  readonly model: string
+  readonly adapter: string
+  /** `ok`, or the code of the error. */
+  readonly state: string
+  readonly ms: number | null
+  readonly message: string | null
+}
+
+/** Longest wait for one model's word, milliseconds. */
+const patience = 30_000
+
+/**
+ * Asks each configured model for one word, one after the other; a prefix has no model of its own to ask.
+ * @throws ConfigError when `models.json` has faults
+ */
+export async function checkModels(config: Config): Promise<readonly ModelCheck[]> {
+  const configuration = loadModels(config)
+  const registry = new ModelRegistry(configuration, config)
+  const checks: ModelCheck[] = []
+  try {
+    for (const [model, settings] of configuration.models) {
+      const adapter = isFallback(settings) ? 'fallback' : settings.adapter
+      if (model.endsWith('*')) {
+        checks.push({ model, adapter, state: 'ok', ms: null, message: 'takes any id, so there is none to ask' })
+      } else if (adapter.startsWith('understudy/')) {
+        checks.push({ model, adapter, state: 'ok', ms: null, message: 'misbehaves on purpose' })
+      } else {
+        checks.push({ model, adapter, ...(await ask(registry, model)) })
+      }
+    }
+  } finally {
+    await registry.close()
+  }
+  return checks
+}
+
+async function ask(registry: ModelRegistry, model: string): Promise<Pick<ModelCheck, 'state' | 'ms' | 'message'>> {
+  const begun = performance.now()
+  try {
+    await registry.resolve(model).complete(
+      ({ traits }) => ({
+        body: { ...traits.defaults, model: traits.upstreamId, messages: [{ role: 'user', content: 'Say one word.' }] },
+        persona: { name: null, card: null, userName: 'User' },
+      }),
+      AbortSignal.timeout(patience),
+    )
+    return { state: 'ok', ms: Math.round(performance.now() - begun), message: null }
+  } catch (thrown) {
+    const { code, message } = toApiError(thrown)
+    return { state: code, ms: Math.round(performance.now() - begun), message }
+  }
+}

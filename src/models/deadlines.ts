@@ -1,0 +1,79 @@
+import { ApiError } from '../errors.ts'
+import type { Timeouts } from './settings.ts'
+
+/** How long a model may take when its settings do not say. Milliseconds. */
+const standard = { firstToken: 300_000, idle: 120_000, total: 1_800_000 } as const
+
+/**
+ * The time limits of one attempt at one model: its signal aborts, with a 504 that says which limit it was,
+ * when one of them is over, and with the outer signal's reason when that one aborts.
+ */
+export class Deadlines {
+  readonly #controller = new AbortController()
+  readonly #outer: AbortSignal
+  readonly #limits: Required<Pick<Timeouts, 'firstToken' | 'idle' | 'total'>>
+  readonly #onOuterAbort = () => this.#controller.abort(this.#outer.reason)
+  #silence: NodeJS.Timeout | undefined
+  #total: NodeJS.Timeout | undefined
+  /** Whether the silence is the reader's. */
+  #isHeld = false
+
+  constructor(outer: AbortSignal, timeouts: Timeouts = {}) {
+    this.#outer = outer
+    this.#limits = { ...standard, ...timeouts }
+    if (outer.aborted) this.#onOuterAbort()
+    else outer.addEventListener('abort', this.#onOuterAbort, { once: true })
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  /** Starts the clock of the whole answer. */
+  startTotal(): void {
+    this.#total = this.#timer(this.#limits.total, 'did not finish its answer')
+  }
+
+  /** Starts the clock of a stream's first event. */
+  startFirstToken(): void {
+    this.#silence = this.#timer(this.#limits.firstToken, 'sent nothing')
+  }
+
+  /** Ends the clock of the first event; that of the silence between two events stands still until `resume`. */
+  startIdle(): void {
+    clearTimeout(this.#silence)
+    this.#isHeld = true
+    this.#silence = this.#timer(this.#limits.idle, 'fell silent', () => this.#isHeld)
+  }
+
+  /** An event has come, and nobody asks for another one: the silence is not the model's. */
+  hold(): void {
+    this.#isHeld = true
+  }
+
+  /** Another event is waited for: the clock of the silence starts anew. */
+  resume(): void {
+    this.#isHeld = false
+    this.#silence?.refresh()
+  }
+
+  /** Ends every clock, and lets go of the outer signal. */
+  end(): void {
+    clearTimeout(this.#silence)
+    clearTimeout(this.#total)
+    this.#outer.removeEventListener('abort', this.#onOuterAbort)
+  }
+
+  /** Ends whatever still goes on under the signal. */
+  abort(): void {
+    this.#controller.abort()
+  }
+
+  #timer(milliseconds: number, what: string, isHeld: () => boolean = () => false): NodeJS.Timeout {
+    return setTimeout(() => {
+      if (isHeld()) return
+      const message = `The model ${what} for ${milliseconds} ms. Try again later.`
+      this.#controller.abort(new ApiError(504, 'upstream_timeout', message))
+    }, milliseconds)
+  }
+}

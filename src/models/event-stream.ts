@@ -1,0 +1,235 @@
+import { createParser } from 'eventsource-parser'
+import type { Chunk } from '../chat/completion.ts'
+import { isChunk, parseAnswer } from './answer.ts'
+import type { ModelEvent } from './model.ts'
+import type { UpstreamResponse } from './upstream.ts'
+import { brokenOff, upstreamFailure } from './upstream-error.ts'
+
+/** The data of the event that ends a stream. */
+const done = '[DONE]'
+
+/** What is asked of a stream besides its events. */
+export interface EventStreamOptions {
+  /** How many choices were asked for. */
+  readonly choices: number
+  /** Whether every chunk must be read; otherwise events that say nothing the service must know pass unread. */
+  readonly readAll: boolean
+}
+
+/**
+ * Reads a server-sent event stream (WHATWG HTML, section 9.2) into groups of events, one group to a network read.
+ * What came before a failure is yielded before it is thrown.
+ * @throws ApiError 502 for an error or nonsense in an event, and for an end before every choice had finished
+ */
+export async function* readEvents(
+  response: UpstreamResponse,
+  { choices, readAll }: EventStreamOptions,
+): AsyncIterable<readonly ModelEvent[]> {
+  const progress = new Progress(choices)
+  const reader = new EventReader(readAll || choices > 1)
+  let isDone = false
+  for await (const bytes of response) {
+    const group = reader.read(bytes)
+    progress.note(group.events)
+    isDone = group.isDone
+    // Before the last events go out: whoever has them may not ask for more.
+    if (isDone) response.drain()
+    if (group.events.length > 0) yield group.events
+    if (group.failure) throw group.failure
+    if (isDone) break
+  }
+  if (!isDone) {
+    const group = reader.end()
+    progress.note(group.events)
+    if (group.events.length > 0) yield group.events
+    if (group.failure) throw group.failure
+    isDone = group.isDone
+  }
+  if (isDone ? !progress.hasBegun : !progress.isComplete) {
+    throw brokenOff()
+  }
+}
+
+/** What arrived together: its events up to the end, or up to what cannot be one. */
+interface Group {
+  readonly events: readonly ModelEvent[]
+  readonly isDone: boolean
+  readonly failure?: unknown
+}
+
+const eventEnd = '\n\n'
+const dataPrefix = 'data: '
+
+/**
+ * Cuts bytes into events. Plain events that say nothing the service must know pass unread, since reading them would cost
+ * as much as relaying them; every other one is parsed.
+ */
+class EventReader {
+  readonly #decoder = new TextDecoder()
+  readonly #parser = createParser({ onEvent: ({ data }) => this.#texts.push(data) })
+  #texts: string[] = []
+  /** Bytes of an event whose end has not come. */
+  #rest: Buffer | undefined
+  /** From then on the parser gets every byte, and keeps what has not ended. */
+  #isParsing: boolean
+  /** The first event decides whether there is an answer at all, and is always read. */
+  #hasFirst = false
+
+  /** @param readAll parse every event */
+  constructor(readAll: boolean) {
+    this.#isParsing = readAll
+  }
+
+  read(bytes: Buffer): Group {
+    const all = this.#rest ? Buffer.concat([this.#rest, bytes]) : bytes
+    this.#rest = undefined
+    // One character to a byte, so that places in the text are places in the bytes; searching a text is much quicker.
+    const text = all.toString('latin1')
+    // Lines that end in another way than with a line feed are rare, and the parser's business.
+    this.#isParsing ||= text.includes('\r')
+    if (this.#isParsing) return this.#parse(all)
+    const end = text.lastIndexOf(eventEnd) + eventEnd.length
+    if (end < eventEnd.length) {
+      this.#rest = all
+      return { events: [], isDone: false }
+    }
+    if (end < all.length) this.#rest = all.subarray(end)
+    return this.#readWhole(all, text, end)
+  }
+
+  /** The last event may lack its blank line; a piece of one is none. */
+  end(): Group {
+    this.#parser.feed(`${this.#decoder.decode(this.#rest)}\n\n`)
+    return groupOf(this.#texts.filter((text) => text === done || isJson(text)))
+  }
+
+  /** Whole events: passages as long as they can be, and by themselves the events that cannot be in one. */
+  #readWhole(bytes: Buffer, text: string, length: number): Group {
+    const events: ModelEvent[] = []
+    let read: Chunk[] = []
+    let start = 0
+    let at = 0
+    const endPassage = () => {
+      if (at > start) events.push({ passage: bytes.subarray(start, at), read })
+      read = []
+    }
+    while (at < length) {
+      if (this.#hasFirst) at = passageEnd(text, at, length)
+      if (at === length) break
+      const end = text.indexOf(eventEnd, at)
+      const isOneLine = text.startsWith(dataPrefix, at) && text.indexOf('\n', at) === end
+      const group = isOneLine
+        ? groupOf([bytes.toString('utf8', at + dataPrefix.length, end)])
+        : this.#parse(bytes.subarray(at, end + eventEnd.length))
+      const [event] = group.events
+      if (isOneLine && event && 'chunk' in event && !isUsageOnly(event.chunk)) {
+        this.#hasFirst = true
+        read.push(event.chunk)
+        at = end + eventEnd.length
+        continue
+      }
+      endPassage()
+      events.push(...group.events)
+      if (group.isDone || group.failure) return { ...group, events }
+      start = at = end + eventEnd.length
+    }
+    endPassage()
+    return { events, isDone: false }
+  }
+
+  #parse(bytes: Buffer): Group {
+    this.#parser.feed(this.#decoder.decode(bytes, { stream: true }))
+    const texts = this.#texts
+    this.#texts = []
+    return groupOf(texts)
+  }
+}
+
+function groupOf(texts: readonly string[]): Group {
+  const events: ModelEvent[] = []
+  for (const text of texts) {
+    if (text === done) return { events, isDone: true }
+    try {
+      events.push({ chunk: readChunk(text), text })
+    } catch (failure) {
+      return { events, isDone: false, failure }
+    }
+  }
+  return { events, isDone: false }
+}
+
+/** What an event may say that the service must know, whatever surrounds it. */
+const noteworthy = /"finish_reason": ?"|"usage": ?\{|"error"/g
+
+/**
+ * How far whole events are nothing but one line of `data: {…}` each, and not noteworthy.
+ * @returns the place behind the last of them
+ */
+function passageEnd(text: string, start: number, length: number): number {
+  noteworthy.lastIndex = start
+  const limit = noteworthy.exec(text)?.index ?? length
+  let at = start
+  while (at < length) {
+    const end = text.indexOf('\n', at)
+    const isPlain =
+      end < limit &&
+      text.charCodeAt(end + 1) === 0x0a &&
+      text.charCodeAt(end - 1) === 0x7d &&
+      text.charCodeAt(at + dataPrefix.length) === 0x7b &&
+      text.startsWith(dataPrefix, at)
+    if (!isPlain) break
+    at = end + eventEnd.length
+  }
+  return at
+}
+
+/** Tells whether a chunk is there for its usage alone. */
+export function isUsageOnly({ choices, usage }: Chunk): boolean {
+  return choices.length === 0 && usage != null
+}
+
+function readChunk(text: string): Chunk {
+  const chunk = parseAnswer(text)
+  if (isChunk(chunk)) return chunk
+  throw upstreamFailure(502, 'upstream_error', 'The answer of the model was not understood. Ask again.')
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Which choices of a stream have begun, and which have said why they ended. */
+class Progress {
+  readonly #choices: number
+  readonly #open = new Set<number>()
+  readonly #finished = new Set<number>()
+
+  /** @param choices how many were asked for */
+  constructor(choices: number) {
+    this.#choices = choices
+  }
+
+  note(events: readonly ModelEvent[]): void {
+    for (const event of events) {
+      for (const { choices } of 'passage' in event ? event.read : [event.chunk]) {
+        for (const { index, finish_reason } of choices) {
+          if (finish_reason) this.#finished.add(index)
+          else this.#open.add(index)
+        }
+      }
+    }
+  }
+
+  get hasBegun(): boolean {
+    return this.#open.size + this.#finished.size > 0
+  }
+
+  get isComplete(): boolean {
+    return this.#finished.size >= this.#choices && [...this.#open].every((index) => this.#finished.has(index))
+  }
+}

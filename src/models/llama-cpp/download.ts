@@ -1,0 +1,150 @@
+import { type FileHandle, open, readdir, rename, rm, statfs } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import { Progress, type ProgressOutput } from './progress.ts'
+
+const maximumRedirects = 5
+
+/** A failure that the operator is told, with paths and addresses; callers are not. */
+export class WeightsError extends Error {}
+
+/**
+ * Downloads a file, once: under a temporary name beside it, renamed when it is whole. What an earlier try has left is
+ * continued when the server still has the same file, which its strong ETag says.
+ *
+ * Redirects are followed, unlike everywhere else: the operator, not a request, named the address; weights hubs answer
+ * with one to their storage; and what is read goes into a file that only the model reads. Never from https to http.
+ */
+export async function download(
+  url: URL,
+  file: string,
+  { signal, output }: { readonly signal: AbortSignal; readonly output: ProgressOutput },
+): Promise<void> {
+  const part = await findPart(file)
+  const start = part?.tag === undefined ? 0 : part.size
+  const response = await request(url, part?.tag === undefined ? {} : { tag: part.tag, start }, signal)
+  const isContinued = response.status === 206 && response.headers.get('content-range')?.startsWith(`bytes ${start}-`)
+  if (response.status !== 200 && !isContinued) {
+    await response.body?.cancel()
+    // A range that no longer fits would not fit the next time either.
+    if (part && response.status === 416) await rm(part.path, { force: true })
+    throw new WeightsError(`${shown(url)} cannot be downloaded: its server answered ${response.status}.`)
+  }
+  const done = isContinued ? start : 0
+  const length = Number(response.headers.get('content-length') ?? 'NaN')
+  const total = Number.isSafeInteger(length) ? done + length : undefined
+
+  const path = `${file}.${process.pid}.${tagName(response.headers.get('etag'))}.part`
+  if (part && part.path !== path) await (isContinued ? rename(part.path, path) : rm(part.path, { force: true }))
+  const progress = new Progress(`Downloading ${basename(file)}`, done, total, output)
+  const handle = await open(path, isContinued ? 'a' : 'w')
+  try {
+    await checkSpace(file, length)
+    for await (const bytes of response.body ?? []) {
+      await handle.write(bytes)
+      progress.add(bytes.length)
+    }
+    await checkSize(handle, total, url)
+    await handle.sync()
+  } catch (error) {
+    signal.throwIfAborted()
+    if (error instanceof WeightsError) throw error
+    throw new WeightsError(`The download of ${shown(url)} broke off; the next try goes on from there.`, {
+      cause: error,
+    })
+  } finally {
+    progress.end()
+    await handle.close()
+  }
+  await rename(path, file)
+}
+
+/** Sends the request, and follows redirects by hand, so that each can be looked at. */
+async function request(
+  url: URL,
+  resume: { readonly tag?: string; readonly start?: number },
+  signal: AbortSignal,
+): Promise<Response> {
+  const headers = {
+    // A compressed answer could neither be continued nor be measured.
+    'accept-encoding': 'identity',
+    ...(resume.tag === undefined ? {} : { range: `bytes=${resume.start}-`, 'if-range': resume.tag }),
+  }
+  let at = url
+  for (let followed = 0; ; followed += 1) {
+    const response = await fetch(at, { headers, redirect: 'manual', signal }).catch((cause: unknown) => {
+      signal.throwIfAborted()
+      throw new WeightsError(`${shown(url)} cannot be reached.`, { cause })
+    })
+    const location = response.headers.get('location')
+    if (![301, 302, 303, 307, 308].includes(response.status) || location === null) return response
+    await response.body?.cancel()
+    const next = followRedirect(at, location)
+    if (next === null) throw new WeightsError(`${shown(url)} redirects to where a download is not followed.`)
+    if (followed === maximumRedirects) throw new WeightsError(`${shown(url)} redirects again and again.`)
+    at = next
+  }
+}
+
+/** Where a redirect leads; null when it is not to be followed. */
+export function followRedirect(from: URL, location: string): URL | null {
+  const to = URL.parse(location, from)
+  if (to === null || !['http:', 'https:'].includes(to.protocol)) return null
+  return from.protocol === 'https:' && to.protocol === 'http:' ? null : to
+}
+
+interface Part {
+  readonly path: string
+  readonly size: number
+  /** The strong ETag of the file that it is the beginning of. */
+  readonly tag?: string
+}
+
+/**
+ * The beginning of a download that nobody is writing any more. Its name holds the process that wrote it, so that two
+ * processes (the service and `models check`) never write into one file, and the ETag.
+ */
+async function findPart(file: string): Promise<Part | undefined> {
+  const start = `${basename(file)}.`
+  for (const name of await readdir(dirname(file))) {
+    const [, pid, tag] = (name.startsWith(start) && /^(\d+)\.([\w-]*)\.part$/.exec(name.slice(start.length))) || []
+    if (pid === undefined || (Number(pid) !== process.pid && isRunning(Number(pid)))) continue
+    const path = join(dirname(file), name)
+    const handle = await open(path, 'r')
+    const { size } = await handle.stat()
+    await handle.close()
+    return { path, size, ...(tag && size > 0 ? { tag: Buffer.from(tag, 'base64url').toString() } : {}) }
+  }
+  return undefined
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'EPERM'
+  }
+}
+
+/** A strong ETag as a part of a file name; empty for a weak one, a long one or none, which cannot be continued. */
+function tagName(tag: string | null): string {
+  return tag === null || tag.startsWith('W/') || tag.length > 100 ? '' : Buffer.from(tag).toString('base64url')
+}
+
+async function checkSpace(file: string, bytes: number): Promise<void> {
+  const { bavail, bsize } = await statfs(dirname(file))
+  if (bytes > bavail * bsize) {
+    throw new WeightsError(`There is not enough space for ${file}: it takes ${bytes} bytes more.`)
+  }
+}
+
+async function checkSize(handle: FileHandle, total: number | undefined, url: URL): Promise<void> {
+  const { size } = await handle.stat()
+  if (total !== undefined && size !== total) {
+    throw new WeightsError(`The download of ${shown(url)} has ${size} bytes instead of ${total}.`)
+  }
+}
+
+/** An address without what may be secret in it. */
+function shown(url: URL): string {
+  return `${url.origin}${url.pathname}`
+}

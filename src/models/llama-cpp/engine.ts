@@ -1,0 +1,203 @@
+import { availableParallelism } from 'node:os'
+import { setImmediate } from 'node:timers/promises'
+import { ApiError } from '../../errors.ts'
+import type { LlamaCppSettings } from '../settings.ts'
+import type { Chat, HistoryItem, Llama, LlamaModel, NodeLlamaCpp, Sequence, Token } from './node-llama-cpp.ts'
+import type { ProgressOutput } from './progress.ts'
+import type { Sampling } from './request.ts'
+
+/** The window of a model whose settings name none, at most; what it was trained on can take many gigabytes. */
+const defaultWindow = 8192
+/** Tokens beyond the window, so that node-llama-cpp never comes to shift the context, which would cut silently. */
+const spareTokens = 64
+
+/** A conversation as the model reads it. */
+export interface Prompt {
+  readonly history: readonly HistoryItem[]
+  readonly tokens: readonly Token[]
+}
+
+/** A piece of an answer while it grows. */
+export interface Piece {
+  readonly text: string
+  /** Said to itself, before the answer. */
+  readonly isThought: boolean
+}
+
+/** One whole answer. */
+export interface Answer {
+  readonly text: string
+  readonly thoughts: string
+  readonly tokens: number
+  readonly finish: 'stop' | 'length'
+}
+
+/** A model in memory with one sequence: it answers one prompt at a time. What prompts begin with alike is read once. */
+export class Engine {
+  /** Tokens that prompt and answer may have together. */
+  readonly window: number
+  readonly #llama: Llama
+  readonly #model: LlamaModel
+  readonly #sequence: Sequence
+  readonly #chat: Chat
+
+  private constructor(window: number, llama: Llama, model: LlamaModel, sequence: Sequence, chat: Chat) {
+    this.window = window
+    this.#llama = llama
+    this.#model = model
+    this.#sequence = sequence
+    this.#chat = chat
+  }
+
+  /** Loads a model. Nothing is compiled or downloaded for it. */
+  static async open(
+    { getLlama, LlamaChat }: NodeLlamaCpp,
+    file: string,
+    settings: LlamaCppSettings,
+    { signal, output }: { readonly signal: AbortSignal; readonly output: ProgressOutput },
+  ): Promise<Engine> {
+    // One core is left to the service: threads that have to wait for a core hold up all others, which made an answer
+    // take 5 times as long with as many threads as cores on a busy machine, and 100 times with one more.
+    const cores = Math.max(1, availableParallelism() - 1)
+    const llama = await getLlama({
+      gpu: settings.gpu === false ? false : 'auto',
+      build: 'never',
+      skipDownload: true,
+      progressLogs: false,
+      maxThreads: cores,
+      logLevel: 'error',
+      logger: (_level, message) => output.write(`llama.cpp: ${message.trimEnd()}\n`),
+    })
+    try {
+      const model = await llama.loadModel({ modelPath: file, loadSignal: signal })
+      const window = settings.contextWindow ?? Math.min(model.trainContextSize, defaultWindow)
+      const threads = Math.min(cores, Math.max(1, llama.cpuMathCores))
+      const context = await model.createContext({ contextSize: window + spareTokens, threads, createSignal: signal })
+      const sequence = context.getSequence()
+      return new Engine(window, llama, model, sequence, new LlamaChat({ contextSequence: sequence }))
+    } catch (error) {
+      await llama.dispose()
+      throw error
+    }
+  }
+
+  /**
+   * Writes a conversation out as the model's own template has it.
+   * @throws ApiError 400 when it is too long, or when the template refuses it
+   */
+  async prepare(history: readonly HistoryItem[], signal: AbortSignal): Promise<Prompt> {
+    const least = await this.#countAtLeast(history, signal)
+    if (least >= this.window) throw this.#tooLong(`more than ${least}`)
+    const isOpen = history.at(-1)?.type === 'model'
+    const chatHistory: readonly HistoryItem[] = isOpen ? history : [...history, { type: 'model', response: [] }]
+    let tokens: readonly Token[]
+    try {
+      tokens = this.#chat.chatWrapper.generateContextState({ chatHistory }).contextText.tokenize(this.#model.tokenizer)
+    } catch (cause) {
+      throw new ApiError(
+        400,
+        'messages_not_supported',
+        "The model's chat template refuses these messages. Let user and assistant take turns, the user first.",
+        { param: 'messages', cause },
+      )
+    }
+    if (tokens.length >= this.window) throw this.#tooLong(String(tokens.length))
+    return { history, tokens }
+  }
+
+  /**
+   * Counts the tokens of the texts alone, and stops as soon as there are too many: a body of megabytes would hold up
+   * everybody if it were written out and counted whole. A cut can make a few tokens more.
+   */
+  async #countAtLeast(history: readonly HistoryItem[], signal: AbortSignal): Promise<number> {
+    const slice = 16_384
+    const morePerCut = 8
+    let sum = 0
+    for (const item of history) {
+      const text = item.type === 'model' ? item.response.join('') : item.text
+      for (let at = 0; at < text.length; at += slice) {
+        sum += this.#model.tokenize(text.slice(at, at + slice)).length - morePerCut
+        if (sum >= this.window) return sum
+        await setImmediate(undefined, { signal })
+      }
+    }
+    return sum
+  }
+
+  #tooLong(tokens: string): ApiError {
+    return new ApiError(
+      400,
+      'context_length_exceeded',
+      `The context of this model has ${this.window} tokens, and the messages take ${tokens}. Send fewer or shorter ones.`,
+      { param: 'messages' },
+    )
+  }
+
+  /** Reads the prompt and answers it. Rejects with the signal's reason soon after that aborts. */
+  async answer(
+    { history, tokens }: Prompt,
+    sampling: Sampling,
+    maximumTokens: number | undefined,
+    signal: AbortSignal,
+    onPiece: (piece: Piece) => void,
+  ): Promise<Answer> {
+    await this.#read(tokens.slice(0, -1), signal)
+    const isFull = new AbortController()
+    const before = this.#sequence.tokenMeter.usedOutputTokens
+    const said = { text: '', thoughts: '' }
+    let stopReason: string
+    try {
+      const response = await this.#chat.generateResponse(history, {
+        ...sampling,
+        signal: AbortSignal.any([signal, isFull.signal]),
+        maxTokens: Math.min(maximumTokens ?? Number.POSITIVE_INFINITY, this.window - tokens.length),
+        contextShift: {
+          // The spare tokens keep this from happening. If it does, the answer ends here as one that is too long.
+          strategy: () => {
+            isFull.abort()
+            throw new Error('The context is full.')
+          },
+        },
+        onResponseChunk: ({ text, segmentType }) => {
+          if (text === '') return
+          const isThought = segmentType !== undefined
+          said[isThought ? 'thoughts' : 'text'] += text
+          onPiece({ text, isThought })
+        },
+      })
+      stopReason = response.metadata.stopReason
+    } catch (error) {
+      if (!isFull.signal.aborted) throw error
+      stopReason = 'maxTokens'
+    }
+    return {
+      ...said,
+      tokens: this.#sequence.tokenMeter.usedOutputTokens - before,
+      finish: stopReason === 'maxTokens' ? 'length' : 'stop',
+    }
+  }
+
+  /**
+   * Lets the model read a prompt in steps of about a quarter of a second, between which the work can be aborted:
+   * a long one can take a minute on a small machine.
+   */
+  async #read(tokens: readonly Token[], signal: AbortSignal): Promise<void> {
+    await this.#sequence.adaptStateToTokens(tokens, false)
+    let step = 32
+    for (let at = this.#sequence.nextTokenIndex; at < tokens.length; ) {
+      signal.throwIfAborted()
+      const start = performance.now()
+      await this.#sequence.evaluateWithoutGeneratingNewTokens(tokens.slice(at, at + step))
+      at += step
+      const took = performance.now() - start
+      if (took < 125) step = Math.min(step * 2, 512)
+      else if (took > 500) step = Math.max(step >> 1, 8)
+    }
+    signal.throwIfAborted()
+  }
+
+  /** Frees the memory. Nothing may be going on. */
+  async close(): Promise<void> {
+    await this.#llama.dispose()
+  }
+}

@@ -1,0 +1,179 @@
+import { stderr } from 'node:process'
+import type { Usage } from '../../chat/completion.ts'
+import { ApiError } from '../../errors.ts'
+import type { Model, ModelEvent, ModelReply, ModelRequest } from '../model.ts'
+import type { LlamaCppSettings } from '../settings.ts'
+import { Channel } from './channel.ts'
+import { type Answer, Engine } from './engine.ts'
+import { loadNodeLlamaCpp, NodeLlamaCppError } from './node-llama-cpp.ts'
+import type { ProgressOutput } from './progress.ts'
+import { Queue } from './queue.ts'
+import { Reply, type Turn } from './reply.ts'
+import { ignoredParameters, readTask, type Task } from './request.ts'
+import { findWeights } from './weights.ts'
+
+/** A model in this process, and the memory that it takes. */
+export interface LlamaCppModel extends Model {
+  /** Ends what is going on, and frees the memory. */
+  close(): Promise<void>
+}
+
+/** What a test can put in the place of the real ones. */
+export interface LlamaCppOptions {
+  /** Where the progress of a download and llama.cpp's own errors are written: standard error. */
+  readonly output?: ProgressOutput
+  readonly packageName?: string
+}
+
+/** Requests that may wait for the one that runs. */
+const defaultQueue = 32
+
+/** Milliseconds for which a failure to load is remembered, so that not every request downloads the weights anew. */
+const failureMemory = 60_000
+
+/**
+ * Runs weights from a GGUF file in this process, with node-llama-cpp. It is loaded with the first request: the weights
+ * are downloaded where the settings give an address, checked, and read. One request is answered at a time.
+ * @param folder where weights are downloaded to, and relative paths start
+ */
+export function createLlamaCppModel(
+  settings: LlamaCppSettings,
+  folder: string,
+  { output = stderr, packageName = 'node-llama-cpp' }: LlamaCppOptions = {},
+): LlamaCppModel {
+  const queue = new Queue(settings.queue ?? defaultQueue)
+  const closing = new AbortController()
+  let loading: Promise<Engine> | undefined
+  let closed: Promise<void> | undefined
+
+  const open = async (): Promise<Engine> => {
+    const options = { folder, signal: closing.signal, output }
+    // Before gigabytes are downloaded for nothing.
+    const nodeLlamaCpp = await loadNodeLlamaCpp(packageName)
+    return Engine.open(nodeLlamaCpp, await findWeights(settings, options), settings, options)
+  }
+
+  const load = (): Promise<Engine> => {
+    loading ??= open().catch((error: unknown) => {
+      setTimeout(() => {
+        loading = undefined
+      }, failureMemory).unref()
+      throw loadFailure(error)
+    })
+    return loading
+  }
+
+  /** Does the task in its turn, and tells of each step; the turn lasts until the work has really ended. */
+  const work = async (task: Task, caller: AbortSignal, tell: (turn: Turn) => void): Promise<Usage> => {
+    const signal = AbortSignal.any([caller, closing.signal])
+    let leave: (() => void) | undefined
+    try {
+      leave = await queue.enter(signal)
+      const engine = await untilAborted(load(), signal)
+      return await answerAll(engine, task, signal, tell)
+    } catch (error) {
+      throw failure(error, caller, closing.signal)
+    } finally {
+      leave?.()
+    }
+  }
+
+  const end = async (): Promise<void> => {
+    closing.abort()
+    await queue.close()
+    await loading?.then(
+      (engine) => engine.close(),
+      () => undefined,
+    )
+  }
+
+  return {
+    ignoredParameters,
+
+    async complete(request, signal): Promise<ModelReply> {
+      const answers: Answer[] = []
+      const usage = await work(readTask(request), signal, (turn) => {
+        if ('ends' in turn) answers.push(turn.ends)
+      })
+      return { completion: new Reply(request.body.model).completion(answers, usage) }
+    },
+
+    async *stream(request: ModelRequest, signal): AsyncIterable<readonly ModelEvent[]> {
+      const reply = new Reply(request.body.model)
+      const left = new AbortController()
+      const turns = new Channel<Turn>()
+      const usage = work(readTask(request), AbortSignal.any([signal, left.signal]), (turn) => turns.push(turn))
+      // A failure is met below, when everything before it has been told.
+      const over = usage.then(
+        () => turns.close(),
+        () => turns.close(),
+      )
+      try {
+        for await (const group of turns) yield group.map((turn) => reply.event(turn))
+        yield [reply.usage(await usage)]
+      } finally {
+        left.abort()
+        await over
+      }
+    },
+
+    close() {
+      closed ??= end()
+      return closed
+    },
+  }
+}
+
+/** Answers as often as was asked, each time with another seed. */
+async function answerAll(engine: Engine, task: Task, signal: AbortSignal, tell: (turn: Turn) => void): Promise<Usage> {
+  const prompt = await engine.prepare(task.history, signal)
+  const prompt_tokens = prompt.tokens.length
+  let completion_tokens = 0
+  for (let index = 0; index < task.choices; index += 1) {
+    let hasBegun = false
+    const begin = () => {
+      if (!hasBegun) tell({ index, begins: true })
+      hasBegun = true
+    }
+    const sampling = { ...task.sampling, seed: (task.sampling.seed + index) >>> 0 }
+    const answer = await engine.answer(prompt, sampling, task.maximumTokens, signal, (piece) => {
+      begin()
+      tell({ index, piece })
+    })
+    begin()
+    tell({ index, ends: answer })
+    completion_tokens += answer.tokens
+  }
+  return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens }
+}
+
+/** Waits for something that others wait for too, and that therefore goes on when one of them leaves. */
+function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason)
+    if (signal.aborted) abort()
+    signal.addEventListener('abort', abort, { once: true })
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
+}
+
+/** Why there is no model. Paths and addresses are for the log; what to install may be read by everybody. */
+function loadFailure(cause: unknown): ApiError {
+  const reason =
+    cause instanceof NodeLlamaCppError
+      ? cause.message
+      : 'The model cannot be loaded. Tell the operator, whose log says why.'
+  const headers = { 'retry-after': String(failureMemory / 1000) }
+  return new ApiError(503, 'model_unavailable', reason, { cause, headers })
+}
+
+function failure(error: unknown, caller: AbortSignal, closing: AbortSignal): unknown {
+  if (error instanceof ApiError) return error
+  if (caller.aborted) {
+    return caller.reason instanceof ApiError
+      ? caller.reason
+      : new ApiError(499, 'client_gone', 'The client went away.', { cause: caller.reason })
+  }
+  if (closing.aborted) return new ApiError(503, 'model_unavailable', 'The model is being closed. Try again later.')
+  return new ApiError(502, 'upstream_error', 'The model failed. Try again.', { cause: error })
+}

@@ -1,0 +1,75 @@
+/** Where progress is shown: standard error, or a test's stand-in for it. */
+export interface ProgressOutput {
+  readonly isTTY?: boolean | undefined
+  write(text: string): unknown
+}
+
+const barWidth = 30
+/** Milliseconds between two states of the bar. */
+const redraw = 100
+/** Bytes after which a line is written, when nobody knows how many there will be. */
+const lineEvery = 256 * 1024 ** 2
+
+/** Shows how far a download is: a bar on a terminal, elsewhere a line for every tenth. */
+export class Progress {
+  readonly #label: string
+  readonly #total: number | undefined
+  readonly #output: ProgressOutput
+  readonly #start = performance.now()
+  readonly #first: number
+  #done: number
+  #drawnAt = Number.NEGATIVE_INFINITY
+  #step: number
+
+  /** @param done bytes that are there already, from an earlier try */
+  constructor(label: string, done: number, total: number | undefined, output: ProgressOutput) {
+    this.#label = label
+    this.#total = total
+    this.#output = output
+    this.#first = done
+    this.#done = done
+    this.#step = this.#stepOf(done)
+  }
+
+  add(bytes: number): void {
+    this.#done += bytes
+    if (this.#output.isTTY) {
+      const now = performance.now()
+      if (now - this.#drawnAt < redraw) return
+      this.#drawnAt = now
+      this.#draw('')
+      return
+    }
+    const step = this.#stepOf(this.#done)
+    if (step > this.#step) this.#output.write(`${this.#label}: ${this.#state()}\n`)
+    this.#step = step
+  }
+
+  /** Leaves the last state standing. */
+  end(): void {
+    if (this.#output.isTTY) this.#draw('\n')
+  }
+
+  #stepOf(bytes: number): number {
+    return Math.floor(this.#total ? (bytes / this.#total) * 10 : bytes / lineEvery)
+  }
+
+  #draw(end: string): void {
+    const filled = Math.floor((this.#total ? Math.min(this.#done / this.#total, 1) : 0) * barWidth)
+    const bar = `[${'#'.repeat(filled)}${'.'.repeat(barWidth - filled)}]`
+    // The sequence after the text clears the rest of the line.
+    this.#output.write(`\r${this.#label} ${this.#total ? `${bar} ` : ''}${this.#state()}\u001B[K${end}`)
+  }
+
+  #state(): string {
+    const seconds = Math.max((performance.now() - this.#start) / 1000, 0.001)
+    const rate = `${megabytes((this.#done - this.#first) / seconds)}/s`
+    if (!this.#total) return `${megabytes(this.#done)}, ${rate}`
+    const percent = Math.floor((this.#done / this.#total) * 100)
+    return `${percent} % of ${megabytes(this.#total)}, ${rate}`
+  }
+}
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`
+}

@@ -1,0 +1,57 @@
+import { randomUUID } from 'node:crypto'
+import type { Chunk, Completion, Usage } from '../../chat/completion.ts'
+import type { ModelEvent } from '../model.ts'
+import type { Answer, Piece } from './engine.ts'
+
+type Delta = Chunk['choices'][number]['delta']
+
+/** What happens to one of the answers of a request. */
+export type Turn = { readonly index: number } & (
+  | { readonly begins: true }
+  | { readonly piece: Piece }
+  | { readonly ends: Answer }
+)
+
+/** Writes what a model says in OpenAI's shapes, with every field that they require. */
+export class Reply {
+  readonly #head: { readonly id: string; readonly created: number; readonly model: string }
+
+  constructor(model: string) {
+    this.#head = { id: `chatcmpl-${randomUUID()}`, created: Math.floor(Date.now() / 1000), model }
+  }
+
+  event(turn: Turn): ModelEvent {
+    if ('begins' in turn) return this.#event(turn.index, { role: 'assistant', content: '', refusal: null }, null)
+    if ('ends' in turn) return this.#event(turn.index, {}, turn.ends.finish)
+    const { text, isThought } = turn.piece
+    return this.#event(turn.index, isThought ? { content: null, ...thought(text) } : { content: text }, null)
+  }
+
+  usage(usage: Usage): ModelEvent {
+    return { chunk: { ...this.#head, object: 'chat.completion.chunk', choices: [], usage } }
+  }
+
+  completion(answers: readonly Answer[], usage: Usage): Completion {
+    return {
+      ...this.#head,
+      object: 'chat.completion',
+      choices: answers.map(({ text, thoughts, finish }, index) => ({
+        index,
+        message: { role: 'assistant', content: text, refusal: null, ...(thoughts === '' ? {} : thought(thoughts)) },
+        logprobs: null,
+        finish_reason: finish,
+      })),
+      usage,
+    }
+  }
+
+  #event(index: number, delta: Delta, finish: Answer['finish'] | null): ModelEvent {
+    const choices = [{ index, delta, logprobs: null, finish_reason: finish }]
+    return { chunk: { ...this.#head, object: 'chat.completion.chunk', choices } }
+  }
+}
+
+/** What a model thought before it spoke, by the name that most servers of open models use; OpenAI has none. */
+function thought(text: string): { readonly reasoning_content: string } {
+  return { reasoning_content: text }
+}

@@ -1,0 +1,121 @@
+import { randomInt } from 'node:crypto'
+import { type CompletionRequest, type Message, maximumChoices } from '../../chat/completion.ts'
+import { ApiError } from '../../errors.ts'
+import type { ModelRequest } from '../model.ts'
+import type { HistoryItem, ResponseOptions } from './node-llama-cpp.ts'
+
+/** What a request asks of the engine. */
+export interface Task {
+  readonly history: readonly HistoryItem[]
+  readonly sampling: Sampling
+  /** How many answers. */
+  readonly choices: number
+  /** Undefined: as many as fit. */
+  readonly maximumTokens: number | undefined
+}
+
+export type Sampling = Pick<
+  ResponseOptions,
+  'temperature' | 'topK' | 'topP' | 'minP' | 'seed' | 'repeatPenalty' | 'customStopTriggers'
+>
+
+/** Parameters of OpenAI's that a local model here does not honour. Tools would need a parser for every template. */
+export const ignoredParameters: ReadonlySet<string> = new Set([
+  'audio',
+  'function_call',
+  'functions',
+  'logit_bias',
+  'logprobs',
+  'modalities',
+  'parallel_tool_calls',
+  'prediction',
+  'reasoning_effort',
+  'response_format',
+  'service_tier',
+  'store',
+  'tool_choice',
+  'tools',
+  'top_logprobs',
+  'verbosity',
+  'web_search_options',
+])
+
+/** How many of its last tokens an answer is penalised for repeating. */
+const penaltyTokens = 256
+
+/**
+ * Reads a request. What it leaves out is as llama.cpp's own server has it, and so are the names of the parameters that
+ * OpenAI lacks: `top_k`, `min_p` and `repeat_penalty`.
+ * @throws ApiError 400 that names the field
+ */
+export function readTask({ body, persona }: ModelRequest): Task {
+  const number = numbersOf(body)
+  return {
+    history: body.messages.map((message, index) => {
+      checkMessage(message, `messages[${index}]`)
+      return readMessage(message, persona)
+    }),
+    sampling: {
+      temperature: number('temperature', 0, 2, 0.8),
+      topK: Math.floor(number('top_k', 0, 2 ** 31 - 1, 40)),
+      topP: number('top_p', 0, 1, 0.95),
+      minP: number('min_p', 0, 1, 0.05),
+      // The sampler takes 32 bits, and without a seed it would take the time of day.
+      seed: body.seed == null ? randomInt(2 ** 32) : body.seed >>> 0,
+      repeatPenalty: {
+        lastTokens: penaltyTokens,
+        penalty: number('repeat_penalty', 0.01, 10, 1),
+        frequencyPenalty: number('frequency_penalty', -2, 2, 0),
+        presencePenalty: number('presence_penalty', -2, 2, 0),
+      },
+      customStopTriggers: [body.stop ?? []].flat().filter((text) => text !== ''),
+    },
+    choices: number('n', 1, maximumChoices, 1),
+    maximumTokens: body.max_completion_tokens ?? body.max_tokens ?? undefined,
+  }
+}
+
+/** Looks numbers up by name, for those as well that the schema of the request does not know. */
+function numbersOf(body: CompletionRequest) {
+  const fields = new Map<string, unknown>(Object.entries(body))
+  return (name: string, minimum: number, maximum: number, fallback: number): number => {
+    const value = fields.get(name) ?? fallback
+    if (typeof value === 'number' && value >= minimum && value <= maximum) return value
+    throw fault(name, `send a number from ${minimum} to ${maximum}`)
+  }
+}
+
+function checkMessage(message: Message, at: string): void {
+  if (message.role === 'tool' || message.role === 'function') {
+    throw fault(`${at}.role`, 'this model calls no tools, and so takes no results of them')
+  }
+  if (message.tool_calls?.length) throw fault(`${at}.tool_calls`, 'this model calls no tools')
+  if (!Array.isArray(message.content)) return
+  for (const [index, { type }] of message.content.entries()) {
+    if (type !== 'text' && type !== 'refusal') throw fault(`${at}.content[${index}]`, 'this model takes text alone')
+  }
+}
+
+function readMessage(message: Message, persona: ModelRequest['persona']): HistoryItem {
+  const text = contentOf(message)
+  if (message.role === 'assistant') return { type: 'model', response: [text] }
+  return { type: message.role === 'user' ? 'user' : 'system', text: speakerOf(message, persona) + text }
+}
+
+function contentOf({ content, refusal }: Message): string {
+  if (typeof content === 'string') return content
+  return content?.map((part) => part.text ?? part.refusal ?? '').join('') ?? refusal ?? ''
+}
+
+/** Who speaks, written before the text, since templates have no place for names; nothing where none is given. */
+function speakerOf({ name }: Message, { card, name: character, userName }: ModelRequest['persona']): string {
+  if (!name) return ''
+  // The names that OpenAI's guide gives to the speakers of an example dialogue.
+  if (name === 'example_user') return `${userName}: `
+  if (name === 'example_assistant') return `${card?.nickname || (character ?? 'Assistant')}: `
+  return `${name}: `
+}
+
+function fault(param: string, problem: string): ApiError {
+  return new ApiError(400, 'invalid_field', `The field "${param}" does not suit this model: ${problem}.`, { param })
+}

@@ -1,0 +1,80 @@
+import { createHash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { mkdir, open, rm, stat } from 'node:fs/promises'
+import { basename, join, resolve } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import type { LlamaCppSettings } from '../settings.ts'
+import { download, WeightsError } from './download.ts'
+import type { ProgressOutput } from './progress.ts'
+
+/** Where weights are looked for and downloaded to, and who is shown how far that is. */
+export interface WeightsOptions {
+  readonly folder: string
+  readonly signal: AbortSignal
+  readonly output: ProgressOutput
+}
+
+/** Downloads that go on, by their file: two models of one address share one. */
+const downloads = new Map<string, Promise<void>>()
+
+/**
+ * Gives the path of a model's GGUF file, downloaded when it is not there yet, and checked. A relative path starts at
+ * the folder. A downloaded file that is not what it must be is deleted; the operator's own files never are.
+ * @throws WeightsError that says what is wrong with it
+ */
+export async function findWeights(settings: LlamaCppSettings, options: WeightsOptions): Promise<string> {
+  const url = /^https?:\/\//i.test(settings.model) ? URL.parse(settings.model) : null
+  const file = url ? join(options.folder, fileName(url)) : resolve(options.folder, settings.model)
+  if (url && !(await isThere(file))) await downloadOnce(url, file, options)
+  try {
+    await checkMagic(file)
+    if (settings.sha256 !== undefined) await checkDigest(file, settings.sha256, options.signal)
+  } catch (error) {
+    if (url && error instanceof WeightsError) await rm(file, { force: true })
+    throw error
+  }
+  return file
+}
+
+/** The last part of the path, for the reader, after a digest of the whole address. */
+function fileName(url: URL): string {
+  const digest = createHash('sha256').update(url.href).digest('hex').slice(0, 12)
+  const name = basename(url.pathname)
+    .replace(/[^\w.-]/g, '_')
+    .slice(-100)
+  return `${digest}-${name || 'model.gguf'}`
+}
+
+async function downloadOnce(url: URL, file: string, options: WeightsOptions): Promise<void> {
+  await mkdir(options.folder, { recursive: true })
+  const running = downloads.get(file) ?? download(url, file, options).finally(() => downloads.delete(file))
+  downloads.set(file, running)
+  await running
+}
+
+async function isThere(file: string): Promise<boolean> {
+  return stat(file).then(
+    () => true,
+    () => false,
+  )
+}
+
+/** The first four bytes of every GGUF file; a page that asks to log in begins otherwise. */
+async function checkMagic(file: string): Promise<void> {
+  const handle = await open(file, 'r').catch((cause: unknown) => {
+    throw new WeightsError(`The file ${file} cannot be read.`, { cause })
+  })
+  try {
+    const { buffer, bytesRead } = await handle.read({ buffer: Buffer.alloc(4) })
+    if (buffer.toString('latin1', 0, bytesRead) !== 'GGUF') throw new WeightsError(`The file ${file} is not GGUF.`)
+  } finally {
+    await handle.close()
+  }
+}
+
+async function checkDigest(file: string, wanted: string, signal: AbortSignal): Promise<void> {
+  const hash = createHash('sha256')
+  await pipeline(createReadStream(file, { highWaterMark: 1024 ** 2 }), hash, { signal })
+  const digest = hash.digest('hex')
+  if (digest !== wanted) throw new WeightsError(`The file ${file} has the SHA-256 ${digest} instead of ${wanted}.`)
+}

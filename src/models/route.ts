@@ -1,0 +1,79 @@
+import { toApiError } from '../errors.ts'
+import { type Candidate, isCallersFault, type OpenedStream } from './candidate.ts'
+import type { ModelReply, ModelRequest } from './model.ts'
+
+/** What one candidate would be asked; made anew for each, since each has its own context, defaults and id. */
+export type RequestFor = (candidate: Candidate) => ModelRequest
+
+/** An answer, and which candidate gave it. */
+export type Answered<T> = T & { readonly candidate: Candidate }
+
+/** How many requests still look for an answer: what they may ask stays open until none does. */
+export class Seekers {
+  #count = 0
+  #onNone: (() => void) | undefined
+
+  enter(): void {
+    this.#count++
+  }
+
+  leave(): void {
+    this.#count--
+    if (this.#count === 0) this.#onNone?.()
+  }
+
+  /** Resolves when there is none; nobody may enter after this. */
+  async none(): Promise<void> {
+    if (this.#count > 0) await new Promise<void>((resolve) => (this.#onNone = resolve))
+  }
+}
+
+/** A model as requests name it: its candidates in the order in which they are tried. */
+export class Route {
+  readonly name: string
+  readonly candidates: readonly Candidate[]
+  readonly #seekers: Seekers
+
+  constructor(name: string, candidates: readonly Candidate[], seekers: Seekers) {
+    this.name = name
+    this.candidates = candidates
+    this.#seekers = seekers
+  }
+
+  /** @throws ApiError of the last candidate, or of one that blames the caller */
+  complete(requestFor: RequestFor, signal: AbortSignal): Promise<Answered<ModelReply & { readonly retries: number }>> {
+    return this.#first(async (candidate) => ({
+      ...(await candidate.complete(requestFor(candidate), signal)),
+      candidate,
+    }))
+  }
+
+  /**
+   * Resolves when the first event is there; nothing is tried elsewhere after that.
+   * @throws ApiError of the last candidate, or of one that blames the caller
+   */
+  open(requestFor: RequestFor, signal: AbortSignal): Promise<Answered<OpenedStream>> {
+    return this.#first(async (candidate) => ({
+      ...(await candidate.open(requestFor(candidate), signal)),
+      candidate,
+    }))
+  }
+
+  async #first<T>(ask: (candidate: Candidate) => Promise<T>): Promise<T> {
+    let failure: unknown
+    this.#seekers.enter()
+    try {
+      for (const candidate of this.candidates) {
+        try {
+          return await ask(candidate)
+        } catch (error) {
+          failure = error
+          if (isCallersFault(toApiError(error))) throw error
+        }
+      }
+    } finally {
+      this.#seekers.leave()
+    }
+    throw failure
+  }
+}

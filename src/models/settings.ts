@@ -1,0 +1,167 @@
+import { type Static, type TObject, Type } from '@sinclair/typebox'
+
+/*
+ * The shapes of `models.json`. Unknown properties are faults: a misspelt setting would otherwise do nothing, silently.
+ */
+
+const closed = { additionalProperties: false }
+
+/** How long a model may take, in milliseconds. */
+export const Timeouts = Type.Object(
+  {
+    connect: Type.Optional(Type.Integer({ minimum: 1, description: 'To be connected to.' })),
+    firstToken: Type.Optional(
+      Type.Integer({ minimum: 1, description: 'From the request to the first event of a stream.' }),
+    ),
+    idle: Type.Optional(Type.Integer({ minimum: 1, description: 'Between two events of a stream.' })),
+    total: Type.Optional(Type.Integer({ minimum: 1, description: 'From the request to the end of the answer.' })),
+  },
+  { ...closed, description: 'Milliseconds.' },
+)
+export type Timeouts = Static<typeof Timeouts>
+
+/** When a model that keeps failing is left alone. */
+export const Breaking = Type.Object(
+  {
+    failures: Type.Optional(Type.Integer({ minimum: 0, description: 'So many in a row; 0 for never (5).' })),
+    pause: Type.Optional(Type.Integer({ minimum: 1, description: 'Milliseconds until it is asked again (10000).' })),
+  },
+  { ...closed, description: 'When a model that keeps failing is left alone for a while.' },
+)
+export type Breaking = Static<typeof Breaking>
+
+/** What every model can be given, whatever its adapter. */
+const common = {
+  timeouts: Type.Optional(Timeouts),
+  retries: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: 10,
+      description: 'How often a failed request is sent again, before the first byte has gone out.',
+    }),
+  ),
+  breaker: Type.Optional(Breaking),
+  contextWindow: Type.Optional(
+    Type.Integer({ minimum: 1, description: 'Tokens that the model takes, the answer included.' }),
+  ),
+  defaults: Type.Optional(
+    Type.Record(Type.String(), Type.Unknown(), {
+      description: 'Request parameters for requests that do not send them, such as temperature.',
+    }),
+  ),
+  input: Type.Optional(
+    Type.Array(Type.Union([Type.Literal('text'), Type.Literal('image'), Type.Literal('audio'), Type.Literal('file')]), {
+      minItems: 1,
+      uniqueItems: true,
+      description: 'What the model takes; ["text"] marks one without images, audio and files. All of it without this.',
+    }),
+  ),
+  mergeMessages: Type.Optional(
+    Type.Boolean({
+      description: 'Join neighbouring messages of one role, for chat templates that want strict alternation.',
+    }),
+  ),
+  overflow: Type.Optional(
+    Type.Literal('drop-oldest', {
+      description: 'Leave out the oldest messages when the context is full, instead of refusing.',
+    }),
+  ),
+}
+
+const apiKey = Type.Optional(
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: the placeholder is what the operator writes
+  Type.String({ minLength: 1, description: 'Usually "${NAME}", read from the environment.' }),
+)
+const headers = Type.Optional(Type.Record(Type.String(), Type.String(), { description: 'Sent with every request.' }))
+const baseUrl = (description: string) => Type.String({ pattern: '^https?://[^\\s?#]+$', description })
+const upstreamModel = Type.String({ minLength: 1, description: 'The id that the model goes by upstream.' })
+
+/** The embedded stand-in; `understudy/slow` and its like misbehave on purpose. */
+export const UnderstudySettings = Type.Object(
+  { adapter: Type.String({ pattern: '^understudy(/[a-z0-9]+)?$' }), ...common },
+  { ...closed, title: 'UnderstudySettings' },
+)
+
+export type UnderstudySettings = Static<typeof UnderstudySettings>
+
+/** Any OpenAI-compatible service. Without `model`, the id that the caller sent goes upstream. */
+export const OpenAiSettings = Type.Object(
+  {
+    adapter: Type.Literal('openai'),
+    baseUrl: baseUrl('Such as https://api.openai.com/v1.'),
+    apiKey,
+    model: Type.Optional(upstreamModel),
+    headers,
+    ...common,
+  },
+  { ...closed, title: 'OpenAiSettings' },
+)
+export type OpenAiSettings = Static<typeof OpenAiSettings>
+
+/** Weights in a GGUF file, run in this process by node-llama-cpp, which the operator installs. */
+export const LlamaCppSettings = Type.Object(
+  {
+    adapter: Type.Literal('llama.cpp'),
+    model: Type.String({
+      minLength: 1,
+      description: 'The path of a GGUF file, or the http(s) address to download one from, once.',
+    }),
+    sha256: Type.Optional(Type.String({ pattern: '^[0-9a-f]{64}$', description: 'What the file must be.' })),
+    queue: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 10_000,
+        description: 'How many requests may wait for the one that runs (32).',
+      }),
+    ),
+    gpu: Type.Optional(Type.Boolean({ description: 'Use a GPU where there is one (true).' })),
+    ...common,
+  },
+  { ...closed, title: 'LlamaCppSettings' },
+)
+export type LlamaCppSettings = Static<typeof LlamaCppSettings>
+
+/** An AI SDK provider by the name of its npm package; `options` goes to the provider's factory as it is. */
+export const AiSdkSettings = Type.Object(
+  {
+    adapter: Type.String({ pattern: '^(@[a-z0-9][a-z0-9._-]*/)?[a-z0-9][a-z0-9._-]*$' }),
+    model: upstreamModel,
+    apiKey,
+    baseUrl: Type.Optional(baseUrl("The provider's own address without this.")),
+    headers,
+    options: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), { description: "More options for the provider's factory." }),
+    ),
+    providerOptions: Type.Optional(
+      Type.Record(Type.String(), Type.Record(Type.String(), Type.Unknown()), {
+        description: "The provider's own options, sent with every call.",
+      }),
+    ),
+    ...common,
+  },
+  { ...closed, title: 'AiSdkSettings' },
+)
+export type AiSdkSettings = Static<typeof AiSdkSettings>
+
+/** Models to try one after the other. */
+export const FallbackSettings = Type.Object(
+  {
+    fallback: Type.Array(Type.String({ minLength: 1 }), {
+      minItems: 1,
+      uniqueItems: true,
+      description: 'Names of models of this file, in the order in which they are tried.',
+    }),
+  },
+  { ...closed, title: 'FallbackSettings' },
+)
+export type FallbackSettings = Static<typeof FallbackSettings>
+
+/** Settings of one model that answers by itself, its `${NAME}`s filled in. */
+export type AdapterSettings = UnderstudySettings | OpenAiSettings | LlamaCppSettings | AiSdkSettings
+
+/** The schema that the settings of a model must fit, by its `adapter`. */
+export function settingsSchema(adapter: string): TObject {
+  if (/^understudy(\/|$)/.test(adapter)) return UnderstudySettings
+  if (adapter === 'openai') return OpenAiSettings
+  return adapter === 'llama.cpp' ? LlamaCppSettings : AiSdkSettings
+}

@@ -1,0 +1,177 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Dispatcher, Pool } from 'undici'
+
+/** How much of an answer waits here for its reader before the upstream is held up. Bytes. */
+const highWater = 256 * 1024
+
+/** Milliseconds that an upstream has to end an answer that its reader has done with, so that the connection is kept. */
+const drainFor = 1000
+
+/** The connections to one upstream. Redirects are not followed. */
+export class UpstreamConnections {
+  readonly #origin: string
+  readonly #connectTimeout: number
+  #pool: Promise<Pool> | undefined
+
+  /** @param connectTimeout milliseconds; every other time limit is the caller's, by its signal */
+  constructor(origin: string, connectTimeout: number) {
+    this.#origin = origin
+    this.#connectTimeout = connectTimeout
+  }
+
+  /**
+   * Sends a POST, and resolves when the answer's status and headers are there.
+   * @throws undici's errors, and the signal's reason
+   */
+  async post(
+    path: string,
+    headers: Readonly<Record<string, string>>,
+    body: Buffer,
+    signal: AbortSignal,
+  ): Promise<UpstreamResponse> {
+    // Loaded with the first request, so that a service without an upstream starts without it.
+    this.#pool ??= this.#open().catch((error: unknown) => {
+      this.#pool = undefined
+      throw error
+    })
+    const pool = await this.#pool
+    signal.throwIfAborted()
+    return new Promise((resolve, reject) => {
+      const response = new UpstreamResponse(signal, resolve, reject)
+      pool.dispatch({ path, method: 'POST', headers, body }, response)
+    })
+  }
+
+  async #open(): Promise<Pool> {
+    const { Pool } = await import('undici')
+    return new Pool(this.#origin, { connect: { timeout: this.#connectTimeout }, headersTimeout: 0, bodyTimeout: 0 })
+  }
+
+  /** Lets what is under way end, then closes. */
+  async close(): Promise<void> {
+    await (await this.#pool)?.close()
+  }
+}
+
+/** An upstream's answer as it arrives. It is undici's handler itself: a stream object between would cost as much as the relay. */
+export class UpstreamResponse implements Dispatcher.DispatchHandler, AsyncIterable<Buffer> {
+  status = 0
+  headers: IncomingHttpHeaders = {}
+  readonly #signal: AbortSignal
+  readonly #resolve: (response: UpstreamResponse) => void
+  readonly #reject: (reason: unknown) => void
+  #controller: Dispatcher.DispatchController | undefined
+  #pieces: Buffer[] = []
+  #size = 0
+  #isEnded = false
+  #failure: unknown
+  #wake: (() => void) | undefined
+  #isDraining = false
+  readonly #onAbort = () => this.#controller?.abort(this.#signal.reason)
+
+  constructor(signal: AbortSignal, resolve: (response: UpstreamResponse) => void, reject: (reason: unknown) => void) {
+    this.#signal = signal
+    this.#resolve = resolve
+    this.#reject = reject
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller
+    if (this.#signal.aborted) this.#onAbort()
+    else this.#signal.addEventListener('abort', this.#onAbort, { once: true })
+  }
+
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
+    if (status < 200) return
+    this.status = status
+    this.headers = headers
+    this.#resolve(this)
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, piece: Buffer): void {
+    this.#pieces.push(piece)
+    this.#size += piece.length
+    if (this.#size > highWater) controller.pause()
+    this.#wake?.()
+  }
+
+  onResponseEnd(): void {
+    this.#isEnded = true
+    this.#letGo()
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.#isEnded = true
+    this.#failure = this.#signal.aborted ? this.#signal.reason : error
+    this.#reject(this.#failure)
+    this.#letGo()
+  }
+
+  /**
+   * The whole body.
+   * @throws RangeError when it is longer than so many bytes
+   */
+  async bytes(maximum: number): Promise<Buffer> {
+    const pieces: Buffer[] = []
+    let size = 0
+    for await (const piece of this) {
+      size += piece.length
+      if (size > maximum) throw new RangeError(`the answer has more than ${maximum} bytes`)
+      pieces.push(piece)
+    }
+    const [first] = pieces
+    return pieces.length === 1 && first ? first : Buffer.concat(pieces, size)
+  }
+
+  /** The body as it arrives, what came together in one piece. Whoever stops early ends the request. */
+  async *[Symbol.asyncIterator](): AsyncIterator<Buffer> {
+    try {
+      for (;;) {
+        if (this.#pieces.length > 0) yield this.#take()
+        else if (this.#failure !== undefined) throw this.#failure
+        else if (this.#isEnded) return
+        else await this.#more()
+      }
+    } finally {
+      if (!this.#isEnded) this.#end()
+    }
+  }
+
+  /** The reader has all that it needs: what still comes is read and dropped, so that the connection can be kept. */
+  drain(): void {
+    if (this.#isEnded) return
+    this.#isDraining = true
+    this.#controller?.resume()
+    const giveUp = setTimeout(() => this.#controller?.abort(new Error('the answer does not end')), drainFor)
+    this.#wake = () => {
+      this.#pieces = []
+      if (this.#isEnded) clearTimeout(giveUp)
+    }
+  }
+
+  #end(): void {
+    if (!this.#isDraining) this.#controller?.abort(new Error('the answer is no longer wanted'))
+  }
+
+  #take(): Buffer {
+    const pieces = this.#pieces
+    this.#pieces = []
+    const isHeldUp = this.#size > highWater
+    this.#size = 0
+    // Resuming may hand over more at once.
+    if (isHeldUp) this.#controller?.resume()
+    const [first] = pieces
+    return pieces.length === 1 && first ? first : Buffer.concat(pieces)
+  }
+
+  #more(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wake = resolve
+    })
+  }
+
+  #letGo(): void {
+    this.#signal.removeEventListener('abort', this.#onAbort)
+    this.#wake?.()
+  }
+}
