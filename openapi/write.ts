@@ -5,7 +5,8 @@ import { Guard } from '../src/access/guard.ts'
 import { createServer, registerService } from '../src/app.ts'
 import { CharacterLibrary } from '../src/characters/library.ts'
 import { readConfig } from '../src/config.ts'
-import { createRegistry } from '../src/models/registry.ts'
+import { defaultModels, ModelsFile } from '../src/models/configuration.ts'
+import { ModelRegistry } from '../src/models/registry.ts'
 import { openSqliteStores } from '../src/storage/stores.ts'
 
 /** Where the description of the two interfaces is kept; the service serves this very file. */
@@ -20,6 +21,9 @@ const securitySchemes = {
     description: 'The API key itself, as `Authorization: <API_KEY>`; `Bearer <API_KEY>` is taken as well.',
   },
 }
+
+/** Where the schema is kept that editors check `models.json` with. */
+export const modelsSchemaFile = new URL('models.schema.json', import.meta.url)
 
 /** Writes the OpenAPI document of the service from the TypeBox schemas of its routes, as the file's text. */
 export async function writeOpenApi(): Promise<string> {
@@ -44,10 +48,11 @@ export async function writeOpenApi(): Promise<string> {
       security: [{ bearer: [] }],
     },
   })
+  const config = readConfig({})
   await registerService(app, {
-    config: readConfig({}),
+    config,
     stores,
-    models: createRegistry(undefined),
+    models: new ModelRegistry(defaultModels(undefined), config),
     library: new CharacterLibrary([]),
     guard: new Guard(stores.access),
     prompt: { systemPrompt: '' },
@@ -94,4 +99,13 @@ function readVersion(): string {
   return manifest.version
 }
 
-if (import.meta.main) writeFileSync(openApiFile, await writeOpenApi())
+/** Writes the JSON Schema of `models.json`, as the file's text. */
+export function writeModelsSchema(): string {
+  const schema = { $schema: 'https://json-schema.org/draft/2020-12/schema', ...ModelsFile }
+  return `${JSON.stringify(schema, null, 2)}\n`
+}
+
+if (import.meta.main) {
+  writeFileSync(openApiFile, await writeOpenApi())
+  writeFileSync(modelsSchemaFile, writeModelsSchema())
+}

@@ -280,15 +280,15 @@ describe('a secret', () => {
       .filter((entry) => entry.isFile())
       .map((entry) => readFileSync(join(entry.parentPath, entry.name)))
     const bytes = Buffer.concat(files)
-    expect(bytes.includes(createHash('sha256').update(secret).digest())).toBe(true)
+    expect(bytes.includes(createHash('sha256').update(secret).digest('hex'))).toBe(true)
     for (const text of [secret, secret.slice(3), secret.slice(7), secret.slice(0, 20)]) {
       expect(bytes.includes(text)).toBe(false)
       expect(bytes.includes(Buffer.from(text, 'utf16le'))).toBe(false)
     }
     const row = database
-      .prepare<[string], { digest: Buffer }>('SELECT * FROM keys WHERE prefix = ?')
+      .prepare<[string], { digest: string }>('SELECT * FROM keys WHERE prefix = ?')
       .get(secret.slice(0, 7))
-    expect(row?.digest).toStrictEqual(createHash('sha256').update(secret).digest())
+    expect(row?.digest).toBe(createHash('sha256').update(secret).digest('hex'))
     expect(
       Object.values(row ?? {})
         .map(String)

@@ -340,7 +340,9 @@ describe('models', () => {
   test.each(['', '/v1'])('are listed, and told of one by one, under "%s"', async (prefix) => {
     const list = await service.request(`${prefix}/models`)
     expect(list.status).toBe(200)
-    expect(await list.json()).toStrictEqual({ object: 'list', data: [understudy], has_more: false })
+    const manners = ['slow', 'stall', 'cut', '429', '500', 'garbage', 'empty'].map((name) => `understudy/${name}`)
+    const data = ['understudy', ...manners].map((id) => ({ ...understudy, id }))
+    expect(await list.json()).toStrictEqual({ object: 'list', data, has_more: false })
     const one = await service.request(`${prefix}/models/understudy`)
     expect(one.status).toBe(200)
     expect(await one.json()).toStrictEqual(understudy)

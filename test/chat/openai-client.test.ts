@@ -1,6 +1,6 @@
 import OpenAI from 'openai'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { startTestService, type TestService } from '../support/service.ts'
+import { onceAsked, startTestService, type TestService } from '../support/service.ts'
 import { chunkText, json, pieces, type ScriptedUpstream, startUpstream } from '../support/upstream.ts'
 
 let upstream: ScriptedUpstream
@@ -9,7 +9,7 @@ let alone: TestService
 
 beforeAll(async () => {
   upstream = await startUpstream()
-  service = await startTestService({ OPENAI_BASE_URL: upstream.url })
+  service = await startTestService({}, onceAsked(upstream.url))
   alone = await startTestService()
 })
 

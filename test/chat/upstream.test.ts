@@ -6,10 +6,11 @@ import { createServer, registerService } from '../../src/app.ts'
 import { CharacterLibrary } from '../../src/characters/library.ts'
 import { builtInSystemPrompt } from '../../src/characters/prompt.ts'
 import { readConfig } from '../../src/config.ts'
-import { createRegistry } from '../../src/models/registry.ts'
+import { defaultModels } from '../../src/models/configuration.ts'
+import { ModelRegistry } from '../../src/models/registry.ts'
 import { openSqliteStores } from '../../src/storage/stores.ts'
 import { finishReasons, parseStream, readChatError, readStream, textOfStream } from '../support/chat.ts'
-import { serviceForThisTest, startTestService, type TestService } from '../support/service.ts'
+import { onceAsked, serviceForThisTest, startTestService, type TestService } from '../support/service.ts'
 import {
   chunkText,
   completion,
@@ -30,7 +31,7 @@ let service: TestService
 
 beforeAll(async () => {
   upstream = await startUpstream()
-  service = await startTestService({ OPENAI_BASE_URL: upstream.url, OPENAI_API_KEY: secret })
+  service = await startTestService({}, onceAsked(upstream.url, secret))
 })
 
 beforeEach(() => {
@@ -419,7 +420,7 @@ describe('an upstream that fails before its first event is a real HTTP error', (
     { what: 'a 200 without choices', script: text('{"choices":null}'), status: 502, code: 'upstream_error' },
     { what: 'a 200 with odd choices', script: text('{"choices":[null]}'), status: 502, code: 'upstream_error' },
     { what: 'an error inside a 200', script: said(200, canary), status: 502, code: 'upstream_error' },
-    { what: 'a 200 that is cut', script: pieces(['{"choi'], 'cut'), status: 502, code: 'upstream_unreachable' },
+    { what: 'a 200 that is cut', script: pieces(['{"choi'], 'cut'), status: 502, code: 'upstream_error' },
     { what: 'a 200 that ends too early', script: pieces(['{"choi']), status: 502, code: 'upstream_error' },
     {
       what: 'a connection that is cut',
@@ -461,7 +462,7 @@ describe('an upstream that fails before its first event is a real HTTP error', (
       what: 'a cut before any event',
       script: pieces([': one\n\n', 'data: {'], 'cut'),
       status: 502,
-      code: 'upstream_unreachable',
+      code: 'upstream_error',
     },
   ]
   const rows = [
@@ -506,7 +507,7 @@ describe('an upstream that fails before its first event is a real HTTP error', (
   test.each([false, true])('a connection that is refused is a 502 (stream: %s)', async (stream) => {
     const gone = await startUpstream()
     await gone.close()
-    const alone = await serviceForThisTest({ OPENAI_BASE_URL: gone.url })
+    const alone = await serviceForThisTest({}, onceAsked(gone.url))
     const response = await alone.request('/chat/completions', { json: { model: 'm', messages, stream } })
     expect(response.status).toBe(502)
     const error = await readChatError(response)
@@ -531,11 +532,11 @@ describe('an upstream that fails after its first event ends the stream with an e
     readonly n?: number
   }
   const failures: readonly Failure[] = [
-    { what: 'a cut connection', script: pieces([sse(...started)], 'cut'), code: 'upstream_unreachable' },
+    { what: 'a cut connection', script: pieces([sse(...started)], 'cut'), code: 'upstream_error' },
     {
       what: 'a cut connection inside an event',
       script: pieces([sse(...started), 'data: {"choi'], 'cut'),
-      code: 'upstream_unreachable',
+      code: 'upstream_error',
     },
     { what: 'an end without a finish', script: pieces([sse(...started)]), code: 'upstream_error' },
     { what: 'an end inside an event', script: pieces([sse(...started), 'data: {"choi']), code: 'upstream_error' },
@@ -646,7 +647,7 @@ describe('silence', () => {
     milliseconds = 20,
   ): Promise<{ response: Response; reader: ReadableStreamDefaultReader<string> | undefined }> {
     const own = await upstreamForThisTest(script)
-    const quick = await serviceForThisTest({ OPENAI_BASE_URL: own.url, SSE_KEEPALIVE_MS: String(milliseconds) })
+    const quick = await serviceForThisTest({ SSE_KEEPALIVE_MS: String(milliseconds) }, onceAsked(own.url))
     const response = await quick.request('/chat/completions', { json: { model: 'm', messages, stream: true } })
     return { response, reader: response.body?.pipeThrough(new TextDecoderStream()).getReader() }
   }
@@ -751,7 +752,7 @@ describe('the client leaves: the upstream is aborted within a second', () => {
 
   test('while comments are sent', async () => {
     const own = await upstreamForThisTest(hang)
-    const quick = await serviceForThisTest({ OPENAI_BASE_URL: own.url, SSE_KEEPALIVE_MS: '10' })
+    const quick = await serviceForThisTest({ SSE_KEEPALIVE_MS: '10' }, onceAsked(own.url))
     const leaving = new AbortController()
     const response = await quick.request('/chat/completions', {
       json: { model: 'm', messages, stream: true },
@@ -853,7 +854,8 @@ describe('the log says how each completion ended, once, and nothing that was sai
       },
     )
     const stores = openSqliteStores(':memory:')
-    const models = createRegistry({ baseUrl: upstream.url, apiKey: secret })
+    const config = readConfig({})
+    const models = new ModelRegistry(defaultModels({ baseUrl: upstream.url, apiKey: secret }), config)
     const app = createServer(logger)
     onTestFinished(async () => {
       await app.close()
@@ -861,7 +863,7 @@ describe('the log says how each completion ended, once, and nothing that was sai
       await stores.close()
     })
     await registerService(app, {
-      config: readConfig({}),
+      config,
       stores,
       models,
       library: new CharacterLibrary([]),

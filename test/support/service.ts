@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
@@ -35,10 +35,17 @@ export function temporaryFolder(): { readonly path: string; readonly remove: () 
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) }
 }
 
-/** Starts a service in this process; whoever starts it closes it. */
-export async function startTestService(environment: Readonly<Record<string, string>> = {}): Promise<TestService> {
+/**
+ * Starts a service in this process; whoever starts it closes it.
+ * @param models the models of its `models.json`, where it is to have one
+ */
+export async function startTestService(
+  environment: Readonly<Record<string, string>> = {},
+  models?: Readonly<Record<string, unknown>>,
+): Promise<TestService> {
   const folder = temporaryFolder()
   const dataDirectory = environment['DATA_DIR'] ?? folder.path
+  if (models) writeFileSync(join(dataDirectory, 'models.json'), JSON.stringify({ models }))
   const config = readConfig({
     PORT: '0',
     LOG_LEVEL: 'silent',
@@ -71,9 +78,26 @@ export async function startTestService(environment: Readonly<Record<string, stri
   }
 }
 
+/** Models that send every id but the understudy's to an upstream, which is asked once, however often it has failed. */
+export function onceAsked(baseUrl: string, apiKey?: string): Readonly<Record<string, unknown>> {
+  return {
+    understudy: { adapter: 'understudy' },
+    '*': {
+      adapter: 'openai',
+      baseUrl,
+      ...(apiKey === undefined ? {} : { apiKey }),
+      retries: 0,
+      breaker: { failures: 0 },
+    },
+  }
+}
+
 /** Starts a service that closes when the running test is over. */
-export async function serviceForThisTest(environment: Readonly<Record<string, string>> = {}): Promise<TestService> {
-  const service = await startTestService(environment)
+export async function serviceForThisTest(
+  environment: Readonly<Record<string, string>> = {},
+  models?: Readonly<Record<string, unknown>>,
+): Promise<TestService> {
+  const service = await startTestService(environment, models)
   onTestFinished(() => service.close())
   return service
 }

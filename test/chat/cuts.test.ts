@@ -1,0 +1,126 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { readChatError, readStream } from '../support/chat.ts'
+import { onceAsked, startTestService, type TestService } from '../support/service.ts'
+import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts'
+
+let upstream: ScriptedUpstream
+let service: TestService
+
+beforeAll(async () => {
+  upstream = await startUpstream()
+  service = await startTestService({}, onceAsked(upstream.url))
+})
+
+afterAll(async () => {
+  await service?.close()
+  await upstream?.close()
+})
+
+const chunk = (index: number, delta: object, finish_reason: string | null = null): string =>
+  JSON.stringify({
+    id: 'x',
+    object: 'chat.completion.chunk',
+    created: 1,
+    model: 'm',
+    choices: [{ index, delta, finish_reason }],
+  })
+const usage = '{"id":"x","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}'
+
+interface Stream {
+  readonly what: string
+  readonly n: number
+  readonly events: readonly string[]
+  /** How many events must have arrived whole for a success. */
+  readonly enough: number
+  readonly lineEnd: string
+}
+
+const one = [
+  chunk(0, { role: 'assistant', content: 'Ü' }),
+  chunk(0, { content: ' 🌵' }),
+  chunk(0, { content: '다.' }),
+  chunk(0, {}, 'stop'),
+  usage,
+]
+const two = [
+  chunk(0, { role: 'assistant', content: 'Ü' }),
+  chunk(1, { role: 'assistant', content: '🌵' }),
+  chunk(1, {}, 'length'),
+  chunk(0, { content: '다' }),
+  chunk(0, {}, 'stop'),
+  usage,
+]
+const streams: readonly Stream[] = [
+  { what: 'one choice', n: 1, events: one, enough: 4, lineEnd: '\n' },
+  { what: 'one choice, CRLF', n: 1, events: one, enough: 4, lineEnd: '\r\n' },
+  { what: 'two choices', n: 2, events: two, enough: 5, lineEnd: '\n' },
+]
+
+describe.each(['end', 'cut', 'reset'] as const)('a stream that breaks off at any byte (%s)', (how) => {
+  test.each(streams)('gives the exact prefix and an error event, or all of a success: $what', async (stream) => {
+    const { n, events, enough, lineEnd } = stream
+    const lines = [...events, '[DONE]'].map((event) => Buffer.from(`data: ${event}${lineEnd}${lineEnd}`))
+    const bytes = Buffer.concat(lines)
+    upstream.answer(async (response, call) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      const offset = Number(call.body['offset'])
+      response.write(bytes.subarray(0, offset))
+      await wait(1)
+      if (how === 'end') response.end()
+      // Without the last piece of the chunked encoding: everything arrives, and then the connection ends.
+      else if (how === 'cut') response.socket?.end()
+      else response.socket?.resetAndDestroy()
+    })
+    // An event has arrived when its text has; its blank line may be lacking at an end.
+    const ends = lines.map((line, index) => sum(lines.slice(0, index)) + line.length - 2 * lineEnd.length)
+    const blanks = lines.map((_line, index) => sum(lines.slice(0, index + 1)))
+    const cases = Array.from({ length: bytes.length + 1 }, (_, offset) => offset).values()
+    const worker = async () => {
+      for (const offset of cases) {
+        const most = ends.filter((end) => end <= offset).length
+        const least = how === 'reset' ? 0 : how === 'end' ? most : blanks.filter((end) => end <= offset).length
+        const seen = await outcomeOf(offset, n)
+        const at = `${how} at ${offset} of ${bytes.length}`
+        // The usage was not asked for; [DONE] is not among the events that are compared.
+        const told = events.filter((event) => event !== usage)
+        expect([at, seen.events]).toEqual([at, told.slice(0, seen.events.length)])
+        expect([at, seen.events.length <= Math.min(most, told.length)]).toEqual([at, true])
+        expect([at, seen.events.length >= Math.min(least, told.length)]).toEqual([at, true])
+        expect([at, seen.errors]).toEqual([at, seen.isDone ? 0 : 1])
+        if (seen.isDone) expect([at, most >= enough]).toEqual([at, true])
+        if (how === 'end') expect([at, seen.isDone]).toEqual([at, most >= enough])
+      }
+    }
+    await Promise.all(Array.from({ length: 16 }, worker))
+  })
+})
+
+interface Outcome {
+  readonly events: readonly string[]
+  readonly errors: number
+  readonly isDone: boolean
+}
+
+async function outcomeOf(offset: number, n: number): Promise<Outcome> {
+  const messages = [{ role: 'user', content: 'Hello' }]
+  const response = await service.request('/chat/completions', {
+    json: { model: 'm', messages, stream: true, n, offset },
+  })
+  if (response.status !== 200) {
+    expect(response.status).toBe(502)
+    await readChatError(response)
+    return { events: [], errors: 1, isDone: false }
+  }
+  const { data, errors, isDone } = await readStream(response)
+  expect(data.at(-1) === '[DONE]').toBe(isDone)
+  return {
+    events: data.filter((event) => event !== '[DONE]' && !event.includes('"error"')),
+    errors: errors.length,
+    isDone,
+  }
+}
+
+function sum(lines: readonly Buffer[]): number {
+  return lines.reduce((total, { length }) => total + length, 0)
+}

@@ -1,0 +1,52 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { expect, onTestFinished, test } from 'vitest'
+import { compileCache } from '../support/command.ts'
+import { spawnService } from '../support/process.ts'
+import { temporaryFolder } from '../support/service.ts'
+import { pieces, type Script, streamOf, upstreamForThisTest } from '../support/upstream.ts'
+
+test('failure mode 1: (and 2) the log says of each client that left that it did, once, and nothing failed', async () => {
+  const upstream = await upstreamForThisTest()
+  const folder = temporaryFolder()
+  onTestFinished(folder.remove)
+  const models = { m: { adapter: 'openai', baseUrl: upstream.url, retries: 3 } }
+  writeFileSync(join(folder.path, 'models.json'), JSON.stringify({ models }))
+  const service = await spawnService(process.execPath, ['src/main.ts'], {
+    environment: { ...compileCache, DATA_DIR: folder.path, BOOTSTRAP_KEY: 'a-key-of-the-caller-0123456789' },
+  })
+  const leavings: readonly (readonly [stream: boolean, afterFirst: boolean, script: Script])[] = [
+    [false, false, () => {}],
+    [false, false, (response) => void response.writeHead(200).write('{"id":')],
+    [true, false, () => {}],
+    [true, true, pieces(streamOf('One two three').slice(0, 3), 'hang')],
+  ]
+  for (const [stream, afterFirst, script] of leavings) {
+    upstream.calls.length = 0
+    upstream.answer(script)
+    const leaving = new AbortController()
+    const reply = fetch(`${service.url}/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: service.key, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hello' }], stream }),
+      signal: leaving.signal,
+    })
+    reply.catch(() => {})
+    while (upstream.calls.length === 0) await wait(2)
+    if (afterFirst) await (await reply).body?.getReader().read()
+    else await wait(20)
+    leaving.abort()
+    await upstream.calls[0]?.aborted
+    await wait(20)
+    expect(upstream.calls).toHaveLength(1)
+  }
+  service.process.kill('SIGTERM')
+  expect(await service.exited).toBe(0)
+  const lines = service.stdout().trim().split('\n')
+  const logged = lines.map((line): Record<string, unknown> => JSON.parse(line))
+  expect(logged.filter(({ msg }) => msg === 'request').map(({ state }) => state)).toEqual(
+    leavings.map(() => 'client_gone'),
+  )
+  expect(logged.filter(({ level }) => Number(level) >= 50)).toEqual([])
+})

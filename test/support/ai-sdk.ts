@@ -1,0 +1,91 @@
+import { onTestFinished } from 'vitest'
+import type { Chunk, CompletionRequest } from '../../src/chat/completion.ts'
+import { ApiError } from '../../src/errors.ts'
+import { type AiSdkModel, createAiSdkModel } from '../../src/models/ai-sdk/model.ts'
+import type { ModelRequest } from '../../src/models/model.ts'
+import type { AiSdkSettings } from '../../src/models/settings.ts'
+import { chunksIn } from './events.ts'
+import { type Script, type ScriptedUpstream, upstreamForThisTest } from './upstream.ts'
+
+export type Vendor = 'anthropic' | 'google'
+
+/** The key that no reply, message or cause may hold. */
+export const canaryKey = 'canary-key-1234567890'
+
+const models: Record<Vendor, string> = { anthropic: 'claude-sonnet-4-5', google: 'gemini-2.5-flash' }
+
+/** A model of an installed provider package, asked at a scripted server in the vendor's place. */
+export async function vendorForThisTest(
+  vendor: Vendor,
+  scripts: readonly Script[],
+  settings: Partial<AiSdkSettings> = {},
+): Promise<{ readonly model: AiSdkModel; readonly upstream: ScriptedUpstream }> {
+  const upstream = await upstreamForThisTest(...scripts)
+  const model = createAiSdkModel({
+    adapter: `@ai-sdk/${vendor}`,
+    model: models[vendor],
+    apiKey: canaryKey,
+    baseUrl: upstream.url,
+    ...settings,
+  })
+  onTestFinished(() => model.close())
+  return { model, upstream }
+}
+
+/** A request as the chat routes make one. */
+export function asked(more: Partial<CompletionRequest> = {}, onIgnored?: (parameter: string) => void): ModelRequest {
+  return {
+    body: { model: 'claude', messages: [{ role: 'user', content: 'Why are my leaves yellow?' }], ...more },
+    persona: { name: null, card: null, userName: 'User' },
+    ...(onIgnored && { onIgnored }),
+  }
+}
+
+/** The tools of the written-down tool calls. */
+export const gardenTools: CompletionRequest['tools'] = [
+  {
+    type: 'function',
+    function: {
+      name: 'soil_moisture',
+      description: 'How wet a bed is.',
+      parameters: { type: 'object', properties: { bed: { type: 'string' } }, required: ['bed'] },
+    },
+  },
+  { type: 'function', function: { name: 'all_beds' } },
+]
+
+export const never = new AbortController().signal
+
+/** Asks for a whole answer. */
+export async function complete(model: AiSdkModel, request: ModelRequest, signal = never) {
+  return (await model.complete(request, signal)).completion
+}
+
+/** Asks for a streamed answer: all chunks, and the failure that ended them. */
+export async function stream(model: AiSdkModel, request: ModelRequest, signal = never) {
+  const chunks: Chunk[] = []
+  try {
+    for await (const group of model.stream(request, signal)) chunks.push(...chunksIn(group))
+  } catch (error) {
+    return { chunks, error }
+  }
+  return { chunks, error: undefined }
+}
+
+/** The texts of one choice of a stream, joined. */
+export function textOfStream(chunks: readonly Chunk[], index = 0): string {
+  return chunks
+    .flatMap(({ choices }) => choices)
+    .map((choice) => (choice.index === index ? (choice.delta.content ?? '') : ''))
+    .join('')
+}
+
+/** The `ApiError` that a promise is rejected with. */
+export async function failureFrom(promise: Promise<unknown>): Promise<ApiError> {
+  const error = await promise.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  )
+  if (error instanceof ApiError) return error
+  throw new Error(`This is not an ApiError: ${String(error)}`)
+}

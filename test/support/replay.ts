@@ -1,0 +1,39 @@
+import { readFileSync } from 'node:fs'
+import { Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import { json, pieces, type Script } from './upstream.ts'
+
+/** An answer of a vendor's API, written down from its reference, which `source` names. */
+const Recorded = Type.Object({
+  source: Type.String({ minLength: 10 }),
+  status: Type.Integer(),
+  headers: Type.Optional(Type.Record(Type.String(), Type.String())),
+  body: Type.Record(Type.String(), Type.Unknown()),
+})
+
+/** Reads a written-down answer (`anthropic/text.json`). */
+export function recorded(name: string) {
+  return Value.Parse(Recorded, JSON.parse(read(name)))
+}
+
+/** Answers as the vendor does; `changes` replace fields of the body. */
+export function replay(name: string, changes: Record<string, unknown> = {}): Script {
+  const { status, headers, body } = recorded(name)
+  return json({ ...body, ...changes }, status, headers)
+}
+
+/** Answers with a vendor's written-down event stream, one event to a write; its source is its first comment line. */
+export function replayStream(name: string, end: 'end' | 'cut' | 'hang' = 'end'): Script {
+  return pieces(eventsOf(name), end)
+}
+
+/** The events of a written-down stream, as they are on the wire. */
+export function eventsOf(name: string): readonly string[] {
+  const text = read(name)
+  if (!/^: source: .{10}/.test(text)) throw new Error(`${name} does not say its source.`)
+  return text.split(/(?<=\n\r?\n)/)
+}
+
+function read(name: string): string {
+  return readFileSync(new URL(`../models/fixtures/${name}`, import.meta.url), 'utf8')
+}
