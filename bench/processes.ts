@@ -1,0 +1,106 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const here = (path: string) => fileURLToPath(new URL(path, import.meta.url))
+
+/** The key that every benchmark's service is started with. */
+export const benchKey = 'a-key-for-benchmarks-only'
+
+/** A process under measurement. */
+export interface Measured {
+  readonly name: string
+  readonly port: number
+  readonly pid: number
+  stop(): Promise<void>
+}
+
+/** A port of loopback that nobody listens on. */
+export async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  await new Promise((resolve) => server.close(resolve))
+  return typeof address === 'object' && address !== null ? address.port : 0
+}
+
+/** Starts a peer of this folder: `peers/NAME.ts PORT …`. */
+export async function startPeer(name: string, ...args: readonly string[]): Promise<Measured> {
+  const port = await freePort()
+  return started(
+    name,
+    port,
+    spawn(process.execPath, [here(`peers/${name}.ts`), String(port), ...args], { stdio: 'ignore' }),
+  )
+}
+
+/** Starts the service itself over an empty data folder, its log silent and thrown away unless said otherwise. */
+export async function startService(
+  name: string,
+  environment: Readonly<Record<string, string>> = {},
+): Promise<Measured> {
+  const port = await freePort()
+  const dataDirectory = environment['DATA_DIR'] ?? mkdtempSync(join(tmpdir(), 'conservatory-bench-'))
+  const service = spawn(process.execPath, [here('../src/main.ts')], {
+    env: {
+      PATH: process.env['PATH'],
+      PORT: String(port),
+      DATA_DIR: dataDirectory,
+      BOOTSTRAP_KEY: benchKey,
+      LOG_LEVEL: 'silent',
+      ...environment,
+    },
+    stdio: 'ignore',
+  })
+  const measured = await started(name, port, service)
+  return {
+    ...measured,
+    async stop() {
+      await measured.stop()
+      if (environment['DATA_DIR'] === undefined) rmSync(dataDirectory, { recursive: true })
+    },
+  }
+}
+
+async function started(name: string, port: number, child: ChildProcess): Promise<Measured> {
+  const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  for (let attempt = 0; attempt < 400; attempt++) {
+    if (await isListening(port)) {
+      return {
+        name,
+        port,
+        pid: child.pid ?? 0,
+        async stop() {
+          child.kill('SIGKILL')
+          await exited
+        },
+      }
+    }
+    await new Promise((resolve) => setTimeout(resolve, 25))
+  }
+  child.kill('SIGKILL')
+  throw new Error(`${name} does not listen`)
+}
+
+async function isListening(port: number): Promise<boolean> {
+  try {
+    await fetch(`http://127.0.0.1:${port}/livez`)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** CPU time that a process has used so far, seconds. */
+export function cpuSeconds(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
+  return (Number(fields[11]) + Number(fields[12])) / 100
+}
+
+/** Memory that a process holds now, MB. */
+export function residentMegabytes(pid: number): number {
+  return (Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) * 1024) / 1e6
+}
