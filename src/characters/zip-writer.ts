@@ -1,0 +1,82 @@
+import { crc32, deflateRawSync } from 'node:zlib'
+import { looksLikeBomb, type ZipEntry } from './zip.ts'
+
+/** A file of an archive that is to be written. */
+export type ZipFile = Pick<
+  ZipEntry,
+  'name' | 'method' | 'flags' | 'checksum' | 'size' | 'packed' | 'header' | 'trailer'
+>
+
+/** Section 4.4.4, bit 3: sizes follow the file, instead of standing before it. Ours always stand before it. */
+const sizesFollow = 0x0008
+/** 1980-01-01, the first day of the format's calendar (section 4.4.6): the same card gives the same bytes. */
+const firstDay = 0x0021
+
+/** Packs a file; what would pack so well that readers take it for a bomb is stored as it is. */
+export function zipFile(name: string, content: Buffer): ZipFile {
+  const deflated = deflateRawSync(content)
+  const isDeflated = deflated.length < content.length && !looksLikeBomb(content.length, deflated.length)
+  const header = Buffer.alloc(46)
+  header.writeUInt32LE(0x02014b50, 0)
+  header.writeUInt16LE(20, 4)
+  header.writeUInt16LE(20, 6)
+  header.writeUInt16LE(isDeflated ? 8 : 0, 10)
+  header.writeUInt16LE(firstDay, 14)
+  return {
+    name,
+    method: isDeflated ? 8 : 0,
+    flags: 0,
+    checksum: crc32(content),
+    size: content.length,
+    packed: isDeflated ? deflated : content,
+    header,
+    trailer: Buffer.alloc(0),
+  }
+}
+
+/** Writes an archive (APPNOTE.TXT, section 4.3.6), behind the bytes that stood before it if there are any. */
+export function writeZip(files: readonly ZipFile[], prefix: Buffer = Buffer.alloc(0)): Buffer {
+  const parts: Buffer[] = [prefix]
+  const directory: Buffer[] = []
+  let offset = prefix.length
+  for (const file of files) {
+    const local = localPart(file)
+    parts.push(local, file.packed)
+    directory.push(centralPart(file, offset))
+    offset += local.length + file.packed.length
+  }
+  const directoryBytes = Buffer.concat(directory)
+  const end = Buffer.alloc(22)
+  end.writeUInt32LE(0x06054b50, 0)
+  end.writeUInt16LE(files.length, 8)
+  end.writeUInt16LE(files.length, 10)
+  end.writeUInt32LE(directoryBytes.length, 12)
+  end.writeUInt32LE(offset, 16)
+  return Buffer.concat([...parts, directoryBytes, end])
+}
+
+/** A file's own header (section 4.3.7): a part of what the directory says of it (section 4.3.12). */
+function localPart(file: ZipFile): Buffer {
+  const local = Buffer.alloc(30)
+  local.writeUInt32LE(0x04034b50, 0)
+  file.header.copy(local, 4, 6, 28)
+  local.writeUInt16LE(file.flags & ~sizesFollow, 6)
+  writeSizes(local, 14, file)
+  local.writeUInt16LE(file.name.length, 26)
+  return Buffer.concat([local, Buffer.from(file.name, 'latin1')])
+}
+
+function centralPart(file: ZipFile, offset: number): Buffer {
+  const central = Buffer.from(file.header)
+  central.writeUInt16LE(file.flags & ~sizesFollow, 8)
+  writeSizes(central, 16, file)
+  central.writeUInt16LE(file.name.length, 28)
+  central.writeUInt32LE(offset, 42)
+  return Buffer.concat([central, Buffer.from(file.name, 'latin1'), file.trailer])
+}
+
+function writeSizes(header: Buffer, offset: number, { checksum, packed, size }: ZipFile): void {
+  header.writeUInt32LE(checksum, offset)
+  header.writeUInt32LE(packed.length, offset + 4)
+  header.writeUInt32LE(size, offset + 8)
+}
