@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { addAccessCommands } from './access/commands.ts'
 import { type Config, type Environment, readConfig } from './config.ts'
@@ -11,6 +12,7 @@ export function createProgram(environment: Environment): Command {
   const config = (): Config => readConfig(environment)
   const program = new Command('conservatory')
     .description('A plant store and character-chat server. Settings come from the environment; the README lists them.')
+    .version(version(), '--version', 'print the version')
     .exitOverride()
     .helpCommand(false)
   program
@@ -26,4 +28,11 @@ export function createProgram(environment: Environment): Command {
   })
   addModelCommands(program, config)
   return program
+}
+
+function version(): string {
+  const manifest: { readonly version: string } = JSON.parse(
+    readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
+  )
+  return manifest.version
 }

@@ -21,10 +21,12 @@ export async function bootstrapAccess(store: AccessStore, presetKey: string | un
   })
   if (first) return { firstKey: first.secret }
   const isUnknown = presetKey !== undefined && !(await store.findKey(digestKey(presetKey)))
-  return isUnknown
-    ? {
-        warning:
-          'BOOTSTRAP_KEY is ignored: there is an account already, and no key like it. Use: conservatory keys create',
-      }
-    : {}
+  if (isUnknown) {
+    return {
+      warning:
+        'BOOTSTRAP_KEY is ignored: there is an account already, and no key like it. Use: conservatory keys create',
+    }
+  }
+  const hasKey = (await store.listKeys()).some(({ revoked }) => revoked === null)
+  return hasKey ? {} : { warning: 'There are accounts, but no key that works. Make one: conservatory keys create' }
 }
