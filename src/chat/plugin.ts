@@ -97,14 +97,19 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
       const signal = clientGone(reply)
       try {
         if (body.stream === true) {
-          const opening = route.open(ask, signal).then((opened) => {
-            tellOf(opened)
-            return opened.events
-          })
-          const first = route.candidates[0]
-          const wantsUsage = body.stream_options?.include_usage === true && first !== undefined
+          const usage = body.stream_options?.include_usage === true ? new UsageWatch() : null
+          const opening = route
+            .open((candidate) => {
+              const request = ask(candidate)
+              usage?.begin(request.body.messages)
+              return request
+            }, signal)
+            .then((opened) => {
+              tellOf(opened)
+              return opened.events
+            })
           await sendEvents(reply, opening, {
-            usage: wantsUsage ? new UsageWatch(ask(first).body.messages) : null,
+            usage,
             keepaliveMs: options.sseKeepaliveMs,
             onEnd: (state, failure) => {
               request.facts['state'] = state

@@ -6,13 +6,13 @@ import type { Chunk, Message } from './completion.ts'
  * what the model said, wherever it said it, else an estimate by our own tokenizer.
  */
 export class UsageWatch {
-  readonly #prompt: readonly Message[]
+  #prompt: readonly Message[] = []
   #first: Chunk | undefined
   #last: Chunk | undefined
   #text = ''
 
-  /** @param prompt the composed messages, for the estimate */
-  constructor(prompt: readonly Message[]) {
+  /** Begins to watch what answers these messages, which an estimate counts. */
+  begin(prompt: readonly Message[]): void {
     this.#prompt = prompt
   }
 

@@ -1,5 +1,5 @@
 import type { Config } from '../config.ts'
-import { toApiError } from '../errors.ts'
+import { ApiError, toApiError } from '../errors.ts'
 import { isFallback, loadModels } from './configuration.ts'
 import { ModelRegistry } from './registry.ts'
 
@@ -43,17 +43,23 @@ export async function checkModels(config: Config): Promise<readonly ModelCheck[]
 
 async function ask(registry: ModelRegistry, model: string): Promise<Pick<ModelCheck, 'state' | 'ms' | 'message'>> {
   const begun = performance.now()
+  const giveUp = new AbortController()
+  const timer = setTimeout(() => {
+    giveUp.abort(new ApiError(504, 'upstream_timeout', `The model has not answered for ${patience / 1000} s.`))
+  }, patience)
   try {
     await registry.resolve(model).complete(
       ({ traits }) => ({
         body: { ...traits.defaults, model: traits.upstreamId, messages: [{ role: 'user', content: 'Say one word.' }] },
         persona: { name: null, card: null, userName: 'User' },
       }),
-      AbortSignal.timeout(patience),
+      giveUp.signal,
     )
     return { state: 'ok', ms: Math.round(performance.now() - begun), message: null }
   } catch (thrown) {
     const { code, message } = toApiError(thrown)
     return { state: code, ms: Math.round(performance.now() - begun), message }
+  } finally {
+    clearTimeout(timer)
   }
 }

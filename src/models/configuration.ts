@@ -172,10 +172,18 @@ function faultsOfModel(name: string, settings: unknown, path: string): readonly 
       ),
     ]
   }
-  const faults = describeFaults(settingsSchema(adapter), settings, path)
+  const faults = [...describeFaults(settingsSchema(adapter), settings, path), ...faultsOfDefaults(settings, path)]
   const isPackage = settingsSchema(adapter) === AiSdkSettings
   if (faults.length > 0 || !isPackage || isInstalled(adapter)) return faults
   return [fault(`${path}.adapter`, `names a package that is not installed. Run: npm install ${adapter}`)]
+}
+
+/** Parameters that every request has, or that the service goes by: a default would make it misread the answer. */
+function faultsOfDefaults({ defaults }: Record<string, unknown>, path: string): readonly string[] {
+  if (!isRecord(defaults)) return []
+  return ['model', 'messages', 'stream']
+    .filter((name) => name in defaults)
+    .map((name) => fault(`${path}.defaults.${name}`, 'can have no default'))
 }
 
 function isInstalled(packageName: string): boolean {

@@ -1,5 +1,6 @@
 import { createParser } from 'eventsource-parser'
 import type { Chunk } from '../chat/completion.ts'
+import { ApiError } from '../errors.ts'
 import { isChunk, parseAnswer } from './answer.ts'
 import type { ModelEvent } from './model.ts'
 import type { UpstreamResponse } from './upstream.ts'
@@ -28,15 +29,21 @@ export async function* readEvents(
   const progress = new Progress(choices)
   const reader = new EventReader(readAll || choices > 1)
   let isDone = false
-  for await (const bytes of response) {
-    const group = reader.read(bytes)
-    progress.note(group.events)
-    isDone = group.isDone
-    // Before the last events go out: whoever has them may not ask for more.
-    if (isDone) response.drain()
-    if (group.events.length > 0) yield group.events
-    if (group.failure) throw group.failure
-    if (isDone) break
+  try {
+    for await (const bytes of response) {
+      const group = reader.read(bytes)
+      progress.note(group.events)
+      isDone = group.isDone
+      // Before the last events go out: whoever has them may not ask for more.
+      if (isDone) response.drain()
+      if (group.events.length > 0) yield group.events
+      if (group.failure) throw group.failure
+      if (isDone) break
+    }
+  } catch (error) {
+    // A connection that breaks after every choice has said why it ended takes nothing with it.
+    if (error instanceof ApiError || !progress.isComplete) throw error
+    return
   }
   if (!isDone) {
     const group = reader.end()

@@ -22,11 +22,14 @@ export function createOpenAiModel({ baseUrl, apiKey, headers: more, timeouts }: 
     ...more,
   }
 
+  // Short values are no secrets, and would be found in any sentence.
+  const secrets = [apiKey ?? '', ...Object.values(more ?? {})].filter((value) => value.length >= 8)
+
   const ask = async ({ body }: ModelRequest, signal: AbortSignal): Promise<UpstreamResponse> => {
     try {
       const response = await connections.post(url.pathname, headers, requestBytes(body), signal)
       if (response.status === 200) return response
-      throw await refusalOf(response, apiKey)
+      throw await refusalOf(response, secrets)
     } catch (error) {
       throw failureOf(error)
     }

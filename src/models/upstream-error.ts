@@ -57,7 +57,7 @@ export function refusalFrom({ status, retryAfter, body }: UpstreamRefusal, secre
       "The model's service refused the operator's key. Tell the operator.",
     )
   }
-  const wait = retryAfter ?? said.retryAfter
+  const wait = seconds(retryAfter) ?? said.retryAfter
   const headers = wait === undefined ? {} : { headers: { 'retry-after': wait } }
   if (status === 429) {
     return new ApiError(
@@ -79,7 +79,7 @@ export function refusalFrom({ status, retryAfter, body }: UpstreamRefusal, secre
 }
 
 /** The error for an HTTP answer of an upstream that is not a 200; its body is read for that, and given up after a while. */
-export async function refusalOf(response: UpstreamResponse, secret: string | undefined): Promise<ApiError> {
+export async function refusalOf(response: UpstreamResponse, secrets: readonly string[]): Promise<ApiError> {
   const retryAfter = response.headers['retry-after']
   return refusalFrom(
     {
@@ -87,7 +87,7 @@ export async function refusalOf(response: UpstreamResponse, secret: string | und
       retryAfter: typeof retryAfter === 'string' ? retryAfter : undefined,
       body: await readStart(response),
     },
-    secret === undefined ? [] : [secret],
+    secrets,
   )
 }
 
@@ -98,12 +98,20 @@ export async function refusalOf(response: UpstreamResponse, secret: string | und
 export function failureOf(error: unknown, isAnswering = false): ApiError {
   if (error instanceof ApiError) return error
   const name = error instanceof Error ? error.name : ''
+  const cause = withoutData(error)
   if (name === 'TimeoutError' || /TIMEOUT|TIMEDOUT/.test(networkCode(error) ?? '')) {
-    return upstreamFailure(504, 'upstream_timeout', 'The model took too long to answer. Try again.', error)
+    return upstreamFailure(504, 'upstream_timeout', 'The model took too long to answer. Try again.', cause)
   }
-  if (name === 'AbortError') return upstreamFailure(499, 'client_gone', 'The client went away.', error)
-  if (isAnswering) return brokenOff(error)
-  return upstreamFailure(502, 'upstream_unreachable', "The model's service cannot be reached. Try again later.", error)
+  if (name === 'AbortError') return upstreamFailure(499, 'client_gone', 'The client went away.', cause)
+  if (isAnswering) return brokenOff(cause)
+  return upstreamFailure(502, 'upstream_unreachable', "The model's service cannot be reached. Try again later.", cause)
+}
+
+/** A network error's words alone: others of its properties may hold what the upstream sent. */
+function withoutData(error: unknown): Error {
+  const code = networkCode(error)
+  const said = error instanceof Error ? `${error.name}: ${error.message}` : 'not an error'
+  return new Error(code === undefined ? said : `${code}, ${said}`)
 }
 
 /** The error for an answer that ends too early. */
@@ -151,6 +159,13 @@ function readError(body: string): SaidError {
     ...(typeof param === 'string' && /^[\w.[\]]{1,100}$/.test(param) ? { param } : {}),
     ...(retryAfter === undefined ? {} : { retryAfter }),
   }
+}
+
+/** A `Retry-After` in seconds; in its other form, a date, it is as many seconds from now (RFC 9110, section 10.2.3). */
+function seconds(retryAfter: string | undefined): string | undefined {
+  if (retryAfter === undefined || /^\d{1,6}$/.test(retryAfter)) return retryAfter
+  const date = /^[A-Z][a-z]{2}, [\w: ]+ GMT$/.test(retryAfter) ? Date.parse(retryAfter) : Number.NaN
+  return Number.isNaN(date) ? undefined : String(Math.max(0, Math.ceil((date - Date.now()) / 1000)))
 }
 
 /** Google's wait, a `google.rpc.RetryInfo` among the details (`"retryDelay": "34.5s"`), in whole seconds. */

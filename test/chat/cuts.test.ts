@@ -90,6 +90,7 @@ describe.each(['end', 'cut', 'reset'] as const)('a stream that breaks off at any
         expect([at, seen.errors]).toEqual([at, seen.isDone ? 0 : 1])
         if (seen.isDone) expect([at, most >= enough]).toEqual([at, true])
         if (how === 'end') expect([at, seen.isDone]).toEqual([at, most >= enough])
+        if (how === 'cut' && least >= enough) expect([at, seen.isDone]).toEqual([at, true])
       }
     }
     await Promise.all(Array.from({ length: 16 }, worker))

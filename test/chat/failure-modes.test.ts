@@ -297,7 +297,12 @@ describe('failure mode 14: content parts', () => {
     async (what, part) => {
       for (const stream of modes) {
         const content = [...messages, { role: 'user', content: [...parts, part] }]
-        const response = await post({ model: 'blind', messages: content, stream })
+        const response = await post({
+          model: 'blind',
+          messages: content,
+          stream,
+          stream_options: { include_usage: true },
+        })
         expect(response.status).toBe(400)
         const error = await readChatError(response)
         expect(error).toMatchObject({

@@ -128,7 +128,8 @@ describe('failure mode 27: an upstream that quotes keys', () => {
   const scripts: readonly Script[] = [
     ...[200, 400, 401, 403, 404, 413, 422, 429, 500, 503].map(said),
     ...[200, 400, 429, 502].map((status) => page(status)),
-    page(500, (quote) => ({ 'x-key': quote, location: `/?${quote}` })),
+    page(500, (quote) => ({ 'x-key': quote, location: `/?${quote}`, 'retry-after': quote })),
+    quoting((quote) => (response) => void response.socket?.end(`${quote}\r\n`)),
     quoting((quote) => pieces([`data: {"error":${JSON.stringify(quote)}}\n\n`])),
     quoting((quote) => pieces([started, `data: {"error":{"message":${JSON.stringify(quote)}}}\n\n`])),
     quoting((quote) => pieces([started, `data: ${quote}\n\n`])),

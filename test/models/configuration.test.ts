@@ -1,8 +1,9 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { ConfigError, readConfig } from '../../src/config.ts'
+import { checkModels } from '../../src/models/check.ts'
 import { readModels } from '../../src/models/configuration.ts'
 import { startService } from '../../src/service.ts'
 import { parseStream, readChatError, readCompletion, textOfStream } from '../support/chat.ts'
@@ -138,6 +139,11 @@ describe('a bad models.json', () => {
     ['no kind of input', model({ input: [] }), /^models\.a\.input is not valid/],
     ['another overflow', model({ overflow: canary }), /^models\.a\.overflow is not valid/],
     ['defaults that are no object', model({ defaults: [canary] }), /^models\.a\.defaults is not valid/],
+    [
+      'a default of what each request says',
+      model({ defaults: { stream: true } }),
+      'models.a.defaults.stream can have no default.',
+    ],
     ['no context', model({ contextWindow: 0 }), /^models\.a\.contextWindow is not valid/],
     ['a variable that is not there', model({ apiKey: $('NOWHERE') }), /^models\.a\.apiKey names \$\{NOWHERE\}, which/],
     [
@@ -360,6 +366,23 @@ test('SIGHUP reads models.json again, drops no stream, and keeps the old models 
 })
 
 describe('conservatory models check', () => {
+  test('gives up a model that does not answer', async () => {
+    const upstream = await upstreamForThisTest(() => {})
+    const folder = temporaryFolder()
+    onTestFinished(folder.remove)
+    const models = { silent: { adapter: 'openai', baseUrl: upstream.url }, understudy: { adapter: 'understudy' } }
+    writeFileSync(join(folder.path, 'models.json'), JSON.stringify({ models }))
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const checks = checkModels(readConfig({ DATA_DIR: folder.path }))
+    while (upstream.calls.length === 0) await new Promise((resolve) => setImmediate(resolve))
+    vi.advanceTimersByTime(30_000)
+    expect((await checks).map(({ model, state, message }) => [model, state, message])).toEqual([
+      ['silent', 'upstream_timeout', 'The model has not answered for 30 s.'],
+      ['understudy', 'ok', null],
+    ])
+  })
+
   test('asks each model for one word, and tells which answered', async () => {
     const upstream = await upstreamForThisTest((response, call) => {
       const status = call.body['model'] === 'broken' ? 401 : 200

@@ -55,7 +55,7 @@ beforeAll(async () => {
       understudy: { adapter: 'understudy' },
       retried: { ...one, retries: 3 },
       twice: { ...one, retries: 1 },
-      defaults: { ...one, defaults: { temperature: 0.5, stop: ['x'], frobnicate: { a: 1 }, n: 2, stream: true } },
+      defaults: { ...one, defaults: { temperature: 0.5, stop: ['x'], frobnicate: { a: 1 }, n: 2 } },
       texts: { ...one, input: ['text'] },
       pictures: { ...one, input: ['text', 'image'] },
       headed: { ...one, apiKey: 'k', headers: { 'x-team': 'plants', 'api-key': 'azure' } },
@@ -451,7 +451,7 @@ describe('a model that keeps failing', () => {
 
 describe('settings of a model', () => {
   test('defaults are sent for what was not sent, or was null', async () => {
-    const sent = { model: 'defaults', stop: ['y'], temperature: null, n: 0x1, user: 'u', stream: false }
+    const sent = { model: 'defaults', stop: ['y'], temperature: null, n: 1, user: 'u', stream: false }
     expect((await post(sent)).status).toBe(200)
     expect(first.calls[0]?.body).toStrictEqual({
       ...sent,
