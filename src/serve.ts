@@ -20,8 +20,12 @@ export async function serve(config: Config): Promise<void> {
   const firstStart = bootstrap.firstKey === undefined ? '' : greeting(address, bootstrap.firstKey)
   process.stderr.write(`Conservatory listens on ${address} (API reference: ${address}/docs)\n${firstStart}`)
   process.on('SIGHUP', () => void service.reload())
+  // A promise that nobody waited for is a fault of ours, and no reason to drop everybody else's requests.
+  process.on('unhandledRejection', (reason) => {
+    process.stderr.write(`unhandled rejection: ${reason instanceof Error ? reason.stack : 'not an error'}\n`)
+  })
   closeWithGrace(
-    { delay: config.shutdownGraceSeconds * 1000 + 1000, logger: false, skip: ['SIGHUP'] },
+    { delay: config.shutdownGraceSeconds * 1000 + 1000, logger: false, skip: ['SIGHUP', 'unhandledRejection'] },
     async ({ err }) => {
       if (err) process.stderr.write(`${err.stack ?? err.message}\n`)
       await service.close()

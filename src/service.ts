@@ -1,12 +1,12 @@
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import pino from 'pino'
 import { type Bootstrap, bootstrapAccess } from './access/bootstrap.ts'
 import { Guard } from './access/guard.ts'
 import { createServer, registerService } from './app.ts'
 import { CharacterLibrary } from './characters/library.ts'
 import { builtInSystemPrompt } from './characters/prompt.ts'
 import type { Config } from './config.ts'
+import { openLog } from './log.ts'
 import { loadModels } from './models/configuration.ts'
 import { ModelRegistry } from './models/registry.ts'
 import { openSqliteStores } from './storage/stores.ts'
@@ -29,8 +29,9 @@ const starterFolder = fileURLToPath(new URL('../data/characters', import.meta.ur
  * @throws StorageError, or Node's error of a port that cannot be had; what was opened is closed again
  */
 export async function startService(config: Config): Promise<Service> {
-  const logger = pino({ level: config.logLevel })
   const configuration = loadModels(config)
+  const log = openLog(config.logLevel)
+  const { logger } = log
   const stores = openSqliteStores(config.databasePath)
   const models = new ModelRegistry(configuration, config)
   const app = createServer(logger)
@@ -41,6 +42,7 @@ export async function startService(config: Config): Promise<Service> {
     clearTimeout(cutOff)
     await models.close()
     await stores.close()
+    log.close()
   }
   try {
     const library = new CharacterLibrary([starterFolder, join(config.dataDirectory, 'characters')])
