@@ -116,8 +116,87 @@ describe('what it says', () => {
     ]
     const replies = await Promise.all(questions.map((question) => textOf(asking(question))))
     expect(replies[0]).toContain('capital of Peru')
-    expect(replies[3]).toBe('I am Mallow. It is told of me: “Mallow keeps a tea house on a bridge.”')
+    expect(replies[3]).toBe('I am Mallow. I keep a tea house on a bridge.')
+    expect(replies.join()).not.toMatch(/“/)
     expect(replies.join()).not.toMatch(/SECRET|must never|traveller|paragraphs/)
+  })
+
+  test.each([
+    ["Hi, I'm Anna.", 'Come in, Anna, mind the step.'],
+    ['hello mallow, my name is anna!', 'Come in, Anna, mind the step.'],
+    ['I’m Anna Lee, nice to meet you', 'Come in, Anna Lee, mind the step.'],
+  ])('a greeting by the name given in %j', async (introduction, greeting) => {
+    expect(await textOf(asking(introduction))).toBe(greeting)
+  })
+
+  test.each(["I'm tired.", 'hi, i am bored', 'I am Not sure', 'Hello, I am looking for tea'])(
+    'no name where there is none: %j',
+    async (question) => {
+      expect(await textOf(asking(question))).not.toMatch(/Good to meet you|Come in, (?!Ada)/)
+    },
+  )
+
+  test('from then on, the user by that name', async () => {
+    const thanked = asking([
+      { role: 'user', content: "Hello, I'm Anna." },
+      { role: 'assistant', content: 'Come in, Anna, mind the step.' },
+      { role: 'user', content: 'Thank you!' },
+    ])
+    expect(await textOf(thanked)).toMatch(/^[^.]*, Anna\.$/)
+  })
+
+  test.each(['Thank you!', 'How are you?', 'Goodbye', 'Can you help me?'])(
+    'to %j a short word, that points nowhere',
+    async (politeness) => {
+      const reply = await textOf(asking(politeness))
+      expect(reply).toMatch(/\bAda\b/)
+      expect(reply).not.toMatch(/the cat|“/)
+    },
+  )
+
+  test('small talk in the words of the card, once', async () => {
+    const examples = `<START>\n{{user}}: How are you?\n{{char}}: Warm, {{user}}.\n<START>\n{{user}}: Tell me a joke.\n{{char}}: Tea without cake.`
+    const card = { ...mallow, examples }
+    expect(await textOf(asking('Hello Mallow, how are you today?', {}, card))).toBe('Warm, Ada.')
+    expect(await textOf(asking('do you know any jokes', {}, card))).toBe('Tea without cake.')
+    const again: readonly Message[] = [
+      { role: 'assistant', content: 'Warm, Ada.' },
+      { role: 'user', content: 'How are you?' },
+    ]
+    expect(await textOf(asking(again, {}, card))).not.toContain('Warm')
+  })
+
+  test.each([
+    ['Come in, {{user}}, mind the step.', 'Come in, mind the step.'],
+    ['A full share of the blame, {{user}}; sign here.', 'A full share of the blame; sign here.'],
+    ['{{user}}! Good timing.', 'Good timing.'],
+    ['Oh. {{user}}, sit down.', 'Oh. Sit down.'],
+    ['You must be {{user}}. You are late.', 'You must be the visitor. You are late.'],
+    ['{{user}} is here!', 'The visitor is here!'],
+  ])('without a name %j', async (greeting, said) => {
+    const request = asking('hi', {}, { ...mallow, greetings: [greeting] })
+    expect(await textOf({ ...request, persona: { ...request.persona, userName: 'User' } })).toBe(said)
+  })
+
+  test.each([
+    ['Mallow is a keeper of bees.', 'I am Mallow. I am a keeper of bees.'],
+    ['Mallow carries water uphill.', 'I am Mallow. I carry water uphill.'],
+    ['Mallow keeps bees and sells honey.', 'I am Mallow. They say of me: “Mallow keeps bees and sells honey.”'],
+    ['Mallow lost his hat in a storm.', 'I am Mallow. They say of me: “Mallow lost his hat in a storm.”'],
+  ])('who it is, in the first person where that is plain: %j', async (description, said) => {
+    expect(await textOf(asking('Who are you?', {}, { ...mallow, description }))).toBe(said)
+  })
+
+  test.each([
+    ['What is the square root of 1764?', /^The square root of 1764\? /],
+    ['How do I fix my printer?', /^Your printer\? /],
+    ['Who won Wimbledon in 2010?', /^Wimbledon\b[^?]*\? /],
+    ['Can you paint the ceiling?', /^[^?“]*$/],
+    ['Do you like football?', /^[^?“]*$/],
+    ['My grandmother died last week.', /sorry/],
+    ['Why does it squint so?', /^[^?“]*$/],
+  ])('a way out in plain words to %j', async (question, reply) => {
+    expect(await textOf(asking(question))).toMatch(reply)
   })
 
   test('names that look like macros or replacements stay as they are', async () => {
@@ -195,6 +274,50 @@ describe('over the starter cards', () => {
     console.log(`understudy: ${Math.round(100 * rate)} % of ${right.length} related questions answered rightly`)
     expect(right.length).toBeGreaterThanOrEqual(60)
     expect(rate).toBeGreaterThanOrEqual(0.8)
+  })
+
+  test.each([
+    ['Fern', 'My basil is dying.', /^Don't bury it yet/],
+    ['Fern', 'do you like coffee?', /Camellia/],
+    ['Tolliver', 'What did you see last night?', /most of a waltz/],
+    ['Tolliver', 'any family?', /sister inland/],
+    ['Captain Vesper', 'Where are we flying today?', /^Verrin by noon/],
+    ['Captain Vesper', 'Who is in your crew?', /Barnaby among the pots/],
+    ['Bolt', 'My bike chain keeps slipping', /barrel/],
+    ['Bolt', 'Can you fix my toaster?', /crumbs/],
+  ])('%s on %j', async (character, question, reply) => {
+    expect(await ask(character, question)).toMatch(reply)
+  })
+
+  test.each(['Fern', 'Tolliver', 'Captain Vesper', 'Bolt'])(
+    '%s makes small talk in words of its own',
+    async (character) => {
+      const politeness = [
+        "Hi, I'm Anna.",
+        'How are you?',
+        'Who are you?',
+        'Tell me a joke',
+        'Can you help me?',
+        'Thanks!',
+        'Bye!',
+      ]
+      const replies = await Promise.all(politeness.map((words) => ask(character, words)))
+      expect(replies[0]).toContain('Anna')
+      expect(new Set(replies).size).toBe(politeness.length)
+      for (const reply of replies) expect(library.find(character)?.card.examples).toContain(reply.slice(-20))
+    },
+  )
+
+  test('what the cards themselves expect', async () => {
+    for (const file of ['fern', 'tolliver', 'vesper', 'bolt']) {
+      const { data } = JSON.parse(readFileSync(`data/characters/${file}.json`, 'utf8'))
+      for (const { messages, expect: expected } of data.extensions.conservatory.tests) {
+        const reply = await textOf(asking(messages, {}, library.find(data.name)?.card ?? null))
+        for (const part of expected.includes ?? []) expect(reply).toContain(part)
+        for (const part of expected.excludes ?? []) expect(reply).not.toContain(part)
+        for (const pattern of expected.matches ?? []) expect(reply).toMatch(new RegExp(pattern))
+      }
+    }
   })
 
   test('at least 30 of 60 unrelated questions get different replies, and none says that it is a neural model', async () => {

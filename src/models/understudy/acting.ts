@@ -1,10 +1,9 @@
 import type { Persona } from '../../characters/prompt.ts'
 import { pick } from './chance.ts'
 import { type Conversation, leaningOf } from './conversation.ts'
-import { beCivil, deflect, offerableTopic, sayNoMore, standIn } from './manners.ts'
-import { userNameMark } from './material.ts'
+import { beCivil, deflect, ownWords, sayNoMore, standIn } from './manners.ts'
 import { hedges, openings } from './phrases.ts'
-import { chanceOf, partOf, type Scene, spoken, wasSaid } from './scene.ts'
+import { addressed, chanceOf, partOf, plainWords, type Scene, spoken, wasSaid } from './scene.ts'
 import type { Find } from './search.ts'
 import { smallTalkOf } from './small-talk.ts'
 import { shortened } from './words.ts'
@@ -23,29 +22,37 @@ const shareOfPrevious = { partly: 0.6, wholly: 1 }
  * The same conversation, seed and choice give the same words; choice 0 is the best there is.
  */
 export function act(persona: Persona, conversation: Conversation, seed: number | null, choice: number): string {
-  const { card, userName } = persona
+  const { card } = persona
   if (conversation.toolResult !== null) return `Here is what came back: ${shortened(conversation.toolResult)}`
   if (card === null) return standIn(persona.name, conversation, seed, choice)
   const name = card.nickname || card.name
-  const text = perform({ ...partOf(card), conversation, name, userName, seed, choice })
-  return text.replaceAll(userNameMark, () => userName)
+  const userName = conversation.givenName ?? (persona.userName === unnamedUser ? null : persona.userName)
+  return addressed(perform({ ...partOf(card), conversation, name, userName, seed, choice }), userName)
 }
+
+/** How a user is called who gave no name. */
+const unnamedUser = 'User'
 
 function perform(scene: Scene): string {
   const { question } = scene.conversation
-  const smallTalk = question === '' ? 'greeting' : smallTalkOf(question, [scene.name, scene.userName])
-  const finds = smallTalk === null || smallTalk === 'who' ? findAnswers(scene) : []
+  const smallTalk = question === '' ? 'greeting' : smallTalkOf(question, [scene.name, scene.userName ?? ''])
+  const own = smallTalk && ownWords(scene, smallTalk)
+  if (own) return own
+  const finds = smallTalk === null || smallTalk === 'who' || smallTalk === 'help' ? findAnswers(scene) : []
   const [best] = finds
   if (best && best.score >= sureScore) return answer(scene, finds, best)
   if (smallTalk !== null) return beCivil(scene, smallTalk)
   if (!best || best.score < nearScore) return deflect(scene)
-  const topic = offerableTopic(question)
-  const hedge = topic && pick(hedges, chanceOf(scene), scene.choice)?.(topic)
-  return `${hedge || 'The nearest I can come is this.'} ${spoken(best.passage)}`
+  return `${pick(hedges, chanceOf(scene), scene.choice)} ${spoken(best.passage, scene.name)}`
 }
 
 /** What answers the question, best first; a question that leans on the one before it is looked up with that one. */
-function findAnswers({ conversation: { question, previousQuestion }, search }: Scene): readonly Find[] {
+function findAnswers({ conversation: { question, previousQuestion }, search, answers }: Scene): readonly Find[] {
+  const asked = answers.get(plainWords(question))
+  if (asked) {
+    const others = search(question).filter(({ passage }) => passage !== asked)
+    return [{ passage: asked, score: Math.max(sureScore, others[0]?.score ?? 0) }, ...others]
+  }
   const leaning = previousQuestion === '' ? 'none' : leaningOf(question)
   const finds = leaning === 'wholly' ? [] : search(question)
   if (leaning === 'none') return finds
@@ -63,10 +70,10 @@ function answer(scene: Scene, finds: readonly Find[], best: Find): string {
   const enough = Math.max(leansOnPrevious ? nearScore : sureScore, goodEnoughInstead * best.score)
   const untold = finds.filter(({ score, passage }) => score >= enough && !wasSaid(passage.answer, scene))
   const [chosen] = untold
-  if (!chosen) return leansOnPrevious ? sayNoMore(scene) : `As I said: ${spoken(best.passage)}`
-  if (scene.choice === 0) return spoken(chosen.passage)
+  if (!chosen) return leansOnPrevious ? sayNoMore(scene) : `As I said: ${spoken(best.passage, scene.name)}`
+  if (scene.choice === 0) return spoken(chosen.passage, scene.name)
   const others = untold.slice(1).filter(({ score }) => score >= nearlyAsGood * chosen.score)
   const other = others[scene.choice - 1]
-  if (other) return spoken(other.passage)
-  return `${pick(openings, chanceOf(scene), scene.choice)} ${spoken(chosen.passage)}`
+  if (other) return spoken(other.passage, scene.name)
+  return `${pick(openings, chanceOf(scene), scene.choice)} ${spoken(chosen.passage, scene.name)}`
 }

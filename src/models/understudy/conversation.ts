@@ -1,6 +1,7 @@
 import { type Message, textOf } from '../../chat/completion.ts'
 import { copyOf } from '../tokenizer.ts'
-import { isWeak, type Word, wordsOf } from './words.ts'
+import { userNameMark } from './material.ts'
+import { fold, isWeak, type Word, wordsOf } from './words.ts'
 
 /** What an understudy looks at in the messages of a request. */
 export interface Conversation {
@@ -8,6 +9,8 @@ export interface Conversation {
   readonly question: string
   /** The end of the user's message before that. */
   readonly previousQuestion: string
+  /** The name that the user gave, if it was in one of the last messages: "I'm Anna." */
+  readonly givenName: string | null
   /** What the character said of late. */
   readonly said: readonly string[]
   /** What the tool answered, when the last message is a tool's. */
@@ -21,12 +24,14 @@ const mostSaid = 20
 
 /** Reads the conversation off the messages, the composed ones of the prompt included. */
 export function readConversation(messages: readonly Message[]): Conversation {
-  const questions = messages.filter(({ role }) => role === 'user').slice(-2)
+  const spoken = messages.filter(({ role }) => role === 'user').slice(-mostSaid)
+  const questions = spoken.slice(-2)
   const said = messages.filter(({ role }) => role === 'assistant').slice(-mostSaid)
   const last = messages.at(-1)
   return {
     question: lastWords(questions.at(-1)),
     previousQuestion: questions.length > 1 ? lastWords(questions[0]) : '',
+    givenName: spoken.reduce<string | null>((known, message) => introducedName(textOf(message)) ?? known, null),
     said: said.map((message) => textOf(message).slice(0, longestSaid)),
     toolResult: last?.role === 'tool' || last?.role === 'function' ? textOf(last).slice(0, longestQuestion) : null,
   }
@@ -47,30 +52,86 @@ const followUpOpening =
   /^\W*(and|but|so|also|or|because|then|why|how so|how come|go on|tell me more|more|what else|what about|really|such as|like what)\b/i
 const referringWord = /\b(he|she|him|her|his|hers|it|its|they|them|their|theirs|that|those|these|this)\b/i
 
-/** What a question is about, in its own words: those from its first telling word to its last, if they are few. */
-export function topicOf(question: string): string | null {
-  const sentence = question
-    .trim()
-    .split(/(?<=[.!?])\s+/)
-    .findLast((part) => wordsOf(part).some(isStrong))
-  const words = wordsOf(sentence ?? '')
-  const telling = words.filter(isStrong)
-  const first = telling[0]
-  const last = telling.at(-1)
-  if (sentence === undefined || first === undefined || last === undefined) return null
-  const whole = sentence.slice(first.index, last.index + last.text.length).replace(/\s+/g, ' ')
-  if (whole.length <= longestTopic) return whole.replace(/["“”]/g, '')
-  return longestOf(telling).slice(0, longestTopic)
+/** The name in a message that says little more than the name: "Hi, I'm Anna." */
+export function introducedName(text: string): string | null {
+  if (text.length > longestIntroduction) return null
+  const found = introduction.exec(text.trim().replaceAll('’', "'"))?.groups
+  const name = found?.['name']
+  if (!found || name === undefined) return null
+  const plain = /^\p{Ll}/u.test(name)
+  if (!found['named'] && (notNames.has(fold(name)) || (plain && (!found['greeting'] || /(?:ing|ed)$/.test(name))))) {
+    return null
+  }
+  return plain ? `${name.charAt(0).toUpperCase()}${name.slice(1)}` : name
 }
 
-const longestTopic = 60
+const longestIntroduction = 120
+const introduction = new RegExp(
+  [
+    '^(?<greeting>(?:hi|hello|hey|hiya|greetings|good (?:morning|afternoon|evening|day))\\b[\\p{L} ]{0,30}[,.!]*\\s+)?',
+    "(?:(?<named>my name(?:'s| is)|call me|(?:i'm|i am|im) (?:called|named))|i'm|i am|im)\\s+",
+    `(?<name>(?:\\p{L}[\\p{L}'-]*|${userNameMark})(?: (?-i:\\p{Lu})[\\p{L}'-]*){0,2})`,
+    '(?:[,.!]? (?:by the way|here|(?:nice|pleased|good|glad) to meet you))?[\\s.!,]*$',
+  ].join(''),
+  'iu',
+)
+const notNames = new Set(
+  `afraid alive alone angry anxious back bored busy cold confused curious depressed done dying fine good great happy here home
+  hot hungry ill in late lonely lost mad new nervous ok okay old out ready sad scared serious sick so sorry sure thirsty
+  tired unhappy unsure upset well worried you not`.split(/\s+/),
+)
+
+/** The noun that a question turns on, as it can be said back: "the capital of Peru", "your printer"; null when that is not plain. */
+export function nounOf(question: string): string | null {
+  const words = wordsOf(question)
+  const nouns = words.flatMap((word, position) => {
+    const before = question.slice(0, word.index)
+    const led = articles.get(fold(word.text)) ?? (leadingWord.test(word.text) ? '' : null)
+    if (led !== null) return nounFrom(words, position + 1, question, led) ?? []
+    const capital = /^\p{Lu}/u.test(word.text) && isStrong(word) && !/(?:^|[.!?…]\s*)$/.test(before.trim())
+    const name = capital ? nounFrom(words, position, question, '') : null
+    return name !== null && !/ \p{Ll}/u.test(name.replace(/ (?:of|in) .*/, '')) ? name : []
+  })
+  return nouns[0] ?? null
+}
+
+const articles: ReadonlyMap<string, string> = new Map([
+  ['the', 'the '],
+  ['a', 'a '],
+  ['an', 'an '],
+  ['my', 'your '],
+  ['our', 'your '],
+])
+const leadingWord = /^(?:about|explain|like|love|enjoy|prefer|hate|of|some)$/i
+const noNounBefore = /^(?:with|who|that|which|between)$/i
+const longestNoun = 3
+
+/** The few telling words from a place on that end with a clause or before a word that tells nothing. */
+function nounFrom(words: readonly Word[], from: number, question: string, article: string): string | null {
+  const joined = (position: number) => {
+    const [one, next] = [words[position - 1], words[position]]
+    return one && next && /^[\s-]+$/.test(question.slice(one.index + one.text.length, next.index))
+  }
+  let end = from
+  for (let word = words[end]; word && isNounLike(word) && (end === from || joined(end)); word = words[end]) end += 1
+  const [first, last, next] = [words[from], words[end - 1], words[end]]
+  if (end === from || end - from > longestNoun || !first || !last || (from > 0 && !joined(from))) return null
+  const noun = `${article}${question.slice(first.index, last.index + last.text.length).replace(/\s+/g, ' ')}`
+  if (noun.length > 40) return null
+  if (!next || !joined(end)) return noun
+  if (noNounBefore.test(next.text)) return null
+  if (!/^(?:of|in)$/i.test(next.text)) return noun
+  const skipped = /^(?:the|a|an)$/i.test(words[end + 1]?.text ?? '') ? 1 : 0
+  const rest = nounFrom(words, end + 1 + skipped, question, skipped ? `${words[end + 1]?.text} ` : '')
+  return rest === null ? noun : `${noun} ${next.text} ${rest}`
+}
+
+function isNounLike(word: Word): boolean {
+  return isStrong(word) && !noNounBefore.test(word.text)
+}
 
 function isStrong({ term }: Word): boolean {
   return term !== null && !isWeak(term)
-}
-
-function longestOf(words: readonly Word[]): string {
-  return words.reduce((longest, { text }) => (text.length > longest.length ? text : longest), '')
 }
 
 /** The end of a message: as a copy, so that what is remembered of it does not keep all of it in memory. */

@@ -1,10 +1,21 @@
 import { pick } from './chance.ts'
-import { type Conversation, topicOf } from './conversation.ts'
+import { type Conversation, nounOf } from './conversation.ts'
 import { userNameMark } from './material.ts'
 import * as phrases from './phrases.ts'
 import { chanceOf, type Scene, spoken, wasSaid } from './scene.ts'
-import { isMisleading, type SmallTalk, smallTalkOf } from './small-talk.ts'
+import { isMisleading, moodOf, type SmallTalk, smallTalkOf } from './small-talk.ts'
 import { shortened } from './words.ts'
+
+/** What the card's examples answer to small talk of this kind, if that was not said yet. */
+export function ownWords(scene: Scene, smallTalk: SmallTalk): string | null {
+  if (smallTalk === 'greeting' || smallTalk === 'nature') return null
+  const own = (scene.civilities.get(smallTalk) ?? [])
+    .map(({ answer }) => answer)
+    .filter((answer) => !wasSaid(answer, scene) && (smallTalk !== 'introduction' || answer.includes(userNameMark)))
+  const [first] = own
+  if (first === undefined) return null
+  return own[scene.choice] ?? `${pick(phrases.openings, chanceOf(scene), scene.choice)} ${first}`
+}
 
 /** Answers what is said for politeness, and who it is that answers. */
 export function beCivil(scene: Scene, smallTalk: SmallTalk): string {
@@ -12,19 +23,30 @@ export function beCivil(scene: Scene, smallTalk: SmallTalk): string {
   switch (smallTalk) {
     case 'greeting':
       return greet(scene)
+    case 'introduction':
+      return welcome(scene)
     case 'thanks':
-      return `You are welcome, ${userNameMark}. ${pointer(scene)}`.trim()
     case 'farewell':
-      return `Goodbye, ${userNameMark}. Come again.`
     case 'well-being':
-      return `Well enough, thank you, ${userNameMark}. ${pointer(scene)}`.trim()
+    case 'help':
+      return pick(phrases.civilities[smallTalk], chanceOf(scene), scene.choice)?.(userNameMark) ?? ''
+    case 'joke':
+      return `I know none that would bear telling. ${pointer(scene)}`.trim()
     case 'nature':
       return `This is the understudy, playing ${name}: every word comes from the character's card. ${pointer(scene)}`.trim()
     case 'who': {
       const told = material.passages.find(({ aboutCharacter }) => aboutCharacter)
-      return `I am ${name}. ${told ? spoken(told) : pointer(scene)}`.trim()
+      return `I am ${name}. ${told ? spoken(told, name) : pointer(scene)}`.trim()
     }
   }
+}
+
+/** Greets somebody by the name just given: with a greeting of the card at the beginning, if one has the name in it. */
+function welcome(scene: Scene): string {
+  const { material, conversation, choice, name } = scene
+  const greetings = material.greetings.filter((greeting) => greeting.includes(userNameMark))
+  const greeting = conversation.said.length === 0 ? greetings[choice % greetings.length] : undefined
+  return greeting ?? `Good to meet you, ${userNameMark}. I am ${name}.`
 }
 
 /** A greeting of the card that was not said yet: the first one, or as many further as seed and choice say. */
@@ -37,28 +59,36 @@ function greet(scene: Scene): string {
   return `${opening}, ${userNameMark}. I am ${name}. ${pointer(scene)}`.trim()
 }
 
-/** Says that there is no answer, names what was asked, and points to what there is an answer to. */
+/** Says that there is no answer, and points to what there is an answer to. */
 export function deflect(scene: Scene): string {
   const { choice, conversation } = scene
+  const chance = chanceOf(scene)
+  const mood = moodOf(conversation.question)
+  if (mood === 'sorrow') return pick(phrases.sympathies, chance, choice) ?? ''
+  if (mood === 'help')
+    return ownWords(scene, 'help') ?? `${pick(phrases.refusals, chance, choice)} ${pointer(scene)}`.trim()
+  const bare = { request: phrases.refusals, opinion: phrases.indifferences }
+  if (mood !== null) return `${pick(bare[mood], chance, choice)} ${pointer(scene)}`.trim()
   const topic = offerableTopic(conversation.question)
-  const deflection = topic && pick(phrases.deflections, chanceOf(scene), choice)?.(topic)
-  return `${deflection || pick(phrases.bareDeflections, chanceOf(scene), choice)} ${pointer(scene)}`.trim()
+  const deflection = topic && pick(phrases.deflections, chance, choice)?.(topic)
+  return `${deflection || pick(phrases.bareDeflections, chance, choice)} ${pointer(scene)}`.trim()
 }
 
 /** Says that there is no more to be told of what the user asked before. */
 export function sayNoMore(scene: Scene): string {
-  const topic = offerableTopic(scene.conversation.previousQuestion)
-  return `That is all I can tell you${topic ? ` of “${topic}”` : ''}. ${pointer(scene)}`.trim()
+  return `That is all I can tell you about it. ${pointer(scene)}`.trim()
 }
 
 /** Points to something that there is an answer to; empty when the card has nothing that can be named. */
 function pointer(scene: Scene): string {
-  const { choice, material } = scene
+  const { choice, material, name } = scene
   const chance = `pointer/${chanceOf(scene)}`
-  const topics = material.passages.flatMap(({ topic }) => topic ?? [])
+  const topics = material.passages.flatMap(({ topic }) => (topic === null ? [] : inSentence(topic)))
   const topic = pick(topics, `topic/${chance}`, choice)
   if (topic !== undefined) return pick(phrases.pointersToTopic, chance, choice)?.(topic) ?? ''
-  const questions = material.passages.map(({ cue }) => cue).filter((cue) => /^[^\n]{1,80}$/.test(cue))
+  const questions = material.passages
+    .map(({ cue }) => cue)
+    .filter((cue) => /^[^\n]{1,80}\?$/.test(cue) && smallTalkOf(cue, [name]) === null)
   const question = pick(questions, `topic/${chance}`, choice)
   return (question !== undefined && pick(phrases.pointersToQuestion, chance, choice)?.(question)) || ''
 }
@@ -76,8 +106,16 @@ export function standIn(name: string | null, conversation: Conversation, seed: n
   return pick(phrases.namedStandIns, chance, choice)?.(name, asked) ?? ''
 }
 
-/** What the question is about, unless it had better not be repeated. */
-export function offerableTopic(question: string): string | null {
-  const topic = topicOf(question)
-  return topic === null || isMisleading(topic) ? null : topic
+/** The noun that a question turns on, at the head of a sentence, unless it had better not be repeated. */
+function offerableTopic(question: string): string | null {
+  const noun = nounOf(question)
+  if (noun === null || isMisleading(noun)) return null
+  return `${noun.charAt(0).toUpperCase()}${noun.slice(1)}`
+}
+
+/** A title as it stands within a sentence. */
+function inSentence(title: string): string {
+  return /^(?:the|an?|how|why|when|where|what|who|my|our|some|about|\w+ing)\b/i.test(title)
+    ? `${title.charAt(0).toLowerCase()}${title.slice(1)}`
+    : title
 }

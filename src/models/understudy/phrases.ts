@@ -3,40 +3,80 @@
  * every character; nothing here claims to know, to remember or to be more than it is.
  */
 
-/** Replies to what is asked beyond the card, with its topic. */
+/** Replies to what is asked beyond the card, with the noun that it turns on. */
 export const deflections: readonly ((topic: string) => string)[] = [
-  (topic) => `“${topic}”? That is beyond what I know.`,
-  (topic) => `On “${topic}” I have nothing worth telling.`,
-  (topic) => `You have me there: “${topic}” is nothing I know about.`,
-  (topic) => `“${topic}”, you say. I would only be guessing.`,
-  (topic) => `I cannot speak to “${topic}”, I'm afraid.`,
-  (topic) => `Of “${topic}” I know too little to say.`,
-  (topic) => `I would sooner say nothing of “${topic}” than make something up.`,
-  (topic) => `“${topic}” is outside what I can answer.`,
+  (topic) => `${topic}? I would only be guessing.`,
+  (topic) => `${topic}? There you have me.`,
+  (topic) => `${topic}? I know too little to say.`,
+  (topic) => `${topic}? I would sooner say nothing than make something up.`,
+  (topic) => `${topic}? That is further than I can see, I'm afraid.`,
+  (topic) => `${topic}? You want somebody cleverer than me for that.`,
 ]
 
-/** The same without a topic. */
+/** The same without a noun. */
 export const bareDeflections = [
   'I have no good answer to that.',
   'That is more than I can say.',
   'I would only be guessing there.',
-  'You will have to tell me a little more.',
+  'There you have me.',
+  'That one is beyond me, I am afraid.',
 ]
 
+/** Replies to what is asked to be done. */
+export const refusals = [
+  'I would be no use to you there, I am afraid.',
+  'I had better not promise that.',
+  'That is not in my line, I am afraid.',
+]
+
+/** Replies to what asks for an opinion. */
+export const indifferences = [
+  'I have never made up my mind about that.',
+  'I have no strong feelings there, one way or the other.',
+  'I could be persuaded either way.',
+]
+
+/** Replies to somebody's sorrow. */
+export const sympathies = [
+  'I am sorry to hear it. Stay a while, there is no hurry here.',
+  'I am sorry. Tell me about it, if that helps.',
+  'That is hard, and I am sorry. You are welcome to sit here until it is lighter.',
+]
+
+/** What is said for politeness when the card has no words of its own for it; each takes the user's name. */
+export const civilities: Readonly<
+  Record<'thanks' | 'farewell' | 'well-being' | 'help', readonly ((user: string) => string)[]>
+> = {
+  thanks: [(user) => `You are welcome, ${user}.`, (user) => `Not at all, ${user}.`, (user) => `Any time, ${user}.`],
+  farewell: [
+    (user) => `Goodbye, ${user}. Come again.`,
+    (user) => `Until next time, ${user}.`,
+    (user) => `Take care, ${user}.`,
+  ],
+  'well-being': [
+    (user) => `Well enough, ${user}, thank you. And you?`,
+    (user) => `Very well, thank you, ${user}. And yourself?`,
+  ],
+  help: [
+    (user) => `I will if I can, ${user}. What is it about?`,
+    (user) => `Gladly, ${user}, if it is in my power. Tell me more.`,
+  ],
+}
+
 /** What leads to the nearest thing there is, when it may not be what was asked for. */
-export const hedges: readonly ((topic: string) => string)[] = [
-  (topic) => `About “${topic}” I can only tell you this.`,
-  (topic) => `I am not sure that it answers “${topic}”, but here is what I have.`,
-  (topic) => `The nearest I can come to “${topic}” is this.`,
-  (topic) => `“${topic}”: perhaps this is what you are after.`,
+export const hedges = [
+  'I am not sure that it answers you, but here is what I have.',
+  'It may not be quite what you asked, but this is the nearest I can come.',
+  'Perhaps this is what you are after.',
+  'I can tell you only this.',
 ]
 
 /** What points to a subject that there is something to say about. */
 export const pointersToTopic: readonly ((name: string) => string)[] = [
-  (name) => `Ask me about “${name}”, though, and I can tell you something.`,
-  (name) => `Now, “${name}”: there I could help.`,
-  (name) => `But if “${name}” should interest you, I am all yours.`,
-  (name) => `I do have something to say about “${name}”.`,
+  (name) => `Ask me about ${name}, though, and I can tell you something.`,
+  (name) => `Now, had you asked about ${name}, I could help.`,
+  (name) => `But I do know a thing or two about ${name}.`,
+  (name) => `Let us talk about ${name} instead, if you like.`,
 ]
 
 /** What points to a question that there is an answer to. */

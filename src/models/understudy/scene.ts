@@ -2,18 +2,25 @@ import type { Card } from '../../characters/card.ts'
 import type { Conversation } from './conversation.ts'
 import { type Material, type Passage, readMaterial, userNameMark } from './material.ts'
 import { createSearch, type Search } from './search.ts'
+import { type SmallTalk, smallTalkOf } from './small-talk.ts'
+import { fold, wordsOf } from './words.ts'
 
 /** A part that an understudy has read. */
 export interface Part {
   readonly material: Material
   readonly search: Search
+  /** What answers a question that is asked in just these words. */
+  readonly answers: ReadonlyMap<string, Passage>
+  /** What the examples of the card answer to small talk. */
+  readonly civilities: ReadonlyMap<SmallTalk, readonly Passage[]>
 }
 
 /** One reply to be given in a part. */
 export interface Scene extends Part {
   readonly conversation: Conversation
   readonly name: string
-  readonly userName: string
+  /** Null when the user has not said it. */
+  readonly userName: string | null
   readonly seed: number | null
   /** Which of the request's choices it is; 0 gets the best there is. */
   readonly choice: number
@@ -26,7 +33,13 @@ export function partOf(card: Card): Part {
   const known = parts.get(card)
   if (known) return known
   const material = readMaterial(card)
-  const part = { material, search: createSearch(material.passages) }
+  const asked = material.passages.filter(({ cue, topic }) => cue !== '' && topic === null)
+  const part = {
+    material,
+    search: createSearch(material.passages),
+    answers: new Map(asked.toReversed().map((passage) => [plainWords(passage.cue), passage])),
+    civilities: Map.groupBy(asked, ({ cue }) => smallTalkOf(cue, [card.name, card.nickname]) ?? 'greeting'),
+  }
   parts.set(card, part)
   return part
 }
@@ -36,13 +49,59 @@ export function chanceOf({ seed, conversation }: Pick<Scene, 'seed' | 'conversat
   return `${seed ?? ''}/${conversation.said.length}/${conversation.question}`
 }
 
+/** The words of a question and nothing else, so that the same question is known however it is written. */
+export function plainWords(question: string): string {
+  return wordsOf(fold(question))
+    .map(({ text }) => text)
+    .join(' ')
+}
+
 /** Whether the character has said this text already. */
 export function wasSaid(text: string, { conversation, userName }: Scene): boolean {
-  const named = text.replaceAll(userNameMark, () => userName)
+  const named = addressed(text, userName)
   return conversation.said.some((said) => said.includes(named))
 }
 
-/** A passage as the character says it; what is told about the character in the third person stays so. */
-export function spoken(passage: Passage): string {
-  return passage.aboutCharacter ? `It is told of me: “${passage.answer}”` : passage.answer
+/** Puts the user's name into a text; without one, the user is not called by it. */
+export function addressed(text: string, userName: string | null): string {
+  if (!text.includes(userNameMark)) return text
+  if (userName !== null) return text.replaceAll(userNameMark, () => userName)
+  return text
+    .replace(vocativeAtEnd, '')
+    .replace(vocativeAlone, '$1')
+    .replace(vocativeAtStart, (_, before: string, first: string) => `${before}${first.toUpperCase()}`)
+    .replace(nameAtStart, '$1The visitor')
+    .replaceAll(userNameMark, 'the visitor')
 }
+
+const sentenceStart = '(^|[.!?…]["”’*]?\\s+|\\n|["“*])'
+const vocativeAtEnd = new RegExp(`,\\s*${userNameMark}(?=[,.;:!?…)"”*]|\\s*$)`, 'gu')
+const vocativeAlone = new RegExp(`${sentenceStart}${userNameMark}[.!?…]+\\s*`, 'gu')
+const vocativeAtStart = new RegExp(`${sentenceStart}${userNameMark}[,:;]\\s*(\\p{L})`, 'gu')
+const nameAtStart = new RegExp(`${sentenceStart}${userNameMark}`, 'gu')
+
+/** A passage as the character says it: what is told about it, in the first person where that is plain. */
+export function spoken({ aboutCharacter, answer }: Passage, name: string): string {
+  if (!aboutCharacter) return answer
+  return inFirstPerson(answer, name) ?? `They say of me: “${answer}”`
+}
+
+/** "Mallow keeps a tea house" as Mallow says it; null for a sentence that is not so simple. */
+function inFirstPerson(sentence: string, name: string): string | null {
+  const rest = sentence.startsWith(`${name} `) ? sentence.slice(name.length + 1) : ''
+  const [, verb, others] = /^(is|was|has|does|goes|[a-z]{2,}[^aious\W]s)(\b.*)$/s.exec(rest) ?? []
+  if (verb === undefined || others === undefined || /^(?:always|perhaps|sometimes|besides)$/.test(verb)) return null
+  if (thirdPerson.test(others) || others.includes(name)) return null
+  return `I ${
+    irregular[verb] ??
+    verb
+      .replace(/ies$/, 'y')
+      .replace(/(ch|sh|ss|x|zz)es$/, '$1')
+      .replace(/([^s])s$/, '$1')
+  }${others}`
+}
+
+const irregular: Readonly<Record<string, string>> = { is: 'am', was: 'was', has: 'have', does: 'do', goes: 'go' }
+/** What would have to change as well, or might: pronouns, and further verbs. */
+const thirdPerson =
+  /\b(?:he|she|they|him|her|hers|his|them|their|theirs|\w+self|themselves|is|has)\b|\b(?:and|but|or|then)\s+\w+s\b|,\s+\w+s\b/i

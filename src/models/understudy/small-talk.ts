@@ -1,13 +1,23 @@
+import { introducedName } from './conversation.ts'
 import { fold, wordsOf } from './words.ts'
 
 /** What is said for politeness, and is looked up in no card. */
-export type SmallTalk = 'greeting' | 'thanks' | 'farewell' | 'well-being' | 'who' | 'nature'
+export type SmallTalk =
+  | 'greeting'
+  | 'introduction'
+  | 'thanks'
+  | 'farewell'
+  | 'well-being'
+  | 'joke'
+  | 'help'
+  | 'who'
+  | 'nature'
 
 const greetingWords = wordSet(
   'hi hello hey heya hiya howdy greetings welcome yo hallo hola bonjour salut ciao ahoy good morning afternoon evening day',
 )
 const thanksWords = wordSet(
-  'thanks thank thankyou thx ty cheers much appreciated grateful merci danke gracias helpful that was',
+  'thanks thank thankyou thx ty cheers much appreciated grateful merci danke gracias helpful that was is helps helped help great lovely perfect amazing wonderful awesome brilliant kind useful for your advice me it really',
 )
 const farewellWords = wordSet('bye goodbye farewell cya later soon night goodnight adieu see take care good for now')
 const fillers = wordSet(
@@ -15,10 +25,25 @@ const fillers = wordSet(
 )
 
 const patterns: readonly (readonly [SmallTalk, RegExp])[] = [
-  ['well-being', /^(?:hi|hello|hey)?\W*how (?:are|r) (?:you|ya|u|things)(?: (?:doing|feeling|today|now|going))*\W*$/],
+  [
+    'well-being',
+    /^(?:(?:hi|hello|hey|hiya|good \w+)\b[^.!?]{0,30}?[\s,.!]+)?(?:and )?(?:how(?: are|'re| r) (?:you|ya|u|things)(?: (?:doing|feeling|today|tonight|now|going|this \w+))*|how(?:'s| is) (?:it going|life|everything|your day(?: going| so far)?)|how (?:was your day|have you been|do you do)|(?:what's|whats|what is) up|are you (?:ok|okay|well|alright|all right))(?:, [\p{L} ]{1,30})?\W*$/u,
+  ],
+  [
+    'joke',
+    /^\W*(?:(?:please|can you|could you|will you|do you know|do you have|know|got|have you got|tell me|tell us|tell|give me|let's hear|another|an?|one|any|some|more|good|funny|silly|short) )*jokes?(?: please| for me)?\W*$|^\W*(?:(?:please|can you|could you) )?(?:make me (?:laugh|smile)|say something funny)(?: please)?\W*$/,
+  ],
+  [
+    'help',
+    /^\W*(?:(?:can|could|would|will) you (?:please )?help(?: me| us)?(?: out)?(?: with (?:something|an? (?:problem|question|thing)|this|that|it))?|i (?:need|want|could use) (?:some |your |a little )?help(?: with something)?|(?:please )?help(?: me)?|what can you (?:do|help (?:me )?with)(?: for me)?|how can you help(?: me)?)(?: please)?\W*$/,
+  ],
+  [
+    'farewell',
+    /^\W*(?:well |ok |okay )?(?:i (?:have to|must|should|need to|gotta|had better) (?:go|leave|run|be going)|i'm off|gotta go)(?: now)?\W*$/,
+  ],
   [
     'who',
-    /^\W*(?:who|what) (?:are|r) (?:you|u)\W*$|^\W*(?:(?:please )?(?:can|could|would) you )?(?:please )?(?:tell me (?:about|something about|more about) yourself|introduce yourself|describe yourself)(?: please)?\W*$|^\W*(?:what(?:'s| is| s) your name|what do you do|what should i call you)\W*$/,
+    /^(?:(?:hi|hello|hey)\b[^.!?]{0,30}?[\s,.!]+)?\W*(?:and )?(?:who|what) (?:exactly )?(?:are|r) (?:you|u)(?: exactly| really)?\W*$|^\W*(?:so |and )?who am i (?:talking|speaking) (?:to|with)\W*$|^\W*(?:(?:please )?(?:can|could|would) you )?(?:please )?(?:tell me (?:a bit |a little |something |more )?about (?:yourself|you)|introduce yourself|describe yourself)(?: please)?\W*$|^\W*(?:what(?:'s| is| s) your name|what do you do|what should i call you)\W*$/,
   ],
   [
     'nature',
@@ -32,6 +57,7 @@ const misleading =
 
 /** What kind of small talk a message is, if it is nothing more; the names in it do not count. */
 export function smallTalkOf(question: string, names: readonly string[]): SmallTalk | null {
+  if (introducedName(question) !== null) return 'introduction'
   const folded = fold(question).replaceAll('’', "'")
   const pattern = patterns.find(([, form]) => form.test(folded))
   if (pattern) return pattern[0]
@@ -51,6 +77,25 @@ export function smallTalkOf(question: string, names: readonly string[]): SmallTa
     ? 'farewell'
     : null
 }
+
+/** What kind of answer a question asks for that nothing is found for. */
+export function moodOf(question: string): 'sorrow' | 'help' | 'request' | 'opinion' | null {
+  const folded = fold(question).replaceAll('’', "'")
+  return moods.find(([, form]) => form.test(folded))?.[0] ?? null
+}
+
+const moods = [
+  [
+    'sorrow',
+    /\b(?:i'm|i am|im|i feel|feeling) (?:(?:so|very|really|a bit|quite|just|feeling) )*(?:sad|lonely|depressed|unhappy|down|scared|anxious|stressed|upset|heartbroken|miserable)\b|\bpassed away\b|\bmy (?:\w+ )?(?:mother|father|mum|mom|dad|brother|sister|husband|wife|son|daughter|gran\w*|uncle|aunt|friend|dog|cat)\b.*\b(?:died|dead|dying)\b/,
+  ],
+  ['help', /\b(?:(?:can|could|would|will) you (?:please )?help|help me with|need help)\b/],
+  ['request', /^\W*(?:please )?(?:can|could|would|will) you\b/],
+  [
+    'opinion',
+    /^\W*(?:so )?do you (?:like|love|enjoy|prefer|hate|want|believe)\b|\bdo you think (?:of|about)\b|\byour favou?rite\b/,
+  ],
+] as const
 
 /** Whether a topic should not be repeated. */
 export function isMisleading(topic: string): boolean {
