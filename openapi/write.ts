@@ -42,6 +42,7 @@ export async function writeOpenApi(): Promise<string> {
       servers: [{ url: '/' }],
       tags: [
         { name: 'plants', description: 'The plant store.' },
+        { name: 'characters', description: 'Character cards: your own, and those that everybody may talk to.' },
         { name: 'chat', description: "Character chat, in the shapes of OpenAI's chat completions." },
       ],
       components: { securitySchemes },
@@ -53,7 +54,7 @@ export async function writeOpenApi(): Promise<string> {
     config,
     stores,
     models: new ModelRegistry(defaultModels(undefined), config),
-    library: new CharacterLibrary([]),
+    library: new CharacterLibrary({ store: stores.characters, largestCard: config.cardBodyLimit }),
     guard: new Guard(stores.access),
     prompt: { systemPrompt: '' },
     logger,

@@ -1,7 +1,9 @@
 import type { Server } from 'node:http'
 import Fastify, { type FastifyBaseLogger, type FastifyHttpOptions, type FastifyInstance, LogController } from 'fastify'
 import type { Guard } from './access/guard.ts'
+import { mayRead } from './characters/character.ts'
 import type { CharacterLibrary } from './characters/library.ts'
+import { charactersPlugin } from './characters/plugin.ts'
 import type { PromptSettings } from './characters/prompt.ts'
 import { chatPlugin } from './chat/plugin.ts'
 import type { Config } from './config.ts'
@@ -68,12 +70,22 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
 
   await app.register(plantsPlugin, { prefix: '/plants', store: stores.plants, guard, bodyLimit: config.plantBodyLimit })
 
+  await app.register(charactersPlugin, {
+    prefix: '/characters',
+    guard,
+    library,
+    store: stores.characters,
+    bodyLimit: config.cardBodyLimit,
+  })
+
   const chat = {
     guard,
     models,
     library,
     prompt,
     characters: config.characters,
+    worldBooks: () => library.worldBooks,
+    mayRead,
     bodyLimit: config.chatBodyLimit,
     sseKeepaliveMs: config.sseKeepaliveMs,
   }

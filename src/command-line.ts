@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { addAccessCommands } from './access/commands.ts'
+import { addCharacterCommands } from './characters/commands.ts'
 import { type Config, type Environment, readConfig } from './config.ts'
 import { addModelCommands } from './models/commands.ts'
 
@@ -22,10 +23,12 @@ export function createProgram(environment: Environment): Command {
       const { serve } = await import('./serve.ts')
       await serve(config())
     })
-  addAccessCommands(program, async () => {
+  const open = async () => {
     const { openSqliteStores } = await import('./storage/stores.ts')
     return openSqliteStores(config().databasePath)
-  })
+  }
+  addAccessCommands(program, open)
+  addCharacterCommands(program, config, open)
   addModelCommands(program, config)
   return program
 }

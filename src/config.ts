@@ -12,10 +12,13 @@ export interface Config {
   readonly logLevel: LogLevel
   readonly plantBodyLimit: number
   readonly chatBodyLimit: number
+  readonly cardBodyLimit: number
   readonly shutdownGraceSeconds: number
   readonly sseKeepaliveMs: number
   readonly characters: 'open' | 'closed'
   readonly systemPrompt: string | undefined
+  readonly postHistoryPrompt: string | undefined
+  readonly greeting: 'auto' | 'never'
   /** Where the `${NAME}`s of `models.json` are looked up. */
   readonly environment: Environment
 }
@@ -89,10 +92,13 @@ export function readConfig(environment: Environment): Config {
     logLevel: oneOf('LOG_LEVEL', 'info', logLevels),
     plantBodyLimit: integer('PLANT_BODY_LIMIT', 1024 ** 2, 1, 1024 ** 3),
     chatBodyLimit: integer('CHAT_BODY_LIMIT', 8 * 1024 ** 2, 1, 1024 ** 3),
+    cardBodyLimit: integer('CARD_BODY_LIMIT', 64 * 1024 ** 2, 1, 64 * 1024 ** 2),
     shutdownGraceSeconds: integer('SHUTDOWN_GRACE', 10, 0, 3600),
     sseKeepaliveMs: integer('SSE_KEEPALIVE_MS', 15_000, 10, 3_600_000),
     characters: oneOf('CHARACTERS', 'open', ['open', 'closed']),
     systemPrompt: text('SYSTEM_PROMPT'),
+    postHistoryPrompt: text('POST_HISTORY_PROMPT'),
+    greeting: oneOf('GREETING', 'auto', ['auto', 'never']),
     environment,
   }
   if (faults.length > 0) throw new ConfigError(faults)

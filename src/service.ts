@@ -1,10 +1,8 @@
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { type Bootstrap, bootstrapAccess } from './access/bootstrap.ts'
 import { Guard } from './access/guard.ts'
 import { createServer, registerService } from './app.ts'
-import { CharacterLibrary } from './characters/library.ts'
-import { builtInSystemPrompt } from './characters/prompt.ts'
+import { createLibrary } from './characters/library.ts'
+import { promptSettings } from './characters/prompt.ts'
 import type { Config } from './config.ts'
 import { openLog } from './log.ts'
 import { loadModels } from './models/configuration.ts'
@@ -16,13 +14,11 @@ export interface Service {
   /** Where it listens, such as `http://127.0.0.1:3000`. */
   readonly address: string
   readonly bootstrap: Bootstrap
-  /** Reads `models.json` again; one with faults changes nothing and is told of in the log. */
+  /** Reads `models.json` and the character folders again; what has faults changes nothing and is told of in the log. */
   reload(): Promise<void>
   /** Stops accepting, lets open replies end, and closes everything in the reverse order of opening. */
   close(): Promise<void>
 }
-
-const starterFolder = fileURLToPath(new URL('../data/characters', import.meta.url))
 
 /**
  * Opens everything that the service needs, and listens.
@@ -34,6 +30,7 @@ export async function startService(config: Config): Promise<Service> {
   const { logger } = log
   const stores = openSqliteStores(config.databasePath)
   const models = new ModelRegistry(configuration, config)
+  const library = createLibrary(config, stores.characters, logger)
   const app = createServer(logger)
   const close = async (): Promise<void> => {
     // Replies that are still going on after the grace are cut off, or closing would wait for the slowest client.
@@ -41,23 +38,29 @@ export async function startService(config: Config): Promise<Service> {
     await app.close()
     clearTimeout(cutOff)
     await models.close()
+    await library.close()
     await stores.close()
     log.close()
   }
   try {
-    const library = new CharacterLibrary([starterFolder, join(config.dataDirectory, 'characters')])
-    for (const { file, reason } of library.unreadable) logger.warn({ file, reason }, 'a character card is not read')
+    await library.rescan()
+    library.watch()
     await registerService(app, {
       config,
       stores,
       models,
       library,
       guard: new Guard(stores.access),
-      prompt: { systemPrompt: config.systemPrompt ?? builtInSystemPrompt },
+      prompt: promptSettings(config),
       logger,
     })
     const address = await app.listen({ host: config.host, port: config.port })
+    // Not before it listens: a start that fails has one line to say, and no other.
+    library.report()
     const reload = async (): Promise<void> => {
+      await library
+        .load()
+        .catch((error: unknown) => logger.error({ err: error }, 'the characters cannot be read again'))
       try {
         await models.replace(loadModels(config))
         logger.info('models.json has been read again')

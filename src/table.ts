@@ -23,3 +23,11 @@ function cellOf(name: string, value: unknown): string {
   if (moments.has(name) && typeof value === 'number') return new Date(value * 1000).toISOString()
   return Array.isArray(value) ? value.join(',') : String(value)
 }
+
+/** A text that steers no terminal: control characters, and those that turn the direction of writing, are spelled out. */
+export function printable(text: string): string {
+  return text.replace(
+    /[\p{Cc}\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+}

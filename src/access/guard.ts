@@ -53,13 +53,15 @@ export class Guard {
 }
 
 /**
- * Gives a hook that lets a request pass only when its key has the scope.
+ * Gives a hook that lets a request pass only when its key has the scope, or one of several that will do.
  * @throws ApiError 403 that names the missing scope
  */
-export function requireScope(scope: Scope): onRequestHookHandler {
+export function requireScope(...anyOf: readonly Scope[]): onRequestHookHandler {
+  const names = anyOf.map((scope) => `"${scope}"`).join(' or ')
   return (request, _reply, done) => {
-    if (callerOf(request).scopes.includes(scope)) done()
-    else done(new ApiError(403, 'missing_scope', `The key lacks the scope "${scope}". Use one that has it.`))
+    const { scopes } = callerOf(request)
+    if (anyOf.some((scope) => scopes.includes(scope))) done()
+    else done(new ApiError(403, 'missing_scope', `The key lacks the scope ${names}. Use one that has it.`))
   }
 }
 

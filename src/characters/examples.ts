@@ -1,4 +1,8 @@
-import type { Names } from './macros.ts'
+/** The names that a card's texts speak of. */
+export interface Names {
+  readonly character: string
+  readonly user: string
+}
 
 /** One utterance of an example dialogue; `speaker` is null for lines that nobody is named for. */
 export interface Utterance {

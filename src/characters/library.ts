@@ -1,68 +1,205 @@
-import { createHash } from 'node:crypto'
-import { readdirSync, readFileSync, statSync } from 'node:fs'
-import { extname, join, relative, resolve } from 'node:path'
-import { type Card, CardError, readCard } from './card.ts'
+import { join, relative } from 'node:path'
+import type { Config } from '../config.ts'
+import { CardCache } from './card-cache.ts'
+import { type Character, type CharacterStore, compareNames, type ListedCharacter } from './character.ts'
+import { type Found, findCharacter } from './find.ts'
+import { realPath, type UnreadableFile, WatchedFolder } from './folder.ts'
+import { readJsonDocument } from './json-document.ts'
+import { type Lorebook, readLorebook } from './lorebook.ts'
+import { originOf, type PublicCard, PublicCards, starterFolder } from './public-cards.ts'
+import { nameOf, readCardBytes } from './read.ts'
 
-/** A character that can be played: its card and the digest of the card's bytes. */
-export interface Character {
-  readonly name: string
-  readonly card: Card
-  /** SHA-256 of the source bytes, 64 hex digits. */
-  readonly digest: string
+export type { Character } from './character.ts'
+
+/** What the library is opened with. */
+export interface LibraryOptions {
+  /** The accounts' own characters. */
+  readonly store: CharacterStore
+  /** Folders of cards; two that are one are read once. */
+  readonly folders?: readonly string[]
+  /** The folder of the world books, which apply to every character. */
+  readonly lorebooks?: string
+  /** Bytes. */
+  readonly largestCard: number
+  readonly logger?: LibraryLogger
 }
 
-/** A file of a character folder that holds no card. */
-export interface UnreadableCard {
-  readonly file: string
-  readonly reason: string
+/** The library tells of counts, of file names and of reasons; never of what is in a card. */
+export interface LibraryLogger {
+  info(facts: object, message: string): void
+  warn(facts: object, message: string): void
+  error(facts: object, message: string): void
 }
 
-/** The characters that everybody may talk to: those of the operator's folder, and the starters. */
+/** Bytes of source whose cards are kept ready. */
+const cacheLimit = 128 * 1024 ** 2
+
+/** The characters that can be played: an account's uploads first, then those of the operator's folder, then the starters. */
 export class CharacterLibrary {
-  readonly #byName = new Map<string, Character>()
-  readonly #byLowerName = new Map<string, Character>()
-  readonly unreadable: readonly UnreadableCard[]
+  readonly #store: CharacterStore
+  readonly #folders: readonly WatchedFolder<PublicCard>[]
+  readonly #lorebooks: WatchedFolder<Lorebook> | undefined
+  readonly #logger: LibraryLogger | undefined
+  readonly #cache = new CardCache(cacheLimit)
+  #public = new PublicCards([])
+  #worldBooks: readonly Lorebook[] = []
+  #told = new Set<string>()
+  #scanning: Promise<void> | undefined
 
-  /** Reads the cards of these folders; where two have one name, the later folder wins. Missing folders are empty. */
-  constructor(folders: readonly string[]) {
-    const unreadable: UnreadableCard[] = []
-    for (const folder of new Set(folders.map((path) => resolve(path)))) {
-      for (const file of cardFiles(folder)) {
-        try {
-          const source = readFileSync(file)
-          const card = readCard(source.toString('utf8'))
-          const digest = createHash('sha256').update(source).digest('hex')
-          this.#add({ name: card.name, card, digest })
-        } catch (error) {
-          unreadable.push({ file: relative('.', file), reason: reasonOf(error) })
-        }
-      }
+  constructor({ store, folders = [], lorebooks, largestCard, logger }: LibraryOptions) {
+    this.#store = store
+    this.#logger = logger
+    const cards = { extensions: ['.json', '.png', '.charx'], largestFile: largestCard, read: this.#readCard }
+    const paths = new Set(folders.map(realPath))
+    this.#folders = [...paths].map((path) => new WatchedFolder(path, cards))
+    const books = { extensions: ['.json'], largestFile: largestCard, read: readWorldBook }
+    this.#lorebooks = lorebooks === undefined ? undefined : new WatchedFolder(realPath(lorebooks), books)
+  }
+
+  /** The world books, in the order of their files' names. */
+  get worldBooks(): readonly Lorebook[] {
+    return this.#worldBooks
+  }
+
+  /** Files that hold no card or no lorebook, and cards that another of the same name hides. */
+  get unreadable(): readonly UnreadableFile[] {
+    const folders = [...this.#folders, ...(this.#lorebooks ? [this.#lorebooks] : [])]
+    return [...folders.flatMap(({ unreadable }) => unreadable), ...this.#public.hidden]
+  }
+
+  /** Reads what has changed in the folders, and logs what came of it. */
+  async load(): Promise<void> {
+    await this.rescan()
+    this.report()
+  }
+
+  /** Reads what has changed in the folders. */
+  async rescan(): Promise<void> {
+    // One after the other: a scan that is under way may have passed by what has just changed.
+    const scan = async () => {
+      const changes = await Promise.all(this.#folders.map((folder) => folder.scan()))
+      if (changes.includes(true)) this.#public = new PublicCards(this.#folders.flatMap(({ files }) => files))
+      if (await this.#lorebooks?.scan()) this.#worldBooks = this.#lorebooks?.files.map(({ value }) => value) ?? []
     }
-    this.unreadable = unreadable
+    const scanning = (this.#scanning ?? Promise.resolve()).then(scan)
+    this.#scanning = scanning.catch(() => {})
+    await scanning
   }
 
-  /** The character of this name: exactly so, else whatever its letters' case. A name is never part of a path. */
-  find(name: string): Character | undefined {
-    return this.#byName.get(name) ?? this.#byLowerName.get(name.toLowerCase())
+  /** Follows what changes in the folders until `close`. */
+  watch(): void {
+    const onChange = () => {
+      const before = [this.#public, this.#worldBooks, this.unreadable.map(told).join('\n')]
+      this.rescan().then(
+        () => {
+          const after = [this.#public, this.#worldBooks, this.unreadable.map(told).join('\n')]
+          if (after.some((part, index) => part !== before[index])) this.report('the characters have changed')
+        },
+        (error: unknown) => this.#logger?.error({ err: error }, 'the characters cannot be read again'),
+      )
+    }
+    for (const folder of this.#folders) folder.watch(onChange)
+    this.#lorebooks?.watch(onChange)
   }
 
-  #add(character: Character): void {
-    this.#byName.set(character.name, character)
-    this.#byLowerName.set(character.name.toLowerCase(), character)
+  async close(): Promise<void> {
+    for (const folder of this.#folders) folder.close()
+    this.#lorebooks?.close()
+    await this.#scanning
+  }
+
+  /**
+   * The character that an account means by a name: of exactly this name, else of this one whatever its letters' case;
+   * the account's own before the folder's before the starters. `name@sha256:…` means that very version.
+   * @param account null for nobody's: uploads are not looked at
+   */
+  async resolve(account: number | null, name: string): Promise<Character | undefined> {
+    // A file may have changed since its folder was read: then what is there now is looked at, once.
+    for (const isLast of [false, true]) {
+      const found = await findCharacter(this.#store, this.#public, account, name)
+      if (!found) return undefined
+      const { origin, digest } = found
+      const card = await this.#cache.get(digest, () => loadCard(found)).catch(orGone)
+      if (card) return { name: found.name, origin, digest, card }
+      if (!isLast) await this.rescan()
+    }
+    return undefined
+  }
+
+  /** The source bytes of a character that has been found; undefined when it has gone since. */
+  async source(
+    account: number | null,
+    { name, digest }: Pick<Character, 'name' | 'digest'>,
+  ): Promise<Buffer | undefined> {
+    const found = await findCharacter(this.#store, this.#public, account, `${name}@sha256:${digest}`)
+    return (await found?.source()) ?? undefined
+  }
+
+  /** At most `limit` of the characters that an account can name, after this name, in the order of `compareNames`. */
+  async list(account: number | null, after: string, limit: number): Promise<readonly ListedCharacter[]> {
+    const own = account === null ? [] : await this.#store.list(account, after, limit)
+    const names = new Set(own.map(({ name }) => name))
+    const others = this.#public.listed.filter(({ name }) => compareNames(name, after) > 0 && !names.has(name))
+    return [...own, ...others].sort((a, b) => compareNames(a.name, b.name)).slice(0, limit)
+  }
+
+  /** The operator's own card of exactly this name. */
+  inFolder(name: string): PublicCard | undefined {
+    const card = this.#public.find(name, 'exact')
+    return card?.origin === 'folder' ? card : undefined
+  }
+
+  readonly #readCard = (bytes: Buffer, file: string): PublicCard => {
+    const { card, digest, about } = readCardBytes(bytes)
+    const name = nameOf(card)
+    this.#cache.add(digest, card, bytes.length)
+    return { name, origin: originOf(file), digest, about, file }
+  }
+
+  /** Logs how many characters there are, and each file that is not read and has not been told of. */
+  report(message = 'the characters are read'): void {
+    const { unreadable } = this
+    this.#logger?.info({ characters: this.#public.listed.length, lorebooks: this.#worldBooks.length }, message)
+    for (const fault of unreadable.filter((each) => !this.#told.has(told(each)))) {
+      this.#logger?.warn({ file: relative('.', fault.file), reason: fault.reason }, 'a file is not read')
+    }
+    this.#told = new Set(unreadable.map(told))
   }
 }
 
-/** Why a file is not read. The system's refusals (no permission, a folder, a broken link) are no reason not to start. */
-function reasonOf(error: unknown): string {
-  if (error instanceof CardError) return error.message
-  if (error instanceof Error && 'code' in error) return `it cannot be read (${error.code})`
-  throw error
+/** What tells one complaint from another. */
+function told({ file, reason }: UnreadableFile): string {
+  return `${file}\n${reason}`
 }
 
-function cardFiles(folder: string): readonly string[] {
-  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) return []
-  return readdirSync(folder)
-    .filter((file) => extname(file).toLowerCase() === '.json')
-    .sort()
-    .map((file) => join(folder, file))
+/** A character whose source is there no more. */
+class GoneError extends Error {}
+
+async function loadCard({ source }: Found) {
+  const bytes = await source()
+  if (!bytes) throw new GoneError()
+  return { card: readCardBytes(bytes).card, bytes: bytes.length }
+}
+
+function orGone(error: unknown): undefined {
+  if (!(error instanceof GoneError)) throw error
+}
+
+function readWorldBook(bytes: Buffer): Lorebook {
+  return readLorebook(readJsonDocument(bytes))
+}
+
+/** The library of a service with these settings, or of a command that works beside it; nothing is read yet. */
+export function createLibrary(
+  { dataDirectory, cardBodyLimit }: Pick<Config, 'dataDirectory' | 'cardBodyLimit'>,
+  store: CharacterStore,
+  logger?: LibraryLogger,
+): CharacterLibrary {
+  return new CharacterLibrary({
+    store,
+    folders: [starterFolder, join(dataDirectory, 'characters')],
+    lorebooks: join(dataDirectory, 'lorebooks'),
+    largestCard: cardBodyLimit,
+    ...(logger ? { logger } : {}),
+  })
 }

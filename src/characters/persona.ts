@@ -1,4 +1,5 @@
 import { ApiError } from '../errors.ts'
+import { type Character, readWantedName, unknownCharacter } from './character.ts'
 import type { CharacterLibrary } from './library.ts'
 import type { Persona } from './prompt.ts'
 
@@ -9,17 +10,22 @@ export type UnknownCharacters = 'open' | 'closed'
 export interface Casting {
   readonly persona: Persona
   readonly header?: string
+  /** Whose card is played. */
+  readonly character?: Character
 }
 
 /**
  * Finds out who is to be played.
- * @throws ApiError 400 for a name that no header can carry, 404 for one that is not known when that is refused
+ * @param account whose uploads count
+ * @throws ApiError 400 for a name that no header can carry, 404 for one that is not known when that is refused, and for
+ * a pinned version that is not there: whoever pins one means no other, and nobody is called like that
  */
-export function cast(
+export async function cast(
   { character, user_name }: { readonly character?: string | null; readonly user_name?: string | null },
   library: CharacterLibrary,
   unknown: UnknownCharacters,
-): Casting {
+  account: number,
+): Promise<Casting> {
   const userName = user_name?.trim() || 'User'
   const name = character?.trim() ?? ''
   if (name === '') return { persona: { name: null, card: null, userName } }
@@ -31,15 +37,11 @@ export function cast(
       { param: 'character' },
     )
   }
-  const found = library.find(name)
+  const found = await library.resolve(account, name)
   if (found) {
     const header = `${encodeURIComponent(found.name)}@sha256:${found.digest}`
-    return { persona: { name: found.name, card: found.card, userName }, header }
+    return { persona: { name: found.name, card: found.card, userName, digest: found.digest }, header, character: found }
   }
-  if (unknown === 'closed') {
-    throw new ApiError(404, 'character_not_found', 'There is no character of this name here. Check the name.', {
-      param: 'character',
-    })
-  }
+  if (unknown === 'closed' || readWantedName(name).digest !== undefined) throw unknownCharacter()
   return { persona: { name, card: null, userName }, header: encodeURIComponent(name) }
 }

@@ -138,6 +138,21 @@ export const OwnFields = Type.Object({
       description: 'What the character calls the user; "User" without it.',
     }),
   ),
+  greeting: nullable(
+    Type.Integer({
+      minimum: 0,
+      maximum: 100_000,
+      description:
+        "Greeting that opens the conversation: 0 is the card's first message, 1 the first of its alternate greetings.",
+      errorMessage: 'send a whole number from 0 on',
+    }),
+  ),
+  conversation_id: nullable(
+    shortText(maximumCharacterLength, {
+      description:
+        'Any text that stays the same for a conversation: what the card picks by lot stays the same with it.',
+    }),
+  ),
 })
 
 /** The request body of `POST /chat/completions` (spec, section 4.3). */

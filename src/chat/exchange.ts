@@ -1,48 +1,112 @@
-import { composePrompt, type Persona, type PromptSettings } from '../characters/prompt.ts'
+import { compose } from '../characters/compose.ts'
+import { type Composition, CountNeeded, type DroppedCounts } from '../characters/composition.ts'
+import type { Lorebook } from '../characters/lorebook.ts'
+import type { Persona, PromptSettings } from '../characters/prompt.ts'
 import type { Candidate } from '../models/candidate.ts'
 import { checkInput } from '../models/input.ts'
 import { mergeMessages } from '../models/merge-messages.ts'
 import type { Model, ModelRequest } from '../models/model.ts'
+import { loadTokenizer } from '../models/tokenizer.ts'
 import type { CompletionRequest } from './completion.ts'
 
-/** One chat request on its way to a model: who is played, what is asked, and which of it could not be honoured. */
+/** What prompts are made with besides the request. */
+export interface PromptMaking {
+  readonly settings: PromptSettings
+  readonly worldBooks: readonly Lorebook[]
+}
+
+/** What one candidate is asked, and how its prompt came to be. */
+export interface Asked {
+  readonly request: ModelRequest
+  readonly composition: Composition
+}
+
+/** One chat request on its way to a model: who is played, what is asked, and what of it could not be honoured. */
 export class Exchange {
-  readonly #body: CompletionRequest
+  readonly #sent: CompletionRequest
+  readonly #greeting: number | null | undefined
+  readonly #conversationId: string | null | undefined
   readonly #persona: Persona
-  readonly #settings: PromptSettings
+  readonly #making: PromptMaking
+  readonly #asked = new Map<Candidate, Asked>()
   readonly #ignored = new Set<string>()
   readonly #onIgnored = (parameter: string) => void this.#ignored.add(parameter)
 
-  constructor(body: CompletionRequest, persona: Persona, settings: PromptSettings) {
+  constructor(body: CompletionRequest, persona: Persona, making: PromptMaking) {
     // The fields that are only ours: no upstream ever sees them.
-    const { character: _character, user_name: _userName, ...rest } = body
-    this.#body = rest
+    const { character: _character, user_name: _userName, greeting, conversation_id, ...sent } = body
+    this.#sent = sent
+    this.#greeting = greeting
+    this.#conversationId = conversation_id
     this.#persona = persona
-    this.#settings = settings
+    this.#making = making
   }
 
   /**
-   * Makes what one candidate is asked: the character's prompt before the caller's messages, the operator's defaults for
-   * parameters that were not sent, and the id that the model goes by upstream.
-   * @throws ApiError 400 when the candidate does not take what the messages hold
+   * What one candidate is asked: the character's prompt around the caller's messages, the operator's defaults for
+   * parameters that were not sent, and the id that the model goes by upstream. Composed once for each candidate: what the
+   * card draws by lot stays the same. It waits only where tokens must be counted and the tokenizer is not there yet.
+   * @throws ApiError 400 when the candidate does not take what the messages hold, or not so much of it
    */
-  requestFor({ traits }: Candidate): ModelRequest {
-    checkInput(this.#body.messages, traits)
-    const composed = composePrompt(this.#persona, this.#body.messages, this.#settings)
-    const messages = traits.mergeMessages ? mergeMessages(composed) : composed
-    const sent = traits.defaults ? withDefaults(this.#body, traits.defaults) : this.#body
-    return { body: { ...sent, model: traits.upstreamId, messages }, persona: this.#persona, onIgnored: this.#onIgnored }
+  ask(candidate: Candidate): Asked | Promise<Asked> {
+    const known = this.#asked.get(candidate)
+    if (known) return known
+    try {
+      return this.#compose(candidate)
+    } catch (error) {
+      if (!(error instanceof CountNeeded)) throw error
+      return loadTokenizer().then(({ count }) => this.#compose(candidate, count))
+    }
   }
 
   /** The parameters that were sent, with a value, to a model that cannot honour them; undefined when there is none. */
   ignoredBy({ ignoredParameters }: Model): string | undefined {
     if (ignoredParameters) {
-      for (const [name, value] of Object.entries(this.#body)) {
+      for (const [name, value] of Object.entries(this.#sent)) {
         if (value != null && ignoredParameters.has(name)) this.#ignored.add(name)
       }
     }
     return this.#ignored.size > 0 ? ignoredHeader([...this.#ignored]) : undefined
   }
+
+  /** What did not fit into what this candidate was asked; undefined when all did. */
+  droppedFor(candidate: Candidate): string | undefined {
+    const composition = this.#asked.get(candidate)?.composition
+    return composition && droppedHeader(composition.dropped)
+  }
+
+  #compose(candidate: Candidate, count?: (text: string) => number): Asked {
+    const { traits } = candidate
+    checkInput(this.#sent.messages, traits)
+    const sent = traits.defaults ? withDefaults(this.#sent, traits.defaults) : this.#sent
+    const { contextWindow, overflow } = traits
+    const composition = compose({
+      persona: this.#persona,
+      messages: sent.messages,
+      settings: this.#making.settings,
+      worldBooks: this.#making.worldBooks,
+      replyTokens: sent.max_completion_tokens ?? sent.max_tokens ?? 0,
+      ...(this.#greeting == null ? {} : { greeting: this.#greeting }),
+      ...(this.#conversationId == null ? {} : { conversationId: this.#conversationId }),
+      ...(contextWindow === undefined ? {} : { contextWindow }),
+      ...(overflow === undefined ? {} : { overflow }),
+      ...(count === undefined ? {} : { count }),
+    })
+    const messages = traits.mergeMessages ? mergeMessages(composition.messages) : composition.messages
+    const request = {
+      body: { ...sent, model: traits.upstreamId, messages },
+      persona: this.#persona,
+      onIgnored: this.#onIgnored,
+    }
+    const asked = { request, composition }
+    this.#asked.set(candidate, asked)
+    return asked
+  }
+}
+
+/** What the reply header `x-dropped` says; undefined where all fitted. */
+export function droppedHeader({ lore, examples, messages }: DroppedCounts): string | undefined {
+  return lore + examples + messages === 0 ? undefined : `lore=${lore}, examples=${examples}, messages=${messages}`
 }
 
 /** How long the reply header `x-ignored-params` may be: clients refuse headers beyond some 16 KiB in all. */

@@ -1,7 +1,10 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
-import { type Guard, requireScope } from '../access/guard.ts'
+import type { Key } from '../access/access.ts'
+import { callerOf, type Guard, requireScope } from '../access/guard.ts'
+import type { Character } from '../characters/character.ts'
 import type { CharacterLibrary } from '../characters/library.ts'
+import type { Lorebook } from '../characters/lorebook.ts'
 import { cast, type UnknownCharacters } from '../characters/persona.ts'
 import type { PromptSettings } from '../characters/prompt.ts'
 import { ApiError, toApiError } from '../errors.ts'
@@ -10,8 +13,9 @@ import { unknownRoute } from '../http/unknown-route.ts'
 import type { Candidate } from '../models/candidate.ts'
 import type { ModelListing, ModelRegistry } from '../models/registry.ts'
 import { ChatError, Completion, CompletionRequest } from './completion.ts'
-import { Exchange } from './exchange.ts'
+import { droppedHeader, Exchange } from './exchange.ts'
 import { checkMessages } from './messages.ts'
+import { PromptReceipt, receiptOf } from './receipt.ts'
 import { clientGone, sendEvents } from './reply.ts'
 import { UsageWatch } from './usage.ts'
 
@@ -22,6 +26,10 @@ export interface ChatOptions {
   readonly library: CharacterLibrary
   readonly prompt: PromptSettings
   readonly characters: UnknownCharacters
+  /** Lorebooks for every character; none without it. */
+  readonly worldBooks?: () => readonly Lorebook[]
+  /** Whether a caller may read the texts of a character's card; all may without it. */
+  readonly mayRead?: (caller: Key, character: Character) => boolean
   /** Bytes. */
   readonly bodyLimit: number
   readonly sseKeepaliveMs: number
@@ -78,12 +86,16 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
       checkWellFormed('model', body.model)
       checkMessages(body.messages)
       const route = models.resolve(body.model)
-      const { persona, header } = cast(body, library, options.characters)
+      const { persona, header } = await cast(body, library, options.characters, callerOf(request).account.id)
       if (header !== undefined) reply.header('x-character', header)
       request.facts['model'] = route.name
 
-      const exchange = new Exchange(body, persona, options.prompt)
-      const ask = (candidate: Candidate) => exchange.requestFor(candidate)
+      const making = { settings: options.prompt, worldBooks: options.worldBooks?.() ?? [] }
+      const exchange = new Exchange(body, persona, making)
+      const ask = (candidate: Candidate) => {
+        const asked = exchange.ask(candidate)
+        return asked instanceof Promise ? asked.then(({ request }) => request) : asked.request
+      }
       const tellOf = ({ candidate, retries }: { candidate: Candidate; retries: number }) => {
         const { name } = candidate.traits
         request.facts['model_used'] = name
@@ -92,6 +104,8 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
         reply.header('x-model', encodeURIComponent(name))
         const ignored = exchange.ignoredBy(candidate.model)
         if (ignored !== undefined) reply.header('x-ignored-params', ignored)
+        const dropped = exchange.droppedFor(candidate)
+        if (dropped !== undefined) reply.header('x-dropped', dropped)
       }
 
       const signal = clientGone(reply)
@@ -99,8 +113,8 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
         if (body.stream === true) {
           const usage = body.stream_options?.include_usage === true ? new UsageWatch() : null
           const opening = route
-            .open((candidate) => {
-              const request = ask(candidate)
+            .open(async (candidate) => {
+              const request = await ask(candidate)
               usage?.begin(request.body.messages)
               return request
             }, signal)
@@ -127,6 +141,49 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
         request.facts['state'] = error.code
         throw error
       }
+    },
+  )
+
+  app.post(
+    '/chat/prompt',
+    {
+      bodyLimit: options.bodyLimit,
+      schema: {
+        hide,
+        operationId: 'createChatPrompt',
+        summary: 'Show what a model would be told',
+        description:
+          'Takes the same body as a completion and asks no model: the exact messages, the tokens of each part, which lore fired, what was left out and why.',
+        tags: ['chat'],
+        security,
+        body: CompletionRequest,
+        response: answers({ 200: PromptReceipt }, ChatError, [...refusals, 400, 404, 413, 415]),
+      },
+    },
+    async (request, reply) => {
+      const { body } = request
+      checkWellFormed('model', body.model)
+      checkMessages(body.messages)
+      const route = models.resolve(body.model)
+      const casting = await cast(body, library, options.characters, callerOf(request).account.id)
+      if (casting.header !== undefined) reply.header('x-character', casting.header)
+      const [candidate] = route.candidates
+      if (!candidate) throw new Error('the route has no candidate')
+      const making = { settings: options.prompt, worldBooks: options.worldBooks?.() ?? [] }
+      const asked = await new Exchange(body, casting.persona, making).ask(candidate)
+      const { character } = casting
+      const isShown = !character || (options.mayRead?.(callerOf(request), character) ?? true)
+      reply.header('x-model', encodeURIComponent(candidate.traits.name))
+      const dropped = droppedHeader(asked.composition.dropped)
+      if (dropped !== undefined) reply.header('x-dropped', dropped)
+      return await receiptOf({
+        model: route.name,
+        upstreamId: candidate.traits.upstreamId,
+        casting,
+        body,
+        asked,
+        isShown,
+      })
     },
   )
 

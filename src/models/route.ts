@@ -3,7 +3,7 @@ import { type Candidate, isCallersFault, type OpenedStream } from './candidate.t
 import type { ModelReply, ModelRequest } from './model.ts'
 
 /** What one candidate would be asked; made anew for each, since each has its own context, defaults and id. */
-export type RequestFor = (candidate: Candidate) => ModelRequest
+export type RequestFor = (candidate: Candidate) => ModelRequest | Promise<ModelRequest>
 
 /** An answer, and which candidate gave it. */
 export type Answered<T> = T & { readonly candidate: Candidate }
@@ -43,7 +43,7 @@ export class Route {
   /** @throws ApiError of the last candidate, or of one that blames the caller */
   complete(requestFor: RequestFor, signal: AbortSignal): Promise<Answered<ModelReply & { readonly retries: number }>> {
     return this.#first(async (candidate) => ({
-      ...(await candidate.complete(requestFor(candidate), signal)),
+      ...(await candidate.complete(await requestFor(candidate), signal)),
       candidate,
     }))
   }
@@ -54,7 +54,7 @@ export class Route {
    */
   open(requestFor: RequestFor, signal: AbortSignal): Promise<Answered<OpenedStream>> {
     return this.#first(async (candidate) => ({
-      ...(await candidate.open(requestFor(candidate), signal)),
+      ...(await candidate.open(await requestFor(candidate), signal)),
       candidate,
     }))
   }

@@ -40,4 +40,30 @@ export const migrations: readonly Migration[] = [
       CREATE INDEX plants_by_tag ON plants (account, tag, id) WHERE tag IS NOT NULL;
     `,
   },
+  {
+    // A card's source is kept as bytes: a text column would mend half surrogates, and the digest would be another's.
+    name: '0003-characters',
+    sql: `
+      CREATE TABLE characters (
+        account INTEGER NOT NULL REFERENCES accounts (id),
+        name TEXT NOT NULL,
+        folded TEXT NOT NULL,
+        digest TEXT NOT NULL,
+        about TEXT NOT NULL,
+        created INTEGER NOT NULL,
+        updated INTEGER NOT NULL,
+        PRIMARY KEY (account, name)
+      ) STRICT, WITHOUT ROWID;
+      CREATE INDEX characters_by_folded_name ON characters (account, folded, name);
+      CREATE TABLE character_versions (
+        account INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        digest TEXT NOT NULL,
+        source BLOB NOT NULL,
+        created INTEGER NOT NULL,
+        PRIMARY KEY (account, name, digest),
+        FOREIGN KEY (account, name) REFERENCES characters (account, name) ON DELETE CASCADE
+      ) STRICT;
+    `,
+  },
 ]

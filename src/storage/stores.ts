@@ -1,5 +1,7 @@
 import type { AccessStore } from '../access/access.ts'
 import { SqliteAccessStore } from '../access/sqlite.ts'
+import type { CharacterStore } from '../characters/character.ts'
+import { SqliteCharacterStore } from '../characters/sqlite.ts'
 import type { PlantStore } from '../plants/plant.ts'
 import { SqlitePlantStore } from '../plants/sqlite.ts'
 import { openDatabase } from './database.ts'
@@ -8,6 +10,7 @@ import { openDatabase } from './database.ts'
 export interface Stores {
   readonly access: AccessStore
   readonly plants: PlantStore
+  readonly characters: CharacterStore
   /** Resolves when the database answers; rejects with the reason when it does not. */
   check(): Promise<void>
   close(): Promise<void>
@@ -23,6 +26,7 @@ export function openSqliteStores(path: string): Stores {
   return {
     access: new SqliteAccessStore(database),
     plants: new SqlitePlantStore(database),
+    characters: new SqliteCharacterStore(database),
     async check() {
       ping.get()
     },

@@ -1,6 +1,7 @@
 import type { Card } from '../../characters/card.ts'
+import { seededRandom } from '../../characters/chance.ts'
 import { readExamples, type Utterance } from '../../characters/examples.ts'
-import { expandNames } from '../../characters/macros.ts'
+import { expandMacros } from '../../characters/macros.ts'
 import { wordsOf } from './words.ts'
 
 /** Something that a character can say, and what it is found by. */
@@ -35,7 +36,10 @@ const longestDescription = 20_000
 /** Reads what the character says in a card: greetings, example dialogues, lore, and its description sentence by sentence. */
 export function readMaterial(card: Card): Material {
   const names = { character: card.nickname || card.name, user: userNameMark }
-  const expanded = (text: string) => expandNames(text.replaceAll('\r', ''), names).trim()
+  // The same for the same card: an understudy says the same to the same request.
+  const random = seededRandom(card.name)
+  const expanded = (text: string) =>
+    expandMacros(text.replaceAll('\r', ''), { ...names, seed: card.name, random, now: () => new Date(0) }).trim()
   const blocks = readExamples(expanded(card.examples), { ...names, character: card.name, nickname: names.character })
   const passages = [
     ...blocks.flatMap(readBlock),

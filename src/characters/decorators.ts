@@ -1,0 +1,171 @@
+/** Where a body stands when a decorator says so. */
+export type DecoratedPosition = 'before_desc' | 'after_desc' | 'personality' | 'scenario'
+
+export type Role = 'system' | 'user' | 'assistant'
+
+/** What the decorators of a lorebook entry say (Character Card V3, "decorators"). */
+export interface Decorators {
+  readonly activate?: true
+  readonly dontActivate?: true
+  readonly onlyAfter?: number
+  readonly onlyEvery?: number
+  readonly keepAfterMatch?: true
+  readonly dontAfterMatch?: true
+  readonly depth?: number
+  readonly reverseDepth?: number
+  readonly role?: Role
+  readonly scanDepth?: number
+  readonly greeting?: number
+  readonly position?: DecoratedPosition
+  readonly ignoreOnMaxContext?: true
+  /** One of each list must occur. */
+  readonly additionalKeys?: readonly (readonly string[])[]
+  readonly excludeKeys?: readonly string[]
+  readonly disables?: readonly ('system_prompt' | 'post_history_instructions')[]
+  readonly priority?: number
+  readonly probability?: number
+  readonly wholeWords?: boolean
+}
+
+/** What must be known of a request to tell which decorators apply. */
+export interface DecoratorContext {
+  readonly hasPersonality: boolean
+  readonly hasScenario: boolean
+  /** Whether it can be told which greeting is active. */
+  readonly knowsGreeting: boolean
+}
+
+/** One line of decorators with its fallbacks: the first that applies counts. */
+type Chain = readonly { readonly name: string; readonly value: string }[]
+
+/** A content, its decorators read and taken off. */
+export interface Decorated {
+  readonly body: string
+  readonly chains: readonly Chain[]
+}
+
+/** Splits the leading lines that begin with `@@` from the body; `@@` elsewhere is prose. */
+export function splitDecorators(content: string): Decorated {
+  const text = content.replaceAll('\r', '').trim()
+  if (!text.startsWith('@@')) return { body: text, chains: [] }
+  const lines = text.split('\n')
+  const end = lines.findIndex((line) => !line.trimStart().startsWith('@@'))
+  const decorators = end === -1 ? lines : lines.slice(0, end)
+  const body = end === -1 ? '' : lines.slice(end).join('\n').trim()
+  const chains: { name: string; value: string }[][] = []
+  let isOrphan = true
+  for (const line of decorators) {
+    const [, at = '', name = '', value = ''] = /^\s*(@@@?)(\S*)\s*(.*)$/.exec(line) ?? []
+    const decorator = { name: name.toLowerCase(), value: value.trim() }
+    if (at === '@@') {
+      isOrphan = false
+      chains.push([decorator])
+    } else if (!isOrphan) {
+      chains.at(-1)?.push(decorator)
+    }
+  }
+  return { body, chains }
+}
+
+/**
+ * Reads decorators as they apply in this context; those that are unknown, malformed or out of place are passed over in
+ * favour of their fallbacks.
+ * @param onIgnored told of each that nothing here could ever honour
+ */
+export function readDecorators(
+  chains: readonly Chain[],
+  context: DecoratorContext,
+  onIgnored: (name: string) => void = () => {},
+): Decorators {
+  let decorators: Decorators = {}
+  for (const chain of chains) {
+    for (const { name, value } of chain) {
+      const read = catalogue.get(name)?.(value, context, decorators)
+      if (read) {
+        // The first of a name counts; those that gather give the whole list themselves.
+        decorators = gathering.has(name) ? { ...decorators, ...read } : { ...read, ...decorators }
+        break
+      }
+      onIgnored(name)
+    }
+  }
+  return decorators
+}
+
+type Reader = (value: string, context: DecoratorContext, soFar: Decorators) => Decorators | undefined
+
+const whole = (make: (number: number) => Decorators, minimum = 0): Reader => {
+  return (value) => {
+    const number = value === '' ? Number.NaN : Number(value)
+    return Number.isFinite(number) && number >= minimum ? make(number) : undefined
+  }
+}
+const list = (value: string) =>
+  value
+    .split(',')
+    .map((item) => item.trim())
+    .filter((item) => item !== '')
+
+const gathering: ReadonlySet<string> = new Set(['additional_keys', 'exclude_keys', 'disable_ui_prompt'])
+
+/*
+ * `instruct_…` and `is_user_icon` are known to V3 and never apply to a chat without icons: they are left out, so that
+ * their fallbacks count. `end`, `priority`, `probability` and the whole words are RisuAI's.
+ */
+const catalogue: ReadonlyMap<string, Reader> = new Map<string, Reader>([
+  ['activate', () => ({ activate: true })],
+  ['dont_activate', () => ({ dontActivate: true })],
+  ['activate_only_after', whole((onlyAfter) => ({ onlyAfter }))],
+  ['activate_only_every', whole((onlyEvery) => ({ onlyEvery }), Number.MIN_VALUE)],
+  ['keep_activate_after_match', () => ({ keepAfterMatch: true })],
+  ['dont_activate_after_match', () => ({ dontAfterMatch: true })],
+  ['depth', whole((depth) => ({ depth: Math.floor(depth) }), Number.NEGATIVE_INFINITY)],
+  ['end', () => ({ depth: 0 })],
+  ['reverse_depth', whole((depth) => ({ reverseDepth: Math.floor(depth) }), Number.NEGATIVE_INFINITY)],
+  ['role', (value) => roleOf(value)],
+  ['scan_depth', whole((scanDepth) => ({ scanDepth: Math.floor(scanDepth) }))],
+  [
+    'is_greeting',
+    (value, { knowsGreeting }) =>
+      knowsGreeting ? whole((greeting) => ({ greeting }))(value, anywhere, {}) : undefined,
+  ],
+  ['position', positionOf],
+  ['ignore_on_max_context', () => ({ ignoreOnMaxContext: true })],
+  [
+    'additional_keys',
+    (value, _context, { additionalKeys = [] }) =>
+      list(value).length > 0 ? { additionalKeys: [...additionalKeys, list(value)] } : undefined,
+  ],
+  [
+    'exclude_keys',
+    (value, _context, { excludeKeys = [] }) =>
+      list(value).length > 0 ? { excludeKeys: [...excludeKeys, ...list(value)] } : undefined,
+  ],
+  [
+    'disable_ui_prompt',
+    (value, _context, { disables = [] }) => {
+      if (value !== 'system_prompt' && value !== 'post_history_instructions') return undefined
+      return { disables: [...disables, value] }
+    },
+  ],
+  ['priority', whole((priority) => ({ priority }), Number.NEGATIVE_INFINITY)],
+  ['probability', whole((probability) => ({ probability }))],
+  ['match_full_word', () => ({ wholeWords: true })],
+  ['match_partial_word', () => ({ wholeWords: false })],
+])
+
+/** A context in which every decorator of the catalogue applies. */
+export const anywhere: DecoratorContext = { hasPersonality: true, hasScenario: true, knowsGreeting: true }
+
+function roleOf(value: string): Decorators | undefined {
+  const role = value.toLowerCase()
+  return role === 'system' || role === 'user' || role === 'assistant' ? { role } : undefined
+}
+
+function positionOf(value: string, { hasPersonality, hasScenario }: DecoratorContext): Decorators | undefined {
+  const position = value.toLowerCase()
+  if (position === 'before_desc' || position === 'after_desc') return { position }
+  if (position === 'personality') return hasPersonality ? { position } : undefined
+  if (position === 'scenario') return hasScenario ? { position } : undefined
+  return undefined
+}

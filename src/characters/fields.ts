@@ -1,0 +1,73 @@
+/** An object of a parsed document; only its own properties are ever read. */
+export type Fields = Readonly<Record<string, unknown>>
+
+/** Tells whether a value is an object with fields. */
+export function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** An own property; what is inherited (`__proto__`, `constructor`) is not there. */
+export function valueIn(fields: Fields, name: string): unknown {
+  return Object.hasOwn(fields, name) ? fields[name] : undefined
+}
+
+/** A text; whatever else stands there counts as empty. */
+export function textIn(fields: Fields, name: string): string {
+  const value = valueIn(fields, name)
+  return typeof value === 'string' ? value : ''
+}
+
+/** An object; whatever else stands there counts as one without fields. */
+export function fieldsIn(fields: Fields, name: string): Fields {
+  const value = valueIn(fields, name)
+  return isFields(value) ? value : {}
+}
+
+/** An array; whatever else stands there counts as empty. */
+export function listIn(fields: Fields, name: string): readonly unknown[] {
+  const value = valueIn(fields, name)
+  return Array.isArray(value) ? value : []
+}
+
+/** The texts of an array, or the only one where a text stands by itself. */
+export function textsIn(fields: Fields, name: string): readonly string[] {
+  const value = valueIn(fields, name)
+  if (typeof value === 'string') return value === '' ? [] : [value]
+  return listIn(fields, name).filter((item) => typeof item === 'string')
+}
+
+/** A finite number, or a text that writes one: real cards have both. */
+export function numberIn(fields: Fields, name: string): number | undefined {
+  const value = valueIn(fields, name)
+  if (typeof value === 'string' && value.trim() === '') return undefined
+  const number = typeof value === 'string' ? Number(value) : value
+  return typeof number === 'number' && Number.isFinite(number) ? number : undefined
+}
+
+/** A boolean, or undefined where there is none. */
+export function booleanIn(fields: Fields, name: string): boolean | undefined {
+  const value = valueIn(fields, name)
+  return typeof value === 'boolean' ? value : undefined
+}
+
+/** Tells whether a document nests no deeper than this; asked before anything walks it, and not by recursion itself. */
+export function nestsWithin(document: unknown, mostLevels: number): boolean {
+  let level: unknown[] = [document]
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > mostLevels) return false
+    level = level.flatMap((value) =>
+      typeof value === 'object' && value !== null
+        ? Object.values(value).filter((inner) => typeof inner === 'object')
+        : [],
+    )
+  }
+  return true
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it is for
+const control = /[\0-\x08\x0b-\x1f\x7f]/g
+
+/** A card's text as it may be sent: without carriage returns and other control characters. */
+export function cleaned(text: string): string {
+  return text.replace(control, '')
+}

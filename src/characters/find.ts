@@ -1,0 +1,58 @@
+import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { type Character, type CharacterStore, readWantedName, type StoredVersion } from './character.ts'
+import type { PublicCard, PublicCards } from './public-cards.ts'
+
+/** A found character whose card has not been looked at. */
+export interface Found {
+  readonly name: string
+  readonly origin: Character['origin']
+  readonly digest: string
+  /** Null when it has gone, or become another, since it was found. */
+  readonly source: () => Promise<Buffer | null>
+}
+
+/**
+ * The character that an account means by a name, which may pin a version: of exactly this name, else of this one
+ * whatever its letters' case; the account's own before the folder's before the starters.
+ * @param account null for nobody's: uploads are not looked at
+ */
+export async function findCharacter(
+  store: CharacterStore,
+  cards: PublicCards,
+  account: number | null,
+  text: string,
+): Promise<Found | undefined> {
+  const { name, digest } = readWantedName(text)
+  if (digest === null) return undefined
+  for (const match of ['exact', 'any-case'] as const) {
+    if (digest === undefined) {
+      const own = account === null ? undefined : await store.find(account, name, match)
+      if (own && account !== null) return ofAccount(store, account, own)
+      const card = cards.find(name, match)
+      if (card) return ofFolder(card)
+      continue
+    }
+    const own = account === null ? [] : await store.findVersions(account, name, match, digest)
+    const others = cards.findVersions(name, match, digest)
+    // Where two versions begin alike, neither is meant.
+    if (new Set([...own, ...others].map((version) => version.digest)).size !== 1) continue
+    const [version] = own
+    if (version && account !== null) return ofAccount(store, account, version)
+    const [card] = others
+    if (card) return ofFolder(card)
+  }
+  return undefined
+}
+
+function ofAccount(store: CharacterStore, account: number, { name, digest }: StoredVersion): Found {
+  return { name, digest, origin: 'account', source: async () => (await store.source(account, name, digest)) ?? null }
+}
+
+function ofFolder({ name, origin, digest, file }: PublicCard): Found {
+  const source = async () => {
+    const bytes = await readFile(file).catch(() => null)
+    return bytes && createHash('sha256').update(bytes).digest('hex') === digest ? bytes : null
+  }
+  return { name, origin, digest, source }
+}

@@ -1,0 +1,37 @@
+import { createHash } from 'node:crypto'
+import { aboutCard, type CardAbout } from './about.ts'
+import { type Card, readCard } from './card.ts'
+import { CardError } from './card-error.ts'
+import { nameProblem } from './character.ts'
+import { type CardSource, readCardSource } from './source.ts'
+
+/** All that is made of a card's bytes. */
+export interface ReadCard {
+  readonly source: CardSource
+  readonly card: Card
+  /** SHA-256 of the bytes, 64 hex digits. */
+  readonly digest: string
+  readonly about: CardAbout
+}
+
+/**
+ * Reads a card from its bytes.
+ * @throws CardError
+ */
+export function readCardBytes(bytes: Buffer): ReadCard {
+  const source = readCardSource(bytes)
+  const card = readCard(source.document)
+  const digest = createHash('sha256').update(bytes).digest('hex')
+  return { source, card, digest, about: aboutCard(source.document) }
+}
+
+/**
+ * The name that a card brings, fit to be kept under.
+ * @throws CardError when it brings none that is
+ */
+export function nameOf({ name }: Pick<Card, 'name'>): string {
+  const trimmed = name.trim()
+  const problem = nameProblem(trimmed)
+  if (problem !== undefined) throw new CardError('card_invalid', `The card's name ${problem}.`)
+  return trimmed
+}

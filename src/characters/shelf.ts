@@ -1,0 +1,81 @@
+import { join } from 'node:path'
+import { AccessError } from '../access/access.ts'
+import type { Config } from '../config.ts'
+import { printable } from '../table.ts'
+import { type Character, type CharacterStore, unknownCharacter } from './character.ts'
+import type { OpenedStores } from './commands.ts'
+import { type CharacterLibrary, createLibrary } from './library.ts'
+import { type CardSource, readCardSource } from './source.ts'
+
+/** A character with the source of its card. */
+export type SourcedCharacter = Character & { readonly source: CardSource }
+
+/** How many characters are listed at a time. */
+const page = 1000
+
+/** The characters as the operator's commands see them: the folder and the starters, and one account's when it is named. */
+export class Shelf {
+  readonly library: CharacterLibrary
+  readonly store: CharacterStore
+  /** The id of the account that was named; null when none was. */
+  readonly account: number | null
+  /** The folder of the cards that everybody may talk to. */
+  readonly folder: string
+  /** Bytes. */
+  readonly largestCard: number
+
+  constructor(library: CharacterLibrary, store: CharacterStore, account: number | null, config: Config) {
+    this.library = library
+    this.store = store
+    this.account = account
+    this.folder = join(config.dataDirectory, 'characters')
+    this.largestCard = config.cardBodyLimit
+  }
+
+  /** @throws ApiError when there is no character of this name */
+  async find(name: string): Promise<SourcedCharacter> {
+    const character = await this.library.resolve(this.account, name)
+    const bytes = character && (await this.library.source(this.account, character))
+    if (!character || !bytes) throw unknownCharacter()
+    return { ...character, source: readCardSource(bytes) }
+  }
+
+  /** All characters, a row each; exactly as they are for programs, with nothing that steers a terminal for people. */
+  async list(isExact: boolean): Promise<readonly object[]> {
+    const rows: object[] = []
+    const text = (value: string) => (isExact ? value : printable(value))
+    for (let after = ''; ; ) {
+      const found = await this.library.list(this.account, after, page)
+      for (const { name, origin, digest, about } of found) {
+        const { creator, tags } = about
+        rows.push({
+          name: text(name),
+          origin,
+          digest: `sha256:${digest}`,
+          creator: text(creator),
+          tags: tags.map(text),
+        })
+      }
+      if (found.length < page) return rows
+      after = found.at(-1)?.name ?? ''
+    }
+  }
+}
+
+/**
+ * Opens the shelf for one command.
+ * @throws AccessError when there is no account of this name
+ */
+export async function openShelf(
+  config: Config,
+  { access, characters }: OpenedStores,
+  account?: string,
+): Promise<Shelf> {
+  const owner = account === undefined ? null : (await access.listAccounts()).find(({ name }) => name === account.trim())
+  if (owner === undefined) {
+    throw new AccessError(`There is no account ${JSON.stringify(account)}. See: conservatory accounts list`)
+  }
+  const library = createLibrary(config, characters)
+  await library.rescan()
+  return new Shelf(library, characters, owner?.id ?? null, config)
+}

@@ -1,0 +1,133 @@
+import type { Database, Statement } from 'better-sqlite3'
+import { ApiError } from '../errors.ts'
+import type { CardAbout } from './about.ts'
+import {
+  type CharacterStore,
+  foldName,
+  type NameMatch,
+  type NewCharacter,
+  type StoredCharacter,
+  type StoredVersion,
+} from './character.ts'
+
+interface CharacterRow {
+  readonly name: string
+  readonly digest: string
+  readonly about: string
+  readonly created: number
+  readonly updated: number
+}
+
+const columns = 'name, digest, about, created, updated'
+
+/** Uploaded characters in SQLite. */
+export class SqliteCharacterStore implements CharacterStore {
+  readonly #database: Database
+  readonly #insert: Statement<[number, string, string, string, string, number, number]>
+  readonly #update: Statement<[string, string, number, number, string]>
+  readonly #insertVersion: Statement<[number, string, string, Buffer, number]>
+  readonly #find: Readonly<Record<NameMatch, Statement<[number, string], CharacterRow>>>
+  readonly #versions: Readonly<Record<NameMatch, Statement<[number, string, string, string], StoredVersion>>>
+  readonly #source: Statement<[number, string, string], Buffer>
+  readonly #list: Statement<[number, string, number], CharacterRow>
+  readonly #delete: Statement<[number, string]>
+
+  constructor(database: Database) {
+    this.#database = database
+    this.#insert = database.prepare(`
+      INSERT INTO characters (account, name, folded, digest, about, created, updated)
+      VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
+    this.#update = database.prepare(
+      'UPDATE characters SET digest = ?, about = ?, updated = ? WHERE account = ? AND name = ?',
+    )
+    this.#insertVersion = database.prepare(`
+      INSERT INTO character_versions (account, name, digest, source, created)
+      VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
+    const found = `SELECT ${columns} FROM characters WHERE account = ? AND`
+    this.#find = {
+      exact: database.prepare(`${found} name = ?`),
+      'any-case': database.prepare(`${found} folded = ? ORDER BY name LIMIT 1`),
+    }
+    const versions = `
+      SELECT name, character_versions.digest FROM character_versions JOIN characters USING (account, name)
+      WHERE account = ? AND character_versions.digest BETWEEN ? AND ? AND`
+    this.#versions = {
+      exact: database.prepare(`${versions} name = ?`),
+      'any-case': database.prepare(`${versions} folded = ? ORDER BY name`),
+    }
+    this.#source = database
+      .prepare<[number, string, string], Buffer>(
+        'SELECT source FROM character_versions WHERE account = ? AND name = ? AND digest = ?',
+      )
+      .pluck()
+    this.#list = database.prepare(`${found} name > ? ORDER BY name LIMIT ?`)
+    this.#delete = database.prepare('DELETE FROM characters WHERE account = ? AND name = ?')
+  }
+
+  async create(account: number, character: NewCharacter): Promise<void> {
+    this.#database
+      .transaction(() => {
+        if (this.#add(account, character)) return
+        const message = 'You have a character of this name already. Replace it with PUT, or use another name.'
+        throw new ApiError(409, 'name_taken', message, { param: 'name' })
+      })
+      .immediate()
+  }
+
+  async put(account: number, character: NewCharacter): Promise<boolean> {
+    return this.#database
+      .transaction(() => {
+        if (this.#add(account, character)) return true
+        const { name, digest, about } = character
+        const updated = now()
+        this.#update.run(digest, JSON.stringify(about), updated, account, name)
+        this.#insertVersion.run(account, name, digest, character.source, updated)
+        return false
+      })
+      .immediate()
+  }
+
+  async find(account: number, name: string, match: NameMatch): Promise<StoredCharacter | undefined> {
+    const row = this.#find[match].get(account, match === 'exact' ? name : foldName(name))
+    return row && toCharacter(row)
+  }
+
+  async findVersions(
+    account: number,
+    name: string,
+    match: NameMatch,
+    digest: string,
+  ): Promise<readonly StoredVersion[]> {
+    // A text that begins like the digest lies between it and it with the highest digits there can be behind it.
+    const wanted = match === 'exact' ? name : foldName(name)
+    return this.#versions[match].all(account, digest, digest.padEnd(64, 'f'), wanted)
+  }
+
+  async source(account: number, name: string, digest: string): Promise<Buffer | undefined> {
+    return this.#source.get(account, name, digest)
+  }
+
+  async list(account: number, after: string, limit: number): Promise<readonly StoredCharacter[]> {
+    return this.#list.all(account, after, limit).map(toCharacter)
+  }
+
+  async remove(account: number, name: string): Promise<boolean> {
+    return this.#delete.run(account, name).changes > 0
+  }
+
+  #add(account: number, { name, digest, source, about }: NewCharacter): boolean {
+    const created = now()
+    const { changes } = this.#insert.run(account, name, foldName(name), digest, JSON.stringify(about), created, created)
+    if (changes === 1) this.#insertVersion.run(account, name, digest, source, created)
+    return changes === 1
+  }
+}
+
+function toCharacter({ about, ...row }: CharacterRow): StoredCharacter {
+  const read: CardAbout = JSON.parse(about)
+  return { ...row, origin: 'account', about: read }
+}
+
+function now(): number {
+  return Math.floor(Date.now() / 1000)
+}

@@ -1,0 +1,145 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from '@sinclair/typebox'
+import type { FastifyRequest } from 'fastify'
+import { callerOf, type Guard, requireScope } from '../access/guard.ts'
+import { ChatError } from '../chat/completion.ts'
+import { ApiError } from '../errors.ts'
+import { answers } from '../http/openapi-fields.ts'
+import { type CharacterStore, nameProblem, unknownCharacter } from './character.ts'
+import { describeCard } from './describe.ts'
+import type { CharacterLibrary } from './library.ts'
+import { nameOf, type ReadCard, readCardBytes } from './read.ts'
+import { CharacterPath, CharacterSummary, cardBody } from './schemas.ts'
+
+/** What the characters group is built from. */
+export interface CharactersOptions {
+  readonly guard: Guard
+  readonly library: CharacterLibrary
+  readonly store: CharacterStore
+  /** Bytes. */
+  readonly bodyLimit: number
+}
+
+/** What a card may be sent as; the bytes decide what it is. */
+export const cardTypes = [
+  'application/json',
+  'image/png',
+  'application/zip',
+  'application/vnd.charx',
+  'application/octet-stream',
+]
+
+export const security: readonly Readonly<Record<string, readonly string[]>>[] = [{ apiKey: [] }, { bearer: [] }]
+/** What can go wrong on every route of the group. */
+export const refusals = [401, 403, 429, 500, 503]
+const toWrite = requireScope('characters:write')
+
+/** An account's own cards: adding, replacing and deleting them. The group that this is part of lets callers in. */
+export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async (app, options) => {
+  const { library, store, bodyLimit } = options
+
+  app.post(
+    '',
+    {
+      onRequest: [toWrite, acceptCards],
+      bodyLimit,
+      schema: {
+        operationId: 'addCharacter',
+        summary: 'Upload a character card',
+        description:
+          'The bytes of a card, JSON, PNG or CHARX. It is kept as it came, for your account alone, under its own name.',
+        tags: ['characters'],
+        security,
+        body: cardBody(cardTypes),
+        response: answers({ 201: CharacterSummary }, ChatError, [...refusals, 400, 409, 413, 415]),
+      },
+    },
+    async (request, reply) => {
+      const read = readCardBytes(bytesOf(request))
+      const name = nameOf(read.card)
+      await store.create(callerOf(request).account.id, toStore(name, read))
+      return reply.code(201).header('location', pathOf(name)).send(summaryBody(name, read))
+    },
+  )
+
+  app.put(
+    '/:name',
+    {
+      onRequest: [toWrite, acceptCards],
+      bodyLimit,
+      schema: {
+        operationId: 'putCharacter',
+        summary: 'Upload a character card under a name',
+        description: 'Replaces your character of this name; its earlier versions can still be pinned.',
+        tags: ['characters'],
+        security,
+        params: CharacterPath,
+        body: cardBody(cardTypes),
+        response: answers({ 200: CharacterSummary, 201: CharacterSummary }, ChatError, [...refusals, 400, 413, 415]),
+      },
+    },
+    async (request, reply) => {
+      const name = request.params.name.trim()
+      const problem = nameProblem(name)
+      if (problem !== undefined) {
+        throw new ApiError(400, 'invalid_field', `The path part "name" ${problem}.`, { param: 'name' })
+      }
+      const read = readCardBytes(bytesOf(request))
+      const isNew = await store.put(callerOf(request).account.id, toStore(name, read))
+      if (isNew) reply.code(201).header('location', pathOf(name))
+      return summaryBody(name, read)
+    },
+  )
+
+  app.delete(
+    '/:name',
+    {
+      onRequest: toWrite,
+      schema: {
+        operationId: 'deleteCharacter',
+        summary: 'Delete one of your characters',
+        description: 'It goes with all its versions.',
+        tags: ['characters'],
+        security,
+        params: CharacterPath,
+        response: answers({ 204: Type.Null({ description: 'It is gone.' }) }, ChatError, [...refusals, 404]),
+      },
+    },
+    async (request, reply) => {
+      const account = callerOf(request).account.id
+      const name = request.params.name.trim()
+      if (await store.remove(account, name)) return reply.code(204).send()
+      const found = await library.resolve(account, name)
+      if (!found || found.origin === 'account') throw unknownCharacter()
+      throw new ApiError(
+        403,
+        'character_read_only',
+        'This character is not one of your uploads. Only its operator can remove it.',
+      )
+    },
+  )
+}
+
+/** Refuses, before it is read, a body that says it is something else. A missing content type says nothing. */
+async function acceptCards({ headers }: FastifyRequest): Promise<void> {
+  const type = headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase()
+  if (type !== undefined && cardTypes.includes(type)) return
+  const message = `This content type is not understood. Send the card with one of ${cardTypes.join(', ')}.`
+  throw new ApiError(415, 'unsupported_media_type', message)
+}
+
+function bytesOf({ body }: { readonly body: unknown }): Buffer {
+  return Buffer.isBuffer(body) ? body : Buffer.alloc(0)
+}
+
+function toStore(name: string, { digest, source, about }: ReadCard) {
+  return { name, digest, source: source.bytes, about }
+}
+
+function summaryBody(name: string, { digest, card, source }: ReadCard) {
+  return { object: 'character', name, digest: `sha256:${digest}`, ...describeCard(card, source.document) }
+}
+
+function pathOf(name: string): string {
+  return `/characters/${encodeURIComponent(name)}`
+}

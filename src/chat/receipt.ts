@@ -1,0 +1,107 @@
+import { type Static, Type } from '@sinclair/typebox'
+import type { Section } from '../characters/composition.ts'
+import { tokensOf } from '../characters/fit.ts'
+import type { Casting } from '../characters/persona.ts'
+import { loadTokenizer } from '../models/tokenizer.ts'
+import { type CompletionRequest, Message } from './completion.ts'
+import type { Asked } from './exchange.ts'
+
+/** What a model would be told, and how it came to be that. */
+export const PromptReceipt = Type.Object(
+  {
+    object: Type.Literal('chat.prompt'),
+    model: Type.String(),
+    character: Type.Union([Type.String(), Type.Null()], {
+      description: "The character's name, and the digest of its card.",
+    }),
+    messages: Type.Array(Message, { description: 'The messages as the model would get them.' }),
+    tokens: Type.Object({
+      total: Type.Integer(),
+      exact: Type.Boolean({ description: "Whether the model's own tokenizer is the one that was counted with." }),
+      sections: Type.Array(Type.Object({ section: Type.String(), tokens: Type.Integer() })),
+    }),
+    lore: Type.Array(
+      Type.Object({
+        entry: Type.String(),
+        book: Type.String(),
+        fired: Type.Boolean(),
+        keys: Type.Optional(Type.Array(Type.String())),
+        tokens: Type.Integer(),
+        dropped: Type.Optional(
+          Type.String({ description: 'Why it is not there: probability, group, position, limit, budget or context.' }),
+        ),
+      }),
+    ),
+    dropped: Type.Object({ lore: Type.Integer(), examples: Type.Integer(), messages: Type.Integer() }),
+    unknown_macros: Type.Array(Type.String()),
+  },
+  { title: 'PromptReceipt' },
+)
+export type PromptReceipt = Static<typeof PromptReceipt>
+
+/** What a receipt is made of. */
+export interface ReceiptParts {
+  /** As the caller asked for it. */
+  readonly model: string
+  readonly upstreamId: string
+  readonly casting: Casting
+  readonly body: CompletionRequest
+  readonly asked: Asked
+  /** Whether the caller may read the card's texts. */
+  readonly isShown: boolean
+}
+
+/** Stands for a text that the caller may not read. */
+const withheld = '[withheld]'
+
+/** Makes the receipt of a prompt; texts of a card that the caller may not read are left out, their tokens are not. */
+export async function receiptOf(parts: ReceiptParts): Promise<PromptReceipt> {
+  const { asked, casting, body, isShown } = parts
+  const { composition, request } = asked
+  const tokenizer = await loadTokenizer()
+  const own = new Set(body.messages)
+  const messages = request.body.messages.map((message) => {
+    if (isShown || own.has(message)) return message
+    return { role: message.role, ...(message.name ? { name: message.name } : {}), content: withheld }
+  })
+  return {
+    object: 'chat.prompt',
+    model: parts.model,
+    character: characterOf(casting),
+    messages,
+    tokens: {
+      total: await tokenizer.countMessages(request.body.messages),
+      exact: usesOurTokenizer(parts.upstreamId),
+      sections: sectionTokens(composition.sections, tokenizer.count),
+    },
+    lore: composition.lore.map(({ entry, book, fired, keys, dropped, text }, index) => ({
+      entry: isShown ? entry : `${withheld} ${index + 1}`,
+      book,
+      fired,
+      ...(keys && isShown ? { keys: [...keys] } : {}),
+      tokens: tokenizer.count(text),
+      ...(dropped === undefined ? {} : { dropped }),
+    })),
+    dropped: { ...composition.dropped },
+    unknown_macros: [...composition.unknownMacros],
+  }
+}
+
+function characterOf({ persona, character }: Casting): string | null {
+  return character ? `${character.name}@sha256:${character.digest}` : persona.name
+}
+
+/** Tokens by section, in the order of the prompt. */
+function sectionTokens(sections: readonly Section[], count: (text: string) => number) {
+  const tokens = new Map<string, number>()
+  for (const { section, text, messages } of sections) {
+    const cost = text === undefined ? tokensOf(messages ?? [], count) - tokensOf([], count) : count(text)
+    tokens.set(section, (tokens.get(section) ?? 0) + cost)
+  }
+  return [...tokens].map(([section, cost]) => ({ section, tokens: cost }))
+}
+
+/** The understudy counts as we do, and so do OpenAI's models since 2024. */
+function usesOurTokenizer(model: string): boolean {
+  return /^(?:understudy|(?:chat)?gpt-(?:4o|4\.1|4\.5|5)|o[1-9](?:-|$))/.test(model)
+}
