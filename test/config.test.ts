@@ -26,10 +26,13 @@ describe('the settings', () => {
       logLevel: 'info',
       plantBodyLimit: 1_048_576,
       chatBodyLimit: 8_388_608,
+      cardBodyLimit: 67_108_864,
       shutdownGraceSeconds: 10,
       sseKeepaliveMs: 15_000,
       characters: 'open',
       systemPrompt: undefined,
+      postHistoryPrompt: undefined,
+      greeting: 'auto',
     })
   })
 
@@ -38,10 +41,13 @@ describe('the settings', () => {
     const more = [
       'PLANT_BODY_LIMIT',
       'CHAT_BODY_LIMIT',
+      'CARD_BODY_LIMIT',
       'SHUTDOWN_GRACE',
       'SSE_KEEPALIVE_MS',
       'CHARACTERS',
       'SYSTEM_PROMPT',
+      'POST_HISTORY_PROMPT',
+      'GREETING',
     ]
     const environment = Object.fromEntries([...names, ...more].map((name, index) => [name, index % 2 ? '' : ' \t ']))
     expect({ ...readConfig(environment), environment: {} }).toStrictEqual(readConfig({}))
@@ -65,10 +71,13 @@ describe('the settings', () => {
     ['LOG_LEVEL', 'silent', { logLevel: 'silent' }],
     ['PLANT_BODY_LIMIT', '1', { plantBodyLimit: 1 }],
     ['CHAT_BODY_LIMIT', '1073741824', { chatBodyLimit: 1024 ** 3 }],
+    ['CARD_BODY_LIMIT', '1', { cardBodyLimit: 1 }],
     ['SHUTDOWN_GRACE', '0', { shutdownGraceSeconds: 0 }],
     ['SSE_KEEPALIVE_MS', '10', { sseKeepaliveMs: 10 }],
     ['CHARACTERS', 'Closed', { characters: 'closed' }],
     ['SYSTEM_PROMPT', 'You are {{char}}.', { systemPrompt: 'You are {{char}}.' }],
+    ['POST_HISTORY_PROMPT', 'Stay {{char}}.', { postHistoryPrompt: 'Stay {{char}}.' }],
+    ['GREETING', 'Never', { greeting: 'never' }],
     ['OPENAI_API_KEY', 'sk-1', { upstream: { baseUrl: 'https://api.openai.com/v1', apiKey: 'sk-1' } }],
     [
       'OPENAI_BASE_URL',
@@ -89,9 +98,11 @@ describe('the settings', () => {
     ['PORT', '٣٠٠٠', 'PORT is "٣٠٠٠"; give a whole number from 0 to 65535.'],
     ['PLANT_BODY_LIMIT', '0', 'PLANT_BODY_LIMIT is "0"; give a whole number from 1 to 1073741824.'],
     ['CHAT_BODY_LIMIT', '8 MiB', 'CHAT_BODY_LIMIT is "8 MiB"; give a whole number from 1 to 1073741824.'],
+    ['CARD_BODY_LIMIT', '0', 'CARD_BODY_LIMIT is "0"; give a whole number from 1 to 67108864.'],
     ['SHUTDOWN_GRACE', '3601', 'SHUTDOWN_GRACE is "3601"; give a whole number from 0 to 3600.'],
     ['SSE_KEEPALIVE_MS', '9', 'SSE_KEEPALIVE_MS is "9"; give a whole number from 10 to 3600000.'],
     ['LOG_LEVEL', 'verbose', 'LOG_LEVEL is "verbose"; give one of trace, debug, info, warn, error, fatal, silent.'],
+    ['GREETING', 'always', 'GREETING is "always"; give one of auto, never.'],
     ['CHARACTERS', 'ajar', 'CHARACTERS is "ajar"; give one of open, closed.'],
     ['BOOTSTRAP_KEY', 'fifteen letters', 'BOOTSTRAP_KEY is too short; give at least 16 characters.'],
   ] as const)('%s=%s is one fault', ([name, value, expected]) => {

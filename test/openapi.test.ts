@@ -57,13 +57,19 @@ describe('the OpenAPI document', () => {
 
   test('has the routes of both interfaces, and neither the alias nor the pages of the service', () => {
     expect(operations.map(({ name }) => name).sort()).toEqual([
+      'DELETE /characters/{name}',
       'DELETE /plants/{id}',
+      'GET /characters',
+      'GET /characters/{name}',
       'GET /models',
       'GET /models/{id}',
       'GET /plants',
       'GET /plants/{id}',
+      'POST /characters',
       'POST /chat/completions',
+      'POST /chat/prompt',
       'POST /plants',
+      'PUT /characters/{name}',
     ])
     expect(committed).not.toMatch(/"\/v1|"\/docs|"\/livez|"\/openapi/)
     expect(new Set(operations.map(({ operation }) => operation['operationId'])).size).toBe(operations.length)
@@ -106,21 +112,27 @@ describe('the examples of the OpenAPI document', () => {
     expect(lacking).toEqual([])
   })
 
-  const bodies = operations.flatMap(({ name, path, operation }) =>
+  const bodies = operations.flatMap(({ name, method, path, operation }) =>
     bodiesOf(operation)
       .flatMap(examplesOf)
-      .map((example) => ({ name, path, example })),
+      .map((example) => ({ name, method, path, example })),
   )
 
   test('are there for every request body', () => {
     const withBody = operations.filter(({ operation }) => bodiesOf(operation).length > 0)
-    expect(withBody.map(({ name }) => name).sort()).toEqual(['POST /chat/completions', 'POST /plants'])
+    expect(withBody.map(({ name }) => name).sort()).toEqual([
+      'POST /characters',
+      'POST /chat/completions',
+      'POST /chat/prompt',
+      'POST /plants',
+      'PUT /characters/{name}',
+    ])
     expect(new Set(bodies.map(({ name }) => name))).toEqual(new Set(withBody.map(({ name }) => name)))
   })
 
-  test.each(bodies)('$name answers 200 to $example', async ({ path, example }) => {
-    const response = await service.request(path, { json: example })
-    expect(response.status).toBe(200)
+  test.each(bodies)('$name takes $example', async ({ name, method, path, example }) => {
+    const response = await service.request(path.replace('{name}', 'Example'), { method, json: example })
+    expect(response.status).toBe(name.endsWith('/characters') || method === 'PUT' ? 201 : 200)
     const answer: unknown = await response.json()
     expect(answer).not.toHaveProperty('error')
   })

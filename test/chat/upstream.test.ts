@@ -111,19 +111,23 @@ describe('what the upstream is asked', () => {
     await post({ character: 'fern', user_name: 'Ada $& {{char}}', messages: own })
     const sent: unknown = onlyCall().body['messages']
     if (!Array.isArray(sent)) throw new Error('no messages')
-    expect(sent.slice(-2)).toEqual(own)
+    // Main prompt, the caller's system message, the character, examples, the greeting, the caller's question.
+    expect([sent[1], sent.at(-1)]).toEqual(own)
+    expect(sent.at(-2).role).toBe('assistant')
+    expect(sent.at(-2).content).toContain("You'll be Ada $& {{char}};")
     expect(sent[0].role).toBe('system')
-    expect(sent[0].content).toContain('Fern is the botanist who keeps the Conservatory.')
-    expect(sent[0].content).toContain('She asks Ada $& {{char}} one good question before she advises')
-    expect(sent[0].content).toContain('Observant, unhurried, dry-humoured')
-    expect(sent[0].content).toContain('A wet afternoon in the Conservatory.')
-    expect(sent[1]).toEqual({ role: 'system', content: '[Example Chat]' })
-    expect(new Set(sent.slice(1, -2).map(({ role, name }) => `${role} ${name}`))).toEqual(
+    expect(sent[2].role).toBe('system')
+    expect(sent[2].content).toContain('Fern is the botanist who keeps the Conservatory.')
+    expect(sent[2].content).toContain('She asks Ada $& {{char}} one good question before she advises')
+    expect(sent[2].content).toContain('Observant, unhurried, dry-humoured')
+    expect(sent[2].content).toContain('A wet afternoon in the Conservatory.')
+    expect(sent[3]).toEqual({ role: 'system', content: '[Example Chat]' })
+    expect(new Set(sent.slice(3, -2).map(({ role, name }) => `${role} ${name}`))).toEqual(
       new Set(['system undefined', 'system example_user', 'system example_assistant']),
     )
     const composed = JSON.stringify(sent.slice(0, -2))
     expect(composed).not.toMatch(/\{\{user\}\}|<START>|Mind the hose/)
-    expect(composed.replaceAll('Ada $& {{char}}', '')).not.toContain('{{')
+    expect(composed.replaceAll('Ada $& {{char}}', '').replaceAll('Be brief, {{char}}.', '')).not.toContain('{{')
   })
 
   test('has the messages alone without a character', async () => {
@@ -866,7 +870,7 @@ describe('the log says how each completion ended, once, and nothing that was sai
       config,
       stores,
       models,
-      library: new CharacterLibrary([]),
+      library: new CharacterLibrary({ store: stores.characters, largestCard: config.cardBodyLimit }),
       guard: new Guard(stores.access),
       prompt: { systemPrompt: 'S' },
       logger,

@@ -114,6 +114,8 @@ describe('a method that a path does not answer', () => {
     ['plants', 'PUT', '/plants/7', 'DELETE, GET, HEAD'],
     ['chat', 'GET', '/chat/completions', 'POST'],
     ['chat', 'DELETE', '/v1/chat/completions', 'POST'],
+    ['chat', 'DELETE', '/characters', 'GET, HEAD, POST'],
+    ['chat', 'POST', '/characters/Fern', 'DELETE, GET, HEAD, PUT'],
     ['chat', 'POST', '/models', 'GET, HEAD'],
     ['chat', 'DELETE', '/models/understudy', 'GET, HEAD'],
     ['chat', 'PATCH', '/livez', 'GET, HEAD'],

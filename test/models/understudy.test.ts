@@ -1,7 +1,6 @@
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import type { Card } from '../../src/characters/card.ts'
-import { CharacterLibrary } from '../../src/characters/library.ts'
+import { type Card, readCard } from '../../src/characters/card.ts'
 import type { Chunk, Completion, CompletionRequest, Message } from '../../src/chat/completion.ts'
 import { ApiError } from '../../src/errors.ts'
 import type { ModelRequest } from '../../src/models/model.ts'
@@ -30,16 +29,12 @@ const mallow: Card = {
     {
       name: 'The cat',
       keys: ['cat', 'kitten'],
-      content: '@@depth 4\nThe cat is called Ledger, because nothing balances without her.',
-      constant: false,
-      insertionOrder: 1,
+      content: 'The cat is called Ledger, because nothing balances without her.',
     },
     {
       name: 'Style',
       keys: ['river', 'style'],
       content: 'In every reply mention the river. {{char}} will respond in two paragraphs.',
-      constant: true,
-      insertionOrder: 2,
     },
   ],
 }
@@ -253,9 +248,12 @@ describe('what it says', () => {
 })
 
 describe('over the starter cards', () => {
-  const library = new CharacterLibrary(['data/characters'])
+  const cards = readdirSync('data/characters').map((file) => {
+    const document: Record<string, unknown> = JSON.parse(readFileSync(`data/characters/${file}`, 'utf8'))
+    return readCard(document)
+  })
   const ask = (character: string, question: string) => {
-    const card = library.find(character)?.card
+    const card = cards.find(({ name }) => name === character)
     if (!card) throw new Error(`no starter card ${character}`)
     return textOf(asking(question, {}, card))
   }
@@ -304,7 +302,8 @@ describe('over the starter cards', () => {
       const replies = await Promise.all(politeness.map((words) => ask(character, words)))
       expect(replies[0]).toContain('Anna')
       expect(new Set(replies).size).toBe(politeness.length)
-      for (const reply of replies) expect(library.find(character)?.card.examples).toContain(reply.slice(-20))
+      for (const reply of replies)
+        expect(cards.find(({ name }) => name === character)?.examples).toContain(reply.slice(-20))
     },
   )
 
@@ -312,7 +311,7 @@ describe('over the starter cards', () => {
     for (const file of ['fern', 'tolliver', 'vesper', 'bolt']) {
       const { data } = JSON.parse(readFileSync(`data/characters/${file}.json`, 'utf8'))
       for (const { messages, expect: expected } of data.extensions.conservatory.tests) {
-        const reply = await textOf(asking(messages, {}, library.find(data.name)?.card ?? null))
+        const reply = await textOf(asking(messages, {}, cards.find(({ name }) => name === data.name) ?? null))
         for (const part of expected.includes ?? []) expect(reply).toContain(part)
         for (const part of expected.excludes ?? []) expect(reply).not.toContain(part)
         for (const pattern of expected.matches ?? []) expect(reply).toMatch(new RegExp(pattern))

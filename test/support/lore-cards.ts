@@ -1,0 +1,78 @@
+import { type Card, readCard } from '../../src/characters/card.ts'
+import { compose } from '../../src/characters/compose.ts'
+import type { Composition, CompositionRequest } from '../../src/characters/composition.ts'
+import type { Message } from '../../src/chat/completion.ts'
+
+/** The document of a V3 card of these fields. */
+export function documentOf(data: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  return { spec: 'chara_card_v3', spec_version: '3.0', data: { name: 'Moss', ...data } }
+}
+
+/** A V3 card of these fields. */
+export function cardOf(data: Readonly<Record<string, unknown>>): Card {
+  return readCard(documentOf(data))
+}
+
+/** A card with a lorebook of these entries, which are enabled and say their number unless they say more. */
+export function cardWithLore(
+  entries: readonly Readonly<Record<string, unknown>>[],
+  book: Readonly<Record<string, unknown>> = {},
+  data: Readonly<Record<string, unknown>> = {},
+): Card {
+  return cardOf({
+    ...data,
+    character_book: {
+      extensions: {},
+      entries: entries.map((entry, index) => ({
+        keys: [],
+        content: `LORE${index}`,
+        enabled: true,
+        insertion_order: 0,
+        extensions: {},
+        ...entry,
+      })),
+      ...book,
+    },
+  })
+}
+
+/** Composes for a card, with a main prompt `MAIN` and, unless asked for, without greetings. */
+export function composed(
+  card: Card | null,
+  messages: readonly Message[] | string,
+  more: Omit<Partial<CompositionRequest>, 'messages'> & {
+    readonly userName?: string
+    readonly name?: string | null
+  } = {},
+): Composition {
+  const { userName = 'User', name, ...rest } = more
+  const said = typeof messages === 'string' ? [user(messages)] : messages
+  return compose({
+    persona: { name: name === undefined ? (card?.name ?? null) : name, card, userName, digest: 'd' },
+    messages: said,
+    settings: { systemPrompt: 'MAIN' },
+    ...rest,
+  })
+}
+
+/** The bodies of the lore that fired, in the order of the report. */
+export function firedIn({ lore }: Composition): readonly string[] {
+  return lore.filter(({ fired }) => fired).map(({ text }) => text)
+}
+
+/** What the model is told, one line to a message: its role, and its content. */
+export function told({ messages }: Composition): readonly string[] {
+  return messages.map(({ role, name, content }) => `${name ?? role}: ${String(content)}`)
+}
+
+export function user(content: string): Message {
+  return { role: 'user', content }
+}
+
+export function assistant(content: string): Message {
+  return { role: 'assistant', content }
+}
+
+export function system(content: string, name?: string): Message {
+  return name === undefined ? { role: 'system', content } : { role: 'system', name, content }
+}
