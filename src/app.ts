@@ -46,8 +46,11 @@ export function createServer(logger: FastifyBaseLogger): FastifyInstance {
       errorHandler(errorBodyOf(request.url))(error, request, reply)
     },
     clientErrorHandler: answerParserError,
+    // Slow clients: so long may the head and the whole of a request take to arrive, and an idle connection wait.
+    requestTimeout: 60_000,
+    keepAliveTimeout: 72_000,
     // Node would refuse a request without a Host by itself, with an empty body.
-    http: { requireHostHeader: false },
+    http: { requireHostHeader: false, headersTimeout: 15_000 },
   }
   // Given here and not set later, so that Fastify does not load its own compilers, 3 MB that nothing would use.
   // Its types know no compilers but those.

@@ -4,6 +4,7 @@ import { addAccessCommands } from './access/commands.ts'
 import { addCharacterCommands } from './characters/commands.ts'
 import { type Config, type Environment, readConfig } from './config.ts'
 import { addModelCommands } from './models/commands.ts'
+import { addStorageCommands } from './storage/commands.ts'
 
 /**
  * The command line: `serve`, which is the default, and the operator's commands, which work beside a running service.
@@ -30,6 +31,7 @@ export function createProgram(environment: Environment): Command {
   addAccessCommands(program, open)
   addCharacterCommands(program, config, open)
   addModelCommands(program, config)
+  addStorageCommands(program, config)
   return program
 }
 

@@ -7,6 +7,8 @@ import type { Config } from './config.ts'
 import { openLog } from './log.ts'
 import { loadModels } from './models/configuration.ts'
 import { ModelRegistry } from './models/registry.ts'
+import { prepareFolder } from './storage/folder.ts'
+import { holdForServing, type ServeLock } from './storage/serve-lock.ts'
 import { openSqliteStores } from './storage/stores.ts'
 
 /** The running service. */
@@ -28,7 +30,9 @@ export async function startService(config: Config): Promise<Service> {
   const configuration = loadModels(config)
   const log = openLog(config.logLevel)
   const { logger } = log
-  const stores = openSqliteStores(config.databasePath)
+  prepareFolder(config.dataDirectory)
+  const lock = holdForServing(config.dataDirectory)
+  const stores = openHeld(() => openSqliteStores(config.databasePath), lock)
   const models = new ModelRegistry(configuration, config)
   const library = createLibrary(config, stores.characters, logger)
   const app = createServer(logger)
@@ -40,6 +44,7 @@ export async function startService(config: Config): Promise<Service> {
     await models.close()
     await library.close()
     await stores.close()
+    lock.release()
     log.close()
   }
   try {
@@ -74,6 +79,16 @@ export async function startService(config: Config): Promise<Service> {
     return { address, bootstrap, reload, close }
   } catch (error) {
     await close()
+    throw error
+  }
+}
+
+/** Opens what needs the lock; where that fails, nobody is left to hold it. */
+function openHeld<T>(open: () => T, lock: ServeLock): T {
+  try {
+    return open()
+  } catch (error) {
+    lock.release()
     throw error
   }
 }

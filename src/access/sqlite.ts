@@ -1,5 +1,6 @@
 import { randomUUID, timingSafeEqual } from 'node:crypto'
 import type { Database, Statement } from 'better-sqlite3'
+import type { OutsideChanges } from '../storage/outside-changes.ts'
 import { AccessError, type AccessStore, type Account, isScope, type Key, type KeyRequest } from './access.ts'
 import { digestKey, keyPrefix, makeKey } from './key.ts'
 
@@ -36,19 +37,17 @@ export class SqliteAccessStore implements AccessStore {
   readonly #keyByDigest: Statement<[string], KeyRow>
   readonly #keyByPrefix: Statement<[string], KeyRow>
   readonly #accountByName: Statement<[string], AccountRow>
-  readonly #dataVersion: Statement<[], number>
+  readonly #changes: OutsideChanges
   /** Keys by digest, as they stood at `#knownVersion`. */
   readonly #known = new Map<string, Key>()
   #knownVersion: number | undefined
-  #isSure = false
 
-  constructor(database: Database) {
+  constructor(database: Database, changes: OutsideChanges) {
     this.#database = database
+    this.#changes = changes
     this.#keyByDigest = database.prepare(`${selectKeys} WHERE keys.digest = ?`)
     this.#keyByPrefix = database.prepare(`${selectKeys} WHERE keys.prefix = ?`)
     this.#accountByName = database.prepare('SELECT id, name, created FROM accounts WHERE name = ?')
-    // Changes with every commit of another connection (sqlite.org/pragma.html#pragma_data_version).
-    this.#dataVersion = database.prepare<[], number>('PRAGMA data_version').pluck()
   }
 
   async createAccount(name: string): Promise<Account> {
@@ -167,19 +166,11 @@ export class SqliteAccessStore implements AccessStore {
     return key
   }
 
-  /**
-   * Forgets what it knows when anybody has written to the database since: this process, or a command beside it.
-   * It asks once in a turn of the event loop, which is all that a request can tell apart.
-   */
+  /** Forgets what it knows when anybody else has written since. */
   #forgetIfChanged(): void {
-    if (this.#isSure) return
-    const version = this.#dataVersion.get()
+    const version = this.#changes.seen()
     if (version !== this.#knownVersion) this.#known.clear()
     this.#knownVersion = version
-    this.#isSure = true
-    setImmediate(() => {
-      this.#isSure = false
-    })
   }
 }
 

@@ -64,13 +64,32 @@ export interface PlantQuery {
   readonly after?: Position
 }
 
+/** What makes a repeated request known as one: the caller's key, and a digest of what it asks for. */
+export interface Idempotency {
+  readonly key: string
+  readonly request: string
+}
+
+/** A plant that was added, now or by an earlier request with the same idempotency key. */
+export interface AddedPlant {
+  readonly plant: StoredPlant
+  readonly isReplay: boolean
+}
+
+/** What is known of the plants that an account may see without reading them: another one, as soon as any of them changes. */
+export type PlantsVersion = string
+
 /** Keeps plants. Every method takes the account first and sees nothing outside what that account may see. */
 export interface PlantStore {
   /**
    * Adds a plant to the account; resolves when it is on disk.
-   * @throws ApiError 409 when the id is taken, or none is left to assign
+   * @param idempotency a repeated request gets the answer of the first one, for 24 hours
+   * @throws ApiError 409 when the id is taken, or none is left to assign, or the first request is still running;
+   *   422 when the key was used for another request
    */
-  create(account: number, plant: NewPlant): Promise<StoredPlant>
+  create(account: number, plant: NewPlant, idempotency?: Idempotency): Promise<AddedPlant>
+  /** The version of what the account may see: a read that begins after a write was acknowledged gets a new one. */
+  version(account: number): PlantsVersion
   /** The account's own plant with this id. */
   find(account: number, id: number): Promise<StoredPlant | undefined>
   /** Removes the account's own plant; tells whether there was one. */
@@ -111,4 +130,17 @@ function textProblem(text: string): string | undefined {
   // A text of 255 code points has at most 510 UTF-16 units: longer ones need no count.
   const isTooLong = text.length > 510 || (text.length > 255 && [...text].length > 255)
   return isTooLong ? 'is longer than 255 characters; shorten it' : undefined
+}
+
+/** The refusal of an id that another plant of the account has. */
+export function idTaken(id: number): ApiError {
+  return new ApiError(409, 'id_taken', `There is a plant with the id ${id} already. Send another id, or none.`, {
+    param: 'id',
+  })
+}
+
+/** The refusal to assign an id where the highest there can be is taken. */
+export function noIdLeft(): ApiError {
+  const message = 'The highest id there can be is taken, so none can be assigned. Send an id.'
+  return new ApiError(409, 'no_id_left', message, { param: 'id' })
 }

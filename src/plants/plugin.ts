@@ -2,12 +2,24 @@ import { Readable } from 'node:stream'
 import bearerAuth from '@fastify/bearer-auth'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
+import type { FastifyReply } from 'fastify'
 import { callerOf, type Guard, refuseTwoCredentials, requireScope, unauthorized } from '../access/guard.ts'
 import { ApiError, plantErrorBody } from '../errors.ts'
 import { errorHandler } from '../http/errors.ts'
 import { answers } from '../http/openapi-fields.ts'
 import { readCursor, writeCursor } from './cursor.ts'
-import { checkedPlant, checkedText, NewPlant, Plant, PlantError, type PlantStore, type StoredPlant } from './plant.ts'
+import { readIdempotency } from './idempotency.ts'
+import { type Page, PageCache } from './page-cache.ts'
+import {
+  checkedPlant,
+  checkedText,
+  NewPlant,
+  Plant,
+  PlantError,
+  type PlantStore,
+  type PlantsVersion,
+  type StoredPlant,
+} from './plant.ts'
 
 /** What the plants group is built from. */
 export interface PlantsOptions {
@@ -16,6 +28,9 @@ export interface PlantsOptions {
   /** Bytes. */
   readonly bodyLimit: number
 }
+
+/** Milliseconds after which a reader that takes nothing of a long list is cut off. */
+const stalledFor = 30_000
 
 /** Without a limit, a list up to this long is sent whole; a longer one is streamed. */
 const wholeListLength = 1000
@@ -82,6 +97,8 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (app
     })
   })
 
+  const pages = new PageCache()
+
   app.get(
     '',
     {
@@ -100,18 +117,32 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (app
     async (request, reply) => {
       const account = callerOf(request).account.id
       const { limit, tag, after } = request.query
+      // Read before the plants: what changes in between makes the tag too old, never too new.
+      const version = store.version(account)
+      reply.header('etag', `W/"${version}"`)
+      if (hasVersion(request.headers['if-none-match'], version)) return reply.code(304).send()
+
+      reply.type('application/json; charset=utf-8')
+      const question = JSON.stringify([account, limit, tag, after])
+      const ready = pages.get(question, version)
+      if (ready) return sendPage(reply, ready)
       const query = {
         ...(tag === undefined ? {} : { tag: checkedText('tag', tag) }),
         ...(after === undefined ? {} : { after: readCursor(after) }),
       }
-      reply.type('application/json; charset=utf-8')
       const pageLength = limit ?? wholeListLength
       const found = await store.list(account, query, pageLength + 1)
-      if (found.length <= pageLength) return JSON.stringify(found.map(toReply))
-      if (limit === undefined) return Readable.from(jsonArray(store.listAll(account, query)))
-      const page = found.slice(0, limit)
-      reply.header('link', nextLink(page, limit, tag))
-      return JSON.stringify(page.map(toReply))
+      const isLonger = found.length > pageLength
+      if (isLonger && limit === undefined) {
+        // A reader that stalls holds a snapshot, which holds up the cleaning of the database's log: it is cut off.
+        reply.raw.setTimeout(stalledFor, () => reply.raw.destroy())
+        return Readable.from(jsonArray(store.listAll(account, query)))
+      }
+      const shown = isLonger ? found.slice(0, pageLength) : found
+      const bytes = Buffer.from(JSON.stringify(shown.map(toReply)))
+      const page = isLonger && limit !== undefined ? { bytes, link: nextLink(shown, limit, tag) } : { bytes }
+      pages.set(question, version, page)
+      return sendPage(reply, page)
     },
   )
 
@@ -127,12 +158,18 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (app
         tags: ['plants'],
         security,
         body: NewPlant,
-        response: answers({ 200: Plant }, PlantError, [...refusals, 409, 413, 415]),
+        response: answers({ 200: Plant }, PlantError, [...refusals, 409, 413, 415, 422, 507]),
       },
     },
     async (request, reply) => {
-      const plant = await store.create(callerOf(request).account.id, checkedPlant(request.body))
+      const idempotency = readIdempotency(request.headers['idempotency-key'], request.body)
+      const { plant, isReplay } = await store.create(
+        callerOf(request).account.id,
+        checkedPlant(request.body),
+        idempotency,
+      )
       reply.header('location', `/plants/${plant.id}`)
+      if (isReplay) reply.header('idempotency-replayed', 'true')
       return toReply(plant)
     },
   )
@@ -179,6 +216,17 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (app
 
 function toReply({ name, tag }: StoredPlant): Plant {
   return tag === undefined ? { name } : { name, tag }
+}
+
+function sendPage(reply: FastifyReply, { bytes, link }: Page): FastifyReply {
+  if (link !== undefined) reply.header('link', link)
+  return reply.send(bytes)
+}
+
+/** Whether an `If-None-Match` header names this version, or any (RFC 9110, section 13.1.2: weakly compared). */
+function hasVersion(header: string | undefined, version: PlantsVersion): boolean {
+  if (header === undefined) return false
+  return header.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === `"${version}"`)
 }
 
 function unknownPlant(): ApiError {

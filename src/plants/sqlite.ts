@@ -1,7 +1,20 @@
+import { randomUUID } from 'node:crypto'
 import type { Database, Statement } from 'better-sqlite3'
 import { ApiError } from '../errors.ts'
 import { openSnapshot } from '../storage/database.ts'
-import type { NewPlant, PlantQuery, PlantStore, StoredPlant } from './plant.ts'
+import type { GroupCommit } from '../storage/group-commit.ts'
+import type { OutsideChanges } from '../storage/outside-changes.ts'
+import {
+  type AddedPlant,
+  type Idempotency,
+  idTaken,
+  type NewPlant,
+  noIdLeft,
+  type PlantQuery,
+  type PlantStore,
+  type PlantsVersion,
+  type StoredPlant,
+} from './plant.ts'
 
 interface PlantRow {
   readonly account: number
@@ -9,6 +22,16 @@ interface PlantRow {
   readonly name: string
   readonly tag: string | null
 }
+
+interface KeyedRow {
+  readonly request: string
+  readonly plant: number
+  readonly name: string
+  readonly tag: string | null
+}
+
+/** Seconds for which an idempotency key is known. */
+const keptFor = 24 * 60 * 60
 
 /** How many plants one batch of a long list has: it holds the event loop for about a millisecond. */
 const batchSize = 1000
@@ -21,9 +44,26 @@ export class SqlitePlantStore implements PlantStore {
   readonly #byId: Statement<[number, number], PlantRow>
   readonly #delete: Statement<[number, number]>
   readonly #pages: PageReader
+  readonly #keyed: Statement<[number, string], KeyedRow>
+  readonly #keepKey: Statement<[number, string, string, number, string, string | null, number]>
+  readonly #forgetKeys: Statement<[number]>
+  readonly #commit: GroupCommit
+  readonly #changes: OutsideChanges
+  /** Differs from one process to the next, whose counts begin anew. */
+  readonly #epoch = randomUUID().slice(0, 8)
+  readonly #versions = new Map<number, number>()
+  /** Accounts and idempotency keys of requests that have not been answered. */
+  readonly #running = new Set<string>()
 
-  constructor(database: Database) {
+  constructor(database: Database, commit: GroupCommit, changes: OutsideChanges) {
     this.#database = database
+    this.#commit = commit
+    this.#changes = changes
+    this.#keyed = database.prepare(
+      'SELECT request, plant, name, tag FROM idempotency_keys WHERE account = ? AND key = ?',
+    )
+    this.#keepKey = database.prepare('INSERT INTO idempotency_keys VALUES (?, ?, ?, ?, ?, ?, ?)')
+    this.#forgetKeys = database.prepare('DELETE FROM idempotency_keys WHERE created < ?')
     this.#insert = database.prepare(
       'INSERT INTO plants (account, id, name, tag) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
     )
@@ -33,19 +73,24 @@ export class SqlitePlantStore implements PlantStore {
     this.#pages = new PageReader(database)
   }
 
-  async create(account: number, plant: NewPlant): Promise<StoredPlant> {
-    return this.#database
-      .transaction(() => {
-        const id = plant.id ?? this.#nextId(account)
-        const { changes } = this.#insert.run(account, id, plant.name, plant.tag ?? null)
-        if (changes === 0) {
-          throw new ApiError(409, 'id_taken', `There is a plant with the id ${id} already. Send another id, or none.`, {
-            param: 'id',
-          })
-        }
-        return { account, ...plant, id }
-      })
-      .immediate()
+  create(account: number, plant: NewPlant, idempotency?: Idempotency): Promise<AddedPlant> {
+    if (!idempotency) return this.#commit.run(() => ({ plant: this.#add(account, plant), isReplay: false }))
+    const running = `${account} ${idempotency.key}`
+    if (this.#running.has(running)) {
+      throw new ApiError(
+        409,
+        'still_running',
+        'The first request with this Idempotency-Key is still running. Wait for it.',
+      )
+    }
+    this.#running.add(running)
+    return this.#commit
+      .run(() => this.#addOnce(account, plant, idempotency))
+      .finally(() => this.#running.delete(running))
+  }
+
+  version(account: number): PlantsVersion {
+    return `${this.#epoch}.${this.#changes.seen()}.${this.#versions.get(account) ?? 0}`
   }
 
   async find(account: number, id: number): Promise<StoredPlant | undefined> {
@@ -53,8 +98,11 @@ export class SqlitePlantStore implements PlantStore {
     return row && toPlant(row)
   }
 
-  async remove(account: number, id: number): Promise<boolean> {
-    return this.#delete.run(account, id).changes > 0
+  remove(account: number, id: number): Promise<boolean> {
+    return this.#commit.run(() => {
+      this.#touch(account)
+      return this.#delete.run(account, id).changes > 0
+    })
   }
 
   async list(account: number, query: PlantQuery, limit: number): Promise<readonly StoredPlant[]> {
@@ -78,17 +126,36 @@ export class SqlitePlantStore implements PlantStore {
     }
   }
 
+  #add(account: number, plant: NewPlant): StoredPlant {
+    const id = plant.id ?? this.#nextId(account)
+    const { changes } = this.#insert.run(account, id, plant.name, plant.tag ?? null)
+    if (changes === 0) throw idTaken(id)
+    this.#touch(account)
+    return { account, ...plant, id }
+  }
+
+  #addOnce(account: number, plant: NewPlant, { key, request }: Idempotency): AddedPlant {
+    const now = Math.floor(Date.now() / 1000)
+    this.#forgetKeys.run(now - keptFor)
+    const first = this.#keyed.get(account, key)
+    if (first && first.request !== request) {
+      throw new ApiError(422, 'key_reused', 'This Idempotency-Key was used for another request. Send a new one.')
+    }
+    if (first) return { plant: toPlant({ account, id: first.plant, name: first.name, tag: first.tag }), isReplay: true }
+    const added = this.#add(account, plant)
+    this.#keepKey.run(account, key, request, added.id, added.name, added.tag ?? null, now)
+    return { plant: added, isReplay: false }
+  }
+
+  /** Counts a change before it is committed: a reply made in between is made again, which does no harm. */
+  #touch(account: number): void {
+    this.#versions.set(account, (this.#versions.get(account) ?? 0) + 1)
+  }
+
   #nextId(account: number): number {
     const highest = this.#highestId.get(account) ?? 0
     if (highest >= Number.MAX_SAFE_INTEGER) {
-      throw new ApiError(
-        409,
-        'no_id_left',
-        'The highest id there can be is taken, so none can be assigned. Send an id.',
-        {
-          param: 'id',
-        },
-      )
+      throw noIdLeft()
     }
     return Math.max(highest, 0) + 1
   }

@@ -1,13 +1,14 @@
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import Database from 'better-sqlite3'
 import { prepareFolder, StorageError } from './folder.ts'
 import { type Migration, migrations } from './migrations.ts'
 
 /**
- * Opens the database file for reading and writing, and brings its schema up to date.
+ * Opens the database file for reading and writing, and brings its schema up to date; what was there before is backed up
+ * into the folder `backups` beside it.
  * @throws StorageError when the folder cannot be written or the file is not a database of ours
  */
-export function openDatabase(path: string): Database.Database {
+export function openDatabase(path: string, history: readonly Migration[] = migrations): Database.Database {
   prepareFolder(dirname(path))
   let database: Database.Database | undefined
   try {
@@ -18,7 +19,8 @@ export function openDatabase(path: string): Database.Database {
     // FULL: in WAL mode anything less acknowledges commits that a power cut can take back.
     database.pragma('synchronous = FULL')
     database.pragma('foreign_keys = ON')
-    migrate(database, migrations)
+    keepBeforeMigrating(database, history)
+    migrate(database, history)
     return database
   } catch (error) {
     database?.close()
@@ -33,6 +35,19 @@ export function openSnapshot(path: string): Database.Database {
   const database = new Database(path, { readonly: true })
   database.exec('BEGIN')
   return database
+}
+
+/** Copies a database whose schema is about to change; a new one, and one that is up to date, need no copy. */
+function keepBeforeMigrating(database: Database.Database, history: readonly Migration[]): void {
+  const isOurs = database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'migrations'").get() !== undefined
+  if (!isOurs || database.memory) return
+  const applied = new Set(database.prepare<[], string>('SELECT name FROM migrations').pluck().all())
+  const next = history.find(({ name }) => !applied.has(name))
+  if (applied.size === 0 || !next) return
+  const folder = join(dirname(database.name), 'backups')
+  prepareFolder(folder)
+  const file = join(folder, `before-${next.name}-${Date.now()}.db`)
+  database.prepare('VACUUM INTO ?').run(file)
 }
 
 /** Applies the migrations that this database has not seen; several processes may try at once. */

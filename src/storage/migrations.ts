@@ -66,4 +66,20 @@ export const migrations: readonly Migration[] = [
       ) STRICT;
     `,
   },
+  {
+    name: '0004-idempotency-keys',
+    sql: `
+      CREATE TABLE idempotency_keys (
+        account INTEGER NOT NULL REFERENCES accounts (id),
+        key TEXT NOT NULL,
+        request TEXT NOT NULL,
+        plant INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        tag TEXT,
+        created INTEGER NOT NULL,
+        PRIMARY KEY (account, key)
+      ) STRICT, WITHOUT ROWID;
+      CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created);
+    `,
+  },
 ]

@@ -5,6 +5,8 @@ import { SqliteCharacterStore } from '../characters/sqlite.ts'
 import type { PlantStore } from '../plants/plant.ts'
 import { SqlitePlantStore } from '../plants/sqlite.ts'
 import { openDatabase } from './database.ts'
+import { GroupCommit } from './group-commit.ts'
+import { OutsideChanges } from './outside-changes.ts'
 
 /** Every store of the service, over one database. */
 export interface Stores {
@@ -22,15 +24,18 @@ export interface Stores {
  */
 export function openSqliteStores(path: string): Stores {
   const database = openDatabase(path)
+  const commit = new GroupCommit(database)
+  const changes = new OutsideChanges(database)
   const ping = database.prepare('SELECT 1')
   return {
-    access: new SqliteAccessStore(database),
-    plants: new SqlitePlantStore(database),
+    access: new SqliteAccessStore(database, changes),
+    plants: new SqlitePlantStore(database, commit, changes),
     characters: new SqliteCharacterStore(database),
     async check() {
       ping.get()
     },
     async close() {
+      commit.flush()
       database.close()
     },
   }

@@ -1,0 +1,28 @@
+import { hash } from 'node:crypto'
+import { ApiError } from '../errors.ts'
+import type { Idempotency } from './plant.ts'
+
+/**
+ * Reads the `Idempotency-Key` header (draft-ietf-httpapi-idempotency-key-header-07) of a request.
+ * @param body what the request asks for: two equal JSON values, however written, ask for the same
+ * @throws ApiError 400 for a key that is empty, too long or not of printable ASCII
+ */
+export function readIdempotency(header: string | string[] | undefined, body: unknown): Idempotency | undefined {
+  if (header === undefined) return undefined
+  if (typeof header !== 'string' || !/^[\x20-\x7e]{1,255}$/.test(header) || header.trim() === '') {
+    throw new ApiError(
+      400,
+      'invalid_idempotency_key',
+      'The Idempotency-Key must be 1 to 255 printable ASCII characters, once.',
+    )
+  }
+  return { key: header, request: hash('sha256', canonical(body)) }
+}
+
+/** A JSON value with the properties of its objects in one order. */
+function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
+  const properties = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
+  return `{${properties.map(([name, item]) => `${JSON.stringify(name)}:${canonical(item)}`).join(',')}}`
+}

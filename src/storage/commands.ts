@@ -1,0 +1,29 @@
+import type { Command } from 'commander'
+import type { Config } from '../config.ts'
+import type { Contents } from './backup.ts'
+
+/** Adds `backup` and `restore` to the command line. */
+export function addStorageCommands(program: Command, config: () => Config): void {
+  program
+    .command('backup')
+    .argument('<file>', 'where the backup goes; it must not be there yet')
+    .description('copy the database while the service runs, and prove that the copy can be restored')
+    .action(async (file: string) => {
+      const { backUp } = await import('./backup.ts')
+      tell(`The backup ${file} is good`, backUp(config().databasePath, file))
+    })
+  program
+    .command('restore')
+    .argument('<file>', 'a backup')
+    .option('--force', 'overwrite the database that is there')
+    .description('put a backup in the place of the database; no service may be running')
+    .action(async (file: string, options: { force?: true }) => {
+      const { restore } = await import('./backup.ts')
+      tell(`${file} is restored`, restore(config().databasePath, file, options.force === true))
+    })
+}
+
+function tell(what: string, contents: Contents): void {
+  const rows = Object.entries(contents).map(([table, count]) => `${count} ${table.replaceAll('_', ' ')}`)
+  process.stderr.write(`${what}: ${rows.join(', ')}.\n`)
+}

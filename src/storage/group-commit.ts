@@ -1,0 +1,85 @@
+import type { Database } from 'better-sqlite3'
+import { ApiError } from '../errors.ts'
+
+/** A write that waits: doing it gives the way to tell its caller, once it is on disk. */
+interface Waiting {
+  readonly write: () => () => void
+  readonly reject: (reason: unknown) => void
+}
+
+/**
+ * Lets all writes that wait in one turn of the event loop share one transaction, and so one fsync. Each caller gets its
+ * own answer, and only when the transaction is on disk; writes are done in the order in which they came.
+ */
+export class GroupCommit {
+  readonly #database: Database
+  #waiting: Waiting[] = []
+
+  constructor(database: Database) {
+    this.#database = database
+  }
+
+  /**
+   * Does a write with the others of this turn.
+   * @param write synchronous; when it throws an `ApiError` it must not have changed anything, and only its caller is told
+   * @throws ApiError 507 when the disk is full, and whatever else the database says
+   */
+  run<T>(write: () => T): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      if (this.#waiting.length === 0) setImmediate(() => this.flush())
+      const writeAndTell = () => {
+        const result = write()
+        return () => resolve(result)
+      }
+      this.#waiting.push({ write: writeAndTell, reject })
+    })
+  }
+
+  /** Commits what waits now, as before the database is closed. */
+  flush(): void {
+    const writes = this.#waiting
+    this.#waiting = []
+    if (writes.length === 0) return
+    const answers: (() => void)[] = []
+    try {
+      this.#database.exec('BEGIN IMMEDIATE')
+      for (const { write, reject } of writes) {
+        try {
+          answers.push(write())
+        } catch (error) {
+          if (!(error instanceof ApiError)) throw error
+          answers.push(() => reject(error))
+        }
+      }
+      this.#database.exec('COMMIT')
+    } catch (thrown) {
+      if (this.#database.inTransaction) this.#database.exec('ROLLBACK')
+      const error = toWriteError(thrown)
+      for (const { reject } of writes) reject(error)
+      return
+    }
+    for (const answer of answers) answer()
+  }
+}
+
+/** A full disk is nothing that a caller or a retry can mend at once, and has a status of its own (RFC 4918, section 11.5). */
+function toWriteError(error: unknown): unknown {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  if (code === 'SQLITE_FULL' || code === 'SQLITE_IOERR_WRITE') {
+    return new ApiError(
+      507,
+      'disk_full',
+      'The disk is full, so nothing was written. Tell the operator; reading goes on.',
+      {
+        cause: error,
+      },
+    )
+  }
+  if (code === 'SQLITE_BUSY') {
+    return new ApiError(503, 'database_busy', 'Another program holds the database. Try again.', {
+      cause: error,
+      headers: { 'retry-after': '1' },
+    })
+  }
+  return error
+}

@@ -1,0 +1,33 @@
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
+import { StorageError } from './folder.ts'
+
+/** A data folder held by one service. */
+export interface ServeLock {
+  release(): void
+}
+
+/**
+ * Holds a data folder for one service, until it is released or the process ends in any way: the lock is the operating
+ * system's, taken by SQLite on a file of its own. Commands that work beside the service do not ask for it.
+ * @throws StorageError when another service holds the folder
+ */
+export function holdForServing(folder: string): ServeLock {
+  const database = new Database(join(folder, 'serve.lock'), { timeout: 0 })
+  try {
+    database.pragma('journal_mode = DELETE')
+    database.exec('BEGIN EXCLUSIVE')
+  } catch (error) {
+    database.close()
+    const isHeld = error instanceof Error && 'code' in error && error.code === 'SQLITE_BUSY'
+    if (!isHeld) throw error
+    throw new StorageError(
+      `Another service uses the data folder ${folder} already. Stop it, or set DATA_DIR to another.`,
+    )
+  }
+  return {
+    release() {
+      database.close()
+    },
+  }
+}
