@@ -432,11 +432,12 @@ describe('the service', () => {
     first.process.kill('SIGTERM')
     await first.exited
 
-    const [same, late] = await Promise.all([
-      startHere({ DATA_DIR: folder, BOOTSTRAP_KEY: preset }),
-      startHere({ DATA_DIR: folder, BOOTSTRAP_KEY: 'CANARY that came too late' }),
-    ])
+    const same = await startHere({ DATA_DIR: folder, BOOTSTRAP_KEY: preset })
     expect(await works(same.url, preset)).toBe(true)
+    same.process.kill('SIGTERM')
+    await same.exited
+
+    const late = await startHere({ DATA_DIR: folder, BOOTSTRAP_KEY: 'CANARY that came too late' })
     await vi.waitFor(() => expect(late.stdout()).toMatch(/"level":40.*BOOTSTRAP_KEY is ignored/), { timeout: 10_000 })
     expect(same.stdout()).not.toContain('BOOTSTRAP_KEY')
     expect(late.stdout() + late.stderr()).not.toContain('CANARY')

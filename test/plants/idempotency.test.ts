@@ -1,0 +1,117 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startTestService, type TestService } from '../support/service.ts'
+
+let service: TestService
+
+beforeAll(async () => {
+  service = await startTestService()
+})
+afterAll(() => service?.close())
+
+const add = (body: string | object, key: string | null, headers: Record<string, string> = {}) =>
+  service.request('/plants', {
+    method: 'POST',
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+    headers: { 'content-type': 'application/json', 'idempotency-key': key, ...headers },
+  })
+
+async function names(): Promise<readonly string[]> {
+  const plants: readonly { name: string }[] = JSON.parse(await (await service.request('/plants')).text())
+  return plants.map(({ name }) => name)
+}
+
+describe('an Idempotency-Key', () => {
+  it('gets the first answer again for an equal JSON body, however it is written, and adds one plant', async () => {
+    const first = await add('{"name": "Fern", "tag": "shade"}', 'a')
+    expect([first.status, first.headers.get('idempotency-replayed')]).toEqual([200, null])
+    for (const body of ['{"name": "Fern", "tag": "shade"}', '{"tag":"shade","name":"Fern"}']) {
+      const again = await add(body, 'a')
+      expect([again.status, again.headers.get('idempotency-replayed')]).toEqual([200, 'true'])
+      expect(again.headers.get('location')).toBe(first.headers.get('location'))
+      expect(await again.json()).toEqual({ name: 'Fern', tag: 'shade' })
+    }
+    expect((await names()).filter((name) => name === 'Fern')).toHaveLength(1)
+  })
+
+  it('is refused for another body with a 422, and nothing is written', async () => {
+    expect((await add({ name: 'Moss' }, 'b')).status).toBe(200)
+    const other = await add({ name: 'Lichen' }, 'b')
+    expect(other.status).toBe(422)
+    expect(await other.json()).toEqual({ error: 422, message: expect.stringContaining('another request') })
+    expect(await names()).not.toContain('Lichen')
+  })
+
+  it('of several at once lets one plant be added, and tells the others that it is still running or its answer', async () => {
+    const answers = await Promise.all(Array.from({ length: 20 }, () => add({ name: 'Once' }, 'c')))
+    const statuses = new Set(answers.map(({ status }) => status))
+    expect([...statuses].every((status) => status === 200 || status === 409)).toBe(true)
+    expect((await names()).filter((name) => name === 'Once')).toHaveLength(1)
+  })
+
+  it('is each account’s own', async () => {
+    const other = await service.makeKey('other')
+    expect((await add({ name: 'Mine' }, 'd')).status).toBe(200)
+    const theirs = await add({ name: 'Theirs' }, 'd', { authorization: `Bearer ${other}` })
+    expect([theirs.status, await theirs.json()]).toEqual([200, { name: 'Theirs' }])
+  })
+
+  it('that was refused for its plant may be sent again', async () => {
+    expect((await add({ name: 'Taken', id: 500 }, null)).status).toBe(200)
+    expect((await add({ name: 'Late', id: 500 }, 'e')).status).toBe(409)
+    await service.request('/plants/500', { method: 'DELETE' })
+    expect((await add({ name: 'Late', id: 500 }, 'e')).status).toBe(200)
+  })
+
+  it.for(['', ' ', 'x'.repeat(256)])('of the wrong form is a 400: %j', async (key) => {
+    const answer = await add({ name: 'Never' }, key)
+    expect(answer.status).toBe(400)
+    expect(await names()).not.toContain('Never')
+  })
+})
+
+describe('an ETag', () => {
+  it('gives a 304 while nothing has changed, and never after an acknowledged write', async () => {
+    for (const query of ['', '?limit=1', '?tag=shade']) {
+      const path = `/plants${query}`
+      const first = await service.request(path)
+      const tag = first.headers.get('etag') ?? ''
+      expect(tag).toMatch(/^W\/".+"$/)
+      for (const sent of [tag, tag.slice(2), `"x", ${tag}`, '*']) {
+        const same = await service.request(path, { headers: { 'if-none-match': sent } })
+        expect([same.status, await same.text(), same.headers.get('etag')]).toEqual([304, '', tag])
+      }
+      await add({ name: 'New' }, null)
+      const next = await service.request(path, { headers: { 'if-none-match': tag } })
+      expect(next.status).toBe(200)
+      expect(next.headers.get('etag')).not.toBe(tag)
+    }
+  })
+
+  it('changes with a deletion, and for nobody else', async () => {
+    const other = await service.makeKey('bystander')
+    const theirs = () => service.request('/plants', { headers: { authorization: `Bearer ${other}` } })
+    // Making the key wrote to the database from outside, which every version takes note of.
+    const [mine, before] = [await service.request('/plants'), await theirs()]
+    await service.request('/plants/1', { method: 'DELETE' })
+    expect((await service.request('/plants')).headers.get('etag')).not.toBe(mine.headers.get('etag'))
+    expect((await theirs()).headers.get('etag')).toBe(before.headers.get('etag'))
+  })
+
+  it('lets a read that begins after a write see it, also from the pages that are kept', async () => {
+    for (let round = 0; round < 50; round++) {
+      const name = `Seen ${round}`
+      await service.request('/plants?limit=1000')
+      await add({ name }, null)
+      expect(await (await service.request('/plants?limit=1000')).text()).toContain(`"${name}"`)
+    }
+  })
+})
+
+describe('writes of one turn', () => {
+  it('are each answered for themselves: a conflict fails none of its neighbours', async () => {
+    const ids = Array.from({ length: 60 }, (_, index) => 10_000 + Math.floor(index / 2))
+    const answers = await Promise.all(ids.map((id) => add({ name: `At ${id}`, id }, null)))
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(30)
+    expect(answers.filter(({ status }) => status === 409)).toHaveLength(30)
+  })
+})
