@@ -1,6 +1,7 @@
 import { randomUUID, timingSafeEqual } from 'node:crypto'
 import type { Database, Statement } from 'better-sqlite3'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
+import { Remembered } from '../storage/remembered.ts'
 import { AccessError, type AccessStore, type Account, isScope, type Key, type KeyRequest } from './access.ts'
 import { digestKey, keyPrefix, makeKey } from './key.ts'
 
@@ -28,23 +29,18 @@ const selectKeys = `
   SELECT keys.*, accounts.name AS account_name, accounts.created AS account_created
   FROM keys JOIN accounts ON accounts.id = keys.account`
 
-/** How many keys are remembered at most. */
-const mostKnownKeys = 10_000
-
 /** Accounts and keys in SQLite. */
 export class SqliteAccessStore implements AccessStore {
   readonly #database: Database
   readonly #keyByDigest: Statement<[string], KeyRow>
   readonly #keyByPrefix: Statement<[string], KeyRow>
   readonly #accountByName: Statement<[string], AccountRow>
-  readonly #changes: OutsideChanges
-  /** Keys by digest, as they stood at `#knownVersion`. */
-  readonly #known = new Map<string, Key>()
-  #knownVersion: number | undefined
+  /** Keys by digest. One that is not there is not remembered: anybody may make up as many as they like. */
+  readonly #known: Remembered<Key>
 
   constructor(database: Database, changes: OutsideChanges) {
     this.#database = database
-    this.#changes = changes
+    this.#known = new Remembered(changes)
     this.#keyByDigest = database.prepare(`${selectKeys} WHERE keys.digest = ?`)
     this.#keyByPrefix = database.prepare(`${selectKeys} WHERE keys.prefix = ?`)
     this.#accountByName = database.prepare('SELECT id, name, created FROM accounts WHERE name = ?')
@@ -150,27 +146,16 @@ export class SqliteAccessStore implements AccessStore {
     if (row.revoked !== null) throw new AccessError(`The key ${row.prefix} is revoked already.`)
     const revoked = now()
     this.#database.prepare('UPDATE keys SET revoked = ? WHERE id = ?').run(revoked, row.id)
-    this.#known.clear()
+    this.#known.forget()
     return toKey({ ...row, revoked })
   }
 
   async findKey(digest: string): Promise<Key | undefined> {
-    this.#forgetIfChanged()
     const known = this.#known.get(digest)
     if (known) return known
     const row = this.#keyByDigest.get(digest)
     if (!row || !timingSafeEqual(Buffer.from(row.digest), Buffer.from(digest))) return undefined
-    const key = toKey(row)
-    if (this.#known.size >= mostKnownKeys) this.#known.clear()
-    this.#known.set(digest, key)
-    return key
-  }
-
-  /** Forgets what it knows when anybody else has written since. */
-  #forgetIfChanged(): void {
-    const version = this.#changes.seen()
-    if (version !== this.#knownVersion) this.#known.clear()
-    this.#knownVersion = version
+    return this.#known.set(digest, toKey(row))
   }
 }
 

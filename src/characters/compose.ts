@@ -49,8 +49,13 @@ export function compose(request: CompositionRequest): Composition {
   const { messages: composed, sections } = assemble(fitting)
   return {
     messages: composed,
-    sections: sectionsOf(sections, fitting, greeting),
-    lore: reportsOf(lore, fitting),
+    // Only a receipt wants these.
+    get sections() {
+      return sectionsOf(sections(), fitting, greeting)
+    },
+    get lore() {
+      return reportsOf(lore, fitting)
+    },
     dropped: countsOf(lore, material, fitting),
     unknownMacros: [...run.unknown],
   }
@@ -85,7 +90,7 @@ function cardOf(name: string): Card {
 interface Assembled {
   readonly messages: readonly Message[]
   /** All but the greeting and the conversation, each with its place among them. */
-  readonly sections: readonly Section[]
+  readonly sections: () => readonly Section[]
 }
 
 function assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], material: Material): Assembled {
@@ -114,23 +119,30 @@ function assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], ma
     ...(postHistory === '' ? [] : [postHistoryMessage(texts, run, postHistory)]),
     ...(prefill === '' ? [] : [{ role: 'assistant' as const, content: prefill }]),
   ]
-  const sections: Section[] = [...lead.sections]
-  const add = (section: Section['section'], parts: readonly Message[]) => {
-    if (parts.length > 0) sections.push({ section, messages: parts })
+  const written = lead.sections.reduce(
+    (sum, { text }) => sum + (text?.length ?? 0),
+    postHistory.length + prefill.length,
+  )
+  if (written > longestPrompt) throw tooLarge()
+  const list = (): readonly Section[] => {
+    const sections: Section[] = [...lead.sections]
+    const add = (section: Section['section'], parts: readonly Message[]) => {
+      if (parts.length > 0) sections.push({ section, messages: parts })
+    }
+    add('request_system', ownSystem)
+    add('lore_examples', [...before, ...after])
+    add('examples', blocks)
+    for (const section of ['lore_at_depth', 'depth_note'] as const) {
+      add(
+        section,
+        woven.filter((injection) => injection.section === section).map(({ message }) => message),
+      )
+    }
+    if (postHistory !== '') sections.push({ section: 'post_history', text: postHistory })
+    if (prefill !== '') sections.push({ section: 'prefill', text: prefill })
+    return sections
   }
-  add('request_system', ownSystem)
-  add('lore_examples', [...before, ...after])
-  add('examples', blocks)
-  for (const section of ['lore_at_depth', 'depth_note'] as const) {
-    add(
-      section,
-      woven.filter((injection) => injection.section === section).map(({ message }) => message),
-    )
-  }
-  if (postHistory !== '') sections.push({ section: 'post_history', text: postHistory })
-  if (prefill !== '') sections.push({ section: 'prefill', text: prefill })
-  if (sections.reduce((sum, { text }) => sum + (text?.length ?? 0), 0) > longestPrompt) throw tooLarge()
-  return { messages, sections }
+  return { messages, sections: list }
 }
 
 function isPlacedByRule({ position, depth, reverseDepth }: Lore['rules']): boolean {

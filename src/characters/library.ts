@@ -1,7 +1,7 @@
 import { join, relative } from 'node:path'
 import type { Config } from '../config.ts'
 import { CardCache } from './card-cache.ts'
-import { type Character, type CharacterStore, compareNames, type ListedCharacter } from './character.ts'
+import { type Character, type CharacterStore, compareNames, foldName, type ListedCharacter } from './character.ts'
 import { type Found, findCharacter } from './find.ts'
 import { realPath, type UnreadableFile, WatchedFolder } from './folder.ts'
 import { readJsonDocument } from './json-document.ts'
@@ -135,8 +135,25 @@ export class CharacterLibrary {
     return (await found?.source()) ?? undefined
   }
 
-  /** At most `limit` of the characters that an account can name, after this name, in the order of `compareNames`. */
-  async list(account: number | null, after: string, limit: number): Promise<readonly ListedCharacter[]> {
+  /**
+   * At most `limit` of the characters that an account can name, after this name, in the order of `compareNames`.
+   * @param tag only those with this tag, whatever its letters' case
+   */
+  async list(account: number | null, after: string, limit: number, tag?: string): Promise<readonly ListedCharacter[]> {
+    const wanted = tag === undefined ? undefined : foldName(tag)
+    const found: ListedCharacter[] = []
+    for (let from = after; ; ) {
+      const page = await this.#page(account, from, limit)
+      found.push(
+        ...page.filter(({ about }) => wanted === undefined || about.tags.some((each) => foldName(each) === wanted)),
+      )
+      const last = page.at(-1)
+      if (!last || page.length < limit || found.length >= limit) return found.slice(0, limit)
+      from = last.name
+    }
+  }
+
+  async #page(account: number | null, after: string, limit: number): Promise<readonly ListedCharacter[]> {
     const own = account === null ? [] : await this.#store.list(account, after, limit)
     const names = new Set(own.map(({ name }) => name))
     const others = this.#public.listed.filter(({ name }) => compareNames(name, after) > 0 && !names.has(name))

@@ -47,8 +47,8 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
       },
     },
     async (request) => {
-      const { limit = standardPage, after = '' } = request.query
-      const found = await library.list(callerOf(request).account.id, after, limit + 1)
+      const { limit = standardPage, after = '', tag } = request.query
+      const found = await library.list(callerOf(request).account.id, after, limit + 1, tag)
       return { object: 'list', data: found.slice(0, limit).map(listBody), has_more: found.length > limit }
     },
   )

@@ -105,6 +105,13 @@ export const CharacterQuery = Type.Object({
       examples: [20],
     }),
   ),
+  tag: Type.Optional(
+    Type.String({
+      description: "Only characters with this tag, whatever its letters' case.",
+      examples: ['botanist'],
+      errorMessage: 'send it once',
+    }),
+  ),
   after: Type.Optional(
     Type.String({ description: 'The name of the last character of the page before.', errorMessage: 'send it once' }),
   ),

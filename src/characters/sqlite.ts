@@ -1,5 +1,7 @@
 import type { Database, Statement } from 'better-sqlite3'
 import { ApiError } from '../errors.ts'
+import type { OutsideChanges } from '../storage/outside-changes.ts'
+import { Remembered } from '../storage/remembered.ts'
 import type { CardAbout } from './about.ts'
 import {
   type CharacterStore,
@@ -32,8 +34,12 @@ export class SqliteCharacterStore implements CharacterStore {
   readonly #list: Statement<[number, string, number], CharacterRow>
   readonly #delete: Statement<[number, string]>
 
-  constructor(database: Database) {
+  /** What names lead to: every chat request asks, and most ask for none of these. */
+  readonly #remembered: Remembered<StoredCharacter | null>
+
+  constructor(database: Database, changes: OutsideChanges) {
     this.#database = database
+    this.#remembered = new Remembered(changes)
     this.#insert = database.prepare(`
       INSERT INTO characters (account, name, folded, digest, about, created, updated)
       VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
@@ -65,6 +71,7 @@ export class SqliteCharacterStore implements CharacterStore {
   }
 
   async create(account: number, character: NewCharacter): Promise<void> {
+    this.#remembered.forget()
     this.#database
       .transaction(() => {
         if (this.#add(account, character)) return
@@ -75,6 +82,7 @@ export class SqliteCharacterStore implements CharacterStore {
   }
 
   async put(account: number, character: NewCharacter): Promise<boolean> {
+    this.#remembered.forget()
     return this.#database
       .transaction(() => {
         if (this.#add(account, character)) return true
@@ -88,8 +96,11 @@ export class SqliteCharacterStore implements CharacterStore {
   }
 
   async find(account: number, name: string, match: NameMatch): Promise<StoredCharacter | undefined> {
+    const question = `${match} ${account} ${name}`
+    const known = this.#remembered.get(question)
+    if (known !== undefined) return known ?? undefined
     const row = this.#find[match].get(account, match === 'exact' ? name : foldName(name))
-    return row && toCharacter(row)
+    return this.#remembered.set(question, row ? toCharacter(row) : null) ?? undefined
   }
 
   async findVersions(
@@ -112,6 +123,7 @@ export class SqliteCharacterStore implements CharacterStore {
   }
 
   async remove(account: number, name: string): Promise<boolean> {
+    this.#remembered.forget()
     return this.#delete.run(account, name).changes > 0
   }
 

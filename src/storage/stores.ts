@@ -30,7 +30,7 @@ export function openSqliteStores(path: string): Stores {
   return {
     access: new SqliteAccessStore(database, changes),
     plants: new SqlitePlantStore(database, commit, changes),
-    characters: new SqliteCharacterStore(database),
+    characters: new SqliteCharacterStore(database, changes),
     async check() {
       ping.get()
     },

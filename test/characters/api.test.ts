@@ -279,6 +279,18 @@ describe('GET /characters', () => {
     ])
     expect(JSON.stringify(list)).not.toContain(folderSecret)
 
+    for (const [tag, names] of [
+      ['MINE', ['Bolt', 'Zinnia', 'alder']],
+      ['botanist', ['Fern']],
+      ['nobody has this', []],
+    ] as const) {
+      const query = new URLSearchParams({ tag, limit: '3' })
+      expect(await read(await call(key, 'GET', `/characters?${query}`))).toMatchObject({
+        data: names.map((name) => ({ name })),
+        has_more: false,
+      })
+    }
+
     const all = await namesOf(key)
     for (const limit of [1, 2, 3, 7, 1000]) {
       const seen: string[] = []
