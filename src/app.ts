@@ -15,7 +15,8 @@ import { acceptJsonOnly } from './http/json.ts'
 import { makeRequestId, tellOfRequests } from './http/requests.ts'
 import { refuseUnfitRequests } from './http/unfit-request.ts'
 import { refuseUnknownRoutes } from './http/unknown-route.ts'
-import { serializerCompiler, validatorCompiler } from './http/validation.ts'
+import { loadCompilerWhenNeeded, serializerCompiler, validatorCompiler } from './http/validation.ts'
+import { modelsPlugin } from './models/plugin.ts'
 import type { ModelRegistry } from './models/registry.ts'
 import { plantsPlugin } from './plants/plugin.ts'
 import type { Stores } from './storage/stores.ts'
@@ -63,6 +64,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   const { config, stores, guard, library, models, prompt } = parts
 
   acceptJsonOnly(app)
+  loadCompilerWhenNeeded(app)
   tellOfRequests(app)
   refuseUnfitRequests(app)
   refuseUnknownRoutes(app)
@@ -93,5 +95,8 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     sseKeepaliveMs: config.sseKeepaliveMs,
   }
   await app.register(chatPlugin, chat)
+  await app.register(modelsPlugin, { guard, models })
+  // Many clients add the version by themselves.
   await app.register(chatPlugin, { ...chat, prefix: '/v1', isAlias: true })
+  await app.register(modelsPlugin, { guard, models, prefix: '/v1', isAlias: true })
 }

@@ -22,12 +22,15 @@ export interface Service {
   close(): Promise<void>
 }
 
+/** Milliseconds after the start. */
+const readCharactersAfter = 500
+
 /**
  * Opens everything that the service needs, and listens.
  * @throws StorageError, or Node's error of a port that cannot be had; what was opened is closed again
  */
 export async function startService(config: Config): Promise<Service> {
-  const configuration = loadModels(config)
+  const configuration = await loadModels(config)
   const log = openLog(config.logLevel)
   const { logger } = log
   prepareFolder(config.dataDirectory)
@@ -36,7 +39,9 @@ export async function startService(config: Config): Promise<Service> {
   const models = new ModelRegistry(configuration, config)
   const library = createLibrary(config, stores.characters, logger)
   const app = createServer(logger)
+  let soon: NodeJS.Timeout | undefined
   const close = async (): Promise<void> => {
+    clearTimeout(soon)
     // Replies that are still going on after the grace are cut off, or closing would wait for the slowest client.
     const cutOff = setTimeout(() => app.server.closeAllConnections(), config.shutdownGraceSeconds * 1000)
     await app.close()
@@ -48,8 +53,6 @@ export async function startService(config: Config): Promise<Service> {
     log.close()
   }
   try {
-    await library.rescan()
-    library.watch()
     await registerService(app, {
       config,
       stores,
@@ -60,14 +63,20 @@ export async function startService(config: Config): Promise<Service> {
       logger,
     })
     const address = await app.listen({ host: config.host, port: config.port })
-    // Not before it listens: a start that fails has one line to say, and no other.
-    library.report()
+    // The characters are read when one is first asked for, and in any case soon: starting is quick, and faults are told.
+    const follow = async (): Promise<void> => {
+      await library.load()
+      library.watch()
+    }
+    soon = setTimeout(() => {
+      follow().catch((error: unknown) => logger.error({ err: error }, 'the characters cannot be read'))
+    }, readCharactersAfter)
     const reload = async (): Promise<void> => {
       await library
         .load()
         .catch((error: unknown) => logger.error({ err: error }, 'the characters cannot be read again'))
       try {
-        await models.replace(loadModels(config))
+        await models.replace(await loadModels(config))
         logger.info('models.json has been read again')
       } catch (error) {
         logger.error({ err: error }, 'models.json has faults: the models stay as they were')

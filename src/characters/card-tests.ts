@@ -126,7 +126,7 @@ export async function runCardTests(
     import('../models/configuration.ts'),
     import('../models/registry.ts'),
   ])
-  const registry = new ModelRegistry(loadModels(config), config)
+  const registry = new ModelRegistry(await loadModels(config), config)
   try {
     registry.resolve(model)
     const making = { settings: promptSettings(config), worldBooks }

@@ -26,7 +26,7 @@ export interface FolderReading<T> {
   /** Bytes; larger files are not even opened. */
   readonly largestFile: number
   /** @throws CardError when it is none of what is looked for */
-  readonly read: (bytes: Buffer, file: string) => T
+  readonly read: (bytes: Buffer, file: string) => T | Promise<T>
 }
 
 /** Milliseconds without news after which a folder is read again: whoever writes a file has finished by then. */
@@ -130,7 +130,7 @@ export class WatchedFolder<T> {
         return this.#read(file, after, attempts - 1)
       }
       // With the signature from before the reading, what changed during it is found the next time.
-      return { signature, file, value: this.#reading.read(bytes, file) }
+      return { signature, file, value: await this.#reading.read(bytes, file) }
     } catch (error) {
       return { signature, file, reason: reasonOf(error) }
     }

@@ -4,10 +4,8 @@ import { CardCache } from './card-cache.ts'
 import { type Character, type CharacterStore, compareNames, foldName, type ListedCharacter } from './character.ts'
 import { type Found, findCharacter } from './find.ts'
 import { realPath, type UnreadableFile, WatchedFolder } from './folder.ts'
-import { readJsonDocument } from './json-document.ts'
-import { type Lorebook, readLorebook } from './lorebook.ts'
+import type { Lorebook } from './lorebook.ts'
 import { originOf, type PublicCard, PublicCards, starterFolder } from './public-cards.ts'
-import { nameOf, readCardBytes } from './read.ts'
 
 export type { Character } from './character.ts'
 
@@ -45,6 +43,7 @@ export class CharacterLibrary {
   #worldBooks: readonly Lorebook[] = []
   #told = new Set<string>()
   #scanning: Promise<void> | undefined
+  #isScanned = false
 
   constructor({ store, folders = [], lorebooks, largestCard, logger }: LibraryOptions) {
     this.#store = store
@@ -84,6 +83,7 @@ export class CharacterLibrary {
     const scanning = (this.#scanning ?? Promise.resolve()).then(scan)
     this.#scanning = scanning.catch(() => {})
     await scanning
+    this.#isScanned = true
   }
 
   /** Follows what changes in the folders until `close`. */
@@ -114,6 +114,7 @@ export class CharacterLibrary {
    * @param account null for nobody's: uploads are not looked at
    */
   async resolve(account: number | null, name: string): Promise<Character | undefined> {
+    await this.#scanned()
     // A file may have changed since its folder was read: then what is there now is looked at, once.
     for (const isLast of [false, true]) {
       const found = await findCharacter(this.#store, this.#public, account, name)
@@ -131,6 +132,7 @@ export class CharacterLibrary {
     account: number | null,
     { name, digest }: Pick<Character, 'name' | 'digest'>,
   ): Promise<Buffer | undefined> {
+    await this.#scanned()
     const found = await findCharacter(this.#store, this.#public, account, `${name}@sha256:${digest}`)
     return (await found?.source()) ?? undefined
   }
@@ -140,6 +142,7 @@ export class CharacterLibrary {
    * @param tag only those with this tag, whatever its letters' case
    */
   async list(account: number | null, after: string, limit: number, tag?: string): Promise<readonly ListedCharacter[]> {
+    await this.#scanned()
     const wanted = tag === undefined ? undefined : foldName(tag)
     const found: ListedCharacter[] = []
     for (let from = after; ; ) {
@@ -160,13 +163,19 @@ export class CharacterLibrary {
     return [...own, ...others].sort((a, b) => compareNames(a.name, b.name)).slice(0, limit)
   }
 
+  /** Waits for the folders to have been read once. */
+  async #scanned(): Promise<void> {
+    if (!this.#isScanned) await (this.#scanning ?? this.rescan())
+  }
+
   /** The operator's own card of exactly this name. */
   inFolder(name: string): PublicCard | undefined {
     const card = this.#public.find(name, 'exact')
     return card?.origin === 'folder' ? card : undefined
   }
 
-  readonly #readCard = (bytes: Buffer, file: string): PublicCard => {
+  readonly #readCard = async (bytes: Buffer, file: string): Promise<PublicCard> => {
+    const { nameOf, readCardBytes } = await reading()
     const { card, digest, about } = readCardBytes(bytes)
     const name = nameOf(card)
     this.#cache.add(digest, card, bytes.length)
@@ -184,6 +193,11 @@ export class CharacterLibrary {
   }
 }
 
+/** How cards are read: many modules, that a service which has not been asked for a character does without. */
+function reading() {
+  return import('./read.ts')
+}
+
 /** What tells one complaint from another. */
 function told({ file, reason }: UnreadableFile): string {
   return `${file}\n${reason}`
@@ -195,6 +209,7 @@ class GoneError extends Error {}
 async function loadCard({ source }: Found) {
   const bytes = await source()
   if (!bytes) throw new GoneError()
+  const { readCardBytes } = await reading()
   return { card: readCardBytes(bytes).card, bytes: bytes.length }
 }
 
@@ -202,7 +217,11 @@ function orGone(error: unknown): undefined {
   if (!(error instanceof GoneError)) throw error
 }
 
-function readWorldBook(bytes: Buffer): Lorebook {
+async function readWorldBook(bytes: Buffer): Promise<Lorebook> {
+  const [{ readLorebook }, { readJsonDocument }] = await Promise.all([
+    import('./lorebook.ts'),
+    import('./json-document.ts'),
+  ])
   return readLorebook(readJsonDocument(bytes))
 }
 

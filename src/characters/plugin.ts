@@ -5,11 +5,9 @@ import { ChatError } from '../chat/completion.ts'
 import { ApiError } from '../errors.ts'
 import { answers } from '../http/openapi-fields.ts'
 import { mayRead, unknownCharacter } from './character.ts'
-import { exportCard } from './export.ts'
+import { listBody } from './list-body.ts'
 import { CharacterBody, CharacterFormat, CharacterList, CharacterPath, CharacterQuery } from './schemas.ts'
-import { readCardSource } from './source.ts'
 import { type CharactersOptions, cardTypes, refusals, security, uploadRoutes } from './uploads.ts'
-import { languagesOf, listBody, publicBody } from './views.ts'
 
 /** A page, when none is asked for by its length. */
 const standardPage = 100
@@ -75,8 +73,10 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
       const bytes = character && (await library.source(caller.account.id, character))
       if (!character || !bytes) throw unknownCharacter()
       const { format } = request.query
+      const { readCardSource } = await import('./source.ts')
       const source = readCardSource(bytes)
       if (format === undefined) {
+        const { languagesOf, publicBody } = await import('./views.ts')
         return publicBody(character, source.document, {
           isReadable: mayRead(caller, character),
           languages: languagesOf(request.headers['accept-language']),
@@ -84,6 +84,7 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
         })
       }
       if (!mayRead(caller, character)) throw hiddenCard()
+      const { exportCard } = await import('./export.ts')
       return reply
         .type(contentTypes[format])
         .header('x-content-type-options', 'nosniff')

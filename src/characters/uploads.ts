@@ -6,9 +6,8 @@ import { ChatError } from '../chat/completion.ts'
 import { ApiError } from '../errors.ts'
 import { answers } from '../http/openapi-fields.ts'
 import { type CharacterStore, nameProblem, unknownCharacter } from './character.ts'
-import { describeCard } from './describe.ts'
 import type { CharacterLibrary } from './library.ts'
-import { nameOf, type ReadCard, readCardBytes } from './read.ts'
+import type { ReadCard } from './read.ts'
 import { CharacterPath, CharacterSummary, cardBody } from './schemas.ts'
 
 /** What the characters group is built from. */
@@ -55,10 +54,14 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       },
     },
     async (request, reply) => {
+      const { nameOf, readCardBytes } = await import('./read.ts')
       const read = readCardBytes(bytesOf(request))
       const name = nameOf(read.card)
       await store.create(callerOf(request).account.id, toStore(name, read))
-      return reply.code(201).header('location', pathOf(name)).send(summaryBody(name, read))
+      return reply
+        .code(201)
+        .header('location', pathOf(name))
+        .send(await summaryBody(name, read))
     },
   )
 
@@ -84,10 +87,11 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       if (problem !== undefined) {
         throw new ApiError(400, 'invalid_field', `The path part "name" ${problem}.`, { param: 'name' })
       }
+      const { readCardBytes } = await import('./read.ts')
       const read = readCardBytes(bytesOf(request))
       const isNew = await store.put(callerOf(request).account.id, toStore(name, read))
       if (isNew) reply.code(201).header('location', pathOf(name))
-      return summaryBody(name, read)
+      return await summaryBody(name, read)
     },
   )
 
@@ -136,7 +140,8 @@ function toStore(name: string, { digest, source, about }: ReadCard) {
   return { name, digest, source: source.bytes, about }
 }
 
-function summaryBody(name: string, { digest, card, source }: ReadCard) {
+async function summaryBody(name: string, { digest, card, source }: ReadCard) {
+  const { describeCard } = await import('./describe.ts')
   return { object: 'character', name, digest: `sha256:${digest}`, ...describeCard(card, source.document) }
 }
 

@@ -1,6 +1,7 @@
 import { aboutCard, creatorNotes, hiddenFields, versionOf } from './about.ts'
-import type { Character, ListedCharacter, StoredCharacter } from './character.ts'
+import type { Character, StoredCharacter } from './character.ts'
 import { describeCard } from './describe.ts'
+import { listBody } from './list-body.ts'
 import { expandMacros } from './macros.ts'
 
 /** Who looks at a character, as far as it matters. */
@@ -10,12 +11,6 @@ export interface Viewer {
   readonly languages: readonly string[]
   /** What is kept of it, when it is the caller's own. */
   readonly stored: StoredCharacter | undefined
-}
-
-/** A character in a list. */
-export function listBody({ name, origin, digest, about, created, updated }: ListedCharacter) {
-  const times = created === undefined ? {} : { created, updated }
-  return { object: 'character', name, origin, digest: `sha256:${digest}`, ...about, ...times }
 }
 
 /** A character as its reader may see it: how to play it, and what gives its story away, only where it is readable. */

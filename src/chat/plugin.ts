@@ -1,5 +1,4 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { Type } from '@sinclair/typebox'
 import type { Key } from '../access/access.ts'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
 import type { Character } from '../characters/character.ts'
@@ -9,13 +8,11 @@ import { cast, type UnknownCharacters } from '../characters/persona.ts'
 import type { PromptSettings } from '../characters/prompt.ts'
 import { ApiError, toApiError } from '../errors.ts'
 import { answers } from '../http/openapi-fields.ts'
-import { unknownRoute } from '../http/unknown-route.ts'
 import type { Candidate } from '../models/candidate.ts'
-import type { ModelListing, ModelRegistry } from '../models/registry.ts'
+import type { ModelRegistry } from '../models/registry.ts'
 import { ChatError, Completion, CompletionRequest } from './completion.ts'
-import { droppedHeader, Exchange } from './exchange.ts'
 import { checkMessages } from './messages.ts'
-import { PromptReceipt, receiptOf } from './receipt.ts'
+import { PromptReceipt } from './receipt-schema.ts'
 import { clientGone, sendEvents } from './reply.ts'
 import { UsageWatch } from './usage.ts'
 
@@ -37,30 +34,18 @@ export interface ChatOptions {
   readonly isAlias?: boolean
 }
 
-const ListedModel = Type.Object(
-  {
-    id: Type.String(),
-    object: Type.Literal('model'),
-    created: Type.Integer({ description: 'Unix seconds.' }),
-    owned_by: Type.String(),
-  },
-  { title: 'Model', examples: [{ id: 'understudy', object: 'model', created: 1795132800, owned_by: 'conservatory' }] },
-)
-
-const ModelList = Type.Object(
-  { object: Type.Literal('list'), data: Type.Array(ListedModel), has_more: Type.Literal(false) },
-  { title: 'ModelList' },
-)
-
 const security: readonly Readonly<Record<string, readonly string[]>>[] = [{ apiKey: [] }, { bearer: [] }]
 /** What can go wrong on every route of the group. */
 const refusals = [401, 403, 429, 500, 503]
 
-/** The chat completion interface (spec, section 4.3), and the list of models. */
+/** The chat completion interface (spec, section 4.3), and the receipt of a prompt. */
 export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, options) => {
   const { guard, models, library } = options
   const hide = options.isAlias === true
-  const openedAt = Math.floor(Date.now() / 1000)
+
+  const promptMaking = () => ({ settings: options.prompt, worldBooks: options.worldBooks?.() ?? [] })
+  // How prompts are composed is loaded with the first request.
+  let making: typeof import('./exchange.ts') | undefined
 
   app.addHook('onRequest', (request) => guard.admitApiKey(request))
   app.addHook('onRequest', requireScope('chat'))
@@ -90,8 +75,8 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
       if (header !== undefined) reply.header('x-character', header)
       request.facts['model'] = route.name
 
-      const making = { settings: options.prompt, worldBooks: options.worldBooks?.() ?? [] }
-      const exchange = new Exchange(body, persona, making)
+      making ??= await import('./exchange.ts')
+      const exchange = new making.Exchange(body, persona, promptMaking())
       const ask = (candidate: Candidate) => {
         const asked = exchange.ask(candidate)
         return asked instanceof Promise ? asked.then(({ request }) => request) : asked.request
@@ -169,8 +154,11 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
       if (casting.header !== undefined) reply.header('x-character', casting.header)
       const [candidate] = route.candidates
       if (!candidate) throw new Error('the route has no candidate')
-      const making = { settings: options.prompt, worldBooks: options.worldBooks?.() ?? [] }
-      const asked = await new Exchange(body, casting.persona, making).ask(candidate)
+      const [{ droppedHeader, Exchange }, { receiptOf }] = await Promise.all([
+        import('./exchange.ts'),
+        import('./receipt.ts'),
+      ])
+      const asked = await new Exchange(body, casting.persona, promptMaking()).ask(candidate)
       const { character } = casting
       const isShown = !character || (options.mayRead?.(callerOf(request), character) ?? true)
       reply.header('x-model', encodeURIComponent(candidate.traits.name))
@@ -185,56 +173,6 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
         isShown,
       })
     },
-  )
-
-  const listed = ({ id, ownedBy }: ModelListing) => ({
-    id,
-    object: 'model' as const,
-    created: openedAt,
-    owned_by: ownedBy,
-  })
-
-  app.get(
-    '/models',
-    {
-      schema: {
-        hide,
-        operationId: 'listModels',
-        summary: 'List models',
-        description:
-          '`understudy` is the embedded stand-in: no neural network; it plays a character from its card, the same way every time.',
-        tags: ['chat'],
-        security,
-        response: answers({ 200: ModelList }, ChatError, refusals),
-      },
-    },
-    async () => ({ object: 'list' as const, data: models.list().map(listed), has_more: false as const }),
-  )
-
-  const describe = (id: string) => {
-    if (id === '') throw unknownRoute()
-    const listing = models.list().find((candidate) => candidate.id === id)
-    return listed(listing ?? { id: models.resolve(id).name, ownedBy: 'upstream' })
-  }
-
-  app.get(
-    '/models/:id',
-    {
-      schema: {
-        hide,
-        operationId: 'getModel',
-        summary: 'Get a model',
-        tags: ['chat'],
-        security,
-        params: Type.Object({ id: Type.String({ examples: ['understudy'] }) }),
-        response: answers({ 200: ListedModel }, ChatError, [...refusals, 404]),
-      },
-    },
-    async (request) => describe(request.params.id),
-  )
-  // Ids may hold slashes, and not every client encodes them.
-  app.get('/models/*', { schema: { hide: true, params: Type.Object({ '*': Type.String() }) } }, async (request) =>
-    describe(request.params['*']),
   )
 }
 

@@ -1,6 +1,6 @@
 import { KindGuard, type TSchema } from '@sinclair/typebox'
-import { type TypeCheck, TypeCompiler, type ValueError } from '@sinclair/typebox/compiler'
-import type { FastifySchemaCompiler } from 'fastify'
+import type { TypeCheck, TypeCompiler, ValueError } from '@sinclair/typebox/compiler'
+import type { FastifyInstance, FastifySchemaCompiler } from 'fastify'
 import { ApiError } from '../errors.ts'
 
 /**
@@ -8,13 +8,38 @@ import { ApiError } from '../errors.ts'
  * in queries and paths, where everything is text, whole numbers in plain digits become numbers.
  */
 export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
-  const check = TypeCompiler.Compile(schema)
   const isText = httpPart !== 'body'
   return (input: unknown) => {
+    const check = compiled(schema)
     const value = isText ? withNumbers(schema, input) : input
     if (check.Check(value)) return { value }
     return { error: describe(firstError(check, value), httpPart) }
   }
+}
+
+let compiler: typeof TypeCompiler | undefined
+const checks = new WeakMap<TSchema, TypeCheck<TSchema>>()
+
+/** Loads TypeBox's compiler, which is half of TypeBox, with the first request that is checked: validators cannot wait. */
+export function loadCompilerWhenNeeded(app: FastifyInstance): void {
+  app.addHook('preValidation', (_request, _reply, done) => {
+    if (compiler) done()
+    else loadCompiler().then(() => done(), done)
+  })
+}
+
+async function loadCompiler(): Promise<void> {
+  compiler ??= (await import('@sinclair/typebox/compiler')).TypeCompiler
+}
+
+/** A schema's check, compiled once for all routes that have it. */
+function compiled(schema: TSchema): TypeCheck<TSchema> {
+  const known = checks.get(schema)
+  if (known) return known
+  if (!compiler) throw new Error('the compiler is not loaded')
+  const check = compiler.Compile(schema)
+  checks.set(schema, check)
+  return check
 }
 
 /** Replies are written by hand or by JSON.stringify: no schema stands between the handler and the wire. */

@@ -21,7 +21,7 @@ const patience = 30_000
  * @throws ConfigError when `models.json` has faults
  */
 export async function checkModels(config: Config): Promise<readonly ModelCheck[]> {
-  const configuration = loadModels(config)
+  const configuration = await loadModels(config)
   const registry = new ModelRegistry(configuration, config)
   const checks: ModelCheck[] = []
   try {

@@ -1,17 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
-import { type TSchema, Type } from '@sinclair/typebox'
-import { type ValueError, ValueErrorType } from '@sinclair/typebox/errors'
-import { Value } from '@sinclair/typebox/value'
-import { type Config, ConfigError, type Environment, type Upstream } from '../config.ts'
-import {
-  type AdapterSettings,
-  AiSdkSettings,
-  FallbackSettings,
-  LlamaCppSettings,
-  OpenAiSettings,
-  settingsSchema,
-  UnderstudySettings,
-} from './settings.ts'
+import type { Config, Upstream } from '../config.ts'
+import type { AdapterSettings, FallbackSettings } from './settings.ts'
 
 /** A model of the configuration: one that answers by itself, or a list of others to try. */
 export type ModelSettings = AdapterSettings | FallbackSettings
@@ -23,23 +12,6 @@ export interface ModelsConfiguration {
   readonly models: ReadonlyMap<string, ModelSettings>
 }
 
-/** The whole of `models.json`, for editors. What the service itself checks is finer, and told better. */
-export const ModelsFile = Type.Object(
-  {
-    $schema: Type.Optional(Type.String()),
-    default: Type.Optional(Type.String({ minLength: 1, description: 'The model that the id "default" stands for.' })),
-    models: Type.Record(
-      Type.String({ minLength: 1 }),
-      Type.Union([FallbackSettings, UnderstudySettings, OpenAiSettings, LlamaCppSettings, AiSdkSettings]),
-      {
-        description:
-          'Models by the ids that requests name. A name that ends in "/*" takes every id that begins like it, and sends the rest of it upstream.',
-      },
-    ),
-  },
-  { additionalProperties: false, title: 'The models of a Conservatory service' },
-)
-
 /** How the understudy is, when it misbehaves on purpose. */
 export const misbehaviours = ['slow', 'stall', 'cut', '429', '500', 'garbage', 'empty'] as const
 
@@ -47,8 +19,9 @@ export const misbehaviours = ['slow', 'stall', 'cut', '429', '500', 'garbage', '
  * The models that the operator configured: those of `models.json`, or the defaults when there is no such file.
  * @throws ConfigError that lists every fault of the file
  */
-export function loadModels({ modelsPath, environment, upstream }: Config): ModelsConfiguration {
+export async function loadModels({ modelsPath, environment, upstream }: Config): Promise<ModelsConfiguration> {
   if (!existsSync(modelsPath)) return defaultModels(upstream)
+  const { readModels } = await import('./models-file.ts')
   return readModels(readFileSync(modelsPath, 'utf8'), environment)
 }
 
@@ -63,191 +36,7 @@ export function defaultModels(upstream: Upstream | undefined): ModelsConfigurati
   return { default: 'understudy', models }
 }
 
-/**
- * Reads the text of a `models.json`.
- * @param environment where `${NAME}` is looked up
- * @throws ConfigError that lists every fault with its path, and repeats no value
- */
-export function readModels(text: string, environment: Environment): ModelsConfiguration {
-  const document = parse(text)
-  const faults: string[] = []
-  const models = new Map<string, ModelSettings>()
-  if (!isRecord(document)) throw new ConfigError(['models.json: it must be an object with "models".'])
-  for (const name of Object.keys(document)) {
-    if (!['$schema', 'default', 'models'].includes(name))
-      faults.push(fault(name, 'is not a setting; there are default and models'))
-  }
-  const entries = isRecord(document['models']) ? Object.entries(document['models']) : []
-  if (entries.length === 0) faults.push(fault('models', 'must be an object with at least one model'))
-  for (const [name, raw] of entries) {
-    const path = `models.${name}`
-    const settings = filledIn(raw, path, environment, faults)
-    const found = faultsOfModel(name, settings, path)
-    faults.push(...found)
-    if (found.length === 0 && isModelSettings(settings)) models.set(name, settings)
-  }
-  const names = new Set(entries.map(([name]) => name))
-  faults.push(...faultsOfFallbacks(models, names))
-  const standard = document['default'] ?? entries[0]?.[0]
-  if (typeof standard !== 'string' || !names.has(standard) || standard.endsWith('*')) {
-    faults.push(fault('default', 'must be the name of one of the models, and not of a prefix'))
-  }
-  if (faults.length > 0 || typeof standard !== 'string') throw new ConfigError(faults)
-  return { default: standard, models }
-}
-
 /** Tells whether these settings are a list of other models. */
 export function isFallback(settings: ModelSettings): settings is FallbackSettings {
   return 'fallback' in settings
-}
-
-function parse(text: string): unknown {
-  const bare = text.replace(/^\uFEFF/, '')
-  try {
-    return JSON.parse(bare)
-  } catch (error) {
-    // The parser's own words quote the file, which may hold a key.
-    const before = bare.slice(0, faultPosition(bare, error)).split('\n')
-    throw new ConfigError([
-      `models.json: it is not valid JSON at line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}.`,
-    ])
-  }
-}
-
-/** Where a text stops being JSON. The parser tells it for most faults, but not for a character that it did not expect. */
-function faultPosition(text: string, error: unknown): number {
-  const position = error instanceof Error ? /position (\d+)/.exec(error.message)?.[1] : undefined
-  if (position !== undefined) return Number(position)
-  // The fault is in every beginning of the text that holds that character, and in no shorter one.
-  let without = 0
-  let withIt = text.length
-  while (withIt - without > 1) {
-    const middle = (without + withIt) >> 1
-    if (hasUnexpected(text.slice(0, middle))) withIt = middle
-    else without = middle
-  }
-  return hasUnexpected(text) ? without : text.length
-}
-
-function hasUnexpected(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return false
-  } catch (error) {
-    return error instanceof Error && error.message.startsWith('Unexpected token')
-  }
-}
-
-/** A copy with every `${NAME}` in its texts replaced from the environment. */
-function filledIn(value: unknown, path: string, environment: Environment, faults: string[]): unknown {
-  if (typeof value === 'string') {
-    return value.replace(/\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g, (match, name: string) => {
-      const found = environment[name]
-      if (found !== undefined && found !== '') return found
-      faults.push(fault(path, `names \${${name}}, which the environment does not have`))
-      return match
-    })
-  }
-  if (Array.isArray(value)) return value.map((item, index) => filledIn(item, `${path}[${index}]`, environment, faults))
-  if (!isRecord(value)) return value
-  return Object.fromEntries(
-    Object.entries(value).map(([name, item]) => [name, filledIn(item, `${path}.${name}`, environment, faults)]),
-  )
-}
-
-function faultsOfModel(name: string, settings: unknown, path: string): readonly string[] {
-  if (name.indexOf('*') !== -1 && name !== '*' && !/^[^*]+\/\*$/.test(name)) {
-    return [fault(path, 'may have a * only at its end, after a slash')]
-  }
-  if (!isRecord(settings)) return [fault(path, 'must be an object')]
-  if ('fallback' in settings) return describeFaults(FallbackSettings, settings, path)
-  const { adapter } = settings
-  if (typeof adapter !== 'string') return [fault(path, 'needs an "adapter" or a "fallback"')]
-  const behaviour = /^understudy\/(.*)$/.exec(adapter)?.[1]
-  if (behaviour !== undefined && !misbehaviours.some((known) => known === behaviour)) {
-    return [
-      fault(
-        `${path}.adapter`,
-        `must be understudy, or one of ${misbehaviours.map((known) => `understudy/${known}`).join(', ')}`,
-      ),
-    ]
-  }
-  const faults = [...describeFaults(settingsSchema(adapter), settings, path), ...faultsOfDefaults(settings, path)]
-  const isPackage = settingsSchema(adapter) === AiSdkSettings
-  if (faults.length > 0 || !isPackage || isInstalled(adapter)) return faults
-  return [fault(`${path}.adapter`, `names a package that is not installed. Run: npm install ${adapter}`)]
-}
-
-/** Parameters that every request has, or that the service goes by: a default would make it misread the answer. */
-function faultsOfDefaults({ defaults }: Record<string, unknown>, path: string): readonly string[] {
-  if (!isRecord(defaults)) return []
-  return ['model', 'messages', 'stream']
-    .filter((name) => name in defaults)
-    .map((name) => fault(`${path}.defaults.${name}`, 'can have no default'))
-}
-
-function isInstalled(packageName: string): boolean {
-  try {
-    import.meta.resolve(packageName)
-    return true
-  } catch {
-    return false
-  }
-}
-
-function describeFaults(schema: TSchema, value: unknown, path: string): readonly string[] {
-  const byPlace = new Map<string, string>()
-  for (const error of Value.Errors(schema, value)) {
-    const place = path + error.path.replace(/\/(\d+)(?=\/|$)/g, '[$1]').replaceAll('/', '.')
-    if (!byPlace.has(place)) byPlace.set(place, describe(error))
-  }
-  return [...byPlace].map(([place, problem]) => fault(place, problem))
-}
-
-function describe({ type, schema, message }: ValueError): string {
-  if (type === ValueErrorType.ObjectAdditionalProperties) return 'is not a setting of this adapter'
-  if (type === ValueErrorType.ObjectRequiredProperty) return 'is missing'
-  if (type === ValueErrorType.StringPattern && typeof schema.description === 'string') {
-    return `is not of the right form. ${schema.description.replace(/\.$/, '')}`
-  }
-  if (type === ValueErrorType.Union && Array.isArray(schema['anyOf'])) {
-    const words = schema['anyOf'].map((choice: unknown) => (isRecord(choice) ? JSON.stringify(choice['const']) : ''))
-    if (words.every((word) => word)) return `must be one of ${words.join(', ')}`
-  }
-  return `is not valid: ${message.charAt(0).toLowerCase()}${message.slice(1)}`
-}
-
-/** Names that are not there, and lists that come back to themselves. */
-function faultsOfFallbacks(models: ReadonlyMap<string, ModelSettings>, names: ReadonlySet<string>): readonly string[] {
-  const faults: string[] = []
-  const isCircular = (name: string, path: readonly string[]): boolean => {
-    const settings = models.get(name)
-    if (path.includes(name)) return true
-    return (
-      settings !== undefined &&
-      isFallback(settings) &&
-      settings.fallback.some((next) => isCircular(next, [...path, name]))
-    )
-  }
-  for (const [name, settings] of models) {
-    if (!isFallback(settings)) continue
-    for (const [index, target] of settings.fallback.entries()) {
-      const isThere = names.has(target) && !target.endsWith('*')
-      if (!isThere) faults.push(fault(`models.${name}.fallback[${index}]`, 'names a model that is not in this file'))
-    }
-    if (isCircular(name, [])) faults.push(fault(`models.${name}.fallback`, 'comes back to itself'))
-  }
-  return faults
-}
-
-function isModelSettings(value: unknown): value is ModelSettings {
-  return isRecord(value) && ('fallback' in value || 'adapter' in value)
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-function fault(path: string, problem: string): string {
-  return `models.json: ${path} ${problem}.`
 }

@@ -1,10 +1,9 @@
 import { join } from 'node:path'
 import { ApiError } from '../errors.ts'
-import { createAiSdkModel } from './ai-sdk/model.ts'
 import { Breaker } from './breaker.ts'
 import { Candidate, type CandidateTraits } from './candidate.ts'
 import { isFallback, type ModelsConfiguration } from './configuration.ts'
-import { createLlamaCppModel } from './llama-cpp/llama-cpp.ts'
+import { lazily } from './lazily.ts'
 import type { Model } from './model.ts'
 import { createOpenAiModel } from './openai.ts'
 import { Route, Seekers } from './route.ts'
@@ -156,8 +155,11 @@ async function close({ opened }: Generation): Promise<void> {
 function createModel(settings: AdapterSettings, { dataDirectory }: Place): Model {
   if (isUnderstudy(settings)) return understudyOf(settings.adapter)
   if (isOpenAi(settings)) return createOpenAiModel(settings)
-  if (isLlamaCpp(settings)) return createLlamaCppModel(settings, join(dataDirectory, 'weights'))
-  return createAiSdkModel(settings)
+  if (isLlamaCpp(settings)) {
+    const folder = join(dataDirectory, 'weights')
+    return lazily(async () => (await import('./llama-cpp/llama-cpp.ts')).createLlamaCppModel(settings, folder))
+  }
+  return lazily(async () => (await import('./ai-sdk/model.ts')).createAiSdkModel(settings))
 }
 
 function isUnderstudy(settings: AdapterSettings): settings is UnderstudySettings {

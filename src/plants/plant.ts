@@ -76,7 +76,7 @@ export interface AddedPlant {
   readonly isReplay: boolean
 }
 
-/** What is known of the plants that an account may see without reading them: another one, as soon as any of them changes. */
+/** What is known of the plants that an account may see without reading them: another one, once one of them changes. */
 export type PlantsVersion = string
 
 /** Keeps plants. Every method takes the account first and sees nothing outside what that account may see. */

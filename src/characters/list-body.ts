@@ -1,0 +1,7 @@
+import type { ListedCharacter } from './character.ts'
+
+/** A character in a list. */
+export function listBody({ name, origin, digest, about, created, updated }: ListedCharacter) {
+  const times = created === undefined ? {} : { created, updated }
+  return { object: 'character', name, origin, digest: `sha256:${digest}`, ...about, ...times }
+}

@@ -1,0 +1,35 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { Message } from './completion.ts'
+
+/** What a model would be told, and how it came to be that. */
+export const PromptReceipt = Type.Object(
+  {
+    object: Type.Literal('chat.prompt'),
+    model: Type.String(),
+    character: Type.Union([Type.String(), Type.Null()], {
+      description: "The character's name, and the digest of its card.",
+    }),
+    messages: Type.Array(Message, { description: 'The messages as the model would get them.' }),
+    tokens: Type.Object({
+      total: Type.Integer(),
+      exact: Type.Boolean({ description: "Whether the model's own tokenizer is the one that was counted with." }),
+      sections: Type.Array(Type.Object({ section: Type.String(), tokens: Type.Integer() })),
+    }),
+    lore: Type.Array(
+      Type.Object({
+        entry: Type.String(),
+        book: Type.String(),
+        fired: Type.Boolean(),
+        keys: Type.Optional(Type.Array(Type.String())),
+        tokens: Type.Integer(),
+        dropped: Type.Optional(
+          Type.String({ description: 'Why it is not there: probability, group, position, limit, budget or context.' }),
+        ),
+      }),
+    ),
+    dropped: Type.Object({ lore: Type.Integer(), examples: Type.Integer(), messages: Type.Integer() }),
+    unknown_macros: Type.Array(Type.String()),
+  },
+  { title: 'PromptReceipt' },
+)
+export type PromptReceipt = Static<typeof PromptReceipt>

@@ -1,0 +1,93 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from '@sinclair/typebox'
+import { type Guard, requireScope } from '../access/guard.ts'
+import { ChatError } from '../chat/completion.ts'
+import { answers } from '../http/openapi-fields.ts'
+import { unknownRoute } from '../http/unknown-route.ts'
+import type { ModelListing, ModelRegistry } from './registry.ts'
+
+/** What the list of models is built from. */
+export interface ModelsOptions {
+  readonly guard: Guard
+  readonly models: ModelRegistry
+  /** The `/v1` alias is outside the contract, and so not in the OpenAPI document. */
+  readonly isAlias?: boolean
+}
+
+const ListedModel = Type.Object(
+  {
+    id: Type.String(),
+    object: Type.Literal('model'),
+    created: Type.Integer({ description: 'Unix seconds.' }),
+    owned_by: Type.String(),
+  },
+  { title: 'Model', examples: [{ id: 'understudy', object: 'model', created: 1795132800, owned_by: 'conservatory' }] },
+)
+
+const ModelList = Type.Object(
+  { object: Type.Literal('list'), data: Type.Array(ListedModel), has_more: Type.Literal(false) },
+  { title: 'ModelList' },
+)
+
+const security: readonly Readonly<Record<string, readonly string[]>>[] = [{ apiKey: [] }, { bearer: [] }]
+/** What can go wrong on every route of the group. */
+const refusals = [401, 403, 429, 500, 503]
+
+/** The list of models, as OpenAI's clients read it. */
+export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (app, { guard, models, isAlias }) => {
+  const hide = isAlias === true
+  const openedAt = Math.floor(Date.now() / 1000)
+
+  app.addHook('onRequest', (request) => guard.admitApiKey(request))
+  app.addHook('onRequest', requireScope('chat'))
+
+  const listed = ({ id, ownedBy }: ModelListing) => ({
+    id,
+    object: 'model' as const,
+    created: openedAt,
+    owned_by: ownedBy,
+  })
+
+  app.get(
+    '/models',
+    {
+      schema: {
+        hide,
+        operationId: 'listModels',
+        summary: 'List models',
+        description:
+          '`understudy` is the embedded stand-in: no neural network; it plays a character from its card, the same way every time.',
+        tags: ['chat'],
+        security,
+        response: answers({ 200: ModelList }, ChatError, refusals),
+      },
+    },
+    async () => ({ object: 'list' as const, data: models.list().map(listed), has_more: false as const }),
+  )
+
+  const describe = (id: string) => {
+    if (id === '') throw unknownRoute()
+    const listing = models.list().find((candidate) => candidate.id === id)
+    return listed(listing ?? { id: models.resolve(id).name, ownedBy: 'upstream' })
+  }
+
+  app.get(
+    '/models/:id',
+    {
+      schema: {
+        hide,
+        operationId: 'getModel',
+        summary: 'Get a model',
+        tags: ['chat'],
+        security,
+        params: Type.Object({ id: Type.String({ examples: ['understudy'] }) }),
+        response: answers({ 200: ListedModel }, ChatError, [...refusals, 404]),
+      },
+    },
+    async (request) => describe(request.params.id),
+  )
+  // Ids may hold slashes, and not every client encodes them.
+  app.get('/models/*', { schema: { hide: true, params: Type.Object({ '*': Type.String() }) } }, async (request) =>
+    describe(request.params['*']),
+  )
+}
