@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { Command } from 'commander'
+import { Command, CommanderError } from 'commander'
 import { addAccessCommands } from './access/commands.ts'
 import { addCharacterCommands } from './characters/commands.ts'
 import { type Config, type Environment, readConfig } from './config.ts'
@@ -7,10 +7,25 @@ import { addModelCommands } from './models/commands.ts'
 import { addStorageCommands } from './storage/commands.ts'
 
 /**
+ * Runs the command that the process was started with.
+ * @returns the exit code: 0 done, 2 wrong usage, which has been told
+ * @throws Error with one clear sentence when the command is refused or fails
+ */
+export async function runCommand(environment: Environment): Promise<number> {
+  try {
+    await createProgram(environment).parseAsync()
+    return 0
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error
+    return error.exitCode === 0 ? 0 : 2
+  }
+}
+
+/**
  * The command line: `serve`, which is the default, and the operator's commands, which work beside a running service.
  * Data goes to stdout, talk to stderr. What a command loads, it loads when it runs.
  */
-export function createProgram(environment: Environment): Command {
+function createProgram(environment: Environment): Command {
   const config = (): Config => readConfig(environment)
   const program = new Command('conservatory')
     .description('A plant store and character-chat server. Settings come from the environment; the README lists them.')

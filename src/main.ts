@@ -1,15 +1,18 @@
 #!/usr/bin/env node
-import { CommanderError } from 'commander'
-import { createProgram } from './command-line.ts'
+import { readConfig } from './config.ts'
 
 /** Exit codes: 0 done, 1 refused or failed with one clear sentence, 2 wrong usage. */
+const words = process.argv.slice(2)
 try {
-  await createProgram(process.env).parseAsync()
-} catch (error) {
-  if (error instanceof CommanderError) {
-    process.exitCode = error.exitCode === 0 ? 0 : 2
+  // Serving needs no command line to be read, and starts quicker without what reads one.
+  if (words.length === 0 || (words.length === 1 && words[0] === 'serve')) {
+    const { serve } = await import('./serve.ts')
+    await serve(readConfig(process.env))
   } else {
-    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
-    process.exitCode = 1
+    const { runCommand } = await import('./command-line.ts')
+    process.exitCode = await runCommand(process.env)
   }
+} catch (error) {
+  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+  process.exitCode = 1
 }
