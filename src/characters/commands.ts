@@ -54,9 +54,11 @@ export function addCharacterCommands(program: Command, config: () => Config, ope
     .description('print the card of a character on stdout')
     .action((name: string, options: AccountOption & { format?: 'json' | 'v2' | 'png' | 'charx' }) =>
       withShelf(options, async (shelf) => {
-        const { exportCard } = await import('./export.ts')
+        const { exportCard, exportLosses } = await import('./export.ts')
         const { source } = await shelf.find(name)
-        process.stdout.write(exportCard(source, options.format ?? 'json'))
+        const format = options.format ?? 'json'
+        process.stdout.write(exportCard(source, format))
+        for (const loss of exportLosses(source, format)) process.stderr.write(`${loss}\n`)
       }),
     )
 

@@ -44,6 +44,7 @@ export class CharacterLibrary {
   #told = new Set<string>()
   #scanning: Promise<void> | undefined
   #isScanned = false
+  #isClosed = false
 
   constructor({ store, folders = [], lorebooks, largestCard, logger }: LibraryOptions) {
     this.#store = store
@@ -88,6 +89,8 @@ export class CharacterLibrary {
 
   /** Follows what changes in the folders until `close`. */
   watch(): void {
+    // The first reading may end after the service has.
+    if (this.#isClosed) return
     const onChange = () => {
       const before = [this.#public, this.#worldBooks, this.unreadable.map(told).join('\n')]
       this.rescan().then(
@@ -103,6 +106,7 @@ export class CharacterLibrary {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true
     for (const folder of this.#folders) folder.close()
     this.#lorebooks?.close()
     await this.#scanning

@@ -84,7 +84,9 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
         })
       }
       if (!mayRead(caller, character)) throw hiddenCard()
-      const { exportCard } = await import('./export.ts')
+      const { exportCard, exportLosses } = await import('./export.ts')
+      const losses = exportLosses(source, format)
+      if (losses.length > 0) reply.header('x-export-losses', losses.join(' '))
       return reply
         .type(contentTypes[format])
         .header('x-content-type-options', 'nosniff')

@@ -3,7 +3,9 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { faultsOf, testsOf } from '../../src/characters/card-tests.ts'
+import { exportCard } from '../../src/characters/export.ts'
 import { starterFolder } from '../../src/characters/public-cards.ts'
+import { readCardSource } from '../../src/characters/source.ts'
 import { openSqliteStores } from '../../src/storage/stores.ts'
 import { compileCache, conservatory, type Ended } from '../support/command.ts'
 import { spawnService } from '../support/process.ts'
@@ -13,7 +15,7 @@ interface Here {
   readonly folder: string
   readonly run: (...args: readonly string[]) => Promise<Ended>
   /** Writes a file beside the data folder, and gives its path. */
-  readonly file: (name: string, text: string) => string
+  readonly file: (name: string, text: string | Uint8Array) => string
 }
 
 function commandsForThisTest(): Here {
@@ -132,7 +134,7 @@ describe('characters import', () => {
 
 describe('characters export', () => {
   test('prints the bytes of a card, or says in one sentence why not', async () => {
-    const { run } = commandsForThisTest()
+    const { run, file } = commandsForThisTest()
     const fern = readFileSync(join(starterFolder, 'fern.json'), 'utf8')
     expect(await run('export', 'Fern')).toEqual({ code: 0, stdout: fern, stderr: '' })
     expect(await run('export', `fern@sha256:${hexOf(fern)}`, '--format', 'json')).toMatchObject({
@@ -140,6 +142,10 @@ describe('characters export', () => {
       stdout: fern,
     })
     expect(JSON.parse((await run('export', 'Fern', '--format', 'v2')).stdout)).toMatchObject({ data: { name: 'Fern' } })
+    const picture = exportCard(readCardSource(Buffer.from(cardText('Pictured'))), 'png')
+    expect(await run('import', file('pictured.png', picture))).toMatchObject({ code: 0 })
+    const lossy = await run('export', 'Pictured')
+    expect(lossy).toMatchObject({ code: 0, stderr: 'The picture of the card is not in this format.\n' })
     const none = 'There is no character of this name here. Check the name.\n'
     expect(await run('export', '../characters/fern.json')).toEqual({ code: 1, stdout: '', stderr: none })
     expect(await run('export', 'Fern', '--format', 'webp')).toMatchObject({ code: 2, stdout: '' })

@@ -54,6 +54,9 @@ describe('a card', () => {
       expect(again.status).toBe(201)
       expect(await again.json()).toMatchObject({ name: `As-${format}`, digest: digestOf(bytes), greetings: 1 })
       expect((await bytesOf(`/characters/As-${format}?format=${format}`)).bytes).toEqual(bytes)
+      const told = await service.request(`/characters/As-${format}?format=json`)
+      const losses = format === 'png' ? 'The picture of the card is not in this format.' : null
+      expect([format, told.headers.get('x-export-losses')]).toEqual([format, losses])
       const json = await bytesOf(`/characters/As-${format}?format=json`)
       expect(JSON.parse(Buffer.from(json.bytes).toString())).toMatchObject({
         data: { extensions: { 'a/b': { x: [1, null] } }, unknown: { y: 'z' } },

@@ -296,8 +296,3 @@ for (const [index, line] of groups.trim().split('\n').entries()) {
 export function conceptsOf(term: string): readonly string[] {
   return conceptsByTerm.get(term) ?? []
 }
-
-/** Whether a term of the index is such a mark. */
-export function isConcept(term: string): boolean {
-  return term.startsWith('~')
-}
