@@ -9,7 +9,7 @@ export interface ScanWork {
 export const mostWork = 500_000_000
 
 /** Searches after which a table of the text's beginnings of words costs less than it saves. */
-const searchesBeforeTable = 200
+const searchesBeforeTable = 16
 /** Places of the table for each character of the text, and the most bits of one: half a megabyte. */
 const placesPerCharacter = 8
 const mostBits = 19
