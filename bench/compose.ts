@@ -1,7 +1,7 @@
 import { readCard } from '../src/characters/card.ts'
 import { compose } from '../src/characters/compose.ts'
 import type { Message } from '../src/chat/completion.ts'
-import { machineLine, median } from './measure.ts'
+import { atMost, type Figure, median } from './measure.ts'
 
 /*
  * What composing a prompt costs: a card of many lore entries and a conversation of 200 messages.
@@ -40,33 +40,48 @@ const conversation: readonly Message[] = Array.from({ length: 200 }, (_none, ind
     `Message ${index}: we walked by ${word(index)} ${index * 3} and on to place ${index}, talking of tea. `.repeat(3),
 }))
 
-const rows: Record<string, unknown>[] = []
-for (const [entries, messages] of [
-  [100, conversation],
-  [1000, conversation],
-  [10_000, conversation],
-] as const) {
-  const card = cardWith(entries)
-  const settings = { systemPrompt: 'Play {{char}}.' }
-  const persona = { name: 'Moss', card, userName: 'Ada' }
-  const times: number[] = []
-  for (let round = 0; round < 300; round++) {
-    // Another newest message each time, as in real conversations.
-    const said = [
-      ...messages,
-      { role: 'user' as const, content: `Is place ${round % entries} far, or ${word(round)} ${round}?` },
-    ]
-    const start = performance.now()
-    compose({ persona, messages: said, settings })
-    times.push(performance.now() - start)
+/** Composes with three sizes of lorebook. */
+export async function benchCompose(): Promise<readonly Figure[]> {
+  const rows: Record<string, unknown>[] = []
+  const middles: number[] = []
+  for (const [entries, messages] of [
+    [100, conversation],
+    [1000, conversation],
+    [10_000, conversation],
+  ] as const) {
+    const card = cardWith(entries)
+    const settings = { systemPrompt: 'Play {{char}}.' }
+    const persona = { name: 'Moss', card, userName: 'Ada' }
+    const times: number[] = []
+    for (let round = 0; round < 300; round++) {
+      // Another newest message each time, as in real conversations.
+      const said = [
+        ...messages,
+        { role: 'user' as const, content: `Is place ${round % entries} far, or ${word(round)} ${round}?` },
+      ]
+      const start = performance.now()
+      compose({ persona, messages: said, settings })
+      times.push(performance.now() - start)
+    }
+    const middle = median(times.slice(50))
+    middles.push(middle)
+    rows.push({
+      entries,
+      messages: 201,
+      'median, ms': Math.round(middle * 1000) / 1000,
+      'µs per entry': Math.round((middle / entries) * 1e6) / 1000,
+    })
   }
-  const middle = median(times.slice(50))
-  rows.push({
-    entries,
-    messages: 201,
-    'median, ms': Math.round(middle * 1000) / 1000,
-    'µs per entry': Math.round((middle / entries) * 1e6) / 1000,
-  })
+  console.table(rows)
+  const [hundred = Number.NaN, thousand = Number.NaN, tenThousand = Number.NaN] = middles
+  return [
+    atMost('compose: 1,000 entries and 201 messages', 5, thousand, ' ms'),
+    // A conversation costs what it costs, however many entries there are: only the larger step shows how entries grow.
+    atMost(
+      `compose: time of 10,000 entries to 1,000 (1,000 to 100: ${(thousand / hundred).toFixed(1)})`,
+      12,
+      tenThousand / thousand,
+      ' times',
+    ),
+  ]
 }
-console.log(machineLine())
-console.table(rows)

@@ -3,51 +3,48 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { seconds } from './measure.ts'
 import { benchKey } from './processes.ts'
 
 const run = promisify(execFile)
 
-/** What one round of wrk found. */
+/** What is asked, again and again. */
 export interface Load {
-  readonly requestsPerSecond: number
-  /** Replies that were not 2xx or 3xx, and socket errors. */
-  readonly failures: number
+  /** Sent as JSON in a POST; a GET without it. */
+  readonly body?: string
+  readonly headers?: Readonly<Record<string, string>>
+  /** Lines of Lua after the above: what wrk calls for each request, where they are not all the same. */
+  readonly script?: string
 }
 
 /**
- * Drives load with wrk: 64 connections that ask again as soon as they are answered.
- * @param body sent as JSON in a POST; a GET without it
+ * Drives load with wrk, 64 connections that ask again as soon as they are answered.
+ * @returns requests per second
+ * @throws Error where a reply was not 2xx or 3xx, or a connection failed
  */
-export async function wrk(url: string, seconds: number, body?: string, connections = 64): Promise<Load> {
+export async function wrk(url: string, load: Load = {}, duration = seconds): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), 'conservatory-wrk-'))
-  const script = join(folder, 'request.lua')
-  const lines = [`wrk.headers["Authorization"] = "Bearer ${benchKey}"`]
-  if (body !== undefined) {
-    lines.push(
-      'wrk.method = "POST"',
-      'wrk.headers["Content-Type"] = "application/json"',
-      `wrk.body = ${JSON.stringify(body)}`,
-    )
-  }
-  writeFileSync(script, lines.join('\n'))
+  const file = join(folder, 'request.lua')
+  writeFileSync(file, lua(load))
   try {
-    const { stdout } = await run('wrk', [
-      '-t1',
-      `-c${connections}`,
-      `-d${seconds}s`,
-      '--timeout',
-      '10s',
-      '-s',
-      script,
-      url,
-    ])
-    const failed = /Non-2xx or 3xx responses: (\d+)/.exec(stdout)?.[1] ?? '0'
-    const sockets = /Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)/.exec(stdout)?.slice(1) ?? []
-    return {
-      requestsPerSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(stdout)?.[1]),
-      failures: Number(failed) + sockets.reduce((sum, count) => sum + Number(count), 0),
-    }
+    const { stdout } = await run('wrk', ['-t1', '-c64', `-d${duration}s`, '--timeout', '10s', '-s', file, url])
+    const failed = /Non-2xx or 3xx responses: \d+|Socket errors: .*/.exec(stdout)?.[0]
+    if (failed !== undefined) throw new Error(`${url} failed: ${failed}`)
+    return Number(/Requests\/sec:\s+([\d.]+)/.exec(stdout)?.[1])
   } finally {
     rmSync(folder, { recursive: true })
   }
+}
+
+function lua({ body, headers = {}, script = '' }: Load): string {
+  const sent = {
+    Authorization: `Bearer ${benchKey}`,
+    ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+    ...headers,
+  }
+  return [
+    ...Object.entries(sent).map(([name, value]) => `wrk.headers[${JSON.stringify(name)}] = ${JSON.stringify(value)}`),
+    ...(body === undefined ? [] : ['wrk.method = "POST"', `wrk.body = ${JSON.stringify(body)}`]),
+    script,
+  ].join('\n')
 }

@@ -10,11 +10,19 @@ const here = (path: string) => fileURLToPath(new URL(path, import.meta.url))
 /** The key that every benchmark's service is started with. */
 export const benchKey = 'a-key-for-benchmarks-only'
 
+/** What starts the service. */
+export const serviceCommand: readonly [string, ...string[]] = [process.execPath, here('../src/main.ts')]
+
+/** What starts the service with one transaction to each write. */
+export const oneCommitEachCommand: readonly [string, ...string[]] = [process.execPath, here('peers/one-commit-each.ts')]
+
 /** A process under measurement. */
 export interface Measured {
   readonly name: string
   readonly port: number
   readonly pid: number
+  /** Its address, without a slash at the end. */
+  readonly url: string
   stop(): Promise<void>
 }
 
@@ -30,21 +38,31 @@ export async function freePort(): Promise<number> {
 /** Starts a peer of this folder: `peers/NAME.ts PORT …`. */
 export async function startPeer(name: string, ...args: readonly string[]): Promise<Measured> {
   const port = await freePort()
-  return started(
-    name,
-    port,
-    spawn(process.execPath, [here(`peers/${name}.ts`), String(port), ...args], { stdio: 'ignore' }),
-  )
+  return startNode(name, port, [here(`peers/${name}.ts`), String(port), ...args])
 }
 
-/** Starts the service itself over an empty data folder, its log silent and thrown away unless said otherwise. */
+/** Starts a program of a package that this folder's package.json names, with the arguments for its port. */
+export async function startPackage(
+  name: string,
+  program: string,
+  args: (port: number) => readonly string[],
+): Promise<Measured> {
+  const port = await freePort()
+  return startNode(name, port, [here(`node_modules/${program}`), ...args(port)])
+}
+
+/**
+ * Starts the service itself over an empty data folder, its log silent and thrown away unless said otherwise.
+ * @param command what is started: `node src/main.ts` unless a benchmark wraps or replaces it
+ */
 export async function startService(
   name: string,
   environment: Readonly<Record<string, string>> = {},
+  [program, ...args]: readonly [string, ...string[]] = serviceCommand,
 ): Promise<Measured> {
   const port = await freePort()
   const dataDirectory = environment['DATA_DIR'] ?? mkdtempSync(join(tmpdir(), 'conservatory-bench-'))
-  const service = spawn(process.execPath, [here('../src/main.ts')], {
+  const service = spawn(program, args, {
     env: {
       PATH: process.env['PATH'],
       PORT: String(port),
@@ -65,6 +83,10 @@ export async function startService(
   }
 }
 
+function startNode(name: string, port: number, args: readonly string[]): Promise<Measured> {
+  return started(name, port, spawn(process.execPath, args, { stdio: 'ignore' }))
+}
+
 async function started(name: string, port: number, child: ChildProcess): Promise<Measured> {
   const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()))
   for (let attempt = 0; attempt < 400; attempt++) {
@@ -73,6 +95,7 @@ async function started(name: string, port: number, child: ChildProcess): Promise
         name,
         port,
         pid: child.pid ?? 0,
+        url: `http://127.0.0.1:${port}`,
         async stop() {
           child.kill('SIGKILL')
           await exited

@@ -1,6 +1,6 @@
 import { Agent, request } from 'node:http'
 import { wrk } from './load.ts'
-import { machineLine, median } from './measure.ts'
+import { atLeast, atMost, type Figure, inTurn, median, round2, rounds } from './measure.ts'
 import { benchKey, cpuSeconds, type Measured, residentMegabytes, startPeer, startService } from './processes.ts'
 
 /*
@@ -10,10 +10,8 @@ import { benchKey, cpuSeconds, type Measured, residentMegabytes, startPeer, star
  * most 1.4 times the CPU seconds per million events; of 2,000 none fails, with at most 150 MB more memory.
  */
 
-const rounds = Number(process.env['ROUNDS'] ?? 5)
-const seconds = Number(process.env['SECONDS'] ?? 4)
-
-const asked = (model: string, stream: boolean) =>
+/** The completion that relays are asked for: a character, and a short conversation. */
+export const asked = (model: string, stream: boolean) =>
   JSON.stringify({
     model,
     character: 'Fern',
@@ -25,35 +23,67 @@ const asked = (model: string, stream: boolean) =>
     ...(stream ? { stream: true } : {}),
   })
 
-const upstream = await startPeer('upstream')
-const upstreamUrl = `http://127.0.0.1:${upstream.port}`
-const environment = { OPENAI_BASE_URL: `${upstreamUrl}/v1`, OPENAI_API_KEY: 'unused' }
-const bare = await startPeer('bare-relay', upstreamUrl)
-const silent = await startService('conservatory', environment)
-const logging = await startService('conservatory, default log', { ...environment, LOG_LEVEL: 'info' })
+/** What starts the service with this peer as its upstream. */
+export const relayEnvironment = (upstream: Measured) => ({
+  OPENAI_BASE_URL: `${upstream.url}/v1`,
+  OPENAI_API_KEY: 'unused',
+})
 
-console.log(`${machineLine()}; medians of ${rounds} rounds of ${seconds} s`)
+interface Relays {
+  readonly bare: Measured
+  readonly silent: Measured
+  readonly logging: Measured
+}
 
-async function compare(what: string, model: string, stream: boolean): Promise<Record<string, unknown>> {
+/** Compares the relays: requests per second, then the cost of many streams that last. */
+export async function benchRelay(): Promise<readonly Figure[]> {
+  const upstream = await startPeer('upstream')
+  const environment = relayEnvironment(upstream)
+  const relays: Relays = {
+    bare: await startPeer('bare-relay', upstream.url),
+    silent: await startService('conservatory', environment),
+    logging: await startService('conservatory, default log', { ...environment, LOG_LEVEL: 'info' }),
+  }
+  try {
+    return [
+      ...(await compare('whole completions', 'whole', false, relays)),
+      ...(await compare('streams of 100 events', 'burst', true, relays)),
+      ...(await comparePaced(relays)),
+    ]
+  } finally {
+    for (const process of [...Object.values(relays), upstream]) await process.stop()
+  }
+}
+
+async function compare(
+  what: string,
+  model: string,
+  stream: boolean,
+  { bare, silent, logging }: Relays,
+): Promise<readonly Figure[]> {
   const body = asked(model, stream)
-  const path = (relay: Measured) => `http://127.0.0.1:${relay.port}/v1/chat/completions`
-  for (const relay of [bare, silent, logging]) await wrk(path(relay), 2, body)
-  const figures: { bare: number; silent: number; logging: number }[] = []
-  for (let round = 0; round < rounds; round++) {
-    const of = async (relay: Measured) => {
-      const { requestsPerSecond, failures } = await wrk(path(relay), seconds, body)
-      if (failures > 0) throw new Error(`${relay.name} failed ${failures} times`)
-      return requestsPerSecond
-    }
-    figures.push({ bare: await of(bare), silent: await of(silent), logging: await of(logging) })
-  }
-  return {
-    what,
-    'bare, requests/s': Math.round(median(figures.map((figure) => figure.bare))),
-    'ours, requests/s': Math.round(median(figures.map((figure) => figure.silent))),
-    ratio: round2(median(figures.map((figure) => figure.silent / figure.bare))),
-    'ratio, default log': round2(median(figures.map((figure) => figure.logging / figure.bare))),
-  }
+  const drive = (relay: Measured, duration?: number) => wrk(`${relay.url}/v1/chat/completions`, { body }, duration)
+  for (const relay of [bare, silent, logging]) await drive(relay, 2)
+  const found = await inTurn({
+    bare: () => drive(bare),
+    silent: () => drive(silent),
+    logging: () => drive(logging),
+  })
+  const ratio = found.ratio('silent', 'bare')
+  const ratioLogging = found.ratio('logging', 'bare')
+  console.table([
+    {
+      what,
+      'bare, requests/s': Math.round(found.middle('bare')),
+      'ours, requests/s': Math.round(found.middle('silent')),
+      ratio: round2(ratio),
+      'ratio, default log': round2(ratioLogging),
+    },
+  ])
+  return [
+    atLeast(`relay, ${what}, to bare`, 0.75, ratio),
+    atLeast(`relay, ${what}, default log, to bare`, 0.6, ratioLogging),
+  ]
 }
 
 /** Opens paced streams, and tells what they cost the relay. */
@@ -105,37 +135,35 @@ async function paced(relay: Measured, streams: number, duration: number) {
   }
 }
 
-console.table([
-  await compare('whole completions', 'whole', false),
-  await compare('streams of 100 events', 'burst', true),
-])
-
-const costs: { bare: number; ours: number }[] = []
-for (let round = 0; round < Math.min(rounds, 3); round++) {
-  costs.push({ bare: (await paced(bare, 500, 8)).cpuPerMillion, ours: (await paced(silent, 500, 8)).cpuPerMillion })
-}
-const many = { bare: await paced(bare, 2000, 8), ours: await paced(silent, 2000, 8) }
-console.table([
-  {
-    what: '500 paced streams',
-    'bare, CPU s per million events': round2(median(costs.map((cost) => cost.bare))),
-    'ours, CPU s per million events': round2(median(costs.map((cost) => cost.ours))),
-    ratio: round2(median(costs.map((cost) => cost.ours / cost.bare))),
-  },
-])
-console.table([
-  {
-    what: '2,000 paced streams',
-    'bare, failed': many.bare.failed,
-    'ours, failed': many.ours.failed,
-    'bare, RSS MB': Math.round(many.bare.megabytes),
-    'ours, RSS MB': Math.round(many.ours.megabytes),
-    'MB more': Math.round(many.ours.megabytes - many.bare.megabytes),
-  },
-])
-
-for (const process of [bare, silent, logging, upstream]) await process.stop()
-
-function round2(value: number): number {
-  return Math.round(value * 100) / 100
+async function comparePaced({ bare, silent }: Relays): Promise<readonly Figure[]> {
+  const costs: { bare: number; ours: number }[] = []
+  for (let round = 0; round < Math.min(rounds, 3); round++) {
+    costs.push({ bare: (await paced(bare, 500, 8)).cpuPerMillion, ours: (await paced(silent, 500, 8)).cpuPerMillion })
+  }
+  const ratio = median(costs.map((cost) => cost.ours / cost.bare))
+  console.table([
+    {
+      what: '500 paced streams',
+      'bare, CPU s per million events': round2(median(costs.map((cost) => cost.bare))),
+      'ours, CPU s per million events': round2(median(costs.map((cost) => cost.ours))),
+      ratio: round2(ratio),
+    },
+  ])
+  const many = { bare: await paced(bare, 2000, 8), ours: await paced(silent, 2000, 8) }
+  const more = many.ours.megabytes - many.bare.megabytes
+  console.table([
+    {
+      what: '2,000 paced streams',
+      'bare, failed': many.bare.failed,
+      'ours, failed': many.ours.failed,
+      'bare, RSS MB': Math.round(many.bare.megabytes),
+      'ours, RSS MB': Math.round(many.ours.megabytes),
+      'MB more': Math.round(more),
+    },
+  ])
+  return [
+    atMost('relay, 500 paced streams, CPU time to bare', 1.4, ratio, ' times'),
+    atMost('relay, 2,000 paced streams, failed', 0, many.ours.failed),
+    atMost('relay, 2,000 paced streams, memory above bare', 150, more, ' MB'),
+  ]
 }

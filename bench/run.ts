@@ -1,7 +1,38 @@
-/* Runs every benchmark, or those named on the command line: npm run bench -- startup */
-const benchmarks = ['startup', 'relay', 'compose']
-const wanted = process.argv.slice(2)
-for (const name of wanted.length > 0 ? wanted : benchmarks) {
-  if (!benchmarks.includes(name)) throw new Error(`There is no benchmark ${name}; there are ${benchmarks.join(', ')}.`)
-  await import(`./${name}.ts`)
+import { benchCompose } from './compose.ts'
+import { benchFsync } from './fsync.ts'
+import { benchList } from './list.ts'
+import { type Figure, machineLine, rounds, seconds } from './measure.ts'
+import { benchPortkey } from './portkey.ts'
+import { benchReads } from './reads.ts'
+import { benchRelay } from './relay.ts'
+import { benchStartup } from './startup.ts'
+import { benchWrites } from './writes.ts'
+
+/*
+ * Runs every benchmark, or those named on the command line, and prints one table at the end: npm run bench -- reads
+ * ROUNDS and SECONDS set how often and how long load is driven.
+ */
+const benchmarks: Readonly<Record<string, () => Promise<readonly Figure[]>>> = {
+  startup: benchStartup,
+  reads: benchReads,
+  writes: benchWrites,
+  list: benchList,
+  fsync: benchFsync,
+  relay: benchRelay,
+  portkey: benchPortkey,
+  compose: benchCompose,
 }
+
+const names = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(benchmarks)
+const unknown = names.find((name) => !Object.hasOwn(benchmarks, name))
+if (unknown !== undefined) {
+  throw new Error(`There is no benchmark ${unknown}; there are ${Object.keys(benchmarks).join(', ')}.`)
+}
+const figures: Figure[] = []
+for (const name of names) {
+  console.log(`\n${name}`)
+  figures.push(...((await benchmarks[name]?.()) ?? []))
+}
+console.log('\nall figures')
+console.table(figures)
+console.log(`${machineLine()}; medians of ${rounds} rounds of ${seconds} s`)

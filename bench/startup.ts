@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { machineLine, median } from './measure.ts'
+import { atMost, type Figure, median, round2 } from './measure.ts'
+import { freePort, residentMegabytes } from './processes.ts'
 
 /*
  * How long the Node process itself takes from its start to the first answer of /livez, and how much memory it has then:
@@ -13,19 +13,11 @@ import { machineLine, median } from './measure.ts'
  */
 
 const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
-const rounds = 9
+const starts = 9
 
 interface Start {
   readonly milliseconds: number
   readonly megabytes: number
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  return typeof address === 'object' && address !== null ? address.port : 0
 }
 
 async function start(dataDirectory: string): Promise<Start> {
@@ -48,28 +40,41 @@ async function start(dataDirectory: string): Promise<Start> {
     await new Promise((resolve) => setTimeout(resolve, 2))
   }
   const milliseconds = performance.now() - begun
-  const kilobytes = Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${service.pid}/status`, 'utf8'))?.[1])
+  const megabytes = residentMegabytes(service.pid ?? 0)
   service.kill('SIGTERM')
   await ended
-  return { milliseconds, megabytes: (kilobytes * 1024) / 1e6 }
+  return { milliseconds, megabytes }
 }
 
-const used = mkdtempSync(join(tmpdir(), 'conservatory-bench-'))
-const first: Start[] = []
-const later: Start[] = []
-await start(used)
-for (let round = 0; round < rounds; round++) {
-  const empty = mkdtempSync(join(tmpdir(), 'conservatory-bench-'))
-  first.push(await start(empty))
-  later.push(await start(used))
-  rmSync(empty, { recursive: true })
-}
-rmSync(used, { recursive: true })
+/** Starts the service over and over, the very first time and later ones in turn. */
+export async function benchStartup(): Promise<readonly Figure[]> {
+  const used = mkdtempSync(join(tmpdir(), 'conservatory-bench-'))
+  const first: Start[] = []
+  const later: Start[] = []
+  await start(used)
+  for (let round = 0; round < starts; round++) {
+    const empty = mkdtempSync(join(tmpdir(), 'conservatory-bench-'))
+    first.push(await start(empty))
+    later.push(await start(used))
+    rmSync(empty, { recursive: true })
+  }
+  rmSync(used, { recursive: true })
 
-const row = (name: string, starts: readonly Start[]) => ({
-  start: name,
-  'to /livez, ms': Math.round(median(starts.map(({ milliseconds }) => milliseconds))),
-  'RSS then, MB': Math.round(median(starts.map(({ megabytes }) => megabytes)) * 10) / 10,
-})
-console.log(`${machineLine()}; medians of ${rounds} starts, taken in turn`)
-console.table([row('the very first', first), row('every later one', later)])
+  const firstMiddle = middle(first)
+  const laterMiddle = middle(later)
+  console.log(`medians of ${starts} starts, taken in turn`)
+  console.table({ 'the very first': firstMiddle, 'every later one': laterMiddle })
+  return [
+    atMost('the very first start to /livez', 450, firstMiddle.milliseconds, ' ms'),
+    atMost('every later start to /livez', 450, laterMiddle.milliseconds, ' ms'),
+    atMost('memory after the very first start', 125, firstMiddle.megabytes, ' MB'),
+    atMost('memory after every later start', 125, laterMiddle.megabytes, ' MB'),
+  ]
+}
+
+function middle(starts: readonly Start[]): Start {
+  return {
+    milliseconds: round2(median(starts.map(({ milliseconds }) => milliseconds))),
+    megabytes: round2(median(starts.map(({ megabytes }) => megabytes))),
+  }
+}

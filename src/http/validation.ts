@@ -1,4 +1,4 @@
-import { KindGuard, type TSchema } from '@sinclair/typebox'
+import { KindGuard, type TObject, type TSchema } from '@sinclair/typebox'
 import type { TypeCheck, TypeCompiler, ValueError } from '@sinclair/typebox/compiler'
 import type { FastifyInstance, FastifySchemaCompiler } from 'fastify'
 import { ApiError } from '../errors.ts'
@@ -47,12 +47,24 @@ export const serializerCompiler = () => (value: unknown) => JSON.stringify(value
 
 function withNumbers(schema: TSchema, input: unknown): unknown {
   if (!KindGuard.IsObject(schema) || typeof input !== 'object' || input === null) return input
-  const entries = Object.entries(input).map(([name, value]) => {
-    const property = Object.hasOwn(schema.properties, name) ? schema.properties[name] : undefined
-    const isDigits = typeof value === 'string' && /^-?\d+$/.test(value)
-    return [name, property && KindGuard.IsInteger(property) && isDigits ? Number(value) : value]
-  })
-  return Object.fromEntries(entries)
+  const texts: Readonly<Record<string, unknown>> = { ...input }
+  const numbers: Record<string, number> = {}
+  for (const name of integersOf(schema)) {
+    const value = Object.hasOwn(texts, name) ? texts[name] : undefined
+    if (typeof value === 'string' && /^-?\d+$/.test(value)) numbers[name] = Number(value)
+  }
+  return { ...texts, ...numbers }
+}
+
+const integers = new WeakMap<TObject, readonly string[]>()
+
+/** The names of an object's whole numbers, looked for once. */
+function integersOf(schema: TObject): readonly string[] {
+  const known = integers.get(schema)
+  if (known) return known
+  const names = Object.keys(schema.properties).filter((name) => KindGuard.IsInteger(schema.properties[name]))
+  integers.set(schema, names)
+  return names
 }
 
 function firstError(check: TypeCheck<TSchema>, value: unknown): ValueError | undefined {

@@ -1,13 +1,13 @@
 import type { PlantsVersion } from './plant.ts'
 
-/** A page of plants as it goes out. */
+/** A page of plants as it goes out: as a string, which Node writes together with the head. */
 export interface Page {
-  readonly bytes: Buffer
+  readonly text: string
   /** The `Link` header, where more is to come. */
   readonly link?: string
 }
 
-/** How many bytes of pages are kept, and about what a page costs besides its bytes. */
+/** How many bytes of pages are kept, and about what a page costs besides its text. */
 const mostBytes = 64 * 1024 ** 2
 const overhead = 512
 
@@ -50,6 +50,7 @@ export class PageCache {
   }
 }
 
-function sizeOf({ bytes }: Page): number {
-  return bytes.length + overhead
+/** At most what a page takes: a text has a byte to each character, or two. */
+function sizeOf({ text }: Page): number {
+  return text.length * 2 + overhead
 }

@@ -1,0 +1,113 @@
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
+import { writeCursor } from '../src/plants/cursor.ts'
+import { benchKey, type Measured, startPackage, startService } from './processes.ts'
+
+/** Ids of seeded plants end here, however many there are. */
+export const highestId = 1_000_000
+
+/** Folders that are gone when a benchmark is over. */
+export class Folders {
+  readonly #paths: string[] = []
+
+  make(): string {
+    const path = mkdtempSync(join(tmpdir(), 'conservatory-bench-'))
+    this.#paths.push(path)
+    return path
+  }
+
+  copy(folder: string): string {
+    const path = this.make()
+    cpSync(folder, path, { recursive: true })
+    return path
+  }
+
+  remove(): void {
+    for (const path of this.#paths) rmSync(path, { recursive: true, force: true })
+  }
+}
+
+/** A data folder whose owner has so many plants, their ids spread evenly up to a million, all as long as one another. */
+export async function seededFolder(folders: Folders, plants: number): Promise<string> {
+  const folder = folders.make()
+  // The service makes the schema and the account; what it has not written into the file yet is read from its log.
+  await (await startService('seeding', { DATA_DIR: folder })).stop()
+  const database = new Database(databasePath(folder))
+  database
+    .prepare(
+      `INSERT INTO plants (account, id, name, tag)
+       WITH RECURSIVE ids (id) AS (SELECT :step UNION ALL SELECT id + :step FROM ids WHERE id < :highest)
+       SELECT accounts.id, ids.id, printf('Plant %07d', ids.id), printf('tag %02d', ids.id / :step % 50)
+       FROM accounts, ids`,
+    )
+    .run({ step: highestId / plants, highest: highestId })
+  database.close()
+  return folder
+}
+
+/** The database file of a data folder. */
+export function databasePath(folder: string): string {
+  return join(folder, 'conservatory.db')
+}
+
+/** Starts json-server over as many plants. */
+export function startJsonServer(folders: Folders, plants: number): Promise<Measured> {
+  const step = highestId / plants
+  const rows = Array.from({ length: plants }, (_none, index) => ({
+    id: (index + 1) * step,
+    name: `Plant ${String((index + 1) * step).padStart(7, '0')}`,
+    tag: `tag ${String((index + 1) % 50).padStart(2, '0')}`,
+  }))
+  const file = join(folders.make(), 'db.json')
+  writeFileSync(file, JSON.stringify({ plants: rows }))
+  return startPackage('json-server', 'json-server/lib/cli/bin.js', (port) => [
+    '--quiet',
+    '--host',
+    '127.0.0.1',
+    '--port',
+    String(port),
+    file,
+  ])
+}
+
+/** Lua that makes every tenth request a POST of a small plant. */
+export const everyTenthWrites = `
+local count = 0
+local read, write
+init = function()
+  read = wrk.format()
+  wrk.headers["Content-Type"] = "application/json"
+  write = wrk.format("POST", "/plants", nil, '{"name":"Monstera","tag":"aroid"}')
+end
+request = function()
+  count = count + 1
+  return count % 10 == 0 and write or read
+end`
+
+/**
+ * Lua that asks for a page of 100 after a random place each time. The places are ids up to 890,000, whether or not a
+ * plant has that id, so that 1,000 plants have as many different questions as 1,000,000: more than fifty times what the
+ * cache of pages holds. They are drawn anew for every run, and the pages are all full.
+ */
+export function randomPlaces(): string {
+  const places = Array.from({ length: 60_000 }, () =>
+    writeCursor({ account: 1, id: Math.floor(Math.random() * highestId * 0.89) }),
+  )
+  return `
+local places = {}
+for place in string.gmatch("${places.join(' ')}", "%S+") do places[#places + 1] = place end
+local count = 0
+request = function()
+  count = count + 1
+  return wrk.format(nil, "/plants?limit=100&after=" .. places[count % #places + 1])
+end`
+}
+
+/** What a process answers, which must be a success. */
+export async function bytesOf(url: string): Promise<Buffer> {
+  const reply = await fetch(url, { headers: { authorization: `Bearer ${benchKey}` } })
+  if (!reply.ok) throw new Error(`${url} answered ${reply.status}: ${await reply.text()}`)
+  return Buffer.from(await reply.arrayBuffer())
+}
