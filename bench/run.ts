@@ -1,4 +1,5 @@
 import { benchCompose } from './compose.ts'
+import { benchDurability } from './durability.ts'
 import { benchFsync } from './fsync.ts'
 import { benchList } from './list.ts'
 import { type Figure, machineLine, rounds, seconds } from './measure.ts'
@@ -21,6 +22,7 @@ const benchmarks: Readonly<Record<string, () => Promise<readonly Figure[]>>> = {
   relay: benchRelay,
   portkey: benchPortkey,
   compose: benchCompose,
+  durability: benchDurability,
 }
 
 const names = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(benchmarks)

@@ -11,42 +11,66 @@ export interface Page {
 const mostBytes = 64 * 1024 ** 2
 const overhead = 512
 
-/** Ready pages by what was asked for, each for as long as nothing that it shows has changed; the oldest used goes first. */
+/** The pages of one account that are of this version, by what was asked for; the one used longest ago is the first. */
+interface AccountPages {
+  readonly version: PlantsVersion
+  readonly pages: Map<string, Page>
+}
+
+/**
+ * Ready pages, for as long as nothing of what the account sees has changed: then all of its pages go at once, since a
+ * page that nobody asks for again would stay until there is no room.
+ */
 export class PageCache {
-  readonly #pages = new Map<string, { readonly version: PlantsVersion; readonly page: Page }>()
+  /** The account that asked longest ago is the first. */
+  readonly #accounts = new Map<number, AccountPages>()
   #bytes = 0
 
-  /** The page for this question, if it is of this version. */
-  get(question: string, version: PlantsVersion): Page | undefined {
-    const kept = this.#pages.get(question)
-    if (!kept) return undefined
-    this.#drop(question)
-    if (kept.version !== version) return undefined
-    this.#keep(question, version, kept.page)
-    return kept.page
+  /** The account's page for this question, if it is of this version. */
+  get(account: number, question: string, version: PlantsVersion): Page | undefined {
+    const pages = this.#pagesOf(account, version)
+    const page = pages.get(question)
+    if (!page) return undefined
+    pages.delete(question)
+    pages.set(question, page)
+    return page
   }
 
   /** Keeps a page, and makes room for it. */
-  set(question: string, version: PlantsVersion, page: Page): void {
-    this.#drop(question)
+  set(account: number, question: string, version: PlantsVersion, page: Page): void {
+    const pages = this.#pagesOf(account, version)
+    this.#drop(pages, question)
     if (sizeOf(page) > mostBytes) return
-    this.#keep(question, version, page)
-    for (const oldest of this.#pages.keys()) {
-      if (this.#bytes <= mostBytes) break
-      this.#drop(oldest)
+    pages.set(question, page)
+    this.#bytes += sizeOf(page)
+    for (const [oldest, kept] of this.#accounts) {
+      for (const each of kept.pages.keys()) {
+        if (this.#bytes <= mostBytes) return
+        this.#drop(kept.pages, each)
+      }
+      if (oldest !== account) this.#accounts.delete(oldest)
     }
   }
 
-  #keep(question: string, version: PlantsVersion, page: Page): void {
-    this.#pages.set(question, { version, page })
-    this.#bytes += sizeOf(page)
+  /** The account's pages of this version; those of another one go. */
+  #pagesOf(account: number, version: PlantsVersion): Map<string, Page> {
+    const kept = this.#accounts.get(account)
+    this.#accounts.delete(account)
+    if (kept?.version === version) {
+      this.#accounts.set(account, kept)
+      return kept.pages
+    }
+    for (const page of kept?.pages.values() ?? []) this.#bytes -= sizeOf(page)
+    const pages = new Map<string, Page>()
+    this.#accounts.set(account, { version, pages })
+    return pages
   }
 
-  #drop(question: string): void {
-    const kept = this.#pages.get(question)
-    if (!kept) return
-    this.#pages.delete(question)
-    this.#bytes -= sizeOf(kept.page)
+  #drop(pages: Map<string, Page>, question: string): void {
+    const page = pages.get(question)
+    if (!page) return
+    pages.delete(question)
+    this.#bytes -= sizeOf(page)
   }
 }
 

@@ -124,8 +124,8 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (app
       if (hasVersion(request.headers['if-none-match'], version)) return reply.code(304).send()
 
       reply.type('application/json; charset=utf-8')
-      const question = JSON.stringify([account, limit, tag, after])
-      const ready = pages.get(question, version)
+      const question = JSON.stringify([limit, tag, after])
+      const ready = pages.get(account, question, version)
       if (ready) return sendPage(reply, ready)
       const query = {
         ...(tag === undefined ? {} : { tag: checkedText('tag', tag) }),
@@ -142,7 +142,7 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (app
       const shown = isLonger ? found.slice(0, pageLength) : found
       const text = JSON.stringify(shown.map(toReply))
       const page = isLonger && limit !== undefined ? { text, link: nextLink(shown, limit, tag) } : { text }
-      pages.set(question, version, page)
+      pages.set(account, question, version, page)
       return sendPage(reply, page)
     },
   )

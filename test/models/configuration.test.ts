@@ -231,7 +231,7 @@ describe('a bad models.json', () => {
     expect(faultsOf(text)).toEqual([`it is not valid JSON at line ${line}, column ${column}.`])
   })
 
-  test('does not let the service start', async () => {
+  test('failure mode 33: does not let the service start, and every fault is told with its place', async () => {
     const models = { a: { ...gpt, retrys: 1 }, b: { adapter: 'openai' } }
     const folder = temporaryFolder()
     onTestFinished(folder.remove)
@@ -325,7 +325,7 @@ async function until(isSo: () => boolean): Promise<void> {
   while (!isSo()) await wait(10)
 }
 
-test('SIGHUP reads models.json again, drops no stream, and keeps the old models when the file is bad', async () => {
+test('failure mode 33: SIGHUP drops no stream, keeps the old models when the file is bad, and takes a good one', async () => {
   const gate = Promise.withResolvers<void>()
   const upstream = await upstreamForThisTest(async (response, call) => {
     if (call.body['stream'] !== true) return json(completion('Whole.'))(response, call)

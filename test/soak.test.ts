@@ -1,0 +1,81 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { median } from '../bench/measure.ts'
+import { compileCache } from './support/command.ts'
+import { spawnService } from './support/process.ts'
+import { openDescriptors, residentMegabytes } from './support/process-sight.ts'
+import { temporaryFolder } from './support/service.ts'
+import { driveSoak } from './support/soak-load.ts'
+import { soakModels, unsteady } from './support/soak-upstream.ts'
+import { upstreamForThisTest } from './support/upstream.ts'
+
+/*
+ * A mixed load with all faults of clients and upstreams in it, for 20 s. SOAK_SECONDS makes it longer, and has the
+ * memory printed as it went; ten minutes:  SOAK_SECONDS=600 npx vitest run test/soak.test.ts
+ */
+
+const seconds = Number(process.env['SOAK_SECONDS'] ?? 20)
+const visitors = 24
+/**
+ * Megabytes that the memory may grow from the first third after the warm-up to the last: that of the process, which
+ * settles in the first minute, and what is in use after a collection. A longer run gets no more.
+ */
+const mostGrowth = { resident: seconds < 120 ? 30 : 15, inUse: 5 }
+/** Milliseconds. */
+const sampleEvery = Math.min(seconds * 25, 2000)
+const limit = (seconds + 60) * 1000
+
+test('failure mode 31: memory is flat under a mixed load, and no socket, plant or error is left over', {
+  timeout: limit,
+}, async () => {
+  const upstream = await upstreamForThisTest((response, call) => {
+    upstream.calls.length = 0
+    return unsteady(response, call)
+  })
+  const folder = temporaryFolder()
+  onTestFinished(folder.remove)
+  writeFileSync(join(folder.path, 'models.json'), JSON.stringify({ models: soakModels(upstream.url) }))
+  const collecting = ['--expose-gc', '--import', './test/support/collected-memory.ts']
+  const service = await spawnService(process.execPath, [...collecting, 'src/main.ts'], {
+    environment: { ...compileCache, DATA_DIR: folder.path, LOG_LEVEL: 'error', COLLECT_MS: String(sampleEvery) },
+  })
+  const said = service.stderr()
+  const processId = service.process.pid ?? 0
+  const open = () => openDescriptors(processId, 'conservatory.db')
+  const idle = open()
+
+  const resident: number[] = []
+  const looking = setInterval(() => resident.push(residentMegabytes(processId)), sampleEvery)
+  const load = await driveSoak(service.url, service.key, seconds, visitors).finally(() => clearInterval(looking))
+  const inUse = [...service.stdout().matchAll(/^in use: (\d+)$/gm)].map(([, bytes]) => Number(bytes) / 1e6)
+  if (process.env['SOAK_SECONDS'] !== undefined) {
+    const curve = (samples: readonly number[]) => samples.map(Math.round).join(' ')
+    const visits = [...load.visits].map(([kind, count]) => `${kind} ${count}`).join(', ')
+    console.log(`MB resident: ${curve(resident)}\nMB in use: ${curve(inUse)}\nvisits: ${visits}`)
+  }
+  expect(load.faults).toEqual([])
+  expect(load.visits.size).toBe(11)
+
+  // Connections to the upstream are kept for a few seconds.
+  await vi.waitFor(() => expect(open().sockets).toBe(idle.sockets), { timeout: 15_000, interval: 100 })
+  // SQLite keeps the file of a reader for the next reader, so there are as many as read at once, and not more.
+  expect(open().files).toBeLessThan(idle.files + 3 * visitors)
+  expect(service.stderr()).toBe(said)
+  expect(service.stdout()).not.toMatch(/"level":60|internal_error/)
+  const headers = { authorization: `Bearer ${service.key}` }
+  const answer = await fetch(`${service.url}/plants`, { headers })
+  const plants: readonly { readonly name: string }[] = JSON.parse(await answer.text())
+  expect(plants.map(({ name }) => name).toSorted()).toEqual([...load.kept.keys()].toSorted())
+
+  expect(inUse.length).toBeGreaterThan(20)
+  expect(growthOf(resident)).toBeLessThan(mostGrowth.resident)
+  expect(growthOf(inUse)).toBeLessThan(mostGrowth.inUse)
+})
+
+/** How much the median of the last third is over that of the first, when the first quarter, the warm-up, is left out. */
+function growthOf(samples: readonly number[]): number {
+  const settled = samples.slice(Math.floor(samples.length / 4))
+  const third = Math.floor(settled.length / 3)
+  return median(settled.slice(-third)) - median(settled.slice(0, third))
+}

@@ -1,0 +1,111 @@
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import Database from 'better-sqlite3'
+
+/*
+ * Kill -9 under writers, again and again, over one data folder. A test and a benchmark share it, so nothing of vitest
+ * is in here.
+ */
+
+/** A service that can be killed; its key must have the scope to write plants. */
+export interface Killable {
+  readonly url: string
+  /** Ends the process with SIGKILL, and waits until it is gone. */
+  kill(): Promise<void>
+}
+
+export interface KillPlan {
+  readonly rounds: number
+  /** Clients that write at once. Every second one sends an Idempotency-Key, and sends again what a kill cut off. */
+  readonly writers: number
+  readonly folder: string
+  readonly key: string
+  /** Starts a service over the folder. */
+  start(): Promise<Killable>
+}
+
+/** What the database holds after the last kill, beside what callers were told. */
+export interface KillResult {
+  readonly acknowledged: number
+  /** Requests that a kill cut off and that were sent again with their Idempotency-Key. */
+  readonly sentAgain: number
+  /** Names that were acknowledged and are not there. */
+  readonly lost: readonly string[]
+  /** Names that are there more than once. */
+  readonly doubled: readonly string[]
+  /** What SQLite's `integrity_check` says: `ok`. */
+  readonly integrity: unknown
+}
+
+/**
+ * Writes from many clients, kills the service at a random moment, starts it again, and so on; then looks into the file.
+ * @throws Error when a write is answered with anything but 200
+ */
+export async function killRounds({ rounds, writers, folder, key, start }: KillPlan): Promise<KillResult> {
+  const acknowledged = new Set<string>()
+  const cutOff = new Map<number, string>()
+  let sentAgain = 0
+
+  const add = async (url: string, name: string, isKeyed: boolean): Promise<boolean> => {
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+    const answer = await fetch(`${url}/plants`, {
+      method: 'POST',
+      headers: isKeyed ? { ...headers, 'idempotency-key': name } : headers,
+      body: JSON.stringify({ name }),
+    }).catch(() => undefined)
+    if (answer && answer.status !== 200) throw new Error(`A write was answered with ${answer.status}.`)
+    if (answer) acknowledged.add(name)
+    return answer !== undefined
+  }
+  const sendAgain = async (url: string, writer: number): Promise<void> => {
+    const name = cutOff.get(writer)
+    if (name === undefined || !(await add(url, name, true))) return
+    cutOff.delete(writer)
+    sentAgain++
+  }
+  const write = async (url: string, round: number, writer: number): Promise<void> => {
+    const isKeyed = writer % 2 === 1
+    await sendAgain(url, writer)
+    if (cutOff.has(writer)) return
+    for (let count = 0; ; count++) {
+      const name = `${round}-${writer}-${count}`
+      if (await add(url, name, isKeyed)) continue
+      if (isKeyed) cutOff.set(writer, name)
+      return
+    }
+  }
+
+  const everyWriter = Array.from({ length: writers }, (_, writer) => writer)
+  for (let round = 0; round < rounds; round++) {
+    const service = await start()
+    const writing = Promise.all(everyWriter.map((writer) => write(service.url, round, writer)))
+    await Promise.race([wait(20 + Math.random() * 350), writing])
+    await service.kill()
+    await writing
+  }
+  const last = await start()
+  await Promise.all(everyWriter.map((writer) => sendAgain(last.url, writer)))
+  await last.kill()
+  return { acknowledged: acknowledged.size, sentAgain, ...compare(folder, acknowledged) }
+}
+
+function compare(
+  folder: string,
+  acknowledged: ReadonlySet<string>,
+): Pick<KillResult, 'lost' | 'doubled' | 'integrity'> {
+  const database = new Database(join(folder, 'conservatory.db'))
+  try {
+    const integrity = database.pragma('integrity_check', { simple: true })
+    const counts = new Map<string, number>()
+    for (const name of database.prepare<[], string>('SELECT name FROM plants').pluck().iterate()) {
+      counts.set(name, (counts.get(name) ?? 0) + 1)
+    }
+    return {
+      lost: [...acknowledged].filter((name) => !counts.has(name)),
+      doubled: [...counts].filter(([, count]) => count > 1).map(([name]) => name),
+      integrity,
+    }
+  } finally {
+    database.close()
+  }
+}

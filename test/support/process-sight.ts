@@ -1,0 +1,42 @@
+import { execFileSync } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
+
+const hasProc = existsSync('/proc/self/fd')
+
+/** The memory that a process holds now, MB. */
+export function residentMegabytes(pid: number): number {
+  const text = hasProc
+    ? /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
+    : execFileSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' })
+  return (Number(text) * 1024) / 1e6
+}
+
+/** How many sockets, and how many files whose name has this in it, a process has open. */
+export function openDescriptors(pid: number, part: string): { readonly sockets: number; readonly files: number } {
+  const names = hasProc ? namesFromProc(pid) : namesFromLsof(pid)
+  return {
+    sockets: names.filter((name) => name === 'socket').length,
+    files: names.filter((name) => name.includes(part)).length,
+  }
+}
+
+function namesFromProc(pid: number): readonly string[] {
+  const folder = `/proc/${pid}/fd`
+  return readdirSync(folder).map((descriptor) => {
+    try {
+      return readlinkSync(`${folder}/${descriptor}`).replace(/^socket:.*/, 'socket')
+    } catch {
+      // Closed since the folder was read.
+      return ''
+    }
+  })
+}
+
+function namesFromLsof(pid: number): readonly string[] {
+  // One line per field: p (process), f (descriptor), t (type), n (name).
+  const lines = execFileSync('lsof', ['-a', '-p', String(pid), '-Ftn'], { encoding: 'utf8' }).split('\n')
+  return lines.flatMap((line) => {
+    if (line.startsWith('t')) return /^t(IPv4|IPv6|unix)$/.test(line) ? ['socket'] : []
+    return line.startsWith('n') ? [line.slice(1)] : []
+  })
+}
