@@ -15,10 +15,12 @@ export interface Load {
   readonly headers?: Readonly<Record<string, string>>
   /** Lines of Lua after the above: what wrk calls for each request, where they are not all the same. */
   readonly script?: string
+  /** 64 without it. */
+  readonly connections?: number
 }
 
 /**
- * Drives load with wrk, 64 connections that ask again as soon as they are answered.
+ * Drives load with wrk: connections that ask again as soon as they are answered.
  * @returns requests per second
  * @throws Error where a reply was not 2xx or 3xx, or a connection failed
  */
@@ -27,7 +29,16 @@ export async function wrk(url: string, load: Load = {}, duration = seconds): Pro
   const file = join(folder, 'request.lua')
   writeFileSync(file, lua(load))
   try {
-    const { stdout } = await run('wrk', ['-t1', '-c64', `-d${duration}s`, '--timeout', '10s', '-s', file, url])
+    const { stdout } = await run('wrk', [
+      '-t1',
+      `-c${load.connections ?? 64}`,
+      `-d${duration}s`,
+      '--timeout',
+      '10s',
+      '-s',
+      file,
+      url,
+    ])
     const failed = /Non-2xx or 3xx responses: \d+|Socket errors: .*/.exec(stdout)?.[0]
     if (failed !== undefined) throw new Error(`${url} failed: ${failed}`)
     return Number(/Requests\/sec:\s+([\d.]+)/.exec(stdout)?.[1])

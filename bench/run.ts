@@ -3,6 +3,7 @@ import { benchDurability } from './durability.ts'
 import { benchFsync } from './fsync.ts'
 import { benchList } from './list.ts'
 import { type Figure, machineLine, rounds, seconds } from './measure.ts'
+import { benchOverload } from './overload.ts'
 import { benchPortkey } from './portkey.ts'
 import { benchReads } from './reads.ts'
 import { benchRelay } from './relay.ts'
@@ -23,6 +24,7 @@ const benchmarks: Readonly<Record<string, () => Promise<readonly Figure[]>>> = {
   portkey: benchPortkey,
   compose: benchCompose,
   durability: benchDurability,
+  overload: benchOverload,
 }
 
 const names = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(benchmarks)

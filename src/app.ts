@@ -12,6 +12,7 @@ import { documentsPlugin } from './http/documents.ts'
 import { answerParserError, errorBodyOf, errorHandler } from './http/errors.ts'
 import { healthPlugin } from './http/health.ts'
 import { acceptJsonOnly } from './http/json.ts'
+import { refuseUnderPressure } from './http/pressure.ts'
 import { makeRequestId, tellOfRequests } from './http/requests.ts'
 import { refuseUnfitRequests } from './http/unfit-request.ts'
 import { refuseUnknownRoutes } from './http/unknown-route.ts'
@@ -66,6 +67,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   acceptJsonOnly(app)
   loadCompilerWhenNeeded(app)
   tellOfRequests(app)
+  await refuseUnderPressure(app)
   refuseUnfitRequests(app)
   refuseUnknownRoutes(app)
   app.setErrorHandler(errorHandler(openAiErrorBody))

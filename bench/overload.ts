@@ -1,0 +1,106 @@
+import { spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { wrk } from './load.ts'
+import { atLeast, atMost, type Figure, percentile } from './measure.ts'
+import { benchKey, startService } from './processes.ts'
+
+/*
+ * What the service does when three times as much is asked as it can answer: whole completions of long conversations by
+ * the understudy, which one core is really busy with. Peak goodput is found with 8 callers that wait for their answer;
+ * then a process of its own asks at three times that rate for ten seconds, answered or not, and after two seconds of
+ * rest at a quarter of the peak. The time of a request counts from when it was due.
+ * Targets: at least 0.8 of the peak, accepted requests answered within 250 ms at p99, and as quick as before after 2 s.
+ */
+
+const seconds = Number(process.env['SECONDS'] ?? 10)
+const calmSeconds = 3
+const connections = 1000
+const caller = fileURLToPath(new URL('./peers/caller.ts', import.meta.url))
+
+const sentence = 'The leaves of my old fern turn yellow from below, and I water it every other day with rain. '
+const body = JSON.stringify({
+  model: 'understudy',
+  character: 'Fern',
+  messages: Array.from({ length: 121 }, (_none, index) => ({
+    role: index % 2 === 0 ? 'user' : 'assistant',
+    content: `${index}: ${sentence.repeat(3)}`,
+  })),
+})
+const request = [
+  'POST /chat/completions HTTP/1.1',
+  'Host: 127.0.0.1',
+  `Authorization: Bearer ${benchKey}`,
+  'Content-Type: application/json',
+  `Content-Length: ${Buffer.byteLength(body)}`,
+  '',
+  body,
+].join('\r\n')
+
+/** What became of the requests that were offered. */
+interface Offered {
+  readonly goodput: number
+  readonly p99: number
+  readonly refusedP99: number
+  readonly refused: number
+  readonly failed: number
+}
+
+async function offer(port: number, rate: number, duration: number): Promise<Offered> {
+  const child = spawn(process.execPath, [caller, port, rate, duration, connections].map(String), {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
+  child.stdin.end(request)
+  let text = ''
+  for await (const piece of child.stdout) text += piece
+  const results: (readonly [due: number, took: number, status: number])[] = JSON.parse(text)
+  const times = (wanted: number) => results.filter(([, , status]) => status === wanted).map(([, took]) => took)
+  // A request that is answered after the end counts for its time, and not for the goodput.
+  const inTime = results.filter(([due, took, status]) => status === 200 && due + took <= duration * 1000)
+  return {
+    goodput: inTime.length / duration,
+    p99: percentile(times(200), 99),
+    refusedP99: percentile(times(503), 99),
+    refused: times(503).length / results.length,
+    failed: results.filter(([, , status]) => status !== 200 && status !== 503).length,
+  }
+}
+
+/** Offers three times what the service can answer, and tells what became of it. */
+export async function benchOverload(): Promise<readonly Figure[]> {
+  const service = await startService('conservatory')
+  try {
+    const url = `http://127.0.0.1:${service.port}/chat/completions`
+    const load = { body, connections: 8 }
+    await wrk(url, load, 2)
+    const peak = await wrk(url, load, 4)
+    const before = await offer(service.port, peak / 4, calmSeconds)
+    const during = await offer(service.port, peak * 3, seconds)
+    await new Promise((resolve) => setTimeout(resolve, 2000))
+    const after = await offer(service.port, peak / 4, calmSeconds)
+
+    const row = (what: string, rate: number, found: Offered) => ({
+      what,
+      'offered/s': Math.round(rate),
+      'answered/s': Math.round(found.goodput),
+      'of the peak': Math.round((found.goodput / peak) * 100) / 100,
+      'p99, ms': Math.round(found.p99),
+      'refused, %': Math.round(found.refused * 100),
+      'p99 of refusals, ms': Math.round(found.refusedP99),
+      failed: found.failed,
+    })
+    console.log(`peak ${Math.round(peak)} requests/s of ${body.length} bytes`)
+    console.table([
+      row('a quarter of the peak', peak / 4, before),
+      row(`three times the peak, ${seconds} s`, peak * 3, during),
+      row('a quarter again, 2 s later', peak / 4, after),
+    ])
+    return [
+      atLeast('overload, goodput of the peak', 0.8, during.goodput / peak),
+      atMost('overload, p99 of accepted requests', 250, during.p99, ' ms'),
+      atMost('overload, p99 two seconds later, to before', 2, after.p99 / before.p99, ' times'),
+      atMost('overload, neither answered nor refused', 0, before.failed + during.failed + after.failed),
+    ]
+  } finally {
+    await service.stop()
+  }
+}

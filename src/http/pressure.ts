@@ -1,0 +1,74 @@
+import underPressure from '@fastify/under-pressure'
+import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
+import { ApiError } from '../errors.ts'
+
+/** Milliseconds of one turn of the event loop that requests are taken in while there is overload. */
+const budget = 40
+/** The same for large requests while there is no sign of overload; small ones are all taken then. */
+const burstBudget = 150
+/** Bytes of a body that make a request a large one. Thousands of small ones may come at once: so streams begin. */
+const largeBody = 8192
+/** Milliseconds that the loop is late, at the mean of half a second, from which on there is overload. */
+const standingDelay = 100
+/** Milliseconds without a refusal after which overload is over. */
+const calmAfter = 1000
+/** So many looks at requests let pass in each turn, however long it takes: a few slow requests are no overload. */
+const alwaysTaken = 8
+
+/** Never refused: a supervisor that hears nothing would end a service that is only busy. */
+const vital = new Set(['/livez', '/readyz'])
+
+/** Made once: with its stack, making one costs as much as the rest of a refusal. */
+const overloaded = new ApiError(503, 'overloaded', 'More is asked than can be answered now. Try again in a second.', {
+  headers: { 'retry-after': '1' },
+})
+
+/**
+ * Refuses what would only wait, with a 503 that costs next to nothing: in each turn of the event loop requests are taken
+ * until its budget is used up, and the rest of the turn is refused (docs/decisions/0013-under-load.md). Requests
+ * that wait for an upstream and replies that are being streamed count for nothing but the time that they use.
+ */
+export async function refuseUnderPressure(app: FastifyInstance): Promise<void> {
+  // Given no bounds of its own it only measures, and costs a request nothing.
+  await app.register(underPressure, { sampleInterval: 500 })
+
+  /** 0 until a request has come in this turn. */
+  let turnBegan = 0
+  let taken = 0
+  let isPressed = false
+  let lastRefusal = Number.NEGATIVE_INFINITY
+  const endTurn = () => {
+    turnBegan = 0
+  }
+  const isTaken = ({ headers }: FastifyRequest): boolean => {
+    const now = performance.now()
+    if (turnBegan === 0) {
+      turnBegan = now
+      taken = 0
+      isPressed = now - lastRefusal < calmAfter || app.memoryUsage().eventLoopDelay > standingDelay
+      // Node runs these when it has read what there is on all sockets.
+      setImmediate(endTurn)
+    }
+    const elapsed = now - turnBegan
+    if (++taken <= alwaysTaken || elapsed <= budget) return true
+    if (!isPressed && (elapsed <= burstBudget || !isLarge(headers))) return true
+    lastRefusal = now
+    isPressed = true
+    return false
+  }
+  const check = (request: FastifyRequest, _reply: FastifyReply, done: HookHandlerDoneFunction) => {
+    if (vital.has(request.routeOptions.url ?? '') || isTaken(request)) done()
+    else done(overloaded)
+  }
+  app.addHook('onRequest', check)
+  // A body may take its time to come, and many may be complete in one turn: only then the work begins.
+  app.addHook('preValidation', (request, reply, done) => {
+    if (request.body === undefined) done()
+    else check(request, reply, done)
+  })
+}
+
+/** Whether a request brings much; one that does not say how much may bring anything. */
+function isLarge(headers: FastifyRequest['headers']): boolean {
+  return Number(headers['content-length']) > largeBody || headers['transfer-encoding'] !== undefined
+}

@@ -1,0 +1,153 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { Agent, request as send } from 'undici'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { spawnService } from '../support/process.ts'
+import { completion, upstreamForThisTest } from '../support/upstream.ts'
+
+/** What a reply said. */
+interface Said {
+  readonly status: number
+  readonly headers: Readonly<Record<string, unknown>>
+  readonly body: string
+}
+
+/** A service in a process of its own, and a way to ask it over as many connections as there are requests. */
+async function busyService(environment: Readonly<Record<string, string>> = {}) {
+  const service = await spawnService(process.execPath, ['src/main.ts'], {
+    environment: { LOG_LEVEL: 'error', ...environment },
+  })
+  const agent = new Agent({ connections: null })
+  onTestFinished(() => agent.close())
+  const ask = async (path: string, json?: unknown): Promise<Said> => {
+    const reply = await send(service.url + path, {
+      dispatcher: agent,
+      method: json === undefined ? 'GET' : 'POST',
+      headers: { authorization: `Bearer ${service.key}`, 'content-type': 'application/json' },
+      ...(json === undefined ? {} : { body: JSON.stringify(json) }),
+    })
+    return { status: reply.statusCode, headers: reply.headers, body: await reply.body.text() }
+  }
+  return { service, ask }
+}
+
+const words = 'The leaves of my old fern turn yellow from below, and I water it every other day with rain. '
+const hello = { role: 'user', content: 'Hello' }
+/** A conversation that the understudy is busy with for milliseconds. */
+const long = {
+  model: 'understudy',
+  character: 'Fern',
+  messages: Array.from({ length: 121 }, (_none, index) => ({
+    role: index % 2 === 0 ? 'user' : 'assistant',
+    content: `${index}: ${words.repeat(3)}`,
+  })),
+}
+
+describe('more than can be answered', () => {
+  test('is refused with 503 and Retry-After, in the shape of its group; what is vital is answered, and then all is', async () => {
+    const { service, ask } = await busyService()
+    // The first request loads what only requests need.
+    expect((await ask('/chat/completions', long)).status).toBe(200)
+    // Connections that are open already, so that all is asked at once.
+    await Promise.all(Array.from({ length: 420 }, () => ask('/livez')))
+    const chats: Promise<Said>[] = []
+    const plants: Promise<Said>[] = []
+    const vital: Promise<Said>[] = []
+    // A large body, so that it is refused like a long conversation.
+    const plant = { name: 'Monstera', note: words.repeat(100) }
+    for (let round = 0; round < 10; round++) {
+      for (let count = 0; count < 30; count++) chats.push(ask('/chat/completions', long))
+      for (let count = 0; count < 10; count++) plants.push(ask('/plants', plant))
+      vital.push(ask('/livez'), ask('/readyz'))
+    }
+    const chatReplies = await Promise.all(chats)
+    const plantReplies = await Promise.all(plants)
+    expect((await Promise.all(vital)).map(({ status }) => status)).toEqual(vital.map(() => 200))
+    expect(new Set(chatReplies.map(({ status }) => status))).toEqual(new Set([200, 503]))
+    expect(plantReplies.map(({ status }) => status)).toContain(503)
+
+    for (const { headers, body } of chatReplies.filter(({ status }) => status === 503)) {
+      expect(headers).toMatchObject({ 'retry-after': '1', 'x-request-id': expect.stringMatching(/^req_/) })
+      expect(JSON.parse(body)).toStrictEqual({
+        error: { message: expect.any(String), type: 'server_error', param: null, code: 'overloaded' },
+      })
+    }
+    for (const { headers, body } of plantReplies.filter(({ status }) => status === 503)) {
+      expect(headers).toMatchObject({ 'retry-after': '1', 'content-type': expect.stringMatching(/^application\/json/) })
+      expect(JSON.parse(body)).toStrictEqual({ error: 503, message: expect.any(String) })
+    }
+    for (let count = 0; count < 5; count++) expect((await ask('/chat/completions', long)).status).toBe(200)
+    expect(service.stdout()).toBe('')
+  }, 20_000)
+
+  test('leaves a connection usable whose request was refused', async () => {
+    const { service, ask } = await busyService()
+    expect((await ask('/chat/completions', long)).status).toBe(200)
+    const body = JSON.stringify(long)
+    const asked = `POST /chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: ${service.key}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
+    const sockets = await Promise.all(Array.from({ length: 300 }, () => connected(service.url)))
+    const replies = await Promise.all(sockets.map((socket) => twice(socket, asked)))
+    const refused = replies.filter(([first]) => first.startsWith('HTTP/1.1 503 '))
+    expect(refused.length).toBeGreaterThan(0)
+    for (const [first, second] of refused) {
+      expect(first).not.toMatch(/^connection: close/im)
+      expect(second).toMatch(/^HTTP\/1\.1 200 /)
+    }
+    expect((await ask('/livez')).status).toBe(200)
+  }, 20_000)
+})
+
+test('requests that wait for an upstream are not refused, however many they are', async () => {
+  let waiting = 0
+  let open = () => {}
+  const allThere = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  const many = 500
+  const upstream = await upstreamForThisTest(async (response) => {
+    waiting++
+    if (waiting === many) open()
+    await allThere
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(completion('Hello there.')))
+  })
+  const { ask } = await busyService({ OPENAI_BASE_URL: upstream.url, OPENAI_API_KEY: 'unused' })
+  const waitingReplies = Array.from({ length: many }, () =>
+    ask('/chat/completions', { model: 'far', messages: [hello] }),
+  )
+  await allThere
+  const statuses = (await Promise.all(waitingReplies)).map(({ status }) => status)
+  expect(statuses.filter((status) => status !== 200)).toEqual([])
+}, 20_000)
+
+/** An open connection, which is closed when the running test is over. */
+async function connected(url: string): Promise<Socket> {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  await once(socket, 'connect')
+  onTestFinished(() => void socket.destroy())
+  return socket
+}
+
+/** Sends a request, and the health check on the same connection when it is answered; gives both replies. */
+function twice(socket: Socket, asked: string): Promise<readonly [first: string, second: string]> {
+  return new Promise((resolve, reject) => {
+    let first: string | undefined
+    let text = ''
+    socket.setEncoding('latin1')
+    socket.on('data', (piece: string) => {
+      text += piece
+      const end = text.indexOf('\r\n\r\n')
+      const length = Number(/^content-length: (\d+)/im.exec(text.slice(0, Math.max(0, end)))?.[1])
+      if (end === -1 || text.length < end + 4 + length) return
+      if (first === undefined) {
+        first = text
+        text = ''
+        socket.write('GET /livez HTTP/1.1\r\nhost: x\r\n\r\n')
+      } else {
+        resolve([first, text])
+      }
+    })
+    socket.once('close', () => reject(new Error(`the connection was closed after ${text.slice(0, 200)}`)))
+    socket.write(asked)
+  })
+}
