@@ -30,7 +30,8 @@ export const modelsSchemaFile = new URL('models.schema.json', import.meta.url)
 export async function writeOpenApi(): Promise<string> {
   const logger = pino({ level: 'silent' })
   const stores = openSqliteStores(':memory:')
-  const app = createServer(logger)
+  const config = readConfig({})
+  const app = createServer(logger, config)
   await app.register(swagger, {
     openapi: {
       openapi: '3.1.0',
@@ -50,7 +51,6 @@ export async function writeOpenApi(): Promise<string> {
       security: [{ bearer: [] }],
     },
   })
-  const config = readConfig({})
   await registerService(app, {
     config,
     stores,

@@ -9,11 +9,13 @@ import { chatPlugin } from './chat/plugin.ts'
 import type { Config } from './config.ts'
 import { openAiErrorBody } from './errors.ts'
 import { documentsPlugin } from './http/documents.ts'
-import { answerParserError, errorBodyOf, errorHandler } from './http/errors.ts'
+import { errorBodyOf, errorHandler } from './http/errors.ts'
 import { healthPlugin } from './http/health.ts'
 import { acceptJsonOnly } from './http/json.ts'
+import { answerParserError } from './http/parser-error.ts'
 import { refuseUnderPressure } from './http/pressure.ts'
 import { makeRequestId, tellOfRequests } from './http/requests.ts'
+import { cutOffStalledReaders, timeLimits } from './http/slow-clients.ts'
 import { refuseUnfitRequests } from './http/unfit-request.ts'
 import { refuseUnknownRoutes } from './http/unknown-route.ts'
 import { loadCompilerWhenNeeded, serializerCompiler, validatorCompiler } from './http/validation.ts'
@@ -34,7 +36,11 @@ export interface AppParts {
 }
 
 /** Makes the Fastify instance that everything is registered on, with the manners that all groups share. */
-export function createServer(logger: FastifyBaseLogger): FastifyInstance {
+export function createServer(
+  logger: FastifyBaseLogger,
+  config: Pick<Config, 'requestTimeoutSeconds'>,
+): FastifyInstance {
+  const { http, ...limits } = timeLimits(config)
   const options: FastifyHttpOptions<Server, FastifyBaseLogger> = {
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
@@ -48,11 +54,9 @@ export function createServer(logger: FastifyBaseLogger): FastifyInstance {
       errorHandler(errorBodyOf(request.url))(error, request, reply)
     },
     clientErrorHandler: answerParserError,
-    // Slow clients: so long may the head and the whole of a request take to arrive, and an idle connection wait.
-    requestTimeout: 60_000,
-    keepAliveTimeout: 72_000,
+    ...limits,
     // Node would refuse a request without a Host by itself, with an empty body.
-    http: { requireHostHeader: false, headersTimeout: 15_000 },
+    http: { ...http, requireHostHeader: false },
   }
   // Given here and not set later, so that Fastify does not load its own compilers, 3 MB that nothing would use.
   // Its types know no compilers but those.
@@ -67,6 +71,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   acceptJsonOnly(app)
   loadCompilerWhenNeeded(app)
   tellOfRequests(app)
+  cutOffStalledReaders(app, config.readerTimeoutSeconds * 1000)
   await refuseUnderPressure(app)
   refuseUnfitRequests(app)
   refuseUnknownRoutes(app)
@@ -95,6 +100,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     mayRead,
     bodyLimit: config.chatBodyLimit,
     sseKeepaliveMs: config.sseKeepaliveMs,
+    shutdownGraceMs: config.shutdownGraceSeconds * 1000,
   }
   await app.register(chatPlugin, chat)
   await app.register(modelsPlugin, { guard, models })

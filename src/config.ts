@@ -13,6 +13,8 @@ export interface Config {
   readonly plantBodyLimit: number
   readonly chatBodyLimit: number
   readonly cardBodyLimit: number
+  readonly requestTimeoutSeconds: number
+  readonly readerTimeoutSeconds: number
   readonly shutdownGraceSeconds: number
   readonly sseKeepaliveMs: number
   readonly characters: 'open' | 'closed'
@@ -93,6 +95,8 @@ export function readConfig(environment: Environment): Config {
     plantBodyLimit: integer('PLANT_BODY_LIMIT', 1024 ** 2, 1, 1024 ** 3),
     chatBodyLimit: integer('CHAT_BODY_LIMIT', 8 * 1024 ** 2, 1, 1024 ** 3),
     cardBodyLimit: integer('CARD_BODY_LIMIT', 64 * 1024 ** 2, 1, 64 * 1024 ** 2),
+    requestTimeoutSeconds: integer('REQUEST_TIMEOUT', 60, 1, 3600),
+    readerTimeoutSeconds: integer('READER_TIMEOUT', 30, 1, 3600),
     shutdownGraceSeconds: integer('SHUTDOWN_GRACE', 10, 0, 3600),
     sseKeepaliveMs: integer('SSE_KEEPALIVE_MS', 15_000, 10, 3_600_000),
     characters: oneOf('CHARACTERS', 'open', ['open', 'closed']),

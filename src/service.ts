@@ -38,19 +38,22 @@ export async function startService(config: Config): Promise<Service> {
   const stores = openHeld(() => openSqliteStores(config.databasePath), lock)
   const models = new ModelRegistry(configuration, config)
   const library = createLibrary(config, stores.characters, logger)
-  const app = createServer(logger)
+  const app = createServer(logger, config)
   let soon: NodeJS.Timeout | undefined
   const close = async (): Promise<void> => {
     clearTimeout(soon)
     // Replies that are still going on after the grace are cut off, or closing would wait for the slowest client.
     const cutOff = setTimeout(() => app.server.closeAllConnections(), config.shutdownGraceSeconds * 1000)
+    // Clients keep a connection open after its last reply, and closing would wait for them.
+    const hangUp = setInterval(() => app.server.closeIdleConnections(), 50)
     await app.close()
     clearTimeout(cutOff)
+    clearInterval(hangUp)
     await models.close()
     await library.close()
     await stores.close()
     lock.release()
-    log.close()
+    await log.close()
   }
   try {
     await registerService(app, {

@@ -202,22 +202,6 @@ describe('failure mode 30: a backup', () => {
   })
 })
 
-it('failure mode 32: SIGTERM with open streams is done within the grace, with exit 0', async () => {
-  const folder = folderForThisTest()
-  const service = await spawnService(process.execPath, ['src/main.ts'], {
-    environment: { ...compileCache, DATA_DIR: folder, BOOTSTRAP_KEY: preset, SHUTDOWN_GRACE: '1' },
-  })
-  const headers = { authorization: `Bearer ${preset}`, 'content-type': 'application/json' }
-  const body = JSON.stringify({ model: 'understudy/stall', messages: [{ role: 'user', content: 'Hi' }], stream: true })
-  const stream = await fetch(`${service.url}/chat/completions`, { method: 'POST', headers, body })
-  expect(stream.status).toBe(200)
-  const begun = performance.now()
-  service.process.kill('SIGTERM')
-  expect(await service.exited).toBe(0)
-  expect(performance.now() - begun).toBeLessThan(8000)
-  await stream.text().catch(() => '')
-})
-
 it('an equal page is served from memory, and a write from outside is seen', async () => {
   const service = await serviceForThisTest()
   await service.request('/plants', { json: { name: 'Moss' } })

@@ -2,6 +2,7 @@ import type { Database, Statement } from 'better-sqlite3'
 import { ApiError } from '../errors.ts'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
 import { Remembered } from '../storage/remembered.ts'
+import { writing } from '../storage/write-error.ts'
 import type { CardAbout } from './about.ts'
 import {
   type CharacterStore,
@@ -72,27 +73,25 @@ export class SqliteCharacterStore implements CharacterStore {
 
   async create(account: number, character: NewCharacter): Promise<void> {
     this.#remembered.forget()
-    this.#database
-      .transaction(() => {
-        if (this.#add(account, character)) return
-        const message = 'You have a character of this name already. Replace it with PUT, or use another name.'
-        throw new ApiError(409, 'name_taken', message, { param: 'name' })
-      })
-      .immediate()
+    const add = this.#database.transaction(() => {
+      if (this.#add(account, character)) return
+      const message = 'You have a character of this name already. Replace it with PUT, or use another name.'
+      throw new ApiError(409, 'name_taken', message, { param: 'name' })
+    })
+    writing(() => add.immediate())
   }
 
   async put(account: number, character: NewCharacter): Promise<boolean> {
     this.#remembered.forget()
-    return this.#database
-      .transaction(() => {
-        if (this.#add(account, character)) return true
-        const { name, digest, about } = character
-        const updated = now()
-        this.#update.run(digest, JSON.stringify(about), updated, account, name)
-        this.#insertVersion.run(account, name, digest, character.source, updated)
-        return false
-      })
-      .immediate()
+    const replace = this.#database.transaction(() => {
+      if (this.#add(account, character)) return true
+      const { name, digest, about } = character
+      const updated = now()
+      this.#update.run(digest, JSON.stringify(about), updated, account, name)
+      this.#insertVersion.run(account, name, digest, character.source, updated)
+      return false
+    })
+    return writing(() => replace.immediate())
   }
 
   async find(account: number, name: string, match: NameMatch): Promise<StoredCharacter | undefined> {
@@ -124,7 +123,7 @@ export class SqliteCharacterStore implements CharacterStore {
 
   async remove(account: number, name: string): Promise<boolean> {
     this.#remembered.forget()
-    return this.#delete.run(account, name).changes > 0
+    return writing(() => this.#delete.run(account, name).changes > 0)
   }
 
   #add(account: number, { name, digest, source, about }: NewCharacter): boolean {

@@ -50,7 +50,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
         tags: ['characters'],
         security,
         body: cardBody(cardTypes),
-        response: answers({ 201: CharacterSummary }, ChatError, [...refusals, 400, 409, 413, 415]),
+        response: answers({ 201: CharacterSummary }, ChatError, [...refusals, 400, 409, 413, 415, 507]),
       },
     },
     async (request, reply) => {
@@ -78,7 +78,13 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
         security,
         params: CharacterPath,
         body: cardBody(cardTypes),
-        response: answers({ 200: CharacterSummary, 201: CharacterSummary }, ChatError, [...refusals, 400, 413, 415]),
+        response: answers({ 200: CharacterSummary, 201: CharacterSummary }, ChatError, [
+          ...refusals,
+          400,
+          413,
+          415,
+          507,
+        ]),
       },
     },
     async (request, reply) => {
@@ -106,7 +112,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
         tags: ['characters'],
         security,
         params: CharacterPath,
-        response: answers({ 204: Type.Null({ description: 'It is gone.' }) }, ChatError, [...refusals, 404]),
+        response: answers({ 204: Type.Null({ description: 'It is gone.' }) }, ChatError, [...refusals, 404, 507]),
       },
     },
     async (request, reply) => {

@@ -12,8 +12,9 @@ import type { Candidate } from '../models/candidate.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import { ChatError, Completion, CompletionRequest } from './completion.ts'
 import { checkMessages } from './messages.ts'
+import { OpenReplies } from './open-replies.ts'
 import { PromptReceipt } from './receipt-schema.ts'
-import { clientGone, sendEvents } from './reply.ts'
+import { sendEvents } from './reply.ts'
 import { UsageWatch } from './usage.ts'
 
 /** What the chat group is built from. */
@@ -30,6 +31,8 @@ export interface ChatOptions {
   /** Bytes. */
   readonly bodyLimit: number
   readonly sseKeepaliveMs: number
+  /** How long open replies may take when the service stops. Milliseconds. */
+  readonly shutdownGraceMs: number
   /** The `/v1` alias is outside the contract, and so not in the OpenAPI document. */
   readonly isAlias?: boolean
 }
@@ -46,6 +49,9 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
   const promptMaking = () => ({ settings: options.prompt, worldBooks: options.worldBooks?.() ?? [] })
   // How prompts are composed is loaded with the first request.
   let making: typeof import('./exchange.ts') | undefined
+
+  const replies = new OpenReplies()
+  app.addHook('preClose', async () => replies.endWithin(options.shutdownGraceMs))
 
   app.addHook('onRequest', (request) => guard.admitApiKey(request))
   app.addHook('onRequest', requireScope('chat'))
@@ -93,7 +99,7 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
         if (dropped !== undefined) reply.header('x-dropped', dropped)
       }
 
-      const signal = clientGone(reply)
+      const signal = replies.signalOf(reply)
       try {
         if (body.stream === true) {
           const usage = body.stream_options?.include_usage === true ? new UsageWatch() : null

@@ -1,21 +1,9 @@
 import type { ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
-import { ApiError, openAiErrorBody, toApiError } from '../errors.ts'
+import { type ApiError, openAiErrorBody, toApiError } from '../errors.ts'
 import { isUsageOnly } from '../models/event-stream.ts'
 import type { ModelEvent } from '../models/model.ts'
 import type { UsageWatch } from './usage.ts'
-
-/**
- * A signal that aborts when the client leaves before its reply is complete. The request's own signal will not do:
- * it aborts as soon as the body has been read.
- */
-export function clientGone(reply: FastifyReply): AbortSignal {
-  const controller = new AbortController()
-  reply.raw.once('close', () => {
-    if (!reply.raw.writableFinished) controller.abort(new ApiError(499, 'client_gone', 'The client went away.'))
-  })
-  return controller.signal
-}
 
 /** What a stream needs besides its events. */
 export interface StreamOptions {

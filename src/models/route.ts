@@ -42,7 +42,7 @@ export class Route {
 
   /** @throws ApiError of the last candidate, or of one that blames the caller */
   complete(requestFor: RequestFor, signal: AbortSignal): Promise<Answered<ModelReply & { readonly retries: number }>> {
-    return this.#first(async (candidate) => ({
+    return this.#first(signal, async (candidate) => ({
       ...(await candidate.complete(await requestFor(candidate), signal)),
       candidate,
     }))
@@ -53,13 +53,13 @@ export class Route {
    * @throws ApiError of the last candidate, or of one that blames the caller
    */
   open(requestFor: RequestFor, signal: AbortSignal): Promise<Answered<OpenedStream>> {
-    return this.#first(async (candidate) => ({
+    return this.#first(signal, async (candidate) => ({
       ...(await candidate.open(await requestFor(candidate), signal)),
       candidate,
     }))
   }
 
-  async #first<T>(ask: (candidate: Candidate) => Promise<T>): Promise<T> {
+  async #first<T>(signal: AbortSignal, ask: (candidate: Candidate) => Promise<T>): Promise<T> {
     let failure: unknown
     this.#seekers.enter()
     try {
@@ -68,7 +68,8 @@ export class Route {
           return await ask(candidate)
         } catch (error) {
           failure = error
-          if (isCallersFault(toApiError(error))) throw error
+          // Nobody waits for another candidate's answer once the request has been given up.
+          if (signal.aborted || isCallersFault(toApiError(error))) throw error
         }
       }
     } finally {

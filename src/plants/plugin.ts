@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream'
-import { setImmediate } from 'node:timers/promises'
+import { setImmediate as endOfTurn } from 'node:timers/promises'
 import bearerAuth from '@fastify/bearer-auth'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
@@ -29,9 +29,6 @@ export interface PlantsOptions {
   /** Bytes. */
   readonly bodyLimit: number
 }
-
-/** Milliseconds after which a reader that takes nothing of a long list is cut off. */
-const stalledFor = 30_000
 
 /** Without a limit, a list up to this long is sent whole; a longer one is streamed. */
 const wholeListLength = 1000
@@ -85,7 +82,10 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (app
       return true
     },
   })
-  app.addHook('onRequest', async (request) => refuseTwoCredentials(request))
+  app.addHook('onRequest', (request, _reply, done) => {
+    refuseTwoCredentials(request)
+    done()
+  })
   app.addHook('onRequest', (request, reply, done) => {
     app.verifyBearerAuth?.(request, reply, (error) => {
       // Its own complaint is that there is no bearer token; whatever else fails on the way is no fault of the caller.
@@ -135,8 +135,6 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (app
       const found = await store.list(account, query, pageLength + 1)
       const isLonger = found.length > pageLength
       if (isLonger && limit === undefined) {
-        // A reader that stalls holds a snapshot, which holds up the cleaning of the database's log: it is cut off.
-        reply.raw.setTimeout(stalledFor, () => reply.raw.destroy())
         return Readable.from(jsonArray(store.listAll(account, query)))
       }
       const shown = isLonger ? found.slice(0, pageLength) : found
@@ -205,7 +203,7 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (app
         tags: ['plants'],
         security,
         params: PlantPath,
-        response: answers({ 204: Type.Null({ description: 'It is gone.' }) }, PlantError, [...refusals, 404]),
+        response: answers({ 204: Type.Null({ description: 'It is gone.' }) }, PlantError, [...refusals, 404, 507]),
       },
     },
     async (request, reply) => {
@@ -223,10 +221,14 @@ function toReply({ name, tag }: StoredPlant): Plant {
  * Sends a page when the event loop's turn ends, right after the other pages of that turn: a reader that works through
  * one when the next arrives need not be woken for each, which costs more than all the rest of such a request.
  */
-async function sendPage(reply: FastifyReply, { text, link }: Page): Promise<FastifyReply> {
-  await setImmediate()
+function sendPage(reply: FastifyReply, { text, link }: Page): FastifyReply {
   if (link !== undefined) reply.header('link', link)
-  return reply.send(text)
+  setImmediate(sendText, reply, text)
+  return reply
+}
+
+function sendText(reply: FastifyReply, text: string): void {
+  reply.send(text)
 }
 
 /** Whether an `If-None-Match` header names this version, or any (RFC 9110, section 13.1.2: weakly compared). */
@@ -257,7 +259,7 @@ async function* jsonArray(batches: AsyncIterable<readonly StoredPlant[]>): Async
     yield separator + batch.map((plant) => JSON.stringify(toReply(plant))).join(',')
     separator = ','
     // A reader that keeps up takes each piece at once, and everybody else would wait until it has them all.
-    await setImmediate()
+    await endOfTurn()
   }
   yield separator === '[' ? '[]' : ']'
 }

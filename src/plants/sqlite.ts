@@ -36,6 +36,9 @@ const keptFor = 24 * 60 * 60
 /** How many plants one batch of a long list has: it holds the event loop for about a millisecond. */
 const batchSize = 1000
 
+/** Milliseconds that a long list may take. */
+const snapshotKeptFor = 600_000
+
 /** Plants in SQLite. */
 export class SqlitePlantStore implements PlantStore {
   readonly #database: Database
@@ -111,12 +114,11 @@ export class SqlitePlantStore implements PlantStore {
 
   async *listAll(account: number, query: PlantQuery): AsyncIterable<readonly StoredPlant[]> {
     // A connection of its own: a list that lasts keeps one snapshot while the other connection writes.
-    const snapshot = openSnapshot(this.#database.name)
+    const snapshot = new Snapshot(this.#database.name)
     try {
-      const pages = new PageReader(snapshot)
       let after = query.after
       for (;;) {
-        const batch = pages.read(account, { ...query, ...(after ? { after } : {}) }, batchSize)
+        const batch = snapshot.pages().read(account, { ...query, ...(after ? { after } : {}) }, batchSize)
         if (batch.length > 0) yield batch
         if (batch.length < batchSize) return
         after = batch.at(-1)
@@ -158,6 +160,38 @@ export class SqlitePlantStore implements PlantStore {
       throw noIdLeft()
     }
     return Math.max(highest, 0) + 1
+  }
+}
+
+/**
+ * One moment of the plants, for ten minutes at most: a snapshot holds up the cleaning of the database's log, and a reader
+ * may be as slow as it likes. A list that takes longer is broken off, which its reader sees: it would show two moments.
+ */
+class Snapshot {
+  readonly #database: Database
+  readonly #pages: PageReader
+  readonly #timer: NodeJS.Timeout
+  #isOver = false
+
+  constructor(path: string) {
+    this.#database = openSnapshot(path)
+    this.#pages = new PageReader(this.#database)
+    this.#timer = setTimeout(() => {
+      this.#isOver = true
+      this.#database.close()
+    }, snapshotKeptFor)
+    this.#timer.unref()
+  }
+
+  /** @throws Error when the time is over */
+  pages(): PageReader {
+    if (this.#isOver) throw new Error('the reader of a long list took longer than ten minutes')
+    return this.#pages
+  }
+
+  close(): void {
+    clearTimeout(this.#timer)
+    this.#database.close()
   }
 }
 

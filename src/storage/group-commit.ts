@@ -1,5 +1,6 @@
 import type { Database } from 'better-sqlite3'
 import { ApiError } from '../errors.ts'
+import { toWriteError } from './write-error.ts'
 
 /** A write that waits: doing it gives the way to tell its caller, once it is on disk. */
 interface Waiting {
@@ -60,26 +61,4 @@ export class GroupCommit {
     }
     for (const answer of answers) answer()
   }
-}
-
-/** A full disk is nothing that a caller or a retry can mend at once, and has a status of its own (RFC 4918, section 11.5). */
-function toWriteError(error: unknown): unknown {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  if (code === 'SQLITE_FULL' || code === 'SQLITE_IOERR_WRITE') {
-    return new ApiError(
-      507,
-      'disk_full',
-      'The disk is full, so nothing was written. Tell the operator; reading goes on.',
-      {
-        cause: error,
-      },
-    )
-  }
-  if (code === 'SQLITE_BUSY') {
-    return new ApiError(503, 'database_busy', 'Another program holds the database. Try again.', {
-      cause: error,
-      headers: { 'retry-after': '1' },
-    })
-  }
-  return error
 }

@@ -860,7 +860,7 @@ describe('the log says how each completion ended, once, and nothing that was sai
     const stores = openSqliteStores(':memory:')
     const config = readConfig({})
     const models = new ModelRegistry(defaultModels({ baseUrl: upstream.url, apiKey: secret }), config)
-    const app = createServer(logger)
+    const app = createServer(logger, config)
     onTestFinished(async () => {
       await app.close()
       await models.close()

@@ -708,6 +708,38 @@ describe('a long list', () => {
     expect(names).toStrictEqual(rowNames(2500, 'plant'))
   })
 
+  it('that lasts longer than ten minutes lets go of its snapshot, and is broken off', async () => {
+    const caller = await newCaller()
+    plantInBulk(
+      caller,
+      rowNames(2500, 'plant').map((name, id) => ({ id, name })),
+    )
+    const stores = openSqliteStores(databasePath)
+    onTestFinished(() => stores.close())
+    const writer = new Database(databasePath, { timeout: 0 })
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => {
+      vi.useRealTimers()
+      writer.close()
+    })
+    const hasReader = () => writer.pragma('wal_checkpoint(TRUNCATE)', { simple: true }) === 1
+    const lengths: number[] = []
+    const read = async () => {
+      for await (const batch of stores.plants.listAll(caller.account, {})) {
+        lengths.push(batch.length)
+        if (lengths.length > 1) continue
+        writer.prepare('INSERT INTO plants VALUES (?, 9000, ?, NULL)').run(caller.account, 'late')
+        vi.advanceTimersByTime(599_000)
+        expect(hasReader()).toBe(true)
+        vi.advanceTimersByTime(1000)
+        expect(hasReader()).toBe(false)
+      }
+    }
+    await expect(read()).rejects.toThrow('ten minutes')
+    expect(lengths).toEqual([1000])
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
   it('of a reader who leaves half-way does not keep its snapshot', async () => {
     // 20 MB, far more than the sockets' buffers hold: the service has to wait for the reader.
     const caller = await newCaller()

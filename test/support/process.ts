@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 import { temporaryFolder } from './service.ts'
@@ -60,4 +60,9 @@ export async function spawnService(
   })
   const key = /^ {2}(\S{16,})$/m.exec(stderr)?.[1] ?? environment['BOOTSTRAP_KEY'] ?? ''
   return { url, key, dataDirectory, process: service, stdout: () => stdout, stderr: () => stderr, exited }
+}
+
+/** The memory of a service that has been spawned, in bytes. */
+export function memoryOf({ process }: SpawnedService): number {
+  return Number(execFileSync('ps', ['-o', 'rss=', '-p', String(process.pid)], { encoding: 'utf8' })) * 1024
 }

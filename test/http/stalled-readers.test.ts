@@ -1,0 +1,96 @@
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { connectTo } from '../support/connection.ts'
+import { memoryOf } from '../support/process.ts'
+import { onceAsked } from '../support/service.ts'
+import { expectServed, megabyte, requestHead, startForSlowClients } from '../support/slow-clients.ts'
+import { chunkText, type Script, upstreamForThisTest } from '../support/upstream.ts'
+
+const json = 'Content-Type: application/json'
+
+describe('a client that takes nothing of its reply', () => {
+  it('holds a streaming upstream up, costs little memory, and is cut off: the upstream is let go', async () => {
+    const event = `data: ${chunkText({ content: 'x'.repeat(64 * 1024) })}\n\n`
+    let sent = 0
+    const flood: Script = async (response, call) => {
+      let isOver = false
+      void call.aborted.then(() => {
+        isOver = true
+      })
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      while (sent < 512 * megabyte && !isOver) {
+        sent += event.length
+        const isFree = response.write(event)
+        const drained = new Promise((resolve) => response.once('drain', resolve))
+        await (isFree ? new Promise((resolve) => setImmediate(resolve)) : Promise.race([drained, call.aborted]))
+      }
+    }
+    const upstream = await upstreamForThisTest(flood)
+    const service = await startForSlowClients({ READER_TIMEOUT: '2', SSE_KEEPALIVE_MS: '100' }, onceAsked(upstream.url))
+    await expectServed(service)
+    const before = memoryOf(service)
+    const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hi' }], stream: true })
+    const request = requestHead('POST', '/chat/completions', json, `Content-Length: ${body.length}`) + body
+    const readers = await Promise.all([1, 2, 3].map(() => connectTo(service.url)))
+    for (const { socket } of readers) {
+      socket.pause()
+      socket.write(request)
+    }
+    await vi.waitFor(() => expect(upstream.calls).toHaveLength(3), 5000)
+    await expectServed(service)
+    let most = 0
+    const watch = setInterval(() => {
+      most = Math.max(most, memoryOf(service))
+    }, 200)
+    onTestFinished(() => clearInterval(watch))
+    await Promise.all(upstream.calls.map(({ aborted }) => aborted))
+    // What the kernel holds of six connections, and a little here.
+    expect(sent).toBeLessThan(128 * megabyte)
+    expect(most - before).toBeLessThan(128 * megabyte)
+    for (const { socket } of readers) socket.resume()
+    await Promise.all(readers.map(({ closed }) => closed))
+    for (const { text } of readers) {
+      expect(text()).toMatch(/^HTTP\/1\.1 200 /)
+      expect(text()).not.toContain('[DONE]')
+    }
+    await vi.waitFor(() => expect(service.stdout().match(/"state":"client_gone"/g)).toHaveLength(3), 5000)
+    await expectServed(service)
+  })
+
+  it('does not keep a snapshot of a long list, nor a connection with a short one', async () => {
+    const service = await startForSlowClients({ READER_TIMEOUT: '2' })
+    const database = new Database(join(service.dataDirectory, 'conservatory.db'), { timeout: 0 })
+    onTestFinished(() => {
+      database.close()
+    })
+    // 20 MB, far more than the sockets' buffers hold: the service has to wait for the reader.
+    const insert = database.prepare("INSERT INTO plants VALUES ((SELECT min(id) FROM accounts), ?, ?, 'many')")
+    database.transaction(() => {
+      for (let id = 1; id <= 10_000; id++) insert.run(id, '🌵'.repeat(500))
+    })()
+    /** A log cannot be cut while somebody reads an older state of the database than the newest. */
+    const hasReader = () => database.pragma('wal_checkpoint(TRUNCATE)', { simple: true }) === 1
+    expect(hasReader()).toBe(false)
+    const long = await connectTo(service.url)
+    // Two hundred replies of 200 kB, far more than those buffers hold as well.
+    const short = await connectTo(service.url)
+    for (const { socket } of [long, short]) socket.pause()
+    long.socket.write(requestHead('GET', '/plants'))
+    short.socket.write(requestHead('GET', '/plants?limit=100').repeat(200))
+    await vi.waitFor(() => {
+      insert.run(20_000 + Math.floor(Math.random() * 1e9), 'newer')
+      expect(hasReader()).toBe(true)
+    }, 5000)
+    await expectServed(service)
+    await vi.waitFor(() => expect(hasReader()).toBe(false), 10_000)
+    await vi.waitFor(() => expect(service.stdout().match(/client_gone/g)?.length).toBeGreaterThan(1), 10_000)
+    for (const { socket } of [long, short]) socket.resume()
+    await Promise.all([long.closed, short.closed])
+    expect(long.text()).toMatch(/^HTTP\/1\.1 200 /)
+    // It is cut off, and does not look like a list that has ended.
+    expect(long.text()).not.toMatch(/0\r\n\r\n$/)
+    expect(memoryOf(service)).toBeLessThan(400 * megabyte)
+    await expectServed(service)
+  })
+})
