@@ -1,3 +1,5 @@
+import type { Limits } from '../limits/limits.ts'
+
 /** What a key may be allowed to do. */
 export const scopes = ['plants:read', 'plants:write', 'chat', 'characters:write', 'admin'] as const
 export type Scope = (typeof scopes)[number]
@@ -8,6 +10,9 @@ export interface Account {
   readonly name: string
   /** Unix seconds. */
   readonly created: number
+  /** Unix seconds; null for one that is not. */
+  readonly suspended: number | null
+  readonly limits: Limits
 }
 
 /** All that is known of a key but its secret. Times are Unix seconds. */
@@ -20,6 +25,9 @@ export interface Key {
   readonly created: number
   readonly expires: number | null
   readonly revoked: number | null
+  /** About when it was last let in: written now and then, not with each request. */
+  readonly lastUsed: number | null
+  readonly limits: Limits
 }
 
 /** What a new key is to be. */
@@ -32,6 +40,7 @@ export interface KeyRequest {
   readonly expires?: number
   /** The secret itself, when the operator presets it; made at random otherwise. */
   readonly secret?: string
+  readonly limits?: Limits
 }
 
 /** A refusal of the access room for whoever holds the command line: one sentence that says what to change. */

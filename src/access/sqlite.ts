@@ -1,5 +1,6 @@
 import { randomUUID, timingSafeEqual } from 'node:crypto'
 import type { Database, Statement } from 'better-sqlite3'
+import { storedLimits } from '../limits/limits.ts'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
 import { Remembered } from '../storage/remembered.ts'
 import { AccessError, type AccessStore, type Account, isScope, type Key, type KeyRequest } from './access.ts'
@@ -9,6 +10,8 @@ interface AccountRow {
   readonly id: number
   readonly name: string
   readonly created: number
+  readonly suspended: number | null
+  readonly limits: string
 }
 
 interface KeyRow {
@@ -16,6 +19,8 @@ interface KeyRow {
   readonly account: number
   readonly account_name: string
   readonly account_created: number
+  readonly account_suspended: number | null
+  readonly account_limits: string
   readonly prefix: string
   readonly name: string | null
   readonly digest: string
@@ -23,10 +28,13 @@ interface KeyRow {
   readonly created: number
   readonly expires: number | null
   readonly revoked: number | null
+  readonly last_used: number | null
+  readonly limits: string
 }
 
 const selectKeys = `
-  SELECT keys.*, accounts.name AS account_name, accounts.created AS account_created
+  SELECT keys.*, accounts.name AS account_name, accounts.created AS account_created,
+    accounts.suspended AS account_suspended, accounts.limits AS account_limits
   FROM keys JOIN accounts ON accounts.id = keys.account`
 
 /** Accounts and keys in SQLite. */
@@ -43,7 +51,7 @@ export class SqliteAccessStore implements AccessStore {
     this.#known = new Remembered(changes)
     this.#keyByDigest = database.prepare(`${selectKeys} WHERE keys.digest = ?`)
     this.#keyByPrefix = database.prepare(`${selectKeys} WHERE keys.prefix = ?`)
-    this.#accountByName = database.prepare('SELECT id, name, created FROM accounts WHERE name = ?')
+    this.#accountByName = database.prepare('SELECT * FROM accounts WHERE name = ?')
   }
 
   async createAccount(name: string): Promise<Account> {
@@ -81,11 +89,11 @@ export class SqliteAccessStore implements AccessStore {
       .prepare('INSERT INTO accounts (name, created) VALUES (?, ?) ON CONFLICT (name) DO NOTHING')
       .run(trimmed, created)
     if (result.changes === 0) throw new AccessError(`There is an account ${JSON.stringify(trimmed)} already.`)
-    return { id: Number(result.lastInsertRowid), name: trimmed, created }
+    return { id: Number(result.lastInsertRowid), name: trimmed, created, suspended: null, limits: {} }
   }
 
   #accounts(): readonly Account[] {
-    return this.#database.prepare<[], AccountRow>('SELECT id, name, created FROM accounts ORDER BY id').all()
+    return this.#database.prepare<[], AccountRow>('SELECT * FROM accounts ORDER BY id').all().map(toAccount)
   }
 
   #createKey(request: KeyRequest): { key: Key; secret: string } {
@@ -95,21 +103,23 @@ export class SqliteAccessStore implements AccessStore {
       throw new AccessError(`${JSON.stringify(request.name)} cannot be a key's name: leave out its control characters.`)
     }
     const insert = this.#database.prepare(`
-      INSERT INTO keys (id, account, name, prefix, digest, scopes, created, expires)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
+      INSERT INTO keys (id, account, name, prefix, digest, scopes, created, expires, limits)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
     const created = now()
     // A random key whose prefix is taken is thrown away for another: prefixes name keys on the command line.
     for (let attempt = 0; attempt < 100; attempt++) {
       const secret = request.secret ?? makeKey()
       const key: Key = {
         id: `key_${randomUUID().replaceAll('-', '')}`,
-        account,
+        account: toAccount(account),
         prefix: keyPrefix(secret),
         name: request.name ?? null,
         scopes: request.scopes,
         created,
         expires: request.expires ?? null,
         revoked: null,
+        lastUsed: null,
+        limits: request.limits ?? {},
       }
       const result = insert.run(
         key.id,
@@ -120,6 +130,7 @@ export class SqliteAccessStore implements AccessStore {
         key.scopes.join(','),
         created,
         key.expires,
+        JSON.stringify(key.limits),
       )
       if (result.changes === 1) return { key, secret }
       if (request.secret !== undefined) throw new AccessError('That key, or one that begins like it, exists already.')
@@ -162,14 +173,26 @@ export class SqliteAccessStore implements AccessStore {
 function toKey(row: KeyRow): Key {
   return {
     id: row.id,
-    account: { id: row.account, name: row.account_name, created: row.account_created },
+    account: {
+      id: row.account,
+      name: row.account_name,
+      created: row.account_created,
+      suspended: row.account_suspended,
+      limits: storedLimits(row.account_limits),
+    },
     prefix: row.prefix,
     name: row.name,
     scopes: row.scopes.split(',').filter(isScope),
     created: row.created,
     expires: row.expires,
     revoked: row.revoked,
+    lastUsed: row.last_used,
+    limits: storedLimits(row.limits),
   }
+}
+
+function toAccount(row: AccountRow): Account {
+  return { ...row, limits: storedLimits(row.limits) }
 }
 
 function unknownAccount(name: string): AccessError {

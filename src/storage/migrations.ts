@@ -82,4 +82,61 @@ export const migrations: readonly Migration[] = [
       CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created);
     `,
   },
+  {
+    // Limits are JSON objects of limit names and whole numbers.
+    name: '0005-limits-and-suspension',
+    sql: `
+      ALTER TABLE accounts ADD COLUMN suspended INTEGER;
+      ALTER TABLE accounts ADD COLUMN limits TEXT NOT NULL DEFAULT '{}';
+      ALTER TABLE keys ADD COLUMN limits TEXT NOT NULL DEFAULT '{}';
+      ALTER TABLE keys ADD COLUMN last_used INTEGER;
+    `,
+  },
+  {
+    // The tag is empty where all plants are shared.
+    name: '0006-grants',
+    sql: `
+      CREATE TABLE grants (
+        owner INTEGER NOT NULL REFERENCES accounts (id),
+        grantee INTEGER NOT NULL REFERENCES accounts (id),
+        tag TEXT NOT NULL,
+        created INTEGER NOT NULL,
+        PRIMARY KEY (grantee, owner, tag)
+      ) STRICT, WITHOUT ROWID;
+    `,
+  },
+  {
+    // A row outlives its account and key, which is why nothing is referenced. A request that still runs has the state
+    // "running", and its reserved tokens count as spent until it is settled.
+    name: '0007-ledger',
+    sql: `
+      CREATE TABLE requests (
+        id TEXT PRIMARY KEY,
+        account INTEGER NOT NULL,
+        key_id TEXT NOT NULL,
+        key_prefix TEXT NOT NULL,
+        model TEXT NOT NULL,
+        model_used TEXT,
+        character TEXT,
+        created INTEGER NOT NULL,
+        reserved_tokens INTEGER NOT NULL,
+        prompt_tokens INTEGER NOT NULL,
+        completion_tokens INTEGER NOT NULL,
+        tokens_exact INTEGER NOT NULL,
+        first_token_ms INTEGER,
+        total_ms INTEGER NOT NULL,
+        retries INTEGER NOT NULL,
+        state TEXT NOT NULL
+      ) STRICT;
+      CREATE INDEX requests_by_account ON requests (account, created);
+      CREATE INDEX requests_by_age ON requests (created);
+      CREATE INDEX requests_running ON requests (id) WHERE state = 'running';
+      CREATE TABLE spend (
+        subject TEXT NOT NULL,
+        day TEXT NOT NULL,
+        tokens INTEGER NOT NULL,
+        PRIMARY KEY (subject, day)
+      ) STRICT, WITHOUT ROWID;
+    `,
+  },
 ]
