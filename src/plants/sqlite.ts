@@ -43,7 +43,7 @@ const snapshotKeptFor = 600_000
 export class SqlitePlantStore implements PlantStore {
   readonly #database: Database
   readonly #insert: Statement<[number, number, string, string | null]>
-  readonly #highestId: Statement<[number], number | null>
+  readonly #highestIds: HighestIds
   readonly #byId: Statement<[number, number], PlantRow>
   readonly #delete: Statement<[number, number]>
   readonly #pages: PageReader
@@ -70,7 +70,7 @@ export class SqlitePlantStore implements PlantStore {
     this.#insert = database.prepare(
       'INSERT INTO plants (account, id, name, tag) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
     )
-    this.#highestId = database.prepare<[number], number | null>('SELECT max(id) FROM plants WHERE account = ?').pluck()
+    this.#highestIds = new HighestIds(database, commit)
     this.#byId = database.prepare('SELECT account, id, name, tag FROM plants WHERE account = ? AND id = ?')
     this.#delete = database.prepare('DELETE FROM plants WHERE account = ? AND id = ?')
     this.#pages = new PageReader(database)
@@ -104,6 +104,7 @@ export class SqlitePlantStore implements PlantStore {
   remove(account: number, id: number): Promise<boolean> {
     return this.#commit.run(() => {
       this.#touch(account)
+      this.#highestIds.forget(account)
       return this.#delete.run(account, id).changes > 0
     })
   }
@@ -129,9 +130,10 @@ export class SqlitePlantStore implements PlantStore {
   }
 
   #add(account: number, plant: NewPlant): StoredPlant {
-    const id = plant.id ?? this.#nextId(account)
+    const id = plant.id ?? this.#highestIds.next(account)
     const { changes } = this.#insert.run(account, id, plant.name, plant.tag ?? null)
     if (changes === 0) throw idTaken(id)
+    this.#highestIds.note(account, id)
     this.#touch(account)
     return { account, ...plant, id }
   }
@@ -153,13 +155,42 @@ export class SqlitePlantStore implements PlantStore {
   #touch(account: number): void {
     this.#versions.set(account, (this.#versions.get(account) ?? 0) + 1)
   }
+}
 
-  #nextId(account: number): number {
-    const highest = this.#highestId.get(account) ?? 0
-    if (highest >= Number.MAX_SAFE_INTEGER) {
-      throw noIdLeft()
-    }
+/** The highest id of each account, looked up once in a transaction however many plants it adds. */
+class HighestIds {
+  readonly #lookUp: Statement<[number], number | null>
+  readonly #commit: GroupCommit
+  readonly #known = new Map<number, number>()
+  #transaction = 0
+
+  constructor(database: Database, commit: GroupCommit) {
+    this.#lookUp = database.prepare<[number], number | null>('SELECT max(id) FROM plants WHERE account = ?').pluck()
+    this.#commit = commit
+  }
+
+  /**
+   * The id for a new plant: one more than the highest, at least 1.
+   * @throws ApiError 409 when none is left
+   */
+  next(account: number): number {
+    if (this.#transaction !== this.#commit.transaction) this.#known.clear()
+    this.#transaction = this.#commit.transaction
+    const highest = this.#known.get(account) ?? this.#lookUp.get(account) ?? 0
+    this.#known.set(account, highest)
+    if (highest >= Number.MAX_SAFE_INTEGER) throw noIdLeft()
     return Math.max(highest, 0) + 1
+  }
+
+  /** A plant with this id was added. */
+  note(account: number, id: number): void {
+    const known = this.#transaction === this.#commit.transaction ? this.#known.get(account) : undefined
+    if (known !== undefined && id > known) this.#known.set(account, id)
+  }
+
+  /** A plant of the account was removed, perhaps the one with the highest id. */
+  forget(account: number): void {
+    this.#known.delete(account)
   }
 }
 

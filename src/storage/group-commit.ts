@@ -15,6 +15,7 @@ interface Waiting {
 export class GroupCommit {
   readonly #database: Database
   #waiting: Waiting[] = []
+  #transactions = 0
 
   constructor(database: Database) {
     this.#database = database
@@ -36,12 +37,18 @@ export class GroupCommit {
     })
   }
 
+  /** Another number in each transaction: what was read in this one stays true, unless one of its own writes changes it. */
+  get transaction(): number {
+    return this.#transactions
+  }
+
   /** Commits what waits now, as before the database is closed. */
   flush(): void {
     const writes = this.#waiting
     this.#waiting = []
     if (writes.length === 0) return
     const answers: (() => void)[] = []
+    this.#transactions++
     try {
       this.#database.exec('BEGIN IMMEDIATE')
       for (const { write, reject } of writes) {
