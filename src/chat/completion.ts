@@ -317,3 +317,8 @@ export function textOf(message: Message): string {
   if (typeof message.content === 'string') return message.content
   return (message.content ?? []).map((part) => part.text ?? '').join('')
 }
+
+/** Tells whether a chunk is there for its usage alone. */
+export function isUsageOnly({ choices, usage }: Chunk): boolean {
+  return choices.length === 0 && usage != null
+}

@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
 import { type ApiError, openAiErrorBody, toApiError } from '../errors.ts'
-import { isUsageOnly } from '../models/event-stream.ts'
 import type { ModelEvent } from '../models/model.ts'
+import { isUsageOnly } from './completion.ts'
 import type { UsageWatch } from './usage.ts'
 
 /** What a stream needs besides its events. */

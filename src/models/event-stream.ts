@@ -1,5 +1,5 @@
 import { createParser } from 'eventsource-parser'
-import type { Chunk } from '../chat/completion.ts'
+import { type Chunk, isUsageOnly } from '../chat/completion.ts'
 import { ApiError } from '../errors.ts'
 import { isChunk, parseAnswer } from './answer.ts'
 import type { ModelEvent } from './model.ts'
@@ -188,11 +188,6 @@ function passageEnd(text: string, start: number, length: number): number {
     at = end + eventEnd.length
   }
   return at
-}
-
-/** Tells whether a chunk is there for its usage alone. */
-export function isUsageOnly({ choices, usage }: Chunk): boolean {
-  return choices.length === 0 && usage != null
 }
 
 function readChunk(text: string): Chunk {

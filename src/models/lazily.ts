@@ -1,4 +1,4 @@
-import type { Model } from './model.ts'
+import type { Model, ModelRequest } from './model.ts'
 
 /** A model whose adapter is loaded with the first request: a service that does not use it starts without it. */
 export function lazily(load: () => Promise<Model>): Model {
@@ -17,14 +17,18 @@ export function lazily(load: () => Promise<Model>): Model {
     get ignoredParameters() {
       return loaded?.ignoredParameters ?? null
     },
-    async complete(request, signal) {
-      return (await get()).complete(request, signal)
+    complete(request, signal) {
+      return loaded ? loaded.complete(request, signal) : get().then((model) => model.complete(request, signal))
     },
-    async *stream(request, signal) {
-      yield* (await get()).stream(request, signal)
+    stream(request, signal) {
+      return loaded ? loaded.stream(request, signal) : streamOf(get(), request, signal)
     },
     async close() {
       await (await loading)?.close?.()
     },
   }
+}
+
+async function* streamOf(model: Promise<Model>, request: ModelRequest, signal: AbortSignal) {
+  yield* (await model).stream(request, signal)
 }

@@ -5,10 +5,8 @@ import { Candidate, type CandidateTraits } from './candidate.ts'
 import { isFallback, type ModelsConfiguration } from './configuration.ts'
 import { lazily } from './lazily.ts'
 import type { Model } from './model.ts'
-import { createOpenAiModel } from './openai.ts'
 import { Route, Seekers } from './route.ts'
 import type { AdapterSettings, LlamaCppSettings, OpenAiSettings, UnderstudySettings } from './settings.ts'
-import { misbehavingUnderstudies } from './understudy/misbehaving.ts'
 import { createUnderstudy } from './understudy/understudy.ts'
 
 /** A model as `GET /models` lists it. */
@@ -154,7 +152,7 @@ async function close({ opened }: Generation): Promise<void> {
 /** Opens the adapter of a model's settings: a new adapter is a file of its own and a line here. */
 function createModel(settings: AdapterSettings, { dataDirectory }: Place): Model {
   if (isUnderstudy(settings)) return understudyOf(settings.adapter)
-  if (isOpenAi(settings)) return createOpenAiModel(settings)
+  if (isOpenAi(settings)) return lazily(async () => (await import('./openai.ts')).createOpenAiModel(settings))
   if (isLlamaCpp(settings)) {
     const folder = join(dataDirectory, 'weights')
     return lazily(async () => (await import('./llama-cpp/llama-cpp.ts')).createLlamaCppModel(settings, folder))
@@ -180,9 +178,13 @@ function isLlamaCpp(settings: AdapterSettings): settings is LlamaCppSettings {
 
 function understudyOf(adapter: string): Model {
   const understudy = createUnderstudy()
-  const model = adapter === 'understudy' ? understudy : misbehavingUnderstudies(understudy)[adapter.split('/')[1] ?? '']
-  if (!model) throw new Error(`no understudy ${adapter}`)
-  return model
+  if (adapter === 'understudy') return understudy
+  return lazily(async () => {
+    const { misbehavingUnderstudies } = await import('./understudy/misbehaving.ts')
+    const model = misbehavingUnderstudies(understudy)[adapter.split('/')[1] ?? '']
+    if (!model) throw new Error(`no understudy ${adapter}`)
+    return model
+  })
 }
 
 function candidateOf({ settings, model, breaker }: OpenedModel, id: string, name: string): Candidate {

@@ -33,8 +33,8 @@ interface KeyedRow {
 /** Seconds for which an idempotency key is known. */
 const keptFor = 24 * 60 * 60
 
-/** How many plants one batch of a long list has: it holds the event loop for about a millisecond. */
-const batchSize = 1000
+/** How many plants one batch of a long list has: it holds the event loop for about half a millisecond. */
+const batchSize = 500
 
 /** Milliseconds that a long list may take. */
 const snapshotKeptFor = 600_000
