@@ -4,6 +4,7 @@ import { addAccessCommands } from './access/commands.ts'
 import { addCharacterCommands } from './characters/commands.ts'
 import { type Config, type Environment, readConfig } from './config.ts'
 import { addModelCommands } from './models/commands.ts'
+import { addPlantCommands } from './plants/commands.ts'
 import { addStorageCommands } from './storage/commands.ts'
 
 /**
@@ -44,6 +45,7 @@ function createProgram(environment: Environment): Command {
     return openSqliteStores(config().databasePath)
   }
   addAccessCommands(program, open)
+  addPlantCommands(program, open)
   addCharacterCommands(program, config, open)
   addModelCommands(program, config)
   addStorageCommands(program, config)

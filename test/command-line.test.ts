@@ -274,6 +274,10 @@ describe('usage', () => {
         ['--account', '--json'],
       ],
       [['keys', 'revoke'], ['prefix']],
+      [
+        ['plants', 'share'],
+        ['--from', '--to', '--tag'],
+      ],
     ]
     const settings = { DATA_DIR: folder, PORT: 'not a port' }
     const ended = await Promise.all(asked.map(([args]) => conservatory([...args, '--help'], settings)))

@@ -76,6 +76,18 @@ export interface AddedPlant {
   readonly isReplay: boolean
 }
 
+/** That one account lets another one see its plants. */
+export interface Share {
+  /** The owner's name. */
+  readonly from: string
+  /** The name of the account that sees them. */
+  readonly to: string
+  /** Only plants with this tag; null for all of them. */
+  readonly tag: string | null
+  /** Unix seconds. */
+  readonly created: number
+}
+
 /** What is known of the plants that an account may see without reading them: another one, once one of them changes. */
 export type PlantsVersion = string
 
@@ -84,10 +96,11 @@ export interface PlantStore {
   /**
    * Adds a plant to the account; resolves when it is on disk.
    * @param idempotency a repeated request gets the answer of the first one, for 24 hours
+   * @param limit how many plants the account may have; as many as it likes without it
    * @throws ApiError 409 when the id is taken, or none is left to assign, or the first request is still running;
-   *   422 when the key was used for another request
+   *   422 when the key was used for another request; 429 when the account has as many plants as it may
    */
-  create(account: number, plant: NewPlant, idempotency?: Idempotency): Promise<AddedPlant>
+  create(account: number, plant: NewPlant, idempotency?: Idempotency, limit?: number): Promise<AddedPlant>
   /** The version of what the account may see: a read that begins after a write was acknowledged gets a new one. */
   version(account: number): PlantsVersion
   /** The account's own plant with this id. */
@@ -98,6 +111,16 @@ export interface PlantStore {
   list(account: number, query: PlantQuery, limit: number): Promise<readonly StoredPlant[]>
   /** All plants in order, from one snapshot, in batches. Whoever stops early returns the iterator. */
   listAll(account: number, query: PlantQuery): AsyncIterable<readonly StoredPlant[]>
+  /**
+   * Lets another account see the account's plants, all of them or those with a tag, from now on; tells whether it could
+   * not before.
+   * @throws ApiError 400 when both are the same
+   */
+  share(account: number, grantee: number, tag?: string): Promise<boolean>
+  /** Takes back what `share` gave, without a tag all of it, at once; tells whether there was anything. */
+  unshare(account: number, grantee: number, tag?: string): Promise<boolean>
+  /** All that is shared, by owner, grantee and tag. */
+  shares(): Promise<readonly Share[]>
 }
 
 /**
@@ -143,4 +166,10 @@ export function idTaken(id: number): ApiError {
 export function noIdLeft(): ApiError {
   const message = 'The highest id there can be is taken, so none can be assigned. Send an id.'
   return new ApiError(409, 'no_id_left', message, { param: 'id' })
+}
+
+/** The refusal of a plant more than the account may have. No time to wait is told, since waiting frees nothing. */
+export function plantsLimit(limit: number): ApiError {
+  const message = `The account may have ${limit} plants (its limit "plants"), and has them. Delete some, or ask the operator for more.`
+  return new ApiError(429, 'plants_limit', message)
 }

@@ -8,6 +8,7 @@ import { callerOf, type Guard, refuseTwoCredentials, requireScope, unauthorized 
 import { ApiError, plantErrorBody } from '../errors.ts'
 import { errorHandler } from '../http/errors.ts'
 import { answers } from '../http/openapi-fields.ts'
+import type { Limits } from '../limits/limits.ts'
 import { readCursor, writeCursor } from './cursor.ts'
 import { readIdempotency } from './idempotency.ts'
 import { type Page, PageCache } from './page-cache.ts'
@@ -28,6 +29,8 @@ export interface PlantsOptions {
   readonly guard: Guard
   /** Bytes. */
   readonly bodyLimit: number
+  /** What holds where neither the key nor its account has a limit. */
+  readonly limits?: Limits
 }
 
 /** Without a limit, a list up to this long is sent whole; a longer one is streamed. */
@@ -69,7 +72,10 @@ const security: readonly Readonly<Record<string, readonly string[]>>[] = [{ bear
 const refusals = [400, 401, 403, 429, 500, 503]
 
 /** The plant store interface (spec, sections 4.1 and 4.2), and reading and removing one plant. */
-export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (app, { store, guard, bodyLimit }) => {
+export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
+  app,
+  { store, guard, bodyLimit, limits = {} },
+) => {
   app.setErrorHandler(errorHandler(plantErrorBody))
   app.setNotFoundHandler(() => {})
   await app.register(bearerAuth, {
@@ -108,7 +114,7 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (app
         operationId: 'listPlants',
         summary: 'List plants',
         description:
-          'Returns the plants that the caller has access to, ordered by id. With a limit and more to come, the `Link` header has the address of the next page.',
+          'Returns the plants that the caller has access to: its own, ordered by id, then those that other accounts share with it, by account and id. With a limit and more to come, the `Link` header has the address of the next page.',
         tags: ['plants'],
         security,
         querystring: ListQuery,
@@ -162,11 +168,9 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (app
     },
     async (request, reply) => {
       const idempotency = readIdempotency(request.headers['idempotency-key'], request.body)
-      const { plant, isReplay } = await store.create(
-        callerOf(request).account.id,
-        checkedPlant(request.body),
-        idempotency,
-      )
+      const caller = callerOf(request)
+      const limit = caller.limits.plants ?? caller.account.limits.plants ?? limits.plants
+      const { plant, isReplay } = await store.create(caller.account.id, checkedPlant(request.body), idempotency, limit)
       reply.header('location', `/plants/${plant.id}`)
       if (isReplay) reply.header('idempotency-replayed', 'true')
       return toReply(plant)

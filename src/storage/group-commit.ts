@@ -16,9 +16,15 @@ export class GroupCommit {
   readonly #database: Database
   #waiting: Waiting[] = []
   #transactions = 0
+  #rollbacks = 0
 
   constructor(database: Database) {
     this.#database = database
+  }
+
+  /** How many transactions came to nothing: what was noted of their writes is not so. */
+  get rollbacks(): number {
+    return this.#rollbacks
   }
 
   /**
@@ -61,6 +67,7 @@ export class GroupCommit {
       }
       this.#database.exec('COMMIT')
     } catch (thrown) {
+      this.#rollbacks++
       if (this.#database.inTransaction) this.#database.exec('ROLLBACK')
       const error = toWriteError(thrown)
       for (const { reject } of writes) reject(error)

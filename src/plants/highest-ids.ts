@@ -1,0 +1,40 @@
+import type { Database, Statement } from 'better-sqlite3'
+import type { GroupCommit } from '../storage/group-commit.ts'
+import { noIdLeft } from './plant.ts'
+
+/** The highest id of each account, looked up once in a transaction however many plants it adds. */
+export class HighestIds {
+  readonly #lookUp: Statement<[number], number | null>
+  readonly #commit: GroupCommit
+  readonly #known = new Map<number, number>()
+  #transaction = 0
+
+  constructor(database: Database, commit: GroupCommit) {
+    this.#lookUp = database.prepare<[number], number | null>('SELECT max(id) FROM plants WHERE account = ?').pluck()
+    this.#commit = commit
+  }
+
+  /**
+   * The id for a new plant: one more than the highest, at least 1.
+   * @throws ApiError 409 when none is left
+   */
+  next(account: number): number {
+    if (this.#transaction !== this.#commit.transaction) this.#known.clear()
+    this.#transaction = this.#commit.transaction
+    const highest = this.#known.get(account) ?? this.#lookUp.get(account) ?? 0
+    this.#known.set(account, highest)
+    if (highest >= Number.MAX_SAFE_INTEGER) throw noIdLeft()
+    return Math.max(highest, 0) + 1
+  }
+
+  /** A plant with this id was added. */
+  note(account: number, id: number): void {
+    const known = this.#transaction === this.#commit.transaction ? this.#known.get(account) : undefined
+    if (known !== undefined && id > known) this.#known.set(account, id)
+  }
+
+  /** A plant of the account was removed, perhaps the one with the highest id. */
+  forget(account: number): void {
+    this.#known.delete(account)
+  }
+}

@@ -1,0 +1,333 @@
+import { join } from 'node:path'
+import type { Database } from 'better-sqlite3'
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { makeKey } from '../../src/access/key.ts'
+import { ApiError } from '../../src/errors.ts'
+import { writeCursor } from '../../src/plants/cursor.ts'
+import type { Plant, PlantStore, StoredPlant } from '../../src/plants/plant.ts'
+import { SqlitePlantStore } from '../../src/plants/sqlite.ts'
+import { openDatabase } from '../../src/storage/database.ts'
+import { GroupCommit } from '../../src/storage/group-commit.ts'
+import { OutsideChanges } from '../../src/storage/outside-changes.ts'
+import { openSqliteStores, type Stores } from '../../src/storage/stores.ts'
+import { type ModelledPlant, PlantsModel } from '../support/plants-model.ts'
+import { startTestService, type TestService, temporaryFolder } from '../support/service.ts'
+
+const people = 4
+const who = fc.nat({ max: people - 1 })
+const id = fc.integer({ min: -2, max: 8 })
+const tag = fc.constantFrom('x', 'y', 'z', undefined)
+const limit = fc.constantFrom(1, 2, 3, 50)
+/** A place in somebody's list: of an account that shares, of one that does not, of one that there is not. */
+const after = fc.option(fc.record({ owner: fc.nat({ max: people }), id }), { nil: undefined })
+const key = fc.constantFrom(undefined, undefined, 'a', 'b')
+const grant = { who, grantee: who, tag, fromOutside: fc.boolean() }
+
+const create = fc.record({ kind: fc.constant('create'), who, id: fc.option(id, { nil: undefined }), tag, key })
+const remove = fc.record({ kind: fc.constant('remove'), who, id })
+const find = fc.record({ kind: fc.constant('find'), who, id })
+const share = fc.record({ kind: fc.constant('share'), ...grant })
+const unshare = fc.record({ kind: fc.constant('unshare'), ...grant })
+
+describe('over 20,000 random calls of accounts that share and take back', () => {
+  let folder: ReturnType<typeof temporaryFolder>
+  let database: Database
+  let store: PlantStore
+  /** What a command beside the service has opened. */
+  let outside: Stores
+
+  beforeAll(async () => {
+    folder = temporaryFolder()
+    const path = join(folder.path, 'conservatory.db')
+    database = openDatabase(path)
+    // Whether it is on disk is another test's question, and waiting for it would take minutes.
+    database.pragma('synchronous = OFF')
+    store = new SqlitePlantStore(database, new GroupCommit(database), new OutsideChanges(database))
+    outside = openSqliteStores(path)
+  })
+
+  afterAll(async () => {
+    await outside.close()
+    database.close()
+    folder.remove()
+  })
+
+  const list = fc.record({ kind: fc.constant('list'), who, tag, limit, after })
+  const listAll = fc.record({ kind: fc.constant('listAll'), who, tag, after })
+  const call = fc.oneof(
+    { arbitrary: create, weight: 6 },
+    { arbitrary: remove, weight: 2 },
+    { arbitrary: find, weight: 2 },
+    { arbitrary: list, weight: 6 },
+    { arbitrary: listAll, weight: 1 },
+    { arbitrary: share, weight: 2 },
+    { arbitrary: unshare, weight: 1 },
+  )
+  let accountsMade = 0
+  let planted = 0
+
+  async function makeAccounts(): Promise<readonly number[]> {
+    const made: number[] = []
+    for (let index = 0; index <= people; index++) {
+      made.push((await outside.access.createAccount(`person ${++accountsMade}`)).id)
+    }
+    return made
+  }
+
+  it('the store shows everybody exactly what it should, by versions that are never stale', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(call, { minLength: 400, maxLength: 400 }), async (calls) => {
+        const accounts = await makeAccounts()
+        const account = (index: number) => accounts[index] ?? 0
+        const toStored = ({ owner, ...plant }: ModelledPlant): StoredPlant => ({
+          account: account(owner),
+          id: plant.id,
+          name: plant.name,
+          ...(plant.tag === undefined ? {} : { tag: plant.tag }),
+        })
+        const model = new PlantsModel()
+        /** What each account saw by which version. */
+        const seen = new Map<string, string>()
+        for (const call of calls) {
+          const me = account(call.who)
+          if (call.kind === 'create') {
+            const name = call.key === undefined ? `${call.who}/${++planted}` : 'keyed'
+            const asked = JSON.stringify([name, call.id, call.tag])
+            const first = model.keyed.get(`${call.who} ${call.key}`)
+            const given = call.id ?? model.nextId(call.who)
+            const plant = { owner: call.who, id: given, name, tag: call.tag }
+            const wanted = {
+              name,
+              ...(call.id === undefined ? {} : { id: call.id }),
+              ...(call.tag === undefined ? {} : { tag: call.tag }),
+            }
+            const made = store.create(
+              me,
+              wanted,
+              call.key === undefined ? undefined : { key: call.key, request: asked },
+            )
+            if (first) {
+              if (first.asked === asked) {
+                expect(await made).toStrictEqual({ plant: toStored(first.plant), isReplay: true })
+              } else expect(await statusOf(made)).toBe(422)
+            } else if (model.own(call.who, given)) expect(await statusOf(made)).toBe(409)
+            else {
+              expect(await made).toStrictEqual({ plant: toStored(plant), isReplay: false })
+              model.plants.push(plant)
+              if (call.key !== undefined) model.keyed.set(`${call.who} ${call.key}`, { asked, plant })
+            }
+          } else if (call.kind === 'remove') {
+            expect(await store.remove(me, call.id)).toBe(model.remove(call.who, call.id))
+          } else if (call.kind === 'find') {
+            const plant = model.own(call.who, call.id)
+            expect(await store.find(me, call.id)).toStrictEqual(plant && toStored(plant))
+          } else if (call.kind === 'share' || call.kind === 'unshare') {
+            const plants = call.fromOutside ? outside.plants : store
+            const sharing = [me, account(call.grantee), call.tag] as const
+            if (call.kind === 'unshare') {
+              expect(await plants.unshare(...sharing)).toBe(model.unshare(call.who, call.grantee, call.tag))
+            } else if (call.who === call.grantee) {
+              expect(() => plants.share(...sharing)).toThrow(ApiError)
+            } else {
+              const grant = `${call.who} ${call.grantee} ${call.tag ?? ''}`
+              expect(await plants.share(...sharing)).toBe(!model.grants.has(grant))
+              model.grants.add(grant)
+            }
+          } else {
+            const query = {
+              ...(call.tag === undefined ? {} : { tag: call.tag }),
+              ...(call.after === undefined ? {} : { after: { account: account(call.after.owner), id: call.after.id } }),
+            }
+            const expected = model.visible(call.who, call.tag, call.after).map(toStored)
+            if (call.kind === 'list') {
+              expect(await store.list(me, query, call.limit)).toStrictEqual(expected.slice(0, call.limit))
+            } else {
+              const shown: StoredPlant[] = []
+              for await (const batch of store.listAll(me, query)) shown.push(...batch)
+              expect(shown).toStrictEqual(expected)
+            }
+          }
+          for (let viewer = 0; viewer < people; viewer++) {
+            const version = `${viewer} ${store.version(account(viewer))}`
+            const sight = JSON.stringify(model.visible(viewer))
+            expect(seen.get(version) ?? sight).toBe(sight)
+            seen.set(version, sight)
+          }
+        }
+      }),
+      { numRuns: 50, endOnFailure: true, interruptAfterTimeLimit: 25_000, markInterruptAsFailure: true },
+    )
+  })
+})
+
+async function statusOf(refused: Promise<unknown>): Promise<number | undefined> {
+  const error: unknown = await refused.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  )
+  return error instanceof ApiError ? error.status : undefined
+}
+
+describe('over a real socket', () => {
+  let service: TestService
+  let stores: Stores
+
+  beforeAll(async () => {
+    service = await startTestService()
+    stores = openSqliteStores(join(service.dataDirectory, 'conservatory.db'))
+  })
+
+  afterAll(async () => {
+    await stores.close()
+    await service.close()
+  })
+
+  /** Which place to go on from: none, one made up, or the last that this or another account was given. */
+  const cursor = fc.oneof(
+    fc.constant(undefined),
+    fc.record({ owner: fc.nat({ max: people }), id }),
+    fc.record({ ofViewer: who }),
+  )
+  const list = fc.record({
+    kind: fc.constant('list'),
+    who,
+    tag,
+    limit: fc.option(limit, { nil: undefined }),
+    cursor,
+    /** Whose last ETag is sent along. */
+    known: fc.option(who, { nil: undefined }),
+  })
+  const call = fc.oneof(
+    { arbitrary: create, weight: 4 },
+    { arbitrary: remove, weight: 1 },
+    { arbitrary: find, weight: 1 },
+    { arbitrary: list, weight: 8 },
+    { arbitrary: share, weight: 2 },
+    { arbitrary: unshare, weight: 1 },
+    { arbitrary: fc.record({ kind: fc.constant('revoke'), who }), weight: 1 },
+  )
+  let accountsMade = 0
+  let planted = 0
+
+  it('nobody sees or touches more, with keys, cursors, ETags and idempotency keys of their own or of others', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(call, { minLength: 120, maxLength: 120 }), async (calls) => {
+        const model = new PlantsModel()
+        const accounts: { readonly id: number; readonly name: string; key: string }[] = []
+        for (let index = 0; index <= people; index++) {
+          const { id, name } = await stores.access.createAccount(`person ${++accountsMade}`)
+          accounts.push({ id, name, key: await newKey(name) })
+        }
+        const lastCursors = new Map<number, { readonly owner: number; readonly id: number }>()
+        const lastTags = new Map<number, string>()
+        /** What was shown to whom for which question by which ETag. */
+        const shown = new Map<string, string>()
+        for (const call of calls) {
+          const me = accounts[call.who]
+          if (!me) throw new Error('no such account')
+          const send = (path: string, method: string, json?: unknown, headers: Record<string, string> = {}) =>
+            service.request(path, {
+              method,
+              headers: { authorization: `Bearer ${me.key}`, ...headers },
+              ...(json === undefined ? {} : { json }),
+            })
+          if (call.kind === 'revoke') {
+            const old = me.key
+            await stores.access.revokeKey(old)
+            for (const wrong of [old, makeKey()]) {
+              me.key = wrong
+              expect((await send('/plants', 'GET')).status).toBe(401)
+              expect((await send('/plants/1', 'DELETE')).status).toBe(401)
+            }
+            me.key = await newKey(me.name)
+          } else if (call.kind === 'create') {
+            const name = call.key === undefined ? `${me.name}/${++planted}` : 'keyed'
+            const body = {
+              name,
+              ...(call.id === undefined ? {} : { id: call.id }),
+              ...(call.tag === undefined ? {} : { tag: call.tag }),
+            }
+            const asked = JSON.stringify(body)
+            const response = await send(
+              '/plants',
+              'POST',
+              body,
+              call.key === undefined ? {} : { 'idempotency-key': call.key },
+            )
+            const first = model.keyed.get(`${call.who} ${call.key}`)
+            const given = first?.plant.id ?? call.id ?? model.nextId(call.who)
+            const plant = { owner: call.who, id: given, name, tag: call.tag }
+            const isTaken = model.own(call.who, given) !== undefined
+            const status = first ? (first.asked === asked ? 200 : 422) : isTaken ? 409 : 200
+            expect(response.status).toBe(status)
+            if (status === 200) expect(response.headers.get('location')).toBe(`/plants/${given}`)
+            if (status === 200 && !first) {
+              model.plants.push(plant)
+              if (call.key !== undefined) model.keyed.set(`${call.who} ${call.key}`, { asked, plant })
+            }
+          } else if (call.kind === 'remove') {
+            const response = await send(`/plants/${call.id}`, 'DELETE')
+            expect(response.status).toBe(model.remove(call.who, call.id) ? 204 : 404)
+          } else if (call.kind === 'find') {
+            const plant = model.own(call.who, call.id)
+            const response = await send(`/plants/${call.id}`, 'GET')
+            expect(response.status).toBe(plant ? 200 : 404)
+            if (plant) expect(await response.json()).toStrictEqual(toReply(plant))
+          } else if (call.kind === 'list') {
+            const place = call.cursor && 'ofViewer' in call.cursor ? lastCursors.get(call.cursor.ofViewer) : call.cursor
+            const query = new URLSearchParams({
+              ...(call.limit === undefined ? {} : { limit: String(call.limit) }),
+              ...(call.tag === undefined ? {} : { tag: call.tag }),
+              ...(place ? { after: writeCursor({ account: accounts[place.owner]?.id ?? 0, id: place.id }) } : {}),
+            })
+            const known = call.known === undefined ? undefined : lastTags.get(call.known)
+            const response = await send(`/plants?${query}`, 'GET', undefined, known ? { 'if-none-match': known } : {})
+            const version = response.headers.get('etag') ?? ''
+            const expected = model.visible(call.who, call.tag, place)
+            const page = expected.slice(0, call.limit)
+            const text = JSON.stringify(page.map(toReply))
+            if (response.status === 304) {
+              // Nothing is shown; that it is unchanged must be true of the account's own earlier reply.
+              expect(version).toBe(known)
+              expect(shown.get(`${call.who} ${version} ${query}`) ?? text).toBe(text)
+              expect(shown.get(`${call.who} ${version}`)).toBe(JSON.stringify(model.visible(call.who)))
+            } else {
+              expect(response.status).toBe(200)
+              expect(await response.text()).toBe(text)
+              shown.set(`${call.who} ${version} ${query}`, text)
+              shown.set(`${call.who} ${version}`, JSON.stringify(model.visible(call.who)))
+              lastTags.set(call.who, version)
+              const last = page.at(-1)
+              expect(response.headers.has('link')).toBe(page.length < expected.length)
+              if (last && response.headers.has('link')) {
+                expect(response.headers.get('link')).toContain(
+                  writeCursor({ account: accounts[last.owner]?.id ?? 0, id: last.id }),
+                )
+                lastCursors.set(call.who, last)
+              }
+            }
+          } else if (call.who !== call.grantee) {
+            const to = accounts[call.grantee]?.id ?? 0
+            const plants = stores.plants
+            if (call.kind === 'share') {
+              await plants.share(me.id, to, call.tag)
+              model.grants.add(`${call.who} ${call.grantee} ${call.tag ?? ''}`)
+            } else {
+              expect(await plants.unshare(me.id, to, call.tag)).toBe(model.unshare(call.who, call.grantee, call.tag))
+            }
+          }
+        }
+      }),
+      { numRuns: 6, endOnFailure: true, interruptAfterTimeLimit: 25_000, markInterruptAsFailure: true },
+    )
+  })
+
+  async function newKey(account: string): Promise<string> {
+    return (await stores.access.createKey({ account, scopes: ['plants:read', 'plants:write'] })).secret
+  }
+})
+
+function toReply({ name, tag }: ModelledPlant): Plant {
+  return tag === undefined ? { name } : { name, tag }
+}

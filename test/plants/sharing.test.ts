@@ -1,0 +1,340 @@
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Scope } from '../../src/access/access.ts'
+import type { Plant } from '../../src/plants/plant.ts'
+import { openSqliteStores, type Stores } from '../../src/storage/stores.ts'
+import { conservatory } from '../support/command.ts'
+import { expectError } from '../support/http.ts'
+import { type RequestOptions, startTestService, type TestService } from '../support/service.ts'
+
+let service: TestService
+/** What a command beside the service has opened. */
+let stores: Stores
+let database: Database.Database
+
+beforeAll(async () => {
+  service = await startTestService()
+  const path = join(service.dataDirectory, 'conservatory.db')
+  stores = openSqliteStores(path)
+  database = new Database(path)
+  database.pragma('synchronous = OFF')
+})
+
+afterAll(async () => {
+  database.close()
+  await stores.close()
+  await service.close()
+})
+
+interface Person {
+  readonly id: number
+  readonly name: string
+  send(path: string, options?: RequestOptions): Promise<Response>
+  /** The names in `GET /plants`. */
+  sees(query?: string): Promise<readonly string[]>
+  /** Plants these, by name and tag, with the ids 1, 2, and so on. */
+  plant(...plants: readonly (readonly [name: string, tag?: string])[]): void
+}
+
+let people = 0
+
+async function newPerson(scopes: readonly Scope[] = ['plants:read', 'plants:write']): Promise<Person> {
+  const { id, name } = await stores.access.createAccount(`person ${++people}`)
+  const { secret } = await stores.access.createKey({ account: name, scopes })
+  const send = (path: string, options: RequestOptions = {}) =>
+    service.request(path, { ...options, headers: { authorization: `Bearer ${secret}`, ...options.headers } })
+  const insert = database.prepare('INSERT INTO plants (account, id, name, tag) VALUES (?, ?, ?, ?)')
+  return {
+    id,
+    name,
+    send,
+    async sees(query = '') {
+      const plants: readonly Plant[] = JSON.parse(await (await send(`/plants${query}`)).text())
+      return plants.map((plant) => plant.name)
+    },
+    plant(...plants) {
+      database.transaction(() => {
+        for (const [index, [plant, tag]] of plants.entries()) insert.run(id, index + 1, plant, tag ?? null)
+      })()
+    },
+  }
+}
+
+function newPeople(): Promise<readonly [Person, Person, Person]> {
+  return Promise.all([newPerson(), newPerson(), newPerson()])
+}
+
+const run = (...args: readonly string[]) => conservatory(args, { DATA_DIR: service.dataDirectory })
+
+/** The names on each page, following the Link headers. */
+async function readPages(person: Person, first: string): Promise<readonly (readonly string[])[]> {
+  const pages: string[][] = []
+  for (let path: string | undefined = first; path !== undefined; ) {
+    const response = await person.send(path)
+    const plants: readonly Plant[] = JSON.parse(await response.text())
+    pages.push(plants.map(({ name }) => name))
+    path = /^<(\/plants\?[^>]+)>; rel="next"$/.exec(response.headers.get('link') ?? '')?.[1]
+  }
+  return pages
+}
+
+describe('plants that an account shares', () => {
+  it('come after one’s own, by account and id, each once, page by page as well', async () => {
+    const [ann, bob, cat] = await newPeople()
+    ann.plant(['a1', 'x'], ['a2'], ['a3', 'y'])
+    bob.plant(['b1', 'x'], ['b2'])
+    cat.plant(['c1'], ['c2', 'x'])
+    await stores.plants.share(ann.id, bob.id)
+    await stores.plants.share(ann.id, bob.id, 'x')
+    await stores.plants.share(cat.id, bob.id, 'x')
+    const all = ['b1', 'b2', 'a1', 'a2', 'a3', 'c2']
+    expect(await bob.sees()).toEqual(all)
+    expect(await bob.sees('?tag=x')).toEqual(['b1', 'a1', 'c2'])
+    expect(await readPages(bob, '/plants?limit=1')).toEqual(all.map((name) => [name]))
+    expect(await readPages(bob, '/plants?limit=4')).toEqual([all.slice(0, 4), all.slice(4)])
+    expect(await readPages(bob, '/plants?limit=2&tag=x')).toEqual([['b1', 'a1'], ['c2']])
+    expect(await ann.sees()).toEqual(['a1', 'a2', 'a3'])
+    expect(await cat.sees()).toEqual(['c1', 'c2'])
+  })
+
+  it('by a tag are those that have it at the time, and nothing else of theirs', async () => {
+    const [ann, bob] = await newPeople()
+    ann.plant(['rose', 'red'], ['bare'], ['poppy', 'red'], ['lily', 'white'])
+    await stores.plants.share(ann.id, bob.id, 'red')
+    expect(await bob.sees()).toEqual(['rose', 'poppy'])
+    expect(await bob.sees('?tag=white')).toEqual([])
+    await ann.send('/plants', { json: { name: 'tulip', tag: 'red' } })
+    await ann.send('/plants/1', { method: 'DELETE' })
+    expect(await bob.sees()).toEqual(['poppy', 'tulip'])
+  })
+
+  it('can be read in the list alone: by id they are not there, and nothing writes or removes them', async () => {
+    const [ann, bob] = await newPeople()
+    ann.plant(['a1'])
+    await stores.plants.share(ann.id, bob.id)
+    await expectError(await bob.send('/plants/1'), 'plants', 404)
+    await expectError(await bob.send('/plants/1', { method: 'DELETE' }), 'plants', 404)
+    // The id is free in the account of one's own.
+    const added = await bob.send('/plants', { json: { name: 'b1', id: 1 } })
+    expect([added.status, added.headers.get('location')]).toEqual([200, '/plants/1'])
+    expect(await bob.sees()).toEqual(['b1', 'a1'])
+    expect((await bob.send('/plants/1', { method: 'DELETE' })).status).toBe(204)
+    expect(await bob.sees()).toEqual(['a1'])
+    expect(await ann.sees()).toEqual(['a1'])
+  })
+
+  it('go at once when they are taken back, in the middle of the pages too, and no ETag is stale', async () => {
+    const [ann, bob, cat] = await newPeople()
+    ann.plant(['a1'], ['a2'], ['a3'])
+    cat.plant(['c1'])
+    await stores.plants.share(ann.id, bob.id)
+    await stores.plants.share(cat.id, bob.id)
+    const first = await bob.send('/plants?limit=1')
+    const next = /<([^>]+)>/.exec(first.headers.get('link') ?? '')?.[1] ?? ''
+    const known = { 'if-none-match': first.headers.get('etag') ?? '' }
+    expect((await bob.send('/plants?limit=1', { headers: known })).status).toBe(304)
+    await stores.plants.unshare(ann.id, bob.id)
+    const again = await bob.send('/plants?limit=1', { headers: known })
+    expect([again.status, await again.json()]).toEqual([200, [{ name: 'c1' }]])
+    expect(await (await bob.send(next)).json()).toEqual([{ name: 'c1' }])
+  })
+
+  it('change the ETag of those who see them when their owner writes, and nobody else’s', async () => {
+    const [ann, bob, cat] = await newPeople()
+    ann.plant(['a1'])
+    await stores.plants.share(ann.id, bob.id)
+    const before = await Promise.all([bob, cat].map(async (who) => (await who.send('/plants')).headers.get('etag')))
+    await ann.send('/plants', { json: { name: 'a2' } })
+    const after = await Promise.all([bob, cat].map(async (who) => (await who.send('/plants')).headers.get('etag')))
+    expect([after[0] === before[0], after[1] === before[1]]).toEqual([false, true])
+  })
+
+  it('are complete and in order in a long list, by many tags, that shows one moment', async () => {
+    const [ann, bob, cat] = await newPeople()
+    const tags = Array.from({ length: 7 }, (_, index) => `tag ${index}`)
+    const names = (whose: string, count: number) => Array.from({ length: count }, (_, index) => `${whose}${index}`)
+    bob.plant(...names('b', 10).map((name) => [name] as const))
+    // Long runs of one tag and a mixture of all; each ninth has a tag that is not shared.
+    ann.plant(
+      ...names('a', 3000).map((name, index) => {
+        const tag = index % 9 === 0 ? 'private' : tags[index < 1500 ? Math.floor(index / 600) : index % 7]
+        return [name, tag ?? ''] as const
+      }),
+    )
+    cat.plant(...names('c', 1500).map((name) => [name] as const))
+    for (const tag of tags) await stores.plants.share(ann.id, bob.id, tag)
+    await stores.plants.share(cat.id, bob.id)
+    const expected = [...names('b', 10), ...names('a', 3000).filter((_, index) => index % 9 !== 0), ...names('c', 1500)]
+    expect(await bob.sees()).toEqual(expected)
+    expect((await readPages(bob, '/plants?limit=1900')).flat()).toEqual(expected)
+    const shown: string[] = []
+    for await (const batch of stores.plants.listAll(bob.id, {})) {
+      if (shown.length === 0) {
+        await stores.plants.unshare(ann.id, bob.id)
+        await cat.send('/plants', { json: { name: 'late' } })
+      }
+      shown.push(...batch.map(({ name }) => name))
+    }
+    expect(shown).toEqual(expected)
+    expect(await bob.sees()).toEqual([...names('b', 10), ...names('c', 1500), 'late'])
+  })
+
+  it('stay visible while their owner’s keys are suspended', async () => {
+    const [ann, bob] = await newPeople()
+    ann.plant(['a1'])
+    await stores.plants.share(ann.id, bob.id)
+    database.prepare('UPDATE accounts SET suspended = 1 WHERE id = ?').run(ann.id)
+    expect(await bob.sees()).toEqual(['a1'])
+  })
+})
+
+describe('the commands', () => {
+  it('share, list what is shared, and take it back, beside the running service', async () => {
+    const [ann, bob] = await newPeople()
+    ann.plant(['a1', 'x'], ['a2'])
+    const both = ['--from', ann.name, '--to', bob.name]
+    const byTag = await run('plants', 'share', ...both, '--tag', ' x ')
+    expect(byTag).toMatchObject({ code: 0, stdout: '' })
+    expect(byTag.stderr).toBe(`"${bob.name}" sees the plants of "${ann.name}" with the tag "x" from now on.\n`)
+    expect(await bob.sees()).toEqual(['a1'])
+    expect((await run('plants', 'share', ...both)).stderr).toMatch(/ from now on\.\n$/)
+    expect(await bob.sees()).toEqual(['a1', 'a2'])
+    expect(await run('plants', 'share', ...both)).toMatchObject({
+      code: 0,
+      stderr: `"${bob.name}" sees the plants of "${ann.name}" already.\n`,
+    })
+    const listed: readonly { from: string }[] = JSON.parse((await run('plants', 'shares', '--json')).stdout)
+    const created = expect.any(Number)
+    expect(listed.filter(({ from }) => from === ann.name)).toStrictEqual([
+      { from: ann.name, to: bob.name, tag: null, created },
+      { from: ann.name, to: bob.name, tag: 'x', created },
+    ])
+    expect((await run('plants', 'unshare', ...both, '--tag', 'x')).stderr).toBe(
+      `Taken back: the plants of "${ann.name}" with the tag "x". "${bob.name}" now sees the plants of "${ann.name}".\n`,
+    )
+    const again = await run('plants', 'unshare', ...both, '--tag', 'x')
+    expect(again).toMatchObject({ code: 1, stdout: '' })
+    expect(again.stderr).toMatch(/shares nothing with "[^"]+" by the tag "x"\. See: conservatory plants shares\n$/)
+    expect(await bob.sees()).toEqual(['a1', 'a2'])
+  })
+
+  it('take back everything when unshare has no tag', async () => {
+    const [ann, bob, cat] = await newPeople()
+    ann.plant(['a1', 'x'], ['a2', 'y'])
+    await stores.plants.share(ann.id, bob.id, 'x')
+    await stores.plants.share(ann.id, bob.id, 'y')
+    await stores.plants.share(ann.id, cat.id)
+    const both = ['--from', ann.name, '--to', bob.name]
+    expect((await run('plants', 'unshare', ...both)).stderr).toMatch(/ now sees none of them\.\n$/)
+    expect(await bob.sees()).toEqual([])
+    expect(await cat.sees()).toEqual(['a1', 'a2'])
+    expect(await run('plants', 'unshare', ...both)).toMatchObject({ code: 1, stdout: '' })
+  })
+
+  it('refuse with one sentence what cannot be shared', async () => {
+    const [ann, bob] = await newPeople()
+    const refusals = await Promise.all([
+      run('plants', 'share', '--from', ann.name, '--to', ann.name),
+      run('plants', 'share', '--from', ann.name, '--to', 'nobody'),
+      run('plants', 'unshare', '--from', 'nobody', '--to', bob.name),
+      run('plants', 'share', '--from', ann.name, '--to', bob.name, '--tag', ' '),
+      run('plants', 'share', '--from', ann.name, '--to', bob.name, '--tag', 't'.repeat(256)),
+    ])
+    const unknown = 'There is no account "nobody". See: conservatory accounts list\n'
+    expect(refusals.map(({ stderr }) => stderr)).toEqual([
+      'An account sees its own plants already.\n',
+      unknown,
+      unknown,
+      'The field "tag" is blank; send 1 to 255 characters.\n',
+      'The field "tag" is longer than 255 characters; shorten it.\n',
+    ])
+    for (const { code, stdout } of refusals) expect([code, stdout]).toEqual([1, ''])
+    expect((await run('plants', 'share', '--from', ann.name)).code).toBe(2)
+    expect(await bob.sees()).toEqual([])
+  })
+})
+
+describe('the limit "plants"', () => {
+  const add = (person: Person, name: string, key?: string) =>
+    person.send('/plants', { json: { name }, headers: key === undefined ? {} : { 'idempotency-key': key } })
+
+  function limitAccount({ id }: Person, limits: object): void {
+    database.prepare('UPDATE accounts SET limits = ? WHERE id = ?').run(JSON.stringify(limits), id)
+  }
+
+  it('of an account refuses what is beyond it, until one is deleted; a repeated request is none', async () => {
+    const [ann, bob] = await newPeople()
+    limitAccount(ann, { plants: 2 })
+    // What others share is not counted.
+    bob.plant(['b1'], ['b2'])
+    await stores.plants.share(bob.id, ann.id)
+    expect((await add(ann, 'a1', 'first')).status).toBe(200)
+    expect((await add(ann, 'a2')).status).toBe(200)
+    const refused = await add(ann, 'a3')
+    expect(refused.headers.get('retry-after')).toBeNull()
+    const { message } = await expectError(refused, 'plants', 429)
+    expect(message).toContain('"plants"')
+    expect((await add(ann, 'a1', 'first')).headers.get('idempotency-replayed')).toBe('true')
+    expect((await ann.send('/plants/2', { method: 'DELETE' })).status).toBe(204)
+    expect((await ann.send('/plants/2', { method: 'DELETE' })).status).toBe(404)
+    expect((await add(ann, 'a4')).status).toBe(200)
+    expect((await add(ann, 'a5')).status).toBe(429)
+    expect(await ann.sees()).toEqual(['a1', 'a4', 'b1', 'b2'])
+    limitAccount(ann, { plants: 1 })
+    expect((await add(ann, 'a6')).status).toBe(429)
+    limitAccount(ann, {})
+    expect((await add(ann, 'a7')).status).toBe(200)
+  })
+
+  it('is never passed by requests at the same time, whoever else writes', async () => {
+    const ann = await newPerson()
+    limitAccount(ann, { plants: 10 })
+    ann.plant(['old 1'], ['old 2'])
+    const statuses = await Promise.all(
+      Array.from({ length: 30 }, async (_, index) => (await add(ann, `${index}`)).status),
+    )
+    expect(statuses.filter((status) => status === 200)).toHaveLength(8)
+    expect(statuses.filter((status) => status === 429)).toHaveLength(22)
+    database.prepare('DELETE FROM plants WHERE account = ? AND id <= 5').run(ann.id)
+    const more = await Promise.all(Array.from({ length: 10 }, async (_, index) => (await add(ann, `${index}`)).status))
+    expect(more.filter((status) => status === 200)).toHaveLength(5)
+    expect(await ann.sees()).toHaveLength(10)
+  })
+
+  it('of a key goes before that of its account, and counts all of the account’s plants', async () => {
+    const ann = await newPerson()
+    limitAccount(ann, { plants: 3 })
+    ann.plant(['a1'], ['a2'])
+    const withKey = async (plants: number) => {
+      const request = { account: ann.name, scopes: ['plants:write'], limits: { plants } } as const
+      const { secret } = await stores.access.createKey(request)
+      return (name: string) =>
+        service.request('/plants', { json: { name }, headers: { authorization: `Bearer ${secret}` } })
+    }
+    const [none, two, four] = await Promise.all([withKey(0), withKey(2), withKey(4)])
+    expect([(await none('a3')).status, (await two('a3')).status, (await four('a3')).status]).toEqual([429, 429, 200])
+    expect((await add(ann, 'a4')).status).toBe(429)
+    expect([(await four('a4')).status, (await four('a5')).status]).toEqual([200, 429])
+  })
+
+  it('counts nothing of a write that came to nothing', async () => {
+    const ann = await newPerson()
+    const writes = openSqliteStores(join(service.dataDirectory, 'conservatory.db'))
+    const add = (id: number) => writes.plants.create(ann.id, { name: 'a', id }, undefined, 2)
+    try {
+      await add(1)
+      // A text that is no number makes the whole transaction fail, with all that is in it.
+      database.exec(
+        "CREATE TRIGGER fail BEFORE INSERT ON plants WHEN NEW.id = 66 BEGIN SELECT raise(ROLLBACK, 'no'); END",
+      )
+      const failing = [add(2), writes.plants.create(ann.id, { name: 'a', id: 66 })]
+      expect((await Promise.allSettled(failing)).map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+      await add(3)
+      await expect(add(4)).rejects.toMatchObject({ status: 429 })
+    } finally {
+      database.exec('DROP TRIGGER IF EXISTS fail')
+      await writes.close()
+    }
+  })
+})
