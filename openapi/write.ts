@@ -45,6 +45,7 @@ export async function writeOpenApi(): Promise<string> {
       tags: [
         { name: 'plants', description: 'The plant store.' },
         { name: 'characters', description: 'Character cards: your own, and those that everybody may talk to.' },
+        { name: 'keys', description: 'The keys of your account, for those with the scope `admin`.' },
         { name: 'chat', description: "Character chat, in the shapes of OpenAI's chat completions." },
       ],
       components: { securitySchemes },

@@ -1,6 +1,7 @@
 import type { Server } from 'node:http'
 import Fastify, { type FastifyBaseLogger, type FastifyHttpOptions, type FastifyInstance, LogController } from 'fastify'
-import type { Guard } from './access/guard.ts'
+import { type Guard, refuseEndedKeys } from './access/guard.ts'
+import { keysPlugin } from './access/plugin.ts'
 import { mayRead } from './characters/character.ts'
 import type { CharacterLibrary } from './characters/library.ts'
 import { charactersPlugin } from './characters/plugin.ts'
@@ -75,12 +76,15 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   await refuseUnderPressure(app)
   refuseUnfitRequests(app)
   refuseUnknownRoutes(app)
+  refuseEndedKeys(app, guard)
   app.setErrorHandler(errorHandler(openAiErrorBody))
 
   await app.register(healthPlugin, { check: stores.check })
   await app.register(documentsPlugin)
 
   await app.register(plantsPlugin, { prefix: '/plants', store: stores.plants, guard, bodyLimit: config.plantBodyLimit })
+
+  await app.register(keysPlugin, { prefix: '/keys', store: stores.access, guard })
 
   await app.register(charactersPlugin, {
     prefix: '/characters',

@@ -6,6 +6,7 @@ import { type Config, type Environment, readConfig } from './config.ts'
 import { addModelCommands } from './models/commands.ts'
 import { addPlantCommands } from './plants/commands.ts'
 import { addStorageCommands } from './storage/commands.ts'
+import { addTransferCommands } from './transfer/commands.ts'
 
 /**
  * Runs the command that the process was started with.
@@ -44,7 +45,7 @@ function createProgram(environment: Environment): Command {
     const { openSqliteStores } = await import('./storage/stores.ts')
     return openSqliteStores(config().databasePath)
   }
-  addAccessCommands(program, open)
+  addTransferCommands(addAccessCommands(program, open), config, open)
   addPlantCommands(program, open)
   addCharacterCommands(program, config, open)
   addModelCommands(program, config)

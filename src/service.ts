@@ -36,6 +36,7 @@ export async function startService(config: Config): Promise<Service> {
   prepareFolder(config.dataDirectory)
   const lock = holdForServing(config.dataDirectory)
   const stores = openHeld(() => openSqliteStores(config.databasePath), lock)
+  const guard = new Guard(stores.access)
   const models = new ModelRegistry(configuration, config)
   const library = createLibrary(config, stores.characters, logger)
   const app = createServer(logger, config)
@@ -51,6 +52,7 @@ export async function startService(config: Config): Promise<Service> {
     clearInterval(hangUp)
     await models.close()
     await library.close()
+    await guard.settle()
     await stores.close()
     lock.release()
     await log.close()
@@ -61,7 +63,7 @@ export async function startService(config: Config): Promise<Service> {
       stores,
       models,
       library,
-      guard: new Guard(stores.access),
+      guard,
       prompt: promptSettings(config),
       logger,
     })

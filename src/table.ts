@@ -1,5 +1,5 @@
 /** Cells that are Unix seconds, and shown to people as ISO 8601. */
-const moments = new Set(['created', 'expires', 'revoked'])
+const moments = new Set(['created', 'expires', 'revoked', 'suspended', 'last_used'])
 
 /** Prints rows on stdout: as JSON, or as a table for people with times as ISO 8601 and nothing as a dash. */
 export function printRows(rows: readonly object[], json: true | undefined): void {

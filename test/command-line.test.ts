@@ -70,15 +70,17 @@ describe('accounts', () => {
     const [table, json] = await Promise.all([run('accounts', 'list'), run('accounts', 'list', '--json')])
     expect({ table: table.stderr, json: json.stderr }).toStrictEqual({ table: '', json: '' })
     expect(JSON.parse(json.stdout)).toStrictEqual([
-      { name: 'Ann of the Glass-House_2', created: expect.any(Number) },
-      { name: 'Ørjan@example.org', created: expect.any(Number) },
+      { name: 'Ann of the Glass-House_2', created: expect.any(Number), suspended: null, limits: {} },
+      { name: 'Ørjan@example.org', created: expect.any(Number), suspended: null, limits: {} },
     ])
     const [first] = JSON.parse(json.stdout)
     expect(first.created).toBeGreaterThanOrEqual(before)
     expect(first.created).toBeLessThanOrEqual(Date.now() / 1000)
     const time = '20\\d\\d-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.000Z'
     expect(table.stdout).toMatch(
-      new RegExp(`^NAME {22}CREATED\nAnn of the Glass-House_2 {2}${time}\nØrjan@example\\.org {9}${time}\n$`),
+      new RegExp(
+        `^NAME {22}CREATED {19}SUSPENDED {2}LIMITS\nAnn of the Glass-House_2 {2}${time} {2}- {10}-\nØrjan@example\\.org {9}${time} {2}- {10}-\n$`,
+      ),
     )
   })
 
@@ -147,7 +149,7 @@ describe('keys', () => {
     expect(listed.map(({ prefix }) => prefix).toSorted()).toStrictEqual(
       secrets.map((key) => key.slice(0, 7)).toSorted(),
     )
-    const common = { created: expect.any(Number), revoked: null }
+    const common = { created: expect.any(Number), revoked: null, last_used: null, limits: {} }
     expect(listed.find(({ account }) => account === 'ann')).toStrictEqual({
       ...common,
       prefix: secrets[0]?.slice(0, 7),
@@ -166,7 +168,7 @@ describe('keys', () => {
     expect(ofBob.find(({ scopes }) => scopes.includes('admin'))?.expires).toBe(
       Date.UTC(2099, 11, 31, 22, 59, 59) / 1000,
     )
-    expect(table?.stdout).toMatch(/^PREFIX +ACCOUNT +NAME +SCOPES +CREATED +EXPIRES +REVOKED\n/)
+    expect(table?.stdout).toMatch(/^PREFIX +ACCOUNT +NAME +SCOPES +CREATED +EXPIRES +REVOKED +LAST_USED +LIMITS\n/)
     expect(table?.stdout).toContain('2099-12-31T22:59:59.000Z')
   })
 
@@ -261,10 +263,10 @@ describe('usage', () => {
     const asked: readonly (readonly [readonly string[], readonly string[]])[] = [
       [[], ['serve', 'accounts', 'keys']],
       [['serve'], ['run the service']],
-      [['accounts'], ['create <name>', 'list']],
+      [['accounts'], ['create', 'list', 'suspend', 'resume', 'limit', 'export', 'import', 'delete']],
       [['accounts', 'create'], ['<name>']],
       [['accounts', 'list'], ['--json']],
-      [['keys'], ['create', 'list', 'revoke <prefix>']],
+      [['keys'], ['create', 'list', 'rotate', 'limit', 'revoke']],
       [
         ['keys', 'create'],
         ['--account', '--scopes', '--name', '--expires', 'plants:read'],
@@ -411,7 +413,9 @@ describe('the service', () => {
     const again = await fetch(`${second.url}/plants`, { headers: { authorization: `Bearer ${first.key}` } })
     expect(again.status).toBe(200)
     const accounts = await conservatory(['accounts', 'list', '--json'], { DATA_DIR: folder })
-    expect(JSON.parse(accounts.stdout)).toStrictEqual([{ name: 'owner', created: expect.any(Number) }])
+    expect(JSON.parse(accounts.stdout)).toStrictEqual([
+      { name: 'owner', created: expect.any(Number), suspended: null, limits: {} },
+    ])
     const [key, ...others] = readKeys(await conservatory(['keys', 'list', '--json'], { DATA_DIR: folder }))
     expect(others).toStrictEqual([])
     expect(key).toMatchObject({

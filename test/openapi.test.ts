@@ -1,5 +1,7 @@
 import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { Validator } from '@seriousme/openapi-schema-validator'
+import Database from 'better-sqlite3'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { modelsSchemaFile, openApiFile, writeModelsSchema, writeOpenApi } from '../openapi/write.ts'
 import { startTestService, type TestService } from './support/service.ts'
@@ -8,12 +10,18 @@ type Fields = Readonly<Record<string, unknown>>
 
 const committed = readFileSync(openApiFile, 'utf8')
 const document: Fields = JSON.parse(committed)
+const exampleKey = 'key_0f8c2e6a9b7d4c1e8f3a5b6c7d8e9f00'
 let service: TestService
 
 beforeAll(async () => {
   service = await startTestService()
   // The plant that the examples of paths name.
   await service.request('/plants', { json: { id: 1, name: 'Monstera' } })
+  // The key that they name.
+  await service.makeKey('owner', ['chat'])
+  const database = new Database(join(service.dataDirectory, 'conservatory.db'))
+  database.prepare("UPDATE keys SET id = ? WHERE scopes = 'chat'").run(exampleKey)
+  database.close()
 })
 
 afterAll(() => service?.close())
@@ -58,9 +66,12 @@ describe('the OpenAPI document', () => {
   test('has the routes of both interfaces, and neither the alias nor the pages of the service', () => {
     expect(operations.map(({ name }) => name).sort()).toEqual([
       'DELETE /characters/{name}',
+      'DELETE /keys/{id}',
       'DELETE /plants/{id}',
       'GET /characters',
       'GET /characters/{name}',
+      'GET /keys',
+      'GET /keys/{id}',
       'GET /models',
       'GET /models/{id}',
       'GET /plants',
@@ -68,6 +79,8 @@ describe('the OpenAPI document', () => {
       'POST /characters',
       'POST /chat/completions',
       'POST /chat/prompt',
+      'POST /keys',
+      'POST /keys/{id}/rotate',
       'POST /plants',
       'PUT /characters/{name}',
     ])
@@ -124,6 +137,8 @@ describe('the examples of the OpenAPI document', () => {
       'POST /characters',
       'POST /chat/completions',
       'POST /chat/prompt',
+      'POST /keys',
+      'POST /keys/{id}/rotate',
       'POST /plants',
       'PUT /characters/{name}',
     ])
@@ -131,8 +146,11 @@ describe('the examples of the OpenAPI document', () => {
   })
 
   test.each(bodies)('$name takes $example', async ({ name, method, path, example }) => {
-    const response = await service.request(path.replace('{name}', 'Example'), { method, json: example })
-    expect(response.status).toBe(name.endsWith('/characters') || method === 'PUT' ? 201 : 200)
+    const response = await service.request(path.replace('{name}', 'Example').replace('{id}', exampleKey), {
+      method,
+      json: example,
+    })
+    expect(response.status).toBe(/ \/(characters|keys)\b/.test(name) ? 201 : 200)
     const answer: unknown = await response.json()
     expect(answer).not.toHaveProperty('error')
   })

@@ -1,4 +1,5 @@
-import type { Limits } from '../limits/limits.ts'
+import type { LimitName, Limits } from '../limits/limits.ts'
+import type { AccountContents } from './contents.ts'
 
 /** What a key may be allowed to do. */
 export const scopes = ['plants:read', 'plants:write', 'chat', 'characters:write', 'admin'] as const
@@ -24,6 +25,7 @@ export interface Key {
   readonly scopes: readonly Scope[]
   readonly created: number
   readonly expires: number | null
+  /** When it stops working: past for a revoked key, to come for one that has been rotated and has a successor. */
   readonly revoked: number | null
   /** About when it was last let in: written now and then, not with each request. */
   readonly lastUsed: number | null
@@ -43,29 +45,81 @@ export interface KeyRequest {
   readonly limits?: Limits
 }
 
+/** Limits to set; a null takes one away, and what is not named stays. */
+export type LimitChanges = Readonly<Partial<Record<LimitName, number | null>>>
+
+/** A key and its secret, which is shown this once and not kept. */
+export interface NewKey {
+  readonly key: Key
+  readonly secret: string
+}
+
+/** Why the access room refuses. Most refusals are told by their sentence alone. */
+export type AccessErrorCode = 'refused' | 'key_ended' | 'last_admin_key'
+
 /** A refusal of the access room for whoever holds the command line: one sentence that says what to change. */
 export class AccessError extends Error {
   override readonly name = 'AccessError'
+  readonly code: AccessErrorCode
+
+  constructor(message: string, code: AccessErrorCode = 'refused', options?: ErrorOptions) {
+    super(message, options)
+    this.code = code
+  }
 }
 
-/** Keeps accounts and keys. Every method that refuses throws an `AccessError`. */
-export interface AccessStore {
+/**
+ * Keeps accounts and keys. Every method that refuses throws an `AccessError`. What would leave nobody with a working key
+ * of the scope `admin` is refused with the code `last_admin_key`.
+ */
+export interface AccessStore extends AccountContents {
   /** Refuses a name that is taken or malformed. */
-  createAccount(name: string): Promise<Account>
+  createAccount(name: string, limits?: Limits): Promise<Account>
   listAccounts(): Promise<readonly Account[]>
+  /** From now on its keys are refused. Refuses an unknown account, and one that is suspended already. */
+  suspendAccount(name: string): Promise<Account>
+  /** Refuses an unknown account, and one that is not suspended. */
+  resumeAccount(name: string): Promise<Account>
+  /** Refuses an unknown account. */
+  limitAccount(name: string, changes: LimitChanges): Promise<Account>
   /** Makes the very first account with its key, both or neither; gives null when there is an account already. */
-  createFirstAccount(request: KeyRequest): Promise<{ readonly key: Key; readonly secret: string } | null>
-  /** Gives the new key and its secret, which is shown this once and not kept. Refuses an unknown account and a malformed name. */
-  createKey(request: KeyRequest): Promise<{ readonly key: Key; readonly secret: string }>
+  createFirstAccount(request: KeyRequest): Promise<NewKey | null>
+  /** Refuses an unknown account and a malformed name. */
+  createKey(request: KeyRequest): Promise<NewKey>
   /** All keys, or those of the account of this name, oldest first. */
   listKeys(account?: string): Promise<readonly Key[]>
-  /** Revokes by prefix or by the whole key, at once; refuses one that is not there. */
+  /**
+   * Makes a key like this one, which goes on working for so many seconds; with 0 it ends at once.
+   * Refuses one that is not there, with the code `key_ended` one that does not work any more or has a successor.
+   */
+  rotateKey(prefixOrKey: string, overlapSeconds: number): Promise<NewKey>
+  /** Revokes by prefix or by the whole key, at once; refuses one that is not there, and with `key_ended` a revoked one. */
   revokeKey(prefixOrKey: string): Promise<Key>
+  /** Refuses a key that is not there. */
+  limitKey(prefixOrKey: string, changes: LimitChanges): Promise<Key>
   /** The key with this SHA-256 digest, whatever its state. */
   findKey(digest: string): Promise<Key | undefined>
+  /** The key with this id, whatever its state. */
+  findKeyById(id: string): Promise<Key | undefined>
+  /** Writes down when keys were last let in: Unix seconds by the keys' ids. */
+  noteUses(uses: ReadonlyMap<string, number>): Promise<void>
 }
 
 /** Tells whether a text is the name of a scope. */
 export function isScope(text: string): text is Scope {
   return scopes.some((scope) => scope === text)
 }
+
+/** What keeps a text from being a key's name, as the end of a sentence; undefined for one that can be one. */
+export function keyNameProblem(name: string): string | undefined {
+  if (name.trim() === '') return 'is blank; give it 1 to 255 characters'
+  if (!name.isWellFormed()) return 'has half of a surrogate pair; give whole characters'
+  if (/\p{Cc}/u.test(name)) return 'has control characters; leave them out'
+  return [...name.trim()].length > 255 ? 'is longer than 255 characters; shorten it' : undefined
+}
+
+/** The longest that a rotated key may go on working, seconds: a year. */
+export const longestOverlap = 31_536_000
+
+/** The latest moment at which a key can expire, Unix seconds: the end of the year 9999, so that milliseconds are told. */
+export const latestExpiry = 253_402_300_799

@@ -1,7 +1,11 @@
-import type { FastifyRequest, onRequestHookHandler } from 'fastify'
+import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
 import { ApiError } from '../errors.ts'
 import type { AccessStore, Key, Scope } from './access.ts'
+import { FailedLogins } from './failed-logins.ts'
 import { digestKey, isMistyped } from './key.ts'
+import { KeyUses } from './key-uses.ts'
+import { KeyWatch } from './key-watch.ts'
+import { refusalOf, unauthorized } from './refusals.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -10,12 +14,20 @@ declare module 'fastify' {
   }
 }
 
+/** Milliseconds that a body may take without the key being looked at again: as long as a stream may go on. */
+const shortlyAfter = 250
+
 /** Decides who calls: one credential in, the key behind it out, or a 401 that says what to change. */
 export class Guard {
   readonly #store: AccessStore
+  readonly #failures = new FailedLogins()
+  readonly #uses: KeyUses
+  readonly #watch: KeyWatch
 
   constructor(store: AccessStore) {
     this.#store = store
+    this.#uses = new KeyUses(store)
+    this.#watch = new KeyWatch(store)
   }
 
   /**
@@ -34,22 +46,53 @@ export class Guard {
 
   /**
    * Lets in a request with this key and notes on it who called.
-   * @throws ApiError 401 for a key that is mistyped, unknown, expired or revoked
+   * @throws ApiError 401 for a key that is mistyped, unknown, expired or revoked, 403 when its account is suspended,
+   *   429 when too many wrong ones came from the address
    */
   async admit(request: FastifyRequest, secret: string): Promise<void> {
     const key = await this.#store.findKey(digestKey(secret))
     if (!key) {
+      await this.#failures.slow(request.socket.remoteAddress ?? '')
       const reason = isMistyped(secret)
         ? 'The key is mistyped or cut off: its checksum is wrong. Paste it again.'
         : 'The key is not known here. Check it, or ask the operator for one.'
       throw unauthorized('invalid_api_key', reason)
     }
-    if (key.revoked !== null) throw unauthorized('invalid_api_key', 'The key has been revoked. Ask for a new one.')
-    if (key.expires !== null && key.expires * 1000 <= Date.now()) {
-      throw unauthorized('invalid_api_key', 'The key has expired. Ask for a new one.')
-    }
+    const refusal = refusalOf(key)
+    if (refusal) throw refusal.status === 401 ? unauthorized('invalid_api_key', refusal.message) : refusal
+    this.#uses.note(key.id)
     request.caller = key
   }
+
+  /**
+   * Looks at the key again of a request whose body took its time.
+   * @throws ApiError when the key has ended meanwhile
+   */
+  async admitStill(request: FastifyRequest): Promise<void> {
+    const refusal = request.caller && refusalOf(await this.#store.findKeyById(request.caller.id))
+    if (refusal) throw refusal
+  }
+
+  /**
+   * Aborts the controller soon after the request's key has ended, with the `ApiError` that says why.
+   * @returns what to call when the request is over
+   */
+  watch(request: FastifyRequest, controller: AbortController): () => void {
+    return this.#watch.add(callerOf(request), controller)
+  }
+
+  /** Writes down which keys were used, as before they are listed or the database is closed. */
+  async settle(): Promise<void> {
+    await this.#uses.flush()
+  }
+}
+
+/** Lets no request go on whose key ended while its body was on its way. */
+export function refuseEndedKeys(app: FastifyInstance, guard: Guard): void {
+  app.addHook('preHandler', (request, reply, done) => {
+    if (request.body === undefined || reply.elapsedTime < shortlyAfter) done()
+    else guard.admitStill(request).then(() => done(), done)
+  })
 }
 
 /**
@@ -69,11 +112,6 @@ export function requireScope(...anyOf: readonly Scope[]): onRequestHookHandler {
 export function callerOf(request: FastifyRequest): Key {
   if (request.caller === null) throw new Error('the route has no guard')
   return request.caller
-}
-
-/** A 401 with the challenge that RFC 9110 (section 11.6.1) asks for. */
-export function unauthorized(code: string, message: string): ApiError {
-  return new ApiError(401, code, message, { headers: { 'www-authenticate': 'Bearer' } })
 }
 
 /**

@@ -1,107 +1,161 @@
 import { randomUUID, timingSafeEqual } from 'node:crypto'
 import type { Database, Statement } from 'better-sqlite3'
-import { storedLimits } from '../limits/limits.ts'
+import type { Limits } from '../limits/limits.ts'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
 import { Remembered } from '../storage/remembered.ts'
-import { AccessError, type AccessStore, type Account, isScope, type Key, type KeyRequest } from './access.ts'
+import { writing } from '../storage/write-error.ts'
+import {
+  AccessError,
+  type AccessStore,
+  type Account,
+  type Key,
+  type KeyRequest,
+  keyNameProblem,
+  type LimitChanges,
+  type NewKey,
+} from './access.ts'
+import type { PortablePlant, TakePlants } from './contents.ts'
 import { digestKey, keyPrefix, makeKey } from './key.ts'
-
-interface AccountRow {
-  readonly id: number
-  readonly name: string
-  readonly created: number
-  readonly suspended: number | null
-  readonly limits: string
-}
-
-interface KeyRow {
-  readonly id: string
-  readonly account: number
-  readonly account_name: string
-  readonly account_created: number
-  readonly account_suspended: number | null
-  readonly account_limits: string
-  readonly prefix: string
-  readonly name: string | null
-  readonly digest: string
-  readonly scopes: string
-  readonly created: number
-  readonly expires: number | null
-  readonly revoked: number | null
-  readonly last_used: number | null
-  readonly limits: string
-}
-
-const selectKeys = `
-  SELECT keys.*, accounts.name AS account_name, accounts.created AS account_created,
-    accounts.suspended AS account_suspended, accounts.limits AS account_limits
-  FROM keys JOIN accounts ON accounts.id = keys.account`
+import { isPast } from './refusals.ts'
+import { type KeyRow, now, selectKeys, toKey } from './rows.ts'
+import { changed, SqliteAccounts } from './sqlite-accounts.ts'
 
 /** Accounts and keys in SQLite. */
 export class SqliteAccessStore implements AccessStore {
   readonly #database: Database
+  readonly #accounts: SqliteAccounts
   readonly #keyByDigest: Statement<[string], KeyRow>
   readonly #keyByPrefix: Statement<[string], KeyRow>
-  readonly #accountByName: Statement<[string], AccountRow>
-  /** Keys by digest. One that is not there is not remembered: anybody may make up as many as they like. */
+  readonly #keyById: Statement<[string], KeyRow>
+  readonly #noteUse: Statement<[number, string]>
+  /** Keys by digest and by id. One that is not there is not remembered: anybody may make up as many as they like. */
   readonly #known: Remembered<Key>
 
   constructor(database: Database, changes: OutsideChanges) {
     this.#database = database
+    this.#accounts = new SqliteAccounts(database)
     this.#known = new Remembered(changes)
     this.#keyByDigest = database.prepare(`${selectKeys} WHERE keys.digest = ?`)
     this.#keyByPrefix = database.prepare(`${selectKeys} WHERE keys.prefix = ?`)
-    this.#accountByName = database.prepare('SELECT * FROM accounts WHERE name = ?')
+    this.#keyById = database.prepare(`${selectKeys} WHERE keys.id = ?`)
+    this.#noteUse = database.prepare('UPDATE keys SET last_used = ? WHERE id = ?')
   }
 
-  async createAccount(name: string): Promise<Account> {
-    return this.#createAccount(name)
+  async createAccount(name: string, limits?: Limits): Promise<Account> {
+    return this.#change(() => this.#accounts.create(name, limits))
   }
 
-  async createFirstAccount(request: KeyRequest): Promise<{ key: Key; secret: string } | null> {
+  async createFirstAccount(request: KeyRequest): Promise<NewKey | null> {
     // At once, so that of several first starts one makes it, and none leaves an account without a key.
-    return this.#database
-      .transaction(() => {
-        if (this.#accounts().length > 0) return null
-        this.#createAccount(request.account)
-        return this.#createKey(request)
-      })
-      .immediate()
+    return this.#change(() => {
+      if (this.#accounts.list().length > 0) return null
+      this.#accounts.create(request.account)
+      return this.#createKey(request)
+    })
   }
 
   async listAccounts(): Promise<readonly Account[]> {
-    return this.#accounts()
+    return this.#accounts.list()
   }
 
-  async createKey(request: KeyRequest): Promise<{ key: Key; secret: string }> {
-    return this.#createKey(request)
+  async suspendAccount(name: string): Promise<Account> {
+    return this.#changeKeepingAnAdmin(() => this.#accounts.suspend(name))
   }
 
-  #createAccount(name: string): Account {
-    const trimmed = name.trim()
-    if (!/^[\p{L}\p{N}][\p{L}\p{N} ._@-]{0,99}$/u.test(trimmed)) {
-      throw new AccessError(
-        `${JSON.stringify(name)} cannot be an account's name; use up to 100 letters, digits, spaces and . _ @ -`,
-      )
+  async resumeAccount(name: string): Promise<Account> {
+    return this.#change(() => this.#accounts.resume(name))
+  }
+
+  async limitAccount(name: string, changes: LimitChanges): Promise<Account> {
+    return this.#change(() => this.#accounts.limit(name, changes))
+  }
+
+  async exportPlants(account: string, take: TakePlants): Promise<void> {
+    // Deferred: a reader holds nobody up.
+    this.#database.transaction(() => this.#accounts.exportPlants(this.#accounts.named(account), take)).deferred()
+  }
+
+  async importPlants(account: string, plants: readonly PortablePlant[], place: (index: number) => string) {
+    this.#change(() => this.#accounts.importPlants(this.#accounts.named(account), plants, place))
+  }
+
+  async deleteAccount(name: string, keep: TakePlants): Promise<void> {
+    this.#changeKeepingAnAdmin(() => {
+      const account = this.#accounts.named(name)
+      this.#accounts.remove(account, keep)
+    })
+  }
+
+  async createKey(request: KeyRequest): Promise<NewKey> {
+    return this.#change(() => this.#createKey(request))
+  }
+
+  async listKeys(account?: string): Promise<readonly Key[]> {
+    if (account === undefined) {
+      return this.#database.prepare<[], KeyRow>(`${selectKeys} ORDER BY keys.created, keys.rowid`).all().map(toKey)
     }
-    const created = now()
-    const result = this.#database
-      .prepare('INSERT INTO accounts (name, created) VALUES (?, ?) ON CONFLICT (name) DO NOTHING')
-      .run(trimmed, created)
-    if (result.changes === 0) throw new AccessError(`There is an account ${JSON.stringify(trimmed)} already.`)
-    return { id: Number(result.lastInsertRowid), name: trimmed, created, suspended: null, limits: {} }
+    return this.#database
+      .prepare<[number], KeyRow>(`${selectKeys} WHERE keys.account = ? ORDER BY keys.created, keys.rowid`)
+      .all(this.#accounts.named(account).id)
+      .map(toKey)
   }
 
-  #accounts(): readonly Account[] {
-    return this.#database.prepare<[], AccountRow>('SELECT * FROM accounts ORDER BY id').all().map(toAccount)
+  async rotateKey(prefixOrKey: string, overlapSeconds: number): Promise<NewKey> {
+    return this.#changeKeepingAnAdmin(() => {
+      const old = this.#named(prefixOrKey)
+      const { prefix, account, scopes, name, expires, limits } = old
+      if (isPast(old.revoked)) throw ended(prefix, 'is revoked')
+      if (isPast(expires)) throw ended(prefix, 'has expired')
+      if (old.revoked !== null) throw ended(prefix, 'has been rotated already')
+      this.#setRevoked(old, now() + overlapSeconds)
+      const asBefore = { ...(name === null ? {} : { name }), ...(expires === null ? {} : { expires }) }
+      return this.#createKey({ account: account.name, scopes, limits, ...asBefore })
+    })
   }
 
-  #createKey(request: KeyRequest): { key: Key; secret: string } {
-    const account = this.#accountByName.get(request.account)
-    if (!account) throw unknownAccount(request.account)
-    if (/\p{Cc}/u.test(request.name ?? '')) {
-      throw new AccessError(`${JSON.stringify(request.name)} cannot be a key's name: leave out its control characters.`)
-    }
+  async revokeKey(prefixOrKey: string): Promise<Key> {
+    return this.#changeKeepingAnAdmin(() => {
+      const key = this.#named(prefixOrKey)
+      if (isPast(key.revoked)) throw new AccessError(`The key ${key.prefix} is revoked already.`, 'key_ended')
+      return this.#setRevoked(key, now())
+    })
+  }
+
+  async limitKey(prefixOrKey: string, changes: LimitChanges): Promise<Key> {
+    return this.#change(() => {
+      const key = this.#named(prefixOrKey)
+      const limits = changed(key.limits, changes)
+      this.#database.prepare('UPDATE keys SET limits = ? WHERE id = ?').run(JSON.stringify(limits), key.id)
+      return { ...key, limits }
+    })
+  }
+
+  async findKey(digest: string): Promise<Key | undefined> {
+    const known = this.#known.get(digest)
+    if (known) return known
+    const row = this.#keyByDigest.get(digest)
+    if (!row || !timingSafeEqual(Buffer.from(row.digest), Buffer.from(digest))) return undefined
+    return this.#known.set(digest, toKey(row))
+  }
+
+  async findKeyById(id: string): Promise<Key | undefined> {
+    const known = this.#known.get(id)
+    if (known) return known
+    const row = this.#keyById.get(id)
+    return row && this.#known.set(id, toKey(row))
+  }
+
+  async noteUses(uses: ReadonlyMap<string, number>): Promise<void> {
+    // What is remembered of a key does not tell of its last use to anybody: it need not be forgotten.
+    this.#database.transaction(() => uses.forEach((moment, id) => void this.#noteUse.run(moment, id))).immediate()
+  }
+
+  #createKey(request: KeyRequest): NewKey {
+    const account = this.#accounts.named(request.account)
+    const problem = request.name === undefined ? undefined : keyNameProblem(request.name)
+    if (problem !== undefined) throw new AccessError(`The key's name ${problem}.`)
+    if (request.scopes.length === 0)
+      throw new AccessError('A key without scopes could do nothing; give it one or more.')
     const insert = this.#database.prepare(`
       INSERT INTO keys (id, account, name, prefix, digest, scopes, created, expires, limits)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
@@ -111,9 +165,9 @@ export class SqliteAccessStore implements AccessStore {
       const secret = request.secret ?? makeKey()
       const key: Key = {
         id: `key_${randomUUID().replaceAll('-', '')}`,
-        account: toAccount(account),
+        account,
         prefix: keyPrefix(secret),
-        name: request.name ?? null,
+        name: request.name?.trim() ?? null,
         scopes: request.scopes,
         created,
         expires: request.expires ?? null,
@@ -138,67 +192,41 @@ export class SqliteAccessStore implements AccessStore {
     throw new AccessError('No unused key prefix was found; revoke and delete old keys.')
   }
 
-  async listKeys(account?: string): Promise<readonly Key[]> {
-    if (account === undefined) {
-      return this.#database.prepare<[], KeyRow>(`${selectKeys} ORDER BY keys.created, keys.rowid`).all().map(toKey)
-    }
-    const owner = this.#accountByName.get(account)
-    if (!owner) throw unknownAccount(account)
-    return this.#database
-      .prepare<[number], KeyRow>(`${selectKeys} WHERE keys.account = ? ORDER BY keys.created, keys.rowid`)
-      .all(owner.id)
-      .map(toKey)
-  }
-
-  async revokeKey(prefixOrKey: string): Promise<Key> {
+  #named(prefixOrKey: string): Key {
     const row = this.#keyByDigest.get(digestKey(prefixOrKey)) ?? this.#keyByPrefix.get(prefixOrKey)
     // The argument may be a whole secret, so it is not repeated.
     if (!row) throw new AccessError('There is no such key. See: conservatory keys list')
-    if (row.revoked !== null) throw new AccessError(`The key ${row.prefix} is revoked already.`)
-    const revoked = now()
-    this.#database.prepare('UPDATE keys SET revoked = ? WHERE id = ?').run(revoked, row.id)
-    this.#known.forget()
-    return toKey({ ...row, revoked })
+    return toKey(row)
   }
 
-  async findKey(digest: string): Promise<Key | undefined> {
-    const known = this.#known.get(digest)
-    if (known) return known
-    const row = this.#keyByDigest.get(digest)
-    if (!row || !timingSafeEqual(Buffer.from(row.digest), Buffer.from(digest))) return undefined
-    return this.#known.set(digest, toKey(row))
+  #setRevoked(key: Key, revoked: number): Key {
+    this.#database.prepare('UPDATE keys SET revoked = ? WHERE id = ?').run(revoked, key.id)
+    return { ...key, revoked }
   }
-}
 
-function toKey(row: KeyRow): Key {
-  return {
-    id: row.id,
-    account: {
-      id: row.account,
-      name: row.account_name,
-      created: row.account_created,
-      suspended: row.account_suspended,
-      limits: storedLimits(row.account_limits),
-    },
-    prefix: row.prefix,
-    name: row.name,
-    scopes: row.scopes.split(',').filter(isScope),
-    created: row.created,
-    expires: row.expires,
-    revoked: row.revoked,
-    lastUsed: row.last_used,
-    limits: storedLimits(row.limits),
+  /** Does a change in one transaction; what was remembered may not be so afterwards. */
+  #change<T>(change: () => T): T {
+    try {
+      return writing(() => this.#database.transaction(change).immediate())
+    } finally {
+      this.#known.forget()
+    }
+  }
+
+  /** Does a change, unless it would leave nobody with a working key of the scope `admin`. */
+  #changeKeepingAnAdmin<T>(change: () => T): T {
+    return this.#change(() => {
+      const hadAdmin = this.#accounts.hasAdmin()
+      const result = change()
+      if (hadAdmin && !this.#accounts.hasAdmin()) {
+        const message = 'No working key with the scope admin would be left. Make another one first.'
+        throw new AccessError(message, 'last_admin_key')
+      }
+      return result
+    })
   }
 }
 
-function toAccount(row: AccountRow): Account {
-  return { ...row, limits: storedLimits(row.limits) }
-}
-
-function unknownAccount(name: string): AccessError {
-  return new AccessError(`There is no account ${JSON.stringify(name)}. See: conservatory accounts list`)
-}
-
-function now(): number {
-  return Math.floor(Date.now() / 1000)
+function ended(prefix: string, why: string): AccessError {
+  return new AccessError(`The key ${prefix} ${why}, so it cannot be rotated. Make a new one.`, 'key_ended')
 }

@@ -1,4 +1,5 @@
 import type { FastifyReply } from 'fastify'
+import type { Guard } from '../access/guard.ts'
 import { ApiError } from '../errors.ts'
 
 /** Milliseconds that are left, of the grace, for the last words to get out; half of a grace that is shorter than two. */
@@ -6,16 +7,24 @@ const lastWords = 1000
 
 /** The replies that are not complete, and what ends them early. */
 export class OpenReplies {
+  readonly #guard: Guard
   readonly #controllers = new Set<AbortController>()
 
+  constructor(guard: Guard) {
+    this.#guard = guard
+  }
+
   /**
-   * A signal that aborts when the client leaves before its reply is complete, or when the service cannot wait for it any
-   * longer; its reason is an `ApiError`. The request's own signal will not do: it aborts as soon as the body has been read.
+   * A signal that aborts when the client leaves before its reply is complete, when its key ends, or when the service
+   * cannot wait for it any longer; its reason is an `ApiError`. The request's own signal will not do: it aborts as soon
+   * as the body has been read.
    */
   signalOf(reply: FastifyReply): AbortSignal {
     const controller = new AbortController()
     this.#controllers.add(controller)
+    const unwatch = this.#guard.watch(reply.request, controller)
     reply.raw.once('close', () => {
+      unwatch()
       this.#controllers.delete(controller)
       if (!reply.raw.writableFinished) controller.abort(new ApiError(499, 'client_gone', 'The client went away.'))
     })

@@ -50,7 +50,7 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
   // How prompts are composed is loaded with the first request.
   let making: typeof import('./exchange.ts') | undefined
 
-  const replies = new OpenReplies()
+  const replies = new OpenReplies(guard)
   app.addHook('preClose', async () => replies.endWithin(options.shutdownGraceMs))
 
   app.addHook('onRequest', (request) => guard.admitApiKey(request))
@@ -118,7 +118,8 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
             keepaliveMs: options.sseKeepaliveMs,
             onEnd: (state, failure) => {
               request.facts['state'] = state
-              if (failure) request.log.error({ request_id: request.id, err: failure.cause ?? failure }, failure.code)
+              if (failure && failure.status >= 500)
+                request.log.error({ request_id: request.id, err: failure.cause ?? failure }, failure.code)
             },
           })
           return reply

@@ -4,7 +4,8 @@ import bearerAuth from '@fastify/bearer-auth'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply } from 'fastify'
-import { callerOf, type Guard, refuseTwoCredentials, requireScope, unauthorized } from '../access/guard.ts'
+import { callerOf, type Guard, refuseTwoCredentials, requireScope } from '../access/guard.ts'
+import { unauthorized } from '../access/refusals.ts'
 import { ApiError, plantErrorBody } from '../errors.ts'
 import { errorHandler } from '../http/errors.ts'
 import { answers } from '../http/openapi-fields.ts'
@@ -141,7 +142,11 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
       const found = await store.list(account, query, pageLength + 1)
       const isLonger = found.length > pageLength
       if (isLonger && limit === undefined) {
-        return Readable.from(jsonArray(store.listAll(account, query)))
+        const list = Readable.from(jsonArray(store.listAll(account, query)))
+        const ending = new AbortController()
+        ending.signal.addEventListener('abort', () => list.destroy(ending.signal.reason))
+        reply.raw.once('close', guard.watch(request, ending))
+        return list
       }
       const shown = isLonger ? found.slice(0, pageLength) : found
       const text = JSON.stringify(shown.map(toReply))

@@ -1,6 +1,6 @@
 import type { Database } from 'better-sqlite3'
 import { ApiError } from '../errors.ts'
-import { toWriteError } from './write-error.ts'
+import { accountGone, isOrphan, toWriteError } from './write-error.ts'
 
 /** A write that waits: doing it gives the way to tell its caller, once it is on disk. */
 interface Waiting {
@@ -60,7 +60,8 @@ export class GroupCommit {
       for (const { write, reject } of writes) {
         try {
           answers.push(write())
-        } catch (error) {
+        } catch (thrown) {
+          const error = isOrphan(thrown) ? accountGone(thrown) : thrown
           if (!(error instanceof ApiError)) throw error
           answers.push(() => reject(error))
         }

@@ -42,3 +42,13 @@ export function toWriteError(error: unknown): unknown {
   }
   return error
 }
+
+/** Whether a write failed because the account that it is for is not there any more; it has changed nothing. */
+export function isOrphan(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'SQLITE_CONSTRAINT_FOREIGNKEY'
+}
+
+/** The refusal of a write whose account was deleted after the request was let in. */
+export function accountGone(cause: unknown): ApiError {
+  return new ApiError(403, 'account_deleted', 'The account has been deleted. Ask the operator for another.', { cause })
+}

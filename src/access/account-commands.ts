@@ -1,0 +1,71 @@
+import type { Command } from 'commander'
+import { printRows } from '../table.ts'
+import type { WithStore } from './commands.ts'
+import { gather, limitHelp, limitsText, readLimitChanges, readLimits } from './limit-options.ts'
+
+/** Adds `accounts …` to the command line, and gives it. */
+export function addAccountCommands(program: Command, withStore: WithStore): Command {
+  const accounts = program.command('accounts').description('look after accounts')
+  accounts
+    .command('create')
+    .argument('<name>')
+    .option('--limit <name=value>', limitHelp, gather, [])
+    .description('make an account')
+    .action((name: string, options: { limit: readonly string[] }) =>
+      withStore(async (store) => {
+        const account = await store.createAccount(name, readLimits(options.limit))
+        tell(`The account ${JSON.stringify(account.name)} is made. Give it a key: conservatory keys create`)
+      }),
+    )
+  accounts
+    .command('list')
+    .option('--json', 'print JSON')
+    .description('list the accounts')
+    .action((options: { json?: true }) =>
+      withStore(async (store) => {
+        const rows = (await store.listAccounts()).map(({ name, created, suspended, limits }) => ({
+          name,
+          created,
+          suspended,
+          limits: options.json ? limits : limitsText(limits),
+        }))
+        printRows(rows, options.json)
+      }),
+    )
+  accounts
+    .command('suspend')
+    .argument('<name>')
+    .description('refuse all keys of an account, at once, until it is resumed')
+    .action((name: string) =>
+      withStore(async (store) => {
+        const account = await store.suspendAccount(name)
+        tell(`The account ${JSON.stringify(account.name)} is suspended: its keys are refused.`)
+      }),
+    )
+  accounts
+    .command('resume')
+    .argument('<name>')
+    .description('let the keys of a suspended account in again')
+    .action((name: string) =>
+      withStore(async (store) => {
+        const account = await store.resumeAccount(name)
+        tell(`The account ${JSON.stringify(account.name)} is not suspended any more.`)
+      }),
+    )
+  accounts
+    .command('limit')
+    .argument('<name>')
+    .option('--limit <name=value>', `${limitHelp}; the value none takes one away`, gather, [])
+    .description('change the limits of an account')
+    .action((name: string, options: { limit: readonly string[] }) =>
+      withStore(async (store) => {
+        const account = await store.limitAccount(name, readLimitChanges(options.limit))
+        tell(`The account ${JSON.stringify(account.name)} has ${limitsText(account.limits) ?? 'no'} limits now.`)
+      }),
+    )
+  return accounts
+}
+
+function tell(sentence: string): void {
+  process.stderr.write(`${sentence}\n`)
+}

@@ -1,0 +1,106 @@
+import { Kind, type Static, type TInteger, Type } from '@sinclair/typebox'
+import { highestLimit, limitNames } from '../limits/limits.ts'
+import { type Key, latestExpiry, longestOverlap, type Scope, scopes } from './access.ts'
+
+const exampleId = 'key_0f8c2e6a9b7d4c1e8f3a5b6c7d8e9f00'
+
+const scope = Type.Unsafe<Scope>({
+  ...Type.Union(scopes.map((name) => Type.Literal(name))),
+  [Kind]: 'Union',
+  errorMessage: `send one of ${scopes.join(', ')}`,
+})
+
+const limit: TInteger = Type.Integer({
+  minimum: 0,
+  maximum: highestLimit,
+  errorMessage: `send a whole number from 0 to ${highestLimit}`,
+})
+
+const limits = Type.Object(Object.fromEntries(limitNames.map((name) => [name, Type.Optional(limit)])), {
+  additionalProperties: false,
+  description: 'What is not limited here is limited by the account, or else by the settings.',
+})
+
+const moment = (description: string) => Type.Union([Type.Integer(), Type.Null()], { description })
+
+const listed = {
+  object: Type.Literal('key'),
+  id: Type.String(),
+  prefix: Type.String({ description: 'The begin of the key, to recognise it by.' }),
+  name: Type.Union([Type.String(), Type.Null()]),
+  scopes: Type.Array(scope),
+  created: Type.Integer({ description: 'Unix seconds.' }),
+  expires: moment('Unix seconds; of a rotated key, when it ends.'),
+  last_used: moment('Unix seconds, about.'),
+  limits,
+}
+
+const example = {
+  object: 'key',
+  id: exampleId,
+  prefix: 'cv_ab12',
+  name: 'phone',
+  scopes: ['chat'],
+  created: 1760000000,
+  expires: null,
+  last_used: null,
+  limits: { requests_per_minute: 60 },
+}
+
+/** A key as callers see it. */
+export const KeyBody = Type.Object(listed, { title: 'Key', examples: [example] })
+export type KeyBody = Static<typeof KeyBody>
+
+/** A key that was just made, with its secret. */
+export const NewKeyBody = Type.Object(
+  { ...listed, key: Type.String({ description: 'The key itself, this once.' }) },
+  { title: 'NewKey', examples: [{ ...example, key: 'cv_…' }] },
+)
+
+/** All keys of an account that work. */
+export const KeyList = Type.Object(
+  { object: Type.Literal('list'), data: Type.Array(KeyBody), has_more: Type.Literal(false) },
+  { title: 'KeyList' },
+)
+
+/** What a new key is to be. */
+export const KeyRequestBody = Type.Object(
+  {
+    scopes: Type.Array(scope, { minItems: 1, errorMessage: `send a list of one or more of ${scopes.join(', ')}` }),
+    name: Type.Optional(Type.Union([Type.String(), Type.Null()], { errorMessage: 'send a text' })),
+    expires: Type.Optional(
+      Type.Union([Type.Integer({ maximum: latestExpiry }), Type.Null()], {
+        description: 'Unix seconds, to come; never without it.',
+        errorMessage: 'send a moment to come as whole Unix seconds, not in quotes',
+      }),
+    ),
+    limits: Type.Optional(limits),
+  },
+  {
+    title: 'KeyRequest',
+    additionalProperties: false,
+    examples: [{ name: 'phone', scopes: ['chat'], limits: { requests_per_minute: 60 } }],
+  },
+)
+
+/** How a key is rotated. */
+export const RotationBody = Type.Object(
+  {
+    overlap_seconds: Type.Integer({
+      minimum: 0,
+      maximum: longestOverlap,
+      description: 'How long the old key goes on working beside the new one; 0 ends it at once.',
+      errorMessage: `send a whole number from 0 to ${longestOverlap}`,
+    }),
+  },
+  { title: 'KeyRotation', additionalProperties: false, examples: [{ overlap_seconds: 86400 }] },
+)
+
+/** Which key is meant. */
+export const KeyPath = Type.Object({ id: Type.String({ examples: [exampleId] }) })
+
+/** A key as callers see it. */
+export function keyBody({ id, prefix, name, scopes, created, expires, revoked, lastUsed, limits }: Key): KeyBody {
+  const ends = revoked === null ? expires : Math.min(revoked, expires ?? revoked)
+  return { object: 'key', id, prefix, name, scopes: [...scopes], created, expires: ends, last_used: lastUsed, limits }
+}

@@ -1,0 +1,38 @@
+import { type LimitName, type Limits, limitNames, parseLimits } from '../limits/limits.ts'
+import { AccessError, type LimitChanges } from './access.ts'
+
+/** What `--help` says of `--limit`. */
+export const limitHelp = `a limit, as often as there are limits: ${limitNames.join(', ')}`
+
+/** Gathers an option that is given several times. */
+export function gather(value: string, before: readonly string[]): readonly string[] {
+  return [...before, value]
+}
+
+/** @throws AccessError for what is no limit */
+export function readLimits(written: readonly string[]): Limits {
+  const limits = parseLimits(written)
+  if (typeof limits === 'string') throw new AccessError(limits)
+  return limits
+}
+
+/**
+ * Reads changes of limits, where `name=none` takes one away.
+ * @throws AccessError for what is no limit, and where there are none
+ */
+export function readLimitChanges(written: readonly string[]): LimitChanges {
+  if (written.length === 0)
+    throw new AccessError('Say which limit to set: --limit NAME=VALUE, or NAME=none for no limit.')
+  const isNone = /=\s*none\s*$/
+  const limits = readLimits(written.map((each) => each.replace(isNone, '=0')))
+  const none = new Set(written.filter((each) => isNone.test(each)).map((each) => each.split('=')[0]?.trim()))
+  const changes: Partial<Record<LimitName, number | null>> = { ...limits }
+  for (const name of limitNames) if (none.has(name)) changes[name] = null
+  return changes
+}
+
+/** Limits for people: `name=value`, nothing where there are none. */
+export function limitsText(limits: Limits): string | null {
+  const written = Object.entries(limits).map(([name, value]) => `${name}=${value}`)
+  return written.length === 0 ? null : written.join(',')
+}

@@ -1,0 +1,168 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from '@sinclair/typebox'
+import type { FastifyReply } from 'fastify'
+import { ChatError } from '../chat/completion.ts'
+import { ApiError } from '../errors.ts'
+import { answers } from '../http/openapi-fields.ts'
+import { AccessError, type AccessStore, type Key, keyNameProblem, type NewKey } from './access.ts'
+import { callerOf, type Guard, requireScope } from './guard.ts'
+import { KeyBody, KeyList, KeyPath, KeyRequestBody, keyBody, NewKeyBody, RotationBody } from './key-body.ts'
+import { isPast } from './refusals.ts'
+
+/** What the keys group is built from. */
+export interface KeysOptions {
+  readonly store: AccessStore
+  readonly guard: Guard
+}
+
+const security: readonly Readonly<Record<string, readonly string[]>>[] = [{ apiKey: [] }, { bearer: [] }]
+/** What can go wrong on every route of the group, and on those that write. */
+const refusals = [401, 403, 429, 500, 503]
+const writeRefusals = [...refusals, 400, 413, 415, 507]
+
+/** The keys of the caller's account, for a panel that hands them out: those that work, and no others. */
+export const keysPlugin: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { store, guard }) => {
+  app.addHook('onRequest', (request) => guard.admitApiKey(request))
+  app.addHook('onRequest', requireScope('admin'))
+
+  const keysOf = async (caller: Key): Promise<readonly Key[]> => {
+    await guard.settle()
+    const keys = await store.listKeys(caller.account.name)
+    return keys.filter(({ revoked, expires }) => !isPast(revoked) && !isPast(expires))
+  }
+  const find = async (caller: Key, id: string): Promise<Key> => {
+    const key = (await keysOf(caller)).find((each) => each.id === id)
+    if (!key) throw unknownKey()
+    return key
+  }
+
+  app.get(
+    '',
+    {
+      schema: {
+        operationId: 'listKeys',
+        summary: "List your account's keys",
+        description: 'Those that work, oldest first, without their secrets.',
+        tags: ['keys'],
+        security,
+        response: answers({ 200: KeyList }, ChatError, refusals),
+      },
+    },
+    async (request) => {
+      const data = (await keysOf(callerOf(request))).map(keyBody)
+      return { object: 'list' as const, data, has_more: false as const }
+    },
+  )
+
+  app.post(
+    '',
+    {
+      schema: {
+        operationId: 'createKey',
+        summary: 'Make a key for your account',
+        description: 'The reply has the key itself, this once.',
+        tags: ['keys'],
+        security,
+        body: KeyRequestBody,
+        response: answers({ 201: NewKeyBody }, ChatError, writeRefusals),
+      },
+    },
+    async (request, reply) => {
+      const { name, scopes, expires, limits } = request.body
+      const problem = name == null ? undefined : keyNameProblem(name)
+      if (problem !== undefined) throw invalidField('name', problem)
+      if (expires != null && isPast(expires)) throw invalidField('expires', 'is past; send a moment to come')
+      const made = await store.createKey({
+        account: callerOf(request).account.name,
+        scopes: [...new Set(scopes)],
+        ...(name == null ? {} : { name }),
+        ...(expires == null ? {} : { expires }),
+        ...(limits === undefined ? {} : { limits }),
+      })
+      return sendNew(reply, made)
+    },
+  )
+
+  app.get(
+    '/:id',
+    {
+      schema: {
+        operationId: 'getKey',
+        summary: "Get one of your account's keys",
+        tags: ['keys'],
+        security,
+        params: KeyPath,
+        response: answers({ 200: KeyBody }, ChatError, [...refusals, 404]),
+      },
+    },
+    async (request) => keyBody(await find(callerOf(request), request.params.id)),
+  )
+
+  app.delete(
+    '/:id',
+    {
+      schema: {
+        operationId: 'revokeKey',
+        summary: "Revoke one of your account's keys",
+        description:
+          'At once: streams that go on with it end as well. The last working key with the scope `admin` stays.',
+        tags: ['keys'],
+        security,
+        params: KeyPath,
+        response: answers({ 204: Type.Null({ description: 'It is revoked.' }) }, ChatError, [
+          ...refusals,
+          404,
+          409,
+          507,
+        ]),
+      },
+    },
+    async (request, reply) => {
+      const key = await find(callerOf(request), request.params.id)
+      await store.revokeKey(key.prefix).catch(toConflict)
+      return reply.code(204).send()
+    },
+  )
+
+  app.post(
+    '/:id/rotate',
+    {
+      schema: {
+        operationId: 'rotateKey',
+        summary: 'Replace a key by a new one like it',
+        description: 'Same scopes, name, limits and expiry. The old key goes on working for the overlap.',
+        tags: ['keys'],
+        security,
+        params: KeyPath,
+        body: RotationBody,
+        response: answers({ 201: NewKeyBody }, ChatError, [...writeRefusals, 404, 409]),
+      },
+    },
+    async (request, reply) => {
+      const key = await find(callerOf(request), request.params.id)
+      const made = await store.rotateKey(key.prefix, request.body.overlap_seconds).catch(toConflict)
+      return sendNew(reply, made)
+    },
+  )
+}
+
+function sendNew(reply: FastifyReply, { key, secret }: NewKey): FastifyReply {
+  return reply
+    .code(201)
+    .header('location', `/keys/${key.id}`)
+    .send({ ...keyBody(key), key: secret })
+}
+
+/** A refusal that the state of the keys is the reason of, as a 409. */
+function toConflict(error: unknown): never {
+  if (error instanceof AccessError && error.code !== 'refused') throw new ApiError(409, error.code, error.message)
+  throw error
+}
+
+function unknownKey(): ApiError {
+  return new ApiError(404, 'unknown_key', 'Your account has no key with this id. GET /keys lists those it has.')
+}
+
+function invalidField(param: string, problem: string): ApiError {
+  return new ApiError(400, 'invalid_field', `The field "${param}" ${problem}.`, { param })
+}

@@ -1,0 +1,22 @@
+import { ApiError } from '../errors.ts'
+import type { Key } from './access.ts'
+
+/** A 401 with the challenge that RFC 9110 (section 11.6.1) asks for. */
+export function unauthorized(code: string, message: string): ApiError {
+  return new ApiError(401, code, message, { headers: { 'www-authenticate': 'Bearer' } })
+}
+
+/** Why a key opens nothing now; undefined while it does. One that is not there any more went with its account. */
+export function refusalOf(key: Key | undefined): ApiError | undefined {
+  if (!key || isPast(key.revoked)) {
+    return unauthorized('key_revoked', 'The key has been revoked. Ask for a new one.')
+  }
+  if (isPast(key.expires)) return unauthorized('key_expired', 'The key has expired. Ask for a new one.')
+  if (key.account.suspended === null) return undefined
+  return new ApiError(403, 'account_suspended', 'The account of this key is suspended. Ask the operator.')
+}
+
+/** Whether this moment, Unix seconds, has come. */
+export function isPast(moment: number | null): boolean {
+  return moment !== null && moment * 1000 <= Date.now()
+}

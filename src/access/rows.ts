@@ -1,0 +1,68 @@
+import { storedLimits } from '../limits/limits.ts'
+import { type Account, isScope, type Key } from './access.ts'
+
+/** An account as SQLite keeps it. */
+export interface AccountRow {
+  readonly id: number
+  readonly name: string
+  readonly created: number
+  readonly suspended: number | null
+  readonly limits: string
+}
+
+/** A key and its account as SQLite keeps them. */
+export interface KeyRow {
+  readonly id: string
+  readonly account: number
+  readonly account_name: string
+  readonly account_created: number
+  readonly account_suspended: number | null
+  readonly account_limits: string
+  readonly prefix: string
+  readonly name: string | null
+  readonly digest: string
+  readonly scopes: string
+  readonly created: number
+  readonly expires: number | null
+  readonly revoked: number | null
+  readonly last_used: number | null
+  readonly limits: string
+}
+
+/** Selects rows that `toKey` reads. */
+export const selectKeys = `
+  SELECT keys.*, accounts.name AS account_name, accounts.created AS account_created,
+    accounts.suspended AS account_suspended, accounts.limits AS account_limits
+  FROM keys JOIN accounts ON accounts.id = keys.account`
+
+/** The key that a row tells of. */
+export function toKey(row: KeyRow): Key {
+  return {
+    id: row.id,
+    account: {
+      id: row.account,
+      name: row.account_name,
+      created: row.account_created,
+      suspended: row.account_suspended,
+      limits: storedLimits(row.account_limits),
+    },
+    prefix: row.prefix,
+    name: row.name,
+    scopes: row.scopes.split(',').filter(isScope),
+    created: row.created,
+    expires: row.expires,
+    revoked: row.revoked,
+    lastUsed: row.last_used,
+    limits: storedLimits(row.limits),
+  }
+}
+
+/** The account that a row tells of. */
+export function toAccount(row: AccountRow): Account {
+  return { ...row, limits: storedLimits(row.limits) }
+}
+
+/** Unix seconds. */
+export function now(): number {
+  return Math.floor(Date.now() / 1000)
+}

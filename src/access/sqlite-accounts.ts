@@ -1,0 +1,134 @@
+import type { Database, Statement } from 'better-sqlite3'
+import type { Limits } from '../limits/limits.ts'
+import { AccessError, type Account, type LimitChanges } from './access.ts'
+import type { PortablePlant, TakePlants } from './contents.ts'
+import { type AccountRow, now, toAccount } from './rows.ts'
+
+interface PlantRow {
+  readonly id: number
+  readonly name: string
+  readonly tag: string | null
+}
+
+/** What goes with an account, in an order in which nothing is left that names something gone. */
+const owned = [
+  'DELETE FROM idempotency_keys WHERE account = $id',
+  'DELETE FROM plants WHERE account = $id',
+  'DELETE FROM characters WHERE account = $id',
+  'DELETE FROM grants WHERE owner = $id OR grantee = $id',
+  'DELETE FROM keys WHERE account = $id',
+  'DELETE FROM accounts WHERE id = $id',
+]
+
+/** Accounts in SQLite, and what they own where it goes with them. Transactions are the caller's. */
+export class SqliteAccounts {
+  readonly #database: Database
+  readonly #byName: Statement<[string], AccountRow>
+
+  constructor(database: Database) {
+    this.#database = database
+    this.#byName = database.prepare('SELECT * FROM accounts WHERE name = ?')
+  }
+
+  create(name: string, limits: Limits = {}): Account {
+    const trimmed = name.trim()
+    if (!/^[\p{L}\p{N}][\p{L}\p{N} ._@-]{0,99}$/u.test(trimmed)) {
+      throw new AccessError(
+        `${JSON.stringify(name)} cannot be an account's name; use up to 100 letters, digits, spaces and . _ @ -`,
+      )
+    }
+    const created = now()
+    const result = this.#database
+      .prepare('INSERT INTO accounts (name, created, limits) VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING')
+      .run(trimmed, created, JSON.stringify(limits))
+    if (result.changes === 0) throw new AccessError(`There is an account ${JSON.stringify(trimmed)} already.`)
+    return { id: Number(result.lastInsertRowid), name: trimmed, created, suspended: null, limits }
+  }
+
+  list(): readonly Account[] {
+    return this.#database.prepare<[], AccountRow>('SELECT * FROM accounts ORDER BY id').all().map(toAccount)
+  }
+
+  /** @throws AccessError when there is none of this name */
+  named(name: string): Account {
+    const row = this.#byName.get(name.trim())
+    if (!row) throw new AccessError(`There is no account ${JSON.stringify(name)}. See: conservatory accounts list`)
+    return toAccount(row)
+  }
+
+  suspend(name: string): Account {
+    const account = this.named(name)
+    if (account.suspended !== null) throw new AccessError(`The account ${JSON.stringify(name)} is suspended already.`)
+    return this.#setSuspended(account, now())
+  }
+
+  resume(name: string): Account {
+    const account = this.named(name)
+    if (account.suspended === null) throw new AccessError(`The account ${JSON.stringify(name)} is not suspended.`)
+    return this.#setSuspended(account, null)
+  }
+
+  limit(name: string, changes: LimitChanges): Account {
+    const account = this.named(name)
+    const limits = changed(account.limits, changes)
+    this.#database.prepare('UPDATE accounts SET limits = ? WHERE id = ?').run(JSON.stringify(limits), account.id)
+    return { ...account, limits }
+  }
+
+  /** Whether any key is left with which an operator may do everything. One that has a successor does not count. */
+  hasAdmin(): boolean {
+    const scopes = this.#database
+      .prepare<[number], string>(`
+        SELECT DISTINCT keys.scopes FROM keys JOIN accounts ON accounts.id = keys.account
+        WHERE revoked IS NULL AND (expires IS NULL OR expires > ?) AND accounts.suspended IS NULL`)
+      .pluck()
+      .all(now())
+    return scopes.some((held) => held.split(',').includes('admin'))
+  }
+
+  exportPlants({ id }: Account, take: TakePlants): void {
+    const count = this.#database
+      .prepare<[number], number>('SELECT count(*) FROM plants WHERE account = ?')
+      .pluck()
+      .get(id)
+    const plants = this.#database
+      .prepare<[number], PlantRow>('SELECT id, name, tag FROM plants WHERE account = ? ORDER BY id')
+      .iterate(id)
+    try {
+      take(count ?? 0, portable(plants))
+    } finally {
+      plants.return?.()
+    }
+  }
+
+  importPlants({ id }: Account, plants: readonly PortablePlant[], place: (index: number) => string): void {
+    const insert = this.#database.prepare(
+      'INSERT INTO plants (account, id, name, tag) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
+    )
+    for (const [index, plant] of plants.entries()) {
+      if (insert.run(id, plant.id, plant.name, plant.tag ?? null).changes === 1) continue
+      throw new AccessError(`${place(index)}: there is a plant with the id ${plant.id} already. Nothing was imported.`)
+    }
+  }
+
+  remove(account: Account, keep: TakePlants): void {
+    const { id } = account
+    this.exportPlants(account, keep)
+    for (const statement of owned) this.#database.prepare(statement).run({ id })
+  }
+
+  #setSuspended(account: Account, suspended: number | null): Account {
+    this.#database.prepare('UPDATE accounts SET suspended = ? WHERE id = ?').run(suspended, account.id)
+    return { ...account, suspended }
+  }
+}
+
+/** Limits after changes. */
+export function changed(limits: Limits, changes: LimitChanges): Limits {
+  const entries = Object.entries({ ...limits, ...changes })
+  return Object.fromEntries(entries.filter(([, value]) => value !== null))
+}
+
+function* portable(rows: Iterable<PlantRow>): Iterable<PortablePlant> {
+  for (const { id, name, tag } of rows) yield tag === null ? { id, name } : { id, name, tag }
+}

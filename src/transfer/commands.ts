@@ -1,0 +1,98 @@
+import { closeSync, fsyncSync, openSync, rmSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Command } from 'commander'
+import { AccessError } from '../access/access.ts'
+import { type OpenedStores, withStoreOf } from '../access/commands.ts'
+import type { TakePlants } from '../access/contents.ts'
+import type { Config } from '../config.ts'
+import { prepareFolder } from '../storage/folder.ts'
+
+/** Adds `accounts export|import|delete`: what an account owns, on its way out and in. */
+export function addTransferCommands(accounts: Command, config: () => Config, open: () => Promise<OpenedStores>): void {
+  const withStore = withStoreOf(open)
+
+  accounts
+    .command('export')
+    .argument('<name>')
+    .description('print the plants of an account as JSON lines')
+    .action((name: string) =>
+      withStore(async (store) => {
+        const { headerLine, plantLine } = await import('./file.ts')
+        await store.exportPlants(name, (count, plants) => {
+          process.stdout.write(headerLine(name.trim(), count))
+          for (const plant of plants) process.stdout.write(plantLine(plant))
+        })
+      }),
+    )
+
+  accounts
+    .command('import')
+    .argument('<name>', 'an account that there is')
+    .argument('[file]', 'what `accounts export` printed; stdin without it')
+    .description('add the plants of a file to an account, all of them or none')
+    .action((name: string, file: string | undefined) =>
+      withStore(async (store) => {
+        const { readAccountFile } = await import('./file.ts')
+        const plants = readAccountFile(await readText(file))
+        await store.importPlants(name, plants, (index) => `Line ${index + 2}`)
+        process.stderr.write(`${plants.length} plants are in the account ${JSON.stringify(name.trim())} now.\n`)
+      }),
+    )
+
+  accounts
+    .command('delete')
+    .argument('<name>')
+    .description('delete an account with all that it has, at once; its plants are exported first')
+    .action((name: string) =>
+      withStore(async (store) => {
+        const { headerLine, plantLine } = await import('./file.ts')
+        const folder = join(config().dataDirectory, 'backups')
+        let file: string | undefined
+        const keep: TakePlants = (count, plants) => {
+          if (count === 0) return
+          prepareFolder(folder)
+          file = join(folder, fileName(name))
+          writeLines(file, headerLine(name.trim(), count), plants, plantLine)
+        }
+        try {
+          await store.deleteAccount(name, keep)
+        } catch (error) {
+          // Nothing was deleted, and what looks like a backup of it would only mislead.
+          if (file !== undefined) rmSync(file, { force: true })
+          throw error
+        }
+        const kept = file === undefined ? 'It had no plants.' : `Its plants are in ${file}.`
+        process.stderr.write(`The account ${JSON.stringify(name.trim())} is deleted. ${kept}\n`)
+      }),
+    )
+}
+
+/** A name that every file system takes, whatever the account is called. */
+function fileName(account: string): string {
+  const time = new Date().toISOString().replaceAll(':', '-')
+  return `account-${account.trim().replace(/[^A-Za-z0-9._@-]/g, '_')}-${time}.jsonl`
+}
+
+/** Writes a file that is on disk when this returns. */
+function writeLines<T>(file: string, header: string, items: Iterable<T>, line: (item: T) => string): void {
+  const opened = openSync(file, 'wx', 0o600)
+  try {
+    writeSync(opened, header)
+    for (const item of items) writeSync(opened, line(item))
+    fsyncSync(opened)
+  } finally {
+    closeSync(opened)
+  }
+}
+
+async function readText(file: string | undefined): Promise<string> {
+  if (file !== undefined) {
+    const { readFile } = await import('node:fs/promises')
+    return await readFile(file, 'utf8').catch((cause: unknown) => {
+      throw new AccessError(`The file ${JSON.stringify(file)} cannot be read.`, 'refused', { cause })
+    })
+  }
+  const pieces: Buffer[] = []
+  for await (const piece of process.stdin) pieces.push(Buffer.from(piece))
+  return Buffer.concat(pieces).toString('utf8')
+}

@@ -1,0 +1,102 @@
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
+import fc from 'fast-check'
+import pino from 'pino'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { Guard } from '../../src/access/guard.ts'
+import { digestKey, makeKey } from '../../src/access/key.ts'
+import { SqliteAccessStore } from '../../src/access/sqlite.ts'
+import { createServer } from '../../src/app.ts'
+import { OutsideChanges } from '../../src/storage/outside-changes.ts'
+import { openSqliteStores } from '../../src/storage/stores.ts'
+import { expectError } from '../support/http.ts'
+import { serviceForThisTest, temporaryFolder } from '../support/service.ts'
+
+describe('failed logins', () => {
+  it('of an address are slowed after a hundred and then refused, and good keys never are', async () => {
+    const service = await serviceForThisTest()
+    const statuses: number[] = []
+    const fail = async () => {
+      const response = await service.request('/models', { headers: { authorization: makeKey() } })
+      statuses.push(response.status)
+      return response
+    }
+    await Promise.all(Array.from({ length: 100 }, fail))
+    expect(statuses).toEqual(Array.from({ length: 100 }, () => 401))
+
+    // Of what comes now, sixty-four at a time wait, and the others are told at once.
+    statuses.length = 0
+    const flood = Array.from({ length: 200 }, fail)
+    const first = await Promise.race(flood)
+    const { code, message } = await expectError(first, 'chat', 429)
+    expect({ code, retryAfter: first.headers.get('retry-after') }).toEqual({
+      code: 'too_many_failed_logins',
+      retryAfter: '1',
+    })
+    expect(message).toContain('wrong keys')
+    const good = await service.request('/plants')
+    expect(good.status).toBe(200)
+    expect(statuses.length).toBeLessThan(200)
+    await Promise.all(flood)
+    expect(new Set(statuses)).toEqual(new Set([401, 429]))
+    expect(statuses.filter((status) => status === 401).length).toBeGreaterThanOrEqual(64)
+    await expectError(await service.request('/plants', { headers: { authorization: 'Bearer x' } }), 'plants', 401)
+  })
+
+  it('are those of unknown keys alone: none at all, and one without the scope, count for nothing', async () => {
+    const service = await serviceForThisTest()
+    const narrow = await service.makeKey('ann', ['chat'])
+    const wrong = await Promise.all(
+      Array.from({ length: 300 }, (_, index) => {
+        const authorization = index % 2 === 0 ? null : `Bearer ${narrow}`
+        return service.request('/plants', { headers: { authorization } })
+      }),
+    )
+    expect(new Set(wrong.map(({ status }) => status))).toEqual(new Set([401, 403]))
+  })
+})
+
+describe('failure mode 25: a key', () => {
+  it('is looked for by its digest alone: nothing of it, right or wrong, reaches the database', async () => {
+    const folder = temporaryFolder()
+    onTestFinished(folder.remove)
+    const path = join(folder.path, 'conservatory.db')
+    await openSqliteStores(path).close()
+    const asked: string[] = []
+    // No more of a long text is told than this.
+    const shown = (text: string) => text.slice(0, 32)
+    // Every statement as it is run, with what is bound to it.
+    const database = new Database(path, { verbose: (statement) => asked.push(String(statement)) })
+    onTestFinished(() => void database.close())
+    const store = new SqliteAccessStore(database, new OutsideChanges(database))
+    await store.createAccount('ann')
+    const { secret } = await store.createKey({ account: 'ann', scopes: ['chat'] })
+    const app = createServer(pino({ level: 'silent' }), { requestTimeoutSeconds: 1 })
+    onTestFinished(() => app.close())
+    const guard = new Guard(store)
+    app.decorateRequest('caller', null)
+    app.get('/', { onRequest: (request) => guard.admitApiKey(request) }, async () => 'in')
+
+    const place = fc.nat({ max: secret.length - 1 })
+    const almost = place.map((at) => secret.slice(0, at) + (secret[at] === 'x' ? 'y' : 'x') + secret.slice(at + 1))
+    const evil = fc.constantFrom("' OR 1=1 --", "x'; DROP TABLE keys; --", '%', '" OR ""="', `${secret.slice(0, 7)}%`)
+    const wrong = fc.oneof(
+      almost,
+      evil,
+      place.map((at) => secret.slice(0, at + 1)).filter((text) => text !== secret),
+    )
+    await fc.assert(
+      fc.asyncProperty(wrong, async (text) => {
+        asked.length = 0
+        const { statusCode } = await app.inject({ url: '/', headers: { authorization: text } })
+        expect(statusCode).toBe(401)
+        expect(asked.join()).toContain(shown(digestKey(text)))
+        if (text.length > 10) expect(asked.join()).not.toContain(shown(text.slice(3)))
+      }),
+      { numRuns: 90 },
+    )
+    expect((await app.inject({ url: '/', headers: { authorization: secret } })).statusCode).toBe(200)
+    expect(asked.join()).not.toContain(shown(secret.slice(3)))
+    expect(asked.join()).toContain(shown(digestKey(secret)))
+  })
+})

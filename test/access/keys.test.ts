@@ -1,0 +1,219 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { scopes } from '../../src/access/access.ts'
+import { makeKey } from '../../src/access/key.ts'
+import type { KeyBody } from '../../src/access/key-body.ts'
+import { expectError } from '../support/http.ts'
+import { type RequestOptions, serviceForThisTest, startTestService, type TestService } from '../support/service.ts'
+
+let service: TestService
+/** An admin key of the account `panel`. */
+let admin: string
+
+beforeAll(async () => {
+  service = await startTestService()
+  admin = await service.makeKey('panel', ['admin'])
+})
+
+afterAll(() => service?.close())
+
+function ask(path: string, options: RequestOptions = {}, key = admin): Promise<Response> {
+  return service.request(path, { ...options, headers: { authorization: key, ...options.headers } })
+}
+
+interface MadeKey extends KeyBody {
+  readonly key: string
+}
+
+async function make(json: unknown, path = '/keys'): Promise<MadeKey> {
+  const response = await ask(path, { json })
+  expect(response.status).toBe(201)
+  const made: MadeKey = JSON.parse(await response.text())
+  expect(response.headers.get('location')).toBe(`/keys/${made.id}`)
+  return made
+}
+
+async function list(key = admin): Promise<readonly KeyBody[]> {
+  const body: { object: string; data: KeyBody[]; has_more: boolean } = JSON.parse(
+    await (await ask('/keys', {}, key)).text(),
+  )
+  expect(body).toStrictEqual({ object: 'list', data: expect.any(Array), has_more: false })
+  return body.data
+}
+
+describe('POST /keys', () => {
+  it('makes a key of the caller’s account, shows it once, and it works', async () => {
+    const expires = Math.floor(Date.now() / 1000) + 3600
+    const limits = { requests_per_minute: 60, plants: 0 }
+    const made = await make({ name: ' phone ', scopes: ['chat', 'plants:read', 'chat'], expires, limits })
+    expect(made).toStrictEqual({
+      object: 'key',
+      id: expect.stringMatching(/^key_[0-9a-f]{32}$/),
+      prefix: made.key.slice(0, 7),
+      name: 'phone',
+      scopes: ['chat', 'plants:read'],
+      created: expect.any(Number),
+      expires,
+      last_used: null,
+      limits,
+      key: expect.stringMatching(/^cv_[0-9A-Za-z]{38}$/),
+    })
+    expect((await ask('/models', {}, made.key)).status).toBe(200)
+    await expectError(await ask('/keys', {}, made.key), 'chat', 403)
+    const { key: secret, ...shown } = made
+    const text = await (await ask(`/keys/${made.id}`)).text()
+    expect(text).not.toContain(secret.slice(7))
+    // Its use is told at once here, whenever it is written down.
+    expect(JSON.parse(text)).toStrictEqual({ ...shown, last_used: expect.any(Number) })
+    expect((await list()).find(({ id }) => id === made.id)).toStrictEqual({ ...shown, last_used: expect.any(Number) })
+  })
+
+  it('takes null for what is not given', async () => {
+    expect(await make({ scopes: ['chat'], name: null, expires: null })).toMatchObject({
+      name: null,
+      expires: null,
+      limits: {},
+    })
+  })
+
+  it.for([
+    [{}, 'scopes'],
+    [{ scopes: [] }, 'scopes'],
+    [{ scopes: 'chat' }, 'scopes'],
+    [{ scopes: null }, 'scopes'],
+    [{ scopes: ['fly'] }, 'scopes[0]'],
+    [{ scopes: ['chat', 5] }, 'scopes[1]'],
+    [{ scopes: ['chat'], name: 5 }, 'name'],
+    [{ scopes: ['chat'], name: '  ' }, 'name'],
+    [{ scopes: ['chat'], name: 'a\nb' }, 'name'],
+    [{ scopes: ['chat'], name: 'x'.repeat(256) }, 'name'],
+    [{ scopes: ['chat'], name: '\ud800' }, 'name'],
+    [{ scopes: ['chat'], expires: '2099-01-01T00:00:00Z' }, 'expires'],
+    [{ scopes: ['chat'], expires: 4102444800.5 }, 'expires'],
+    [{ scopes: ['chat'], expires: 4102444800000 }, 'expires'],
+    [{ scopes: ['chat'], expires: 1 }, 'expires'],
+    [{ scopes: ['chat'], expires: -1 }, 'expires'],
+    [{ scopes: ['chat'], expire: 4102444800 }, 'expire'],
+    [{ scopes: ['chat'], limits: 5 }, 'limits'],
+    [{ scopes: ['chat'], limits: { speed: 1 } }, 'limits.speed'],
+    [{ scopes: ['chat'], limits: { plants: -1 } }, 'limits.plants'],
+    [{ scopes: ['chat'], limits: { plants: 1.5 } }, 'limits.plants'],
+    [{ scopes: ['chat'], limits: { plants: '5' } }, 'limits.plants'],
+    [{ scopes: ['chat'], limits: { plants: 1e13 } }, 'limits.plants'],
+    [{ scopes: ['chat'], account: 'owner' }, 'account'],
+  ] as const)('refuses %j and names the field, and makes none', async ([json, param]) => {
+    const before = await list()
+    const refusal = await expectError(await ask('/keys', { json }), 'chat', 400)
+    expect(refusal.param).toBe(param)
+    expect(refusal.message).toContain(`"${param}"`)
+    expect((await list()).length).toBe(before.length)
+  })
+
+  it('says of a scope that there is not which there are, and of a moment how it is written', async () => {
+    const scope = await expectError(await ask('/keys', { json: { scopes: ['fly'] } }), 'chat', 400)
+    expect(scope.message).toContain(scopes.join(', '))
+    const moment = { scopes: ['chat'], expires: '2099-01-01' }
+    expect((await expectError(await ask('/keys', { json: moment }), 'chat', 400)).message).toContain('Unix seconds')
+  })
+})
+
+describe('the keys of an account', () => {
+  it('are its own: another account’s are not there for it', async () => {
+    const made = await make({ scopes: ['chat'] })
+    const other = await service.makeKey('other panel', ['admin'])
+    expect((await list(other)).map(({ prefix }) => prefix)).toEqual([other.slice(0, 7)])
+    for (const [method, path, json] of [
+      ['GET', `/keys/${made.id}`],
+      ['DELETE', `/keys/${made.id}`],
+      ['POST', `/keys/${made.id}/rotate`, { overlap_seconds: 0 }],
+    ] as const) {
+      const options = { method, ...(json === undefined ? {} : { json }) }
+      expect((await expectError(await ask(path, options, other), 'chat', 404)).code).toBe('unknown_key')
+    }
+    expect((await ask('/models', {}, made.key)).status).toBe(200)
+  })
+
+  it('are for keys with the scope admin, and for nobody without a key', async () => {
+    const plain = await service.makeKey('panel', ['plants:read', 'plants:write', 'chat', 'characters:write'])
+    for (const [method, path, json] of [
+      ['GET', '/keys'],
+      ['POST', '/keys', { scopes: ['admin'] }],
+      ['GET', '/keys/key_1'],
+      ['DELETE', '/keys/key_1'],
+      ['POST', '/keys/key_1/rotate', { overlap_seconds: 0 }],
+    ] as const) {
+      const options = { method, ...(json === undefined ? {} : { json }) }
+      expect((await expectError(await ask(path, options, plain), 'chat', 403)).code).toBe('missing_scope')
+      await expectError(await ask(path, { ...options, headers: { authorization: null } }), 'chat', 401)
+      await expectError(await ask(path, options, makeKey()), 'chat', 401)
+    }
+  })
+})
+
+describe('DELETE /keys/{id}', () => {
+  it('revokes at once, and the key is not there any more', async () => {
+    const made = await make({ scopes: ['chat'] })
+    expect((await ask('/models', {}, made.key)).status).toBe(200)
+    const gone = await ask(`/keys/${made.id}`, { method: 'DELETE' })
+    expect([gone.status, await gone.text()]).toEqual([204, ''])
+    await expectError(await ask('/models', {}, made.key), 'chat', 401)
+    expect((await list()).map(({ id }) => id)).not.toContain(made.id)
+    await expectError(await ask(`/keys/${made.id}`), 'chat', 404)
+    await expectError(await ask(`/keys/${made.id}`, { method: 'DELETE' }), 'chat', 404)
+  })
+
+  it('keeps the last key with the scope admin that works, whoever’s it is', async () => {
+    const own = await serviceForThisTest()
+    const [first] = JSON.parse(await (await own.request('/keys')).text()).data
+    const refused = await expectError(await own.request(`/keys/${first.id}`, { method: 'DELETE' }), 'chat', 409)
+    expect(refused.code).toBe('last_admin_key')
+    // One that ends is none to rely on.
+    const body = { json: { overlap_seconds: 1000 } }
+    const next = JSON.parse(await (await own.request(`/keys/${first.id}/rotate`, body)).text())
+    await expectError(await own.request(`/keys/${next.id}`, { method: 'DELETE' }), 'chat', 409)
+    await own.makeKey('ann', ['admin'])
+    expect((await own.request(`/keys/${next.id}`, { method: 'DELETE' })).status).toBe(204)
+  })
+})
+
+describe('POST /keys/{id}/rotate', () => {
+  it('makes a key like it; both work during the overlap, and then the new one alone', async () => {
+    const expires = Math.floor(Date.now() / 1000) + 3600
+    const limits = { chat_at_once: 2 }
+    const old = await make({ name: 'phone', scopes: ['chat', 'plants:read'], expires, limits })
+    const made = await make({ overlap_seconds: 2 }, `/keys/${old.id}/rotate`)
+    const { name, scopes: held } = old
+    expect(made).toMatchObject({ name, scopes: held, expires, limits, last_used: null })
+    expect(made.id).not.toBe(old.id)
+    const statuses = async () => [
+      (await ask('/models', {}, old.key)).status,
+      (await ask('/models', {}, made.key)).status,
+    ]
+    expect(await statuses()).toEqual([200, 200])
+    expect((await list()).find(({ id }) => id === old.id)?.expires).toBeLessThan(expires)
+    const again = { json: { overlap_seconds: 0 } }
+    expect((await expectError(await ask(`/keys/${old.id}/rotate`, again), 'chat', 409)).code).toBe('key_ended')
+    await expect.poll(statuses, { timeout: 4000, interval: 100 }).toEqual([401, 200])
+    expect((await list()).map(({ id }) => id)).not.toContain(old.id)
+    await expectError(await ask(`/keys/${old.id}/rotate`, again), 'chat', 404)
+  })
+
+  it('without an overlap ends the old key at once', async () => {
+    const old = await make({ scopes: ['chat'] })
+    const made = await make({ overlap_seconds: 0 }, `/keys/${old.id}/rotate`)
+    await expectError(await ask('/models', {}, old.key), 'chat', 401)
+    expect((await ask('/models', {}, made.key)).status).toBe(200)
+  })
+
+  it.for([
+    {},
+    { overlap_seconds: -1 },
+    { overlap_seconds: 1.5 },
+    { overlap_seconds: '60' },
+    { overlap_seconds: 31_536_001 },
+  ])('refuses %j, and the key stays as it was', async (json) => {
+    const old = await make({ scopes: ['chat'] })
+    const refusal = await expectError(await ask(`/keys/${old.id}/rotate`, { json }), 'chat', 400)
+    expect(refusal.param).toBe('overlap_seconds')
+    expect((await ask(`/keys/${old.id}`)).status).toBe(200)
+  })
+})

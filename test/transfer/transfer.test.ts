@@ -1,0 +1,235 @@
+import { spawnSync } from 'node:child_process'
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
+import fc from 'fast-check'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { AccessError } from '../../src/access/access.ts'
+import { openSqliteStores, type Stores } from '../../src/storage/stores.ts'
+import { headerLine, plantLine, readAccountFile } from '../../src/transfer/file.ts'
+import { compileCache, conservatory, type Ended } from '../support/command.ts'
+import { expectError } from '../support/http.ts'
+import { projectFolder } from '../support/process.ts'
+import { serviceForThisTest, temporaryFolder } from '../support/service.ts'
+
+interface Here {
+  readonly folder: string
+  readonly stores: Stores
+  run(...args: readonly string[]): Promise<Ended>
+}
+
+function folderForThisTest(): string {
+  const { path, remove } = temporaryFolder()
+  onTestFinished(remove)
+  return path
+}
+
+/** A data folder with the accounts ann, bob and one to administer. */
+async function startHere(folder = folderForThisTest()): Promise<Here> {
+  const stores = openSqliteStores(join(folder, 'conservatory.db'))
+  onTestFinished(() => stores.close())
+  for (const name of ['ann', 'bob']) await stores.access.createAccount(name)
+  return { folder, stores, run: (...args) => conservatory(args, { DATA_DIR: folder }) }
+}
+
+async function plantsOf({ stores }: Here, account: string): Promise<readonly unknown[]> {
+  const found: unknown[] = []
+  await stores.access.exportPlants(account, (_count, plants) => found.push(...plants))
+  return found
+}
+
+async function idOf({ stores }: Here, account: string): Promise<number> {
+  return (await stores.access.listAccounts()).find(({ name }) => name === account)?.id ?? 0
+}
+
+const plants = [
+  { id: -5, name: 'Fern "the elder"', tag: 'shade' },
+  { id: 1, name: 'Monstera' },
+  { id: 9007199254740991, name: '🌵 \u2028 cactus', tag: '🏜️' },
+]
+
+async function plantAll(here: Here, account: string): Promise<void> {
+  const id = await idOf(here, account)
+  for (const plant of plants) await here.stores.plants.create(id, plant)
+}
+
+describe('accounts export', () => {
+  it('prints a header and the plants, which import reads back, from a file and from stdin', async () => {
+    const here = await startHere()
+    await plantAll(here, 'ann')
+    const exported = await here.run('accounts', 'export', 'ann')
+    expect(exported).toMatchObject({ code: 0, stderr: '' })
+    const lines = exported.stdout.trimEnd().split('\n')
+    expect(lines.map((line): unknown => JSON.parse(line))).toStrictEqual([
+      { object: 'account', format: 'conservatory-account', version: 1, account: 'ann', plants: 3 },
+      ...plants,
+    ])
+    const file = join(here.folder, 'ann.jsonl')
+    writeFileSync(file, exported.stdout)
+    const imported = await here.run('accounts', 'import', 'bob', file)
+    expect(imported).toMatchObject({ code: 0, stdout: '', stderr: '3 plants are in the account "bob" now.\n' })
+    expect(await plantsOf(here, 'bob')).toStrictEqual(plants)
+
+    await here.stores.access.createAccount('carol')
+    const piped = spawnSync(process.execPath, ['src/main.ts', 'accounts', 'import', 'carol'], {
+      cwd: projectFolder,
+      env: { ...process.env, ...compileCache, DATA_DIR: here.folder },
+      input: exported.stdout,
+      timeout: 20_000,
+    })
+    expect(piped.status).toBe(0)
+    expect(await plantsOf(here, 'carol')).toStrictEqual(plants)
+  })
+
+  it('of an account that is not there is refused', async () => {
+    const here = await startHere()
+    const ended = await here.run('accounts', 'export', 'nobody')
+    expect(ended).toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(/^There is no account "nobody"/) })
+  })
+
+  it('can be read back whatever the plants are called', () => {
+    const text = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }).map((name) => `x${name}x`)
+    const plant = fc.record({ id: fc.maxSafeInteger(), name: text, tag: text }, { requiredKeys: ['id', 'name'] })
+    fc.assert(
+      fc.property(fc.array(plant, { maxLength: 5 }), (list) => {
+        fc.pre(list.every(({ name, tag }) => !/\p{Cc}/u.test(`${name}${tag}`)))
+        const file = headerLine('ann', list.length) + list.map(plantLine).join('')
+        expect(readAccountFile(file)).toEqual(list)
+      }),
+    )
+  })
+})
+
+describe('accounts import', () => {
+  it('adds all plants or none: an id that is taken is named with its line', async () => {
+    const here = await startHere()
+    await here.stores.plants.create(await idOf(here, 'ann'), { id: 2, name: 'mine' })
+    const attempts = [
+      [
+        [
+          { id: 1, name: 'a' },
+          { id: 2, name: 'b' },
+        ],
+        'Line 3: there is a plant with the id 2 already.',
+      ],
+      [
+        [
+          { id: 1, name: 'a' },
+          { id: 3, name: 'b' },
+          { id: 1, name: 'c' },
+        ],
+        'Line 4: there is a plant with the id 1',
+      ],
+    ] as const
+    for (const [list, sentence] of attempts) {
+      const file = join(here.folder, 'file.jsonl')
+      writeFileSync(file, headerLine('x', list.length) + list.map(plantLine).join(''))
+      const ended = await here.run('accounts', 'import', 'ann', file)
+      expect(ended).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining(sentence) })
+      expect(await plantsOf(here, 'ann')).toStrictEqual([{ id: 2, name: 'mine' }])
+    }
+    const ended = await here.run('accounts', 'import', 'ann', join(here.folder, 'none.jsonl'))
+    expect(ended).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^The file ".*none\.jsonl" cannot be read\.\n$/),
+    })
+    const file = join(here.folder, 'file.jsonl')
+    expect((await here.run('accounts', 'import', 'nobody', file)).stderr).toMatch(/^There is no account "nobody"/)
+  })
+
+  const header = headerLine('ann', 1)
+  it.for([
+    ['', /^Line 1: this is not the file of an account/],
+    ['{"id":1,"name":"a"}\n', /^Line 1: this is not the file of an account/],
+    [header.replace('"version":1', '"version":2'), /^Line 1: the version 2 is not known/],
+    [header.replace(',"plants":1', ''), /^Line 1: it does not tell how many/],
+    [header, /tells of 1 plants, and 0 follow/],
+    [`${header}{"id":1,"name":"a"}\n{"id":2,"name":"b"}\n`, /tells of 1 plants, and 2 follow/],
+    [`${header}{"id":1,"na`, /^Line 2: a plant needs an id/],
+    [`${header}null\n`, /^Line 2: a plant needs an id/],
+    [`${header}{"name":"a"}\n`, /^Line 2: a plant needs an id/],
+    [`${header}{"id":"1","name":"a"}\n`, /^Line 2: a plant needs an id/],
+    [`${header}{"id":9007199254740993,"name":"a"}\n`, /^Line 2: a plant needs an id/],
+    [`${header}{"id":1}\n`, /^Line 2: a plant needs a name/],
+    [`${header}{"id":1,"name":"a","tag":5}\n`, /^Line 2: a plant needs a name, and its name and tag are texts/],
+    [`${header}{"id":1,"name":" "}\n`, /^Line 2: The field "name" is blank/],
+    [`${header}{"id":1,"name":"a","tag":"\\u0000b"}\n`, /^Line 2: The field "tag" has control characters/],
+  ] as const)('refuses %j, and says which line is at fault', ([text, sentence]) => {
+    expect(() => readAccountFile(text)).toThrow(AccessError)
+    expect(() => readAccountFile(text)).toThrow(sentence)
+  })
+})
+
+describe('accounts delete', () => {
+  it('exports the plants, then deletes all that the account has and nothing of others, at once', async () => {
+    const service = await serviceForThisTest()
+    const here = await startHere(service.dataDirectory)
+    const name = 'Dora Ørsted @home'
+    const key = await service.makeKey(name)
+    const headers = { authorization: `Bearer ${key}` }
+    await plantAll(here, name)
+    await plantAll(here, 'bob')
+    const once = { ...headers, 'idempotency-key': 'once' }
+    await service.request('/plants', { json: { id: 77, name: 'once' }, headers: once })
+    const card = { spec: 'chara_card_v2', spec_version: '2.0', data: { name: 'Moss', first_mes: 'Hi' } }
+    expect((await service.request('/characters', { json: card, headers })).status).toBe(201)
+    const database = new Database(join(here.folder, 'conservatory.db'))
+    onTestFinished(() => void database.close())
+    const [dora, bob] = [await idOf(here, name), await idOf(here, 'bob')]
+    const grant = database.prepare("INSERT INTO grants VALUES (?, ?, '', 0)")
+    grant.run(dora, bob)
+    grant.run(bob, dora)
+    database
+      .prepare("INSERT INTO requests VALUES ('r', ?, 'k', 'p', 'm', NULL, NULL, 0, 0, 1, 1, 1, NULL, 1, 0, 'stop')")
+      .run(dora)
+    database.prepare("INSERT INTO spend VALUES (?, '2026-11-20', 5)").run(`account ${dora}`)
+
+    const ended = await here.run('accounts', 'delete', name)
+    expect(ended).toMatchObject({ code: 0, stdout: '' })
+    const [file, ...others] = readdirSync(join(here.folder, 'backups')).filter((each) => each.startsWith('account-'))
+    expect(others).toEqual([])
+    expect(file).toMatch(/^account-Dora__rsted_@home-20\d\d-[0-9TZ.-]+\.jsonl$/)
+    const path = join(here.folder, 'backups', file ?? '')
+    expect(ended.stderr).toBe(`The account ${JSON.stringify(name)} is deleted. Its plants are in ${path}.\n`)
+    expect(statSync(path).mode & 0o077).toBe(0)
+    const kept = [...plants.slice(0, 2), { id: 77, name: 'once' }, ...plants.slice(2)]
+    expect(readAccountFile(readFileSync(path, 'utf8'))).toEqual(kept)
+
+    await expectError(await service.request('/plants', { headers }), 'plants', 401)
+    const left = (table: string, where: string) =>
+      database.prepare<[number], number>(`SELECT count(*) FROM ${table} WHERE ${where}`).pluck().get(dora)
+    for (const table of ['plants', 'keys', 'characters', 'character_versions', 'idempotency_keys']) {
+      expect([table, left(table, 'account = ?')]).toEqual([table, 0])
+    }
+    expect([left('grants', '? IN (owner, grantee)'), left('accounts', 'id = ?')]).toEqual([0, 0])
+    expect(left('requests', 'account = ?')).toBe(1)
+    expect(database.prepare('SELECT tokens FROM spend').all()).toEqual([{ tokens: 5 }])
+    expect(await plantsOf(here, 'bob')).toStrictEqual(plants)
+
+    // Who gets the name next gets nothing else.
+    const again = await service.makeKey(name)
+    const list = await service.request('/plants', { headers: { authorization: `Bearer ${again}` } })
+    expect(await list.json()).toEqual([])
+    expect(await idOf(here, name)).not.toBe(dora)
+    const empty = await here.run('accounts', 'delete', name)
+    expect(empty.stderr).toBe(`The account ${JSON.stringify(name)} is deleted. It had no plants.\n`)
+  })
+
+  it('deletes nothing when the plants cannot be kept, and keeps no file when nothing is deleted', async () => {
+    const here = await startHere()
+    await plantAll(here, 'ann')
+    const backups = join(here.folder, 'backups')
+    writeFileSync(backups, 'no folder')
+    expect((await here.run('accounts', 'delete', 'ann')).code).toBe(1)
+    expect(await plantsOf(here, 'ann')).toHaveLength(3)
+
+    const other = await startHere()
+    await plantAll(other, 'ann')
+    await other.stores.access.createKey({ account: 'ann', scopes: ['admin'] })
+    const ended = await other.run('accounts', 'delete', 'ann')
+    expect(ended).toMatchObject({ code: 1, stderr: expect.stringMatching(/^No working key with the scope admin/) })
+    expect(await plantsOf(other, 'ann')).toHaveLength(3)
+    expect(readdirSync(join(other.folder, 'backups'))).toEqual([])
+    expect((await other.run('accounts', 'delete', 'nobody')).stderr).toMatch(/^There is no account "nobody"/)
+  })
+})
