@@ -1,6 +1,7 @@
 import { benchCompose } from './compose.ts'
 import { benchDurability } from './durability.ts'
 import { benchFsync } from './fsync.ts'
+import { benchLimits } from './limits.ts'
 import { benchList } from './list.ts'
 import { type Figure, machineLine, rounds, seconds } from './measure.ts'
 import { benchOverload } from './overload.ts'
@@ -25,6 +26,7 @@ const benchmarks: Readonly<Record<string, () => Promise<readonly Figure[]>>> = {
   compose: benchCompose,
   durability: benchDurability,
   overload: benchOverload,
+  limits: benchLimits,
 }
 
 const names = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(benchmarks)

@@ -5,10 +5,12 @@ import { Guard } from '../src/access/guard.ts'
 import { createServer, registerService } from '../src/app.ts'
 import { CharacterLibrary } from '../src/characters/library.ts'
 import { readConfig } from '../src/config.ts'
+import { Limiter } from '../src/limits/limiter.ts'
 import { defaultModels } from '../src/models/configuration.ts'
 import { ModelsFile } from '../src/models/models-file.ts'
 import { ModelRegistry } from '../src/models/registry.ts'
 import { openSqliteStores } from '../src/storage/stores.ts'
+import { Visits } from '../src/usage/visit.ts'
 
 /** Where the description of the two interfaces is kept; the service serves this very file. */
 export const openApiFile = new URL('conservatory.json', import.meta.url)
@@ -47,6 +49,7 @@ export async function writeOpenApi(): Promise<string> {
         { name: 'characters', description: 'Character cards: your own, and those that everybody may talk to.' },
         { name: 'keys', description: 'The keys of your account, for those with the scope `admin`.' },
         { name: 'chat', description: "Character chat, in the shapes of OpenAI's chat completions." },
+        { name: 'usage', description: "What became of your account's chat requests, and what they used." },
       ],
       components: { securitySchemes },
       security: [{ bearer: [] }],
@@ -57,6 +60,11 @@ export async function writeOpenApi(): Promise<string> {
     stores,
     models: new ModelRegistry(defaultModels(undefined), config),
     library: new CharacterLibrary({ store: stores.characters, largestCard: config.cardBodyLimit }),
+    visits: new Visits({
+      limiter: new Limiter({ settings: config.limits, ledger: stores.ledger }),
+      ledger: stores.ledger,
+      onFailure: () => {},
+    }),
     guard: new Guard(stores.access),
     prompt: { systemPrompt: '' },
     logger,

@@ -24,6 +24,8 @@ import { modelsPlugin } from './models/plugin.ts'
 import type { ModelRegistry } from './models/registry.ts'
 import { plantsPlugin } from './plants/plugin.ts'
 import type { Stores } from './storage/stores.ts'
+import { usagePlugin } from './usage/plugin.ts'
+import type { Visits } from './usage/visit.ts'
 
 /** The opened parts that the HTTP service is built from. */
 export interface AppParts {
@@ -32,6 +34,7 @@ export interface AppParts {
   readonly guard: Guard
   readonly library: CharacterLibrary
   readonly models: ModelRegistry
+  readonly visits: Visits
   readonly prompt: PromptSettings
   readonly logger: FastifyBaseLogger
 }
@@ -67,7 +70,7 @@ export function createServer(
 
 /** The whole HTTP service, in reading order. */
 export async function registerService(app: FastifyInstance, parts: AppParts): Promise<void> {
-  const { config, stores, guard, library, models, prompt } = parts
+  const { config, stores, guard, library, models, visits, prompt } = parts
 
   acceptJsonOnly(app)
   loadCompilerWhenNeeded(app)
@@ -94,10 +97,13 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     bodyLimit: config.cardBodyLimit,
   })
 
+  await app.register(usagePlugin, { guard, usage: stores.usage, flush: () => stores.ledger.flush() })
+
   const chat = {
     guard,
     models,
     library,
+    visits,
     prompt,
     characters: config.characters,
     worldBooks: () => library.worldBooks,

@@ -7,6 +7,7 @@ import { addModelCommands } from './models/commands.ts'
 import { addPlantCommands } from './plants/commands.ts'
 import { addStorageCommands } from './storage/commands.ts'
 import { addTransferCommands } from './transfer/commands.ts'
+import { addUsageCommands } from './usage/commands.ts'
 
 /**
  * Runs the command that the process was started with.
@@ -49,6 +50,7 @@ function createProgram(environment: Environment): Command {
   addPlantCommands(program, open)
   addCharacterCommands(program, config, open)
   addModelCommands(program, config)
+  addUsageCommands(program, open)
   addStorageCommands(program, config)
   return program
 }

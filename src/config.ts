@@ -1,4 +1,5 @@
 import { join, resolve } from 'node:path'
+import { type Limits, parseLimits } from './limits/limits.ts'
 
 /** Everything that the operator can set, read once at start. Sizes are bytes, times as their names say. */
 export interface Config {
@@ -17,6 +18,9 @@ export interface Config {
   readonly readerTimeoutSeconds: number
   readonly shutdownGraceSeconds: number
   readonly sseKeepaliveMs: number
+  /** For keys and accounts that have none of their own. */
+  readonly limits: Limits
+  readonly ledgerDays: number
   readonly characters: 'open' | 'closed'
   readonly systemPrompt: string | undefined
   readonly postHistoryPrompt: string | undefined
@@ -82,6 +86,9 @@ export function readConfig(environment: Environment): Config {
     faults.push(`BOOTSTRAP_KEY is too short; give at least ${minimumBootstrapKeyLength} characters.`)
   }
 
+  const limits = parseLimits(text('LIMITS')?.split(',') ?? [])
+  if (typeof limits === 'string') faults.push(`LIMITS: ${limits}`)
+
   const dataDirectory = resolve(text('DATA_DIR') ?? 'data')
   const config: Config = {
     host: text('HOST') ?? '127.0.0.1',
@@ -99,6 +106,8 @@ export function readConfig(environment: Environment): Config {
     readerTimeoutSeconds: integer('READER_TIMEOUT', 30, 1, 3600),
     shutdownGraceSeconds: integer('SHUTDOWN_GRACE', 10, 0, 3600),
     sseKeepaliveMs: integer('SSE_KEEPALIVE_MS', 15_000, 10, 3_600_000),
+    limits: typeof limits === 'string' ? {} : limits,
+    ledgerDays: integer('LEDGER_DAYS', 30, 1, 3650),
     characters: oneOf('CHARACTERS', 'open', ['open', 'closed']),
     systemPrompt: text('SYSTEM_PROMPT'),
     postHistoryPrompt: text('POST_HISTORY_PROMPT'),

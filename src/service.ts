@@ -4,12 +4,15 @@ import { createServer, registerService } from './app.ts'
 import { createLibrary } from './characters/library.ts'
 import { promptSettings } from './characters/prompt.ts'
 import type { Config } from './config.ts'
+import { Limiter } from './limits/limiter.ts'
 import { openLog } from './log.ts'
 import { loadModels } from './models/configuration.ts'
 import { ModelRegistry } from './models/registry.ts'
 import { prepareFolder } from './storage/folder.ts'
 import { holdForServing, type ServeLock } from './storage/serve-lock.ts'
 import { openSqliteStores } from './storage/stores.ts'
+import { pruneLedger } from './usage/prune.ts'
+import { Visits } from './usage/visit.ts'
 
 /** The running service. */
 export interface Service {
@@ -36,11 +39,18 @@ export async function startService(config: Config): Promise<Service> {
   prepareFolder(config.dataDirectory)
   const lock = holdForServing(config.dataDirectory)
   const stores = openHeld(() => openSqliteStores(config.databasePath), lock)
-  const guard = new Guard(stores.access)
   const models = new ModelRegistry(configuration, config)
   const library = createLibrary(config, stores.characters, logger)
+  const limiter = new Limiter({ settings: config.limits, ledger: stores.ledger })
+  const guard = new Guard(stores.access, limiter)
+  const visits = new Visits({
+    limiter,
+    ledger: stores.ledger,
+    onFailure: (request_id, error) => logger.error({ request_id, err: error }, 'the end of a request was not kept'),
+  })
   const app = createServer(logger, config)
   let soon: NodeJS.Timeout | undefined
+  let stopPruning: (() => Promise<void>) | undefined
   const close = async (): Promise<void> => {
     clearTimeout(soon)
     // Replies that are still going on after the grace are cut off, or closing would wait for the slowest client.
@@ -53,16 +63,20 @@ export async function startService(config: Config): Promise<Service> {
     await models.close()
     await library.close()
     await guard.settle()
+    await stopPruning?.()
     await stores.close()
     lock.release()
     await log.close()
   }
   try {
+    // Nobody else can have them running: the folder is held.
+    await stores.ledger.interruptRunning()
     await registerService(app, {
       config,
       stores,
       models,
       library,
+      visits,
       guard,
       prompt: promptSettings(config),
       logger,
@@ -76,6 +90,9 @@ export async function startService(config: Config): Promise<Service> {
     soon = setTimeout(() => {
       follow().catch((error: unknown) => logger.error({ err: error }, 'the characters cannot be read'))
     }, readCharactersAfter)
+    stopPruning = pruneLedger(stores.ledger, config.ledgerDays, (error) =>
+      logger.error({ err: error }, 'old entries of the ledger were not removed'),
+    )
     const reload = async (): Promise<void> => {
       await library
         .load()

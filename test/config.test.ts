@@ -35,6 +35,8 @@ describe('the settings', () => {
       systemPrompt: undefined,
       postHistoryPrompt: undefined,
       greeting: 'auto',
+      limits: {},
+      ledgerDays: 30,
     })
   })
 
@@ -52,6 +54,8 @@ describe('the settings', () => {
       'SYSTEM_PROMPT',
       'POST_HISTORY_PROMPT',
       'GREETING',
+      'LIMITS',
+      'LEDGER_DAYS',
     ]
     const environment = Object.fromEntries([...names, ...more].map((name, index) => [name, index % 2 ? '' : ' \t ']))
     expect({ ...readConfig(environment), environment: {} }).toStrictEqual(readConfig({}))
@@ -84,6 +88,8 @@ describe('the settings', () => {
     ['SYSTEM_PROMPT', 'You are {{char}}.', { systemPrompt: 'You are {{char}}.' }],
     ['POST_HISTORY_PROMPT', 'Stay {{char}}.', { postHistoryPrompt: 'Stay {{char}}.' }],
     ['GREETING', 'Never', { greeting: 'never' }],
+    ['LIMITS', 'chat_at_once=0, tokens_per_day=5', { limits: { chat_at_once: 0, tokens_per_day: 5 } }],
+    ['LEDGER_DAYS', '1', { ledgerDays: 1 }],
     ['OPENAI_API_KEY', 'sk-1', { upstream: { baseUrl: 'https://api.openai.com/v1', apiKey: 'sk-1' } }],
     [
       'OPENAI_BASE_URL',
@@ -111,6 +117,8 @@ describe('the settings', () => {
     ['SSE_KEEPALIVE_MS', '9', 'SSE_KEEPALIVE_MS is "9"; give a whole number from 10 to 3600000.'],
     ['LOG_LEVEL', 'verbose', 'LOG_LEVEL is "verbose"; give one of trace, debug, info, warn, error, fatal, silent.'],
     ['GREETING', 'always', 'GREETING is "always"; give one of auto, never.'],
+    ['LIMITS', 'plants=1,plants=2', 'LIMITS: The limit plants is given twice. Give it once.'],
+    ['LEDGER_DAYS', '0', 'LEDGER_DAYS is "0"; give a whole number from 1 to 3650.'],
     ['CHARACTERS', 'ajar', 'CHARACTERS is "ajar"; give one of open, closed.'],
     ['BOOTSTRAP_KEY', 'fifteen letters', 'BOOTSTRAP_KEY is too short; give at least 16 characters.'],
   ] as const)('%s=%s is one fault', ([name, value, expected]) => {

@@ -4,6 +4,7 @@ import { Validator } from '@seriousme/openapi-schema-validator'
 import Database from 'better-sqlite3'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { modelsSchemaFile, openApiFile, writeModelsSchema, writeOpenApi } from '../openapi/write.ts'
+import { putIntoLedger } from './support/ledger.ts'
 import { startTestService, type TestService } from './support/service.ts'
 
 type Fields = Readonly<Record<string, unknown>>
@@ -22,6 +23,10 @@ beforeAll(async () => {
   const database = new Database(join(service.dataDirectory, 'conservatory.db'))
   database.prepare("UPDATE keys SET id = ? WHERE scopes = 'chat'").run(exampleKey)
   database.close()
+  // And the chat request.
+  putIntoLedger(service.dataDirectory, [
+    { id: 'req_6f1c0a5be2d94f7f8a3000000000002a', created: '2026-11-20T08:00:00Z' },
+  ])
 })
 
 afterAll(() => service?.close())
@@ -76,6 +81,8 @@ describe('the OpenAPI document', () => {
       'GET /models/{id}',
       'GET /plants',
       'GET /plants/{id}',
+      'GET /requests/{id}',
+      'GET /usage',
       'POST /characters',
       'POST /chat/completions',
       'POST /chat/prompt',

@@ -1,5 +1,7 @@
 import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
 import { ApiError } from '../errors.ts'
+import type { RequestHeaders } from '../limits/headers.ts'
+import type { Limiter } from '../limits/limiter.ts'
 import type { AccessStore, Key, Scope } from './access.ts'
 import { FailedLogins } from './failed-logins.ts'
 import { digestKey, isMistyped } from './key.ts'
@@ -23,11 +25,14 @@ export class Guard {
   readonly #failures = new FailedLogins()
   readonly #uses: KeyUses
   readonly #watch: KeyWatch
+  readonly #limiter: Pick<Limiter, 'admit'> | undefined
 
-  constructor(store: AccessStore) {
+  /** @param limiter counts the requests of each key; nothing does without it */
+  constructor(store: AccessStore, limiter?: Pick<Limiter, 'admit'>) {
     this.#store = store
     this.#uses = new KeyUses(store)
     this.#watch = new KeyWatch(store)
+    this.#limiter = limiter
   }
 
   /**
@@ -46,10 +51,11 @@ export class Guard {
 
   /**
    * Lets in a request with this key and notes on it who called.
+   * @param tell writes how many requests are left where there are none; as OpenAI does without it
    * @throws ApiError 401 for a key that is mistyped, unknown, expired or revoked, 403 when its account is suspended,
-   *   429 when too many wrong ones came from the address
+   *   429 when too many wrong ones came from the address or the key has no request left
    */
-  async admit(request: FastifyRequest, secret: string): Promise<void> {
+  async admit(request: FastifyRequest, secret: string, tell?: RequestHeaders): Promise<void> {
     const key = await this.#store.findKey(digestKey(secret))
     if (!key) {
       await this.#failures.slow(request.socket.remoteAddress ?? '')
@@ -62,6 +68,7 @@ export class Guard {
     if (refusal) throw refusal.status === 401 ? unauthorized('invalid_api_key', refusal.message) : refusal
     this.#uses.note(key.id)
     request.caller = key
+    request.requestsLeft = this.#limiter?.admit(key, tell) ?? null
   }
 
   /**

@@ -5,11 +5,15 @@ import type { Character } from '../characters/character.ts'
 import type { CharacterLibrary } from '../characters/library.ts'
 import type { Lorebook } from '../characters/lorebook.ts'
 import { cast, type UnknownCharacters } from '../characters/persona.ts'
-import type { PromptSettings } from '../characters/prompt.ts'
+import type { Persona, PromptSettings } from '../characters/prompt.ts'
 import { ApiError, toApiError } from '../errors.ts'
 import { answers } from '../http/openapi-fields.ts'
+import { promptEstimate, replyEstimate } from '../limits/estimate.ts'
+import { openAiRequestHeaders } from '../limits/headers.ts'
+import { tellRequestsLeft } from '../limits/hooks.ts'
 import type { Candidate } from '../models/candidate.ts'
 import type { ModelRegistry } from '../models/registry.ts'
+import { failedState, type Visit, type Visits } from '../usage/visit.ts'
 import { ChatError, Completion, CompletionRequest } from './completion.ts'
 import { checkMessages } from './messages.ts'
 import { OpenReplies } from './open-replies.ts'
@@ -22,6 +26,7 @@ export interface ChatOptions {
   readonly guard: Guard
   readonly models: ModelRegistry
   readonly library: CharacterLibrary
+  readonly visits: Visits
   readonly prompt: PromptSettings
   readonly characters: UnknownCharacters
   /** Lorebooks for every character; none without it. */
@@ -43,7 +48,7 @@ const refusals = [401, 403, 429, 500, 503]
 
 /** The chat completion interface (spec, section 4.3), and the receipt of a prompt. */
 export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, options) => {
-  const { guard, models, library } = options
+  const { guard, models, library, visits } = options
   const hide = options.isAlias === true
 
   const promptMaking = () => ({ settings: options.prompt, worldBooks: options.worldBooks?.() ?? [] })
@@ -54,6 +59,7 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
   app.addHook('preClose', async () => replies.endWithin(options.shutdownGraceMs))
 
   app.addHook('onRequest', (request) => guard.admitApiKey(request))
+  app.addHook('onRequest', tellRequestsLeft(openAiRequestHeaders))
   app.addHook('onRequest', requireScope('chat'))
 
   app.post(
@@ -76,6 +82,8 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
       const { body } = request
       checkWellFormed('model', body.model)
       checkMessages(body.messages)
+      // Before anything waits: a client that leaves meanwhile is noticed.
+      const signal = replies.signalOf(reply)
       const route = models.resolve(body.model)
       const { persona, header } = await cast(body, library, options.characters, callerOf(request).account.id)
       if (header !== undefined) reply.header('x-character', header)
@@ -87,8 +95,10 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
         const asked = exchange.ask(candidate)
         return asked instanceof Promise ? asked.then(({ request }) => request) : asked.request
       }
+      let visit: Visit | undefined
       const tellOf = ({ candidate, retries }: { candidate: Candidate; retries: number }) => {
         const { name } = candidate.traits
+        visit?.answeredBy(name, retries)
         request.facts['model_used'] = name
         request.facts['retries'] = retries
         if (reply.sent) return
@@ -99,11 +109,26 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
         if (dropped !== undefined) reply.header('x-dropped', dropped)
       }
 
-      const signal = replies.signalOf(reply)
       try {
+        // What is reserved is for the candidate that is asked first.
+        const [first] = route.candidates
+        if (!first) throw new Error('the route has no candidate')
+        const { body: asked } = await ask(first)
+        const entered = await visits.enter({
+          id: request.id,
+          key: callerOf(request),
+          model: body.model,
+          character: played(persona),
+          promptTokens: () => promptEstimate(asked),
+          replyTokens: replyEstimate(asked),
+        })
+        visit = entered
+        reply.headers(entered.headers)
+        // Again, since the models may have been replaced while this waited.
+        const current = models.resolve(body.model)
         if (body.stream === true) {
           const usage = body.stream_options?.include_usage === true ? new UsageWatch() : null
-          const opening = route
+          const opening = current
             .open(async (candidate) => {
               const request = await ask(candidate)
               usage?.begin(request.body.messages)
@@ -115,22 +140,30 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
             })
           await sendEvents(reply, opening, {
             usage,
+            visit: entered,
             keepaliveMs: options.sseKeepaliveMs,
             onEnd: (state, failure) => {
               request.facts['state'] = state
               if (failure && failure.status >= 500)
                 request.log.error({ request_id: request.id, err: failure.cause ?? failure }, failure.code)
+              return entered.end(failure ? failedState(failure) : state)
             },
           })
           return reply
         }
-        const answer = await route.complete(ask, signal)
+        const answer = await current.complete(ask, signal)
         tellOf(answer)
-        request.facts['state'] = answer.completion.choices[0]?.finish_reason ?? 'stop'
+        const { choices, usage } = answer.completion
+        const state = choices[0]?.finish_reason ?? 'stop'
+        request.facts['state'] = state
+        if (usage) entered.meter.tell(usage, true)
+        else for (const { message } of choices) entered.meter.say(message)
+        await entered.end(state)
         return reply.type('application/json; charset=utf-8').send(answer.bytes ?? JSON.stringify(answer.completion))
       } catch (thrown) {
         const error = toApiError(thrown)
         request.facts['state'] = error.code
+        await visit?.end(failedState(error))
         throw error
       }
     },
@@ -181,6 +214,11 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
       })
     },
   )
+}
+
+/** Who is played, as the ledger names it; null when it is nobody. */
+function played({ name, digest }: Persona): string | null {
+  return name === null || digest === undefined ? name : `${name}@sha256:${digest}`
 }
 
 /**

@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
 import { type ApiError, openAiErrorBody, toApiError } from '../errors.ts'
 import type { ModelEvent } from '../models/model.ts'
+import type { Visit } from '../usage/visit.ts'
 import { isUsageOnly } from './completion.ts'
 import type { UsageWatch } from './usage.ts'
 
@@ -9,10 +10,15 @@ import type { UsageWatch } from './usage.ts'
 export interface StreamOptions {
   /** What counts the usage for the reply, when the caller asked for it. */
   readonly usage: UsageWatch | null
+  /** Told of the first event, and counts what passes. */
+  readonly visit: Pick<Visit, 'began' | 'meter'>
   /** Milliseconds of silence after which a comment line is sent. */
   readonly keepaliveMs: number
-  /** Told once, when a stream that has begun is over: the finish reason, or the code of the error that ended it, and the error. */
-  readonly onEnd: (state: string, failure?: ApiError) => void
+  /**
+   * Told once, when a stream that has begun is over: the finish reason, or the code of the error that ended it, and the
+   * error. Where it gives a promise, the last words wait for that.
+   */
+  readonly onEnd: (state: string, failure?: ApiError) => Promise<void> | undefined
 }
 
 const comment = ': waiting\n\n'
@@ -26,7 +32,7 @@ const comment = ': waiting\n\n'
 export async function sendEvents(
   reply: FastifyReply,
   opening: Promise<AsyncIterable<readonly ModelEvent[]>>,
-  { usage, keepaliveMs, onEnd }: StreamOptions,
+  { usage, visit, keepaliveMs, onEnd }: StreamOptions,
 ): Promise<void> {
   const response = reply.raw
   const begin = () => {
@@ -37,37 +43,50 @@ export async function sendEvents(
     if (!response.writableNeedDrain) response.write(comment)
   }, keepaliveMs)
 
+  const { meter } = visit
+  const end = (state: string, failure?: ApiError) => (response.destroyed ? onEnd('client_gone') : onEnd(state, failure))
   let state = 'stop'
-  let failure: ApiError | undefined
   try {
     for await (const events of await opening) {
       if (response.destroyed) break
       begin()
+      visit.began()
       keepalive.refresh()
       // What is written in one turn leaves in one piece: Node corks it.
       for (const event of events) {
         for (const chunk of 'passage' in event ? event.read : [event.chunk]) {
           state = chunk.choices[0]?.finish_reason ?? state
           usage?.note(chunk)
+          meter.note(chunk)
         }
-        if ('passage' in event) response.write(event.passage)
-        // A usage chunk waits for the end, where there is one of it, and only when it was asked for.
-        else if (!isUsageOnly(event.chunk)) response.write(eventOf(event.text ?? JSON.stringify(event.chunk)))
+        if ('passage' in event) {
+          meter.pass(event.passage)
+          response.write(event.passage)
+        } else {
+          for (const { delta } of event.chunk.choices) meter.say(delta)
+          // A usage chunk waits for the end, where there is one of it, and only when it was asked for.
+          if (!isUsageOnly(event.chunk)) response.write(eventOf(event.text ?? JSON.stringify(event.chunk)))
+        }
       }
       if (response.writableNeedDrain) await drained(response)
     }
-    if (usage && !response.destroyed) response.write(eventOf(JSON.stringify(await usage.chunk())))
+    if (usage && !response.destroyed) {
+      const chunk = await usage.chunk()
+      if (chunk.usage) meter.tell(chunk.usage, false)
+      response.write(eventOf(JSON.stringify(chunk)))
+    }
+    const kept = end(state)
+    // Without a promise nothing waits, so that the end leaves in one piece with what came before it.
+    if (kept) await kept
     response.end(eventOf('[DONE]'))
   } catch (thrown) {
-    failure = toApiError(thrown)
+    const failure = toApiError(thrown)
     if (!response.headersSent) throw failure
-    state = failure.code
+    await end(failure.code, failure)
     response.end(eventOf(JSON.stringify(openAiErrorBody(failure))))
   } finally {
     clearInterval(keepalive)
   }
-  if (response.destroyed) onEnd('client_gone')
-  else onEnd(state, failure)
 }
 
 /** Takes the reply out of Fastify's hands, whose streams would cost as much as the rest of the relay. */

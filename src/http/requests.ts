@@ -23,6 +23,7 @@ export function tellOfRequests(app: FastifyInstance): void {
   // The null is replaced in the hook: an object here would be shared by all requests.
   app.decorateRequest('facts')
   app.decorateRequest('caller', null)
+  app.decorateRequest('requestsLeft', null)
   app.addHook('onRequest', (request, reply, done) => {
     request.facts = {}
     reply.header('x-request-id', request.id)

@@ -9,6 +9,7 @@ import { unauthorized } from '../access/refusals.ts'
 import { ApiError, plantErrorBody } from '../errors.ts'
 import { errorHandler } from '../http/errors.ts'
 import { answers } from '../http/openapi-fields.ts'
+import { standardHeaders } from '../limits/headers.ts'
 import type { Limits } from '../limits/limits.ts'
 import { readCursor, writeCursor } from './cursor.ts'
 import { readIdempotency } from './idempotency.ts'
@@ -85,7 +86,7 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
     addHook: false,
     verifyErrorLogLevel: 'trace',
     auth: async (key, request) => {
-      await guard.admit(request, key)
+      await guard.admit(request, key, standardHeaders)
       return true
     },
   })
@@ -95,6 +96,7 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
   })
   app.addHook('onRequest', (request, reply, done) => {
     app.verifyBearerAuth?.(request, reply, (error) => {
+      if (request.requestsLeft !== null) reply.headers(standardHeaders(request.requestsLeft))
       // Its own complaint is that there is no bearer token; whatever else fails on the way is no fault of the caller.
       const isNoToken = error && 'code' in error && String(error.code).startsWith('FST_BEARER_AUTH_')
       done(

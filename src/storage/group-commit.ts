@@ -8,18 +8,23 @@ interface Waiting {
   readonly reject: (reason: unknown) => void
 }
 
+/** What a commit waits for: `FULL`, the disk; `NORMAL`, nothing, and a power cut may take it back, but no end of the process. */
+export type Durability = 'FULL' | 'NORMAL'
+
 /**
  * Lets all writes that wait in one turn of the event loop share one transaction, and so one fsync. Each caller gets its
  * own answer, and only when the transaction is on disk; writes are done in the order in which they came.
  */
 export class GroupCommit {
   readonly #database: Database
+  readonly #durability: Durability
   #waiting: Waiting[] = []
   #transactions = 0
   #rollbacks = 0
 
-  constructor(database: Database) {
+  constructor(database: Database, durability: Durability = 'FULL') {
     this.#database = database
+    this.#durability = durability
   }
 
   /** How many transactions came to nothing: what was noted of their writes is not so. */
@@ -56,6 +61,7 @@ export class GroupCommit {
     const answers: (() => void)[] = []
     this.#transactions++
     try {
+      if (this.#durability !== 'FULL') this.#database.exec(`PRAGMA synchronous = ${this.#durability}`)
       this.#database.exec('BEGIN IMMEDIATE')
       for (const { write, reject } of writes) {
         try {
@@ -73,6 +79,9 @@ export class GroupCommit {
       const error = toWriteError(thrown)
       for (const { reject } of writes) reject(error)
       return
+    } finally {
+      // Every other write of this connection waits for the disk. Outside a transaction only, where it has an effect.
+      if (this.#durability !== 'FULL' && this.#database.open) this.#database.exec('PRAGMA synchronous = FULL')
     }
     for (const answer of answers) answer()
   }

@@ -4,6 +4,10 @@ import type { CharacterStore } from '../characters/character.ts'
 import { SqliteCharacterStore } from '../characters/sqlite.ts'
 import type { PlantStore } from '../plants/plant.ts'
 import { SqlitePlantStore } from '../plants/sqlite.ts'
+import type { Ledger } from '../usage/ledger.ts'
+import type { UsageReader } from '../usage/report.ts'
+import { SqliteLedger } from '../usage/sqlite.ts'
+import { SqliteUsageReader } from '../usage/sqlite-report.ts'
 import { openDatabase } from './database.ts'
 import { GroupCommit } from './group-commit.ts'
 import { OutsideChanges } from './outside-changes.ts'
@@ -13,6 +17,8 @@ export interface Stores {
   readonly access: AccessStore
   readonly plants: PlantStore
   readonly characters: CharacterStore
+  readonly ledger: Ledger
+  readonly usage: UsageReader
   /** Resolves when the database answers; rejects with the reason when it does not. */
   check(): Promise<void>
   close(): Promise<void>
@@ -25,17 +31,27 @@ export interface Stores {
 export function openSqliteStores(path: string): Stores {
   const database = openDatabase(path)
   const commit = new GroupCommit(database)
+  // A lost moment of the ledger is no reason to let every chat request wait for the disk.
+  const ledgerCommit = new GroupCommit(database, 'NORMAL')
+  const ledger = new SqliteLedger(database, ledgerCommit)
   const changes = new OutsideChanges(database)
   const ping = database.prepare('SELECT 1')
   return {
     access: new SqliteAccessStore(database, changes),
     plants: new SqlitePlantStore(database, commit, changes),
     characters: new SqliteCharacterStore(database, changes),
+    ledger,
+    usage: new SqliteUsageReader(database),
     async check() {
       ping.get()
     },
     async close() {
       commit.flush()
+      const isWritten = ledger.flush()
+      ledgerCommit.flush()
+      // On a full disk there is no more to be done for it.
+      await isWritten.catch(() => undefined)
+      ledger.stop()
       database.close()
     },
   }

@@ -6,9 +6,11 @@ import { createServer, registerService } from '../../src/app.ts'
 import { CharacterLibrary } from '../../src/characters/library.ts'
 import { builtInSystemPrompt } from '../../src/characters/prompt.ts'
 import { readConfig } from '../../src/config.ts'
+import { Limiter } from '../../src/limits/limiter.ts'
 import { defaultModels } from '../../src/models/configuration.ts'
 import { ModelRegistry } from '../../src/models/registry.ts'
 import { openSqliteStores } from '../../src/storage/stores.ts'
+import { Visits } from '../../src/usage/visit.ts'
 import { finishReasons, parseStream, readChatError, readStream, textOfStream } from '../support/chat.ts'
 import { onceAsked, serviceForThisTest, startTestService, type TestService } from '../support/service.ts'
 import {
@@ -871,6 +873,11 @@ describe('the log says how each completion ended, once, and nothing that was sai
       stores,
       models,
       library: new CharacterLibrary({ store: stores.characters, largestCard: config.cardBodyLimit }),
+      visits: new Visits({
+        limiter: new Limiter({ settings: config.limits, ledger: stores.ledger }),
+        ledger: stores.ledger,
+        onFailure: () => {},
+      }),
       guard: new Guard(stores.access),
       prompt: { systemPrompt: 'S' },
       logger,

@@ -1,0 +1,16 @@
+type Cell = string | number | null
+
+/**
+ * Writes rows as CSV (RFC 4180) below a header: CRLF after each line, quotes around what needs them, nothing for null.
+ * A text that a spreadsheet would run as a formula gets an apostrophe before it.
+ */
+export function csvOf(header: readonly string[], rows: readonly (readonly Cell[])[]): string {
+  return [header, ...rows].map((row) => `${row.map(cellOf).join(',')}\r\n`).join('')
+}
+
+function cellOf(cell: Cell): string {
+  if (typeof cell !== 'string') return cell === null ? '' : String(cell)
+  // Spreadsheets skip blanks before the sign, and some take its full-width form.
+  const harmless = /^[\s\p{Cc}]*[=+\-@＝＋－＠]/u.test(cell) || /^[\t\r\n]/.test(cell) ? `'${cell}` : cell
+  return /[",\r\n]|^\s|\s$/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless
+}

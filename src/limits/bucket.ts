@@ -1,0 +1,63 @@
+const minute = 60_000
+
+/** How much of a limit per minute is left. */
+export interface Allowance {
+  readonly limit: number
+  /** Whole ones that may be taken now. */
+  readonly remaining: number
+  /** Milliseconds until all of them may be. */
+  readonly resetMs: number
+}
+
+/**
+ * A token bucket that keeps what has been taken and not yet come back, instead of what is left: so the limit may be
+ * another one each time, and a bucket from which nothing is taken is like one that never was. Times are milliseconds.
+ */
+export class Bucket {
+  #taken = 0
+  #at = 0
+  #limit = 0
+
+  /** What has not come back of what was taken, under this limit per minute. */
+  takenAt(now: number, limit: number): number {
+    // A clock that is set back gives nothing and takes nothing.
+    const elapsed = Math.max(0, now - this.#at)
+    if (this.#taken > 0) this.#taken = Math.max(0, this.#taken - (elapsed * limit) / minute)
+    this.#at = now
+    this.#limit = limit
+    return this.#taken
+  }
+
+  /**
+   * Takes so many when they are there.
+   * @returns 0 when they were, else after how many milliseconds to ask again; a minute where waiting does not help
+   */
+  take(now: number, limit: number, count: number): number {
+    const taken = this.takenAt(now, limit)
+    const excess = taken + count - limit
+    // What trickles back in fractions may miss a whole one by less than can be told.
+    if (excess > 1e-9 * (limit + 1)) return count > limit ? minute : (excess * minute) / limit
+    this.#taken = taken + count
+    return 0
+  }
+
+  /** Takes more, or gives back, once it is known how many were needed. */
+  correct(difference: number): void {
+    this.#taken = Math.max(0, this.#taken + difference)
+  }
+
+  /** How much is left. */
+  left(now: number, limit: number): Allowance {
+    const taken = this.takenAt(now, limit)
+    return {
+      limit,
+      remaining: Math.max(0, Math.floor(limit - taken + 1e-9 * (limit + 1))),
+      resetMs: taken === 0 ? 0 : limit === 0 ? minute : (taken * minute) / limit,
+    }
+  }
+
+  /** Whether forgetting it loses nothing: under the limit that it was last asked with, all has come back. */
+  isEmpty(now: number): boolean {
+    return this.takenAt(now, this.#limit) === 0
+  }
+}

@@ -1,0 +1,40 @@
+import type { Allowance } from './bucket.ts'
+
+/** Reply headers by their names. */
+export type Headers = Readonly<Record<string, string>>
+
+/** The way in which a group of routes tells how many requests are left. */
+export type RequestHeaders = (allowance: Allowance) => Headers
+
+/** How many requests are left, as OpenAI's clients read it. */
+export function openAiRequestHeaders(allowance: Allowance): Headers {
+  return openAiHeaders('requests', allowance)
+}
+
+/** How many tokens are left, as OpenAI's clients read it. */
+export function openAiTokenHeaders(allowance: Allowance): Headers {
+  return openAiHeaders('tokens', allowance)
+}
+
+function openAiHeaders(what: 'requests' | 'tokens', { limit, remaining, resetMs }: Allowance): Headers {
+  return {
+    [`x-ratelimit-limit-${what}`]: String(limit),
+    [`x-ratelimit-remaining-${what}`]: String(remaining),
+    [`x-ratelimit-reset-${what}`]: duration(resetMs),
+  }
+}
+
+/** How many requests are left, as draft-ietf-httpapi-ratelimit-headers-10 has it. */
+export function standardHeaders({ limit, remaining, resetMs }: Allowance): Headers {
+  return {
+    'ratelimit-policy': `"requests_per_minute";q=${limit};w=60`,
+    ratelimit: `"requests_per_minute";r=${remaining};t=${Math.ceil(resetMs / 1000)}`,
+  }
+}
+
+/** A time as OpenAI writes it: `120ms`, `1s`, `6m0s`. */
+export function duration(milliseconds: number): string {
+  if (milliseconds < 1000) return `${Math.ceil(milliseconds)}ms`
+  const seconds = Math.ceil(milliseconds / 1000)
+  return seconds < 60 ? `${seconds}s` : `${Math.floor(seconds / 60)}m${seconds % 60}s`
+}

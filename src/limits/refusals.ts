@@ -1,0 +1,24 @@
+import { ApiError } from '../errors.ts'
+import type { Headers } from './headers.ts'
+import type { LimitName } from './limits.ts'
+
+/** The 429 for a limit that is reached. @param wait milliseconds after which to ask again */
+export function exceeded(name: LimitName, limit: number, wait: number, headers: Headers = {}): ApiError {
+  const seconds = wholeSeconds(wait)
+  const message = `The limit ${name} of ${limit} is reached. Try again in ${seconds} s.`
+  return refusal(message, seconds, headers)
+}
+
+/** The 429 for a request that would by itself go beyond a limit. @param wait milliseconds until all of the limit is there */
+export function tooMany(name: LimitName, limit: number, wanted: number, wait: number, headers: Headers = {}): ApiError {
+  const message = `The request may take ${wanted} tokens, and the limit ${name} is ${limit}. Send less, or set max_completion_tokens to fewer.`
+  return refusal(message, wholeSeconds(wait), headers)
+}
+
+function refusal(message: string, seconds: number, headers: Headers): ApiError {
+  return new ApiError(429, 'rate_limit_exceeded', message, { headers: { 'retry-after': String(seconds), ...headers } })
+}
+
+function wholeSeconds(milliseconds: number): number {
+  return Math.max(1, Math.ceil(milliseconds / 1000))
+}

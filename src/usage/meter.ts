@@ -1,0 +1,90 @@
+import type { Chunk } from '../chat/completion.ts'
+
+/** What a request has used. */
+export interface Used {
+  readonly promptTokens: number
+  readonly completionTokens: number
+  /** Whether the model itself said so. */
+  readonly isExact: boolean
+}
+
+/** Usage as OpenAI's shapes carry it. */
+interface SaidUsage {
+  readonly prompt_tokens: number
+  readonly completion_tokens: number
+}
+
+/** Words as messages and the pieces of streamed ones carry them. */
+interface Words {
+  readonly content?: string | null
+  readonly tool_calls?: readonly { readonly function?: { readonly arguments?: string } }[]
+}
+
+/** Characters of text to a token of a reply. */
+const charactersToToken = 4
+
+/**
+ * Counts what a reply uses while it passes: what the model says of it, and until then an estimate that costs next to
+ * nothing, from the sizes of what passes unread.
+ */
+export class Meter {
+  #said: SaidUsage | undefined
+  #isExact = false
+  /** Of the chunks that were read. */
+  #textTokens = 0
+  /** Of the passages. */
+  #bytes = 0
+  #events = 0
+  #envelope = 0
+
+  /** Takes note of a chunk that was read. */
+  note({ usage }: Pick<Chunk, 'usage'>): void {
+    if (usage != null) this.tell(usage, true)
+  }
+
+  /** Counts words of a reply that do not belong to a passage; upstreams may leave them out, or send anything. */
+  say(words: Words | null | undefined): void {
+    let length = typeof words?.content === 'string' ? words.content.length : 0
+    if (Array.isArray(words?.tool_calls)) {
+      for (const call of words.tool_calls) length += call?.function?.arguments?.length ?? 0
+    }
+    if (length > 0) this.#textTokens += Math.ceil(length / charactersToToken)
+  }
+
+  /** Takes note of events that pass unread: one has a token at least, and more when it is longer than the first. */
+  pass(passage: Buffer): void {
+    this.#bytes += passage.length
+    for (let at = passage.indexOf('\n\n'); at !== -1; at = passage.indexOf('\n\n', at + 2)) {
+      if (this.#envelope === 0) this.#envelope = at + 2
+      this.#events++
+    }
+  }
+
+  /** What was used, by the model's own words or by a count that is better than the estimate. */
+  tell({ prompt_tokens, completion_tokens }: SaidUsage, isExact: boolean): void {
+    if ((this.#isExact && !isExact) || !isCount(prompt_tokens) || !isCount(completion_tokens)) return
+    this.#said = { prompt_tokens, completion_tokens }
+    this.#isExact = isExact
+  }
+
+  /** Whether anything has come from the model. */
+  get hasBegun(): boolean {
+    return this.#said !== undefined || this.#textTokens + this.#events > 0
+  }
+
+  /** What has been used so far. @param prompt estimates the tokens of the prompt, where nobody told them */
+  used(prompt: () => number): Used {
+    if (this.#said) {
+      const { prompt_tokens, completion_tokens } = this.#said
+      return { promptTokens: prompt_tokens, completionTokens: completion_tokens, isExact: this.#isExact }
+    }
+    const more = Math.max(0, this.#bytes - this.#events * this.#envelope) / charactersToToken
+    const passed = Math.max(this.#events, Math.ceil(more))
+    return { promptTokens: prompt(), completionTokens: this.#textTokens + passed, isExact: false }
+  }
+}
+
+/** Whether this can be a number of tokens: an upstream may say anything, and sums must hold. */
+function isCount(tokens: number): boolean {
+  return Number.isSafeInteger(tokens) && tokens >= 0 && tokens < 1e12
+}

@@ -1,0 +1,49 @@
+import { ApiError } from '../errors.ts'
+
+/** A span of time in Unix seconds: the first moment, and the first after it. */
+export interface Period {
+  readonly from: number
+  readonly until: number
+}
+
+const secondsOfDay = 86_400
+/** Days that are shown when none are asked for, today among them. */
+const standardDays = 30
+
+/**
+ * Reads from when to when, in UTC. A day stands for all of it: `from` for its beginning, `to` for its end; a moment as `to`
+ * is itself not included. Without `to` it is up to now; without `from` it begins 29 days before the last day.
+ * @param now Unix seconds
+ * @throws ApiError 400 that names the parameter
+ */
+export function readPeriod(written: { readonly from?: string; readonly to?: string }, now: number): Period {
+  // Now is included.
+  const until = written.to === undefined ? now + 1 : readMoment('to', written.to, secondsOfDay)
+  const lastDay = until - 1 - ((until - 1) % secondsOfDay)
+  const from =
+    written.from === undefined ? lastDay - (standardDays - 1) * secondsOfDay : readMoment('from', written.from, 0)
+  if (from < until) return { from, until }
+  const param = written.from === undefined ? 'to' : 'from'
+  throw invalid(param, 'leaves no time: "from" must be before "to", and not in the future')
+}
+
+/** Unix seconds, rounded up; a whole day has so many seconds added. */
+function readMoment(param: string, text: string, addedToDay: number): number {
+  const [, day = '', time] =
+    /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2}))?$/.exec(text) ?? []
+  const milliseconds = isCalendarDay(day) ? Date.parse(text) : Number.NaN
+  if (Number.isNaN(milliseconds)) {
+    throw invalid(param, 'is not a day or a moment: write it like 2026-11-20 or 2026-11-20T08:00:00Z')
+  }
+  return Math.ceil(milliseconds / 1000) + (time === undefined ? addedToDay : 0)
+}
+
+/** Date.parse takes 30 February for 2 March. */
+function isCalendarDay(day: string): boolean {
+  const milliseconds = Date.parse(`${day}T00:00:00Z`)
+  return !Number.isNaN(milliseconds) && new Date(milliseconds).toISOString().startsWith(day)
+}
+
+function invalid(param: string, reason: string): ApiError {
+  return new ApiError(400, 'invalid_field', `The value of "${param}" ${reason}.`, { param })
+}

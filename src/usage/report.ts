@@ -1,0 +1,86 @@
+/** What the ledger knows of one chat request: names and numbers, never a text. */
+export interface LedgerRequest {
+  readonly id: string
+  /** Unix seconds. */
+  readonly created: number
+  /** The prefix of the key that it came with. */
+  readonly key: string
+  /** As it was asked for. */
+  readonly model: string
+  /** The one that answered, by its name in `models.json`; null where none has. */
+  readonly modelUsed: string | null
+  /** `Name@sha256:…`; null where nobody was played. */
+  readonly character: string | null
+  readonly promptTokens: number
+  readonly completionTokens: number
+  /** Whether the upstream counted them; they are estimated otherwise. */
+  readonly tokensExact: boolean
+  /** Null where no token has come, and for a whole answer. */
+  readonly firstTokenMs: number | null
+  readonly totalMs: number
+  readonly retries: number
+  /** The one way that it ended, such as `stop` or `timeout`, or `running`. */
+  readonly state: string
+}
+
+/** What an account can have its usage summed up by. */
+export const groupings = ['day', 'model', 'key', 'character'] as const
+/** The operator sees every account, and so by account too. */
+export const operatorGroupings = [...groupings, 'account'] as const
+export type Grouping = (typeof operatorGroupings)[number]
+
+/** Which requests are summed up, and by what. */
+export interface UsageQuestion {
+  readonly by: Grouping
+  /** The account's id; every account without it. */
+  readonly account?: number
+  /** The first moment, Unix seconds. */
+  readonly from: number
+  /** The first moment after the last, Unix seconds. */
+  readonly until: number
+}
+
+/** What requests of one day, model, key, character or account used together. */
+export interface UsageLine {
+  /** Which day (`2026-11-20`, UTC), model … it is; null for requests that have none. */
+  readonly group: string | null
+  readonly requests: number
+  readonly promptTokens: number
+  readonly completionTokens: number
+  readonly failed: number
+}
+
+/** Reads the ledger. What this process has not written yet is not seen: flush the ledger first. */
+export interface UsageReader {
+  /** The request with this id, if it is this account's. */
+  find(account: number, id: string): Promise<LedgerRequest | undefined>
+  /** Sums up all that has ended: days in order, anything else by its tokens, the most first. */
+  sum(question: UsageQuestion): Promise<readonly UsageLine[]>
+}
+
+/** States that are no failure: answers, and callers who left before theirs was complete. */
+const unfailed = new Set(['stop', 'length', 'tool_calls', 'function_call', 'content_filter', 'client_gone'])
+
+/** Tells whether a request that ended so got no answer through a fault, its own or ours. */
+export function isFailure(state: string): boolean {
+  return !unfailed.has(state)
+}
+
+/** A line as JSON and CSV have it: the first field is named by what was asked for. */
+export type UsageRow = Readonly<Record<string, string | number | null>>
+
+/** Writes a line as a row. */
+export function usageRow(by: Grouping, line: UsageLine): UsageRow {
+  return {
+    [by]: line.group,
+    requests: line.requests,
+    prompt_tokens: line.promptTokens,
+    completion_tokens: line.completionTokens,
+    failed: line.failed,
+  }
+}
+
+/** The names of a row's fields, also where there is no row. */
+export function usageHeader(by: Grouping): readonly string[] {
+  return [by, 'requests', 'prompt_tokens', 'completion_tokens', 'failed']
+}

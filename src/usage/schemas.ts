@@ -1,0 +1,96 @@
+import { Kind, Type, TypeRegistry } from '@sinclair/typebox'
+import { groupings } from './report.ts'
+
+const id = 'req_6f1c0a5be2d94f7f8a3000000000002a'
+const orNull = (type: 'string' | 'integer', description: string) =>
+  Type.Unsafe<string | number | null>({ type: [type, 'null'], description })
+
+/** One chat request, as `GET /requests/{id}` shows it. */
+export const RequestBody = Type.Object(
+  {
+    object: Type.Literal('request'),
+    id: Type.String(),
+    created: Type.Integer({ description: 'Unix seconds.' }),
+    key: Type.String({ description: 'The prefix of the key that it came with.' }),
+    model: Type.String({ description: 'As it was asked for.' }),
+    model_used: orNull('string', 'The model that answered, by its name here.'),
+    character: orNull('string', 'Who was played, with the digest of the card.'),
+    prompt_tokens: Type.Integer(),
+    completion_tokens: Type.Integer(),
+    tokens_exact: Type.Boolean({ description: 'Whether the model counted them; they are estimated otherwise.' }),
+    first_token_ms: orNull('integer', 'Milliseconds until the first token.'),
+    total_ms: Type.Integer({ description: 'Milliseconds.' }),
+    retries: Type.Integer(),
+    state: Type.String({ description: 'How it ended: `stop`, `length`, `client_gone`, `timeout` …; or `running`.' }),
+  },
+  {
+    title: 'Request',
+    examples: [
+      {
+        object: 'request',
+        id,
+        created: 1795166122,
+        key: 'cv_ab12',
+        model: 'best',
+        model_used: 'claude',
+        character: 'Fern@sha256:0d0c4c7f5e2f4f0b8a3d8f1c5b6a79e8d7c6b5a4938271605f4e3d2c1b0a9988',
+        prompt_tokens: 11,
+        completion_tokens: 7,
+        tokens_exact: true,
+        first_token_ms: 41,
+        total_ms: 380,
+        retries: 0,
+        state: 'stop',
+      },
+    ],
+  },
+)
+
+export const RequestPath = Type.Object({
+  id: Type.String({ description: 'The `x-request-id` of a chat reply.', examples: [id] }),
+})
+
+/** One line of what an account used; the first field is named by what it is grouped by. */
+const UsageLineBody = Type.Object(
+  {
+    day: Type.Optional(Type.String({ description: 'In UTC.' })),
+    model: Type.Optional(Type.String()),
+    key: Type.Optional(Type.String({ description: 'The prefix of the key.' })),
+    character: Type.Optional(orNull('string', 'Null for requests that named none.')),
+    requests: Type.Integer({ description: 'Those that have ended.' }),
+    prompt_tokens: Type.Integer(),
+    completion_tokens: Type.Integer(),
+    failed: Type.Integer({
+      description: 'Those that got no whole answer through a fault. A caller who left early is not one.',
+    }),
+  },
+  {
+    title: 'UsageLine',
+    examples: [{ day: '2026-11-20', requests: 12, prompt_tokens: 900, completion_tokens: 400, failed: 1 }],
+  },
+)
+
+export const UsageList = Type.Object(
+  { object: Type.Literal('list'), data: Type.Array(UsageLineBody), has_more: Type.Boolean() },
+  { title: 'UsageList' },
+)
+
+// One enum, and not a union of four constants, for whoever reads the OpenAPI document.
+TypeRegistry.Set('UsageGrouping', (_schema, value) => groupings.some((grouping) => grouping === value))
+
+const moment = (description: string, example: string) =>
+  Type.Optional(Type.String({ description, examples: [example], errorMessage: 'send it once' }))
+
+export const UsageQuery = Type.Object({
+  from: moment('The first day, or a moment; UTC. 29 days before the last day without it.', '2026-11-01'),
+  to: moment('The last day, or the moment before which it ends; UTC. Now without it.', '2026-11-30'),
+  by: Type.Optional(
+    Type.Unsafe<(typeof groupings)[number]>({
+      [Kind]: 'UsageGrouping',
+      type: 'string',
+      enum: groupings,
+      description: 'What each line is of; `day` without it.',
+      errorMessage: `send one of ${groupings.join(', ')}, once`,
+    }),
+  ),
+})

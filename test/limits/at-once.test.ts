@@ -1,0 +1,94 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { compileCache } from '../support/command.ts'
+import {
+  allFree,
+  crowd,
+  killWhileSpending,
+  placesAtOnce,
+  startWatchfulUpstream,
+  tokensEach,
+  watchedModels,
+} from '../support/limit-rounds.ts'
+import { ledgerRows, spentBy } from '../support/limits.ts'
+import { spawnService } from '../support/process.ts'
+import { serviceForThisTest, temporaryFolder } from '../support/service.ts'
+
+/** LIMIT_ROUNDS=50 is for whoever wants to be surer. */
+const rounds = Number(process.env['LIMIT_ROUNDS'] ?? 5)
+const patience = 30_000 + rounds * 3000
+const limits = `chat_at_once=${placesAtOnce}`
+const preset = 'a-key-for-tests-of-limits'
+
+async function watchfulUpstream() {
+  const upstream = await startWatchfulUpstream()
+  onTestFinished(() => upstream.close())
+  return upstream
+}
+
+it.for([limits, `${limits},tokens_per_day=1000000000`])(
+  'failure mode 28: a hundred at once never get more than ten places, and leave all of them (%s)',
+  { timeout: patience },
+  async (written) => {
+    const upstream = await watchfulUpstream()
+    const models = { understudy: { adapter: 'understudy' }, ...watchedModels(upstream.url) }
+    const service = await serviceForThisTest({ LIMITS: written }, models)
+    const { statuses, areFree } = await crowd(service.url, service.key, rounds, upstream)
+    expect(areFree).toBe(true)
+    expect(upstream.tooMany()).toBe(0)
+    // All that could happen has happened: answers, refusals for want of a place, faults, clients that left.
+    expect([...statuses.keys()]).toEqual(expect.arrayContaining([200, 429, 502, undefined]))
+  },
+)
+
+it('failure mode 28: after kill -9 all places are free, and what callers saw completed is spent', {
+  timeout: patience,
+}, async () => {
+  const upstream = await watchfulUpstream()
+  const { path: folder, remove } = temporaryFolder()
+  onTestFinished(remove)
+  const models = { understudy: { adapter: 'understudy' }, ...watchedModels(upstream.url) }
+  writeFileSync(join(folder, 'models.json'), JSON.stringify({ models }))
+  const start = async () => {
+    const service = await spawnService(process.execPath, ['src/main.ts'], {
+      environment: {
+        ...compileCache,
+        DATA_DIR: folder,
+        BOOTSTRAP_KEY: preset,
+        LOG_LEVEL: 'silent',
+        LIMITS: `${limits},tokens_per_day=1000000000`,
+      },
+    })
+    const kill = async () => {
+      service.process.kill('SIGKILL')
+      await service.exited
+    }
+    return { url: service.url, kill }
+  }
+  const { completed, refused } = await killWhileSpending({ rounds, key: preset, upstream, start })
+  expect(completed.size).toBeGreaterThan(0)
+  expect(refused).toBe(0)
+
+  const running = ledgerRows(folder).filter(({ state }) => state === 'running')
+  const last = await start()
+  const rows = ledgerRows(folder)
+  const [spent = 0] = spentBy(folder, 'account:')
+  expect(await allFree(last.url, preset)).toBe(true)
+  await last.kill()
+
+  expect(rows.some(({ state }) => state === 'running')).toBe(false)
+  const states = new Map(rows.map(({ id, state }) => [id, state]))
+  expect([...completed].filter((id) => states.get(id) !== 'stop')).toStrictEqual([])
+  const open = rows.filter(({ state }) => state === 'interrupted')
+  expect(open.length).toBeGreaterThanOrEqual(running.length)
+  expect(open.length).toBeLessThanOrEqual(rounds * placesAtOnce)
+  const settled = rows.filter(({ state }) => state !== 'interrupted')
+  expect(settled.filter(({ state }) => state === 'stop').length - completed.size).toBeLessThanOrEqual(
+    rounds * placesAtOnce,
+  )
+  const used = settled.reduce((sum, row) => sum + row.prompt_tokens + row.completion_tokens, 0)
+  const reserved = open.reduce((sum, row) => sum + row.reserved_tokens, 0)
+  expect(spent).toBe(used + reserved)
+  expect(spent).toBeGreaterThanOrEqual(completed.size * tokensEach)
+})

@@ -1,0 +1,142 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { Bucket } from '../../src/limits/bucket.ts'
+import { duration, openAiTokenHeaders, standardHeaders } from '../../src/limits/headers.ts'
+import { Spending, untilNextMonth, untilTomorrow } from '../../src/limits/spending.ts'
+
+/** Moments in milliseconds, each some time after the one before, and what is taken there. */
+const takings = fc.array(
+  fc.record({ after: fc.integer({ min: 0, max: 40_000 }), count: fc.integer({ min: 1, max: 20 }) }),
+  { minLength: 1, maxLength: 60 },
+)
+
+describe('a bucket', () => {
+  it('never gives more than its limit and what has come back, in any stretch of time', () => {
+    fc.assert(
+      fc.property(takings, fc.integer({ min: 0, max: 100 }), (all, limit) => {
+        const bucket = new Bucket()
+        const given: { at: number; count: number }[] = []
+        let now = 1000
+        for (const { after, count } of all) {
+          now += after
+          if (bucket.take(now, limit, count) === 0) given.push({ at: now, count })
+        }
+        for (const [index, from] of given.entries()) {
+          let sum = 0
+          for (const { at, count } of given.slice(index)) {
+            sum += count
+            expect(sum).toBeLessThanOrEqual(limit + ((at - from.at) * limit) / 60_000 + 1e-6 * (limit + 1))
+          }
+        }
+      }),
+    )
+  })
+
+  it('gives what was refused after the time that it told, and not before', () => {
+    fc.assert(
+      fc.property(takings, fc.integer({ min: 20, max: 100 }), (all, limit) => {
+        const bucket = new Bucket()
+        let now = 1000
+        for (const { after, count } of all) {
+          now += after
+          const wait = bucket.take(now, limit, count)
+          if (wait === 0) continue
+          expect(bucket.take(now + wait * 0.99 - 0.01, limit, count)).toBeGreaterThan(0)
+          now += wait
+          expect(bucket.take(now, limit, count)).toBe(0)
+        }
+      }),
+    )
+  })
+
+  it('is as if nothing had been taken when all of it is given back at once', () => {
+    const bucket = new Bucket()
+    expect(bucket.take(0, 100, 80)).toBe(0)
+    bucket.correct(-80)
+    expect(bucket.left(0, 100)).toStrictEqual({ limit: 100, remaining: 100, resetMs: 0 })
+    expect(bucket.isEmpty(0)).toBe(true)
+  })
+
+  it('owes what was used beyond what had been taken', () => {
+    const bucket = new Bucket()
+    bucket.take(0, 60, 10)
+    bucket.correct(110)
+    expect(bucket.left(0, 60)).toStrictEqual({ limit: 60, remaining: 0, resetMs: 120_000 })
+    expect(bucket.take(0, 60, 1)).toBe(61_000)
+    expect(bucket.isEmpty(119_000)).toBe(false)
+    expect(bucket.isEmpty(120_000)).toBe(true)
+  })
+
+  it('keeps what has been taken when the limit changes, and gives nothing at 0', () => {
+    const bucket = new Bucket()
+    expect(bucket.take(0, 10, 10)).toBe(0)
+    expect(bucket.take(0, 10, 1)).toBe(6000)
+    expect(bucket.take(0, 12, 2)).toBe(0)
+    expect(bucket.take(0, 0, 1)).toBe(60_000)
+    expect(bucket.left(0, 0)).toStrictEqual({ limit: 0, remaining: 0, resetMs: 60_000 })
+  })
+
+  it('gives nothing for a clock that is set back', () => {
+    const bucket = new Bucket()
+    expect(bucket.take(1_000_000, 1, 1)).toBe(0)
+    expect(bucket.take(0, 1, 1)).toBe(60_000)
+    expect(bucket.take(59_000, 1, 1)).toBeCloseTo(1000)
+  })
+})
+
+describe('spending', () => {
+  const noon = Date.UTC(2026, 10, 30, 12)
+  const spent = async (_subject: string, from: string, to: string) => (from === to ? 5 : 70)
+
+  it('begins with what the ledger knows, and counts what comes meanwhile', async () => {
+    const spending = new Spending('key:1', spent, noon)
+    spending.add('2026-11-30', 100)
+    await spending.ready
+    expect([spending.today(noon), spending.thisMonth(noon)]).toStrictEqual([105, 170])
+  })
+
+  it('begins anew with a day and with a month, and counts a request on the day on which it began', async () => {
+    const spending = new Spending('key:1', spent, noon - 86_400_000)
+    await spending.ready
+    expect([spending.today(noon), spending.thisMonth(noon)]).toStrictEqual([0, 70])
+    spending.add('2026-11-29', 3)
+    expect([spending.today(noon), spending.thisMonth(noon)]).toStrictEqual([0, 73])
+    const december = Date.UTC(2026, 11, 1)
+    expect([spending.today(december), spending.thisMonth(december)]).toStrictEqual([0, 0])
+    spending.add('2026-11-30', 9)
+    spending.add('2026-12-01', 4)
+    expect([spending.today(december), spending.thisMonth(december)]).toStrictEqual([4, 4])
+  })
+
+  it('stays where it is when the clock is set back', async () => {
+    const spending = new Spending('key:1', spent, noon)
+    await spending.ready
+    expect([spending.today(noon - 86_400_000), spending.thisMonth(noon - 90 * 86_400_000)]).toStrictEqual([5, 70])
+  })
+
+  it('knows how long a day and a month last', () => {
+    expect(untilTomorrow(noon)).toBe(12 * 3_600_000)
+    expect(untilNextMonth(noon)).toBe(12 * 3_600_000)
+    expect(untilNextMonth(Date.UTC(2026, 11, 31))).toBe(86_400_000)
+  })
+})
+
+describe('the headers', () => {
+  it('write times as OpenAI does', () => {
+    const times = [0, 119.2, 999, 1000, 1001, 60_000, 360_000, 61_001]
+    expect(times.map(duration)).toStrictEqual(['0ms', '120ms', '999ms', '1s', '2s', '1m0s', '6m0s', '1m2s'])
+  })
+
+  it('tell what is left in the forms of OpenAI and of the draft', () => {
+    const allowance = { limit: 60, remaining: 50, resetMs: 9001 }
+    expect(openAiTokenHeaders(allowance)).toStrictEqual({
+      'x-ratelimit-limit-tokens': '60',
+      'x-ratelimit-remaining-tokens': '50',
+      'x-ratelimit-reset-tokens': '10s',
+    })
+    expect(standardHeaders(allowance)).toStrictEqual({
+      'ratelimit-policy': '"requests_per_minute";q=60;w=60',
+      ratelimit: '"requests_per_minute";r=50;t=10',
+    })
+  })
+})

@@ -1,0 +1,178 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type LedgerRow, ledgerRows, makeLimitedKey, spentBy } from '../support/limits.ts'
+import { startTestService, type TestService } from '../support/service.ts'
+import {
+  completion,
+  json,
+  pieces,
+  type Script,
+  type ScriptedUpstream,
+  startUpstream,
+  streamOf,
+} from '../support/upstream.ts'
+
+const hanging: Script = () => {}
+const usage = { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 }
+const usageEvent = `data: ${JSON.stringify({ id: 'u', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [], usage })}\n\n`
+const words = streamOf('one two three')
+const withUsage = [...words.slice(0, -1), usageEvent, ...words.slice(-1)]
+
+/** How a request ends, and what the ledger says of it. */
+interface End {
+  readonly script: Script
+  readonly stream: boolean
+  /** The client leaves after this many milliseconds. */
+  readonly leave?: number
+  readonly state: string
+  /** Prompt and completion, and whether they are exact; a range where they are estimated. */
+  readonly tokens: readonly [prompt: number | 'some', completion: number | 'some', exact: 0 | 1]
+}
+
+const ends: Readonly<Record<string, End>> = {
+  'a whole reply': { script: json(completion('hello')), stream: false, state: 'stop', tokens: [11, 7, 1] },
+  'a whole reply that says no usage': {
+    script: json(completion('hello, you there', { usage: undefined })),
+    stream: false,
+    state: 'stop',
+    tokens: ['some', 4, 0],
+  },
+  'a stream that tells its usage': { script: pieces(withUsage), stream: true, state: 'stop', tokens: [11, 7, 1] },
+  'a stream that does not': { script: pieces(words), stream: true, state: 'stop', tokens: ['some', 'some', 0] },
+  'a whole reply that fails': {
+    script: json({ error: { message: 'no' } }, 500),
+    stream: false,
+    state: 'upstream_error',
+    tokens: [0, 0, 0],
+  },
+  'a stream that fails before it begins': {
+    script: json({ error: { message: 'no' } }, 500),
+    stream: true,
+    state: 'upstream_error',
+    tokens: [0, 0, 0],
+  },
+  'a stream that is cut': {
+    script: pieces(words.slice(0, 3), 'cut'),
+    stream: true,
+    state: 'upstream_error',
+    tokens: ['some', 'some', 0],
+  },
+  'a whole reply that is refused': {
+    script: json({ error: { message: 'no' } }, 400),
+    stream: false,
+    state: 'refused',
+    tokens: [0, 0, 0],
+  },
+  'a whole reply that takes too long': { script: hanging, stream: false, state: 'timeout', tokens: ['some', 0, 0] },
+  'a stream that never begins': { script: hanging, stream: true, state: 'timeout', tokens: ['some', 0, 0] },
+  'a stream that falls silent': {
+    script: pieces(words.slice(0, 3), 'hang'),
+    stream: true,
+    state: 'timeout',
+    tokens: ['some', 'some', 0],
+  },
+  'a whole reply whose client leaves': {
+    script: hanging,
+    stream: false,
+    leave: 60,
+    state: 'client_gone',
+    tokens: ['some', 0, 0],
+  },
+  'a stream whose client leaves before it begins': {
+    script: hanging,
+    stream: true,
+    leave: 60,
+    state: 'client_gone',
+    tokens: ['some', 0, 0],
+  },
+  'a stream whose client leaves': {
+    script: pieces(words.slice(0, 3), 'hang'),
+    stream: true,
+    leave: 100,
+    state: 'client_gone',
+    tokens: ['some', 'some', 0],
+  },
+}
+
+async function ask(
+  service: TestService,
+  key: string,
+  { stream, leave, model }: Pick<End, 'stream' | 'leave'> & { model: string },
+) {
+  const gone = new AbortController()
+  if (leave !== undefined) setTimeout(() => gone.abort(), leave)
+  try {
+    const response = await service.request('/chat/completions', {
+      headers: { authorization: `Bearer ${key}` },
+      json: { model, stream, messages: [{ role: 'user', content: 'Good morning to you.' }] },
+      signal: gone.signal,
+    })
+    await response.text()
+    return response
+  } catch {
+    return undefined
+  }
+}
+
+const models = Object.entries(ends).map(([name, end], index) => ({ name, end, model: `model-${index}` }))
+
+describe.for([
+  ['no limit of a day', {}],
+  ['a limit of a day', { tokens_per_day: 10_000 }],
+] as const)('with %s', ([, limits]) => {
+  const upstreams = new Map<string, ScriptedUpstream>()
+  let service: TestService
+
+  beforeAll(async () => {
+    const settings: Record<string, unknown> = { understudy: { adapter: 'understudy' } }
+    for (const { end, model } of models) {
+      const upstream = await startUpstream(end.script)
+      upstreams.set(model, upstream)
+      const timeouts = end.state === 'timeout' ? { firstToken: 100, idle: 100, total: 200 } : {}
+      settings[model] = { adapter: 'openai', baseUrl: upstream.url, retries: 0, breaker: { failures: 0 }, timeouts }
+    }
+    service = await startTestService({}, settings)
+  })
+
+  afterAll(async () => {
+    await service.close()
+    for (const upstream of upstreams.values()) await upstream.close()
+  })
+
+  /** The entries of a key once there are so many and none of them runs. */
+  async function settled(key: string, count: number): Promise<readonly LedgerRow[]> {
+    for (let attempt = 0; attempt < 150; attempt++) {
+      const rows = ledgerRows(service.dataDirectory).filter((row) => row.key_prefix === key.slice(0, 7))
+      if (rows.length === count && rows.every(({ state }) => state !== 'running')) return rows
+      await wait(20)
+    }
+    throw new Error('the ledger has not got there')
+  }
+
+  it.concurrent.for(models)('$name is settled, once, and leaves its place', async ({ end, model }, { expect }) => {
+    const key = await makeLimitedKey(service.dataDirectory, { chat_at_once: 1, ...limits })
+    await ask(service, key, { ...end, model })
+    const [row] = await settled(key, 1)
+    const [prompt, reply, exact] = end.tokens
+    expect(row).toMatchObject({
+      state: end.state,
+      tokens_exact: exact,
+      prompt_tokens: prompt === 'some' ? expect.any(Number) : prompt,
+      completion_tokens: reply === 'some' ? expect.any(Number) : reply,
+    })
+    if (prompt === 'some') expect(row?.prompt_tokens).toBeGreaterThan(4)
+    if (reply === 'some') expect(row?.completion_tokens).toBeGreaterThan(0)
+    const spent = (row?.prompt_tokens ?? 0) + (row?.completion_tokens ?? 0)
+    expect(spentBy(service.dataDirectory, `key:${row?.key_id}`)).toStrictEqual(spent > 0 ? [spent] : [])
+
+    upstreams.get(model)?.answer(json(completion('hello')))
+    expect((await ask(service, key, { stream: false, model }))?.status).toBe(200)
+    await settled(key, 2)
+    expect(spentBy(service.dataDirectory, `key:${row?.key_id}`)).toStrictEqual([spent + 18])
+  })
+
+  it('the account has spent what its keys have', () => {
+    const keys = spentBy(service.dataDirectory, 'key:').reduce((sum, tokens) => sum + tokens, 0)
+    expect(spentBy(service.dataDirectory, 'account:')).toStrictEqual([keys])
+  })
+})

@@ -1,0 +1,156 @@
+import { describe, expect, it } from 'vitest'
+import type { Key } from '../../src/access/access.ts'
+import { ApiError } from '../../src/errors.ts'
+import { Limiter } from '../../src/limits/limiter.ts'
+import type { Limits } from '../../src/limits/limits.ts'
+
+function keyOf(id: string, account: number, ofKey: Limits = {}, ofAccount: Limits = {}): Key {
+  const owner = { id: account, name: `account ${account}`, created: 0, suspended: null, limits: ofAccount }
+  return {
+    id,
+    account: owner,
+    prefix: `cv_${id}`,
+    name: null,
+    scopes: ['chat'],
+    created: 0,
+    expires: null,
+    revoked: null,
+    lastUsed: null,
+    limits: ofKey,
+  }
+}
+
+const unspent = { spent: async () => 0 }
+
+/** What a refusal says, and its Retry-After. */
+async function refusal(call: () => unknown): Promise<readonly [string, string | undefined]> {
+  try {
+    await call()
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 429) return [error.message, error.headers['retry-after']]
+    throw error
+  }
+  throw new Error('it was let in')
+}
+
+describe('a limiter', () => {
+  it("takes a key's limit, else its account's, else that of the settings", async () => {
+    let now = 0
+    const settings = { requests_per_minute: 3 }
+    const limiter = new Limiter({ settings, ledger: unspent, now: () => now })
+    const own = keyOf('own', 1, { requests_per_minute: 1 }, { requests_per_minute: 2 })
+    const [one, other] = [
+      keyOf('one', 1, {}, { requests_per_minute: 2 }),
+      keyOf('other', 1, {}, { requests_per_minute: 2 }),
+    ]
+    expect(limiter.admit(own)?.remaining).toBe(0)
+    expect(await refusal(() => limiter.admit(own))).toStrictEqual([
+      'The limit requests_per_minute of 1 is reached. Try again in 60 s.',
+      '60',
+    ])
+    // The account's limit is one for both of the keys that fall back to it, and the other key is none of its business.
+    expect(limiter.admit(one)?.remaining).toBe(1)
+    expect(limiter.admit(other)?.remaining).toBe(0)
+    expect((await refusal(() => limiter.admit(one)))[1]).toBe('30')
+    expect(limiter.admit(keyOf('third', 2))?.remaining).toBe(2)
+    now += 30_000
+    expect(limiter.admit(one)?.remaining).toBe(0)
+  })
+
+  it('goes by the new limit when a key comes with another one', async () => {
+    const limiter = new Limiter({ settings: {}, ledger: unspent, now: () => 0 })
+    expect(limiter.admit(keyOf('one', 1))).toBeUndefined()
+    expect(limiter.admit(keyOf('one', 1, { requests_per_minute: 2 }))?.remaining).toBe(1)
+    expect(limiter.admit(keyOf('one', 1, { requests_per_minute: 4 }))?.remaining).toBe(2)
+    await refusal(() => limiter.admit(keyOf('one', 1, { requests_per_minute: 0 })))
+  })
+
+  it('counts what goes on before a limit is set, and gives a place back once', async () => {
+    const limiter = new Limiter({ settings: {}, ledger: unspent, now: () => 0 })
+    const first = await limiter.reserve(keyOf('one', 1), () => 1)
+    const limited = keyOf('two', 1, {}, { chat_at_once: 2 })
+    const second = await limiter.reserve(limited, () => 1)
+    expect(await refusal(() => limiter.reserve(limited, () => 1))).toStrictEqual([
+      'The limit chat_at_once of 2 is reached. Try again in 1 s.',
+      '1',
+    ])
+    first.settle(0)
+    first.settle(0)
+    const third = await limiter.reserve(limited, () => 1)
+    await refusal(() => limiter.reserve(limited, () => 1))
+    second.settle(0)
+    third.settle(0)
+    expect(limiter.chatsOf(limited)).toBe(0)
+  })
+
+  it('holds what a request may take of a day, and counts what it took', async () => {
+    const limiter = new Limiter({ settings: { tokens_per_day: 100 }, ledger: { spent: async () => 40 } })
+    const key = keyOf('one', 1)
+    const first = await limiter.reserve(key, () => 50)
+    expect((await refusal(() => limiter.reserve(key, () => 20)))[0]).toMatch(
+      /^The limit tokens_per_day of 100 is reached/,
+    )
+    first.settle(5)
+    const second = await limiter.reserve(key, () => 55)
+    second.settle(55)
+    await refusal(() => limiter.reserve(key, () => 1))
+    expect((await refusal(() => limiter.reserve(key, () => 101)))[0]).toBe(
+      'The request may take 101 tokens, and the limit tokens_per_day is 100. Send less, or set max_completion_tokens to fewer.',
+    )
+  })
+
+  it('begins anew at midnight and at the first of a month (UTC), and says when that is', async () => {
+    let now = Date.UTC(2026, 10, 27, 23, 59, 30)
+    const settings = { tokens_per_day: 10, tokens_per_month: 25 }
+    const limiter = new Limiter({ settings, ledger: unspent, now: () => now })
+    const key = keyOf('one', 1)
+    const spend = async (tokens: number) => (await limiter.reserve(key, () => tokens)).settle(tokens)
+    await spend(10)
+    expect((await refusal(() => spend(1)))[1]).toBe('30')
+    now += 30_000
+    await spend(10)
+    now += 86_400_000
+    expect((await refusal(() => spend(10)))[0]).toMatch(/^The limit tokens_per_month of 25 /)
+    now += 3_600_000
+    await spend(5)
+    expect((await refusal(() => spend(1)))[1]).toBe(String(2 * 86_400 - 3600))
+    now = Date.UTC(2027, 0, 1)
+    await spend(10)
+  })
+
+  it('gives back tokens of a minute that were not used', async () => {
+    const limiter = new Limiter({ settings: { tokens_per_minute: 100 }, ledger: unspent, now: () => 0 })
+    const key = keyOf('one', 1)
+    const first = await limiter.reserve(key, () => 90)
+    expect(first.allowance).toMatchObject({ limit: 100, remaining: 10 })
+    expect((await refusal(() => limiter.reserve(key, () => 20)))[1]).toBe('6')
+    first.settle(30)
+    expect((await limiter.reserve(key, () => 20)).allowance?.remaining).toBe(50)
+  })
+
+  it('asks the ledger again after it could not be read', async () => {
+    let isBroken = true
+    const spent = async () => {
+      if (isBroken) throw new Error('no ledger')
+      return 7
+    }
+    const limiter = new Limiter({ settings: { tokens_per_day: 10 }, ledger: { spent } })
+    const key = keyOf('one', 1)
+    await expect(limiter.reserve(key, () => 1)).rejects.toThrow('no ledger')
+    isBroken = false
+    await refusal(() => limiter.reserve(key, () => 4))
+    expect((await limiter.reserve(key, () => 3)).tokens).toBe(3)
+  })
+
+  it('counts on for those who are busy when it forgets the idle', async () => {
+    const limiter = new Limiter({ settings: { chat_at_once: 1 }, ledger: unspent, now: () => 0 })
+    const busy = keyOf('busy', 1, { requests_per_minute: 1 })
+    limiter.admit(busy)
+    const held = await limiter.reserve(busy, () => 1)
+    for (let count = 0; count < 12_000; count++) limiter.admit(keyOf(`idle ${count}`, 2))
+    await refusal(() => limiter.admit(busy))
+    await refusal(() => limiter.reserve(busy, () => 1))
+    held.settle(0)
+    await limiter.reserve(busy, () => 1)
+  })
+})

@@ -1,0 +1,136 @@
+import { expect, it, onTestFinished } from 'vitest'
+import { openSqliteStores } from '../../src/storage/stores.ts'
+import { pruneOnce } from '../../src/usage/prune.ts'
+import { readChatError, readCompletion } from '../support/chat.ts'
+import { expectError } from '../support/http.ts'
+import { ledgerRows, makeLimitedKey } from '../support/limits.ts'
+import { serviceForThisTest, startTestService, type TestService, temporaryFolder } from '../support/service.ts'
+
+const hello = { model: 'understudy', messages: [{ role: 'user', content: 'Good morning to you.' }] }
+
+function chat(service: TestService, key: string, more: Readonly<Record<string, unknown>> = {}): Promise<Response> {
+  return service.request('/chat/completions', {
+    headers: { authorization: `Bearer ${key}` },
+    json: { ...hello, max_tokens: 20, ...more },
+  })
+}
+
+function plants(service: TestService, key: string): Promise<Response> {
+  return service.request('/plants', { headers: { authorization: `Bearer ${key}` } })
+}
+
+it('requests_per_minute counts plants and chat together, and each tells it in its own way', async () => {
+  const service = await serviceForThisTest()
+  const key = await makeLimitedKey(service.dataDirectory, { requests_per_minute: 3 })
+  const first = await plants(service, key)
+  expect(first.status).toBe(200)
+  expect(first.headers.get('ratelimit-policy')).toBe('"requests_per_minute";q=3;w=60')
+  expect(first.headers.get('ratelimit')).toBe('"requests_per_minute";r=2;t=20')
+  expect(first.headers.get('x-ratelimit-limit-requests')).toBeNull()
+  const second = await chat(service, key)
+  expect(second.status).toBe(200)
+  expect(second.headers.get('x-ratelimit-limit-requests')).toBe('3')
+  expect(second.headers.get('x-ratelimit-remaining-requests')).toBe('1')
+  expect(second.headers.get('x-ratelimit-reset-requests')).toMatch(/^(3\d|40)s$/)
+  expect(second.headers.get('x-ratelimit-limit-tokens')).toBeNull()
+  expect((await chat(service, key, { stream: true })).headers.get('x-ratelimit-remaining-requests')).toBe('0')
+
+  const refusedPlants = await plants(service, key)
+  expect(refusedPlants.headers.get('retry-after')).toMatch(/^(1?\d|20)$/)
+  expect(refusedPlants.headers.get('ratelimit')).toMatch(/^"requests_per_minute";r=0;t=(5\d|60)$/)
+  expect((await expectError(refusedPlants, 'plants', 429)).message).toMatch(
+    /^The limit requests_per_minute of 3 is reached\. Try again in \d+ s\.$/,
+  )
+  const refusedChat = await chat(service, key)
+  expect(refusedChat.headers.get('retry-after')).toMatch(/^(1?\d|20)$/)
+  expect(refusedChat.headers.get('x-ratelimit-remaining-requests')).toBe('0')
+  expect((await expectError(refusedChat, 'chat', 429)).code).toBe('rate_limit_exceeded')
+  // The owner's first key has a limit of nobody.
+  expect((await service.request('/plants')).headers.get('ratelimit')).toBeNull()
+})
+
+it('tokens_per_minute is told of, gives back what was not used, and names itself when it is reached', async () => {
+  const service = await serviceForThisTest()
+  const key = await makeLimitedKey(service.dataDirectory, { tokens_per_minute: 300 })
+  const first = await chat(service, key)
+  expect(first.status).toBe(200)
+  const { usage = { total_tokens: 0 } } = await readCompletion(first)
+  const reserved = 300 - Number(first.headers.get('x-ratelimit-remaining-tokens'))
+  expect(reserved).toBeGreaterThan(20)
+  const second = await chat(service, key, { stream: true })
+  const left = Number(second.headers.get('x-ratelimit-remaining-tokens'))
+  expect(left).toBeGreaterThanOrEqual(300 - usage.total_tokens - reserved)
+  expect(second.headers.get('x-ratelimit-reset-tokens')).toMatch(/^\d+m?s$/)
+  await second.text()
+  const refused = await chat(service, key, { max_tokens: 280 })
+  expect(refused.headers.get('retry-after')).toMatch(/^\d+$/)
+  expect(refused.headers.get('x-ratelimit-limit-tokens')).toBe('300')
+  expect((await readChatError(refused)).message).toMatch(/tokens_per_minute/)
+})
+
+it('a limit of the settings is for the whole account, and a key may have another', async () => {
+  const service = await serviceForThisTest({ LIMITS: 'requests_per_minute=1' })
+  const [one, other] = [
+    await makeLimitedKey(service.dataDirectory, {}),
+    await makeLimitedKey(service.dataDirectory, { requests_per_minute: 2 }),
+  ]
+  expect((await plants(service, one)).status).toBe(200)
+  expect((await service.request('/plants')).status).toBe(429)
+  expect((await plants(service, other)).status).toBe(200)
+  expect((await plants(service, other)).status).toBe(200)
+  expect((await plants(service, other)).status).toBe(429)
+})
+
+it('tokens_per_day holds over a restart, for what was spent before it was set too', async () => {
+  const { path, remove } = temporaryFolder()
+  onTestFinished(remove)
+  const settings = { DATA_DIR: path, BOOTSTRAP_KEY: 'a-key-for-tests-of-limits' }
+  const before = await startTestService(settings)
+  const { usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 } } = await readCompletion(
+    await chat(before, before.key),
+  )
+  await before.close()
+  expect(ledgerRows(path)).toMatchObject([
+    {
+      prompt_tokens: usage.prompt_tokens,
+      completion_tokens: usage.completion_tokens,
+      tokens_exact: 1,
+      reserved_tokens: 0,
+    },
+  ])
+
+  const service = await serviceForThisTest({ ...settings, LIMITS: `tokens_per_day=${usage.total_tokens + 10}` })
+  const refused = await chat(service, service.key, { max_tokens: 1 })
+  expect(Number(refused.headers.get('retry-after'))).toBeLessThanOrEqual(86_400)
+  expect((await readChatError(refused)).message).toMatch(/tokens_per_day/)
+  // What a limit refuses is not in the ledger.
+  expect(ledgerRows(path)).toHaveLength(1)
+})
+
+it('entries that are older than the ledger keeps them go, in batches', async () => {
+  const stores = openSqliteStores(':memory:')
+  onTestFinished(() => stores.close())
+  const entry = (count: number) => ({
+    id: `req_${count}`,
+    account: 1,
+    keyId: 'key_1',
+    keyPrefix: 'cv_ab12',
+    model: 'any',
+    modelUsed: null,
+    character: null,
+    created: count,
+    reservedTokens: 0,
+    promptTokens: 1,
+    completionTokens: 1,
+    tokensExact: true,
+    firstTokenMs: null,
+    totalMs: 1,
+    retries: 0,
+    state: 'stop',
+  })
+  for (let count = 0; count < 500; count++) stores.ledger.record(entry(count))
+  await stores.ledger.flush()
+  await pruneOnce(stores.ledger, 450)
+  expect(await stores.ledger.prune(1000, 1000)).toBe(50)
+  expect(await stores.ledger.spent('key:key_1', '1970-01-01', '1970-01-01')).toBe(1000)
+})

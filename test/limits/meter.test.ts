@@ -1,0 +1,36 @@
+import { describe, expect, it } from 'vitest'
+import { Meter } from '../../src/usage/meter.ts'
+import { streamOf } from '../support/upstream.ts'
+
+const prompt = () => 5
+
+describe('a meter', () => {
+  it('goes by what the model said last, and not by numbers that cannot be', () => {
+    const meter = new Meter()
+    meter.say({ content: 'some words' })
+    meter.note({ usage: { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 } })
+    meter.note({ usage: { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 } })
+    meter.note({ usage: { prompt_tokens: -1, completion_tokens: 2 ** 60, total_tokens: 0 } })
+    meter.tell({ prompt_tokens: 3, completion_tokens: 3 }, false)
+    expect(meter.used(prompt)).toStrictEqual({ promptTokens: 11, completionTokens: 7, isExact: true })
+  })
+
+  it('has at least a token to an event of what passes unread, and more where events are long', () => {
+    const short = new Meter()
+    short.pass(Buffer.from(streamOf('a b c d e f g h').slice(0, -2).join('')))
+    expect(short.used(prompt)).toMatchObject({ promptTokens: 5, isExact: false })
+    expect(short.used(prompt).completionTokens).toBeGreaterThanOrEqual(8)
+    expect(short.used(prompt).completionTokens).toBeLessThan(24)
+    const long = new Meter()
+    long.pass(Buffer.from(streamOf('a'.repeat(4000)).slice(0, -2).join('')))
+    expect(long.used(prompt).completionTokens).toBeGreaterThan(900)
+  })
+
+  it('takes whatever an upstream sends for words', () => {
+    const meter = new Meter()
+    meter.say(undefined)
+    meter.say(null)
+    meter.say({ tool_calls: [{ function: { arguments: '{"a":1}' } }, {}] })
+    expect(meter.used(prompt).completionTokens).toBe(2)
+  })
+})
