@@ -1,0 +1,72 @@
+import { ApiError } from '../../errors.ts'
+
+/** Reasons to do a transaction again: it could not be serialised, or two waited for each other (SQLSTATE class 40). */
+const conflicts = new Set(['40001', '40P01'])
+
+/** What the client library and Node say when there is no connection, or no longer one. */
+const losses = new Set([
+  'CONNECTION_CLOSED',
+  'CONNECTION_ENDED',
+  'CONNECTION_DESTROYED',
+  'CONNECT_TIMEOUT',
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EPIPE',
+  'ETIMEDOUT',
+])
+
+/**
+ * SQLSTATEs of a server that goes down, comes up, has no connection left, or has become a standby that only reads
+ * (postgresql.org/docs/current/errcodes-appendix.html).
+ */
+const unavailable = new Set(['57P01', '57P02', '57P03', '57014', '53300', '25006'])
+
+/** The answer did not come in time. */
+export class TookTooLong extends Error {
+  override readonly name = 'TookTooLong'
+}
+
+/** Tells whether a transaction failed only because of others at the same time. It has changed nothing. */
+export function isConflict(error: unknown): boolean {
+  return conflicts.has(codeOf(error))
+}
+
+/** Tells whether the database cannot be reached now, or the connection to it was lost. */
+export function isConnectionLoss(error: unknown): boolean {
+  const code = codeOf(error)
+  return losses.has(code) || unavailable.has(code) || code.startsWith('08')
+}
+
+/** The 503 of a database that does not answer; nothing was written. */
+export function databaseUnavailable(cause: unknown): ApiError {
+  return new ApiError(503, 'database_unavailable', 'The database does not answer. Nothing was written; try again.', {
+    cause,
+    headers: { 'retry-after': '1' },
+  })
+}
+
+/** The 503 of a commit that was not confirmed: it may be there, or come to be. */
+export function writeUnconfirmed(cause: unknown): ApiError {
+  return new ApiError(
+    503,
+    'write_unconfirmed',
+    'The database did not confirm this write in time, and it may be there. With an Idempotency-Key, send it again with the same key; without one, look first.',
+    { cause, headers: { 'retry-after': '1' } },
+  )
+}
+
+/** Resolves or rejects with the work, but waits no longer than so many milliseconds. @throws TookTooLong */
+export function withinTime<T>(work: Promise<T>, milliseconds: number): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new TookTooLong('the database took too long')), Math.max(0, milliseconds))
+    work.then(resolve, reject).finally(() => clearTimeout(timer))
+  })
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : ''
+}

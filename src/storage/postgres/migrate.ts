@@ -1,0 +1,73 @@
+import { StorageError } from '../folder.ts'
+import type { Migration } from '../migrations.ts'
+import type { PostgresDatabase, Transaction } from './database.ts'
+import { postgresMigrations } from './migrations.ts'
+
+/**
+ * Brings the schema up to date; any number of replicas may do so at once: the row of `migration_lock` lets one in at a
+ * time, which needs nothing that only PostgreSQL has.
+ * @throws StorageError when the database is a newer version's, or its tables are not those that we made
+ */
+export async function migratePostgres(
+  database: PostgresDatabase,
+  history: readonly Migration[] = postgresMigrations,
+): Promise<void> {
+  await prepared(database)
+  await database.transaction(async (sql) => {
+    await sql`SELECT id FROM migration_lock WHERE id = 1 FOR UPDATE`
+    const applied = new Set((await sql<{ name: string }[]>`SELECT name FROM migrations`).map(({ name }) => name))
+    const known = new Set(history.map(({ name }) => name))
+    const unknown = [...applied].filter((name) => !known.has(name))
+    if (unknown.length > 0) {
+      throw new StorageError(
+        `The database at ${database.place} was written by a newer version of Conservatory (it has ${unknown.join(', ')}). Start that version.`,
+      )
+    }
+    for (const { name, sql: statements } of history) {
+      if (applied.has(name)) continue
+      await sql.unsafe(statements)
+      await sql`INSERT INTO migrations (name, applied) VALUES (${name}, ${Math.floor(Date.now() / 1000)})`
+    }
+    await checkTables(sql, database.place, history)
+  })
+}
+
+/** Makes the tables that migrating itself needs; where several replicas do so at once, all but one may fail and look again. */
+async function prepared(database: PostgresDatabase): Promise<void> {
+  for (let tries = 0; ; tries++) {
+    try {
+      return await database.transaction(async (sql) => {
+        await sql`CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied BIGINT NOT NULL)`
+        await sql`CREATE TABLE IF NOT EXISTS migration_lock (id BIGINT PRIMARY KEY)`
+        await sql`INSERT INTO migration_lock VALUES (1) ON CONFLICT DO NOTHING`
+      })
+    } catch (error) {
+      // Two who create one table at the same moment: unique_violation in the catalogue, or duplicate_table.
+      const isRace = error instanceof Error && 'code' in error && ['23505', '42P07'].includes(String(error.code))
+      if (!isRace || tries >= 10) throw error
+    }
+  }
+}
+
+/** Looks whether every table and column that the history makes is there. */
+async function checkTables(sql: Transaction, place: string, history: readonly Migration[]): Promise<void> {
+  const rows = await sql<{ table: string; column: string }[]>`
+    SELECT table_name AS table, column_name AS column FROM information_schema.columns
+    WHERE table_schema = current_schema()`
+  const there = new Set(rows.map(({ table, column }) => `${table}.${column}`))
+  const missing = columnsOf(history).filter((column) => !there.has(column))
+  if (missing.length === 0) return
+  throw new StorageError(
+    `The tables of the database at ${place} are not those that Conservatory made: ${missing.join(', ')} missing. Restore them, or give another database.`,
+  )
+}
+
+/** The columns that a history of plain CREATE TABLE and ADD COLUMN statements makes, as `table.column`. */
+function columnsOf(history: readonly Migration[]): readonly string[] {
+  return history.flatMap(({ sql }) => [
+    ...[...sql.matchAll(/CREATE TABLE (\w+) \(([\s\S]*?)\);/g)].flatMap(([, table, body = '']) =>
+      [...body.matchAll(/(?:^|,)\s*([a-z_]+) (?:TEXT|BIGINT|BYTEA)/g)].map(([, column]) => `${table}.${column}`),
+    ),
+    ...[...sql.matchAll(/ALTER TABLE (\w+) ADD COLUMN (\w+)/g)].map(([, table, column]) => `${table}.${column}`),
+  ])
+}

@@ -1,0 +1,108 @@
+import type { Migration } from '../migrations.ts'
+
+/**
+ * The history of the schema in PostgreSQL. Portable SQL only: no extension, no sequence, no advisory lock. Append only;
+ * each step leaves what the version before it reads and writes, so that replicas can be replaced one by one.
+ */
+export const postgresMigrations: readonly Migration[] = [
+  {
+    name: '0001-all-stores',
+    sql: `
+      CREATE TABLE counters (name TEXT PRIMARY KEY, value BIGINT NOT NULL);
+      INSERT INTO counters VALUES ('accounts', 0);
+      CREATE TABLE accounts (
+        id BIGINT PRIMARY KEY,
+        name TEXT NOT NULL UNIQUE,
+        created BIGINT NOT NULL,
+        suspended BIGINT,
+        limits TEXT NOT NULL DEFAULT '{}'
+      );
+      CREATE TABLE keys (
+        id TEXT PRIMARY KEY,
+        account BIGINT NOT NULL REFERENCES accounts (id),
+        name TEXT,
+        prefix TEXT NOT NULL UNIQUE,
+        digest TEXT NOT NULL UNIQUE,
+        scopes TEXT NOT NULL,
+        created BIGINT NOT NULL,
+        expires BIGINT,
+        revoked BIGINT,
+        limits TEXT NOT NULL DEFAULT '{}',
+        last_used BIGINT
+      );
+      CREATE INDEX keys_by_account ON keys (account, created);
+      CREATE TABLE plants (
+        account BIGINT NOT NULL REFERENCES accounts (id),
+        id BIGINT NOT NULL,
+        name TEXT NOT NULL,
+        tag TEXT,
+        PRIMARY KEY (account, id)
+      );
+      CREATE INDEX plants_by_tag ON plants (account, tag, id);
+      CREATE TABLE grants (
+        owner BIGINT NOT NULL REFERENCES accounts (id),
+        grantee BIGINT NOT NULL REFERENCES accounts (id),
+        tag TEXT NOT NULL,
+        created BIGINT NOT NULL,
+        PRIMARY KEY (grantee, owner, tag)
+      );
+      CREATE TABLE idempotency_keys (
+        account BIGINT NOT NULL REFERENCES accounts (id),
+        key TEXT NOT NULL,
+        request TEXT NOT NULL,
+        plant BIGINT NOT NULL,
+        name TEXT NOT NULL,
+        tag TEXT,
+        created BIGINT NOT NULL,
+        PRIMARY KEY (account, key)
+      );
+      CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created);
+      CREATE TABLE characters (
+        account BIGINT NOT NULL REFERENCES accounts (id),
+        name TEXT COLLATE "C" NOT NULL,
+        folded TEXT COLLATE "C" NOT NULL,
+        digest TEXT NOT NULL,
+        about TEXT NOT NULL,
+        created BIGINT NOT NULL,
+        updated BIGINT NOT NULL,
+        PRIMARY KEY (account, name)
+      );
+      CREATE INDEX characters_by_folded_name ON characters (account, folded, name);
+      CREATE TABLE character_versions (
+        account BIGINT NOT NULL,
+        name TEXT COLLATE "C" NOT NULL,
+        digest TEXT NOT NULL,
+        source BYTEA NOT NULL,
+        created BIGINT NOT NULL,
+        PRIMARY KEY (account, name, digest),
+        FOREIGN KEY (account, name) REFERENCES characters (account, name) ON DELETE CASCADE
+      );
+      CREATE TABLE requests (
+        id TEXT PRIMARY KEY,
+        account BIGINT NOT NULL,
+        key_id TEXT NOT NULL,
+        key_prefix TEXT NOT NULL,
+        model TEXT NOT NULL,
+        model_used TEXT,
+        character TEXT,
+        created BIGINT NOT NULL,
+        reserved_tokens BIGINT NOT NULL,
+        prompt_tokens BIGINT NOT NULL,
+        completion_tokens BIGINT NOT NULL,
+        tokens_exact BIGINT NOT NULL,
+        first_token_ms BIGINT,
+        total_ms BIGINT NOT NULL,
+        retries BIGINT NOT NULL,
+        state TEXT NOT NULL
+      );
+      CREATE INDEX requests_by_account ON requests (account, created);
+      CREATE INDEX requests_by_age ON requests (created);
+      CREATE TABLE spend (
+        subject TEXT NOT NULL,
+        day TEXT NOT NULL,
+        tokens BIGINT NOT NULL,
+        PRIMARY KEY (subject, day)
+      );
+    `,
+  },
+]

