@@ -6,6 +6,7 @@ import { benchList } from './list.ts'
 import { type Figure, machineLine, rounds, seconds } from './measure.ts'
 import { benchOverload } from './overload.ts'
 import { benchPortkey } from './portkey.ts'
+import { benchPostgres } from './postgres.ts'
 import { benchReads } from './reads.ts'
 import { benchRelay } from './relay.ts'
 import { benchStartup } from './startup.ts'
@@ -27,6 +28,7 @@ const benchmarks: Readonly<Record<string, () => Promise<readonly Figure[]>>> = {
   durability: benchDurability,
   overload: benchOverload,
   limits: benchLimits,
+  postgres: benchPostgres,
 }
 
 const names = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(benchmarks)

@@ -11,12 +11,13 @@ import { addUsageCommands } from './usage/commands.ts'
 
 /**
  * Runs the command that the process was started with.
+ * @param serve what the command of that name does
  * @returns the exit code: 0 done, 2 wrong usage, which has been told
  * @throws Error with one clear sentence when the command is refused or fails
  */
-export async function runCommand(environment: Environment): Promise<number> {
+export async function runCommand(environment: Environment, serve: () => Promise<void>): Promise<number> {
   try {
-    await createProgram(environment).parseAsync()
+    await createProgram(environment, serve).parseAsync()
     return 0
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error
@@ -28,23 +29,17 @@ export async function runCommand(environment: Environment): Promise<number> {
  * The command line: `serve`, which is the default, and the operator's commands, which work beside a running service.
  * Data goes to stdout, talk to stderr. What a command loads, it loads when it runs.
  */
-function createProgram(environment: Environment): Command {
+function createProgram(environment: Environment, serve: () => Promise<void>): Command {
   const config = (): Config => readConfig(environment)
   const program = new Command('conservatory')
     .description('A plant store and character-chat server. Settings come from the environment; the README lists them.')
     .version(version(), '--version', 'print the version')
     .exitOverride()
     .helpCommand(false)
-  program
-    .command('serve', { isDefault: true })
-    .description('run the service (the default)')
-    .action(async () => {
-      const { serve } = await import('./serve.ts')
-      await serve(config())
-    })
+  program.command('serve', { isDefault: true }).description('run the service (the default)').action(serve)
   const open = async () => {
-    const { openSqliteStores } = await import('./storage/stores.ts')
-    return openSqliteStores(config().databasePath)
+    const { openStores } = await import('./storage/open.ts')
+    return openStores(config())
   }
   addTransferCommands(addAccessCommands(program, open), config, open)
   addPlantCommands(program, open)

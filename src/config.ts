@@ -6,7 +6,10 @@ export interface Config {
   readonly host: string
   readonly port: number
   readonly dataDirectory: string
+  /** The SQLite file, which is used where there is no `databaseUrl`. */
   readonly databasePath: string
+  /** `postgres://…`, with a name and a password that no log may show. */
+  readonly databaseUrl: string | undefined
   readonly modelsPath: string
   readonly bootstrapKey: string | undefined
   readonly upstream: Upstream | undefined
@@ -95,6 +98,7 @@ export function readConfig(environment: Environment): Config {
     port: integer('PORT', 3000, 0, 65_535),
     dataDirectory,
     databasePath: join(dataDirectory, 'conservatory.db'),
+    databaseUrl: readDatabaseUrl(text('DATABASE_URL'), faults),
     modelsPath: join(dataDirectory, 'models.json'),
     bootstrapKey,
     upstream: readUpstream(text('OPENAI_BASE_URL'), text('OPENAI_API_KEY'), faults),
@@ -130,4 +134,12 @@ function readUpstream(baseUrl: string | undefined, apiKey: string | undefined, f
     return undefined
   }
   return { baseUrl: url.href.replace(/\/+$/, ''), apiKey }
+}
+
+/** Several hosts in one URL are what PostgreSQL understands, and Node's URL does not. */
+function readDatabaseUrl(url: string | undefined, faults: string[]): string | undefined {
+  if (url === undefined || /^postgres(ql)?:\/\/[^/?#]+\/[^/?#]+/.test(url)) return url
+  // It may hold a password, and is not repeated.
+  faults.push('DATABASE_URL is not an address such as postgres://name:password@host:5432/database.')
+  return undefined
 }

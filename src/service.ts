@@ -9,8 +9,8 @@ import { openLog } from './log.ts'
 import { loadModels } from './models/configuration.ts'
 import { ModelRegistry } from './models/registry.ts'
 import { prepareFolder } from './storage/folder.ts'
+import { openStores } from './storage/open.ts'
 import { holdForServing, type ServeLock } from './storage/serve-lock.ts'
-import { openSqliteStores } from './storage/stores.ts'
 import { pruneLedger } from './usage/prune.ts'
 import { Visits } from './usage/visit.ts'
 
@@ -37,8 +37,9 @@ export async function startService(config: Config): Promise<Service> {
   const log = openLog(config.logLevel)
   const { logger } = log
   prepareFolder(config.dataDirectory)
-  const lock = holdForServing(config.dataDirectory)
-  const stores = openHeld(() => openSqliteStores(config.databasePath), lock)
+  // Replicas over one PostgreSQL may share a folder, in which they only read.
+  const lock = config.databaseUrl === undefined ? holdForServing(config.dataDirectory) : undefined
+  const stores = await openHeld(() => openStores(config), lock)
   const models = new ModelRegistry(configuration, config)
   const library = createLibrary(config, stores.characters, logger)
   const limiter = new Limiter({ settings: config.limits, ledger: stores.ledger })
@@ -65,7 +66,7 @@ export async function startService(config: Config): Promise<Service> {
     await guard.settle()
     await stopPruning?.()
     await stores.close()
-    lock.release()
+    lock?.release()
     await log.close()
   }
   try {
@@ -115,11 +116,11 @@ export async function startService(config: Config): Promise<Service> {
 }
 
 /** Opens what needs the lock; where that fails, nobody is left to hold it. */
-function openHeld<T>(open: () => T, lock: ServeLock): T {
+async function openHeld<T>(open: () => Promise<T>, lock: ServeLock | undefined): Promise<T> {
   try {
-    return open()
+    return await open()
   } catch (error) {
-    lock.release()
+    lock?.release()
     throw error
   }
 }

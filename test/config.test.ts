@@ -18,6 +18,7 @@ describe('the settings', () => {
       host: '127.0.0.1',
       port: 3000,
       dataDirectory: resolve('data'),
+      databaseUrl: undefined,
       databasePath: resolve('data', 'conservatory.db'),
       modelsPath: resolve('data', 'models.json'),
       environment: {},
@@ -74,6 +75,7 @@ describe('the settings', () => {
     ['PORT', ' 65535 ', { port: 65535 }],
     ['DATA_DIR', '/srv/conservatory', { dataDirectory: resolve('/srv/conservatory') }],
     ['DATA_DIR', 'below/here', { databasePath: join(resolve('below/here'), 'conservatory.db') }],
+    ['DATABASE_URL', 'postgres://me:secret@a:1,b:2/garden', { databaseUrl: 'postgres://me:secret@a:1,b:2/garden' }],
     ['BOOTSTRAP_KEY', 'sixteen letters!', { bootstrapKey: 'sixteen letters!' }],
     ['LOG_LEVEL', 'WARN', { logLevel: 'warn' }],
     ['LOG_LEVEL', 'silent', { logLevel: 'silent' }],
@@ -101,6 +103,11 @@ describe('the settings', () => {
   })
 
   it.for([
+    [
+      'DATABASE_URL',
+      'mysql://me:secret@host/garden',
+      'DATABASE_URL is not an address such as postgres://name:password@host:5432/database.',
+    ],
     ['PORT', '65536', 'PORT is "65536"; give a whole number from 0 to 65535.'],
     ['PORT', '-1', 'PORT is "-1"; give a whole number from 0 to 65535.'],
     ['PORT', '3000.5', 'PORT is "3000.5"; give a whole number from 0 to 65535.'],

@@ -1,7 +1,7 @@
-import { storedLimits } from '../limits/limits.ts'
-import { type Account, isScope, type Key } from './access.ts'
+import { type Limits, storedLimits } from '../limits/limits.ts'
+import { AccessError, type Account, isScope, type Key, type LimitChanges } from './access.ts'
 
-/** An account as SQLite keeps it. */
+/** An account as the database keeps it. */
 export interface AccountRow {
   readonly id: number
   readonly name: string
@@ -10,7 +10,7 @@ export interface AccountRow {
   readonly limits: string
 }
 
-/** A key and its account as SQLite keeps them. */
+/** A key and its account as the database keeps them. */
 export interface KeyRow {
   readonly id: string
   readonly account: number
@@ -65,4 +65,43 @@ export function toAccount(row: AccountRow): Account {
 /** Unix seconds. */
 export function now(): number {
   return Math.floor(Date.now() / 1000)
+}
+
+/**
+ * The name of a new account, trimmed.
+ * @throws AccessError when it cannot be one
+ */
+export function accountNamed(name: string): string {
+  const trimmed = name.trim()
+  if (/^[\p{L}\p{N}][\p{L}\p{N} ._@-]{0,99}$/u.test(trimmed)) return trimmed
+  throw new AccessError(
+    `${JSON.stringify(name)} cannot be an account's name; use up to 100 letters, digits, spaces and . _ @ -`,
+  )
+}
+
+/** The refusal of an account that is not there. */
+export function unknownAccount(name: string): AccessError {
+  return new AccessError(`There is no account ${JSON.stringify(name)}. See: conservatory accounts list`)
+}
+
+/** The refusal of a key that is not there; what was given may be a whole secret, so it is not repeated. */
+export function unknownKey(): AccessError {
+  return new AccessError('There is no such key. See: conservatory keys list')
+}
+
+/** The refusal to rotate a key that does not work any more, or has a successor. */
+export function endedKey(prefix: string, why: string): AccessError {
+  return new AccessError(`The key ${prefix} ${why}, so it cannot be rotated. Make a new one.`, 'key_ended')
+}
+
+/** The refusal to take the last working key with the scope `admin` away. */
+export function lastAdminKey(): AccessError {
+  const message = 'No working key with the scope admin would be left. Make another one first.'
+  return new AccessError(message, 'last_admin_key')
+}
+
+/** Limits after changes. */
+export function withChanges(limits: Limits, changes: LimitChanges): Limits {
+  const entries = Object.entries({ ...limits, ...changes })
+  return Object.fromEntries(entries.filter(([, value]) => value !== null))
 }

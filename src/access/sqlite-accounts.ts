@@ -2,7 +2,7 @@ import type { Database, Statement } from 'better-sqlite3'
 import type { Limits } from '../limits/limits.ts'
 import { AccessError, type Account, type LimitChanges } from './access.ts'
 import type { PortablePlant, TakePlants } from './contents.ts'
-import { type AccountRow, now, toAccount } from './rows.ts'
+import { type AccountRow, accountNamed, now, toAccount, unknownAccount, withChanges } from './rows.ts'
 
 interface PlantRow {
   readonly id: number
@@ -31,12 +31,7 @@ export class SqliteAccounts {
   }
 
   create(name: string, limits: Limits = {}): Account {
-    const trimmed = name.trim()
-    if (!/^[\p{L}\p{N}][\p{L}\p{N} ._@-]{0,99}$/u.test(trimmed)) {
-      throw new AccessError(
-        `${JSON.stringify(name)} cannot be an account's name; use up to 100 letters, digits, spaces and . _ @ -`,
-      )
-    }
+    const trimmed = accountNamed(name)
     const created = now()
     const result = this.#database
       .prepare('INSERT INTO accounts (name, created, limits) VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING')
@@ -52,7 +47,7 @@ export class SqliteAccounts {
   /** @throws AccessError when there is none of this name */
   named(name: string): Account {
     const row = this.#byName.get(name.trim())
-    if (!row) throw new AccessError(`There is no account ${JSON.stringify(name)}. See: conservatory accounts list`)
+    if (!row) throw unknownAccount(name)
     return toAccount(row)
   }
 
@@ -70,7 +65,7 @@ export class SqliteAccounts {
 
   limit(name: string, changes: LimitChanges): Account {
     const account = this.named(name)
-    const limits = changed(account.limits, changes)
+    const limits = withChanges(account.limits, changes)
     this.#database.prepare('UPDATE accounts SET limits = ? WHERE id = ?').run(JSON.stringify(limits), account.id)
     return { ...account, limits }
   }
@@ -121,12 +116,6 @@ export class SqliteAccounts {
     this.#database.prepare('UPDATE accounts SET suspended = ? WHERE id = ?').run(suspended, account.id)
     return { ...account, suspended }
   }
-}
-
-/** Limits after changes. */
-export function changed(limits: Limits, changes: LimitChanges): Limits {
-  const entries = Object.entries({ ...limits, ...changes })
-  return Object.fromEntries(entries.filter(([, value]) => value !== null))
 }
 
 function* portable(rows: Iterable<PlantRow>): Iterable<PortablePlant> {

@@ -17,8 +17,8 @@ import {
 import type { PortablePlant, TakePlants } from './contents.ts'
 import { digestKey, keyPrefix, makeKey } from './key.ts'
 import { isPast } from './refusals.ts'
-import { type KeyRow, now, selectKeys, toKey } from './rows.ts'
-import { changed, SqliteAccounts } from './sqlite-accounts.ts'
+import { endedKey, type KeyRow, lastAdminKey, now, selectKeys, toKey, unknownKey, withChanges } from './rows.ts'
+import { SqliteAccounts } from './sqlite-accounts.ts'
 
 /** Accounts and keys in SQLite. */
 export class SqliteAccessStore implements AccessStore {
@@ -104,9 +104,9 @@ export class SqliteAccessStore implements AccessStore {
     return this.#changeKeepingAnAdmin(() => {
       const old = this.#named(prefixOrKey)
       const { prefix, account, scopes, name, expires, limits } = old
-      if (isPast(old.revoked)) throw ended(prefix, 'is revoked')
-      if (isPast(expires)) throw ended(prefix, 'has expired')
-      if (old.revoked !== null) throw ended(prefix, 'has been rotated already')
+      if (isPast(old.revoked)) throw endedKey(prefix, 'is revoked')
+      if (isPast(expires)) throw endedKey(prefix, 'has expired')
+      if (old.revoked !== null) throw endedKey(prefix, 'has been rotated already')
       this.#setRevoked(old, now() + overlapSeconds)
       const asBefore = { ...(name === null ? {} : { name }), ...(expires === null ? {} : { expires }) }
       return this.#createKey({ account: account.name, scopes, limits, ...asBefore })
@@ -124,7 +124,7 @@ export class SqliteAccessStore implements AccessStore {
   async limitKey(prefixOrKey: string, changes: LimitChanges): Promise<Key> {
     return this.#change(() => {
       const key = this.#named(prefixOrKey)
-      const limits = changed(key.limits, changes)
+      const limits = withChanges(key.limits, changes)
       this.#database.prepare('UPDATE keys SET limits = ? WHERE id = ?').run(JSON.stringify(limits), key.id)
       return { ...key, limits }
     })
@@ -194,8 +194,7 @@ export class SqliteAccessStore implements AccessStore {
 
   #named(prefixOrKey: string): Key {
     const row = this.#keyByDigest.get(digestKey(prefixOrKey)) ?? this.#keyByPrefix.get(prefixOrKey)
-    // The argument may be a whole secret, so it is not repeated.
-    if (!row) throw new AccessError('There is no such key. See: conservatory keys list')
+    if (!row) throw unknownKey()
     return toKey(row)
   }
 
@@ -218,15 +217,8 @@ export class SqliteAccessStore implements AccessStore {
     return this.#change(() => {
       const hadAdmin = this.#accounts.hasAdmin()
       const result = change()
-      if (hadAdmin && !this.#accounts.hasAdmin()) {
-        const message = 'No working key with the scope admin would be left. Make another one first.'
-        throw new AccessError(message, 'last_admin_key')
-      }
+      if (hadAdmin && !this.#accounts.hasAdmin()) throw lastAdminKey()
       return result
     })
   }
-}
-
-function ended(prefix: string, why: string): AccessError {
-  return new AccessError(`The key ${prefix} ${why}, so it cannot be rotated. Make a new one.`, 'key_ended')
 }

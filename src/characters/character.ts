@@ -129,3 +129,9 @@ export function unknownCharacter(): ApiError {
     param: 'character',
   })
 }
+
+/** The refusal of a name that another of one's characters has. */
+export function nameTaken(): ApiError {
+  const message = 'You have a character of this name already. Replace it with PUT, or use another name.'
+  return new ApiError(409, 'name_taken', message, { param: 'name' })
+}

@@ -1,5 +1,4 @@
 import type { Database, Statement } from 'better-sqlite3'
-import { ApiError } from '../errors.ts'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
 import { Remembered } from '../storage/remembered.ts'
 import { writing } from '../storage/write-error.ts'
@@ -9,6 +8,7 @@ import {
   foldName,
   type NameMatch,
   type NewCharacter,
+  nameTaken,
   type StoredCharacter,
   type StoredVersion,
 } from './character.ts'
@@ -75,8 +75,7 @@ export class SqliteCharacterStore implements CharacterStore {
     this.#remembered.forget()
     const add = this.#database.transaction(() => {
       if (this.#add(account, character)) return
-      const message = 'You have a character of this name already. Replace it with PUT, or use another name.'
-      throw new ApiError(409, 'name_taken', message, { param: 'name' })
+      throw nameTaken()
     })
     writing(() => add.immediate())
   }

@@ -18,7 +18,6 @@ import { ChatError, Completion, CompletionRequest } from './completion.ts'
 import { checkMessages } from './messages.ts'
 import { OpenReplies } from './open-replies.ts'
 import { PromptReceipt } from './receipt-schema.ts'
-import { sendEvents } from './reply.ts'
 import { UsageWatch } from './usage.ts'
 
 /** What the chat group is built from. */
@@ -52,8 +51,9 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
   const hide = options.isAlias === true
 
   const promptMaking = () => ({ settings: options.prompt, worldBooks: options.worldBooks?.() ?? [] })
-  // How prompts are composed is loaded with the first request.
+  // How prompts are composed, and how replies are streamed, is loaded with the first request of the kind.
   let making: typeof import('./exchange.ts') | undefined
+  let streaming: typeof import('./reply.ts') | undefined
 
   const replies = new OpenReplies(guard)
   app.addHook('preClose', async () => replies.endWithin(options.shutdownGraceMs))
@@ -90,6 +90,7 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
       request.facts['model'] = route.name
 
       making ??= await import('./exchange.ts')
+      if (body.stream === true) streaming ??= await import('./reply.ts')
       const exchange = new making.Exchange(body, persona, promptMaking())
       const ask = (candidate: Candidate) => {
         const asked = exchange.ask(candidate)
@@ -126,7 +127,7 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
         reply.headers(entered.headers)
         // Again, since the models may have been replaced while this waited.
         const current = models.resolve(body.model)
-        if (body.stream === true) {
+        if (streaming && body.stream === true) {
           const usage = body.stream_options?.include_usage === true ? new UsageWatch() : null
           const opening = current
             .open(async (candidate) => {
@@ -138,7 +139,7 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
               tellOf(opened)
               return opened.events
             })
-          await sendEvents(reply, opening, {
+          await streaming.sendEvents(reply, opening, {
             usage,
             visit: entered,
             keepaliveMs: options.sseKeepaliveMs,

@@ -1,4 +1,3 @@
-import { loadTokenizer } from '../models/tokenizer.ts'
 import type { Chunk, Message } from './completion.ts'
 
 /**
@@ -37,6 +36,7 @@ export class UsageWatch {
   }
 
   async #estimate() {
+    const { loadTokenizer } = await import('../models/tokenizer.ts')
     const tokenizer = await loadTokenizer()
     const prompt_tokens = await tokenizer.countMessages(this.#prompt)
     const completion_tokens = tokenizer.count(this.#text)

@@ -1,4 +1,4 @@
-import { ServerResponse } from 'node:http'
+import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { ApiError } from '../errors.ts'
@@ -71,5 +71,10 @@ function refusalOf({ code }: ParserError): readonly [reason: string, refusal: Ap
 /** The response to the request that the socket is busy with, as Node notes it on the socket. */
 function responseOn(socket: Socket): ServerResponse | undefined {
   const response = '_httpMessage' in socket ? socket._httpMessage : undefined
-  return response instanceof ServerResponse ? response : undefined
+  return isResponse(response) ? response : undefined
+}
+
+/** By its fields: asking for the class imports all names of `node:http`, and with them Node's WebSocket, 30 ms of a start. */
+function isResponse(value: unknown): value is ServerResponse {
+  return typeof value === 'object' && value !== null && 'headersSent' in value && 'req' in value
 }

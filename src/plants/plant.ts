@@ -101,8 +101,11 @@ export interface PlantStore {
    *   422 when the key was used for another request; 429 when the account has as many plants as it may
    */
   create(account: number, plant: NewPlant, idempotency?: Idempotency, limit?: number): Promise<AddedPlant>
-  /** The version of what the account may see: a read that begins after a write was acknowledged gets a new one. */
-  version(account: number): PlantsVersion
+  /**
+   * The version of what the account may see: a read that begins after a write was acknowledged gets a new one. Null where
+   * it is not known without reading.
+   */
+  version(account: number): PlantsVersion | null
   /** The account's own plant with this id. */
   find(account: number, id: number): Promise<StoredPlant | undefined>
   /** Removes the account's own plant; tells whether there was one. */
@@ -166,6 +169,11 @@ export function idTaken(id: number): ApiError {
 export function noIdLeft(): ApiError {
   const message = 'The highest id there can be is taken, so none can be assigned. Send an id.'
   return new ApiError(409, 'no_id_left', message, { param: 'id' })
+}
+
+/** The refusal to share an account's plants with itself. */
+export function ownPlants(): ApiError {
+  return new ApiError(400, 'own_plants', 'An account sees its own plants already.')
 }
 
 /** The refusal of a plant more than the account may have. No time to wait is told, since waiting frees nothing. */

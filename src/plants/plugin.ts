@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { setImmediate as endOfTurn } from 'node:timers/promises'
 import bearerAuth from '@fastify/bearer-auth'
@@ -34,6 +35,8 @@ export interface PlantsOptions {
   /** What holds where neither the key nor its account has a limit. */
   readonly limits?: Limits
 }
+
+const jsonType = 'application/json; charset=utf-8'
 
 /** Without a limit, a list up to this long is sent whole; a longer one is streamed. */
 const wholeListLength = 1000
@@ -127,15 +130,16 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
     async (request, reply) => {
       const account = callerOf(request).account.id
       const { limit, tag, after } = request.query
+      const known = request.headers['if-none-match']
+      const question = JSON.stringify([limit, tag, after])
       // Read before the plants: what changes in between makes the tag too old, never too new.
       const version = store.version(account)
-      reply.header('etag', `W/"${version}"`)
-      if (hasVersion(request.headers['if-none-match'], version)) return reply.code(304).send()
-
-      reply.type('application/json; charset=utf-8')
-      const question = JSON.stringify([limit, tag, after])
-      const ready = pages.get(account, question, version)
-      if (ready) return sendPage(reply, ready)
+      if (version !== null) {
+        reply.header('etag', `W/"${version}"`)
+        if (hasVersion(known, version)) return reply.code(304).send()
+        const ready = pages.get(account, question, version)
+        if (ready) return sendPage(reply, ready)
+      }
       const query = {
         ...(tag === undefined ? {} : { tag: checkedText('tag', tag) }),
         ...(after === undefined ? {} : { after: readCursor(after) }),
@@ -148,12 +152,17 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
         const ending = new AbortController()
         ending.signal.addEventListener('abort', () => list.destroy(ending.signal.reason))
         reply.raw.once('close', guard.watch(request, ending))
-        return list
+        return reply.type(jsonType).send(list)
       }
       const shown = isLonger ? found.slice(0, pageLength) : found
       const text = JSON.stringify(shown.map(toReply))
       const page = isLonger && limit !== undefined ? { text, link: nextLink(shown, limit, tag) } : { text }
-      pages.set(account, question, version, page)
+      if (version !== null) pages.set(account, question, version, page)
+      else {
+        const digest = digestOf(page)
+        reply.header('etag', `W/"${digest}"`)
+        if (hasVersion(known, digest)) return reply.code(304).send()
+      }
       return sendPage(reply, page)
     },
   )
@@ -233,6 +242,7 @@ function toReply({ name, tag }: StoredPlant): Plant {
  * one when the next arrives need not be woken for each, which costs more than all the rest of such a request.
  */
 function sendPage(reply: FastifyReply, { text, link }: Page): FastifyReply {
+  reply.type(jsonType)
   if (link !== undefined) reply.header('link', link)
   setImmediate(sendText, reply, text)
   return reply
@@ -246,6 +256,11 @@ function sendText(reply: FastifyReply, text: string): void {
 function hasVersion(header: string | undefined, version: PlantsVersion): boolean {
   if (header === undefined) return false
   return header.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === `"${version}"`)
+}
+
+/** The version of a page where the store knows none: of all that goes out, the address of the next page too. */
+function digestOf({ text, link = '' }: Page): PlantsVersion {
+  return hash('sha256', `${link}\n${text}`, 'base64url')
 }
 
 function unknownPlant(): ApiError {

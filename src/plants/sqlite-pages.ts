@@ -1,25 +1,17 @@
 import type { Database, Statement } from 'better-sqlite3'
 import { openSnapshot } from '../storage/database.ts'
 import type { PlantQuery, StoredPlant } from './plant.ts'
-
-/** A plant as the database keeps it. */
-export interface PlantRow {
-  readonly account: number
-  readonly id: number
-  readonly name: string
-  readonly tag: string | null
-}
-
-interface GrantRow {
-  readonly owner: number
-  readonly tag: string
-}
-
-/** An account that lets another one see its plants: all of them where there are no tags, else those with one of these. */
-export interface Sharer {
-  readonly account: number
-  readonly tags: readonly string[] | undefined
-}
+import {
+  type GrantRow,
+  longestList,
+  type PlantRow,
+  type Sharer,
+  type Stretch,
+  sharersOf,
+  stretchesOf,
+  tookTooLong,
+  toPlant,
+} from './rows.ts'
 
 /** Reads pages of plants by their place in the list, so that page a thousand costs what the first one does. */
 export class PageReader {
@@ -40,41 +32,31 @@ export class PageReader {
 
   /** Who lets this account see plants, by account. */
   sharersWith(account: number): readonly Sharer[] {
-    const owners = Map.groupBy(this.#grants.all(account), ({ owner }) => owner)
-    return [...owners].map(([owner, grants]) => {
-      const tags = grants.map(({ tag }) => tag)
-      return { account: owner, tags: tags.includes('') ? undefined : tags }
-    })
+    return sharersOf(this.#grants.all(account))
   }
 
   /** At most `limit` plants in order: the account's own first, then those of its sharers. */
   read(account: number, sharers: readonly Sharer[], query: PlantQuery, limit: number): readonly StoredPlant[] {
-    const { tag, after } = query
-    const isPastOwn = after !== undefined && after.account !== account
-    const own = isPastOwn ? [] : this.#one(account, tag, after?.id, limit)
-    if (sharers.length === 0 || own.length === limit) return own
-    const pieces = [own]
-    let left = limit - own.length
-    for (const sharer of sharers) {
-      if (left === 0) break
-      if (isPastOwn && sharer.account < after.account) continue
-      const piece = this.#shared(sharer, tag, sharer.account === after?.account ? after.id : undefined, left)
+    const pieces: (readonly StoredPlant[])[] = []
+    let left = limit
+    for (const stretch of stretchesOf(account, sharers, query)) {
+      const piece = this.#stretch(stretch, left)
       pieces.push(piece)
       left -= piece.length
+      if (left === 0) break
     }
-    return pieces.flat()
+    return pieces.length === 1 && pieces[0] ? pieces[0] : pieces.flat()
+  }
+
+  #stretch({ account, tags, afterId }: Stretch, limit: number): readonly StoredPlant[] {
+    if (tags === undefined) return this.#one(account, undefined, afterId, limit)
+    return tags.length === 1 ? this.#one(account, tags[0], afterId, limit) : this.#merged(account, tags, afterId, limit)
   }
 
   #one(account: number, tag: string | undefined, afterId: number | undefined, limit: number): readonly StoredPlant[] {
     const after = afterId ?? Number.NEGATIVE_INFINITY
     const rows = tag === undefined ? this.#all.all(account, after, limit) : this.#tagged.all(account, tag, after, limit)
     return rows.map(toPlant)
-  }
-
-  #shared({ account, tags }: Sharer, tag: string | undefined, afterId: number | undefined, limit: number) {
-    if (tags === undefined) return this.#one(account, tag, afterId, limit)
-    if (tag !== undefined) return tags.includes(tag) ? this.#one(account, tag, afterId, limit) : []
-    return this.#merged(account, tags, afterId, limit)
   }
 
   /** The plants with any of these tags, by id. Of all tags together it reads little more than it gives. */
@@ -114,9 +96,6 @@ export class PageReader {
   }
 }
 
-/** Milliseconds that a long list may take. */
-const snapshotKeptFor = 600_000
-
 /**
  * One moment of the plants, for ten minutes at most: a snapshot holds up the cleaning of the database's log, and a reader
  * may be as slow as it likes. A list that takes longer is broken off, which its reader sees: it would show two moments.
@@ -133,13 +112,13 @@ export class Snapshot {
     this.#timer = setTimeout(() => {
       this.#isOver = true
       this.#database.close()
-    }, snapshotKeptFor)
+    }, longestList)
     this.#timer.unref()
   }
 
   /** @throws Error when the time is over */
   pages(): PageReader {
-    if (this.#isOver) throw new Error('the reader of a long list took longer than ten minutes')
+    if (this.#isOver) throw tookTooLong()
     return this.#pages
   }
 
@@ -147,9 +126,4 @@ export class Snapshot {
     clearTimeout(this.#timer)
     this.#database.close()
   }
-}
-
-/** The plant that a row stands for. */
-export function toPlant({ account, id, name, tag }: PlantRow): StoredPlant {
-  return tag === null ? { account, id, name } : { account, id, name, tag }
 }

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import type { Database, Statement } from 'better-sqlite3'
-import { ApiError } from '../errors.ts'
 import type { GroupCommit } from '../storage/group-commit.ts'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
 import { Remembered } from '../storage/remembered.ts'
@@ -10,6 +9,7 @@ import {
   type Idempotency,
   idTaken,
   type NewPlant,
+  ownPlants,
   type PlantQuery,
   type PlantStore,
   type PlantsVersion,
@@ -18,17 +18,8 @@ import {
   type StoredPlant,
 } from './plant.ts'
 import { PlantCounts } from './plant-counts.ts'
-import { PageReader, type PlantRow, type Sharer, Snapshot, toPlant } from './sqlite-pages.ts'
-
-interface KeyedRow {
-  readonly request: string
-  readonly plant: number
-  readonly name: string
-  readonly tag: string | null
-}
-
-/** Seconds for which an idempotency key is known. */
-const keptFor = 24 * 60 * 60
+import { type KeyedRow, keysKeptFor, now, type PlantRow, RunningKeys, replayOf, type Sharer, toPlant } from './rows.ts'
+import { PageReader, Snapshot } from './sqlite-pages.ts'
 
 /** How many plants one batch of a long list has: it holds the event loop for about half a millisecond. */
 const batchSize = 500
@@ -57,8 +48,7 @@ export class SqlitePlantStore implements PlantStore {
   /** How often this process has changed what is shared. */
   #shareChanges = 0
   readonly #counts: PlantCounts
-  /** Accounts and idempotency keys of requests that have not been answered. */
-  readonly #running = new Set<string>()
+  readonly #running = new RunningKeys()
 
   constructor(database: Database, commit: GroupCommit, changes: OutsideChanges) {
     this.#database = database
@@ -90,18 +80,9 @@ export class SqlitePlantStore implements PlantStore {
 
   create(account: number, plant: NewPlant, idempotency?: Idempotency, limit?: number): Promise<AddedPlant> {
     if (!idempotency) return this.#commit.run(() => ({ plant: this.#add(account, plant, limit), isReplay: false }))
-    const running = `${account} ${idempotency.key}`
-    if (this.#running.has(running)) {
-      throw new ApiError(
-        409,
-        'still_running',
-        'The first request with this Idempotency-Key is still running. Wait for it.',
-      )
-    }
-    this.#running.add(running)
-    return this.#commit
-      .run(() => this.#addOnce(account, plant, idempotency, limit))
-      .finally(() => this.#running.delete(running))
+    return this.#running.run(account, idempotency, () =>
+      this.#commit.run(() => this.#addOnce(account, plant, idempotency, limit)),
+    )
   }
 
   version(account: number): PlantsVersion {
@@ -149,7 +130,7 @@ export class SqlitePlantStore implements PlantStore {
   }
 
   share(account: number, grantee: number, tag?: string): Promise<boolean> {
-    if (account === grantee) throw new ApiError(400, 'own_plants', 'An account sees its own plants already.')
+    if (account === grantee) throw ownPlants()
     return this.#changeShares(() => this.#share.run(account, grantee, tag ?? '', now()).changes)
   }
 
@@ -185,13 +166,11 @@ export class SqlitePlantStore implements PlantStore {
     return { account, ...plant, id }
   }
 
-  #addOnce(account: number, plant: NewPlant, { key, request }: Idempotency, limit?: number): AddedPlant {
-    this.#forgetKeys.run(now() - keptFor)
+  #addOnce(account: number, plant: NewPlant, idempotency: Idempotency, limit?: number): AddedPlant {
+    const { key, request } = idempotency
+    this.#forgetKeys.run(now() - keysKeptFor)
     const first = this.#keyed.get(account, key)
-    if (first && first.request !== request) {
-      throw new ApiError(422, 'key_reused', 'This Idempotency-Key was used for another request. Send a new one.')
-    }
-    if (first) return { plant: toPlant({ account, id: first.plant, name: first.name, tag: first.tag }), isReplay: true }
+    if (first) return replayOf(account, first, idempotency)
     const added = this.#add(account, plant, limit)
     this.#keepKey.run(account, key, request, added.id, added.name, added.tag ?? null, now())
     return { plant: added, isReplay: false }
@@ -201,9 +180,4 @@ export class SqlitePlantStore implements PlantStore {
   #touch(account: number): void {
     this.#versions.set(account, (this.#versions.get(account) ?? 0) + 1)
   }
-}
-
-/** Unix seconds. */
-function now(): number {
-  return Math.floor(Date.now() / 1000)
 }

@@ -1,16 +1,24 @@
 import type { Command } from 'commander'
 import type { Config } from '../config.ts'
 import type { Contents } from './backup.ts'
+import { StorageError } from './folder.ts'
 
 /** Adds `backup` and `restore` to the command line. */
 export function addStorageCommands(program: Command, config: () => Config): void {
+  const databasePath = (): string => {
+    const { databasePath, databaseUrl } = config()
+    if (databaseUrl === undefined) return databasePath
+    throw new StorageError(
+      'DATABASE_URL names a PostgreSQL, which has its own backups: see docs/operations.md. This command is for the SQLite file.',
+    )
+  }
   program
     .command('backup')
     .argument('<file>', 'where the backup goes; it must not be there yet')
     .description('copy the database while the service runs, and prove that the copy can be restored')
     .action(async (file: string) => {
       const { backUp } = await import('./backup.ts')
-      tell(`The backup ${file} is good`, backUp(config().databasePath, file))
+      tell(`The backup ${file} is good`, backUp(databasePath(), file))
     })
   program
     .command('restore')
@@ -19,7 +27,7 @@ export function addStorageCommands(program: Command, config: () => Config): void
     .description('put a backup in the place of the database; no service may be running')
     .action(async (file: string, options: { force?: true }) => {
       const { restore } = await import('./backup.ts')
-      tell(`${file} is restored`, restore(config().databasePath, file, options.force === true))
+      tell(`${file} is restored`, restore(databasePath(), file, options.force === true))
     })
 }
 

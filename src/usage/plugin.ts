@@ -3,7 +3,6 @@ import { callerOf, type Guard, requireScope } from '../access/guard.ts'
 import { ChatError } from '../chat/completion.ts'
 import { ApiError } from '../errors.ts'
 import { answers } from '../http/openapi-fields.ts'
-import { readPeriod } from './period.ts'
 import { type LedgerRequest, type UsageReader, usageRow } from './report.ts'
 import { RequestBody, RequestPath, UsageList, UsageQuery } from './schemas.ts'
 
@@ -65,6 +64,7 @@ export const usagePlugin: FastifyPluginAsyncTypebox<UsageOptions> = async (app, 
     },
     async (request) => {
       const { by = 'day', ...written } = request.query
+      const { readPeriod } = await import('./period.ts')
       const period = readPeriod(written, Math.floor(Date.now() / 1000))
       await flush?.()
       const lines = await usage.sum({ by, account: callerOf(request).account.id, ...period })

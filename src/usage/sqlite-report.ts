@@ -8,22 +8,7 @@ import {
   type UsageQuestion,
   type UsageReader,
 } from './report.ts'
-
-interface RequestRow {
-  readonly id: string
-  readonly key_prefix: string
-  readonly model: string
-  readonly model_used: string | null
-  readonly character: string | null
-  readonly created: number
-  readonly prompt_tokens: number
-  readonly completion_tokens: number
-  readonly tokens_exact: number
-  readonly first_token_ms: number | null
-  readonly total_ms: number
-  readonly retries: number
-  readonly state: string
-}
+import { type RequestRow, sortedLines, toRequest } from './rows.ts'
 
 interface SummedRow {
   readonly place: number
@@ -74,7 +59,7 @@ export class SqliteUsageReader implements UsageReader {
       const rows = batch.all({ ...last, until, ...(account === undefined ? {} : { account }) })
       for (const row of rows) add(sums, row)
       const end = rows.at(-1)
-      if (!end || rows.length < batchSize) return sorted(by, [...sums.values()])
+      if (!end || rows.length < batchSize) return sortedLines(by, [...sums.values()])
       last = { created: end.created, place: end.place }
       // Others' requests come in between.
       await setImmediate()
@@ -92,29 +77,4 @@ function add(sums: Map<string | null, UsageLine>, row: SummedRow): void {
     completionTokens: (sum?.completionTokens ?? 0) + row.completion_tokens,
     failed: (sum?.failed ?? 0) + Number(isFailure(row.state)),
   })
-}
-
-function sorted(by: Grouping, lines: readonly UsageLine[]): readonly UsageLine[] {
-  const tokens = (line: UsageLine): number => line.promptTokens + line.completionTokens
-  const name = ({ group }: UsageLine): string => group ?? ''
-  const byName = (a: UsageLine, b: UsageLine): number => Number(name(a) > name(b)) - Number(name(a) < name(b))
-  return lines.toSorted((a, b) => (by === 'day' ? 0 : tokens(b) - tokens(a)) || byName(a, b))
-}
-
-function toRequest(row: RequestRow): LedgerRequest {
-  return {
-    id: row.id,
-    created: row.created,
-    key: row.key_prefix,
-    model: row.model,
-    modelUsed: row.model_used,
-    character: row.character,
-    promptTokens: row.prompt_tokens,
-    completionTokens: row.completion_tokens,
-    tokensExact: row.tokens_exact === 1,
-    firstTokenMs: row.first_token_ms,
-    totalMs: row.total_ms,
-    retries: row.retries,
-    state: row.state,
-  }
 }

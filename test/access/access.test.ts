@@ -8,6 +8,7 @@ import { type Scope, scopes } from '../../src/access/access.ts'
 import { makeKey } from '../../src/access/key.ts'
 import { conservatory } from '../support/command.ts'
 import { expectError, type Group, sendRaw } from '../support/http.ts'
+import { everythingKept } from '../support/kept.ts'
 import { serviceForThisTest, startTestService, type TestService } from '../support/service.ts'
 
 let service: TestService
@@ -148,7 +149,7 @@ describe('failure mode 25: a credential', () => {
   })
 
   it('is judged before the body is: nothing of a refused request is read or written', async () => {
-    const before = database.pragma('data_version', { simple: true })
+    const before = everythingKept(database)
     const json = { name: 'CANARY', model: 'understudy', messages: [{ role: 'user', content: 'CANARY' }] }
     for (const [group, path] of [
       ['plants', '/plants'],
@@ -161,7 +162,7 @@ describe('failure mode 25: a credential', () => {
         expect(everything).not.toContain('CANARY')
       }
     }
-    expect(database.pragma('data_version', { simple: true })).toBe(before)
+    expect(everythingKept(database)).toStrictEqual(before)
   })
 })
 
@@ -176,7 +177,7 @@ describe('failure mode 25: two Authorization headers', () => {
     ['in other letters', (good: string) => [`AUTHORIZATION: Bearer ${good}`, `authorization: Bearer ${good}`]],
     ['two wrong ones', () => ['Authorization: Bearer x', 'Authorization: Bearer y']],
   ] as const)('are a 400 in both groups, and nothing is done: %s', async ([, write]) => {
-    const before = database.pragma('data_version', { simple: true })
+    const before = everythingKept(database)
     const body = '{"name": "CANARY", "model": "understudy", "messages": [{"role": "user", "content": "Hello!"}]}'
     for (const [group, path] of [
       ['plants', '/plants'],
@@ -195,7 +196,7 @@ describe('failure mode 25: two Authorization headers', () => {
       expect(refusal.message).toContain('two Authorization headers')
       expect(refusal.everything).not.toContain(key)
     }
-    expect(database.pragma('data_version', { simple: true })).toBe(before)
+    expect(everythingKept(database)).toStrictEqual(before)
   })
 })
 
@@ -228,7 +229,7 @@ describe('a scope', () => {
   ] as const)('opens what it is for and nothing else: %j', async ([held]) => {
     const own = await service.makeKey(`holder of ${held.join(' ').replaceAll(':', '-')}`, held)
     for (const { group, method, path, json, needs, good } of calls) {
-      const before = database.pragma('data_version', { simple: true })
+      const before = everythingKept(database)
       const headers = { authorization: `Bearer ${own}` }
       const response = await service.request(path, { method, headers, ...(json === undefined ? {} : { json }) })
       if (held.some((scope) => scope === needs)) {
@@ -238,7 +239,7 @@ describe('a scope', () => {
       const { message, code } = await expectError(response, group, 403)
       expect(message).toContain(`"${needs}"`)
       if (group === 'chat') expect(code).toBe('missing_scope')
-      expect(database.pragma('data_version', { simple: true })).toBe(before)
+      expect(everythingKept(database)).toStrictEqual(before)
     }
   })
 })

@@ -5,6 +5,7 @@ import Database from 'better-sqlite3'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { starterFolder } from '../../src/characters/public-cards.ts'
 import { expectError, sendRaw } from '../support/http.ts'
+import { everythingKept } from '../support/kept.ts'
 import { serviceForThisTest, startTestService, type TestService, temporaryFolder } from '../support/service.ts'
 
 const cardBodyLimit = 100_000
@@ -159,7 +160,7 @@ describe('POST /characters', () => {
     ['more than the limit', cardText('Big', { description: 'x'.repeat(cardBodyLimit) }), 413, 'body_too_large'],
   ])('refuses %s, with a code, without quoting it, and writes nothing', async (_what, text, status, code) => {
     for (const [method, path] of [['POST', '/characters']] as const) {
-      const before = database.pragma('data_version', { simple: true })
+      const before = everythingKept(database)
       const refusal = await expectError(
         await call(ann, method, path, text.toString(), { 'content-type': 'image/png' }),
         'chat',
@@ -167,7 +168,7 @@ describe('POST /characters', () => {
       )
       expect(refusal.code).toBe(code)
       expect(refusal.everything).not.toContain('CANARY')
-      expect(database.pragma('data_version', { simple: true })).toBe(before)
+      expect(everythingKept(database)).toStrictEqual(before)
     }
   })
 

@@ -86,8 +86,12 @@ describe('more than can be answered', () => {
     const body = JSON.stringify(long)
     const asked = `POST /chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: ${service.key}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
     const sockets = await Promise.all(Array.from({ length: 300 }, () => connected(service.url)))
-    const replies = await Promise.all(sockets.map((socket) => twice(socket, asked)))
-    const refused = replies.filter(([first]) => first.startsWith('HTTP/1.1 503 '))
+    const refused: (readonly [first: string, second: string])[] = []
+    // A burst may come in so slowly that all of it is answered.
+    for (let burst = 0; burst < 5 && refused.length === 0; burst++) {
+      const replies = await Promise.all(sockets.map((socket) => twice(socket, asked)))
+      refused.push(...replies.filter(([first]) => first.startsWith('HTTP/1.1 503 ')))
+    }
     expect(refused.length).toBeGreaterThan(0)
     for (const [first, second] of refused) {
       expect(first).not.toMatch(/^connection: close/im)
@@ -134,7 +138,8 @@ function twice(socket: Socket, asked: string): Promise<readonly [first: string, 
     let first: string | undefined
     let text = ''
     socket.setEncoding('latin1')
-    socket.on('data', (piece: string) => {
+    const closed = () => reject(new Error(`the connection was closed after ${text.slice(0, 200)}`))
+    const read = (piece: string) => {
       text += piece
       const end = text.indexOf('\r\n\r\n')
       const length = Number(/^content-length: (\d+)/im.exec(text.slice(0, Math.max(0, end)))?.[1])
@@ -144,10 +149,11 @@ function twice(socket: Socket, asked: string): Promise<readonly [first: string, 
         text = ''
         socket.write('GET /livez HTTP/1.1\r\nhost: x\r\n\r\n')
       } else {
+        socket.off('data', read).off('close', closed)
         resolve([first, text])
       }
-    })
-    socket.once('close', () => reject(new Error(`the connection was closed after ${text.slice(0, 200)}`)))
+    }
+    socket.on('data', read).once('close', closed)
     socket.write(asked)
   })
 }

@@ -1,4 +1,6 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { ApiError } from '../../src/errors.ts'
+import { PostgresPlantStore } from '../../src/plants/postgres.ts'
 import { PostgresDatabase } from '../../src/storage/postgres/database.ts'
 import { migratePostgres } from '../../src/storage/postgres/migrate.ts'
 import { type PostgresServer, startPostgres } from '../support/postgres.ts'
@@ -29,5 +31,49 @@ describe('the schema in PostgreSQL', () => {
     await database.transaction((sql) => sql`INSERT INTO migrations VALUES ('0099-later', 1)`)
     await expect(migratePostgres(database)).rejects.toThrow('newer version of Conservatory (it has 0099-later)')
     await database.close()
+  })
+})
+
+describe('a server that crashes and comes back', () => {
+  it('breaks off lists, and neither loses nor doubles a plant whose write is repeated with its key', async () => {
+    const crashing = await startPostgres()
+    const database = new PostgresDatabase(await crashing.createDatabase())
+    onTestFinished(async () => {
+      await database.close()
+      await crashing.stop()
+    })
+    await migratePostgres(database)
+    await database.transaction((sql) => sql`INSERT INTO accounts (id, name, created) VALUES (1, 'ann', 0)`)
+    const store = new PostgresPlantStore(database)
+    await Promise.all(Array.from({ length: 600 }, (_, id) => store.create(1, { name: `old ${id}`, id })))
+    const list = store.listAll(1, {})[Symbol.asyncIterator]()
+    expect((await list.next()).value).toHaveLength(500)
+
+    let isOver = false
+    const acknowledged: string[] = []
+    const refusals = new Set<unknown>()
+    const writers = Array.from({ length: 8 }, async (_, writer) => {
+      for (let count = 0; !isOver; ) {
+        const name = `${writer} ${count}`
+        try {
+          await store.create(1, { name }, { key: name, request: name })
+          acknowledged.push(name)
+          count++
+        } catch (error) {
+          refusals.add(error instanceof ApiError ? error.code : error)
+        }
+      }
+    })
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    await crashing.kill()
+    await expect(list.next()).rejects.toThrow()
+    await crashing.start()
+    const before = acknowledged.length
+    await expect.poll(() => acknowledged.length, { timeout: 10_000 }).toBeGreaterThan(before + 50)
+    isOver = true
+    await Promise.all(writers)
+    for (const refusal of refusals) expect(['write_unconfirmed', 'database_unavailable']).toContain(refusal)
+    const there = (await store.list(1, {}, 1_000_000)).map(({ name }) => name)
+    expect(there.filter((name) => !name.startsWith('old')).toSorted()).toEqual(acknowledged.toSorted())
   })
 })

@@ -2,6 +2,7 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 import { temporaryFolder } from './service.ts'
+import { databaseOf } from './test-database.ts'
 
 /** The checkout that the tests run in. */
 export const projectFolder = fileURLToPath(new URL('../..', import.meta.url))
@@ -31,9 +32,17 @@ export async function spawnService(
 ): Promise<SpawnedService> {
   const data = temporaryFolder()
   const dataDirectory = environment['DATA_DIR'] ?? data.path
+  const databaseUrl = environment['DATABASE_URL'] ?? (await databaseOf(dataDirectory))
   const service = spawn(command, args, {
     cwd: folder,
-    env: { PATH: process.env['PATH'], HOME: process.env['HOME'], PORT: '0', DATA_DIR: dataDirectory, ...environment },
+    env: {
+      PATH: process.env['PATH'],
+      HOME: process.env['HOME'],
+      PORT: '0',
+      DATA_DIR: dataDirectory,
+      ...(databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl }),
+      ...environment,
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let stdout = ''

@@ -5,7 +5,8 @@ import { onTestFinished } from 'vitest'
 import { type Scope, scopes } from '../../src/access/access.ts'
 import { readConfig } from '../../src/config.ts'
 import { startService } from '../../src/service.ts'
-import { openSqliteStores } from '../../src/storage/stores.ts'
+import { openStores } from '../../src/storage/open.ts'
+import { databaseOf } from './test-database.ts'
 
 /** A service on a free port of loopback over a data folder of its own. */
 export interface TestService {
@@ -46,7 +47,9 @@ export async function startTestService(
   const folder = temporaryFolder()
   const dataDirectory = environment['DATA_DIR'] ?? folder.path
   if (models) writeFileSync(join(dataDirectory, 'models.json'), JSON.stringify({ models }))
+  const databaseUrl = environment['DATABASE_URL'] ?? (await databaseOf(dataDirectory))
   const config = readConfig({
+    ...(databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl }),
     PORT: '0',
     LOG_LEVEL: 'silent',
     SHUTDOWN_GRACE: '1',
@@ -61,7 +64,7 @@ export async function startTestService(
     key,
     request: (path, options) => send(service.address + path, key, options),
     async makeKey(account, wanted = scopes, expires) {
-      const stores = openSqliteStores(config.databasePath)
+      const stores = await openStores(config)
       try {
         const isThere = (await stores.access.listAccounts()).some(({ name }) => name === account)
         if (!isThere) await stores.access.createAccount(account)

@@ -1,19 +1,22 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import postgres, { type ReservedSql, type Sql, type TransactionSql } from 'postgres'
+import postgres, { type Sql, type TransactionSql } from 'postgres'
 import { ApiError } from '../../errors.ts'
 import {
   databaseUnavailable,
   isConflict,
+  isConnectionEnd,
   isConnectionLoss,
   TookTooLong,
   withinTime,
   writeUnconfirmed,
 } from './failures.ts'
+import { Snapshot } from './snapshot.ts'
 
 /** Milliseconds that a request waits for the database at most. PostgreSQL's own timeouts do not end a commit's wait. */
 const patience = 5000
-/** Connections of one process. */
+/** Connections of one process: of requests, and of lists that last as long as their readers do. */
 const mostConnections = 10
+const mostSnapshots = 5
 /** Seconds. */
 const connectTimeout = 2
 const idleTimeout = 300
@@ -22,8 +25,8 @@ const idleTimeout = 300
 interface Types extends Record<string, unknown> {
   readonly bigint: number
 }
-/** What runs statements: a connection of the pool, one that is reserved, or a transaction. */
-export type Queries = Sql<Types> | ReservedSql<Types> | TransactionSql<Types>
+/** What runs statements: a connection of the pool, or a transaction. */
+export type Queries = Sql<Types> | TransactionSql<Types>
 /** What runs statements in a transaction. */
 export type Transaction = TransactionSql<Types>
 
@@ -32,21 +35,14 @@ export class PostgresDatabase {
   /** Where it is, without a name or a password. */
   readonly place: string
   readonly #sql: Sql<Types>
+  /** Apart, so that readers who take their time leave the others theirs. */
+  readonly #snapshots: Sql<Types>
 
   /** @param url `postgres://…`; several hosts and `target_session_attrs=read-write` follow a failover */
   constructor(url: string) {
     this.place = placeOf(url)
-    this.#sql = postgres(url, {
-      max: mostConnections,
-      connect_timeout: connectTimeout,
-      idle_timeout: idleTimeout,
-      backoff: false,
-      // Asks nothing of the engine's catalogue that not every engine has.
-      fetch_types: false,
-      onnotice: () => {},
-      types: { bigint: { to: 20, from: [20], parse: Number, serialize: String } },
-      connection: { application_name: 'conservatory', statement_timeout: patience },
-    })
+    this.#sql = connect(url, mostConnections)
+    this.#snapshots = connect(url, mostSnapshots)
   }
 
   /**
@@ -72,7 +68,7 @@ export class PostgresDatabase {
       isCommitting = false
       let done: { readonly value: T } | undefined
       await this.#sql.begin(async (sql) => {
-        const value = await work(sql)
+        const value = await unlessLost(work(sql))
         // Whoever waited has been told that nothing was written.
         if (isOver) throw new TookTooLong('the transaction took too long')
         done = { value }
@@ -91,24 +87,57 @@ export class PostgresDatabase {
     }
   }
 
-  /** Reads one moment of the database for as long as it takes, on a connection of its own. */
+  /**
+   * Reads one moment of the database for as long as it takes, on a connection of its own.
+   * @throws ApiError 503 when the database does not answer in time, and what it says when the connection is lost
+   */
   async *snapshot<T>(read: (sql: Queries) => AsyncIterable<T>): AsyncIterable<T> {
-    const connection = await persist(
-      () => this.#sql.reserve(),
-      () => true,
-    )
+    const tried: Snapshot<Types>[] = []
     try {
-      await connection`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`
-      yield* read(connection)
+      const open = () => {
+        const snapshot = new Snapshot(this.#snapshots)
+        tried.push(snapshot)
+        return snapshot.opened
+      }
+      const sql = await persist(open, () => true)
+      for await (const item of read(sql)) {
+        yield item
+        tried.at(-1)?.check()
+      }
     } finally {
-      await connection`ROLLBACK`.catch(() => {})
-      connection.release()
+      for (const snapshot of tried) snapshot.end()
     }
   }
 
   async close(): Promise<void> {
-    await this.#sql.end({ timeout: 5 })
+    await Promise.all([this.#sql.end({ timeout: 5 }), this.#snapshots.end({ timeout: 5 })])
   }
+}
+
+/**
+ * What a transaction's work comes to, and nothing where its connection is gone: told of that, the client would roll back
+ * on it, which ends the process (github.com/porsager/postgres/issues/1208). It tells of a lost connection by itself.
+ */
+function unlessLost<T>(work: Promise<T>): Promise<T> {
+  return work.catch((error: unknown) => {
+    if (isConnectionEnd(error)) return new Promise<never>(() => {})
+    throw error
+  })
+}
+
+/** A pool of connections, none of which is made before it is needed. */
+function connect(url: string, max: number): Sql<Types> {
+  return postgres(url, {
+    max,
+    connect_timeout: connectTimeout,
+    idle_timeout: idleTimeout,
+    backoff: false,
+    // Asks nothing of the engine's catalogue that not every engine has.
+    fetch_types: false,
+    onnotice: () => {},
+    types: { bigint: { to: 20, from: [20], parse: Number, serialize: String } },
+    connection: { application_name: 'conservatory', statement_timeout: patience },
+  })
 }
 
 /** Tries until it is done, or there is no point, or no time left. */

@@ -30,6 +30,21 @@ export class TookTooLong extends Error {
   override readonly name = 'TookTooLong'
 }
 
+/** What a transaction has read is no longer so, and it must begin again: thrown where the engine cannot tell. */
+export class Conflict extends Error {
+  override readonly name = 'Conflict'
+  readonly code = '40001'
+
+  constructor() {
+    super('others have written what this transaction was about')
+  }
+}
+
+/** Tells whether a write failed because the account that it is for is not there any more (foreign_key_violation). */
+export function isOrphan(error: unknown): boolean {
+  return codeOf(error) === '23503'
+}
+
 /** Tells whether a transaction failed only because of others at the same time. It has changed nothing. */
 export function isConflict(error: unknown): boolean {
   return conflicts.has(codeOf(error))
@@ -39,6 +54,12 @@ export function isConflict(error: unknown): boolean {
 export function isConnectionLoss(error: unknown): boolean {
   const code = codeOf(error)
   return losses.has(code) || unavailable.has(code) || code.startsWith('08')
+}
+
+/** Tells whether the connection that an error came from is gone, or going: the server says so before it ends one (57P0x). */
+export function isConnectionEnd(error: unknown): boolean {
+  const code = codeOf(error)
+  return losses.has(code) || code.startsWith('57P0')
 }
 
 /** The 503 of a database that does not answer; nothing was written. */

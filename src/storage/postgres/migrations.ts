@@ -93,8 +93,10 @@ export const postgresMigrations: readonly Migration[] = [
         first_token_ms BIGINT,
         total_ms BIGINT NOT NULL,
         retries BIGINT NOT NULL,
-        state TEXT NOT NULL
+        state TEXT NOT NULL,
+        replica TEXT
       );
+      CREATE TABLE replicas (id TEXT PRIMARY KEY, seen BIGINT NOT NULL);
       CREATE INDEX requests_by_account ON requests (account, created);
       CREATE INDEX requests_by_age ON requests (created);
       CREATE TABLE spend (

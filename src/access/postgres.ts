@@ -1,0 +1,229 @@
+import { randomUUID, timingSafeEqual } from 'node:crypto'
+import type { Limits } from '../limits/limits.ts'
+import type { PostgresDatabase, Queries, Transaction } from '../storage/postgres/database.ts'
+import { RememberedShortly } from '../storage/postgres/remembered-shortly.ts'
+import {
+  AccessError,
+  type AccessStore,
+  type Account,
+  type Key,
+  type KeyRequest,
+  keyNameProblem,
+  type LimitChanges,
+  type NewKey,
+} from './access.ts'
+import type { PortablePlant, TakePlants } from './contents.ts'
+import { digestKey, keyPrefix, makeKey } from './key.ts'
+import { PostgresAccounts } from './postgres-accounts.ts'
+import { isPast } from './refusals.ts'
+import { endedKey, type KeyRow, lastAdminKey, now, toKey, unknownKey, withChanges } from './rows.ts'
+
+/** Accounts and keys in PostgreSQL. What another replica ends is known here half a second later. */
+export class PostgresAccessStore implements AccessStore {
+  readonly #database: PostgresDatabase
+  readonly #accounts = new PostgresAccounts()
+  /** Keys by digest and by id. One that is not there is not remembered. */
+  readonly #known = new RememberedShortly<Key>()
+
+  constructor(database: PostgresDatabase) {
+    this.#database = database
+  }
+
+  createAccount(name: string, limits?: Limits): Promise<Account> {
+    return this.#change((sql) => this.#accounts.create(sql, name, limits))
+  }
+
+  createFirstAccount(request: KeyRequest): Promise<NewKey | null> {
+    return this.#change(async (sql) => {
+      // Of several first starts one makes it: whoever comes second waits here, and finds it.
+      await sql`SELECT value FROM counters WHERE name = 'accounts' FOR UPDATE`
+      if ((await this.#accounts.list(sql)).length > 0) return null
+      await this.#accounts.create(sql, request.account)
+      return this.#createKey(sql, request)
+    })
+  }
+
+  listAccounts(): Promise<readonly Account[]> {
+    return this.#database.read((sql) => this.#accounts.list(sql))
+  }
+
+  suspendAccount(name: string): Promise<Account> {
+    return this.#changeKeepingAnAdmin((sql) => this.#accounts.suspend(sql, name))
+  }
+
+  resumeAccount(name: string): Promise<Account> {
+    return this.#change((sql) => this.#accounts.resume(sql, name))
+  }
+
+  limitAccount(name: string, changes: LimitChanges): Promise<Account> {
+    return this.#change((sql) => this.#accounts.limit(sql, name, changes))
+  }
+
+  async exportPlants(account: string, take: TakePlants): Promise<void> {
+    // Read whole before it is handed over: what takes it does not wait.
+    const plants = await this.#database.transaction(async (sql) =>
+      this.#accounts.plantsOf(sql, await this.#accounts.named(sql, account)),
+    )
+    take(plants.length, plants)
+  }
+
+  async importPlants(account: string, plants: readonly PortablePlant[], place: (index: number) => string) {
+    await this.#change(async (sql) =>
+      this.#accounts.importPlants(sql, await this.#accounts.named(sql, account), plants, place),
+    )
+  }
+
+  async deleteAccount(name: string, keep: TakePlants): Promise<void> {
+    await this.#changeKeepingAnAdmin(async (sql) => {
+      const account = await this.#accounts.named(sql, name)
+      const plants = await this.#accounts.plantsOf(sql, account)
+      keep(plants.length, plants)
+      await this.#accounts.remove(sql, account)
+    })
+  }
+
+  createKey(request: KeyRequest): Promise<NewKey> {
+    return this.#change((sql) => this.#createKey(sql, request))
+  }
+
+  async listKeys(account?: string): Promise<readonly Key[]> {
+    return this.#database.read(async (sql) => {
+      const owner = account === undefined ? null : (await this.#accounts.named(sql, account)).id
+      const rows = await sql<KeyRow[]>`
+        ${selectKeys(sql)} WHERE ${owner}::bigint IS NULL OR keys.account = ${owner} ORDER BY keys.created, keys.id`
+      return rows.map(toKey)
+    })
+  }
+
+  rotateKey(prefixOrKey: string, overlapSeconds: number): Promise<NewKey> {
+    return this.#changeKeepingAnAdmin(async (sql) => {
+      const old = await this.#named(sql, prefixOrKey)
+      const { prefix, account, scopes, name, expires, limits } = old
+      if (isPast(old.revoked)) throw endedKey(prefix, 'is revoked')
+      if (isPast(expires)) throw endedKey(prefix, 'has expired')
+      if (old.revoked !== null) throw endedKey(prefix, 'has been rotated already')
+      await setRevoked(sql, old, now() + overlapSeconds)
+      const asBefore = { ...(name === null ? {} : { name }), ...(expires === null ? {} : { expires }) }
+      return this.#createKey(sql, { account: account.name, scopes, limits, ...asBefore })
+    })
+  }
+
+  revokeKey(prefixOrKey: string): Promise<Key> {
+    return this.#changeKeepingAnAdmin(async (sql) => {
+      const key = await this.#named(sql, prefixOrKey)
+      if (isPast(key.revoked)) throw new AccessError(`The key ${key.prefix} is revoked already.`, 'key_ended')
+      return setRevoked(sql, key, now())
+    })
+  }
+
+  limitKey(prefixOrKey: string, changes: LimitChanges): Promise<Key> {
+    return this.#change(async (sql) => {
+      const key = await this.#named(sql, prefixOrKey)
+      const limits = withChanges(key.limits, changes)
+      await sql`UPDATE keys SET limits = ${JSON.stringify(limits)} WHERE id = ${key.id}`
+      return { ...key, limits }
+    })
+  }
+
+  async findKey(digest: string): Promise<Key | undefined> {
+    const known = this.#known.get(digest)
+    if (known) return known
+    const [row] = await this.#database.read((sql) => sql<KeyRow[]>`${selectKeys(sql)} WHERE keys.digest = ${digest}`)
+    if (!row || !timingSafeEqual(Buffer.from(row.digest), Buffer.from(digest))) return undefined
+    return this.#known.set(digest, toKey(row))
+  }
+
+  async findKeyById(id: string): Promise<Key | undefined> {
+    const known = this.#known.get(id)
+    if (known) return known
+    const [row] = await this.#database.read((sql) => sql<KeyRow[]>`${selectKeys(sql)} WHERE keys.id = ${id}`)
+    return row && this.#known.set(id, toKey(row))
+  }
+
+  async noteUses(uses: ReadonlyMap<string, number>): Promise<void> {
+    const noted = JSON.stringify([...uses].map(([id, moment]) => ({ id, moment })))
+    await this.#database.transaction(async (sql) => {
+      // The latest of all replicas; in one order, so that two never wait for each other.
+      await sql`
+        UPDATE keys SET last_used = noted.moment
+        FROM (SELECT id, moment FROM json_to_recordset(${noted}::text::json) AS x(id text, moment bigint) ORDER BY id) AS noted
+        WHERE keys.id = noted.id AND (keys.last_used IS NULL OR keys.last_used < noted.moment)`
+      return true
+    })
+  }
+
+  async #createKey(sql: Transaction, request: KeyRequest): Promise<NewKey> {
+    const account = await this.#accounts.named(sql, request.account)
+    const problem = request.name === undefined ? undefined : keyNameProblem(request.name)
+    if (problem !== undefined) throw new AccessError(`The key's name ${problem}.`)
+    if (request.scopes.length === 0)
+      throw new AccessError('A key without scopes could do nothing; give it one or more.')
+    const created = now()
+    // A random key whose prefix is taken is thrown away for another: prefixes name keys on the command line.
+    for (let attempt = 0; attempt < 100; attempt++) {
+      const secret = request.secret ?? makeKey()
+      const key: Key = {
+        id: `key_${randomUUID().replaceAll('-', '')}`,
+        account,
+        prefix: keyPrefix(secret),
+        name: request.name?.trim() ?? null,
+        scopes: request.scopes,
+        created,
+        expires: request.expires ?? null,
+        revoked: null,
+        lastUsed: null,
+        limits: request.limits ?? {},
+      }
+      const inserted = await sql`
+        INSERT INTO keys (id, account, name, prefix, digest, scopes, created, expires, limits)
+        VALUES (${key.id}, ${account.id}, ${key.name}, ${key.prefix}, ${digestKey(secret)}, ${key.scopes.join(',')},
+          ${created}, ${key.expires}, ${JSON.stringify(key.limits)})
+        ON CONFLICT DO NOTHING RETURNING id`
+      if (inserted.length === 1) return { key, secret }
+      if (request.secret !== undefined) throw new AccessError('That key, or one that begins like it, exists already.')
+    }
+    throw new AccessError('No unused key prefix was found; revoke and delete old keys.')
+  }
+
+  async #named(sql: Transaction, prefixOrKey: string): Promise<Key> {
+    const digest = digestKey(prefixOrKey)
+    const rows = await sql<KeyRow[]>`
+      ${selectKeys(sql)} WHERE keys.digest = ${digest} OR keys.prefix = ${prefixOrKey.replaceAll('\0', '')}`
+    const row = rows.find((each) => each.digest === digest) ?? rows[0]
+    if (!row) throw unknownKey()
+    return toKey(row)
+  }
+
+  /** Does a change in one transaction; what was remembered may not be so afterwards. */
+  async #change<T>(change: (sql: Transaction) => Promise<T>): Promise<T> {
+    try {
+      return await this.#database.transaction(change)
+    } finally {
+      this.#known.forget()
+    }
+  }
+
+  /** Does a change, unless it would leave nobody with a working key of the scope `admin`. */
+  #changeKeepingAnAdmin<T>(change: (sql: Transaction) => Promise<T>): Promise<T> {
+    return this.#change(async (sql) => {
+      // Two replicas that each take another of the last two away must not both find one left.
+      await sql`SELECT value FROM counters WHERE name = 'accounts' FOR UPDATE`
+      const hadAdmin = await this.#accounts.hasAdmin(sql)
+      const result = await change(sql)
+      if (hadAdmin && !(await this.#accounts.hasAdmin(sql))) throw lastAdminKey()
+      return result
+    })
+  }
+}
+
+function selectKeys(sql: Queries) {
+  return sql`
+    SELECT keys.*, accounts.name AS account_name, accounts.created AS account_created,
+      accounts.suspended AS account_suspended, accounts.limits AS account_limits
+    FROM keys JOIN accounts ON accounts.id = keys.account`
+}
+
+async function setRevoked(sql: Transaction, key: Key, revoked: number): Promise<Key> {
+  await sql`UPDATE keys SET revoked = ${revoked} WHERE id = ${key.id}`
+  return { ...key, revoked }
+}

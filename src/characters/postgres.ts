@@ -1,0 +1,141 @@
+import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
+import type { CardAbout } from './about.ts'
+import {
+  type CharacterStore,
+  foldName,
+  type NameMatch,
+  type NewCharacter,
+  nameTaken,
+  type StoredCharacter,
+  type StoredVersion,
+} from './character.ts'
+
+interface CharacterRow {
+  readonly name: string
+  readonly digest: string
+  readonly about: string
+  readonly created: number
+  readonly updated: number
+}
+
+/** Uploaded characters in PostgreSQL, whose texts cannot hold U+0000: a name that has one is written in another way. */
+export class PostgresCharacterStore implements CharacterStore {
+  readonly #database: PostgresDatabase
+
+  constructor(database: PostgresDatabase) {
+    this.#database = database
+  }
+
+  async create(account: number, character: NewCharacter): Promise<void> {
+    await this.#database.transaction(async (sql) => {
+      if (!(await add(sql, account, character))) throw nameTaken()
+      return true
+    })
+  }
+
+  put(account: number, character: NewCharacter): Promise<boolean> {
+    return this.#database.transaction(async (sql) => {
+      if (await add(sql, account, character)) return true
+      const { digest, about, source } = character
+      const name = written(character.name)
+      await sql`
+        UPDATE characters SET digest = ${digest}, about = ${JSON.stringify(about)}, updated = ${now()}
+        WHERE account = ${account} AND name = ${name}`
+      await sql`
+        INSERT INTO character_versions (account, name, digest, source, created)
+        VALUES (${account}, ${name}, ${digest}, ${source}, ${now()}) ON CONFLICT DO NOTHING`
+      return false
+    })
+  }
+
+  async find(account: number, name: string, match: NameMatch): Promise<StoredCharacter | undefined> {
+    const [row] = await this.#database.read((sql) =>
+      match === 'exact'
+        ? sql<CharacterRow[]>`SELECT * FROM characters WHERE account = ${account} AND name = ${written(name)}`
+        : sql<CharacterRow[]>`
+            SELECT * FROM characters WHERE account = ${account} AND folded = ${written(foldName(name))}
+            ORDER BY name LIMIT 1`,
+    )
+    return row && toCharacter(row)
+  }
+
+  async findVersions(
+    account: number,
+    name: string,
+    match: NameMatch,
+    digest: string,
+  ): Promise<readonly StoredVersion[]> {
+    // A text that begins like the digest lies between it and it with the highest digits there can be behind it.
+    const last = digest.padEnd(64, 'f')
+    const rows = await this.#database.read(
+      (sql) => sql<StoredVersion[]>`
+        SELECT characters.name, character_versions.digest
+        FROM character_versions JOIN characters
+          ON characters.account = character_versions.account AND characters.name = character_versions.name
+        WHERE characters.account = ${account} AND character_versions.digest BETWEEN ${digest} AND ${last}
+          AND ${match === 'exact' ? sql`characters.name = ${written(name)}` : sql`folded = ${written(foldName(name))}`}
+        ORDER BY characters.name`,
+    )
+    return rows.map((row) => ({ name: read(row.name), digest: row.digest }))
+  }
+
+  async source(account: number, name: string, digest: string): Promise<Buffer | undefined> {
+    const [row] = await this.#database.read(
+      (sql) => sql<{ source: Buffer }[]>`
+        SELECT source FROM character_versions
+        WHERE account = ${account} AND name = ${written(name)} AND digest = ${digest}`,
+    )
+    return row?.source
+  }
+
+  async list(account: number, after: string, limit: number): Promise<readonly StoredCharacter[]> {
+    const rows = await this.#database.read(
+      (sql) => sql<CharacterRow[]>`
+        SELECT * FROM characters WHERE account = ${account} AND name > ${after === '' ? '' : written(after)}
+        ORDER BY name LIMIT ${limit}`,
+    )
+    return rows.map(toCharacter)
+  }
+
+  remove(account: number, name: string): Promise<boolean> {
+    return this.#database.transaction(async (sql) => {
+      const removed = await sql`
+        DELETE FROM characters WHERE account = ${account} AND name = ${written(name)} RETURNING name`
+      return removed.length > 0
+    })
+  }
+}
+
+async function add(sql: Transaction, account: number, character: NewCharacter): Promise<boolean> {
+  const { digest, source, about } = character
+  const name = written(character.name)
+  const created = now()
+  const inserted = await sql`
+    INSERT INTO characters (account, name, folded, digest, about, created, updated)
+    VALUES (${account}, ${name}, ${written(foldName(character.name))}, ${digest}, ${JSON.stringify(about)},
+      ${created}, ${created})
+    ON CONFLICT DO NOTHING RETURNING name`
+  if (inserted.length === 0) return false
+  await sql`
+    INSERT INTO character_versions (account, name, digest, source, created)
+    VALUES (${account}, ${name}, ${digest}, ${source}, ${created}) ON CONFLICT DO NOTHING`
+  return true
+}
+
+/** A name without what PostgreSQL's texts cannot hold, and back: `\` goes before what is written in another way. */
+function written(name: string): string {
+  return name.replaceAll('\\', '\\\\').replaceAll('\0', '\\0')
+}
+
+function read(text: string): string {
+  return text.replaceAll(/\\(.)/g, (_whole, letter: string) => (letter === '0' ? '\0' : letter))
+}
+
+function toCharacter({ name, digest, about, created, updated }: CharacterRow): StoredCharacter {
+  const parsed: CardAbout = JSON.parse(about)
+  return { name: read(name), digest, created, updated, origin: 'account', about: parsed }
+}
+
+function now(): number {
+  return Math.floor(Date.now() / 1000)
+}

@@ -1,0 +1,219 @@
+import { ApiError } from '../errors.ts'
+import type { Transaction } from '../storage/postgres/database.ts'
+import { Conflict } from '../storage/postgres/failures.ts'
+import { accountGone } from '../storage/write-error.ts'
+import { type AddedPlant, type Idempotency, idTaken, type NewPlant, noIdLeft, plantsLimit } from './plant.ts'
+import { idAfter, type KeyedRow, keysKeptFor, now, type PlantRow, replayOf } from './rows.ts'
+
+/** A plant to add. */
+export interface Addition {
+  readonly account: number
+  readonly plant: NewPlant
+  readonly idempotency?: Idempotency | undefined
+  readonly limit?: number | undefined
+}
+
+/** A plant to remove. */
+export interface Removal {
+  readonly account: number
+  readonly id: number
+}
+
+export type PlantWrite = Addition | Removal
+
+/** What became of a write. */
+export interface Outcome {
+  readonly added?: AddedPlant
+  readonly isRemoved?: boolean
+}
+
+/**
+ * Does writes as if one came after the other, in as few statements as there can be: what they are about is read, they
+ * are judged in memory in their order, and what comes of them is written at once. The rows of their accounts stay locked
+ * until the transaction is over, so that replicas do not take the same ids.
+ * @returns an outcome, or a refusal, for each
+ */
+export async function writePlants(
+  sql: Transaction,
+  writes: readonly PlantWrite[],
+): Promise<readonly (Outcome | ApiError)[]> {
+  const answers: (Outcome | ApiError)[] = []
+  while (answers.length < writes.length) {
+    const rest = writes.slice(answers.length)
+    const judge = await readState(sql, rest)
+    for (const write of rest) {
+      if (judge.mustLookAgain(write)) break
+      answers.push(judge.answer(write))
+    }
+    await writeChanges(sql, judge)
+  }
+  return answers
+}
+
+interface AccountState {
+  /** At least 0; undefined when the plant with the highest id was removed. */
+  highest: number | undefined
+  /** How many plants there are; counted only where there is a limit, and no further than matters. */
+  count: number
+}
+
+interface KeyRow extends KeyedRow {
+  readonly account: number
+  readonly key: string
+}
+
+/** Follows what there is while writes are judged, and collects what changes. */
+class Judge {
+  readonly #accounts: ReadonlyMap<number, AccountState>
+  readonly #there: Set<string>
+  readonly #keyed: ReadonlyMap<string, KeyedRow>
+  /** What is to be inserted, after the removals. */
+  readonly added = new Map<string, PlantRow>()
+  readonly removed = new Map<string, Removal>()
+  readonly keys: KeyRow[] = []
+
+  constructor(accounts: ReadonlyMap<number, AccountState>, there: Set<string>, keyed: ReadonlyMap<string, KeyedRow>) {
+    this.#accounts = accounts
+    this.#there = there
+    this.#keyed = keyed
+  }
+
+  /** Whether the write is for an id that is not known before what came so far is written. */
+  mustLookAgain(write: PlantWrite): boolean {
+    const account = this.#accounts.get(write.account)
+    return 'plant' in write && write.plant.id === undefined && account !== undefined && account.highest === undefined
+  }
+
+  /** What becomes of the next write. */
+  answer(write: PlantWrite): Outcome | ApiError {
+    const account = this.#accounts.get(write.account)
+    if (!account) return accountGone(undefined)
+    if (!('plant' in write)) return { isRemoved: this.#remove(account, write) }
+    try {
+      return { added: this.#addOnce(account, write) }
+    } catch (error) {
+      if (error instanceof ApiError) return error
+      throw error
+    }
+  }
+
+  #addOnce(state: AccountState, write: Addition): AddedPlant {
+    const { account, idempotency } = write
+    if (!idempotency) return this.#add(state, write)
+    const first = this.#keyed.get(`${account} ${idempotency.key}`)
+    if (first) return replayOf(account, first, idempotency)
+    const added = this.#add(state, write)
+    const { id, name, tag = null } = added.plant
+    this.keys.push({ account, ...idempotency, plant: id, name, tag })
+    return added
+  }
+
+  #add(state: AccountState, { account, plant, limit }: Addition): AddedPlant {
+    if (limit !== undefined && state.count >= limit) throw plantsLimit(limit)
+    if (plant.id === undefined && state.highest === Number.MAX_SAFE_INTEGER) throw noIdLeft()
+    const id = plant.id ?? idAfter(state.highest ?? 0)
+    const place = `${account} ${id}`
+    if (this.#there.has(place)) throw idTaken(id)
+    this.#there.add(place)
+    this.added.set(place, { account, id, name: plant.name, tag: plant.tag ?? null })
+    state.count++
+    if (state.highest !== undefined && id > state.highest) state.highest = id
+    return { plant: { account, ...plant, id }, isReplay: false }
+  }
+
+  #remove(state: AccountState, { account, id }: Removal): boolean {
+    const place = `${account} ${id}`
+    if (!this.#there.delete(place)) return false
+    if (!this.added.delete(place)) this.removed.set(place, { account, id })
+    state.count--
+    if (id === state.highest) state.highest = undefined
+    return true
+  }
+}
+
+/** Locks the writes' accounts, and reads what there is of what they are about. All questions go out at once. */
+async function readState(sql: Transaction, writes: readonly PlantWrite[]): Promise<Judge> {
+  const additions = writes.filter((write) => 'plant' in write)
+  const accounts = list([...new Set(writes.map(({ account }) => account))].map((account) => ({ account })))
+  const limited = additions.filter(({ limit }) => limit !== undefined)
+  // Of more plants than that it makes no difference how many there are, whatever this batch removes.
+  const most = Math.max(0, ...limited.map(({ limit = 0 }) => limit)) + writes.length
+  const places = writes.flatMap((write) => {
+    const id = 'plant' in write ? write.plant.id : write.id
+    return id === undefined ? [] : [{ account: write.account, id }]
+  })
+  const keys = additions.flatMap(({ account, idempotency }) => (idempotency ? [{ account, key: idempotency.key }] : []))
+  const [locked, highest, counts, there, keyed] = await Promise.all([
+    sql<{ id: number }[]>`
+      SELECT id FROM accounts
+      WHERE id IN (SELECT account FROM json_to_recordset(${accounts}::text::json) AS asked (account BIGINT))
+      ORDER BY id FOR NO KEY UPDATE`,
+    sql<{ account: number; highest: number | null }[]>`
+      SELECT account, (SELECT max(id) FROM plants WHERE plants.account = asked.account) AS highest
+      FROM json_to_recordset(${accounts}::text::json) AS asked (account BIGINT)`,
+    limited.length === 0
+      ? []
+      : sql<{ account: number; count: number }[]>`
+          SELECT account, (
+            SELECT count(*) FROM (SELECT 1 FROM plants WHERE plants.account = asked.account LIMIT ${most}) AS counted
+          ) AS count
+          FROM json_to_recordset(${list(limited.map(({ account }) => ({ account })))}::text::json) AS asked (account BIGINT)`,
+    places.length === 0
+      ? []
+      : sql<{ account: number; id: number }[]>`
+          SELECT plants.account, plants.id FROM plants
+          JOIN json_to_recordset(${list(places)}::text::json) AS asked (account BIGINT, id BIGINT)
+          ON plants.account = asked.account AND plants.id = asked.id`,
+    keys.length === 0
+      ? []
+      : sql<KeyRow[]>`
+          SELECT kept.account, kept.key, request, plant, name, tag FROM idempotency_keys AS kept
+          JOIN json_to_recordset(${list(keys)}::text::json) AS asked (account BIGINT, key TEXT)
+          ON kept.account = asked.account AND kept.key = asked.key WHERE created >= ${now() - keysKeptFor}`,
+  ])
+  const highestOf = new Map(highest.map((row) => [row.account, row.highest]))
+  const countOf = new Map(counts.map((row) => [row.account, row.count]))
+  return new Judge(
+    new Map(
+      locked.map(({ id }) => [id, { highest: Math.max(0, highestOf.get(id) ?? 0), count: countOf.get(id) ?? 0 }]),
+    ),
+    new Set(there.map(({ account, id }) => `${account} ${id}`)),
+    new Map(keyed.map((row) => [`${row.account} ${row.key}`, row])),
+  )
+}
+
+/** @throws Conflict when something is not as it was read */
+async function writeChanges(sql: Transaction, { added, removed, keys }: Judge): Promise<void> {
+  const [gone, come] = await Promise.all([
+    removed.size === 0
+      ? undefined
+      : sql`
+          DELETE FROM plants WHERE (account, id) IN (
+            SELECT account, id FROM json_to_recordset(${list([...removed.values()])}::text::json)
+            AS asked (account BIGINT, id BIGINT)
+          )`,
+    added.size === 0
+      ? undefined
+      : sql`
+          INSERT INTO plants (account, id, name, tag)
+          SELECT account, id, name, tag FROM json_to_recordset(${list([...added.values()])}::text::json)
+          AS asked (account BIGINT, id BIGINT, name TEXT, tag TEXT)
+          ON CONFLICT DO NOTHING`,
+    // One that is there is older than a day.
+    keys.length === 0
+      ? undefined
+      : sql`
+          INSERT INTO idempotency_keys (account, key, request, plant, name, tag, created)
+          SELECT account, key, request, plant, name, tag, ${now()}::bigint
+          FROM json_to_recordset(${list(keys)}::text::json)
+          AS asked (account BIGINT, key TEXT, request TEXT, plant BIGINT, name TEXT, tag TEXT)
+          ON CONFLICT (account, key) DO UPDATE SET request = excluded.request, plant = excluded.plant,
+            name = excluded.name, tag = excluded.tag, created = excluded.created`,
+  ])
+  if ((gone?.count ?? 0) !== removed.size || (come?.count ?? 0) !== added.size) throw new Conflict()
+}
+
+/** Rows as one parameter. */
+function list(rows: readonly object[]): string {
+  return JSON.stringify(rows)
+}

@@ -1,0 +1,191 @@
+import type { ApiError } from '../errors.ts'
+import { Batches } from '../storage/postgres/batches.ts'
+import type { PostgresDatabase, Queries } from '../storage/postgres/database.ts'
+import { isOrphan } from '../storage/postgres/failures.ts'
+import { accountGone } from '../storage/write-error.ts'
+import {
+  type AddedPlant,
+  type Idempotency,
+  type NewPlant,
+  ownPlants,
+  type PlantQuery,
+  type PlantStore,
+  type PlantsVersion,
+  type Share,
+  type StoredPlant,
+} from './plant.ts'
+import { type Outcome, type PlantWrite, writePlants } from './postgres-writes.ts'
+import {
+  type GrantRow,
+  keysKeptFor,
+  longestList,
+  now,
+  type PlantRow,
+  RunningKeys,
+  type Sharer,
+  type Stretch,
+  sharersOf,
+  stretchesOf,
+  tookTooLong,
+  toPlant,
+} from './rows.ts'
+
+/** How many plants one batch of a long list has. */
+const batchSize = 500
+/** Seconds from one cleaning of old idempotency keys to the next, and how many go at once. */
+const cleaningInterval = 60
+const mostCleaned = 1000
+/** Before every id that there can be. */
+const beforeAll = -(2 ** 53)
+
+/** Plants in PostgreSQL, where other replicas write too: nothing that was read is remembered. */
+export class PostgresPlantStore implements PlantStore {
+  readonly #database: PostgresDatabase
+  readonly #writes: Batches<PlantWrite, Outcome>
+  readonly #running = new RunningKeys()
+  #cleaned = 0
+
+  constructor(database: PostgresDatabase) {
+    this.#database = database
+    this.#writes = new Batches((writes) => this.#commit(writes))
+  }
+
+  create(account: number, plant: NewPlant, idempotency?: Idempotency, limit?: number): Promise<AddedPlant> {
+    const add = async () => {
+      const { added } = await this.#writes.add({ account, plant, idempotency, limit })
+      if (!added) throw new Error('a plant was to be added, and none is told of')
+      return added
+    }
+    return idempotency ? this.#running.run(account, idempotency, add) : add()
+  }
+
+  /** Not known without reading: another replica may have written. */
+  version(): PlantsVersion | null {
+    return null
+  }
+
+  async find(account: number, id: number): Promise<StoredPlant | undefined> {
+    const [row] = await this.#database.read(
+      (sql) => sql<PlantRow[]>`SELECT account, id, name, tag FROM plants WHERE account = ${account} AND id = ${id}`,
+    )
+    return row && toPlant(row)
+  }
+
+  async remove(account: number, id: number): Promise<boolean> {
+    return (await this.#writes.add({ account, id })).isRemoved === true
+  }
+
+  list(account: number, query: PlantQuery, limit: number): Promise<readonly StoredPlant[]> {
+    return this.#database.read(async (sql) => {
+      // Most lists are of one's own plants alone: they and the grants are asked for together.
+      const own = [...stretchesOf(account, [], query)]
+      const [found, sharers] = await Promise.all([readStretches(sql, own, limit), readSharers(sql, account)])
+      const others = [...stretchesOf(account, sharers, query)].slice(own.length)
+      return [...found, ...(await readStretches(sql, others, limit - found.length))]
+    })
+  }
+
+  listAll(account: number, query: PlantQuery): AsyncIterable<readonly StoredPlant[]> {
+    return this.#database.snapshot(async function* (sql) {
+      const end = performance.now() + longestList
+      const sharers = await readSharers(sql, account)
+      let after = query.after
+      for (;;) {
+        if (performance.now() > end) throw tookTooLong()
+        const stretches = stretchesOf(account, sharers, { ...query, ...(after ? { after } : {}) })
+        const batch = await readStretches(sql, stretches, batchSize)
+        if (batch.length > 0) yield batch
+        if (batch.length < batchSize) return
+        after = batch.at(-1)
+      }
+    })
+  }
+
+  share(account: number, grantee: number, tag = ''): Promise<boolean> {
+    if (account === grantee) throw ownPlants()
+    return this.#changeShares(
+      (sql) => sql`
+        INSERT INTO grants (owner, grantee, tag, created) VALUES (${account}, ${grantee}, ${tag}, ${now()})
+        ON CONFLICT DO NOTHING`,
+    )
+  }
+
+  unshare(account: number, grantee: number, tag?: string): Promise<boolean> {
+    return this.#changeShares((sql) =>
+      tag === undefined
+        ? sql`DELETE FROM grants WHERE owner = ${account} AND grantee = ${grantee}`
+        : sql`DELETE FROM grants WHERE owner = ${account} AND grantee = ${grantee} AND tag = ${tag}`,
+    )
+  }
+
+  async shares(): Promise<readonly Share[]> {
+    const rows = await this.#database.read(
+      (sql) => sql<Share[]>`
+        SELECT owners.name AS "from", grantees.name AS "to", nullif(tag, '') AS tag, grants.created
+        FROM grants JOIN accounts AS owners ON owners.id = owner JOIN accounts AS grantees ON grantees.id = grantee
+        ORDER BY owners.name COLLATE "C", grantees.name COLLATE "C", tag COLLATE "C"`,
+    )
+    return [...rows]
+  }
+
+  async #changeShares(change: (sql: Queries) => PromiseLike<{ readonly count: number }>): Promise<boolean> {
+    try {
+      return await this.#database.transaction(async (sql) => (await change(sql)).count > 0)
+    } catch (error) {
+      throw isOrphan(error) ? accountGone(error) : error
+    }
+  }
+
+  async #commit(writes: readonly PlantWrite[]): Promise<readonly (Outcome | ApiError)[]> {
+    const time = now()
+    const isToClean = time >= this.#cleaned + cleaningInterval
+    const answers = await this.#database.transaction(async (sql) => {
+      const answers = await writePlants(sql, writes)
+      if (isToClean) {
+        await sql`
+          DELETE FROM idempotency_keys WHERE (account, key) IN (
+            SELECT account, key FROM idempotency_keys WHERE created < ${time - keysKeptFor} LIMIT ${mostCleaned}
+          )`
+      }
+      return answers
+    })
+    if (isToClean) this.#cleaned = time
+    return answers
+  }
+}
+
+/** Who lets this account see plants, by account. */
+async function readSharers(sql: Queries, account: number): Promise<readonly Sharer[]> {
+  return sharersOf(await sql<GrantRow[]>`SELECT owner, tag FROM grants WHERE grantee = ${account} ORDER BY owner, tag`)
+}
+
+/** At most `limit` plants of these stretches, in order. */
+async function readStretches(
+  sql: Queries,
+  stretches: Iterable<Stretch>,
+  limit: number,
+): Promise<readonly StoredPlant[]> {
+  const found: StoredPlant[] = []
+  for (const stretch of stretches) {
+    if (found.length === limit) break
+    for (const row of await readStretch(sql, stretch, limit - found.length)) found.push(toPlant(row))
+  }
+  return found
+}
+
+function readStretch(sql: Queries, { account, tags, afterId = beforeAll }: Stretch, limit: number) {
+  if (tags === undefined) {
+    return sql<PlantRow[]>`
+      SELECT account, id, name, tag FROM plants WHERE account = ${account} AND id > ${afterId}
+      ORDER BY id LIMIT ${limit}`
+  }
+  // Each tag by its index: of all together it reads no more than so many plants to a tag.
+  return sql<PlantRow[]>`
+    SELECT tagged.account, tagged.id, tagged.name, tagged.tag
+    FROM json_to_recordset(${JSON.stringify(tags.map((tag) => ({ tag })))}::text::json) AS asked (tag TEXT)
+    CROSS JOIN LATERAL (
+      SELECT account, id, name, tag FROM plants
+      WHERE account = ${account} AND plants.tag = asked.tag AND id > ${afterId} ORDER BY id LIMIT ${limit}
+    ) AS tagged
+    ORDER BY tagged.id LIMIT ${limit}`
+}

@@ -1,0 +1,118 @@
+import { ApiError } from '../errors.ts'
+import type { AddedPlant, Idempotency, PlantQuery, StoredPlant } from './plant.ts'
+
+/** A plant as the database keeps it. */
+export interface PlantRow {
+  readonly account: number
+  readonly id: number
+  readonly name: string
+  readonly tag: string | null
+}
+
+/** What the first request with an idempotency key asked for, and the plant that it was answered with. */
+export interface KeyedRow {
+  readonly request: string
+  readonly plant: number
+  readonly name: string
+  readonly tag: string | null
+}
+
+/** That an account lets another one see its plants with this tag, all of them where it is empty. */
+export interface GrantRow {
+  readonly owner: number
+  readonly tag: string
+}
+
+/** An account that lets another one see its plants: all of them where there are no tags, else those with one of these. */
+export interface Sharer {
+  readonly account: number
+  readonly tags: readonly string[] | undefined
+}
+
+/** A stretch of a list: plants of one account by id, all or with one of these tags, after this id. */
+export interface Stretch {
+  readonly account: number
+  readonly tags: readonly string[] | undefined
+  readonly afterId: number | undefined
+}
+
+/** Seconds for which an idempotency key is known. */
+export const keysKeptFor = 24 * 60 * 60
+
+/** Milliseconds that a long list may take, since the moment that it shows holds up the database's cleaning. */
+export const longestList = 600_000
+
+/** What a long list is broken off with: going on would show two moments. */
+export function tookTooLong(): Error {
+  return new Error('the reader of a long list took longer than ten minutes')
+}
+
+/** The plant that a row stands for. */
+export function toPlant({ account, id, name, tag }: PlantRow): StoredPlant {
+  return tag === null ? { account, id, name } : { account, id, name, tag }
+}
+
+/** Who shares, in the order of the grants, which is by owner. */
+export function sharersOf(grants: readonly GrantRow[]): readonly Sharer[] {
+  return [...Map.groupBy(grants, ({ owner }) => owner)].map(([account, granted]) => {
+    const tags = granted.map(({ tag }) => tag)
+    return { account, tags: tags.includes('') ? undefined : tags }
+  })
+}
+
+/** What a list is put together from, in order: the account's own plants first, then those of its sharers. */
+export function* stretchesOf(account: number, sharers: readonly Sharer[], query: PlantQuery): Iterable<Stretch> {
+  const { tag, after } = query
+  const asked = tag === undefined ? undefined : [tag]
+  const isPastOwn = after !== undefined && after.account !== account
+  if (!isPastOwn) yield { account, tags: asked, afterId: after?.id }
+  for (const sharer of sharers) {
+    if (isPastOwn && sharer.account < after.account) continue
+    if (tag !== undefined && sharer.tags?.includes(tag) === false) continue
+    const afterId = sharer.account === after?.account ? after.id : undefined
+    yield { account: sharer.account, tags: asked ?? sharer.tags, afterId }
+  }
+}
+
+/**
+ * The answer to a request whose idempotency key was used before.
+ * @throws ApiError 422 when it was used for another request
+ */
+export function replayOf(account: number, first: KeyedRow, { request }: Idempotency): AddedPlant {
+  if (first.request !== request) {
+    throw new ApiError(422, 'key_reused', 'This Idempotency-Key was used for another request. Send a new one.')
+  }
+  return { plant: toPlant({ account, id: first.plant, name: first.name, tag: first.tag }), isReplay: true }
+}
+
+/** Idempotency keys of requests that have not been answered. */
+export class RunningKeys {
+  readonly #running = new Set<string>()
+
+  /**
+   * Does what the first request with this key asks for.
+   * @throws ApiError 409 while another one with the key is not answered
+   */
+  run<T>(account: number, { key }: Idempotency, work: () => Promise<T>): Promise<T> {
+    const running = `${account} ${key}`
+    if (this.#running.has(running)) {
+      throw new ApiError(
+        409,
+        'still_running',
+        'The first request with this Idempotency-Key is still running. Wait for it.',
+      )
+    }
+    this.#running.add(running)
+    return work().finally(() => this.#running.delete(running))
+  }
+}
+
+/** The id for a new plant where this is the highest. */
+export function idAfter(highest: number): number {
+  return Math.max(highest, 0) + 1
+}
+
+/** Unix seconds. */
+export function now(): number {
+  return Math.floor(Date.now() / 1000)
+}

@@ -1,0 +1,33 @@
+import { PostgresAccessStore } from '../../access/postgres.ts'
+import { PostgresCharacterStore } from '../../characters/postgres.ts'
+import { PostgresPlantStore } from '../../plants/postgres.ts'
+import { PostgresLedger } from '../../usage/postgres.ts'
+import { PostgresUsageReader } from '../../usage/postgres-report.ts'
+import type { Stores } from '../stores.ts'
+import { PostgresDatabase } from './database.ts'
+import { migratePostgres } from './migrate.ts'
+
+/**
+ * Opens the stores over a PostgreSQL, or an engine that speaks its protocol, and brings its schema up to date.
+ * @throws StorageError with one line that names the host, and no password
+ */
+export async function openPostgresStores(url: string): Promise<Stores> {
+  const database = new PostgresDatabase(url)
+  await migratePostgres(database)
+  const ledger = new PostgresLedger(database)
+  return {
+    access: new PostgresAccessStore(database),
+    plants: new PostgresPlantStore(database),
+    characters: new PostgresCharacterStore(database),
+    ledger,
+    usage: new PostgresUsageReader(database),
+    async check() {
+      await database.read((sql) => sql`SELECT 1`)
+    },
+    async close() {
+      await ledger.flush().catch(() => undefined)
+      ledger.stop()
+      await database.close()
+    },
+  }
+}

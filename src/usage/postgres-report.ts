@@ -1,0 +1,72 @@
+import type { PostgresDatabase, Queries } from '../storage/postgres/database.ts'
+import {
+  type Grouping,
+  isFailure,
+  type LedgerRequest,
+  type UsageLine,
+  type UsageQuestion,
+  type UsageReader,
+} from './report.ts'
+import { type RequestRow, sortedLines, toRequest } from './rows.ts'
+
+interface SummedRow {
+  readonly line: string | null
+  readonly state: string
+  readonly requests: number
+  readonly prompt_tokens: number
+  readonly completion_tokens: number
+}
+
+/** The reading side of the ledger in PostgreSQL. */
+export class PostgresUsageReader implements UsageReader {
+  readonly #database: PostgresDatabase
+
+  constructor(database: PostgresDatabase) {
+    this.#database = database
+  }
+
+  async find(account: number, id: string): Promise<LedgerRequest | undefined> {
+    const [row] = await this.#database.read(
+      (sql) => sql<RequestRow[]>`SELECT * FROM requests WHERE id = ${id.replaceAll('\0', '')} AND account = ${account}`,
+    )
+    return row && toRequest(row)
+  }
+
+  async sum({ by, account, from, until }: UsageQuestion): Promise<readonly UsageLine[]> {
+    const rows = await this.#database.read(
+      (sql) => sql<SummedRow[]>`
+        SELECT ${groupColumn(sql, by)} AS line, state, count(*)::bigint AS requests,
+          SUM(prompt_tokens)::bigint AS prompt_tokens, SUM(completion_tokens)::bigint AS completion_tokens
+        FROM requests
+        WHERE created >= ${from} AND created < ${until} AND state <> 'running'
+          ${account === undefined ? sql`` : sql`AND account = ${account}`}
+        GROUP BY 1, 2`,
+    )
+    const lines = Map.groupBy(rows, ({ line }) => line)
+    return sortedLines(
+      by,
+      [...lines].map(([group, states]) => ({
+        group,
+        requests: states.reduce((sum, { requests }) => sum + requests, 0),
+        promptTokens: states.reduce((sum, { prompt_tokens }) => sum + prompt_tokens, 0),
+        completionTokens: states.reduce((sum, { completion_tokens }) => sum + completion_tokens, 0),
+        failed: states.reduce((sum, { state, requests }) => sum + (isFailure(state) ? requests : 0), 0),
+      })),
+    )
+  }
+}
+
+function groupColumn(sql: Queries, by: Grouping) {
+  switch (by) {
+    case 'day':
+      return sql`to_char(to_timestamp(created) AT TIME ZONE 'UTC', 'YYYY-MM-DD')`
+    case 'model':
+      return sql`model`
+    case 'key':
+      return sql`key_prefix`
+    case 'character':
+      return sql`character`
+    case 'account':
+      return sql`(SELECT name FROM accounts WHERE accounts.id = requests.account)`
+  }
+}

@@ -1,0 +1,235 @@
+import { randomUUID } from 'node:crypto'
+import { dayOf } from '../limits/spending.ts'
+import { Batches } from '../storage/postgres/batches.ts'
+import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
+import { type Ledger, type LedgerEntry, subjectsOf } from './ledger.ts'
+
+/** Milliseconds for which recorded entries are gathered. */
+const gatheringTime = 200
+/** How many are gathered at most; while the database does not answer, the oldest go first. */
+const mostGathered = 10_000
+/** Milliseconds between two signs of life of a replica, and seconds after which one without any is gone. */
+const signInterval = 3000
+const goneAfter = 15
+
+/** What is written of one request. */
+interface Write {
+  readonly kind: 'begun' | 'finished' | 'ended'
+  readonly entry: LedgerEntry
+}
+
+/** The ledger in PostgreSQL. A replica shows that it lives; what runs in one that does not is ended by the others. */
+export class PostgresLedger implements Ledger {
+  readonly #database: PostgresDatabase
+  readonly #writes: Batches<Write, true>
+  readonly #replica = randomUUID()
+  #gathered: LedgerEntry[] = []
+  #timer: NodeJS.Timeout | undefined
+  #signs: NodeJS.Timeout | undefined
+
+  constructor(database: PostgresDatabase) {
+    this.#database = database
+    this.#writes = new Batches((writes) => database.transaction((sql) => this.#write(sql, writes)))
+  }
+
+  async begin(entry: LedgerEntry): Promise<void> {
+    await this.#showLife()
+    await this.#writes.add({ kind: 'begun', entry })
+  }
+
+  async finish(entry: LedgerEntry): Promise<void> {
+    await this.#writes.add({ kind: 'finished', entry })
+  }
+
+  record(entry: LedgerEntry): void {
+    if (this.#gathered.length >= mostGathered) this.#gathered.shift()
+    this.#gathered.push(entry)
+    this.#flushSoon()
+  }
+
+  async spent(subject: string, fromDay: string, toDay: string): Promise<number> {
+    await this.flush()
+    const [row] = await this.#database.read(
+      (sql) => sql<{ tokens: number }[]>`
+        SELECT COALESCE(SUM(tokens), 0)::bigint AS tokens FROM spend
+        WHERE subject = ${subject} AND day BETWEEN ${fromDay} AND ${toDay}`,
+    )
+    return row?.tokens ?? 0
+  }
+
+  interruptRunning(): Promise<number> {
+    return this.#database.transaction(async (sql) => {
+      const ended = await sql<{ account: number; keyId: string; created: number; tokens: number }[]>`
+        UPDATE requests SET state = 'interrupted', prompt_tokens = reserved_tokens
+        WHERE state = 'running' AND (replica IS NULL OR replica NOT IN
+          (SELECT id FROM replicas WHERE seen > ${now() - goneAfter}))
+        RETURNING account, key_id AS "keyId", created, reserved_tokens AS tokens`
+      const spent = new Map<string, number>()
+      for (const row of ended) addSpent(spent, row, row.tokens)
+      await writeSpent(sql, spent)
+      return ended.length
+    })
+  }
+
+  async prune(before: number, most: number): Promise<number> {
+    return this.#database.transaction(async (sql) => {
+      const removed = await sql`
+        DELETE FROM requests WHERE id IN
+          (SELECT id FROM requests WHERE created < ${before} AND state <> 'running' ORDER BY created LIMIT ${most})
+        RETURNING id`
+      return removed.length
+    })
+  }
+
+  async flush(): Promise<void> {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    const entries = this.#gathered
+    this.#gathered = []
+    try {
+      await Promise.all(entries.map((entry) => this.#writes.add({ kind: 'ended', entry })))
+    } catch (error) {
+      // They wait for better days, before those that have come since; what was written is not written twice.
+      this.#gathered = [...entries, ...this.#gathered].slice(-mostGathered)
+      this.#flushSoon()
+      throw error
+    }
+  }
+
+  /** Lets nothing be tried again, as before the database is closed. */
+  stop(): void {
+    clearTimeout(this.#timer)
+    clearInterval(this.#signs)
+  }
+
+  /** From the first request on, this replica says every few seconds that it lives, and ends what others left running. */
+  async #showLife(): Promise<void> {
+    if (this.#signs !== undefined) return
+    const sign = () =>
+      this.#database.transaction(async (sql) => {
+        await sql`
+          INSERT INTO replicas (id, seen) VALUES (${this.#replica}, ${now()})
+          ON CONFLICT (id) DO UPDATE SET seen = excluded.seen`
+        await sql`DELETE FROM replicas WHERE seen < ${now() - 24 * 60 * 60}`
+        return true
+      })
+    this.#signs = setInterval(() => {
+      sign()
+        .then(() => this.interruptRunning())
+        // The next one may come through.
+        .catch(() => undefined)
+    }, signInterval)
+    this.#signs.unref()
+    await sign()
+  }
+
+  async #write(sql: Transaction, writes: readonly Write[]): Promise<readonly true[]> {
+    const spent = new Map<string, number>()
+    const rows = (kind: Write['kind']) => writes.filter((write) => write.kind === kind).map(({ entry }) => entry)
+    const added = await insert(sql, [...rows('begun'), ...rows('ended')], this.#replica)
+    for (const entry of rows('ended')) {
+      if (added.has(entry.id)) addSpent(spent, entry, entry.promptTokens + entry.completionTokens)
+    }
+    const finished = await finish(sql, rows('finished'))
+    for (const entry of rows('finished')) {
+      if (finished.has(entry.id)) addSpent(spent, entry, entry.promptTokens + entry.completionTokens)
+    }
+    await writeSpent(sql, spent)
+    return writes.map(() => true)
+  }
+
+  #flushSoon(): void {
+    if (this.#timer !== undefined) return
+    this.#timer = setTimeout(() => void this.flush().catch(() => undefined), gatheringTime)
+    this.#timer.unref()
+  }
+}
+
+/** Adds rows that are not there yet, and tells which those were. */
+async function insert(
+  sql: Transaction,
+  entries: readonly LedgerEntry[],
+  replica: string,
+): Promise<ReadonlySet<string>> {
+  if (entries.length === 0) return new Set()
+  const rows = await sql<{ id: string }[]>`
+    INSERT INTO requests (id, account, key_id, key_prefix, model, model_used, character, created, reserved_tokens,
+      prompt_tokens, completion_tokens, tokens_exact, first_token_ms, total_ms, retries, state, replica)
+    SELECT x.*, ${replica} FROM json_to_recordset(${toJson(entries)}::text::json) AS x(
+      id text, account bigint, key_id text, key_prefix text, model text, model_used text, character text,
+      created bigint, reserved_tokens bigint, prompt_tokens bigint, completion_tokens bigint, tokens_exact bigint,
+      first_token_ms bigint, total_ms bigint, retries bigint, state text)
+    ON CONFLICT DO NOTHING RETURNING id`
+  return new Set(rows.map(({ id }) => id))
+}
+
+/** Ends rows that still run, and tells which those were. */
+async function finish(sql: Transaction, entries: readonly LedgerEntry[]): Promise<ReadonlySet<string>> {
+  if (entries.length === 0) return new Set()
+  const rows = await sql<{ id: string }[]>`
+    UPDATE requests SET model_used = x.model_used, prompt_tokens = x.prompt_tokens,
+      completion_tokens = x.completion_tokens, tokens_exact = x.tokens_exact, first_token_ms = x.first_token_ms,
+      total_ms = x.total_ms, retries = x.retries, state = x.state
+    FROM json_to_recordset(${toJson(entries)}::text::json) AS x(
+      id text, model_used text, prompt_tokens bigint, completion_tokens bigint, tokens_exact bigint,
+      first_token_ms bigint, total_ms bigint, retries bigint, state text)
+    WHERE requests.id = x.id AND requests.state = 'running' RETURNING requests.id`
+  return new Set(rows.map(({ id }) => id))
+}
+
+/** Adds what was spent, by `day subject`, in one order, so that two replicas never wait for each other. */
+async function writeSpent(sql: Transaction, spent: ReadonlyMap<string, number>): Promise<void> {
+  if (spent.size === 0) return
+  const rows = [...spent]
+    .toSorted(([a], [b]) => Number(a > b) - Number(a < b))
+    .map(([place, tokens]) => ({ day: place.slice(0, 10), subject: place.slice(11), tokens }))
+  await sql`
+    INSERT INTO spend (subject, day, tokens)
+    SELECT subject, day, tokens
+    FROM json_to_recordset(${JSON.stringify(rows)}::text::json) AS x(subject text, day text, tokens bigint)
+    ON CONFLICT (subject, day) DO UPDATE SET tokens = spend.tokens + excluded.tokens`
+}
+
+function addSpent(
+  spent: Map<string, number>,
+  entry: Pick<LedgerEntry, 'keyId' | 'account' | 'created'>,
+  tokens: number,
+): void {
+  if (tokens === 0) return
+  const day = dayOf(entry.created * 1000)
+  for (const subject of subjectsOf(entry)) {
+    const place = `${day} ${subject}`
+    spent.set(place, (spent.get(place) ?? 0) + tokens)
+  }
+}
+
+function toJson(entries: readonly LedgerEntry[]): string {
+  const rows = entries.map((entry) => ({
+    id: entry.id,
+    account: entry.account,
+    key_id: entry.keyId,
+    key_prefix: entry.keyPrefix,
+    model: withoutNul(entry.model),
+    model_used: entry.modelUsed === null ? null : withoutNul(entry.modelUsed),
+    character: entry.character === null ? null : withoutNul(entry.character),
+    created: entry.created,
+    reserved_tokens: entry.reservedTokens,
+    prompt_tokens: entry.promptTokens,
+    completion_tokens: entry.completionTokens,
+    tokens_exact: entry.tokensExact ? 1 : 0,
+    first_token_ms: entry.firstTokenMs,
+    total_ms: entry.totalMs,
+    retries: entry.retries,
+    state: entry.state,
+  }))
+  return JSON.stringify(rows)
+}
+
+/** A text as PostgreSQL can keep it: names come from callers. */
+function withoutNul(text: string): string {
+  return text.replaceAll('\0', '\uFFFD').toWellFormed()
+}
+
+function now(): number {
+  return Math.floor(Date.now() / 1000)
+}

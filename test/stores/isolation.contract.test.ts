@@ -1,0 +1,156 @@
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ApiError } from '../../src/errors.ts'
+import type { PlantStore, StoredPlant } from '../../src/plants/plant.ts'
+import { engines, type TestDatabase } from '../support/engines.ts'
+import { type ModelledPlant, PlantsModel } from '../support/plants-model.ts'
+
+const people = 4
+const who = fc.nat({ max: people - 1 })
+const id = fc.integer({ min: -2, max: 8 })
+const tag = fc.constantFrom('x', 'y', 'z', undefined)
+const limit = fc.constantFrom(1, 2, 3, 50)
+/** A place in somebody's list: of an account that shares, of one that does not, of one that there is not. */
+const after = fc.option(fc.record({ owner: fc.nat({ max: people }), id }), { nil: undefined })
+const key = fc.constantFrom(undefined, undefined, 'a', 'b')
+const grant = { who, grantee: who, tag, fromOutside: fc.boolean() }
+
+const create = fc.record({ kind: fc.constant('create'), who, id: fc.option(id, { nil: undefined }), tag, key })
+const remove = fc.record({ kind: fc.constant('remove'), who, id })
+const find = fc.record({ kind: fc.constant('find'), who, id })
+const share = fc.record({ kind: fc.constant('share'), ...grant })
+const unshare = fc.record({ kind: fc.constant('unshare'), ...grant })
+
+describe.each(engines)('over random calls of accounts that share and take back, in $name', (engine) => {
+  let database: TestDatabase
+  let store: PlantStore
+  /** What a command beside the service has opened, or another replica. */
+  let outside: PlantStore
+
+  beforeAll(async () => {
+    database = await engine.openDatabase()
+    store = database.openPlants()
+    outside = database.openPlants()
+  })
+
+  afterAll(() => database.close())
+
+  const list = fc.record({ kind: fc.constant('list'), who, tag, limit, after })
+  const listAll = fc.record({ kind: fc.constant('listAll'), who, tag, after })
+  const call = fc.oneof(
+    { arbitrary: create, weight: 6 },
+    { arbitrary: remove, weight: 2 },
+    { arbitrary: find, weight: 2 },
+    { arbitrary: list, weight: 6 },
+    { arbitrary: listAll, weight: 1 },
+    { arbitrary: share, weight: 2 },
+    { arbitrary: unshare, weight: 1 },
+  )
+  let planted = 0
+
+  async function makeAccounts(): Promise<readonly number[]> {
+    const made: number[] = []
+    for (let index = 0; index <= people; index++) made.push(await database.newAccount())
+    return made
+  }
+
+  it('the store shows everybody exactly what it should, by versions that are never stale', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(call, { minLength: 400, maxLength: 400 }), async (calls) => {
+        const accounts = await makeAccounts()
+        const account = (index: number) => accounts[index] ?? 0
+        const toStored = ({ owner, ...plant }: ModelledPlant): StoredPlant => ({
+          account: account(owner),
+          id: plant.id,
+          name: plant.name,
+          ...(plant.tag === undefined ? {} : { tag: plant.tag }),
+        })
+        const model = new PlantsModel()
+        /** What each account saw by which version. */
+        const seen = new Map<string, string>()
+        for (const call of calls) {
+          const me = account(call.who)
+          if (call.kind === 'create') {
+            const name = call.key === undefined ? `${call.who}/${++planted}` : 'keyed'
+            const asked = JSON.stringify([name, call.id, call.tag])
+            const first = model.keyed.get(`${call.who} ${call.key}`)
+            const given = call.id ?? model.nextId(call.who)
+            const plant = { owner: call.who, id: given, name, tag: call.tag }
+            const wanted = {
+              name,
+              ...(call.id === undefined ? {} : { id: call.id }),
+              ...(call.tag === undefined ? {} : { tag: call.tag }),
+            }
+            const made = store.create(
+              me,
+              wanted,
+              call.key === undefined ? undefined : { key: call.key, request: asked },
+            )
+            if (first) {
+              if (first.asked === asked) {
+                expect(await made).toStrictEqual({ plant: toStored(first.plant), isReplay: true })
+              } else expect(await statusOf(made)).toBe(422)
+            } else if (model.own(call.who, given)) expect(await statusOf(made)).toBe(409)
+            else {
+              expect(await made).toStrictEqual({ plant: toStored(plant), isReplay: false })
+              model.plants.push(plant)
+              if (call.key !== undefined) model.keyed.set(`${call.who} ${call.key}`, { asked, plant })
+            }
+          } else if (call.kind === 'remove') {
+            expect(await store.remove(me, call.id)).toBe(model.remove(call.who, call.id))
+          } else if (call.kind === 'find') {
+            const plant = model.own(call.who, call.id)
+            expect(await store.find(me, call.id)).toStrictEqual(plant && toStored(plant))
+          } else if (call.kind === 'share' || call.kind === 'unshare') {
+            const plants = call.fromOutside ? outside : store
+            const sharing = [me, account(call.grantee), call.tag] as const
+            if (call.kind === 'unshare') {
+              expect(await plants.unshare(...sharing)).toBe(model.unshare(call.who, call.grantee, call.tag))
+            } else if (call.who === call.grantee) {
+              expect(() => plants.share(...sharing)).toThrow(ApiError)
+            } else {
+              const grant = `${call.who} ${call.grantee} ${call.tag ?? ''}`
+              expect(await plants.share(...sharing)).toBe(!model.grants.has(grant))
+              model.grants.add(grant)
+            }
+          } else {
+            const query = {
+              ...(call.tag === undefined ? {} : { tag: call.tag }),
+              ...(call.after === undefined ? {} : { after: { account: account(call.after.owner), id: call.after.id } }),
+            }
+            const expected = model.visible(call.who, call.tag, call.after).map(toStored)
+            if (call.kind === 'list') {
+              expect(await store.list(me, query, call.limit)).toStrictEqual(expected.slice(0, call.limit))
+            } else {
+              const shown: StoredPlant[] = []
+              for await (const batch of store.listAll(me, query)) shown.push(...batch)
+              expect(shown).toStrictEqual(expected)
+            }
+          }
+          for (let viewer = 0; viewer < people; viewer++) {
+            const known = store.version(account(viewer))
+            if (known === null) continue
+            const version = `${viewer} ${known}`
+            const sight = JSON.stringify(model.visible(viewer))
+            expect(seen.get(version) ?? sight).toBe(sight)
+            seen.set(version, sight)
+          }
+        }
+      }),
+      {
+        numRuns: engine.hasReplicas ? 6 : 50,
+        endOnFailure: true,
+        interruptAfterTimeLimit: 25_000,
+        markInterruptAsFailure: true,
+      },
+    )
+  })
+})
+
+async function statusOf(refused: Promise<unknown>): Promise<number | undefined> {
+  const error: unknown = await refused.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  )
+  return error instanceof ApiError ? error.status : undefined
+}

@@ -1,0 +1,191 @@
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ApiError } from '../../src/errors.ts'
+import type { PlantStore, StoredPlant } from '../../src/plants/plant.ts'
+import { engines, type TestDatabase } from '../support/engines.ts'
+
+const write = fc.oneof(
+  fc.record({ what: fc.constant('add' as const), id: fc.option(fc.integer({ min: -2, max: 12 }), { nil: undefined }) }),
+  fc.record({ what: fc.constant('remove' as const), id: fc.integer({ min: -2, max: 12 }) }),
+)
+
+/** What a write came to: what it gave, or the status that it was refused with. */
+function settled<T>(result: Promise<T>): Promise<T | number> {
+  return result.catch((error: unknown) => {
+    if (error instanceof ApiError) return error.status
+    throw error
+  })
+}
+
+async function readAll(store: PlantStore, account: number): Promise<readonly StoredPlant[]> {
+  const plants: StoredPlant[] = []
+  for await (const batch of store.listAll(account, {})) plants.push(...batch)
+  return plants
+}
+
+describe.each(engines)('plants in $name', (engine) => {
+  let database: TestDatabase
+  let store: PlantStore
+
+  beforeAll(async () => {
+    database = await engine.openDatabase()
+    store = database.openPlants()
+  })
+  afterAll(() => database.close())
+
+  it('answer writes that share a transaction as they would one after the other', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.array(write, { maxLength: 8 }), { maxLength: 5 }), async (batches) => {
+        const account = await database.newAccount()
+        const there = new Set<number>()
+        for (const batch of batches) {
+          const found = await Promise.all(
+            batch.map(async ({ what, id }) => {
+              if (what === 'remove') return store.remove(account, id)
+              const added = store.create(account, { name: 'Fern', ...(id === undefined ? {} : { id }) })
+              return settled(added.then(({ plant }) => plant.id))
+            }),
+          )
+          const expected = batch.map(({ what, id }) => {
+            if (what === 'remove') return there.delete(id)
+            const given = id ?? Math.max(0, ...there) + 1
+            if (there.has(given)) return 409
+            there.add(given)
+            return given
+          })
+          expect(found).toStrictEqual(expected)
+        }
+        expect((await readAll(store, account)).map(({ id }) => id)).toStrictEqual(
+          [...there].toSorted((one, other) => one - other),
+        )
+      }),
+      { numRuns: 100 },
+    )
+  })
+
+  it('have any safe id and any text, and none is assigned beyond the highest', async () => {
+    const account = await database.newAccount()
+    const plants = [
+      { id: Number.MIN_SAFE_INTEGER, name: `"{\\'$1}, 🌵`, tag: 'NULL' },
+      { id: 0, name: '%s\\u0041' },
+      { id: Number.MAX_SAFE_INTEGER, name: 'ß'.repeat(255), tag: '\\' },
+    ]
+    for (const plant of plants) await store.create(account, plant)
+    const stored = plants.map((plant) => ({ account, ...plant }))
+    expect(await store.list(account, {}, 10)).toStrictEqual(stored)
+    expect(await readAll(store, account)).toStrictEqual(stored)
+    for (const plant of stored) expect(await store.find(account, plant.id)).toStrictEqual(plant)
+    await expect(store.create(account, { name: 'one more' })).rejects.toMatchObject({ code: 'no_id_left' })
+    expect(await store.remove(account, Number.MAX_SAFE_INTEGER)).toBe(true)
+    expect((await store.create(account, { name: 'one more' })).plant.id).toBe(1)
+  })
+
+  it('are added once for an idempotency key, which is known for a day', async () => {
+    const account = await database.newAccount()
+    const add = (name: string) => store.create(account, { name }, { key: 'key', request: name })
+    const [first, second] = await Promise.allSettled([add('one'), (async () => add('one'))()])
+    const plant = { account, id: 1, name: 'one' }
+    expect(first).toMatchObject({ value: { plant, isReplay: false } })
+    expect(second).toMatchObject({ reason: { status: 409, code: 'still_running' } })
+    await store.remove(account, 1)
+    expect(await add('one')).toStrictEqual({ plant, isReplay: true })
+    await expect(add('two')).rejects.toMatchObject({ status: 422, code: 'key_reused' })
+    expect(await store.list(account, {}, 10)).toEqual([])
+    await database.run(`UPDATE idempotency_keys SET created = created - 86401 WHERE account = ${account}`)
+    expect(await add('two')).toStrictEqual({ plant: { account, id: 1, name: 'two' }, isReplay: false })
+    expect(await add('two')).toMatchObject({ isReplay: true })
+  })
+
+  it('are refused beyond the limit, however many come at once, and those removed make room', async () => {
+    const account = await database.newAccount()
+    for (const id of [1, 2, 3]) await store.create(account, { name: 'old', id })
+    const writes = await Promise.all([
+      ...Array.from({ length: 8 }, () => settled(store.create(account, { name: 'new' }, undefined, 5))),
+      store.remove(account, 1),
+      settled(store.create(account, { name: 'new' }, undefined, 5)),
+      settled(store.create(account, { name: 'new', id: 2 }, undefined, 9)),
+      settled(store.create(account, { name: 'new' }, undefined, 1)),
+    ])
+    expect(writes.map((found) => (typeof found === 'object' ? found.plant.id : found))).toStrictEqual([
+      ...[4, 5, 429, 429, 429, 429, 429, 429],
+      ...[true, 6, 409, 429],
+    ])
+    // A limit that was lowered: one that goes makes no room yet.
+    await store.remove(account, 2)
+    expect(await settled(store.create(account, { name: 'new' }, undefined, 2))).toBe(429)
+  })
+
+  it('of an account that is gone are refused, and nothing else of their transaction', async () => {
+    const account = await database.newAccount()
+    const writes = [store.create(account, { name: 'a' }), store.create(987, { name: 'b' }), store.remove(account, 1)]
+    const [first, orphan, removal] = await Promise.allSettled<unknown>(writes)
+    expect(first).toMatchObject({ value: { plant: { id: 1 } } })
+    expect(orphan).toMatchObject({ reason: { status: 403, code: 'account_deleted' } })
+    expect(removal).toMatchObject({ value: true })
+    await expect(store.share(account, 987)).rejects.toMatchObject({ status: 403, code: 'account_deleted' })
+  })
+
+  it('are shared by tags or altogether, listed, and taken back', async () => {
+    const [ann, bob, cat] = [await database.newAccount(), await database.newAccount(), await database.newAccount()]
+    const created = expect.closeTo(Date.now() / 1000, -2)
+    const [from, to] = [`account ${ann}`, `account ${bob}`]
+    expect([await store.share(ann, bob, 'y'), await store.share(ann, bob, 'x')]).toEqual([true, true])
+    expect([await store.share(ann, bob, 'x'), await store.share(ann, bob)]).toEqual([false, true])
+    await store.share(cat, bob)
+    expect(await store.shares()).toStrictEqual([
+      { from, to, tag: null, created },
+      { from, to, tag: 'x', created },
+      { from, to, tag: 'y', created },
+      { from: `account ${cat}`, to, tag: null, created },
+    ])
+    expect([await store.unshare(ann, bob, 'x'), await store.unshare(ann, bob, 'x')]).toEqual([true, false])
+    expect([await store.unshare(ann, bob), await store.unshare(ann, bob)]).toEqual([true, false])
+    expect((await store.shares()).map((share) => share.from)).toEqual([`account ${cat}`])
+    await store.unshare(cat, bob)
+  })
+
+  it('are complete and in order in a long list by many tags that shows one moment, and ends early when told to', async () => {
+    const [ann, bob, cat] = [await database.newAccount(), await database.newAccount(), await database.newAccount()]
+    const tags = Array.from({ length: 7 }, (_, index) => `tag ${index}`)
+    const numbers = Array.from({ length: 3000 }, (_, index) => index)
+    // Long runs of one tag and a mixture of all; each ninth has a tag that is not shared.
+    const tagOf = (index: number) =>
+      index % 9 === 0 ? 'private' : (tags[index < 1500 ? Math.floor(index / 600) : index % 7] ?? '')
+    await Promise.all([
+      ...numbers.map((index) => store.create(ann, { name: `a${index}`, tag: tagOf(index) })),
+      ...numbers.slice(0, 1500).map((index) => store.create(cat, { name: `c${index}` })),
+      ...numbers.slice(0, 10).map((index) => store.create(bob, { name: `b${index}` })),
+    ])
+    for (const tag of tags) await store.share(ann, bob, tag)
+    await store.share(cat, bob)
+    const names = (letter: string, indexes: readonly number[]) => indexes.map((index) => `${letter}${index}`)
+    const others = names('c', numbers.slice(0, 1500))
+    const own = names('b', numbers.slice(0, 10))
+    const expected = [
+      ...own,
+      ...names(
+        'a',
+        numbers.filter((index) => index % 9 !== 0),
+      ),
+      ...others,
+    ]
+    expect((await store.list(bob, {}, 5000)).map(({ name }) => name)).toEqual(expected)
+    const shown: string[] = []
+    for await (const batch of store.listAll(bob, {})) {
+      if (shown.length === 0) {
+        await store.unshare(ann, bob)
+        await store.create(cat, { name: 'late' })
+      }
+      shown.push(...batch.map(({ name }) => name))
+    }
+    expect(shown).toEqual(expected)
+    // More often than there are connections.
+    for (let times = 0; times < 30; times++) {
+      for await (const batch of store.listAll(bob, {})) {
+        expect(batch.length).toBeGreaterThan(0)
+        break
+      }
+    }
+    expect((await readAll(store, bob)).map(({ name }) => name)).toEqual([...own, ...others, 'late'])
+  })
+})

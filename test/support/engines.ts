@@ -1,0 +1,110 @@
+import { join } from 'node:path'
+import type Database from 'better-sqlite3'
+import postgres from 'postgres'
+import { afterAll } from 'vitest'
+import type { PlantStore } from '../../src/plants/plant.ts'
+import { PostgresPlantStore } from '../../src/plants/postgres.ts'
+import { SqlitePlantStore } from '../../src/plants/sqlite.ts'
+import { openDatabase } from '../../src/storage/database.ts'
+import { GroupCommit } from '../../src/storage/group-commit.ts'
+import { OutsideChanges } from '../../src/storage/outside-changes.ts'
+import { PostgresDatabase } from '../../src/storage/postgres/database.ts'
+import { migratePostgres } from '../../src/storage/postgres/migrate.ts'
+import { type PostgresServer, startPostgres } from './postgres.ts'
+import { temporaryFolder } from './service.ts'
+
+/** An empty database with our schema. */
+export interface TestDatabase {
+  /** A store of plants over it; another one each time, as each replica has one. */
+  openPlants(): PlantStore
+  /** Makes an account, and gives its id. */
+  newAccount(): Promise<number>
+  /** Runs plain SQL beside the stores, such as both engines understand. */
+  run(sql: string): Promise<void>
+  close(): Promise<void>
+}
+
+/** An engine that the stores are kept in. */
+export interface Engine {
+  readonly name: string
+  /** Whether there can be several replicas. */
+  readonly hasReplicas: boolean
+  openDatabase(): Promise<TestDatabase>
+}
+
+/** PostgreSQL as engines are that know serialisable transactions alone: CockroachDB, or YugabyteDB set so. */
+export const serializable: Engine = {
+  name: 'PostgreSQL, serializable',
+  hasReplicas: true,
+  openDatabase: () => openPostgres('serializable'),
+}
+
+/** Every engine that the stores must do the same on. */
+export const engines: readonly Engine[] = [
+  { name: 'SQLite', hasReplicas: false, openDatabase: async () => openSqlite() },
+  { name: 'PostgreSQL', hasReplicas: true, openDatabase: () => openPostgres('read committed') },
+  serializable,
+]
+
+/** One server for all databases of a test file. */
+let server: Promise<PostgresServer> | undefined
+afterAll(async () => (await server)?.stop())
+
+async function openPostgres(isolation: string): Promise<TestDatabase> {
+  server ??= startPostgres()
+  const url = await (await server).createDatabase()
+  const sql = postgres(url, { max: 1, onnotice: () => {} })
+  await sql.unsafe(
+    `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET default_transaction_isolation = '${isolation}'`,
+  )
+  const databases = [new PostgresDatabase(url)]
+  for (const database of databases) await migratePostgres(database)
+  let accounts = 0
+  return {
+    openPlants() {
+      const database = new PostgresDatabase(url)
+      databases.push(database)
+      return new PostgresPlantStore(database)
+    },
+    async newAccount() {
+      const id = ++accounts
+      await sql`INSERT INTO accounts (id, name, created) VALUES (${id}, ${`account ${id}`}, 0)`
+      return id
+    },
+    async run(text) {
+      await sql.unsafe(text)
+    },
+    async close() {
+      await Promise.all([sql.end(), ...databases.map((database) => database.close())])
+    },
+  }
+}
+
+function openSqlite(): TestDatabase {
+  const folder = temporaryFolder()
+  const path = join(folder.path, 'conservatory.db')
+  const outside = openDatabase(path)
+  const databases: Database.Database[] = [outside]
+  let accounts = 0
+  return {
+    openPlants() {
+      const database = openDatabase(path)
+      // Whether it is on disk is another test's question, and waiting for it would take minutes.
+      database.pragma('synchronous = OFF')
+      databases.push(database)
+      return new SqlitePlantStore(database, new GroupCommit(database), new OutsideChanges(database))
+    },
+    async newAccount() {
+      const id = ++accounts
+      outside.prepare('INSERT INTO accounts (id, name, created) VALUES (?, ?, 0)').run(id, `account ${id}`)
+      return id
+    },
+    async run(text) {
+      outside.exec(text)
+    },
+    async close() {
+      for (const database of databases) database.close()
+      folder.remove()
+    },
+  }
+}
