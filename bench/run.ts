@@ -4,6 +4,7 @@ import { benchFsync } from './fsync.ts'
 import { benchLimits } from './limits.ts'
 import { benchList } from './list.ts'
 import { type Figure, machineLine, rounds, seconds } from './measure.ts'
+import { benchObservability } from './observability.ts'
 import { benchOverload } from './overload.ts'
 import { benchPortkey } from './portkey.ts'
 import { benchPostgres } from './postgres.ts'
@@ -29,6 +30,7 @@ const benchmarks: Readonly<Record<string, () => Promise<readonly Figure[]>>> = {
   overload: benchOverload,
   limits: benchLimits,
   postgres: benchPostgres,
+  observability: benchObservability,
 }
 
 const names = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(benchmarks)

@@ -6,6 +6,7 @@ import { createServer, registerService } from '../src/app.ts'
 import { CharacterLibrary } from '../src/characters/library.ts'
 import { readConfig } from '../src/config.ts'
 import { Limiter } from '../src/limits/limiter.ts'
+import { Metrics } from '../src/metrics/metrics.ts'
 import { defaultModels } from '../src/models/configuration.ts'
 import { ModelsFile } from '../src/models/models-file.ts'
 import { ModelRegistry } from '../src/models/registry.ts'
@@ -67,6 +68,7 @@ export async function writeOpenApi(): Promise<string> {
     }),
     guard: new Guard(stores.access),
     prompt: { systemPrompt: '' },
+    metrics: new Metrics(),
     logger,
   })
   await app.ready()

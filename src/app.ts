@@ -20,10 +20,15 @@ import { cutOffStalledReaders, timeLimits } from './http/slow-clients.ts'
 import { refuseUnfitRequests } from './http/unfit-request.ts'
 import { refuseUnknownRoutes } from './http/unknown-route.ts'
 import { loadCompilerWhenNeeded, serializerCompiler, validatorCompiler } from './http/validation.ts'
+import type { Metrics } from './metrics/metrics.ts'
+import { countPages } from './metrics/parts.ts'
+import { metricsPlugin } from './metrics/plugin.ts'
 import { modelsPlugin } from './models/plugin.ts'
 import type { ModelRegistry } from './models/registry.ts'
+import { PageCache } from './plants/page-cache.ts'
 import { plantsPlugin } from './plants/plugin.ts'
 import type { Stores } from './storage/stores.ts'
+import type { Tracer } from './tracing/tracer.ts'
 import { usagePlugin } from './usage/plugin.ts'
 import type { Visits } from './usage/visit.ts'
 
@@ -36,6 +41,9 @@ export interface AppParts {
   readonly models: ModelRegistry
   readonly visits: Visits
   readonly prompt: PromptSettings
+  readonly metrics: Metrics
+  /** Traces requests, where traces are wanted. */
+  readonly tracer?: Pick<Tracer, 'traceRequests'> | undefined
   readonly logger: FastifyBaseLogger
 }
 
@@ -70,11 +78,12 @@ export function createServer(
 
 /** The whole HTTP service, in reading order. */
 export async function registerService(app: FastifyInstance, parts: AppParts): Promise<void> {
-  const { config, stores, guard, library, models, visits, prompt } = parts
+  const { config, stores, guard, library, models, visits, prompt, metrics } = parts
 
   acceptJsonOnly(app)
   loadCompilerWhenNeeded(app)
-  tellOfRequests(app)
+  tellOfRequests(app, metrics)
+  parts.tracer?.traceRequests(app)
   cutOffStalledReaders(app, config.readerTimeoutSeconds * 1000)
   await refuseUnderPressure(app)
   refuseUnfitRequests(app)
@@ -85,7 +94,18 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   await app.register(healthPlugin, { check: stores.check })
   await app.register(documentsPlugin)
 
-  await app.register(plantsPlugin, { prefix: '/plants', store: stores.plants, guard, bodyLimit: config.plantBodyLimit })
+  // With a port of their own they are served there alone.
+  if (config.metricsPort === undefined) await app.register(metricsPlugin, { guard, metrics })
+
+  const pages = new PageCache()
+  countPages(metrics, pages)
+  await app.register(plantsPlugin, {
+    prefix: '/plants',
+    store: stores.plants,
+    guard,
+    pages,
+    bodyLimit: config.plantBodyLimit,
+  })
 
   await app.register(keysPlugin, { prefix: '/keys', store: stores.access, guard })
 

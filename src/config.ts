@@ -5,6 +5,8 @@ import { type Limits, parseLimits } from './limits/limits.ts'
 export interface Config {
   readonly host: string
   readonly port: number
+  /** Where `/metrics` is served without a key; undefined where it is on the main port. */
+  readonly metricsPort: number | undefined
   readonly dataDirectory: string
   /** The SQLite file, which is used where there is no `databaseUrl`. */
   readonly databasePath: string
@@ -13,6 +15,7 @@ export interface Config {
   readonly modelsPath: string
   readonly bootstrapKey: string | undefined
   readonly upstream: Upstream | undefined
+  readonly traces: Traces | undefined
   readonly logLevel: LogLevel
   readonly plantBodyLimit: number
   readonly chatBodyLimit: number
@@ -39,6 +42,14 @@ export type Environment = Readonly<Record<string, string | undefined>>
 export interface Upstream {
   readonly baseUrl: string
   readonly apiKey: string | undefined
+}
+
+/** Where traces are sent, by OTLP over HTTP. */
+export interface Traces {
+  /** The whole address, with `/v1/traces`. */
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly serviceName: string
 }
 
 const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
@@ -96,12 +107,19 @@ export function readConfig(environment: Environment): Config {
   const config: Config = {
     host: text('HOST') ?? '127.0.0.1',
     port: integer('PORT', 3000, 0, 65_535),
+    metricsPort: text('METRICS_PORT') === undefined ? undefined : integer('METRICS_PORT', 0, 0, 65_535),
     dataDirectory,
     databasePath: join(dataDirectory, 'conservatory.db'),
     databaseUrl: readDatabaseUrl(text('DATABASE_URL'), faults),
     modelsPath: join(dataDirectory, 'models.json'),
     bootstrapKey,
     upstream: readUpstream(text('OPENAI_BASE_URL'), text('OPENAI_API_KEY'), faults),
+    traces: readTraces(
+      text('OTEL_EXPORTER_OTLP_ENDPOINT'),
+      text('OTEL_EXPORTER_OTLP_HEADERS'),
+      text('OTEL_SERVICE_NAME'),
+      faults,
+    ),
     logLevel: oneOf('LOG_LEVEL', 'info', logLevels),
     plantBodyLimit: integer('PLANT_BODY_LIMIT', 1024 ** 2, 1, 1024 ** 3),
     chatBodyLimit: integer('CHAT_BODY_LIMIT', 8 * 1024 ** 2, 1, 1024 ** 3),
@@ -142,4 +160,27 @@ function readDatabaseUrl(url: string | undefined, faults: string[]): string | un
   // It may hold a password, and is not repeated.
   faults.push('DATABASE_URL is not an address such as postgres://name:password@host:5432/database.')
   return undefined
+}
+
+function readTraces(
+  endpoint: string | undefined,
+  headers: string | undefined,
+  serviceName = 'conservatory',
+  faults: string[],
+): Traces | undefined {
+  if (endpoint === undefined) return undefined
+  const url = URL.parse(endpoint)
+  if (url === null || url.href !== `${url.origin}${url.pathname}` || !['http:', 'https:'].includes(url.protocol)) {
+    faults.push('OTEL_EXPORTER_OTLP_ENDPOINT is not a plain http:// or https:// address such as http://127.0.0.1:4318.')
+    return undefined
+  }
+  const pairs = (headers?.split(',') ?? []).map((pair) => /^\s*([\w-]+)\s*=\s*([\x20-\x7e]*?)\s*$/.exec(pair))
+  const read = pairs.map((pair): [string, string] | undefined =>
+    pair?.[1] === undefined ? undefined : [pair[1], pair[2] ?? ''],
+  )
+  const known = read.filter((pair) => pair !== undefined)
+  if (known.length < pairs.length) {
+    faults.push('OTEL_EXPORTER_OTLP_HEADERS is not understood; give NAME=VALUE, more than one with commas between.')
+  }
+  return { url: `${url.href.replace(/\/+$/, '')}/v1/traces`, headers: Object.fromEntries(known), serviceName }
 }

@@ -10,9 +10,12 @@ export async function serve(config: Config): Promise<void> {
   const service = await startService(config).catch((error: unknown) => {
     throw startError(error, config)
   })
-  const { address, bootstrap } = service
+  const { address, metricsAddress, bootstrap } = service
   const firstStart = bootstrap.firstKey === undefined ? '' : greeting(address, bootstrap.firstKey)
-  process.stderr.write(`Conservatory listens on ${address} (API reference: ${address}/docs)\n${firstStart}`)
+  const metricsLine = metricsAddress === undefined ? '' : `Metrics are at ${metricsAddress}/metrics\n`
+  process.stderr.write(
+    `Conservatory listens on ${address} (API reference: ${address}/docs)\n${metricsLine}${firstStart}`,
+  )
   process.on('SIGHUP', () => void service.reload())
   // A promise that nobody waited for is a fault of ours, and no reason to drop everybody else's requests.
   process.on('unhandledRejection', (reason) => {

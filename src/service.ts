@@ -3,14 +3,19 @@ import { Guard } from './access/guard.ts'
 import { createServer, registerService } from './app.ts'
 import { createLibrary } from './characters/library.ts'
 import { promptSettings } from './characters/prompt.ts'
-import type { Config } from './config.ts'
+import type { Config, Traces } from './config.ts'
 import { Limiter } from './limits/limiter.ts'
-import { openLog } from './log.ts'
+import { type Log, openLog } from './log.ts'
+import { countAttempts } from './metrics/attempts.ts'
+import { Metrics } from './metrics/metrics.ts'
+import { readParts } from './metrics/parts.ts'
+import { type MetricsServer, serveMetrics } from './metrics/plugin.ts'
 import { loadModels } from './models/configuration.ts'
 import { ModelRegistry } from './models/registry.ts'
 import { prepareFolder } from './storage/folder.ts'
 import { openStores } from './storage/open.ts'
 import { holdForServing, type ServeLock } from './storage/serve-lock.ts'
+import type { Tracer } from './tracing/tracer.ts'
 import { pruneLedger } from './usage/prune.ts'
 import { Visits } from './usage/visit.ts'
 
@@ -18,6 +23,8 @@ import { Visits } from './usage/visit.ts'
 export interface Service {
   /** Where it listens, such as `http://127.0.0.1:3000`. */
   readonly address: string
+  /** Where the metrics are, when they have a port of their own. */
+  readonly metricsAddress: string | undefined
   readonly bootstrap: Bootstrap
   /** Reads `models.json` and the character folders again; what has faults changes nothing and is told of in the log. */
   reload(): Promise<void>
@@ -40,16 +47,21 @@ export async function startService(config: Config): Promise<Service> {
   // Replicas over one PostgreSQL may share a folder, in which they only read.
   const lock = config.databaseUrl === undefined ? holdForServing(config.dataDirectory) : undefined
   const stores = await openHeld(() => openStores(config), lock)
-  const models = new ModelRegistry(configuration, config)
+  const metrics = new Metrics()
+  const tracer = config.traces && (await openTracer(config.traces, logger))
+  const models = new ModelRegistry(configuration, config, countAttempts(metrics, tracer?.watchAttempt))
   const library = createLibrary(config, stores.characters, logger)
   const limiter = new Limiter({ settings: config.limits, ledger: stores.ledger })
   const guard = new Guard(stores.access, limiter)
   const visits = new Visits({
     limiter,
     ledger: stores.ledger,
+    onUsed: (model, used) => metrics.used(model, used),
     onFailure: (request_id, error) => logger.error({ request_id, err: error }, 'the end of a request was not kept'),
   })
   const app = createServer(logger, config)
+  const stopReading = readParts(metrics, { stores, models, limiter })
+  let metricsServer: MetricsServer | undefined
   let soon: NodeJS.Timeout | undefined
   let stopPruning: (() => Promise<void>) | undefined
   const close = async (): Promise<void> => {
@@ -61,8 +73,11 @@ export async function startService(config: Config): Promise<Service> {
     await app.close()
     clearTimeout(cutOff)
     clearInterval(hangUp)
+    stopReading()
+    await metricsServer?.close()
     await models.close()
     await library.close()
+    await tracer?.close()
     await guard.settle()
     await stopPruning?.()
     await stores.close()
@@ -80,9 +95,12 @@ export async function startService(config: Config): Promise<Service> {
       visits,
       guard,
       prompt: promptSettings(config),
+      metrics,
+      tracer,
       logger,
     })
     const address = await app.listen({ host: config.host, port: config.port })
+    if (config.metricsPort !== undefined) metricsServer = await serveMetrics(metrics, config.host, config.metricsPort)
     // The characters are read when one is first asked for, and in any case soon: starting is quick, and faults are told.
     const follow = async (): Promise<void> => {
       await library.load()
@@ -108,11 +126,17 @@ export async function startService(config: Config): Promise<Service> {
     // Last, since what it makes is told once: a start that fails must not have made it.
     const bootstrap = await bootstrapAccess(stores.access, config.bootstrapKey)
     if (bootstrap.warning !== undefined) logger.warn(bootstrap.warning)
-    return { address, bootstrap, reload, close }
+    return { address, metricsAddress: metricsServer?.address, bootstrap, reload, close }
   } catch (error) {
     await close()
     throw error
   }
+}
+
+/** Loaded only where traces are wanted. */
+async function openTracer(traces: Traces, logger: Log['logger']): Promise<Tracer> {
+  const { Tracer } = await import('./tracing/tracer.ts')
+  return new Tracer({ ...traces, onFailure: (error) => logger.warn({ err: error }, 'traces could not be sent') })
 }
 
 /** Opens what needs the lock; where that fails, nobody is left to hold it. */

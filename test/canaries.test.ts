@@ -33,6 +33,7 @@ const readAtTheEnd = [
   '/openapi.json',
   '/livez',
   '/readyz',
+  '/metrics',
 ]
 
 /** What must be found nowhere but where it belongs: the words whole, and of keys more than the beginning that names them. */

@@ -17,6 +17,7 @@ describe('the settings', () => {
     expect(readConfig({})).toStrictEqual({
       host: '127.0.0.1',
       port: 3000,
+      metricsPort: undefined,
       dataDirectory: resolve('data'),
       databaseUrl: undefined,
       databasePath: resolve('data', 'conservatory.db'),
@@ -24,6 +25,7 @@ describe('the settings', () => {
       environment: {},
       bootstrapKey: undefined,
       upstream: undefined,
+      traces: undefined,
       logLevel: 'info',
       plantBodyLimit: 1_048_576,
       chatBodyLimit: 8_388_608,
@@ -57,6 +59,10 @@ describe('the settings', () => {
       'GREETING',
       'LIMITS',
       'LEDGER_DAYS',
+      'METRICS_PORT',
+      'OTEL_EXPORTER_OTLP_ENDPOINT',
+      'OTEL_EXPORTER_OTLP_HEADERS',
+      'OTEL_SERVICE_NAME',
     ]
     const environment = Object.fromEntries([...names, ...more].map((name, index) => [name, index % 2 ? '' : ' \t ']))
     expect({ ...readConfig(environment), environment: {} }).toStrictEqual(readConfig({}))
@@ -73,6 +79,7 @@ describe('the settings', () => {
     ['HOST', ' ::1 ', { host: '::1' }],
     ['PORT', '0', { port: 0 }],
     ['PORT', ' 65535 ', { port: 65535 }],
+    ['METRICS_PORT', '9464', { metricsPort: 9464 }],
     ['DATA_DIR', '/srv/conservatory', { dataDirectory: resolve('/srv/conservatory') }],
     ['DATA_DIR', 'below/here', { databasePath: join(resolve('below/here'), 'conservatory.db') }],
     ['DATABASE_URL', 'postgres://me:secret@a:1,b:2/garden', { databaseUrl: 'postgres://me:secret@a:1,b:2/garden' }],
@@ -92,6 +99,11 @@ describe('the settings', () => {
     ['GREETING', 'Never', { greeting: 'never' }],
     ['LIMITS', 'chat_at_once=0, tokens_per_day=5', { limits: { chat_at_once: 0, tokens_per_day: 5 } }],
     ['LEDGER_DAYS', '1', { ledgerDays: 1 }],
+    [
+      'OTEL_EXPORTER_OTLP_ENDPOINT',
+      'http://collector:4318/',
+      { traces: { url: 'http://collector:4318/v1/traces', headers: {}, serviceName: 'conservatory' } },
+    ],
     ['OPENAI_API_KEY', 'sk-1', { upstream: { baseUrl: 'https://api.openai.com/v1', apiKey: 'sk-1' } }],
     [
       'OPENAI_BASE_URL',
@@ -109,6 +121,7 @@ describe('the settings', () => {
       'DATABASE_URL is not an address such as postgres://name:password@host:5432/database.',
     ],
     ['PORT', '65536', 'PORT is "65536"; give a whole number from 0 to 65535.'],
+    ['METRICS_PORT', '70000', 'METRICS_PORT is "70000"; give a whole number from 0 to 65535.'],
     ['PORT', '-1', 'PORT is "-1"; give a whole number from 0 to 65535.'],
     ['PORT', '3000.5', 'PORT is "3000.5"; give a whole number from 0 to 65535.'],
     ['PORT', '0x50', 'PORT is "0x50"; give a whole number from 0 to 65535.'],
@@ -136,6 +149,8 @@ describe('the settings', () => {
     ['BOOTSTRAP_KEY', 'CANARY with an accénted letter'],
     ['BOOTSTRAP_KEY', 'CANARY with\na line break'],
     ['OPENAI_API_KEY', 'sk-CANARY\nwith a line break'],
+    ['OTEL_EXPORTER_OTLP_ENDPOINT', 'CANARY:4318'],
+    ['OTEL_EXPORTER_OTLP_ENDPOINT', 'http://user:CANARY@collector:4318'],
     ['OPENAI_BASE_URL', 'CANARY.example.com/v1'],
     ['OPENAI_BASE_URL', 'CANARY:11434'],
     ['OPENAI_BASE_URL', 'file:///etc/CANARY'],

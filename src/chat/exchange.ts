@@ -28,11 +28,19 @@ export class Exchange {
   readonly #conversationId: string | null | undefined
   readonly #persona: Persona
   readonly #making: PromptMaking
+  readonly #trace: Readonly<Record<string, string>> | undefined
   readonly #asked = new Map<Candidate, Asked>()
   readonly #ignored = new Set<string>()
   readonly #onIgnored = (parameter: string) => void this.#ignored.add(parameter)
 
-  constructor(body: CompletionRequest, persona: Persona, making: PromptMaking) {
+  /** @param trace W3C trace context that goes upstream */
+  constructor(
+    body: CompletionRequest,
+    persona: Persona,
+    making: PromptMaking,
+    trace?: Readonly<Record<string, string>>,
+  ) {
+    this.#trace = trace
     // The fields that are only ours: no upstream ever sees them.
     const { character: _character, user_name: _userName, greeting, conversation_id, ...sent } = body
     this.#sent = sent
@@ -97,6 +105,7 @@ export class Exchange {
       body: { ...sent, model: traits.upstreamId, messages },
       persona: this.#persona,
       onIgnored: this.#onIgnored,
+      ...(this.#trace ? { trace: this.#trace } : {}),
     }
     const asked = { request, composition }
     this.#asked.set(candidate, asked)

@@ -91,7 +91,7 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
 
       making ??= await import('./exchange.ts')
       if (body.stream === true) streaming ??= await import('./reply.ts')
-      const exchange = new making.Exchange(body, persona, promptMaking())
+      const exchange = new making.Exchange(body, persona, promptMaking(), request.trace)
       const ask = (candidate: Candidate) => {
         const asked = exchange.ask(candidate)
         return asked instanceof Promise ? asked.then(({ request }) => request) : asked.request
@@ -99,7 +99,7 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
       let visit: Visit | undefined
       const tellOf = ({ candidate, retries }: { candidate: Candidate; retries: number }) => {
         const { name } = candidate.traits
-        visit?.answeredBy(name, retries)
+        visit?.answeredBy(name, retries, candidate.configuredName)
         request.facts['model_used'] = name
         request.facts['retries'] = retries
         if (reply.sent) return

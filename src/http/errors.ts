@@ -10,6 +10,7 @@ export function errorHandler(body: ErrorBody) {
     const error = leftEarly(request)
       ? new ApiError(400, 'incomplete_body', 'The request ended before its body was complete. Send it whole.')
       : toApiError(thrown)
+    if (error.status >= 500) request.failure = error.code
     // Refusals under load come by the thousand: the line that each request has is enough of them.
     if (error.status >= 500 && error.code !== 'overloaded')
       request.log.error({ request_id: request.id, err: error.cause ?? error }, error.code)

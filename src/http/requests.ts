@@ -5,7 +5,22 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** What a route wants in the request's one log line besides status and time: names and counts, never texts. */
     facts: Record<string, string | number | boolean>
+    /** The code of the error that it was answered with, where that is a 5xx; empty otherwise. */
+    failure: string
+    /** W3C trace context for what it asks upstream; undefined where nothing is traced. */
+    trace: Readonly<Record<string, string>> | undefined
   }
+}
+
+/** Told of every request, to count it. */
+export interface RequestWatch {
+  started(method: string): void
+  /**
+   * @param route its pattern, or `unknown`
+   * @param status 499 where the client left before the reply was complete
+   * @param failure the code of the error that it was answered with, where that is a 5xx; empty otherwise
+   */
+  ended(method: string, route: string, status: number, seconds: number, failure: string): void
 }
 
 /** Tells the ids of this process from those of every other one. */
@@ -18,24 +33,31 @@ export function makeRequestId(): string {
   return `req_${processId}${count.toString(16).padStart(12, '0')}`
 }
 
-/** Puts the request id on every reply, and writes one log line for each when it is done. */
-export function tellOfRequests(app: FastifyInstance): void {
+/** Puts the request id on every reply, and writes one log line for each when it is done; the watch is told as well. */
+export function tellOfRequests(app: FastifyInstance, watch?: RequestWatch): void {
   // The null is replaced in the hook: an object here would be shared by all requests.
   app.decorateRequest('facts')
+  app.decorateRequest('failure', '')
+  app.decorateRequest('trace', undefined)
   app.decorateRequest('caller', null)
   app.decorateRequest('requestsLeft', null)
   app.addHook('onRequest', (request, reply, done) => {
     request.facts = {}
+    watch?.started(request.method)
     reply.header('x-request-id', request.id)
     // Fastify's onResponse does not run for a client that leaves before its reply is complete; 'close' always comes.
     reply.raw.once('close', () => {
       const isGone = !reply.raw.writableFinished
+      const { method, failure } = request
       // The route's pattern, not the URL: a path or a query may hold a secret.
+      const route = request.routeOptions.url ?? 'unknown'
+      const status = isGone ? 499 : reply.statusCode
+      watch?.ended(method, route, status, reply.elapsedTime / 1000, failure)
       const line = {
         request_id: request.id,
-        method: request.method,
-        route: request.routeOptions.url ?? 'unknown',
-        status: isGone ? 499 : reply.statusCode,
+        method,
+        route,
+        status,
         ms: Math.round(reply.elapsedTime * 1000) / 1000,
         key: request.caller?.prefix,
         ...request.facts,

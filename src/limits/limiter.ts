@@ -65,6 +65,7 @@ export class Limiter {
   readonly #terms = new WeakMap<Key, Terms>()
   #generation = 0
   #sweepAt = manySubjects
+  #chats = 0
 
   constructor({ settings, ledger, now = Date.now }: LimiterOptions) {
     this.#settings = settings
@@ -121,6 +122,11 @@ export class Limiter {
     return this.#hold(terms, wanted, isLasting, now)
   }
 
+  /** How many chat requests are going on, of all keys. */
+  get chats(): number {
+    return this.#chats
+  }
+
   /** How many chat requests of a key are going on. */
   chatsOf(key: Key): number {
     return this.#termsOf(key).key.chats
@@ -129,9 +135,11 @@ export class Limiter {
   #hold(terms: Terms, wanted: number, isLasting: boolean, now: number): Reservation {
     const { key, account, countsAtOnce, tokens } = terms
     const day = dayOf(now)
+    this.#chats++
     for (const subject of countsAtOnce) subject.chats++
     for (const subject of [key, account]) subject.reserved += wanted
     let isSettled = false
+    const free = () => this.#chats--
     return {
       tokens: wanted,
       isLasting,
@@ -139,6 +147,7 @@ export class Limiter {
       settle(spent) {
         if (isSettled) return
         isSettled = true
+        free()
         for (const subject of countsAtOnce) subject.chats--
         for (const subject of [key, account]) {
           subject.reserved -= wanted

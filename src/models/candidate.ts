@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ApiError, toApiError } from '../errors.ts'
+import { type Attempt, type WatchAttempt, watchNothing } from './attempt.ts'
 import type { Breaker } from './breaker.ts'
 import { Deadlines } from './deadlines.ts'
 import type { Model, ModelEvent, ModelReply, ModelRequest } from './model.ts'
@@ -9,6 +10,8 @@ import type { Timeouts } from './settings.ts'
 export interface CandidateTraits {
   /** Its name in `models.json`. */
   readonly name: string
+  /** The name as it is written there, with its star, where that is another. */
+  readonly configuredName?: string
   /** The id that it goes by upstream. */
   readonly upstreamId: string
   readonly timeouts?: Timeouts
@@ -48,10 +51,18 @@ export class Candidate {
   /** Null for a model that is asked however often it fails. */
   readonly breaker: Breaker | null
 
-  constructor(traits: CandidateTraits, model: Model, breaker: Breaker | null) {
+  readonly #watch: WatchAttempt
+
+  constructor(traits: CandidateTraits, model: Model, breaker: Breaker | null, watch: WatchAttempt = watchNothing) {
     this.traits = traits
     this.model = model
     this.breaker = breaker
+    this.#watch = watch
+  }
+
+  /** Its name in the settings, of which there are not more than the operator gave. */
+  get configuredName(): string {
+    return this.traits.configuredName ?? this.traits.name
   }
 
   /** @throws ApiError when the last try has failed */
@@ -59,12 +70,16 @@ export class Candidate {
     return this.#withRetries(signal, async (retries) => {
       const deadlines = new Deadlines(signal, this.traits.timeouts)
       deadlines.startTotal()
+      const [attempt, asked] = this.#begin(request, false, retries)
       try {
-        const reply = await this.model.complete(request, deadlines.signal)
+        const reply = await this.model.complete(asked, deadlines.signal)
         this.breaker?.succeeded()
+        attempt.ended()
         return { ...reply, retries }
-      } catch (error) {
-        throw deadlines.signal.aborted ? deadlines.signal.reason : error
+      } catch (thrown) {
+        const error = toApiError(deadlines.signal.aborted ? deadlines.signal.reason : thrown)
+        attempt.ended(error)
+        throw error
       } finally {
         deadlines.end()
       }
@@ -80,16 +95,20 @@ export class Candidate {
       const deadlines = new Deadlines(signal, this.traits.timeouts)
       deadlines.startTotal()
       deadlines.startFirstToken()
-      const iterator = this.model.stream(request, deadlines.signal)[Symbol.asyncIterator]()
+      const [attempt, asked] = this.#begin(request, true, retries)
+      const iterator = this.model.stream(asked, deadlines.signal)[Symbol.asyncIterator]()
       try {
         const first = await iterator.next()
         if (first.done) throw new ApiError(502, 'upstream_error', 'The model ended without an answer. Try again.')
         this.breaker?.answered()
+        attempt.began()
         deadlines.startIdle()
-        return { retries, events: this.#rest(first.value, iterator, deadlines) }
-      } catch (error) {
+        return { retries, events: this.#rest(first.value, iterator, deadlines, attempt) }
+      } catch (thrown) {
         deadlines.end()
-        throw deadlines.signal.aborted ? deadlines.signal.reason : error
+        const error = toApiError(deadlines.signal.aborted ? deadlines.signal.reason : thrown)
+        attempt.ended(error)
+        throw error
       }
     })
   }
@@ -98,6 +117,7 @@ export class Candidate {
     first: readonly ModelEvent[],
     iterator: AsyncIterator<readonly ModelEvent[]>,
     deadlines: Deadlines,
+    attempt: Attempt,
   ): AsyncIterable<readonly ModelEvent[]> {
     let isOver = false
     try {
@@ -112,19 +132,29 @@ export class Candidate {
       }
       isOver = true
       this.breaker?.succeeded()
+      attempt.ended()
     } catch (thrown) {
       isOver = true
       const error = toApiError(deadlines.signal.aborted ? deadlines.signal.reason : thrown)
       // A model that answered and then broke off or fell silent is failing as much as one that never answered.
       if (!isCallersFault(error)) this.breaker?.failed()
+      attempt.ended(error)
       throw error
     } finally {
       deadlines.end()
       if (!isOver) {
+        attempt.ended(new ApiError(499, 'client_gone', 'Nobody wants the rest of the answer.'))
         deadlines.abort()
         await iterator.return?.()
       }
     }
+  }
+
+  /** Tells of a try, and gives what is asked in it. */
+  #begin(request: ModelRequest, isStream: boolean, retries: number): [Attempt, ModelRequest] {
+    const { upstreamId } = this.traits
+    const attempt = this.#watch({ configuredName: this.configuredName, upstreamId, request, isStream, retries })
+    return [attempt, attempt.headers ? { ...request, trace: attempt.headers } : request]
   }
 
   async #withRetries<T>(signal: AbortSignal, attempt: (retries: number) => Promise<T>): Promise<T> {

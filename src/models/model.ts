@@ -12,6 +12,8 @@ export interface ModelRequest {
    * or before its first event.
    */
   readonly onIgnored?: (parameter: string) => void
+  /** W3C trace context, as headers that go upstream; of the caller's request until a try at a model has its own. */
+  readonly trace?: Readonly<Record<string, string>>
 }
 
 /** A whole reply. */

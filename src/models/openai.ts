@@ -25,9 +25,14 @@ export function createOpenAiModel({ baseUrl, apiKey, headers: more, timeouts }: 
   // Short values are no secrets, and would be found in any sentence.
   const secrets = [apiKey ?? '', ...Object.values(more ?? {})].filter((value) => value.length >= 8)
 
-  const ask = async ({ body }: ModelRequest, signal: AbortSignal): Promise<UpstreamResponse> => {
+  const ask = async ({ body, trace }: ModelRequest, signal: AbortSignal): Promise<UpstreamResponse> => {
     try {
-      const response = await connections.post(url.pathname, headers, requestBytes(body), signal)
+      const response = await connections.post(
+        url.pathname,
+        trace ? { ...headers, ...trace } : headers,
+        requestBytes(body),
+        signal,
+      )
       if (response.status === 200) return response
       throw await refusalOf(response, secrets)
     } catch (error) {

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { ApiError } from '../errors.ts'
-import { Breaker } from './breaker.ts'
+import { type WatchAttempt, watchNothing } from './attempt.ts'
+import { Breaker, type BreakerState } from './breaker.ts'
 import { Candidate, type CandidateTraits } from './candidate.ts'
 import { isFallback, type ModelsConfiguration } from './configuration.ts'
 import { lazily } from './lazily.ts'
@@ -45,12 +46,15 @@ const mostRoutes = 1000
 /** All models of the service, by the ids that requests name them with. */
 export class ModelRegistry {
   readonly #place: Place
+  readonly #watch: WatchAttempt
   #generation: Generation
   /** Resolve when those that were replaced are closed. */
   readonly #closing = new Set<Promise<void>>()
 
-  constructor(configuration: ModelsConfiguration, place: Place) {
+  /** @param watch is told of each try at a model */
+  constructor(configuration: ModelsConfiguration, place: Place, watch: WatchAttempt = watchNothing) {
     this.#place = place
+    this.#watch = watch
     this.#generation = open(configuration, place)
   }
 
@@ -75,6 +79,13 @@ export class ModelRegistry {
         id,
         ownedBy: isFallback(settings) || namesUnderstudy(settings.adapter) ? 'conservatory' : settings.adapter,
       }))
+  }
+
+  /** What the breakers are doing, by the names in the settings; a model that is never left alone has none. */
+  breakers(): readonly { readonly name: string; readonly state: BreakerState }[] {
+    return [...this.#generation.opened.values()].flatMap(({ name, breaker }) =>
+      breaker === null ? [] : [{ name, state: breaker.state }],
+    )
   }
 
   /**
@@ -103,7 +114,7 @@ export class ModelRegistry {
     const model = prefix === undefined ? undefined : opened.get(prefix)
     if (!model || prefix === undefined) throw this.#notFound(id)
     // The quick way has no name of its own for what it passes on.
-    return new Route(id, [candidateOf(model, id.slice(prefix.length - 1), prefix === '*' ? id : prefix)], seekers)
+    return new Route(id, [this.#candidateOf(model, id.slice(prefix.length - 1), prefix === '*' ? id : prefix)], seekers)
   }
 
   #candidatesOf(names: readonly string[]): readonly Candidate[] {
@@ -112,8 +123,18 @@ export class ModelRegistry {
       const settings = configuration.models.get(name)
       if (settings && isFallback(settings)) return this.#candidatesOf(settings.fallback)
       const model = opened.get(name)
-      return model ? [candidateOf(model, name, name)] : []
+      return model ? [this.#candidateOf(model, name, name)] : []
     })
+  }
+
+  #candidateOf({ name: configuredName, settings, model, breaker }: OpenedModel, id: string, name: string): Candidate {
+    // The weights of a file are no id: they go by the name that they have here.
+    const given = 'model' in settings && !isLlamaCpp(settings) ? settings.model : undefined
+    const upstreamId = given ?? id
+    // An understudy that fails does so on purpose, and each time it is asked to.
+    const retries = breaker === null ? { retries: 0 } : {}
+    const traits: CandidateTraits = { ...retries, ...settings, name, configuredName, upstreamId }
+    return new Candidate(traits, model, breaker, this.#watch)
   }
 
   #notFound(id: string): ApiError {
@@ -185,14 +206,4 @@ function understudyOf(adapter: string): Model {
     if (!model) throw new Error(`no understudy ${adapter}`)
     return model
   })
-}
-
-function candidateOf({ settings, model, breaker }: OpenedModel, id: string, name: string): Candidate {
-  // The weights of a file are no id: they go by the name that they have here.
-  const given = 'model' in settings && !isLlamaCpp(settings) ? settings.model : undefined
-  const upstreamId = given ?? id
-  // An understudy that fails does so on purpose, and each time it is asked to.
-  const retries = breaker === null ? { retries: 0 } : {}
-  const traits: CandidateTraits = { ...retries, ...settings, name, upstreamId }
-  return new Candidate(traits, model, breaker)
 }

@@ -25,12 +25,23 @@ export class PageCache {
   /** The account that asked longest ago is the first. */
   readonly #accounts = new Map<number, AccountPages>()
   #bytes = 0
+  #hits = 0
+  #misses = 0
+
+  /** How often a page was there when it was asked for, and how often not. */
+  get uses(): { readonly hits: number; readonly misses: number } {
+    return { hits: this.#hits, misses: this.#misses }
+  }
 
   /** The account's page for this question, if it is of this version. */
   get(account: number, question: string, version: PlantsVersion): Page | undefined {
     const pages = this.#pagesOf(account, version)
     const page = pages.get(question)
-    if (!page) return undefined
+    if (!page) {
+      this.#misses++
+      return undefined
+    }
+    this.#hits++
     pages.delete(question)
     pages.set(question, page)
     return page

@@ -14,7 +14,7 @@ import { standardHeaders } from '../limits/headers.ts'
 import type { Limits } from '../limits/limits.ts'
 import { readCursor, writeCursor } from './cursor.ts'
 import { readIdempotency } from './idempotency.ts'
-import { type Page, PageCache } from './page-cache.ts'
+import type { Page, PageCache } from './page-cache.ts'
 import {
   checkedPlant,
   checkedText,
@@ -30,6 +30,8 @@ import {
 export interface PlantsOptions {
   readonly store: PlantStore
   readonly guard: Guard
+  /** Keeps ready pages. */
+  readonly pages: PageCache
   /** Bytes. */
   readonly bodyLimit: number
   /** What holds where neither the key nor its account has a limit. */
@@ -79,7 +81,7 @@ const refusals = [400, 401, 403, 429, 500, 503]
 /** The plant store interface (spec, sections 4.1 and 4.2), and reading and removing one plant. */
 export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
   app,
-  { store, guard, bodyLimit, limits = {} },
+  { store, guard, pages, bodyLimit, limits = {} },
 ) => {
   app.setErrorHandler(errorHandler(plantErrorBody))
   app.setNotFoundHandler(() => {})
@@ -109,8 +111,6 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
       )
     })
   })
-
-  const pages = new PageCache()
 
   app.get(
     '',

@@ -1,4 +1,5 @@
 import type { ApiError } from '../errors.ts'
+import type { Histogram } from '../metrics/instruments.ts'
 import { Batches } from '../storage/postgres/batches.ts'
 import type { PostgresDatabase, Queries } from '../storage/postgres/database.ts'
 import { isOrphan } from '../storage/postgres/failures.ts'
@@ -48,6 +49,11 @@ export class PostgresPlantStore implements PlantStore {
   constructor(database: PostgresDatabase) {
     this.#database = database
     this.#writes = new Batches((writes) => this.#commit(writes))
+  }
+
+  /** How many writes shared each commit. */
+  get batchSizes(): Histogram {
+    return this.#writes.sizes
   }
 
   create(account: number, plant: NewPlant, idempotency?: Idempotency, limit?: number): Promise<AddedPlant> {

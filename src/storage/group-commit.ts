@@ -1,5 +1,6 @@
 import type { Database } from 'better-sqlite3'
 import { ApiError } from '../errors.ts'
+import { batchSizes } from './batch-sizes.ts'
 import { accountGone, isOrphan, toWriteError } from './write-error.ts'
 
 /** A write that waits: doing it gives the way to tell its caller, once it is on disk. */
@@ -21,6 +22,8 @@ export class GroupCommit {
   #waiting: Waiting[] = []
   #transactions = 0
   #rollbacks = 0
+  /** How many writes shared each commit that was made. */
+  readonly sizes = batchSizes()
 
   constructor(database: Database, durability: Durability = 'FULL') {
     this.#database = database
@@ -73,6 +76,7 @@ export class GroupCommit {
         }
       }
       this.#database.exec('COMMIT')
+      this.sizes.record(writes.length)
     } catch (thrown) {
       this.#rollbacks++
       if (this.#database.inTransaction) this.#database.exec('ROLLBACK')

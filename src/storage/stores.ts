@@ -2,6 +2,7 @@ import type { AccessStore } from '../access/access.ts'
 import { SqliteAccessStore } from '../access/sqlite.ts'
 import type { CharacterStore } from '../characters/character.ts'
 import { SqliteCharacterStore } from '../characters/sqlite.ts'
+import type { Metric } from '../metrics/instruments.ts'
 import type { PlantStore } from '../plants/plant.ts'
 import { SqlitePlantStore } from '../plants/sqlite.ts'
 import type { Ledger } from '../usage/ledger.ts'
@@ -19,6 +20,8 @@ export interface Stores {
   readonly characters: CharacterStore
   readonly ledger: Ledger
   readonly usage: UsageReader
+  /** What the database can tell of its work; the same names for every engine. */
+  readonly metrics: readonly Metric[]
   /** Resolves when the database answers; rejects with the reason when it does not. */
   check(): Promise<void>
   close(): Promise<void>
@@ -42,6 +45,7 @@ export function openSqliteStores(path: string): Stores {
     characters: new SqliteCharacterStore(database, changes),
     ledger,
     usage: new SqliteUsageReader(database),
+    metrics: [commit.sizes, ledgerQueue(ledger)],
     async check() {
       ping.get()
     },
@@ -54,5 +58,15 @@ export function openSqliteStores(path: string): Stores {
       ledger.stop()
       database.close()
     },
+  }
+}
+
+/** How many entries of the ledger are not written yet, for `/metrics`. */
+export function ledgerQueue({ queued }: { readonly queued: () => number }): Metric {
+  return {
+    name: 'conservatory_ledger_queue',
+    help: 'Entries of the ledger that wait to be written.',
+    type: 'gauge',
+    samples: () => [{ value: queued() }],
   }
 }

@@ -96,6 +96,9 @@ export class PostgresLedger implements Ledger {
     }
   }
 
+  /** How many entries wait to be written. */
+  readonly queued = (): number => this.#gathered.length
+
   /** Lets nothing be tried again, as before the database is closed. */
   stop(): void {
     clearTimeout(this.#timer)

@@ -120,6 +120,10 @@ export class SqliteLedger implements Ledger {
     }
   }
 
+  /** How many entries wait to be written. */
+  readonly queued = (): number =>
+    this.#gathered.begun.length + this.#awaited.begun.length + this.#awaited.finished.length
+
   /** All that callers wait for in one turn is one write, so that what a subject spent in it is added up first. */
   #keep(): Promise<void> {
     this.#kept ??= this.#commit.run(() => {

@@ -3,7 +3,7 @@ import type { ApiError } from '../errors.ts'
 import { type Headers, openAiTokenHeaders } from '../limits/headers.ts'
 import type { Limiter, Reservation } from '../limits/limiter.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
-import { Meter } from './meter.ts'
+import { Meter, type Used } from './meter.ts'
 
 /** A chat request that is about to ask a model. */
 export interface Visitor {
@@ -26,6 +26,8 @@ export interface VisitsOptions {
   readonly ledger: Ledger
   /** Told when the end of a request could not be put down. */
   readonly onFailure: (requestId: string, error: unknown) => void
+  /** Told what a request has used that was answered, and by which model of the settings. */
+  readonly onUsed?: (configuredName: string, used: Used) => void
 }
 
 /** The chat requests that ask models: each holds what it may use, and is put down in the ledger with what it used. */
@@ -67,6 +69,7 @@ export class Visit {
   readonly #options: VisitsOptions
   #firstTokenMs: number | null = null
   #modelUsed: string | null = null
+  #configuredName: string | undefined
   #retries = 0
   #isOver = false
 
@@ -93,9 +96,13 @@ export class Visit {
     this.#firstTokenMs ??= this.#elapsed()
   }
 
-  /** Which model answers, by its name in `models.json`, and how often it was asked again. */
-  answeredBy(model: string, retries: number): void {
+  /**
+   * Which model answers, by its name, and how often it was asked again.
+   * @param configuredName the name as it is written in `models.json`, where that is another
+   */
+  answeredBy(model: string, retries: number, configuredName = model): void {
     this.#modelUsed = model
+    this.#configuredName = configuredName
     this.#retries = retries
   }
 
@@ -111,7 +118,8 @@ export class Visit {
     const isFree = !this.meter.hasBegun && (state === 'refused' || state.endsWith('_error'))
     const used = this.meter.used(isFree ? () => 0 : this.#visitor.promptTokens)
     this.#reservation.settle(used.promptTokens + used.completionTokens)
-    const { ledger, onFailure } = this.#options
+    const { ledger, onFailure, onUsed } = this.#options
+    if (this.#configuredName !== undefined) onUsed?.(this.#configuredName, used)
     const entry = this.entry(state, used)
     if (this.#reservation.isLasting) return ledger.finish(entry).catch((error) => onFailure(entry.id, error))
     ledger.record(entry)

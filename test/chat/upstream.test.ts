@@ -7,6 +7,7 @@ import { CharacterLibrary } from '../../src/characters/library.ts'
 import { builtInSystemPrompt } from '../../src/characters/prompt.ts'
 import { readConfig } from '../../src/config.ts'
 import { Limiter } from '../../src/limits/limiter.ts'
+import { Metrics } from '../../src/metrics/metrics.ts'
 import { defaultModels } from '../../src/models/configuration.ts'
 import { ModelRegistry } from '../../src/models/registry.ts'
 import { openSqliteStores } from '../../src/storage/stores.ts'
@@ -880,6 +881,7 @@ describe('the log says how each completion ended, once, and nothing that was sai
       }),
       guard: new Guard(stores.access),
       prompt: { systemPrompt: 'S' },
+      metrics: new Metrics(),
       logger,
     })
     await stores.access.createAccount('owner')

@@ -138,7 +138,7 @@ describe.each(engines)('over random calls of accounts that share and take back, 
         }
       }),
       {
-        numRuns: engine.hasReplicas ? 6 : 50,
+        numRuns: engine.hasReplicas ? 4 : 50,
         endOnFailure: true,
         interruptAfterTimeLimit: 25_000,
         markInterruptAsFailure: true,

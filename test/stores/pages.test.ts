@@ -6,6 +6,7 @@ import { Guard, refuseEndedKeys } from '../../src/access/guard.ts'
 import { createServer } from '../../src/app.ts'
 import { tellOfRequests } from '../../src/http/requests.ts'
 import { loadCompilerWhenNeeded } from '../../src/http/validation.ts'
+import { PageCache } from '../../src/plants/page-cache.ts'
 import type { PlantStore } from '../../src/plants/plant.ts'
 import { plantsPlugin } from '../../src/plants/plugin.ts'
 import { openSqliteStores, type Stores } from '../../src/storage/stores.ts'
@@ -34,7 +35,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
     loadCompilerWhenNeeded(app)
     tellOfRequests(app)
     refuseEndedKeys(app, guard)
-    await app.register(plantsPlugin, { prefix: '/plants', store, guard, bodyLimit: 1000 })
+    await app.register(plantsPlugin, { prefix: '/plants', store, guard, bodyLimit: 1000, pages: new PageCache() })
     address = await app.listen({ host: '127.0.0.1', port: 0 })
   })
 

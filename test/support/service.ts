@@ -11,6 +11,8 @@ import { databaseOf } from './test-database.ts'
 /** A service on a free port of loopback over a data folder of its own. */
 export interface TestService {
   readonly url: string
+  /** Where the metrics are, when METRICS_PORT is set. */
+  readonly metricsUrl: string | undefined
   readonly dataDirectory: string
   /** The first key: account `owner`, all scopes. */
   readonly key: string
@@ -60,6 +62,7 @@ export async function startTestService(
   const key = service.bootstrap.firstKey ?? environment['BOOTSTRAP_KEY'] ?? ''
   return {
     url: service.address,
+    metricsUrl: service.metricsAddress,
     dataDirectory,
     key,
     request: (path, options) => send(service.address + path, key, options),

@@ -75,7 +75,10 @@ export function createAiSdkModel(settings: AiSdkSettings, importPackage?: Import
       request.onIgnored?.('messages.name')
     }
     const providerOptions = withOwn(dialect.options(body), ownOptions)
-    const options = toCallOptions(body, await model.supportedUrls, providerOptions)
+    const options = {
+      ...toCallOptions(body, await model.supportedUrls, providerOptions),
+      ...(request.trace ? { headers: request.trace } : {}),
+    }
     // The APIs answer once: further choices are further calls, each with a seed of its own, or they would be alike.
     return Array.from({ length: body.n ?? 1 }, (_, index) =>
       options.seed === undefined ? options : { ...options, seed: options.seed + index },

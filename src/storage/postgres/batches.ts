@@ -1,4 +1,5 @@
 import { ApiError } from '../../errors.ts'
+import { batchSizes } from '../batch-sizes.ts'
 
 interface Waiting<Write, Answer> {
   readonly write: Write
@@ -17,6 +18,8 @@ export class Batches<Write, Answer> {
   readonly #commit: (writes: readonly Write[]) => Promise<readonly (Answer | ApiError)[]>
   #waiting: Waiting<Write, Answer>[] = []
   #isRunning = false
+  /** How many writes shared each commit that was made. */
+  readonly sizes = batchSizes()
 
   /** @param commit does writes in one transaction; gives an answer, or a refusal, for each */
   constructor(commit: (writes: readonly Write[]) => Promise<readonly (Answer | ApiError)[]>) {
@@ -38,6 +41,7 @@ export class Batches<Write, Answer> {
       const batch = this.#waiting.splice(0, largest)
       try {
         const answers = await this.#commit(batch.map(({ write }) => write))
+        this.sizes.record(batch.length)
         for (const [index, { resolve, reject }] of batch.entries()) {
           const answer = answers[index]
           if (answer === undefined) reject(new Error('a write of the batch has no answer'))

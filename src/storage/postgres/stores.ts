@@ -3,7 +3,7 @@ import { PostgresCharacterStore } from '../../characters/postgres.ts'
 import { PostgresPlantStore } from '../../plants/postgres.ts'
 import { PostgresLedger } from '../../usage/postgres.ts'
 import { PostgresUsageReader } from '../../usage/postgres-report.ts'
-import type { Stores } from '../stores.ts'
+import { ledgerQueue, type Stores } from '../stores.ts'
 import { PostgresDatabase } from './database.ts'
 import { migratePostgres } from './migrate.ts'
 
@@ -15,12 +15,14 @@ export async function openPostgresStores(url: string): Promise<Stores> {
   const database = new PostgresDatabase(url)
   await migratePostgres(database)
   const ledger = new PostgresLedger(database)
+  const plants = new PostgresPlantStore(database)
   return {
     access: new PostgresAccessStore(database),
-    plants: new PostgresPlantStore(database),
+    plants,
     characters: new PostgresCharacterStore(database),
     ledger,
     usage: new PostgresUsageReader(database),
+    metrics: [plants.batchSizes, ledgerQueue(ledger)],
     async check() {
       await database.read((sql) => sql`SELECT 1`)
     },

@@ -1,0 +1,110 @@
+/** One line of a metric: its value under these labels. */
+export interface Sample {
+  /** What follows the name of the metric, such as `_count`. */
+  readonly suffix?: string
+  /** Those with an empty value are left out. */
+  readonly labels?: Readonly<Record<string, string>>
+  readonly value: number
+}
+
+/** A metric as it is asked for: what it is called, what it means, and its values of this moment. */
+export interface Metric {
+  readonly name: string
+  readonly help: string
+  readonly type: 'counter' | 'gauge' | 'histogram'
+  samples(): Iterable<Sample>
+}
+
+/** What a histogram is made of. */
+export interface HistogramOptions {
+  readonly name: string
+  readonly help: string
+  readonly labels?: readonly string[]
+  /** The upper ends of the buckets, in order. */
+  readonly bounds: readonly number[]
+}
+
+/** The values under one set of labels. */
+interface Series {
+  readonly values: readonly string[]
+  /** By bucket, not summed up; the last is for what is above all bounds. */
+  readonly counts: number[]
+  sum: number
+}
+
+/** Counts values by size, under labels whose values must be bounded: each new one is there for good. */
+export class Histogram implements Metric {
+  readonly name: string
+  readonly help: string
+  readonly type = 'histogram'
+  readonly #labels: readonly string[]
+  readonly #bounds: readonly number[]
+  readonly #series = new Map<string, Series>()
+
+  constructor({ name, help, labels = [], bounds }: HistogramOptions) {
+    this.name = name
+    this.help = help
+    this.#labels = labels
+    this.#bounds = bounds
+    // Without labels there is one series, and it is there from the start.
+    if (labels.length === 0) this.#begin('', [])
+  }
+
+  /** Counts a value. @param values those of the labels, in their order; an empty one is as good as none */
+  record(value: number, ...values: readonly string[]): void {
+    const key = values.join('\n')
+    const series = this.#series.get(key) ?? this.#begin(key, values)
+    let bucket = 0
+    while (value > (this.#bounds[bucket] ?? Number.POSITIVE_INFINITY)) bucket++
+    series.counts[bucket] = (series.counts[bucket] ?? 0) + 1
+    series.sum += value
+  }
+
+  *samples(): Iterable<Sample> {
+    for (const { values, counts, sum } of this.#series.values()) {
+      const labels = Object.fromEntries(this.#labels.map((label, index) => [label, values[index] ?? '']))
+      let count = 0
+      for (const [bucket, each] of counts.entries()) {
+        count += each
+        const le = String(this.#bounds[bucket] ?? '+Inf')
+        yield { suffix: '_bucket', labels: { ...labels, le }, value: count }
+      }
+      yield { suffix: '_sum', labels, value: sum }
+      yield { suffix: '_count', labels, value: count }
+    }
+  }
+
+  #begin(key: string, values: readonly string[]): Series {
+    const series = { values: [...values], counts: Array.from({ length: this.#bounds.length + 1 }, () => 0), sum: 0 }
+    this.#series.set(key, series)
+    return series
+  }
+}
+
+/** Writes metrics in Prometheus' text format, version 0.0.4. */
+export function writeMetrics(metrics: Iterable<Metric>): string {
+  const lines: string[] = []
+  for (const metric of metrics) {
+    lines.push(`# HELP ${metric.name} ${metric.help}`, `# TYPE ${metric.name} ${metric.type}`)
+    for (const { suffix = '', labels = {}, value } of metric.samples()) {
+      lines.push(`${metric.name}${suffix}${writeLabels(labels)} ${writeNumber(value)}`)
+    }
+  }
+  return `${lines.join('\n')}\n`
+}
+
+function writeLabels(labels: Readonly<Record<string, string>>): string {
+  const written = Object.entries(labels)
+    .filter(([, value]) => value !== '')
+    .map(([label, value]) => `${label}="${escaped(value)}"`)
+  return written.length === 0 ? '' : `{${written.join(',')}}`
+}
+
+function escaped(value: string): string {
+  return value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
+}
+
+function writeNumber(value: number): string {
+  if (Number.isFinite(value)) return String(value)
+  return Number.isNaN(value) ? 'NaN' : value > 0 ? '+Inf' : '-Inf'
+}

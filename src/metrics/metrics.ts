@@ -1,0 +1,107 @@
+import type { RequestWatch } from '../http/requests.ts'
+import type { Used } from '../usage/meter.ts'
+import { Histogram, type Metric, type Sample, writeMetrics } from './instruments.ts'
+
+/** The methods that are named; any other one is `_OTHER`, as OpenTelemetry says. */
+const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT'])
+
+/** What is read of a part when the metrics are asked for: one number, or several with labels. */
+type Read = () => number | Iterable<Sample>
+
+/**
+ * All that the service counts. What happens with each request is recorded here; everything else is read from the parts
+ * that know it, at the moment when somebody asks. Names and labels are those of OpenTelemetry's semantic conventions
+ * where they have some, in Prometheus' spelling; labels have values of bounded number, and never a caller's text.
+ */
+export class Metrics implements RequestWatch {
+  readonly #metrics: Metric[] = []
+  readonly #active = new Map<string, number>()
+
+  readonly requests = this.#histogram({
+    name: 'http_server_request_duration_seconds',
+    help: 'Time from the head of a request to the end of its reply.',
+    labels: ['http_request_method', 'http_route', 'http_response_status_code', 'error_type'],
+    bounds: [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10],
+  })
+
+  readonly operations = this.#histogram({
+    name: 'gen_ai_client_operation_duration_seconds',
+    help: 'Time that one try at a model took, to the end of its answer.',
+    labels: ['gen_ai_operation_name', 'gen_ai_request_model', 'error_type'],
+    bounds: [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92],
+  })
+
+  readonly firstTokens = this.#histogram({
+    name: 'gen_ai_server_time_to_first_token_seconds',
+    help: 'Time from asking a model for a stream to its first event.',
+    labels: ['gen_ai_operation_name', 'gen_ai_request_model'],
+    bounds: [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10],
+  })
+
+  readonly tokens = this.#histogram({
+    name: 'gen_ai_client_token_usage',
+    help: 'Tokens of one chat request; estimated where the model does not tell them.',
+    labels: ['gen_ai_operation_name', 'gen_ai_request_model', 'gen_ai_token_type'],
+    bounds: [1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216, 67_108_864],
+  })
+
+  constructor() {
+    this.gauge('http_server_active_requests', 'Requests whose reply is not complete.', () =>
+      [...this.#active].map(([method, value]) => ({ labels: { http_request_method: method }, value })),
+    )
+  }
+
+  /** Adds a value that goes up and down, read when it is asked for. */
+  gauge(name: string, help: string, read: Read): void {
+    this.#metrics.push({ name, help, type: 'gauge', samples: () => samplesOf(read()) })
+  }
+
+  /** Adds a value that only goes up, read when it is asked for. */
+  counter(name: string, help: string, read: Read): void {
+    this.#metrics.push({ name, help, type: 'counter', samples: () => samplesOf(read()) })
+  }
+
+  /** Adds a histogram that another part keeps. */
+  add(metric: Metric): void {
+    this.#metrics.push(metric)
+  }
+
+  started(method: string): void {
+    this.#count(named(method), 1)
+  }
+
+  ended(method: string, route: string, status: number, seconds: number, failure: string): void {
+    const name = named(method)
+    this.#count(name, -1)
+    this.requests.record(seconds, name, route, String(status), failure)
+  }
+
+  /** Counts what a chat request has used. */
+  used(model: string, { promptTokens, completionTokens }: Pick<Used, 'promptTokens' | 'completionTokens'>): void {
+    this.tokens.record(promptTokens, 'chat', model, 'input')
+    this.tokens.record(completionTokens, 'chat', model, 'output')
+  }
+
+  /** Everything, in Prometheus' text format. */
+  write(): string {
+    return writeMetrics(this.#metrics)
+  }
+
+  #count(method: string, change: number): void {
+    this.#active.set(method, (this.#active.get(method) ?? 0) + change)
+  }
+
+  #histogram(options: ConstructorParameters<typeof Histogram>[0]): Histogram {
+    const histogram = new Histogram(options)
+    this.#metrics.push(histogram)
+    return histogram
+  }
+}
+
+function named(method: string): string {
+  return methods.has(method) ? method : '_OTHER'
+}
+
+function samplesOf(found: number | Iterable<Sample>): Iterable<Sample> {
+  return typeof found === 'number' ? [{ value: found }] : found
+}

@@ -1,0 +1,91 @@
+import { monitorEventLoopDelay, performance } from 'node:perf_hooks'
+import process from 'node:process'
+import type { Limiter } from '../limits/limiter.ts'
+import type { ModelRegistry } from '../models/registry.ts'
+import type { PageCache } from '../plants/page-cache.ts'
+import type { Stores } from '../storage/stores.ts'
+import type { Metrics } from './metrics.ts'
+
+/** The parts whose figures are read when the metrics are asked for. */
+export interface ReadParts {
+  readonly stores: Pick<Stores, 'metrics'>
+  readonly models: Pick<ModelRegistry, 'breakers'>
+  readonly limiter: Pick<Limiter, 'chats'>
+}
+
+/** Milliseconds between two looks at how late the event loop is. */
+const delayResolution = 20
+
+/** Has the figures of the parts, of the event loop and of the process read. @returns what to call when the service ends */
+export function readParts(metrics: Metrics, { stores, models, limiter }: ReadParts): () => void {
+  for (const metric of stores.metrics) metrics.add(metric)
+  metrics.gauge('conservatory_chats_in_progress', 'Chat requests that hold a place.', () => limiter.chats)
+  metrics.gauge(
+    'conservatory_breaker_state',
+    'Of each model with a breaker: 1 under the state that it is in, closed, open or probing, and 0 under the others.',
+    () =>
+      models.breakers().flatMap(({ name, state }) =>
+        (['closed', 'open', 'probing'] as const).map((each) => ({
+          labels: { gen_ai_request_model: name, state: each },
+          value: each === state ? 1 : 0,
+        })),
+      ),
+  )
+  const stopLooking = readEventLoop(metrics)
+  readProcess(metrics)
+  return stopLooking
+}
+
+/** Has the uses of the page cache read. */
+export function countPages(metrics: Metrics, pages: Pick<PageCache, 'uses'>): void {
+  metrics.counter('conservatory_page_cache_requests_total', 'Pages of plants that were asked for.', () => {
+    const { hits, misses } = pages.uses
+    return [
+      { labels: { result: 'hit' }, value: hits },
+      { labels: { result: 'miss' }, value: misses },
+    ]
+  })
+}
+
+function readEventLoop(metrics: Metrics): () => void {
+  const delay = monitorEventLoopDelay({ resolution: delayResolution })
+  delay.enable()
+  // What Node measures is the time between two looks, which is never less than what was asked for.
+  const seconds = (nanoseconds: number) => Math.max(0, (nanoseconds || 0) / 1e9 - delayResolution / 1000)
+  metrics.gauge('nodejs_eventloop_delay_p50_seconds', 'Median delay of the event loop since the last scrape.', () =>
+    seconds(delay.percentile(50)),
+  )
+  metrics.gauge('nodejs_eventloop_delay_p99_seconds', 'Delay that 99 % did not exceed since the last scrape.', () =>
+    seconds(delay.percentile(99)),
+  )
+  metrics.gauge('nodejs_eventloop_delay_max_seconds', 'Longest delay of the event loop since the last scrape.', () => {
+    const longest = delay.count === 0 ? 0 : seconds(delay.max)
+    // Read last of the three: the next scrape begins anew.
+    delay.reset()
+    return longest
+  })
+  metrics.counter('nodejs_eventloop_time_seconds_total', 'Time that the event loop was active, or idle.', () => {
+    const { active, idle } = performance.eventLoopUtilization()
+    return [
+      { labels: { nodejs_eventloop_state: 'active' }, value: active / 1000 },
+      { labels: { nodejs_eventloop_state: 'idle' }, value: idle / 1000 },
+    ]
+  })
+  return () => delay.disable()
+}
+
+function readProcess(metrics: Metrics): void {
+  metrics.counter('process_cpu_seconds_total', 'CPU time, of the user and the system.', () => {
+    const { user, system } = process.cpuUsage()
+    return (user + system) / 1e6
+  })
+  metrics.gauge('process_resident_memory_bytes', 'Memory that the process holds.', () => process.memoryUsage.rss())
+  metrics.gauge(
+    'v8js_memory_heap_used_bytes',
+    'Memory of the heap that is in use.',
+    () => process.memoryUsage().heapUsed,
+  )
+  metrics.gauge('process_start_time_seconds', 'When the process was started, Unix time.', () =>
+    Math.round(performance.timeOrigin / 1000),
+  )
+}

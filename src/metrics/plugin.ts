@@ -1,0 +1,58 @@
+import { createServer } from 'node:http'
+import type { FastifyPluginAsync } from 'fastify'
+import { type Guard, requireScope } from '../access/guard.ts'
+import type { Metrics } from './metrics.ts'
+
+const contentType = 'text/plain; version=0.0.4; charset=utf-8'
+
+/** What `/metrics` is built from. */
+export interface MetricsOptions {
+  readonly guard: Guard
+  readonly metrics: Metrics
+}
+
+/** `GET /metrics` on the main port, for keys with the scope `admin`. */
+export const metricsPlugin: FastifyPluginAsync<MetricsOptions> = async (app, { guard, metrics }) => {
+  app.addHook('onRequest', (request) => guard.admitApiKey(request))
+  app.addHook('onRequest', requireScope('admin'))
+  app.get('/metrics', { schema: { hide: true } }, async (_request, reply) =>
+    reply.type(contentType).send(metrics.write()),
+  )
+}
+
+/** A server of its own for the metrics. */
+export interface MetricsServer {
+  /** Such as `http://127.0.0.1:9464`. */
+  readonly address: string
+  close(): Promise<void>
+}
+
+/**
+ * Serves `GET /metrics` on a port of its own, without a key, for a network that only the operator's tools are on.
+ * @throws Error with one sentence when the port cannot be had
+ */
+export async function serveMetrics(metrics: Metrics, host: string, port: number): Promise<MetricsServer> {
+  const server = createServer((request, response) => {
+    const isKnown = request.url?.split('?', 1)[0] === '/metrics'
+    const isRead = request.method === 'GET' || request.method === 'HEAD'
+    if (isKnown && isRead) response.writeHead(200, { 'content-type': contentType }).end(metrics.write())
+    else response.writeHead(isKnown ? 405 : 404, { 'content-type': 'text/plain' }).end('Ask for GET /metrics.\n')
+  })
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (error) => {
+      const reason = 'code' in error ? String(error.code) : error.message
+      reject(new Error(`METRICS_PORT ${port} on ${host} cannot be listened on (${reason}). Set it to another.`))
+    })
+    server.listen(port, host, resolve)
+  })
+  const bound = server.address()
+  const name = host.includes(':') ? `[${host}]` : host
+  return {
+    address: `http://${name}:${typeof bound === 'object' && bound !== null ? bound.port : port}`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}

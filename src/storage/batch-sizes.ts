@@ -1,0 +1,10 @@
+import { Histogram } from '../metrics/instruments.ts'
+
+/** Counts how many writes of plants share a commit, for `/metrics`; the same for every database engine. */
+export function batchSizes(): Histogram {
+  return new Histogram({
+    name: 'conservatory_commit_batch_size',
+    help: 'Writes that share one commit.',
+    bounds: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512],
+  })
+}

@@ -1,0 +1,129 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { FastifyInstance } from 'fastify'
+import { errorType } from '../metrics/attempts.ts'
+import type { WatchAttempt } from '../models/attempt.ts'
+import { childOf, readContext, type TraceContext, writeContext } from './context.ts'
+import { attributes, OtlpExporter, type OtlpOptions, timeNow } from './otlp.ts'
+
+/**
+ * Traces that are kept in a second at most. Beyond that requests are served untraced: writing a span of each of ten
+ * thousand requests a second would cost more than answering them.
+ */
+const mostInASecond = 100
+
+/** Milliseconds that the last spans may take on their way when the service stops. */
+const closingTime = 1000
+
+/** Traces requests and the tries at models in them, with OpenTelemetry's names; never a text, a key or a path. */
+export class Tracer {
+  readonly #exporter: OtlpExporter
+  #second = 0
+  #kept = 0
+
+  constructor(options: OtlpOptions) {
+    this.#exporter = new OtlpExporter(options)
+  }
+
+  /** Has each request traced: a span of its own, below that of its caller where it says so in `traceparent`. */
+  traceRequests(app: FastifyInstance): void {
+    app.addHook('onRequest', (request, reply, done) => {
+      const parent = readContext(request.headers.traceparent, request.headers.tracestate)
+      if (parent?.isSampled === false || !this.#mayKeep()) {
+        // Whoever is asked upstream learns that nobody keeps this trace.
+        if (parent) request.trace = writeContext({ ...parent, isSampled: false })
+        done()
+        return
+      }
+      const context = childOf(parent)
+      request.trace = writeContext(context)
+      const startTimeUnixNano = timeNow()
+      reply.raw.once('close', () => {
+        const { method, failure } = request
+        const route = request.routeOptions.url
+        const status = reply.raw.writableFinished ? reply.statusCode : 499
+        this.#add(context, parent, startTimeUnixNano, {
+          name: route === undefined ? method : `${method} ${route}`,
+          kind: 2,
+          isError: status >= 500,
+          attributes: {
+            'http.request.method': method,
+            'http.route': route,
+            'http.response.status_code': status,
+            'url.scheme': 'http',
+            'error.type': failure,
+            'conservatory.request.id': request.id,
+          },
+        })
+      })
+      done()
+    })
+  }
+
+  /** Traces a try at a model, in a request that is traced; and sends the context along in one that is not. */
+  readonly watchAttempt: WatchAttempt = ({ configuredName, request, retries }) => {
+    const parent = readContext(request.trace?.['traceparent'], request.trace?.['tracestate'])
+    if (!parent?.isSampled) return { ...(request.trace ? { headers: request.trace } : {}), began() {}, ended() {} }
+    const context = childOf(parent)
+    const startTimeUnixNano = timeNow()
+    let firstToken: string | undefined
+    return {
+      headers: writeContext(context),
+      began() {
+        firstToken = timeNow()
+      },
+      ended: (error) =>
+        this.#add(context, parent, startTimeUnixNano, {
+          name: `chat ${configuredName}`,
+          kind: 3,
+          isError: error !== undefined,
+          attributes: {
+            'gen_ai.operation.name': 'chat',
+            'gen_ai.request.model': configuredName,
+            'http.request.resend_count': retries === 0 ? undefined : retries,
+            'error.type': error && errorType(error),
+          },
+          ...(firstToken === undefined ? {} : { events: [{ name: 'first_token', timeUnixNano: firstToken }] }),
+        }),
+    }
+  }
+
+  /** Sends what is left, for as long as that may take at an end; never rejects. */
+  async close(): Promise<void> {
+    await Promise.race([this.#exporter.flush(), sleep(closingTime, undefined, { ref: false })])
+  }
+
+  #add(
+    { traceId, spanId, state }: TraceContext,
+    parent: TraceContext | undefined,
+    startTimeUnixNano: string,
+    span: {
+      readonly name: string
+      readonly kind: 2 | 3
+      readonly isError: boolean
+      readonly attributes: Readonly<Record<string, string | number | undefined>>
+      readonly events?: readonly { readonly name: string; readonly timeUnixNano: string }[]
+    },
+  ): void {
+    const { isError, ...rest } = span
+    this.#exporter.add({
+      ...rest,
+      traceId,
+      spanId,
+      ...(parent ? { parentSpanId: parent.spanId } : {}),
+      ...(state === undefined ? {} : { traceState: state }),
+      startTimeUnixNano,
+      endTimeUnixNano: timeNow(),
+      attributes: attributes(span.attributes),
+      status: isError ? { code: 2 } : {},
+    })
+  }
+
+  #mayKeep(): boolean {
+    const second = Math.floor(performance.now() / 1000)
+    if (second !== this.#second) {
+      this.#second = second
+      this.#kept = 0
+    }
+    return ++this.#kept <= mostInASecond
+  }
+}

@@ -1,0 +1,115 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { readStream } from '../support/chat.ts'
+import { namesOf, parseMetrics } from '../support/metrics.ts'
+import { projectFolder } from '../support/process.ts'
+import { startTestService } from '../support/service.ts'
+
+interface Dashboard {
+  readonly panels: readonly { readonly title: string; readonly targets: readonly { readonly expr: string }[] }[]
+}
+
+function readOps(name: string): string {
+  return readFileSync(join(projectFolder, 'ops', name), 'utf8')
+}
+
+function alertsOf(text: string): readonly { readonly alert: string; readonly expr: string }[] {
+  return [...text.matchAll(/- alert: (\S+)\n +expr: (.+)\n/g)].map(([, alert = '', expr = '']) => ({ alert, expr }))
+}
+
+/** Words of PromQL, and the one metric that Prometheus itself makes. */
+const known = new Set(['sum', 'max', 'rate', 'histogram_quantile', 'absent', 'by', 'up'])
+
+/** The metrics that a PromQL expression names: the words outside label matchers, groupings, ranges and strings. */
+function metricsOf(expr: string): readonly string[] {
+  const bare = expr.replace(/\{[^}]*\}|\bby \([^)]*\)|\[[^\]]*\]/g, ' ')
+  return [...bare.matchAll(/[a-z_][a-z0-9_]*/gi)].map(([word]) => word).filter((word) => !known.has(word))
+}
+
+/** The labels that an expression selects or groups by. */
+function labelsOf(expr: string): readonly string[] {
+  const matched = [...expr.matchAll(/([a-z_]+)(?:=~|!~|!=|=)"/g)].map(([, label = '']) => label)
+  const grouped = [...expr.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, labels = '']) => labels.split(/, */))
+  return [...matched, ...grouped]
+}
+
+let scraped = ''
+const alerts = alertsOf(readOps('alerts.yaml'))
+const dashboard: Dashboard = JSON.parse(readOps('grafana.json'))
+const panels = dashboard.panels.flatMap(({ title, targets }) => targets.map(({ expr }) => ({ title, expr })))
+
+beforeAll(async () => {
+  // The second one cannot be reached, and has a breaker.
+  const service = await startTestService(
+    {},
+    {
+      understudy: { adapter: 'understudy' },
+      away: { adapter: 'openai', baseUrl: 'http://127.0.0.1:1/v1', retries: 0 },
+    },
+  )
+  try {
+    const messages = [{ role: 'user', content: 'Hello' }]
+    await (await service.request('/plants', { json: { name: 'Fern' } })).text()
+    await (await service.request('/plants?limit=1')).text()
+    await readStream(
+      await service.request('/chat/completions', { json: { model: 'understudy', messages, stream: true } }),
+    )
+    await (await service.request('/chat/completions', { json: { model: 'away', messages } })).text()
+    scraped = await (await service.request('/metrics')).text()
+  } finally {
+    await service.close()
+  }
+})
+
+describe('the files of ops/', () => {
+  it('name only metrics and labels that a running service has', () => {
+    const samples = parseMetrics(scraped)
+    const names = namesOf(samples)
+    const labels = new Set([...scraped.matchAll(/[{,]([a-z_]+)="/g)].map(([, label]) => label))
+    // Prometheus adds these two to whatever it reads.
+    for (const label of ['job', 'instance']) labels.add(label)
+    for (const { expr } of [...alerts, ...panels]) {
+      const metrics = metricsOf(expr)
+      if (!expr.includes('up{')) expect(metrics, expr).not.toEqual([])
+      expect(
+        metrics.filter((metric) => !names.has(metric)),
+        expr,
+      ).toEqual([])
+      expect(
+        labelsOf(expr).filter((label) => !labels.has(label)),
+        expr,
+      ).toEqual([])
+    }
+  })
+
+  it('show or watch each metric that there is', () => {
+    const named = new Set([...alerts, ...panels].flatMap(({ expr }) => metricsOf(expr)))
+    const all = [...scraped.matchAll(/^# TYPE (\S+)/gm)].map(([, name = '']) => name)
+    const left = all.filter((name) => !['', '_bucket', '_sum', '_count'].some((suffix) => named.has(name + suffix)))
+    expect(left).toEqual(['process_start_time_seconds'])
+  })
+
+  it('have an alert for each thing that somebody must know of, and read as PromQL does: brackets in pairs', () => {
+    expect(alerts.map(({ alert }) => alert)).toEqual([
+      'ConservatoryDown',
+      'ConservatoryErrorRateHigh',
+      'ConservatoryDatabaseUnavailable',
+      'ConservatoryDiskFull',
+      'ConservatoryOverloaded',
+      'ConservatoryEventLoopLate',
+      'ConservatoryFirstTokenSlow',
+      'ConservatoryModelFailing',
+      'ConservatoryBreakerOpen',
+      'ConservatoryLedgerQueueGrowing',
+    ])
+    for (const { expr } of [...alerts, ...panels]) {
+      let bare = expr.replace(/"[^"]*"/g, '')
+      for (let before = ''; before !== bare; ) {
+        before = bare
+        bare = bare.replace(/\([^()[\]{}]*\)|\[[^()[\]{}]*\]|\{[^()[\]{}]*\}/g, '')
+      }
+      expect(bare, expr).not.toMatch(/[()[\]{}]/)
+    }
+  })
+})

@@ -1,0 +1,102 @@
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { PostgresAccessStore } from '../../src/access/postgres.ts'
+import { PostgresCharacterStore } from '../../src/characters/postgres.ts'
+import { PostgresDatabase } from '../../src/storage/postgres/database.ts'
+import { migratePostgres } from '../../src/storage/postgres/migrate.ts'
+import { openSqliteStores, type Stores } from '../../src/storage/stores.ts'
+import { PostgresLedger } from '../../src/usage/postgres.ts'
+import { PostgresUsageReader } from '../../src/usage/postgres-report.ts'
+import { type PostgresServer, startPostgres } from '../support/postgres.ts'
+import { temporaryFolder } from '../support/service.ts'
+
+type Tested = Pick<Stores, 'access' | 'characters' | 'ledger' | 'usage'>
+let server: PostgresServer
+let database: PostgresDatabase
+const folder = temporaryFolder()
+const opened: Record<string, Tested> = {}
+beforeAll(async () => {
+  server = await startPostgres({ default_transaction_isolation: 'serializable' })
+  database = new PostgresDatabase(await server.createDatabase())
+  await migratePostgres(database)
+  opened['PostgreSQL'] = {
+    access: new PostgresAccessStore(database),
+    characters: new PostgresCharacterStore(database),
+    ledger: new PostgresLedger(database),
+    usage: new PostgresUsageReader(database),
+  }
+  opened['SQLite'] = openSqliteStores(join(folder.path, 'conservatory.db'))
+})
+afterAll(async () => {
+  await database.close()
+  await server.stop()
+  folder.remove()
+})
+
+describe.each(['SQLite', 'PostgreSQL'])('the stores beside plants in %s', (engine) => {
+  const stores = (): Tested => {
+    const found = opened[engine]
+    if (!found) throw new Error('the engine is not open')
+    return found
+  }
+
+  it('keep accounts and keys, and one working admin key', async () => {
+    const { access } = stores()
+    const request = { account: 'first', scopes: ['admin'] } as const
+    const made = await Promise.all([1, 2, 3].map(() => access.createFirstAccount(request)))
+    const [first] = made.filter((each) => each !== null)
+    expect(made.filter((each) => each !== null)).toHaveLength(1)
+    const prefix = first?.key.prefix ?? ''
+    await expect(access.revokeKey(prefix)).rejects.toMatchObject({ code: 'last_admin_key' })
+    await expect(access.createAccount('first')).rejects.toThrow('There is an account "first" already.')
+    await access.importPlants('first', [{ id: 7, name: 'Fern' }], () => 'line 1')
+    await expect(access.importPlants('first', [{ id: 7, name: 'Moss' }], () => 'line 1')).rejects.toThrow(
+      'id 7 already',
+    )
+    const second = await access.rotateKey(prefix, 0)
+    await expect(access.rotateKey(prefix, 0)).rejects.toMatchObject({ code: 'key_ended' })
+    expect((await access.findKeyById(second.key.id))?.revoked).toBeNull()
+    await access.noteUses(new Map([[second.key.id, 5]]))
+    expect((await access.listKeys('first')).find(({ id }) => id === second.key.id)?.lastUsed).toBe(5)
+  })
+
+  it('keep every version of a character', async () => {
+    const { characters } = stores()
+    const card = (digit: string) => ({
+      name: 'Fern',
+      digest: digit.repeat(64),
+      source: Buffer.from([0, 255]),
+      about: { tags: ['a\0'], creator: '' },
+    })
+    await characters.create(1, card('a'))
+    await expect(characters.create(1, card('a'))).rejects.toMatchObject({ code: 'name_taken' })
+    expect(await characters.put(1, card('b'))).toBe(false)
+    expect(await characters.find(1, 'fERN', 'any-case')).toMatchObject({ name: 'Fern', about: { tags: ['a\0'] } })
+    expect(await characters.findVersions(1, 'Fern', 'exact', 'aaaaaaaa')).toHaveLength(1)
+    expect(await characters.source(1, 'Fern', 'a'.repeat(64))).toStrictEqual(Buffer.from([0, 255]))
+    expect(await characters.remove(1, 'Fern')).toBe(true)
+    expect(await characters.list(1, '', 9)).toStrictEqual([])
+  })
+
+  it('count what was spent once', async () => {
+    const { ledger, usage } = stores()
+    const names = { keyId: 'k', keyPrefix: 'cv_k', model: 'best', modelUsed: null, character: null }
+    const counts = {
+      reservedTokens: 9,
+      promptTokens: 0,
+      completionTokens: 0,
+      firstTokenMs: null,
+      totalMs: 1,
+      retries: 0,
+    }
+    const entry = { id: 'r1', account: 1, created: 86_400, tokensExact: true, state: 'running', ...names, ...counts }
+    await ledger.begin(entry)
+    await ledger.finish({ ...entry, promptTokens: 3, completionTokens: 2, state: 'stop' })
+    ledger.record({ ...entry, id: 'r2', promptTokens: 4, state: 'timeout' })
+    expect(await ledger.spent('key:k', '1970-01-02', '1970-01-02')).toBe(9)
+    expect(await usage.find(1, 'r1')).toMatchObject({ state: 'stop', promptTokens: 3, tokensExact: true })
+    expect(await usage.sum({ by: 'day', from: 0, until: 100_000 })).toStrictEqual([
+      { group: '1970-01-02', requests: 2, promptTokens: 7, completionTokens: 2, failed: 1 },
+    ])
+  })
+})
