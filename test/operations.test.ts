@@ -202,7 +202,6 @@ describe('docs/operations.md', () => {
       const hasOwn = ['accounts', 'keys', 'plants', 'characters', 'models'].includes(first)
       const name = hasOwn ? `${first} ${second}` : first
       // Listed by `--help` as soon as there is PostgreSQL to move to.
-      if (name === 'migrate') continue
       const options = commands.get(name) ?? new Set()
       for (const [option] of text.matchAll(/--[a-z]+/g)) options.add(option)
       commands.set(name, options)

@@ -1,5 +1,6 @@
 import type { FastifyPluginAsync } from 'fastify'
 import { ApiError } from '../errors.ts'
+import { StorageError } from '../storage/folder.ts'
 
 /** `/livez`: the process answers. `/readyz`: and so does what it needs. Neither asks for a key. */
 export const healthPlugin: FastifyPluginAsync<{ readonly check: () => Promise<void> }> = async (app, { check }) => {
@@ -8,7 +9,9 @@ export const healthPlugin: FastifyPluginAsync<{ readonly check: () => Promise<vo
     try {
       await check()
     } catch (cause) {
-      throw new ApiError(503, 'not_ready', 'The database does not answer. Try again later.', { cause })
+      // What a StorageError says is for the operator to read, and names no secret.
+      const reason = cause instanceof StorageError ? cause.message : 'The database does not answer. Try again later.'
+      throw new ApiError(503, 'not_ready', reason, { cause })
     }
     return { status: 'ok' }
   })

@@ -29,6 +29,15 @@ export function addStorageCommands(program: Command, config: () => Config): void
       const { restore } = await import('./backup.ts')
       tell(`${file} is restored`, restore(databasePath(), file, options.force === true))
     })
+  program
+    .command('migrate')
+    .requiredOption('--from <url>', 'the database to move: sqlite:./path or postgres://host/name')
+    .requiredOption('--to <url>', 'an empty database, or the same one again to go on')
+    .description('move everything to another database, and compare both; no service may be running')
+    .action(async (options: { from: string; to: string }) => {
+      const { runMove } = await import('./move/run.ts')
+      await runMove(options.from, options.to, process.stderr)
+    })
 }
 
 function tell(what: string, contents: Contents): void {

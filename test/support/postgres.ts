@@ -9,6 +9,7 @@ import {
   readFileSync,
   rmSync,
   symlinkSync,
+  writeFileSync,
 } from 'node:fs'
 import { createRequire } from 'node:module'
 import { createServer } from 'node:net'
@@ -25,10 +26,14 @@ export interface PostgresServer {
   /** Makes an empty database, and gives its URL. */
   createDatabase(): Promise<string>
   url(database: string): string
+  /** Ends it properly. */
+  end(): Promise<void>
   /** Ends it as a crash would. */
   kill(): Promise<void>
-  /** Starts it again over the same data. */
-  start(): Promise<void>
+  /** Starts it again over the same data. @param more lines of its configuration, beside those that it had */
+  start(more?: Readonly<Record<string, string>>): Promise<void>
+  /** Lets a standby be the primary. */
+  promote(): Promise<void>
   stop(): Promise<void>
 }
 
@@ -76,11 +81,7 @@ export function runPostgresProgram(name: string, args: readonly string[]): void 
  * @param settings lines of its configuration, such as `{ default_transaction_isolation: 'serializable' }`
  */
 export async function startPostgres(settings: Readonly<Record<string, string>> = {}): Promise<PostgresServer> {
-  const home = mkdtempSync(join(tmpdir(), 'conservatory-postgres-data-'))
-  chmodSync(home, 0o755)
-  const folder = join(home, 'data')
-  mkdirSync(folder, { mode: 0o700 })
-  if (isRoot) chownSync(folder, nobody, nobody)
+  const { home, folder } = dataFolder()
   runPostgresProgram('initdb', [
     '-D',
     folder,
@@ -96,6 +97,40 @@ export async function startPostgres(settings: Readonly<Record<string, string>> =
   const server = new Server(home, folder, await freePort(), settings)
   await server.start()
   return server
+}
+
+/**
+ * Starts a primary, and a standby that every commit waits for. The standby begins as a copy of the primary's folder:
+ * the package has no pg_basebackup.
+ */
+export async function startPair(): Promise<{ readonly primary: PostgresServer; readonly standby: PostgresServer }> {
+  const primary = await startPostgres()
+  const standby = await startStandby(primary)
+  return { primary, standby }
+}
+
+/** Copies the folder of a server, which is stopped for it and started again, and starts the copy as the standby that its commits wait for. */
+export async function startStandby(primary: PostgresServer): Promise<PostgresServer> {
+  await primary.end()
+  const { home, folder } = dataFolder()
+  cpSync(primary.folder, folder, { recursive: true })
+  writeFileSync(join(folder, 'standby.signal'), '')
+  if (isRoot) execFileSync('chown', ['-R', `${nobody}:${nobody}`, folder])
+  const standby = new Server(home, folder, await freePort(), {
+    primary_conninfo: `host=127.0.0.1 port=${primary.port} user=postgres`,
+    wal_retrieve_retry_interval: '100ms',
+  })
+  await Promise.all([primary.start({ synchronous_standby_names: '*' }), standby.start()])
+  return standby
+}
+
+function dataFolder(): { readonly home: string; readonly folder: string } {
+  const home = mkdtempSync(join(tmpdir(), 'conservatory-postgres-data-'))
+  chmodSync(home, 0o755)
+  const folder = join(home, 'data')
+  mkdirSync(folder, { mode: 0o700 })
+  if (isRoot) chownSync(folder, nobody, nobody)
+  return { home, folder }
 }
 
 class Server implements PostgresServer {
@@ -131,7 +166,7 @@ class Server implements PostgresServer {
     return this.url(name)
   }
 
-  async start(): Promise<void> {
+  async start(more: Readonly<Record<string, string>> = {}): Promise<void> {
     const native = binariesFolder()
     const standing = {
       fsync: 'off',
@@ -139,7 +174,7 @@ class Server implements PostgresServer {
       unix_socket_directories: '',
       max_connections: '200',
     }
-    const settings = Object.entries({ ...standing, ...this.#settings }).flatMap(([name, value]) => [
+    const settings = Object.entries({ ...standing, ...this.#settings, ...more }).flatMap(([name, value]) => [
       '-c',
       `${name}=${value}`,
     ])
@@ -169,9 +204,20 @@ class Server implements PostgresServer {
     throw new Error(`PostgreSQL does not start: ${log}`)
   }
 
+  async end(): Promise<void> {
+    this.#process?.kill('SIGINT')
+    await this.#exited
+  }
+
   async kill(): Promise<void> {
     this.#process?.kill('SIGQUIT')
     await this.#exited
+  }
+
+  async promote(): Promise<void> {
+    const sql = postgres(this.url('postgres'), { max: 1, onnotice: () => {} })
+    await sql`SELECT pg_promote()`
+    await sql.end()
   }
 
   async stop(): Promise<void> {

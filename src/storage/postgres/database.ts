@@ -1,16 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import postgres, { type Sql, type TransactionSql } from 'postgres'
 import { ApiError } from '../../errors.ts'
+import { begin } from './begin.ts'
 import {
   databaseUnavailable,
   isConflict,
-  isConnectionEnd,
   isConnectionLoss,
+  isReadOnly,
+  isRefusal,
   TookTooLong,
   withinTime,
   writeUnconfirmed,
 } from './failures.ts'
 import { Snapshot } from './snapshot.ts'
+import { Sockets } from './sockets.ts'
 
 /** Milliseconds that a request waits for the database at most. PostgreSQL's own timeouts do not end a commit's wait. */
 const patience = 5000
@@ -37,12 +40,16 @@ export class PostgresDatabase {
   readonly #sql: Sql<Types>
   /** Apart, so that readers who take their time leave the others theirs. */
   readonly #snapshots: Sql<Types>
+  readonly #sockets: Sockets
+  readonly #snapshotSockets: Sockets
 
   /** @param url `postgres://…`; several hosts and `target_session_attrs=read-write` follow a failover */
   constructor(url: string) {
     this.place = placeOf(url)
-    this.#sql = connect(url, mostConnections)
-    this.#snapshots = connect(url, mostSnapshots)
+    this.#sockets = new Sockets(this.place)
+    this.#snapshotSockets = new Sockets(this.place)
+    this.#sql = connect(url, this.place, this.#sockets, mostConnections)
+    this.#snapshots = connect(url, this.place, this.#snapshotSockets, mostSnapshots)
   }
 
   /**
@@ -50,7 +57,7 @@ export class PostgresDatabase {
    * @throws ApiError 503 when the database does not answer in time
    */
   read<T>(work: (sql: Queries) => Promise<T>): Promise<T> {
-    return persist(
+    return this.#persist(
       () => work(this.#sql),
       () => true,
     )
@@ -67,18 +74,20 @@ export class PostgresDatabase {
     const attempt = async (): Promise<T> => {
       isCommitting = false
       let done: { readonly value: T } | undefined
-      await this.#sql.begin(async (sql) => {
-        const value = await unlessLost(work(sql))
+      await begin(this.#sql, async (sql) => {
+        const value = isOver ? undefined : { value: await work(sql) }
         // Whoever waited has been told that nothing was written.
         if (isOver) throw new TookTooLong('the transaction took too long')
-        done = { value }
-        isCommitting = true
+        done = value
+        return () => {
+          isCommitting = true
+        }
       })
       if (!done) throw new Error('the transaction had no result')
       return done.value
     }
     try {
-      return await persist(attempt, (error) => isConflict(error) || !isCommitting)
+      return await this.#persist(attempt, (error) => isConflict(error) || !isCommitting)
     } catch (error) {
       isOver = true
       throw isCommitting && error instanceof ApiError && error.code === 'database_unavailable'
@@ -99,7 +108,7 @@ export class PostgresDatabase {
         tried.push(snapshot)
         return snapshot.opened
       }
-      const sql = await persist(open, () => true)
+      const sql = await this.#persist(open, () => true)
       for await (const item of read(sql)) {
         yield item
         tried.at(-1)?.check()
@@ -109,55 +118,62 @@ export class PostgresDatabase {
     }
   }
 
-  /** Ends its connections; those that were lost take the client a second. */
-  async close(): Promise<void> {
-    await Promise.all([this.#sql.end({ timeout: 1 }), this.#snapshots.end({ timeout: 1 })])
+  /** Tries until it is done, or there is no point, or no time left. */
+  async #persist<T>(attempt: () => Promise<T>, mayRetry: (error: unknown) => boolean): Promise<T> {
+    const end = performance.now() + patience
+    for (let tries = 0; ; tries++) {
+      try {
+        return await withinTime(attempt(), end - performance.now())
+      } catch (error) {
+        if (error instanceof TookTooLong) {
+          this.#sockets.endSilent()
+          throw databaseUnavailable(error)
+        }
+        if (isRefusal(error)) throw databaseUnavailable(error)
+        if (!isConflict(error) && !isConnectionLoss(error)) throw error
+        if (isReadOnly(error)) this.#sockets.endAll()
+        const pause = Math.min(500, 10 * 2 ** tries) * (0.5 + Math.random())
+        if (!mayRetry(error) || performance.now() + pause >= end) throw databaseUnavailable(error)
+        await sleep(pause)
+      }
+    }
+  }
+
+  /**
+   * Ends its connections. The client library never calls those ended that were once lost, so that it takes all of the time.
+   * @param patience seconds that what runs may still take
+   */
+  async close(patience = 1): Promise<void> {
+    await Promise.all([this.#sql.end({ timeout: patience }), this.#snapshots.end({ timeout: patience })])
+    // What the other side does not close.
+    this.#sockets.endAll()
+    this.#snapshotSockets.endAll()
   }
 }
 
-/**
- * What a transaction's work comes to, and nothing where its connection is gone: told of that, the client would roll back
- * on it, which ends the process (github.com/porsager/postgres/issues/1208). It tells of a lost connection by itself.
- */
-function unlessLost<T>(work: Promise<T>): Promise<T> {
-  return work.catch((error: unknown) => {
-    if (isConnectionEnd(error)) return new Promise<never>(() => {})
-    throw error
-  })
-}
-
 /** A pool of connections, none of which is made before it is needed. */
-function connect(url: string, max: number): Sql<Types> {
-  return postgres(url, {
+function connect(url: string, place: string, sockets: Sockets, max: number): Sql<Types> {
+  const isChoosing = place.includes(',') || url.includes('target_session_attrs=')
+  const options = {
     max,
     connect_timeout: connectTimeout,
     idle_timeout: idleTimeout,
     backoff: false,
+    socket: () => sockets.open(),
+    // Its `read-write` takes a standby of PostgreSQL 14 and later for a server that writes.
+    ...(isChoosing && { target_session_attrs: 'primary' as const }),
     // Asks nothing of the engine's catalogue that not every engine has.
     fetch_types: false,
     onnotice: () => {},
     types: { bigint: { to: 20, from: [20], parse: Number, serialize: String } },
     connection: { application_name: 'conservatory', statement_timeout: patience },
-  })
-}
-
-/** Tries until it is done, or there is no point, or no time left. */
-async function persist<T>(attempt: () => Promise<T>, mayRetry: (error: unknown) => boolean): Promise<T> {
-  const end = performance.now() + patience
-  for (let tries = 0; ; tries++) {
-    try {
-      return await withinTime(attempt(), end - performance.now())
-    } catch (error) {
-      if (error instanceof TookTooLong) throw databaseUnavailable(error)
-      if (!isConflict(error) && !isConnectionLoss(error)) throw error
-      const pause = Math.min(500, 10 * 2 ** tries) * (0.5 + Math.random())
-      if (!mayRetry(error) || performance.now() + pause >= end) throw databaseUnavailable(error)
-      await sleep(pause)
-    }
   }
+  // The sockets choose the host; the client library is shown one.
+  return postgres(url.replace(place, place.split(',')[0] ?? place), options)
 }
 
-/** The hosts of a database's URL, as it may be shown. */
+/** The hosts of a database's URL, as they may be shown. */
 function placeOf(url: string): string {
-  return /^[a-z]+:\/\/(?:[^@/]*@)?([^/?]*)/.exec(url)?.[1] ?? 'the database'
+  // Up to the last @: a password may hold one that is not encoded.
+  return /^[a-z]+:\/\/(?:.*@)?([^/?#]*)/.exec(url)?.[1] ?? 'the database'
 }

@@ -25,6 +25,12 @@ const losses = new Set([
  */
 const unavailable = new Set(['57P01', '57P02', '57P03', '57014', '53300', '25006'])
 
+/**
+ * SQLSTATEs of a server that does not let us in, or has not our tables: only the operator can mend it, and does so
+ * while we run.
+ */
+const refusals = new Set(['28000', '28P01', '3D000', '42501', '42P01', '42703'])
+
 /** The answer did not come in time. */
 export class TookTooLong extends Error {
   override readonly name = 'TookTooLong'
@@ -56,10 +62,19 @@ export function isConnectionLoss(error: unknown): boolean {
   return losses.has(code) || unavailable.has(code) || code.startsWith('08')
 }
 
-/** Tells whether the connection that an error came from is gone, or going: the server says so before it ends one (57P0x). */
-export function isConnectionEnd(error: unknown): boolean {
-  const code = codeOf(error)
-  return losses.has(code) || code.startsWith('57P0')
+/** Tells whether the connection itself is gone, and nothing more may be sent on it. */
+export function isConnectionGone(error: unknown): boolean {
+  return losses.has(codeOf(error))
+}
+
+/** Tells whether the server only reads: it is a standby now. */
+export function isReadOnly(error: unknown): boolean {
+  return codeOf(error) === '25006'
+}
+
+/** Tells whether the operator must mend something before the database can be used. */
+export function isRefusal(error: unknown): boolean {
+  return refusals.has(codeOf(error))
 }
 
 /** The 503 of a database that does not answer; nothing was written. */
@@ -88,6 +103,7 @@ export function withinTime<T>(work: Promise<T>, milliseconds: number): Promise<T
   })
 }
 
-function codeOf(error: unknown): string {
+/** The SQLSTATE, or the code of Node or the client library; empty where there is none. */
+export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : ''
 }

@@ -1,6 +1,6 @@
 import { StorageError } from '../folder.ts'
 import type { Migration } from '../migrations.ts'
-import type { PostgresDatabase, Transaction } from './database.ts'
+import type { PostgresDatabase, Queries } from './database.ts'
 import { postgresMigrations } from './migrations.ts'
 
 /**
@@ -32,6 +32,15 @@ export async function migratePostgres(
   })
 }
 
+/**
+ * Looks whether the database answers and has our tables, as a readiness probe does.
+ * @throws ApiError 503 when it does not answer
+ * @throws StorageError naming what is missing
+ */
+export function checkPostgres(database: PostgresDatabase): Promise<void> {
+  return database.read((sql) => checkTables(sql, database.place, postgresMigrations))
+}
+
 /** Makes the tables that migrating itself needs; where several replicas do so at once, all but one may fail and look again. */
 async function prepared(database: PostgresDatabase): Promise<void> {
   for (let tries = 0; ; tries++) {
@@ -49,8 +58,11 @@ async function prepared(database: PostgresDatabase): Promise<void> {
   }
 }
 
-/** Looks whether every table and column that the history makes is there. */
-async function checkTables(sql: Transaction, place: string, history: readonly Migration[]): Promise<void> {
+/**
+ * Looks whether every table and column that the history makes is there.
+ * @throws StorageError naming what is missing
+ */
+async function checkTables(sql: Queries, place: string, history: readonly Migration[]): Promise<void> {
   const rows = await sql<{ table: string; column: string }[]>`
     SELECT table_name AS table, column_name AS column FROM information_schema.columns
     WHERE table_schema = current_schema()`

@@ -29,11 +29,10 @@ export class Snapshot<Types extends Record<string, unknown>> {
     if (this.#failure) throw this.#failure.reason
   }
 
-  /**
-   * Ends it, also when it is not open yet. Not on a connection that was lost, where the client's commit would end the
-   * process (github.com/porsager/postgres/issues/1208): the failure is known at the end of this turn.
-   */
+  /** Ends it, also when it is not open yet. */
   end(): void {
+    // The client library would send its COMMIT down a connection that is gone, and end the process: that it is gone is
+    // known at the end of this turn.
     setImmediate(() => {
       if (!this.#failure) this.#ending.resolve()
     })

@@ -4,16 +4,15 @@ import { PostgresPlantStore } from '../../plants/postgres.ts'
 import { PostgresLedger } from '../../usage/postgres.ts'
 import { PostgresUsageReader } from '../../usage/postgres-report.ts'
 import { ledgerQueue, type Stores } from '../stores.ts'
-import { PostgresDatabase } from './database.ts'
-import { migratePostgres } from './migrate.ts'
+import { connectPostgres } from './connect.ts'
+import { checkPostgres } from './migrate.ts'
 
 /**
  * Opens the stores over a PostgreSQL, or an engine that speaks its protocol, and brings its schema up to date.
  * @throws StorageError with one line that names the host, and no password
  */
 export async function openPostgresStores(url: string): Promise<Stores> {
-  const database = new PostgresDatabase(url)
-  await migratePostgres(database)
+  const database = await connectPostgres(url)
   const ledger = new PostgresLedger(database)
   const plants = new PostgresPlantStore(database)
   return {
@@ -23,9 +22,7 @@ export async function openPostgresStores(url: string): Promise<Stores> {
     ledger,
     usage: new PostgresUsageReader(database),
     metrics: [plants.batchSizes, ledgerQueue(ledger)],
-    async check() {
-      await database.read((sql) => sql`SELECT 1`)
-    },
+    check: () => checkPostgres(database),
     async close() {
       await ledger.flush().catch(() => undefined)
       ledger.stop()

@@ -1,0 +1,31 @@
+import { move, openHouse } from './move.ts'
+
+interface Output {
+  readonly isTTY?: boolean | undefined
+  write(text: string): unknown
+}
+
+/** Moves from one URL to another and shows how far it is: a bar on a terminal, elsewhere a line for every tenth. */
+export async function runMove(from: string, to: string, output: Output): Promise<void> {
+  const source = await openHouse(from, true)
+  try {
+    const target = await openHouse(to, false)
+    try {
+      let shown = 0
+      const sums = await move(source, target, (done, all) => {
+        const tenth = Math.floor((done / Math.max(all, 1)) * 10)
+        const text = `moving: ${done} of ${all} rows`
+        if (output.isTTY) output.write(`\r[${'#'.repeat(tenth).padEnd(10, '.')}] ${text}`)
+        else if (tenth > shown) output.write(`${text}\n`)
+        shown = tenth
+      })
+      if (output.isTTY) output.write('\n')
+      const rows = sums.map(({ table, rows, sha256 }) => `  ${table}: ${rows} rows, sha256 ${sha256.slice(0, 16)}\n`)
+      output.write(`Everything is moved, and equal on both sides:\n${rows.join('')}`)
+    } finally {
+      await target.close()
+    }
+  } finally {
+    await source.close()
+  }
+}

@@ -1,0 +1,47 @@
+import { ApiError } from '../../errors.ts'
+import { StorageError } from '../folder.ts'
+import { PostgresDatabase } from './database.ts'
+import { codeOf } from './failures.ts'
+import { migratePostgres } from './migrate.ts'
+
+/** What to do about the SQLSTATEs that an operator can mend. */
+const advice: Readonly<Record<string, string>> = {
+  '28P01': 'refuses this name and password. Check DATABASE_URL',
+  '28000': 'refuses this user. Check DATABASE_URL, and what the server lets in',
+  '3D000': 'has no database of this name. Create it, or check DATABASE_URL',
+  '42501': 'does not let this user make tables. Grant it CREATE on the schema',
+}
+
+/**
+ * Opens the database of a URL, and brings its schema up to date.
+ * @throws StorageError one line with the hosts, and without the name and the password
+ */
+export async function connectPostgres(url: string): Promise<PostgresDatabase> {
+  const database = open(url)
+  try {
+    await migratePostgres(database)
+    return database
+  } catch (error) {
+    await database.close(0)
+    if (error instanceof StorageError) throw error
+    const reason = error instanceof ApiError ? error.cause : error
+    throw new StorageError(`The database at ${database.place} ${faultOf(reason)}.`)
+  }
+}
+
+function open(url: string): PostgresDatabase {
+  try {
+    return new PostgresDatabase(url)
+  } catch {
+    // Node's own error holds the whole URL, and so the password.
+    throw new StorageError('DATABASE_URL is not an address such as postgres://name:password@host:5432/database.')
+  }
+}
+
+function faultOf(reason: unknown): string {
+  const code = codeOf(reason)
+  const known = advice[code]
+  if (known !== undefined) return known
+  const text = code || (reason instanceof Error ? reason.message : 'no answer')
+  return `cannot be reached or used (${text}). Check DATABASE_URL, and that the server runs`
+}
