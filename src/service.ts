@@ -51,7 +51,12 @@ export async function startService(config: Config): Promise<Service> {
   const tracer = config.traces && (await openTracer(config.traces, logger))
   const models = new ModelRegistry(configuration, config, countAttempts(metrics, tracer?.watchAttempt))
   const library = createLibrary(config, stores.characters, logger)
-  const limiter = new Limiter({ settings: config.limits, ledger: stores.ledger })
+  const limiter = new Limiter({
+    settings: config.limits,
+    ledger: stores.ledger,
+    // Other replicas spend too.
+    ...(config.databaseUrl === undefined ? {} : { spendingKeptFor: 500 }),
+  })
   const guard = new Guard(stores.access, limiter)
   const visits = new Visits({
     limiter,

@@ -15,6 +15,8 @@ export interface LimiterOptions {
   readonly ledger: Pick<Ledger, 'spent'>
   /** Milliseconds; the system's clock without it. */
   readonly now?: () => number
+  /** Milliseconds after which what was spent is read again, where other replicas spend too; never without it. */
+  readonly spendingKeptFor?: number
 }
 
 /** What a chat request holds while it goes on. */
@@ -60,6 +62,7 @@ export class Limiter {
   readonly #settings: Limits
   readonly #spent: SpentBetween
   readonly #now: () => number
+  readonly #spendingKeptFor: number
   readonly #subjects = new Map<string, Subject>()
   /** A key comes as another object when it or its account has changed. */
   readonly #terms = new WeakMap<Key, Terms>()
@@ -67,10 +70,11 @@ export class Limiter {
   #sweepAt = manySubjects
   #chats = 0
 
-  constructor({ settings, ledger, now = Date.now }: LimiterOptions) {
+  constructor({ settings, ledger, now = Date.now, spendingKeptFor = Number.POSITIVE_INFINITY }: LimiterOptions) {
     this.#settings = settings
     this.#spent = (subject, fromDay, toDay) => ledger.spent(subject, fromDay, toDay)
     this.#now = now
+    this.#spendingKeptFor = spendingKeptFor
   }
 
   /**
@@ -99,7 +103,8 @@ export class Limiter {
     const terms = this.#termsOf(key)
     const { tokens, atOnce, perDay, perMonth } = terms
     const isLasting = perDay !== undefined || perMonth !== undefined
-    for (const applied of [perDay, perMonth]) await applied?.subject.loadSpending(this.#spent, this.#now())
+    for (const applied of [perDay, perMonth])
+      await applied?.subject.loadSpending(this.#spent, this.#now(), this.#spendingKeptFor)
     // From here on nothing waits, so that what fits now fits still when it is counted.
     const now = this.#now()
     const wanted = isLasting || tokens ? estimate() : 0

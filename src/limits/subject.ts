@@ -12,6 +12,7 @@ export class Subject {
   /** Tokens that those may still spend. */
   reserved = 0
   #spending: Spending | undefined
+  #spendingRead = Number.NEGATIVE_INFINITY
 
   constructor(name: string) {
     this.name = name
@@ -24,9 +25,12 @@ export class Subject {
 
   /**
    * What it has spent; the past is there when this resolves.
+   * @param keptFor milliseconds after which it is read again, since others spend too
    * @throws what the ledger says when it cannot be read; the next one asks it again
    */
-  async loadSpending(spent: SpentBetween, now: number): Promise<Spending> {
+  async loadSpending(spent: SpentBetween, now: number, keptFor: number): Promise<Spending> {
+    if (now - this.#spendingRead >= keptFor) this.#spending = undefined
+    if (!this.#spending) this.#spendingRead = now
     this.#spending ??= new Spending(this.name, spent, now)
     const spending = this.#spending
     try {

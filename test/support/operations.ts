@@ -18,10 +18,10 @@ export function documentsOf(path: string): readonly unknown[] {
   })
 }
 
-/** The settings that the service knows: the table of the README, with the two that come with several replicas. */
+/** The settings that the service knows: the table of the README. */
 export function knownSettings(): ReadonlySet<string> {
   const listed = [...textOf('README.md').matchAll(/^\| `([A-Z_]+)`\s+\|/gm)].map(([, name]) => name ?? '')
-  return new Set([...listed, 'DATABASE_URL', 'METRICS_PORT'])
+  return new Set(listed)
 }
 
 const texts = Type.Array(Type.String())
