@@ -5,6 +5,7 @@ import { AccessError } from '../access/access.ts'
 import { type OpenedStores, withStoreOf } from '../access/commands.ts'
 import type { TakePlants } from '../access/contents.ts'
 import type { Config } from '../config.ts'
+import { ApiError } from '../errors.ts'
 import { prepareFolder } from '../storage/folder.ts'
 
 /** Adds `accounts export|import|delete`: what an account owns, on its way out and in. */
@@ -57,8 +58,9 @@ export function addTransferCommands(accounts: Command, config: () => Config, ope
         try {
           await store.deleteAccount(name, keep)
         } catch (error) {
-          // Nothing was deleted, and what looks like a backup of it would only mislead.
-          if (file !== undefined) rmSync(file, { force: true })
+          // Nothing was deleted, and what looks like a backup of it would only mislead; unless that is not known.
+          const isUnknown = error instanceof ApiError && error.code === 'write_unconfirmed'
+          if (file !== undefined && !isUnknown) rmSync(file, { force: true })
           throw error
         }
         const kept = file === undefined ? 'It had no plants.' : `Its plants are in ${file}.`
