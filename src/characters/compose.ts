@@ -8,7 +8,15 @@ import { mostWork } from './haystack.ts'
 import { type FoundLore, findLore, type Lore } from './lore-found.ts'
 import type { DropReason } from './lore-scan.ts'
 import { longestExpansion, tooLarge } from './macros.ts'
-import { examplesOf, greetingMessage, leadOf, loreMessage, postHistoryMessage, postHistoryOf } from './segments.ts'
+import {
+  type ExampleBlock,
+  examplesOf,
+  greetingMessage,
+  leadOf,
+  loreMessage,
+  postHistoryMessage,
+  postHistoryOf,
+} from './segments.ts'
 import { type CardTexts, type Run, textsOf } from './texts.ts'
 import { injectionsOf, isOfConversation, isPrefill, weave } from './weave.ts'
 
@@ -107,7 +115,7 @@ function assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], ma
   const woven = prefills.length > 0 ? injections.filter((injection) => !isPrefill(injection)) : injections
   const postHistory = postHistoryOf(texts, run, lore)
   const prefill = prefills.map(({ message }) => message.content).join('\n')
-  const blocks = examples.flat()
+  const blocks = flat(examples)
   const messages = [
     ...(lead.main ? [lead.main] : []),
     ...ownSystem,
@@ -143,6 +151,17 @@ function assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], ma
     return sections
   }
   return { messages, sections: list }
+}
+
+const flattened = new WeakMap<readonly ExampleBlock[], readonly Message[]>()
+
+/** The messages of the example dialogues: hundreds, and nearly always the same ones as before. */
+function flat(examples: readonly ExampleBlock[]): readonly Message[] {
+  const known = flattened.get(examples)
+  if (known) return known
+  const messages = examples.flat()
+  flattened.set(examples, messages)
+  return messages
 }
 
 function isPlacedByRule({ position, depth, reverseDepth }: Lore['rules']): boolean {

@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http'
+import type { OutgoingHttpHeader, ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
 import { type ApiError, openAiErrorBody, toApiError } from '../errors.ts'
 import type { ModelEvent } from '../models/model.ts'
@@ -60,7 +60,7 @@ export async function sendEvents(
           meter.note(chunk)
         }
         if ('passage' in event) {
-          meter.pass(event.passage)
+          meter.pass(event)
           response.write(event.passage)
         } else {
           for (const { delta } of event.chunk.choices) meter.say(delta)
@@ -91,16 +91,14 @@ export async function sendEvents(
 
 /** Takes the reply out of Fastify's hands, whose streams would cost as much as the rest of the relay. */
 function beginStream(reply: FastifyReply): void {
-  reply.headers({
+  reply.hijack()
+  const headers: NodeJS.Dict<OutgoingHttpHeader> = reply.getHeaders()
+  reply.raw.writeHead(200, {
+    ...headers,
     'content-type': 'text/event-stream; charset=utf-8',
     'cache-control': 'no-cache',
     'x-accel-buffering': 'no',
   })
-  for (const [name, value] of Object.entries(reply.getHeaders())) {
-    if (value !== undefined) reply.raw.setHeader(name, value)
-  }
-  reply.hijack()
-  reply.raw.writeHead(200)
 }
 
 /** Resolves when the response takes more, or will never take any. */

@@ -32,6 +32,12 @@ interface Series {
   sum: number
 }
 
+/** What begins with some values of labels: a series where these are all, and what follows. */
+interface Branch {
+  series: Series | undefined
+  readonly branches: Map<string, Branch>
+}
+
 /** Counts values by size, under labels whose values must be bounded: each new one is there for good. */
 export class Histogram implements Metric {
   readonly name: string
@@ -39,7 +45,9 @@ export class Histogram implements Metric {
   readonly type = 'histogram'
   readonly #labels: readonly string[]
   readonly #bounds: readonly number[]
-  readonly #series = new Map<string, Series>()
+  readonly #series: Series[] = []
+  /** The series by the values of its labels, one after the other: to join them into one key would cost more. */
+  readonly #root: Branch = { series: undefined, branches: new Map() }
 
   constructor({ name, help, labels = [], bounds }: HistogramOptions) {
     this.name = name
@@ -47,13 +55,14 @@ export class Histogram implements Metric {
     this.#labels = labels
     this.#bounds = bounds
     // Without labels there is one series, and it is there from the start.
-    if (labels.length === 0) this.#begin('', [])
+    if (labels.length === 0) this.#begin(this.#root, [])
   }
 
   /** Counts a value. @param values those of the labels, in their order; an empty one is as good as none */
   record(value: number, ...values: readonly string[]): void {
-    const key = values.join('\n')
-    const series = this.#series.get(key) ?? this.#begin(key, values)
+    let branch = this.#root
+    for (const each of values) branch = branch.branches.get(each) ?? grow(branch, each)
+    const series = branch.series ?? this.#begin(branch, values)
     let bucket = 0
     while (value > (this.#bounds[bucket] ?? Number.POSITIVE_INFINITY)) bucket++
     series.counts[bucket] = (series.counts[bucket] ?? 0) + 1
@@ -61,7 +70,7 @@ export class Histogram implements Metric {
   }
 
   *samples(): Iterable<Sample> {
-    for (const { values, counts, sum } of this.#series.values()) {
+    for (const { values, counts, sum } of this.#series) {
       const labels = Object.fromEntries(this.#labels.map((label, index) => [label, values[index] ?? '']))
       let count = 0
       for (const [bucket, each] of counts.entries()) {
@@ -74,11 +83,18 @@ export class Histogram implements Metric {
     }
   }
 
-  #begin(key: string, values: readonly string[]): Series {
+  #begin(branch: Branch, values: readonly string[]): Series {
     const series = { values: [...values], counts: Array.from({ length: this.#bounds.length + 1 }, () => 0), sum: 0 }
-    this.#series.set(key, series)
+    this.#series.push(series)
+    branch.series = series
     return series
   }
+}
+
+function grow({ branches }: Branch, value: string): Branch {
+  const branch: Branch = { series: undefined, branches: new Map() }
+  branches.set(value, branch)
+  return branch
 }
 
 /** Writes metrics in Prometheus' text format, version 0.0.4. */

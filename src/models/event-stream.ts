@@ -116,12 +116,21 @@ class EventReader {
     let read: Chunk[] = []
     let start = 0
     let at = 0
+    let count = 0
     const endPassage = () => {
-      if (at > start) events.push({ passage: bytes.subarray(start, at), read })
+      if (count > 0) {
+        const firstLength = text.indexOf(eventEnd, start) + eventEnd.length - start
+        events.push({ passage: bytes.subarray(start, at), read, events: count, firstLength })
+      }
       read = []
+      count = 0
     }
     while (at < length) {
-      if (this.#hasFirst) at = passageEnd(text, at, length)
+      if (this.#hasFirst) {
+        const run = plainRun(text, at, length)
+        at = run.end
+        count += run.events
+      }
       if (at === length) break
       const end = text.indexOf(eventEnd, at)
       const isOneLine = text.startsWith(dataPrefix, at) && text.indexOf('\n', at) === end
@@ -132,6 +141,7 @@ class EventReader {
       if (isOneLine && event && 'chunk' in event && !isUsageOnly(event.chunk)) {
         this.#hasFirst = true
         read.push(event.chunk)
+        count++
         at = end + eventEnd.length
         continue
       }
@@ -170,12 +180,13 @@ const noteworthy = /"finish_reason": ?"|"usage": ?\{|"error"/g
 
 /**
  * How far whole events are nothing but one line of `data: {…}` each, and not noteworthy.
- * @returns the place behind the last of them
+ * @returns the place behind the last of them, and how many they are
  */
-function passageEnd(text: string, start: number, length: number): number {
+function plainRun(text: string, start: number, length: number): { readonly end: number; readonly events: number } {
   noteworthy.lastIndex = start
   const limit = noteworthy.exec(text)?.index ?? length
   let at = start
+  let events = 0
   while (at < length) {
     const end = text.indexOf('\n', at)
     const isPlain =
@@ -186,8 +197,9 @@ function passageEnd(text: string, start: number, length: number): number {
       text.startsWith(dataPrefix, at)
     if (!isPlain) break
     at = end + eventEnd.length
+    events++
   }
-  return at
+  return { end: at, events }
 }
 
 function readChunk(text: string): Chunk {

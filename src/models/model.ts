@@ -36,6 +36,10 @@ export interface ChunkEvent {
 /** Whole events as the upstream sent them: no error, no chunk of usage alone, and not the end. */
 export interface Passage {
   readonly passage: Buffer
+  /** How many events these are. */
+  readonly events: number
+  /** Bytes of the first of them. */
+  readonly firstLength: number
   /** Those of them that have been read, because they begin or end a choice or tell of usage. */
   readonly read: readonly Chunk[]
 }

@@ -1,4 +1,5 @@
 import type { Chunk } from '../chat/completion.ts'
+import type { Passage } from '../models/model.ts'
 
 /** What a request has used. */
 export interface Used {
@@ -52,12 +53,10 @@ export class Meter {
   }
 
   /** Takes note of events that pass unread: one has a token at least, and more when it is longer than the first. */
-  pass(passage: Buffer): void {
+  pass({ passage, events, firstLength }: Passage): void {
     this.#bytes += passage.length
-    for (let at = passage.indexOf('\n\n'); at !== -1; at = passage.indexOf('\n\n', at + 2)) {
-      if (this.#envelope === 0) this.#envelope = at + 2
-      this.#events++
-    }
+    this.#events += events
+    if (this.#envelope === 0) this.#envelope = firstLength
   }
 
   /** What was used, by the model's own words or by a count that is better than the estimate. */

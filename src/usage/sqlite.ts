@@ -12,14 +12,15 @@ const columns = `
   id, account, key_id, key_prefix, model, model_used, character, created, reserved_tokens,
   prompt_tokens, completion_tokens, tokens_exact, first_token_ms, total_ms, retries, state`
 
-type Row = LedgerEntry & { readonly exact: 0 | 1 }
+/** Values in the order of the statement's places: bound by name they cost more. */
+type Values = (string | number | null)[]
 
 /** The ledger in SQLite. Its commits outlive the process, but not a power cut (docs/decisions/0016). */
 export class SqliteLedger implements Ledger {
   readonly #database: Database
   readonly #commit: GroupCommit
-  readonly #insert: Statement<[Row]>
-  readonly #finish: Statement<[Row]>
+  readonly #insert: Statement<Values>
+  readonly #finish: Statement<Values>
   readonly #spend: Statement<[string, string, number]>
   readonly #spent: Statement<[string, string, string], number>
   /** What callers wait for, in this turn. */
@@ -33,15 +34,13 @@ export class SqliteLedger implements Ledger {
   constructor(database: Database, commit: GroupCommit) {
     this.#database = database
     this.#commit = commit
-    this.#insert = database.prepare<[Row]>(`
-      INSERT INTO requests (${columns}) VALUES (
-        @id, @account, @keyId, @keyPrefix, @model, @modelUsed, @character, @created, @reservedTokens,
-        @promptTokens, @completionTokens, @exact, @firstTokenMs, @totalMs, @retries, @state
-      ) ON CONFLICT (id) DO NOTHING`)
-    this.#finish = database.prepare<[Row]>(`
-      UPDATE requests SET model_used = @modelUsed, prompt_tokens = @promptTokens, completion_tokens = @completionTokens,
-        tokens_exact = @exact, first_token_ms = @firstTokenMs, total_ms = @totalMs, retries = @retries, state = @state
-      WHERE id = @id`)
+    this.#insert = database.prepare<Values>(`
+      INSERT INTO requests (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      ON CONFLICT (id) DO NOTHING`)
+    this.#finish = database.prepare<Values>(`
+      UPDATE requests SET model_used = ?, prompt_tokens = ?, completion_tokens = ?, tokens_exact = ?,
+        first_token_ms = ?, total_ms = ?, retries = ?, state = ?
+      WHERE id = ?`)
     this.#spend = database.prepare(`
       INSERT INTO spend (subject, day, tokens) VALUES (?, ?, ?)
       ON CONFLICT (subject, day) DO UPDATE SET tokens = tokens + excluded.tokens`)
@@ -136,8 +135,8 @@ export class SqliteLedger implements Ledger {
   }
 
   #write({ begun, finished, spent }: Batch): void {
-    for (const entry of begun) this.#insert.run(toRow(entry))
-    for (const entry of finished) this.#finish.run(toRow(entry))
+    for (const entry of begun) this.#insert.run(...rowOf(entry))
+    for (const entry of finished) this.#finish.run(...endOf(entry))
     for (const [place, tokens] of spent) this.#spend.run(place.slice(dayLength), place.slice(0, dayLength), tokens)
   }
 
@@ -177,6 +176,14 @@ class Batch {
   }
 }
 
-function toRow(entry: LedgerEntry): Row {
-  return { ...entry, exact: entry.tokensExact ? 1 : 0 }
+function rowOf(entry: LedgerEntry): Values {
+  const { id, account, keyId, keyPrefix, model, modelUsed, character, created, reservedTokens } = entry
+  const { promptTokens, completionTokens, tokensExact, firstTokenMs, totalMs, retries, state } = entry
+  const known = [id, account, keyId, keyPrefix, model, modelUsed, character, created, reservedTokens]
+  return [...known, promptTokens, completionTokens, tokensExact ? 1 : 0, firstTokenMs, totalMs, retries, state]
+}
+
+function endOf(entry: LedgerEntry): Values {
+  const { id, modelUsed, promptTokens, completionTokens, tokensExact, firstTokenMs, totalMs, retries, state } = entry
+  return [modelUsed, promptTokens, completionTokens, tokensExact ? 1 : 0, firstTokenMs, totalMs, retries, state, id]
 }

@@ -1,8 +1,16 @@
 import { describe, expect, it } from 'vitest'
+import type { Passage } from '../../src/models/model.ts'
 import { Meter } from '../../src/usage/meter.ts'
 import { streamOf } from '../support/upstream.ts'
 
 const prompt = () => 5
+
+/** A streamed reply's events but the last two, as they pass unread. */
+function passageOf(text: string): Passage {
+  const events = streamOf(text).slice(0, -2)
+  const passage = Buffer.from(events.join(''))
+  return { passage, read: [], events: events.length, firstLength: Buffer.byteLength(events[0] ?? '') }
+}
 
 describe('a meter', () => {
   it('goes by what the model said last, and not by numbers that cannot be', () => {
@@ -17,12 +25,12 @@ describe('a meter', () => {
 
   it('has at least a token to an event of what passes unread, and more where events are long', () => {
     const short = new Meter()
-    short.pass(Buffer.from(streamOf('a b c d e f g h').slice(0, -2).join('')))
+    short.pass(passageOf('a b c d e f g h'))
     expect(short.used(prompt)).toMatchObject({ promptTokens: 5, isExact: false })
     expect(short.used(prompt).completionTokens).toBeGreaterThanOrEqual(8)
     expect(short.used(prompt).completionTokens).toBeLessThan(24)
     const long = new Meter()
-    long.pass(Buffer.from(streamOf('a'.repeat(4000)).slice(0, -2).join('')))
+    long.pass(passageOf('a'.repeat(4000)))
     expect(long.used(prompt).completionTokens).toBeGreaterThan(900)
   })
 
