@@ -6,6 +6,7 @@ import { type Config, type Environment, readConfig } from './config.ts'
 import { addModelCommands } from './models/commands.ts'
 import { addPlantCommands } from './plants/commands.ts'
 import { addStorageCommands } from './storage/commands.ts'
+import type { Stores } from './storage/stores.ts'
 import { addTransferCommands } from './transfer/commands.ts'
 import { addUsageCommands } from './usage/commands.ts'
 
@@ -37,15 +38,20 @@ function createProgram(environment: Environment, serve: () => Promise<void>): Co
     .exitOverride()
     .helpCommand(false)
   program.command('serve', { isDefault: true }).description('run the service (the default)').action(serve)
-  const open = async () => {
+  const withStores = async <T>(work: (stores: Stores) => Promise<T>): Promise<T> => {
     const { openStores } = await import('./storage/open.ts')
-    return openStores(config())
+    const stores = await openStores(config())
+    try {
+      return await work(stores)
+    } finally {
+      await stores.close()
+    }
   }
-  addTransferCommands(addAccessCommands(program, open), config, open)
-  addPlantCommands(program, open)
-  addCharacterCommands(program, config, open)
+  addTransferCommands(addAccessCommands(program, withStores), config, withStores)
+  addPlantCommands(program, withStores)
+  addCharacterCommands(program, config, withStores)
   addModelCommands(program, config)
-  addUsageCommands(program, open)
+  addUsageCommands(program, withStores)
   addStorageCommands(program, config)
   return program
 }

@@ -145,13 +145,19 @@ function readUpstream(baseUrl: string | undefined, apiKey: string | undefined, f
   if (apiKey !== undefined && !fitsHeader.test(apiKey)) {
     faults.push('OPENAI_API_KEY holds characters outside printable ASCII, which an HTTP header cannot carry.')
   }
-  const url = URL.parse(baseUrl ?? 'https://api.openai.com/v1')
-  const isPlain = url !== null && url.href === `${url.origin}${url.pathname}`
-  if (!isPlain || !['http:', 'https:'].includes(url.protocol)) {
+  const url = plainAddress(baseUrl ?? 'https://api.openai.com/v1')
+  if (url === undefined) {
     faults.push('OPENAI_BASE_URL is not a plain http:// or https:// address such as https://api.openai.com/v1.')
     return undefined
   }
-  return { baseUrl: url.href.replace(/\/+$/, ''), apiKey }
+  return { baseUrl: url, apiKey }
+}
+
+/** The address without slashes at its end; undefined where it has a query, a name or a password, or is not of HTTP. */
+function plainAddress(text: string): string | undefined {
+  const url = URL.parse(text)
+  const isPlain = url !== null && url.href === `${url.origin}${url.pathname}`
+  return isPlain && ['http:', 'https:'].includes(url.protocol) ? url.href.replace(/\/+$/, '') : undefined
 }
 
 /** Several hosts in one URL are what PostgreSQL understands, and Node's URL does not. */
@@ -169,8 +175,8 @@ function readTraces(
   faults: string[],
 ): Traces | undefined {
   if (endpoint === undefined) return undefined
-  const url = URL.parse(endpoint)
-  if (url === null || url.href !== `${url.origin}${url.pathname}` || !['http:', 'https:'].includes(url.protocol)) {
+  const url = plainAddress(endpoint)
+  if (url === undefined) {
     faults.push('OTEL_EXPORTER_OTLP_ENDPOINT is not a plain http:// or https:// address such as http://127.0.0.1:4318.')
     return undefined
   }
@@ -182,5 +188,5 @@ function readTraces(
   if (known.length < pairs.length) {
     faults.push('OTEL_EXPORTER_OTLP_HEADERS is not understood; give NAME=VALUE, more than one with commas between.')
   }
-  return { url: `${url.href.replace(/\/+$/, '')}/v1/traces`, headers: Object.fromEntries(known), serviceName }
+  return { url: `${url}/v1/traces`, headers: Object.fromEntries(known), serviceName }
 }

@@ -52,7 +52,7 @@ const frameworkErrors: Readonly<Record<string, readonly [status: number, code: s
  */
 export function toApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown
-  const known = thrown instanceof Error && 'code' in thrown ? frameworkErrors[String(thrown.code)] : undefined
+  const known = frameworkErrors[codeOf(thrown)]
   if (known) {
     const [status, code, message] = known
     return new ApiError(status, code, message, { cause: thrown })
@@ -101,4 +101,9 @@ export interface PlantErrorBody {
 /** Writes an error in the plant interface's shape, `{"error": <HTTP status>, "message"}`. */
 export function plantErrorBody(error: ApiError): PlantErrorBody {
   return { error: error.status, message: error.message }
+}
+
+/** The code that Node, a database or a library gave an error; empty where there is none. */
+export function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : ''
 }

@@ -1,5 +1,6 @@
 import closeWithGrace from 'close-with-grace'
 import { type Config, ConfigError } from './config.ts'
+import { codeOf } from './errors.ts'
 import { startService } from './service.ts'
 
 /**
@@ -32,7 +33,7 @@ export async function serve(config: Config): Promise<void> {
 
 /** A failure to start, in one line that an operator can act on. */
 function startError(error: unknown, { host, port }: Config): Error {
-  if (!(error instanceof Error) || !('code' in error)) return error instanceof Error ? error : new Error(String(error))
+  if (!(error instanceof Error)) return new Error(String(error))
   const reasons: Readonly<Record<string, string>> = {
     EADDRINUSE: `Port ${port} on ${host} is in use. Stop what listens there, or set PORT to another.`,
     EACCES: `Port ${port} may not be opened by this user. Set PORT to one above 1023.`,
@@ -40,7 +41,7 @@ function startError(error: unknown, { host, port }: Config): Error {
     ENOTFOUND: `${host} is not a known host. Set HOST to an address of this machine.`,
     EAI_AGAIN: `${host} is not a known host. Set HOST to an address of this machine.`,
   }
-  const reason = reasons[String(error.code)]
+  const reason = reasons[codeOf(error)]
   return reason === undefined ? error : new ConfigError([reason])
 }
 

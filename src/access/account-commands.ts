@@ -1,10 +1,10 @@
 import type { Command } from 'commander'
 import { printRows } from '../table.ts'
-import type { WithStore } from './commands.ts'
+import type { AccessStores, WithStores } from './commands.ts'
 import { gather, limitHelp, limitsText, readLimitChanges, readLimits } from './limit-options.ts'
 
 /** Adds `accounts …` to the command line, and gives it. */
-export function addAccountCommands(program: Command, withStore: WithStore): Command {
+export function addAccountCommands(program: Command, withStores: WithStores<AccessStores>): Command {
   const accounts = program.command('accounts').description('look after accounts')
   accounts
     .command('create')
@@ -12,8 +12,8 @@ export function addAccountCommands(program: Command, withStore: WithStore): Comm
     .option('--limit <name=value>', limitHelp, gather, [])
     .description('make an account')
     .action((name: string, options: { limit: readonly string[] }) =>
-      withStore(async (store) => {
-        const account = await store.createAccount(name, readLimits(options.limit))
+      withStores(async ({ access }) => {
+        const account = await access.createAccount(name, readLimits(options.limit))
         tell(`The account ${JSON.stringify(account.name)} is made. Give it a key: conservatory keys create`)
       }),
     )
@@ -22,8 +22,8 @@ export function addAccountCommands(program: Command, withStore: WithStore): Comm
     .option('--json', 'print JSON')
     .description('list the accounts')
     .action((options: { json?: true }) =>
-      withStore(async (store) => {
-        const rows = (await store.listAccounts()).map(({ name, created, suspended, limits }) => ({
+      withStores(async ({ access }) => {
+        const rows = (await access.listAccounts()).map(({ name, created, suspended, limits }) => ({
           name,
           created,
           suspended,
@@ -37,8 +37,8 @@ export function addAccountCommands(program: Command, withStore: WithStore): Comm
     .argument('<name>')
     .description('refuse all keys of an account, at once, until it is resumed')
     .action((name: string) =>
-      withStore(async (store) => {
-        const account = await store.suspendAccount(name)
+      withStores(async ({ access }) => {
+        const account = await access.suspendAccount(name)
         tell(`The account ${JSON.stringify(account.name)} is suspended: its keys are refused.`)
       }),
     )
@@ -47,8 +47,8 @@ export function addAccountCommands(program: Command, withStore: WithStore): Comm
     .argument('<name>')
     .description('let the keys of a suspended account in again')
     .action((name: string) =>
-      withStore(async (store) => {
-        const account = await store.resumeAccount(name)
+      withStores(async ({ access }) => {
+        const account = await access.resumeAccount(name)
         tell(`The account ${JSON.stringify(account.name)} is not suspended any more.`)
       }),
     )
@@ -58,8 +58,8 @@ export function addAccountCommands(program: Command, withStore: WithStore): Comm
     .option('--limit <name=value>', `${limitHelp}; the value none takes one away`, gather, [])
     .description('change the limits of an account')
     .action((name: string, options: { limit: readonly string[] }) =>
-      withStore(async (store) => {
-        const account = await store.limitAccount(name, readLimitChanges(options.limit))
+      withStores(async ({ access }) => {
+        const account = await access.limitAccount(name, readLimitChanges(options.limit))
         tell(`The account ${JSON.stringify(account.name)} has ${limitsText(account.limits) ?? 'no'} limits now.`)
       }),
     )

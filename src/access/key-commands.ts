@@ -1,7 +1,8 @@
 import type { Command } from 'commander'
 import { printRows } from '../table.ts'
+import { isCalendarDay } from '../time.ts'
 import { AccessError, isScope, type Key, longestOverlap, type Scope, scopes } from './access.ts'
-import type { WithStore } from './commands.ts'
+import type { AccessStores, WithStores } from './commands.ts'
 import { gather, limitHelp, limitsText, readLimitChanges, readLimits } from './limit-options.ts'
 
 interface CreateOptions {
@@ -15,7 +16,7 @@ interface CreateOptions {
 const whichKey = 'the prefix that `keys list` shows, or the whole key'
 
 /** Adds `keys …` to the command line. */
-export function addKeyCommands(program: Command, withStore: WithStore): void {
+export function addKeyCommands(program: Command, withStores: WithStores<AccessStores>): void {
   const keys = program.command('keys').description('make, list, rotate and revoke keys')
   keys
     .command('create')
@@ -26,8 +27,8 @@ export function addKeyCommands(program: Command, withStore: WithStore): void {
     .option('--limit <name=value>', limitHelp, gather, [])
     .description('make a key and print it, this once')
     .action((options: CreateOptions) =>
-      withStore(async (store) => {
-        const { secret } = await store.createKey({
+      withStores(async ({ access }) => {
+        const { secret } = await access.createKey({
           account: options.account,
           scopes: readScopes(options.scopes),
           limits: readLimits(options.limit),
@@ -43,8 +44,8 @@ export function addKeyCommands(program: Command, withStore: WithStore): void {
     .option('--json', 'print JSON')
     .description('list keys; never their secrets')
     .action((options: { account?: string; json?: true }) =>
-      withStore(async (store) => {
-        const rows = (await store.listKeys(options.account)).map((key) => describeKey(key, options.json))
+      withStores(async ({ access }) => {
+        const rows = (await access.listKeys(options.account)).map((key) => describeKey(key, options.json))
         printRows(rows, options.json)
       }),
     )
@@ -54,9 +55,9 @@ export function addKeyCommands(program: Command, withStore: WithStore): void {
     .requiredOption('--overlap <seconds>', 'how long the old key goes on working beside the new one; 0 ends it at once')
     .description('make a key like this one and print it, this once')
     .action((prefixOrKey: string, options: { overlap: string }) =>
-      withStore(async (store) => {
+      withStores(async ({ access }) => {
         const overlap = readOverlap(options.overlap)
-        const { key, secret } = await store.rotateKey(prefixOrKey, overlap)
+        const { key, secret } = await access.rotateKey(prefixOrKey, overlap)
         process.stdout.write(`${secret}\n`)
         const old = overlap === 0 ? 'The old one has ended' : `The old one ends in ${overlap} seconds`
         process.stderr.write(`The new key ${key.prefix} of ${JSON.stringify(key.account.name)} is made. ${old}.\n`)
@@ -68,8 +69,8 @@ export function addKeyCommands(program: Command, withStore: WithStore): void {
     .option('--limit <name=value>', `${limitHelp}; the value none takes one away`, gather, [])
     .description('change the limits of a key')
     .action((prefixOrKey: string, options: { limit: readonly string[] }) =>
-      withStore(async (store) => {
-        const key = await store.limitKey(prefixOrKey, readLimitChanges(options.limit))
+      withStores(async ({ access }) => {
+        const key = await access.limitKey(prefixOrKey, readLimitChanges(options.limit))
         process.stderr.write(`The key ${key.prefix} has ${limitsText(key.limits) ?? 'no'} limits now.\n`)
       }),
     )
@@ -78,8 +79,8 @@ export function addKeyCommands(program: Command, withStore: WithStore): void {
     .argument('<prefix>', whichKey)
     .description('revoke a key, at once')
     .action((prefixOrKey: string) =>
-      withStore(async (store) => {
-        const key = await store.revokeKey(prefixOrKey)
+      withStores(async ({ access }) => {
+        const key = await access.revokeKey(prefixOrKey)
         process.stderr.write(`The key ${key.prefix} of ${JSON.stringify(key.account.name)} is revoked.\n`)
       }),
     )
@@ -105,12 +106,6 @@ function readExpiry(text: string): number {
   }
   if (milliseconds <= Date.now()) throw new AccessError(`${JSON.stringify(text)} is past; give a moment to come.`)
   return Math.floor(milliseconds / 1000)
-}
-
-/** Date.parse takes 30 February for 2 March. */
-function isCalendarDay(day: string): boolean {
-  const milliseconds = Date.parse(`${day}T00:00:00Z`)
-  return !Number.isNaN(milliseconds) && new Date(milliseconds).toISOString().startsWith(day)
 }
 
 /** Seconds. */

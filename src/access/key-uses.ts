@@ -1,3 +1,4 @@
+import { unixSeconds } from '../time.ts'
 import type { AccessStore } from './access.ts'
 
 /** Milliseconds. */
@@ -15,7 +16,7 @@ export class KeyUses {
 
   /** The key with this id was let in now. */
   note(id: string): void {
-    this.#uses.set(id, Math.floor(Date.now() / 1000))
+    this.#uses.set(id, unixSeconds())
     this.#timer ??= setTimeout(() => void this.flush(), writeEvery).unref()
   }
 

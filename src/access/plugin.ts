@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import type { FastifyReply } from 'fastify'
 import { ChatError } from '../chat/completion.ts'
 import { ApiError } from '../errors.ts'
-import { answers } from '../http/openapi-fields.ts'
+import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { AccessError, type AccessStore, type Key, keyNameProblem, type NewKey } from './access.ts'
 import { callerOf, type Guard, requireScope } from './guard.ts'
 import { KeyBody, KeyList, KeyPath, KeyRequestBody, keyBody, NewKeyBody, RotationBody } from './key-body.ts'
@@ -15,9 +15,7 @@ export interface KeysOptions {
   readonly guard: Guard
 }
 
-const security: readonly Readonly<Record<string, readonly string[]>>[] = [{ apiKey: [] }, { bearer: [] }]
-/** What can go wrong on every route of the group, and on those that write. */
-const refusals = [401, 403, 429, 500, 503]
+/** What can go wrong on the routes that write. */
 const writeRefusals = [...refusals, 400, 413, 415, 507]
 
 /** The keys of the caller's account, for a panel that hands them out: those that work, and no others. */

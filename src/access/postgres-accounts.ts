@@ -1,20 +1,23 @@
 import type { Limits } from '../limits/limits.ts'
 import type { Queries, Transaction } from '../storage/postgres/database.ts'
+import { unixSeconds } from '../time.ts'
 import { AccessError, type Account, type LimitChanges } from './access.ts'
 import type { PortablePlant } from './contents.ts'
-import { type AccountRow, accountNamed, now, toAccount, unknownAccount, withChanges } from './rows.ts'
-
-interface PlantRow {
-  readonly id: number
-  readonly name: string
-  readonly tag: string | null
-}
+import {
+  type AccountRow,
+  accountNamed,
+  type PlantRow,
+  toAccount,
+  toPortable,
+  unknownAccount,
+  withChanges,
+} from './rows.ts'
 
 /** Accounts in PostgreSQL, and what they own where it goes with them. Transactions are the caller's. */
 export class PostgresAccounts {
   async create(sql: Transaction, name: string, limits: Limits = {}): Promise<Account> {
     const trimmed = accountNamed(name)
-    const created = now()
+    const created = unixSeconds()
     // Ids are counted, so that none is given twice, and nobody inherits the ledger of an account that is gone.
     const [counter] = await sql<{ value: number }[]>`
       UPDATE counters SET value = value + 1 WHERE name = 'accounts' RETURNING value`
@@ -40,7 +43,7 @@ export class PostgresAccounts {
   async suspend(sql: Transaction, name: string): Promise<Account> {
     const account = await this.named(sql, name)
     if (account.suspended !== null) throw new AccessError(`The account ${JSON.stringify(name)} is suspended already.`)
-    return setSuspended(sql, account, now())
+    return setSuspended(sql, account, unixSeconds())
   }
 
   async resume(sql: Transaction, name: string): Promise<Account> {
@@ -60,14 +63,14 @@ export class PostgresAccounts {
   async hasAdmin(sql: Transaction): Promise<boolean> {
     const rows = await sql<{ scopes: string }[]>`
       SELECT DISTINCT keys.scopes FROM keys JOIN accounts ON accounts.id = keys.account
-      WHERE revoked IS NULL AND (expires IS NULL OR expires > ${now()}) AND accounts.suspended IS NULL`
+      WHERE revoked IS NULL AND (expires IS NULL OR expires > ${unixSeconds()}) AND accounts.suspended IS NULL`
     return rows.some(({ scopes }) => scopes.split(',').includes('admin'))
   }
 
   /** All plants of an account, in the order of their ids. */
   async plantsOf(sql: Transaction, { id }: Account): Promise<readonly PortablePlant[]> {
     const rows = await sql<PlantRow[]>`SELECT id, name, tag FROM plants WHERE account = ${id} ORDER BY id`
-    return rows.map(({ id, name, tag }) => (tag === null ? { id, name } : { id, name, tag }))
+    return rows.map(toPortable)
   }
 
   async importPlants(

@@ -1,22 +1,23 @@
-import { randomUUID, timingSafeEqual } from 'node:crypto'
+import { timingSafeEqual } from 'node:crypto'
 import type { Limits } from '../limits/limits.ts'
-import type { PostgresDatabase, Queries, Transaction } from '../storage/postgres/database.ts'
+import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
 import { RememberedShortly } from '../storage/postgres/remembered-shortly.ts'
+import { unixSeconds } from '../time.ts'
 import {
   AccessError,
   type AccessStore,
   type Account,
   type Key,
   type KeyRequest,
-  keyNameProblem,
   type LimitChanges,
   type NewKey,
 } from './access.ts'
 import type { PortablePlant, TakePlants } from './contents.ts'
-import { digestKey, keyPrefix, makeKey } from './key.ts'
+import { digestKey } from './key.ts'
+import { newKeys, successorOf } from './new-key.ts'
 import { PostgresAccounts } from './postgres-accounts.ts'
 import { isPast } from './refusals.ts'
-import { endedKey, type KeyRow, lastAdminKey, now, toKey, unknownKey, withChanges } from './rows.ts'
+import { type KeyRow, lastAdminKey, selectKeys, toKey, unknownKey, withChanges } from './rows.ts'
 
 /** Accounts and keys in PostgreSQL. What another replica ends is known here half a second later. */
 export class PostgresAccessStore implements AccessStore {
@@ -90,7 +91,7 @@ export class PostgresAccessStore implements AccessStore {
     return this.#database.read(async (sql) => {
       const owner = account === undefined ? null : (await this.#accounts.named(sql, account)).id
       const rows = await sql<KeyRow[]>`
-        ${selectKeys(sql)} WHERE ${owner}::bigint IS NULL OR keys.account = ${owner} ORDER BY keys.created, keys.id`
+        ${sql.unsafe(selectKeys)} WHERE ${owner}::bigint IS NULL OR keys.account = ${owner} ORDER BY keys.created, keys.id`
       return rows.map(toKey)
     })
   }
@@ -98,13 +99,9 @@ export class PostgresAccessStore implements AccessStore {
   rotateKey(prefixOrKey: string, overlapSeconds: number): Promise<NewKey> {
     return this.#changeKeepingAnAdmin(async (sql) => {
       const old = await this.#named(sql, prefixOrKey)
-      const { prefix, account, scopes, name, expires, limits } = old
-      if (isPast(old.revoked)) throw endedKey(prefix, 'is revoked')
-      if (isPast(expires)) throw endedKey(prefix, 'has expired')
-      if (old.revoked !== null) throw endedKey(prefix, 'has been rotated already')
-      await setRevoked(sql, old, now() + overlapSeconds)
-      const asBefore = { ...(name === null ? {} : { name }), ...(expires === null ? {} : { expires }) }
-      return this.#createKey(sql, { account: account.name, scopes, limits, ...asBefore })
+      const successor = successorOf(old)
+      await setRevoked(sql, old, unixSeconds() + overlapSeconds)
+      return this.#createKey(sql, successor)
     })
   }
 
@@ -112,7 +109,7 @@ export class PostgresAccessStore implements AccessStore {
     return this.#changeKeepingAnAdmin(async (sql) => {
       const key = await this.#named(sql, prefixOrKey)
       if (isPast(key.revoked)) throw new AccessError(`The key ${key.prefix} is revoked already.`, 'key_ended')
-      return setRevoked(sql, key, now())
+      return setRevoked(sql, key, unixSeconds())
     })
   }
 
@@ -128,7 +125,9 @@ export class PostgresAccessStore implements AccessStore {
   async findKey(digest: string): Promise<Key | undefined> {
     const known = this.#known.get(digest)
     if (known) return known
-    const [row] = await this.#database.read((sql) => sql<KeyRow[]>`${selectKeys(sql)} WHERE keys.digest = ${digest}`)
+    const [row] = await this.#database.read(
+      (sql) => sql<KeyRow[]>`${sql.unsafe(selectKeys)} WHERE keys.digest = ${digest}`,
+    )
     if (!row || !timingSafeEqual(Buffer.from(row.digest), Buffer.from(digest))) return undefined
     return this.#known.set(digest, toKey(row))
   }
@@ -136,7 +135,7 @@ export class PostgresAccessStore implements AccessStore {
   async findKeyById(id: string): Promise<Key | undefined> {
     const known = this.#known.get(id)
     if (known) return known
-    const [row] = await this.#database.read((sql) => sql<KeyRow[]>`${selectKeys(sql)} WHERE keys.id = ${id}`)
+    const [row] = await this.#database.read((sql) => sql<KeyRow[]>`${sql.unsafe(selectKeys)} WHERE keys.id = ${id}`)
     return row && this.#known.set(id, toKey(row))
   }
 
@@ -154,41 +153,22 @@ export class PostgresAccessStore implements AccessStore {
 
   async #createKey(sql: Transaction, request: KeyRequest): Promise<NewKey> {
     const account = await this.#accounts.named(sql, request.account)
-    const problem = request.name === undefined ? undefined : keyNameProblem(request.name)
-    if (problem !== undefined) throw new AccessError(`The key's name ${problem}.`)
-    if (request.scopes.length === 0)
-      throw new AccessError('A key without scopes could do nothing; give it one or more.')
-    const created = now()
-    // A random key whose prefix is taken is thrown away for another: prefixes name keys on the command line.
-    for (let attempt = 0; attempt < 100; attempt++) {
-      const secret = request.secret ?? makeKey()
-      const key: Key = {
-        id: `key_${randomUUID().replaceAll('-', '')}`,
-        account,
-        prefix: keyPrefix(secret),
-        name: request.name?.trim() ?? null,
-        scopes: request.scopes,
-        created,
-        expires: request.expires ?? null,
-        revoked: null,
-        lastUsed: null,
-        limits: request.limits ?? {},
-      }
+    const candidates = newKeys(request, account)
+    for (;;) {
+      const { key, secret } = candidates.next().value
       const inserted = await sql`
         INSERT INTO keys (id, account, name, prefix, digest, scopes, created, expires, limits)
         VALUES (${key.id}, ${account.id}, ${key.name}, ${key.prefix}, ${digestKey(secret)}, ${key.scopes.join(',')},
-          ${created}, ${key.expires}, ${JSON.stringify(key.limits)})
+          ${key.created}, ${key.expires}, ${JSON.stringify(key.limits)})
         ON CONFLICT DO NOTHING RETURNING id`
       if (inserted.length === 1) return { key, secret }
-      if (request.secret !== undefined) throw new AccessError('That key, or one that begins like it, exists already.')
     }
-    throw new AccessError('No unused key prefix was found; revoke and delete old keys.')
   }
 
   async #named(sql: Transaction, prefixOrKey: string): Promise<Key> {
     const digest = digestKey(prefixOrKey)
     const rows = await sql<KeyRow[]>`
-      ${selectKeys(sql)} WHERE keys.digest = ${digest} OR keys.prefix = ${prefixOrKey.replaceAll('\0', '')}`
+      ${sql.unsafe(selectKeys)} WHERE keys.digest = ${digest} OR keys.prefix = ${prefixOrKey.replaceAll('\0', '')}`
     const row = rows.find((each) => each.digest === digest) ?? rows[0]
     if (!row) throw unknownKey()
     return toKey(row)
@@ -214,13 +194,6 @@ export class PostgresAccessStore implements AccessStore {
       return result
     })
   }
-}
-
-function selectKeys(sql: Queries) {
-  return sql`
-    SELECT keys.*, accounts.name AS account_name, accounts.created AS account_created,
-      accounts.suspended AS account_suspended, accounts.limits AS account_limits
-    FROM keys JOIN accounts ON accounts.id = keys.account`
 }
 
 async function setRevoked(sql: Transaction, key: Key, revoked: number): Promise<Key> {

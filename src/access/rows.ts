@@ -1,5 +1,6 @@
 import { type Limits, storedLimits } from '../limits/limits.ts'
 import { AccessError, type Account, isScope, type Key, type LimitChanges } from './access.ts'
+import type { PortablePlant } from './contents.ts'
 
 /** An account as the database keeps it. */
 export interface AccountRow {
@@ -27,6 +28,13 @@ export interface KeyRow {
   readonly revoked: number | null
   readonly last_used: number | null
   readonly limits: string
+}
+
+/** A plant as the database keeps it, without its account. */
+export interface PlantRow {
+  readonly id: number
+  readonly name: string
+  readonly tag: string | null
 }
 
 /** Selects rows that `toKey` reads. */
@@ -62,9 +70,9 @@ export function toAccount(row: AccountRow): Account {
   return { ...row, limits: storedLimits(row.limits) }
 }
 
-/** Unix seconds. */
-export function now(): number {
-  return Math.floor(Date.now() / 1000)
+/** The plant that a row tells of. */
+export function toPortable({ id, name, tag }: PlantRow): PortablePlant {
+  return tag === null ? { id, name } : { id, name, tag }
 }
 
 /**
@@ -87,11 +95,6 @@ export function unknownAccount(name: string): AccessError {
 /** The refusal of a key that is not there; what was given may be a whole secret, so it is not repeated. */
 export function unknownKey(): AccessError {
   return new AccessError('There is no such key. See: conservatory keys list')
-}
-
-/** The refusal to rotate a key that does not work any more, or has a successor. */
-export function endedKey(prefix: string, why: string): AccessError {
-  return new AccessError(`The key ${prefix} ${why}, so it cannot be rotated. Make a new one.`, 'key_ended')
 }
 
 /** The refusal to take the last working key with the scope `admin` away. */

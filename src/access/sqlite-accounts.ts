@@ -1,14 +1,17 @@
 import type { Database, Statement } from 'better-sqlite3'
 import type { Limits } from '../limits/limits.ts'
+import { unixSeconds } from '../time.ts'
 import { AccessError, type Account, type LimitChanges } from './access.ts'
 import type { PortablePlant, TakePlants } from './contents.ts'
-import { type AccountRow, accountNamed, now, toAccount, unknownAccount, withChanges } from './rows.ts'
-
-interface PlantRow {
-  readonly id: number
-  readonly name: string
-  readonly tag: string | null
-}
+import {
+  type AccountRow,
+  accountNamed,
+  type PlantRow,
+  toAccount,
+  toPortable,
+  unknownAccount,
+  withChanges,
+} from './rows.ts'
 
 /** What goes with an account, in an order in which nothing is left that names something gone. */
 const owned = [
@@ -32,7 +35,7 @@ export class SqliteAccounts {
 
   create(name: string, limits: Limits = {}): Account {
     const trimmed = accountNamed(name)
-    const created = now()
+    const created = unixSeconds()
     const result = this.#database
       .prepare('INSERT INTO accounts (name, created, limits) VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING')
       .run(trimmed, created, JSON.stringify(limits))
@@ -54,7 +57,7 @@ export class SqliteAccounts {
   suspend(name: string): Account {
     const account = this.named(name)
     if (account.suspended !== null) throw new AccessError(`The account ${JSON.stringify(name)} is suspended already.`)
-    return this.#setSuspended(account, now())
+    return this.#setSuspended(account, unixSeconds())
   }
 
   resume(name: string): Account {
@@ -77,7 +80,7 @@ export class SqliteAccounts {
         SELECT DISTINCT keys.scopes FROM keys JOIN accounts ON accounts.id = keys.account
         WHERE revoked IS NULL AND (expires IS NULL OR expires > ?) AND accounts.suspended IS NULL`)
       .pluck()
-      .all(now())
+      .all(unixSeconds())
     return scopes.some((held) => held.split(',').includes('admin'))
   }
 
@@ -119,5 +122,5 @@ export class SqliteAccounts {
 }
 
 function* portable(rows: Iterable<PlantRow>): Iterable<PortablePlant> {
-  for (const { id, name, tag } of rows) yield tag === null ? { id, name } : { id, name, tag }
+  for (const row of rows) yield toPortable(row)
 }

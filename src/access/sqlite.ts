@@ -1,23 +1,24 @@
-import { randomUUID, timingSafeEqual } from 'node:crypto'
+import { timingSafeEqual } from 'node:crypto'
 import type { Database, Statement } from 'better-sqlite3'
 import type { Limits } from '../limits/limits.ts'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
 import { Remembered } from '../storage/remembered.ts'
 import { writing } from '../storage/write-error.ts'
+import { unixSeconds } from '../time.ts'
 import {
   AccessError,
   type AccessStore,
   type Account,
   type Key,
   type KeyRequest,
-  keyNameProblem,
   type LimitChanges,
   type NewKey,
 } from './access.ts'
 import type { PortablePlant, TakePlants } from './contents.ts'
-import { digestKey, keyPrefix, makeKey } from './key.ts'
+import { digestKey } from './key.ts'
+import { newKeys, successorOf } from './new-key.ts'
 import { isPast } from './refusals.ts'
-import { endedKey, type KeyRow, lastAdminKey, now, selectKeys, toKey, unknownKey, withChanges } from './rows.ts'
+import { type KeyRow, lastAdminKey, selectKeys, toKey, unknownKey, withChanges } from './rows.ts'
 import { SqliteAccounts } from './sqlite-accounts.ts'
 
 /** Accounts and keys in SQLite. */
@@ -103,13 +104,9 @@ export class SqliteAccessStore implements AccessStore {
   async rotateKey(prefixOrKey: string, overlapSeconds: number): Promise<NewKey> {
     return this.#changeKeepingAnAdmin(() => {
       const old = this.#named(prefixOrKey)
-      const { prefix, account, scopes, name, expires, limits } = old
-      if (isPast(old.revoked)) throw endedKey(prefix, 'is revoked')
-      if (isPast(expires)) throw endedKey(prefix, 'has expired')
-      if (old.revoked !== null) throw endedKey(prefix, 'has been rotated already')
-      this.#setRevoked(old, now() + overlapSeconds)
-      const asBefore = { ...(name === null ? {} : { name }), ...(expires === null ? {} : { expires }) }
-      return this.#createKey({ account: account.name, scopes, limits, ...asBefore })
+      const successor = successorOf(old)
+      this.#setRevoked(old, unixSeconds() + overlapSeconds)
+      return this.#createKey(successor)
     })
   }
 
@@ -117,7 +114,7 @@ export class SqliteAccessStore implements AccessStore {
     return this.#changeKeepingAnAdmin(() => {
       const key = this.#named(prefixOrKey)
       if (isPast(key.revoked)) throw new AccessError(`The key ${key.prefix} is revoked already.`, 'key_ended')
-      return this.#setRevoked(key, now())
+      return this.#setRevoked(key, unixSeconds())
     })
   }
 
@@ -152,44 +149,25 @@ export class SqliteAccessStore implements AccessStore {
 
   #createKey(request: KeyRequest): NewKey {
     const account = this.#accounts.named(request.account)
-    const problem = request.name === undefined ? undefined : keyNameProblem(request.name)
-    if (problem !== undefined) throw new AccessError(`The key's name ${problem}.`)
-    if (request.scopes.length === 0)
-      throw new AccessError('A key without scopes could do nothing; give it one or more.')
     const insert = this.#database.prepare(`
       INSERT INTO keys (id, account, name, prefix, digest, scopes, created, expires, limits)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
-    const created = now()
-    // A random key whose prefix is taken is thrown away for another: prefixes name keys on the command line.
-    for (let attempt = 0; attempt < 100; attempt++) {
-      const secret = request.secret ?? makeKey()
-      const key: Key = {
-        id: `key_${randomUUID().replaceAll('-', '')}`,
-        account,
-        prefix: keyPrefix(secret),
-        name: request.name?.trim() ?? null,
-        scopes: request.scopes,
-        created,
-        expires: request.expires ?? null,
-        revoked: null,
-        lastUsed: null,
-        limits: request.limits ?? {},
-      }
-      const result = insert.run(
+    const candidates = newKeys(request, account)
+    for (;;) {
+      const { key, secret } = candidates.next().value
+      const { changes } = insert.run(
         key.id,
         account.id,
         key.name,
         key.prefix,
         digestKey(secret),
         key.scopes.join(','),
-        created,
+        key.created,
         key.expires,
         JSON.stringify(key.limits),
       )
-      if (result.changes === 1) return { key, secret }
-      if (request.secret !== undefined) throw new AccessError('That key, or one that begins like it, exists already.')
+      if (changes === 1) return { key, secret }
     }
-    throw new AccessError('No unused key prefix was found; revoke and delete old keys.')
   }
 
   #named(prefixOrKey: string): Key {

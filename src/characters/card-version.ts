@@ -1,4 +1,4 @@
-import { type Fields, isFields, own } from './json-document.ts'
+import { type Fields, isFields, valueIn } from './fields.ts'
 
 /** The specification that a card follows; `other` has its fields in `data` and an unknown `spec`, and is read as V3. */
 export type CardVersion = 'v1' | 'v2' | 'v3' | 'other'
@@ -23,25 +23,25 @@ const tellingFields = ['first_mes', 'mes_example', 'personality', 'scenario', ..
 
 /** Tells a card's version from its fields; undefined for what is no card, lorebooks included. */
 export function cardVersion(document: Fields): CardVersion | undefined {
-  const spec = own(document, 'spec')
-  const data = own(document, 'data')
+  const spec = valueIn(document, 'spec')
+  const data = valueIn(document, 'data')
   if (spec === 'lorebook_v3') return undefined
   if (isFields(data)) {
     if (spec === specs.v3.spec) return 'v3'
     if (spec === specs.v2.spec) return 'v2'
-    if (typeof own(data, 'name') === 'string') return 'other'
+    if (typeof valueIn(data, 'name') === 'string') return 'other'
   }
   return hasFieldsOfV1(document) ? 'v1' : undefined
 }
 
 function hasFieldsOfV1(document: Fields): boolean {
-  const isText = (name: string) => typeof own(document, name) === 'string'
+  const isText = (name: string) => typeof valueIn(document, name) === 'string'
   return tellingFields.some(isText) || (isText('name') && !Object.hasOwn(document, 'entries'))
 }
 
 /** What the operator is to know of a card's version, one sentence each. */
 export function versionWarnings(document: Fields): readonly string[] {
-  const written = own(document, 'spec_version')
+  const written = valueIn(document, 'spec_version')
   const version = typeof written === 'string' || typeof written === 'number' ? Number.parseFloat(String(written)) : 0
   return [
     ...(version > 3 ? ['The card follows a later specification than 3.0; what is new in it is kept, not used.'] : []),

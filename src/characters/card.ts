@@ -1,4 +1,5 @@
 import { CardError } from './card-error.ts'
+import { pygmalionNames } from './card-version.ts'
 import type { Role } from './decorators.ts'
 import { type Fields, fieldsIn, isFields, nestsWithin, numberIn, textIn, textsIn, valueIn } from './fields.ts'
 import type { ReadingNotes } from './lore-entry.ts'
@@ -103,21 +104,11 @@ function isFirstVersion(document: Fields): boolean {
   )
 }
 
-const firstVersionNames: readonly (readonly [string, string])[] = ['name', ...firstVersionTexts].map((name) => [
-  name,
-  name,
-])
-const pygmalionNames: readonly (readonly [string, string])[] = [
-  ['name', 'char_name'],
-  ['description', 'char_persona'],
-  ['first_mes', 'char_greeting'],
-  ['scenario', 'world_scenario'],
-  ['mes_example', 'example_dialogue'],
-]
+const firstVersionNames = Object.fromEntries(['name', ...firstVersionTexts].map((name) => [name, name]))
 
 /** Only the fields that version 1 has: whatever else stands at its root is other programs' business. */
-function withNames(document: Fields, names: readonly (readonly [string, string])[]): Fields {
-  return Object.fromEntries(names.map(([ours, theirs]) => [ours, valueIn(document, theirs)]))
+function withNames(document: Fields, names: Readonly<Record<string, string>>): Fields {
+  return Object.fromEntries(Object.entries(names).map(([ours, theirs]) => [ours, valueIn(document, theirs)]))
 }
 
 function readDepthNote(note: Fields): DepthNote | undefined {

@@ -1,5 +1,6 @@
 import { CardError } from './card-error.ts'
-import { type Fields, largestDocument, readJsonDocument } from './json-document.ts'
+import type { Fields } from './fields.ts'
+import { largestDocument, readJsonDocument } from './json-document.ts'
 import { listZip, unzip, type ZipEntry } from './zip.ts'
 import { writeZip, zipFile } from './zip-writer.ts'
 

@@ -1,34 +1,27 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import type { AccessStore } from '../access/access.ts'
+import type { AccessStores, WithStores } from '../access/commands.ts'
 import type { Config } from '../config.ts'
 import { printRows } from '../table.ts'
 import type { CharacterStore } from './character.ts'
 import type { Shelf } from './shelf.ts'
 
-/** The opened stores, as far as these commands use them. */
-export interface OpenedStores {
-  readonly access: AccessStore
+/** The stores as far as these commands use them. */
+export interface UsedStores extends AccessStores {
   readonly characters: CharacterStore
-  close(): Promise<void>
 }
 
 interface AccountOption {
   readonly account?: string
 }
 
-/** Adds `characters …` to the command line. `open` opens the stores for one command. */
-export function addCharacterCommands(program: Command, config: () => Config, open: () => Promise<OpenedStores>): void {
+/** Adds `characters …` to the command line. */
+export function addCharacterCommands(program: Command, config: () => Config, withStores: WithStores<UsedStores>): void {
   const characters = program.command('characters').description('look after characters and their cards')
   const account = (what: string) => new Option('--account <name>', what)
 
   const withShelf = async <T>(options: AccountOption, work: (shelf: Shelf) => Promise<T>): Promise<T> => {
     const { openShelf } = await import('./shelf.ts')
-    const stores = await open()
-    try {
-      return await work(await openShelf(config(), stores, options.account))
-    } finally {
-      await stores.close()
-    }
+    return withStores(async (stores) => work(await openShelf(config(), stores, options.account)))
   }
 
   characters

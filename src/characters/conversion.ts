@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { cardVersion, pygmalionNames, specs } from './card-version.ts'
-import { type Fields, isFields, own } from './json-document.ts'
+import { type Fields, isFields, valueIn } from './fields.ts'
 
 /*
  * Writes cards of one version as another, so that the way back gives them deeply equal.
@@ -90,7 +90,7 @@ function undecorate(document: Fields): readonly Change[] {
   if (typeof entries !== 'object' || entries === null) return []
   const isList = Array.isArray(entries)
   return Object.entries(entries).flatMap(([key, entry]: [string, unknown]) => {
-    const before = isFields(entry) ? own(entry, 'content') : undefined
+    const before = isFields(entry) ? valueIn(entry, 'content') : undefined
     const after = typeof before === 'string' ? withoutDecorators(before) : before
     return before === after ? [] : [{ path: [...entriesPath, isList ? Number(key) : key, 'content'], before, after }]
   })
@@ -99,7 +99,7 @@ function undecorate(document: Fields): readonly Change[] {
 /** Puts the fields of a V1 card, unknown ones included, where V2 and V3 have them; its own `spec` too is one of them. */
 function lift(document: Fields, version: WrittenVersion): Fields {
   const fromPygmalion = Object.entries(pygmalionNames)
-    .map(([name, theirs]) => [name, own(document, theirs)] as const)
+    .map(([name, theirs]) => [name, valueIn(document, theirs)] as const)
     .filter(([, value]) => typeof value === 'string')
   const required = { ...requiredFields, ...(version === 'v3' ? { group_only_greetings: [] } : {}) }
   const data = { ...required, ...Object.fromEntries(fromPygmalion), ...document }
@@ -109,7 +109,7 @@ function lift(document: Fields, version: WrittenVersion): Fields {
 /** Undoes the changes that the document's note tells of; the document itself where it has none. */
 function restore(document: Fields): Fields {
   const note = valueAt(document, notePath).value
-  const changes = isFields(note) ? own(note, 'changes') : undefined
+  const changes = isFields(note) ? valueIn(note, 'changes') : undefined
   if (!Array.isArray(changes)) return document
   const draft: Draft = structuredClone(document)
   put(draft, { path: notePath })
@@ -176,7 +176,7 @@ function keyOf(path: Path): string {
 
 function isChange(value: unknown): value is Change {
   if (!isFields(value)) return false
-  const path = own(value, 'path')
+  const path = valueIn(value, 'path')
   if (!Array.isArray(path) || !path.every((key) => typeof key === 'string' || typeof key === 'number')) return false
   const isContentOfLore = path.length === 5 && keyOf(path.slice(0, 3)) === keyOf(entriesPath) && path[4] === 'content'
   return isContentOfLore || notedPaths.has(keyOf(path))

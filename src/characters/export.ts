@@ -2,7 +2,8 @@ import { CardError } from './card-error.ts'
 import { cardVersion } from './card-version.ts'
 import { countAssets, writeCharx } from './charx.ts'
 import { toBackfill, toVersion } from './conversion.ts'
-import { type Fields, isFields, own, writeJsonDocument } from './json-document.ts'
+import { type Fields, isFields, valueIn } from './fields.ts'
+import { writeJsonDocument } from './json-document.ts'
 import { type CardText, plainPicture, writePngCards } from './png.ts'
 import { type CardSource, largestFile } from './source.ts'
 
@@ -56,7 +57,7 @@ function isOwnFormat({ container, document }: CardSource, format: ExportFormat):
 /** The V3 document, with its modification date set if it was edited (V3, "modification_date"). */
 function version3({ document, isEdited }: CardSource, now: number): Fields {
   const converted = toVersion(document, 'v3')
-  const data = own(converted, 'data')
+  const data = valueIn(converted, 'data')
   if (!isEdited || !isFields(data)) return converted
   return { ...converted, data: { ...data, modification_date: Math.floor(now / 1000) } }
 }

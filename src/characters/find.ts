@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { type Character, type CharacterStore, readWantedName, type StoredVersion } from './character.ts'
 import type { PublicCard, PublicCards } from './public-cards.ts'
@@ -52,7 +52,7 @@ function ofAccount(store: CharacterStore, account: number, { name, digest }: Sto
 function ofFolder({ name, origin, digest, file }: PublicCard): Found {
   const source = async () => {
     const bytes = await readFile(file).catch(() => null)
-    return bytes && createHash('sha256').update(bytes).digest('hex') === digest ? bytes : null
+    return bytes && hash('sha256', bytes) === digest ? bytes : null
   }
   return { name, origin, digest, source }
 }

@@ -1,4 +1,5 @@
 import { inflateRawSync, inflateSync } from 'node:zlib'
+import { codeOf } from '../errors.ts'
 import { CardError } from './card-error.ts'
 
 /**
@@ -10,7 +11,7 @@ export function inflate(packed: Buffer, wrapper: 'none' | 'zlib', largest: numbe
   try {
     return (wrapper === 'zlib' ? inflateSync : inflateRawSync)(packed, { maxOutputLength: largest })
   } catch (cause) {
-    if (cause instanceof Error && 'code' in cause && cause.code === 'ERR_BUFFER_TOO_LARGE') {
+    if (codeOf(cause) === 'ERR_BUFFER_TOO_LARGE') {
       throw new CardError('card_too_large', `The packed card unpacks to more than ${largest} bytes. Shorten it.`, cause)
     }
     throw new CardError('card_damaged', 'The packed card cannot be unpacked: it is damaged. Send it again.', cause)

@@ -1,23 +1,11 @@
 import { CardError, type CardErrorCode } from './card-error.ts'
-
-/** A JSON object. Its keys may be anybody's words, `__proto__` included: only own properties are to be read. */
-export type Fields = Readonly<Record<string, unknown>>
+import { type Fields, isFields } from './fields.ts'
 
 /** Bytes of the largest JSON that is read or written: about ten times the largest real card that was found. */
 export const largestDocument = 16 * 1024 * 1024
 
 /** Levels of nesting up to which JSON is read, so that no walk over a card can exhaust the stack. */
-export const deepestNesting = 200
-
-/** Whether this is a JSON object: no array, not null. */
-export function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-/** An object's own property; undefined for what it inherits, such as `constructor`. */
-export function own(fields: Fields, name: string): unknown {
-  return Object.hasOwn(fields, name) ? fields[name] : undefined
-}
+const deepestNesting = 200
 
 /**
  * Reads one JSON object (RFC 8259), with or without a byte order mark.

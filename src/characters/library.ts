@@ -7,8 +7,6 @@ import { realPath, type UnreadableFile, WatchedFolder } from './folder.ts'
 import type { Lorebook } from './lorebook.ts'
 import { originOf, type PublicCard, PublicCards, starterFolder } from './public-cards.ts'
 
-export type { Character } from './character.ts'
-
 /** What the library is opened with. */
 export interface LibraryOptions {
   /** The accounts' own characters. */

@@ -18,7 +18,7 @@ export interface LoreKey {
 /** Characters of a key, and of a pattern. */
 export const longestKey = 1000
 /** Regular expressions of a card. */
-export const mostPatterns = 500
+const mostPatterns = 500
 
 const slashForm = /^\/([\s\S]+)\/([a-z]*)$/
 const knownFlags = /^[imsugy]*$/

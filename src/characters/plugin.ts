@@ -3,11 +3,11 @@ import type { FastifyRequest } from 'fastify'
 import { callerOf, requireScope } from '../access/guard.ts'
 import { ChatError } from '../chat/completion.ts'
 import { ApiError } from '../errors.ts'
-import { answers } from '../http/openapi-fields.ts'
+import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { mayRead, unknownCharacter } from './character.ts'
 import { listBody } from './list-body.ts'
 import { CharacterBody, CharacterFormat, CharacterList, CharacterPath, CharacterQuery } from './schemas.ts'
-import { type CharactersOptions, cardTypes, refusals, security, uploadRoutes } from './uploads.ts'
+import { type CharactersOptions, cardTypes, uploadRoutes } from './uploads.ts'
 
 /** A page, when none is asked for by its length. */
 const standardPage = 100

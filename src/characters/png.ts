@@ -1,8 +1,9 @@
 import { crc32, deflateSync } from 'node:zlib'
 import { CardError } from './card-error.ts'
 import { cardVersion } from './card-version.ts'
+import type { Fields } from './fields.ts'
 import { inflate } from './inflate.ts'
-import { type Fields, largestDocument, readJsonDocument } from './json-document.ts'
+import { largestDocument, readJsonDocument } from './json-document.ts'
 
 /*
  * Cards in PNG and APNG pictures: text chunks whose keyword is `ccv3` or `chara` (Character Card V3, "PNG/APNG").

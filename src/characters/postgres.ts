@@ -1,5 +1,5 @@
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
-import type { CardAbout } from './about.ts'
+import { unixSeconds } from '../time.ts'
 import {
   type CharacterStore,
   foldName,
@@ -9,14 +9,7 @@ import {
   type StoredCharacter,
   type StoredVersion,
 } from './character.ts'
-
-interface CharacterRow {
-  readonly name: string
-  readonly digest: string
-  readonly about: string
-  readonly created: number
-  readonly updated: number
-}
+import { type CharacterRow, toCharacter } from './rows.ts'
 
 /** Uploaded characters in PostgreSQL, whose texts cannot hold U+0000: a name that has one is written in another way. */
 export class PostgresCharacterStore implements CharacterStore {
@@ -39,11 +32,11 @@ export class PostgresCharacterStore implements CharacterStore {
       const { digest, about, source } = character
       const name = written(character.name)
       await sql`
-        UPDATE characters SET digest = ${digest}, about = ${JSON.stringify(about)}, updated = ${now()}
+        UPDATE characters SET digest = ${digest}, about = ${JSON.stringify(about)}, updated = ${unixSeconds()}
         WHERE account = ${account} AND name = ${name}`
       await sql`
         INSERT INTO character_versions (account, name, digest, source, created)
-        VALUES (${account}, ${name}, ${digest}, ${source}, ${now()}) ON CONFLICT DO NOTHING`
+        VALUES (${account}, ${name}, ${digest}, ${source}, ${unixSeconds()}) ON CONFLICT DO NOTHING`
       return false
     })
   }
@@ -56,7 +49,7 @@ export class PostgresCharacterStore implements CharacterStore {
             SELECT * FROM characters WHERE account = ${account} AND folded = ${written(foldName(name))}
             ORDER BY name LIMIT 1`,
     )
-    return row && toCharacter(row)
+    return row && toNamed(row)
   }
 
   async findVersions(
@@ -94,7 +87,7 @@ export class PostgresCharacterStore implements CharacterStore {
         SELECT * FROM characters WHERE account = ${account} AND name > ${after === '' ? '' : written(after)}
         ORDER BY name LIMIT ${limit}`,
     )
-    return rows.map(toCharacter)
+    return rows.map(toNamed)
   }
 
   remove(account: number, name: string): Promise<boolean> {
@@ -109,7 +102,7 @@ export class PostgresCharacterStore implements CharacterStore {
 async function add(sql: Transaction, account: number, character: NewCharacter): Promise<boolean> {
   const { digest, source, about } = character
   const name = written(character.name)
-  const created = now()
+  const created = unixSeconds()
   const inserted = await sql`
     INSERT INTO characters (account, name, folded, digest, about, created, updated)
     VALUES (${account}, ${name}, ${written(foldName(character.name))}, ${digest}, ${JSON.stringify(about)},
@@ -131,11 +124,6 @@ function read(text: string): string {
   return text.replaceAll(/\\(.)/g, (_whole, letter: string) => (letter === '0' ? '\0' : letter))
 }
 
-function toCharacter({ name, digest, about, created, updated }: CharacterRow): StoredCharacter {
-  const parsed: CardAbout = JSON.parse(about)
-  return { name: read(name), digest, created, updated, origin: 'account', about: parsed }
-}
-
-function now(): number {
-  return Math.floor(Date.now() / 1000)
+function toNamed(row: CharacterRow): StoredCharacter {
+  return { ...toCharacter(row), name: read(row.name) }
 }

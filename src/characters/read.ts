@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { aboutCard, type CardAbout } from './about.ts'
 import { type Card, readCard } from './card.ts'
 import { CardError } from './card-error.ts'
@@ -21,7 +21,7 @@ export interface ReadCard {
 export function readCardBytes(bytes: Buffer): ReadCard {
   const source = readCardSource(bytes)
   const card = readCard(source.document)
-  const digest = createHash('sha256').update(bytes).digest('hex')
+  const digest = hash('sha256', bytes)
   return { source, card, digest, about: aboutCard(source.document) }
 }
 

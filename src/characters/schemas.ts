@@ -22,7 +22,7 @@ const listed = {
 const digest = 'sha256:0d0c4c7f5e2f4f0b8a3d8f1c5b6a79e8d7c6b5a4938271605f4e3d2c1b0a9988'
 
 /** A character in a list. */
-export const ListedCharacterBody = Type.Object(listed, {
+const ListedCharacterBody = Type.Object(listed, {
   title: 'ListedCharacter',
   examples: [
     { object: 'character', name: 'Fern', origin: 'starter', digest, tags: ['botanist'], creator: 'Conservatory' },

@@ -1,9 +1,9 @@
 import { join } from 'node:path'
-import { AccessError } from '../access/access.ts'
+import { findAccount } from '../access/commands.ts'
 import type { Config } from '../config.ts'
 import { printable } from '../table.ts'
 import { type Character, type CharacterStore, unknownCharacter } from './character.ts'
-import type { OpenedStores } from './commands.ts'
+import type { UsedStores } from './commands.ts'
 import { type CharacterLibrary, createLibrary } from './library.ts'
 import { type CardSource, readCardSource } from './source.ts'
 
@@ -66,16 +66,9 @@ export class Shelf {
  * Opens the shelf for one command.
  * @throws AccessError when there is no account of this name
  */
-export async function openShelf(
-  config: Config,
-  { access, characters }: OpenedStores,
-  account?: string,
-): Promise<Shelf> {
-  const owner = account === undefined ? null : (await access.listAccounts()).find(({ name }) => name === account.trim())
-  if (owner === undefined) {
-    throw new AccessError(`There is no account ${JSON.stringify(account)}. See: conservatory accounts list`)
-  }
+export async function openShelf(config: Config, { access, characters }: UsedStores, account?: string): Promise<Shelf> {
+  const owner = account === undefined ? null : (await findAccount(access, account)).id
   const library = createLibrary(config, characters)
   await library.rescan()
-  return new Shelf(library, characters, owner?.id ?? null, config)
+  return new Shelf(library, characters, owner, config)
 }

@@ -1,7 +1,8 @@
 import { CardError } from './card-error.ts'
 import { cardVersion, versionWarnings } from './card-version.ts'
 import { readCharx } from './charx.ts'
-import { type Fields, readJsonDocument } from './json-document.ts'
+import type { Fields } from './fields.ts'
+import { readJsonDocument } from './json-document.ts'
 import { isPng, readPngCard } from './png.ts'
 import { isZip } from './zip.ts'
 

@@ -2,7 +2,7 @@ import type { Database, Statement } from 'better-sqlite3'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
 import { Remembered } from '../storage/remembered.ts'
 import { writing } from '../storage/write-error.ts'
-import type { CardAbout } from './about.ts'
+import { unixSeconds } from '../time.ts'
 import {
   type CharacterStore,
   foldName,
@@ -12,14 +12,7 @@ import {
   type StoredCharacter,
   type StoredVersion,
 } from './character.ts'
-
-interface CharacterRow {
-  readonly name: string
-  readonly digest: string
-  readonly about: string
-  readonly created: number
-  readonly updated: number
-}
+import { type CharacterRow, toCharacter } from './rows.ts'
 
 const columns = 'name, digest, about, created, updated'
 
@@ -85,7 +78,7 @@ export class SqliteCharacterStore implements CharacterStore {
     const replace = this.#database.transaction(() => {
       if (this.#add(account, character)) return true
       const { name, digest, about } = character
-      const updated = now()
+      const updated = unixSeconds()
       this.#update.run(digest, JSON.stringify(about), updated, account, name)
       this.#insertVersion.run(account, name, digest, character.source, updated)
       return false
@@ -126,18 +119,9 @@ export class SqliteCharacterStore implements CharacterStore {
   }
 
   #add(account: number, { name, digest, source, about }: NewCharacter): boolean {
-    const created = now()
+    const created = unixSeconds()
     const { changes } = this.#insert.run(account, name, foldName(name), digest, JSON.stringify(about), created, created)
     if (changes === 1) this.#insertVersion.run(account, name, digest, source, created)
     return changes === 1
   }
-}
-
-function toCharacter({ about, ...row }: CharacterRow): StoredCharacter {
-  const read: CardAbout = JSON.parse(about)
-  return { ...row, origin: 'account', about: read }
-}
-
-function now(): number {
-  return Math.floor(Date.now() / 1000)
 }

@@ -4,7 +4,7 @@ import type { FastifyRequest } from 'fastify'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
 import { ChatError } from '../chat/completion.ts'
 import { ApiError } from '../errors.ts'
-import { answers } from '../http/openapi-fields.ts'
+import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { type CharacterStore, nameProblem, unknownCharacter } from './character.ts'
 import type { CharacterLibrary } from './library.ts'
 import type { ReadCard } from './read.ts'
@@ -28,9 +28,6 @@ export const cardTypes = [
   'application/octet-stream',
 ]
 
-export const security: readonly Readonly<Record<string, readonly string[]>>[] = [{ apiKey: [] }, { bearer: [] }]
-/** What can go wrong on every route of the group. */
-export const refusals = [401, 403, 429, 500, 503]
 const toWrite = requireScope('characters:write')
 
 /** An account's own cards: adding, replacing and deleting them. The group that this is part of lets callers in. */

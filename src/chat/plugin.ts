@@ -7,7 +7,7 @@ import type { Lorebook } from '../characters/lorebook.ts'
 import { cast, type UnknownCharacters } from '../characters/persona.ts'
 import type { Persona, PromptSettings } from '../characters/prompt.ts'
 import { ApiError, toApiError } from '../errors.ts'
-import { answers } from '../http/openapi-fields.ts'
+import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { promptEstimate, replyEstimate } from '../limits/estimate.ts'
 import { openAiRequestHeaders } from '../limits/headers.ts'
 import { tellRequestsLeft } from '../limits/hooks.ts'
@@ -40,10 +40,6 @@ export interface ChatOptions {
   /** The `/v1` alias is outside the contract, and so not in the OpenAPI document. */
   readonly isAlias?: boolean
 }
-
-const security: readonly Readonly<Record<string, readonly string[]>>[] = [{ apiKey: [] }, { bearer: [] }]
-/** What can go wrong on every route of the group. */
-const refusals = [401, 403, 429, 500, 503]
 
 /** The chat completion interface (spec, section 4.3), and the receipt of a prompt. */
 export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, options) => {

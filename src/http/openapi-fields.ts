@@ -2,6 +2,12 @@
 import type {} from '@fastify/swagger'
 import type { TSchema } from '@sinclair/typebox'
 
+/** How a key is sent, where it may be bare as well. */
+export const security: readonly Readonly<Record<string, readonly string[]>>[] = [{ apiKey: [] }, { bearer: [] }]
+
+/** What can go wrong on every route that wants a key. */
+export const refusals: readonly number[] = [401, 403, 429, 500, 503]
+
 /** A route's answers for the OpenAPI document: the good one, and the refusals, which all have one shape. */
 export function answers(
   good: Readonly<Record<number, TSchema>>,

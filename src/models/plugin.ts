@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
 import { type Guard, requireScope } from '../access/guard.ts'
 import { ChatError } from '../chat/completion.ts'
-import { answers } from '../http/openapi-fields.ts'
+import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { unknownRoute } from '../http/unknown-route.ts'
 import type { ModelListing, ModelRegistry } from './registry.ts'
 
@@ -28,10 +28,6 @@ const ModelList = Type.Object(
   { object: Type.Literal('list'), data: Type.Array(ListedModel), has_more: Type.Literal(false) },
   { title: 'ModelList' },
 )
-
-const security: readonly Readonly<Record<string, readonly string[]>>[] = [{ apiKey: [] }, { bearer: [] }]
-/** What can go wrong on every route of the group. */
-const refusals = [401, 403, 429, 500, 503]
 
 /** The list of models, as OpenAI's clients read it. */
 export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (app, { guard, models, isAlias }) => {

@@ -1,13 +1,12 @@
 import type { Command } from 'commander'
 import { AccessError, type AccessStore } from '../access/access.ts'
+import { type AccessStores, findAccount, type WithStores } from '../access/commands.ts'
 import { printRows } from '../table.ts'
 import { checkedText, type PlantStore } from './plant.ts'
 
-/** The opened stores, as far as these commands use them. */
-interface OpenedStores {
-  readonly access: AccessStore
+/** The stores as far as these commands use them. */
+interface UsedStores extends AccessStores {
   readonly plants: PlantStore
-  close(): Promise<void>
 }
 
 interface ShareOptions {
@@ -16,18 +15,9 @@ interface ShareOptions {
   readonly tag?: string
 }
 
-/** Adds `plants …` to the command line. `open` opens the stores for one command. */
-export function addPlantCommands(program: Command, open: () => Promise<OpenedStores>): void {
+/** Adds `plants …` to the command line. */
+export function addPlantCommands(program: Command, withStores: WithStores<UsedStores>): void {
   const plants = program.command('plants').description('let accounts see the plants of others')
-  const withStores = async (work: (stores: OpenedStores) => Promise<void>): Promise<void> => {
-    const stores = await open()
-    try {
-      await work(stores)
-    } finally {
-      await stores.close()
-    }
-  }
-
   plants
     .command('share')
     .requiredOption('--from <account>', 'the account that owns the plants')
@@ -75,13 +65,11 @@ export function addPlantCommands(program: Command, open: () => Promise<OpenedSto
 
 /** The accounts that are meant, and the tag as plants have it. */
 async function resolve(access: AccessStore, { from, to, tag }: ShareOptions) {
-  const accounts = await access.listAccounts()
-  const find = (name: string) => {
-    const account = accounts.find((each) => each.name === name.trim())
-    if (account) return account
-    throw new AccessError(`There is no account ${JSON.stringify(name)}. See: conservatory accounts list`)
+  return {
+    from: await findAccount(access, from),
+    to: await findAccount(access, to),
+    tag: tag === undefined ? undefined : checkedText('tag', tag),
   }
-  return { from: find(from), to: find(to), tag: tag === undefined ? undefined : checkedText('tag', tag) }
 }
 
 function describePlants(owner: string, tag: string | undefined): string {

@@ -1,5 +1,6 @@
 import { dirname, join } from 'node:path'
 import Database from 'better-sqlite3'
+import { unixSeconds } from '../time.ts'
 import { prepareFolder, StorageError } from './folder.ts'
 import { type Migration, migrations } from './migrations.ts'
 
@@ -66,7 +67,7 @@ function migrate(database: Database.Database, history: readonly Migration[]): vo
     for (const migration of history) {
       if (applied.has(migration.name)) continue
       database.exec(migration.sql)
-      record.run(migration.name, Math.floor(Date.now() / 1000))
+      record.run(migration.name, unixSeconds())
     }
   })
   applyAll.immediate()

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
+import { codeOf } from '../errors.ts'
 import { StorageError } from './folder.ts'
 
 /** A data folder held by one service. */
@@ -19,8 +20,7 @@ export function holdForServing(folder: string): ServeLock {
     database.exec('BEGIN EXCLUSIVE')
   } catch (error) {
     database.close()
-    const isHeld = error instanceof Error && 'code' in error && error.code === 'SQLITE_BUSY'
-    if (!isHeld) throw error
+    if (codeOf(error) !== 'SQLITE_BUSY') throw error
     throw new StorageError(
       `Another service uses the data folder ${folder} already. Stop it, or set DATA_DIR to another.`,
     )

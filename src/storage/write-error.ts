@@ -1,4 +1,4 @@
-import { ApiError } from '../errors.ts'
+import { ApiError, codeOf } from '../errors.ts'
 
 /**
  * What SQLite says when there is no room: for the data, the log, the index of the log in shared memory, or, on file
@@ -23,7 +23,7 @@ export function writing<T>(write: () => T): T {
  * a caller or a retry can mend at once, and has a status of its own (RFC 4918, section 11.5).
  */
 export function toWriteError(error: unknown): unknown {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  const code = codeOf(error)
   if (noRoom.has(code)) {
     return new ApiError(
       507,
@@ -45,7 +45,7 @@ export function toWriteError(error: unknown): unknown {
 
 /** Whether a write failed because the account that it is for is not there any more; it has changed nothing. */
 export function isOrphan(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'SQLITE_CONSTRAINT_FOREIGNKEY'
+  return codeOf(error) === 'SQLITE_CONSTRAINT_FOREIGNKEY'
 }
 
 /** The refusal of a write whose account was deleted after the request was let in. */

@@ -2,24 +2,26 @@ import { closeSync, fsyncSync, openSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { AccessError } from '../access/access.ts'
-import { type OpenedStores, withStoreOf } from '../access/commands.ts'
+import type { AccessStores, WithStores } from '../access/commands.ts'
 import type { TakePlants } from '../access/contents.ts'
 import type { Config } from '../config.ts'
 import { ApiError } from '../errors.ts'
 import { prepareFolder } from '../storage/folder.ts'
 
 /** Adds `accounts export|import|delete`: what an account owns, on its way out and in. */
-export function addTransferCommands(accounts: Command, config: () => Config, open: () => Promise<OpenedStores>): void {
-  const withStore = withStoreOf(open)
-
+export function addTransferCommands(
+  accounts: Command,
+  config: () => Config,
+  withStores: WithStores<AccessStores>,
+): void {
   accounts
     .command('export')
     .argument('<name>')
     .description('print the plants of an account as JSON lines')
     .action((name: string) =>
-      withStore(async (store) => {
+      withStores(async ({ access }) => {
         const { headerLine, plantLine } = await import('./file.ts')
-        await store.exportPlants(name, (count, plants) => {
+        await access.exportPlants(name, (count, plants) => {
           process.stdout.write(headerLine(name.trim(), count))
           for (const plant of plants) process.stdout.write(plantLine(plant))
         })
@@ -32,10 +34,10 @@ export function addTransferCommands(accounts: Command, config: () => Config, ope
     .argument('[file]', 'what `accounts export` printed; stdin without it')
     .description('add the plants of a file to an account, all of them or none')
     .action((name: string, file: string | undefined) =>
-      withStore(async (store) => {
+      withStores(async ({ access }) => {
         const { readAccountFile } = await import('./file.ts')
         const plants = readAccountFile(await readText(file))
-        await store.importPlants(name, plants, (index) => `Line ${index + 2}`)
+        await access.importPlants(name, plants, (index) => `Line ${index + 2}`)
         process.stderr.write(`${plants.length} plants are in the account ${JSON.stringify(name.trim())} now.\n`)
       }),
     )
@@ -45,7 +47,7 @@ export function addTransferCommands(accounts: Command, config: () => Config, ope
     .argument('<name>')
     .description('delete an account with all that it has, at once; its plants are exported first')
     .action((name: string) =>
-      withStore(async (store) => {
+      withStores(async ({ access }) => {
         const { headerLine, plantLine } = await import('./file.ts')
         const folder = join(config().dataDirectory, 'backups')
         let file: string | undefined
@@ -56,7 +58,7 @@ export function addTransferCommands(accounts: Command, config: () => Config, ope
           writeLines(file, headerLine(name.trim(), count), plants, plantLine)
         }
         try {
-          await store.deleteAccount(name, keep)
+          await access.deleteAccount(name, keep)
         } catch (error) {
           // Nothing was deleted, and what looks like a backup of it would only mislead; unless that is not known.
           const isUnknown = error instanceof ApiError && error.code === 'write_unconfirmed'

@@ -1,15 +1,14 @@
 import { type Command, Option } from 'commander'
-import { AccessError, type AccessStore } from '../access/access.ts'
+import { type AccessStores, findAccount, type WithStores } from '../access/commands.ts'
 import { csvOf } from '../csv.ts'
 import { printable, printRows } from '../table.ts'
+import { unixSeconds } from '../time.ts'
 import { readPeriod } from './period.ts'
 import { type Grouping, operatorGroupings, type UsageReader, type UsageRow, usageHeader, usageRow } from './report.ts'
 
-/** The opened stores, as far as this command uses them. */
-interface OpenedStores {
-  readonly access: AccessStore
+/** The stores as far as this command uses them. */
+interface UsedStores extends AccessStores {
   readonly usage: UsageReader
-  close(): Promise<void>
 }
 
 interface UsageOptions {
@@ -21,8 +20,8 @@ interface UsageOptions {
   readonly csv?: true
 }
 
-/** Adds `usage` to the command line. `open` opens the stores for one command. */
-export function addUsageCommands(program: Command, open: () => Promise<OpenedStores>): void {
+/** Adds `usage` to the command line. */
+export function addUsageCommands(program: Command, withStores: WithStores<UsedStores>): void {
   program
     .command('usage')
     .option(
@@ -36,26 +35,15 @@ export function addUsageCommands(program: Command, open: () => Promise<OpenedSto
     .addOption(new Option('--csv', 'print CSV, for a spreadsheet').conflicts('json'))
     .description('sum up the chat requests that have ended, in UTC')
     .action(async (options: UsageOptions) => {
-      const period = readPeriod(options, Math.floor(Date.now() / 1000))
-      const stores = await open()
-      try {
-        const account =
-          options.account === undefined ? {} : { account: await accountId(stores.access, options.account) }
-        const lines = await stores.usage.sum({ by: options.by, ...account, ...period })
-        print(
-          lines.map((line) => usageRow(options.by, line)),
-          options,
-        )
-      } finally {
-        await stores.close()
-      }
+      const period = readPeriod(options, unixSeconds())
+      const { by, account } = options
+      const lines = await withStores(async ({ access, usage }) => {
+        const owner = account === undefined ? {} : { account: (await findAccount(access, account)).id }
+        return usage.sum({ by, ...owner, ...period })
+      })
+      const rows = lines.map((line) => usageRow(by, line))
+      print(rows, options)
     })
-}
-
-async function accountId(access: AccessStore, name: string): Promise<number> {
-  const account = (await access.listAccounts()).find((each) => each.name === name.trim())
-  if (account) return account.id
-  throw new AccessError(`There is no account ${JSON.stringify(name)}. See: conservatory accounts list`)
 }
 
 function print(rows: readonly UsageRow[], { by, json, csv }: UsageOptions): void {

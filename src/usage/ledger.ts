@@ -47,8 +47,3 @@ export interface Ledger {
   /** Writes what was recorded. */
   flush(): Promise<void>
 }
-
-/** The subjects that a request's tokens count for. */
-export function subjectsOf({ keyId, account }: Pick<LedgerEntry, 'keyId' | 'account'>): readonly [string, string] {
-  return [`key:${keyId}`, `account:${account}`]
-}

@@ -1,4 +1,5 @@
 import { ApiError } from '../errors.ts'
+import { isCalendarDay } from '../time.ts'
 
 /** A span of time in Unix seconds: the first moment, and the first after it. */
 export interface Period {
@@ -36,12 +37,6 @@ function readMoment(param: string, text: string, addedToDay: number): number {
     throw invalid(param, 'is not a day or a moment: write it like 2026-11-20 or 2026-11-20T08:00:00Z')
   }
   return Math.ceil(milliseconds / 1000) + (time === undefined ? addedToDay : 0)
-}
-
-/** Date.parse takes 30 February for 2 March. */
-function isCalendarDay(day: string): boolean {
-  const milliseconds = Date.parse(`${day}T00:00:00Z`)
-  return !Number.isNaN(milliseconds) && new Date(milliseconds).toISOString().startsWith(day)
 }
 
 function invalid(param: string, reason: string): ApiError {

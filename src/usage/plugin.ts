@@ -2,7 +2,8 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
 import { ChatError } from '../chat/completion.ts'
 import { ApiError } from '../errors.ts'
-import { answers } from '../http/openapi-fields.ts'
+import { answers, refusals, security } from '../http/openapi-fields.ts'
+import { unixSeconds } from '../time.ts'
 import { type LedgerRequest, type UsageReader, usageRow } from './report.ts'
 import { RequestBody, RequestPath, UsageList, UsageQuery } from './schemas.ts'
 
@@ -13,10 +14,6 @@ export interface UsageOptions {
   /** Has what the ledger still holds in memory written, so that a request is seen as soon as it has ended. */
   readonly flush?: () => Promise<void>
 }
-
-const security: readonly Readonly<Record<string, readonly string[]>>[] = [{ apiKey: [] }, { bearer: [] }]
-/** What can go wrong on every route of the group. */
-const refusals = [401, 403, 429, 500, 503]
 
 /** How many lines one answer has at most. Models are named by callers: there may be any number of them. */
 const mostLines = 1000
@@ -65,7 +62,7 @@ export const usagePlugin: FastifyPluginAsyncTypebox<UsageOptions> = async (app, 
     async (request) => {
       const { by = 'day', ...written } = request.query
       const { readPeriod } = await import('./period.ts')
-      const period = readPeriod(written, Math.floor(Date.now() / 1000))
+      const period = readPeriod(written, unixSeconds())
       await flush?.()
       const lines = await usage.sum({ by, account: callerOf(request).account.id, ...period })
       const data = lines.slice(0, mostLines).map((line) => usageRow(by, line))
@@ -79,7 +76,7 @@ function requestBody(request: LedgerRequest) {
     object: 'request' as const,
     id: request.id,
     created: request.created,
-    key: request.key,
+    key: request.keyPrefix,
     model: request.model,
     model_used: request.modelUsed,
     character: request.character,

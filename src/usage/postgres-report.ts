@@ -1,21 +1,6 @@
 import type { PostgresDatabase, Queries } from '../storage/postgres/database.ts'
-import {
-  type Grouping,
-  isFailure,
-  type LedgerRequest,
-  type UsageLine,
-  type UsageQuestion,
-  type UsageReader,
-} from './report.ts'
-import { type RequestRow, sortedLines, toRequest } from './rows.ts'
-
-interface SummedRow {
-  readonly line: string | null
-  readonly state: string
-  readonly requests: number
-  readonly prompt_tokens: number
-  readonly completion_tokens: number
-}
+import type { Grouping, LedgerRequest, UsageLine, UsageQuestion, UsageReader } from './report.ts'
+import { addTo, type RequestRow, type SummedRow, sortedLines, toRequest } from './rows.ts'
 
 /** The reading side of the ledger in PostgreSQL. */
 export class PostgresUsageReader implements UsageReader {
@@ -42,17 +27,9 @@ export class PostgresUsageReader implements UsageReader {
           ${account === undefined ? sql`` : sql`AND account = ${account}`}
         GROUP BY 1, 2`,
     )
-    const lines = Map.groupBy(rows, ({ line }) => line)
-    return sortedLines(
-      by,
-      [...lines].map(([group, states]) => ({
-        group,
-        requests: states.reduce((sum, { requests }) => sum + requests, 0),
-        promptTokens: states.reduce((sum, { prompt_tokens }) => sum + prompt_tokens, 0),
-        completionTokens: states.reduce((sum, { completion_tokens }) => sum + completion_tokens, 0),
-        failed: states.reduce((sum, { state, requests }) => sum + (isFailure(state) ? requests : 0), 0),
-      })),
-    )
+    const lines = new Map<string | null, UsageLine>()
+    for (const row of rows) addTo(lines, row)
+    return sortedLines(by, lines.values())
   }
 }
 

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { dayOf } from '../limits/spending.ts'
 import { Batches } from '../storage/postgres/batches.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
-import { type Ledger, type LedgerEntry, subjectsOf } from './ledger.ts'
+import { unixSeconds } from '../time.ts'
+import type { Ledger, LedgerEntry } from './ledger.ts'
+import { type Spent, SpentTokens } from './spent.ts'
 
 /** Milliseconds for which recorded entries are gathered. */
 const gatheringTime = 200
@@ -62,10 +63,10 @@ export class PostgresLedger implements Ledger {
       const ended = await sql<{ account: number; keyId: string; created: number; tokens: number }[]>`
         UPDATE requests SET state = 'interrupted', prompt_tokens = reserved_tokens
         WHERE state = 'running' AND (replica IS NULL OR replica NOT IN
-          (SELECT id FROM replicas WHERE seen > ${now() - goneAfter}))
+          (SELECT id FROM replicas WHERE seen > ${unixSeconds() - goneAfter}))
         RETURNING account, key_id AS "keyId", created, reserved_tokens AS tokens`
-      const spent = new Map<string, number>()
-      for (const row of ended) addSpent(spent, row, row.tokens)
+      const spent = new SpentTokens()
+      for (const row of ended) spent.count(row, row.tokens)
       await writeSpent(sql, spent)
       return ended.length
     })
@@ -111,9 +112,9 @@ export class PostgresLedger implements Ledger {
     const sign = () =>
       this.#database.transaction(async (sql) => {
         await sql`
-          INSERT INTO replicas (id, seen) VALUES (${this.#replica}, ${now()})
+          INSERT INTO replicas (id, seen) VALUES (${this.#replica}, ${unixSeconds()})
           ON CONFLICT (id) DO UPDATE SET seen = excluded.seen`
-        await sql`DELETE FROM replicas WHERE seen < ${now() - 24 * 60 * 60}`
+        await sql`DELETE FROM replicas WHERE seen < ${unixSeconds() - 24 * 60 * 60}`
         return true
       })
     this.#signs = setInterval(() => {
@@ -127,15 +128,15 @@ export class PostgresLedger implements Ledger {
   }
 
   async #write(sql: Transaction, writes: readonly Write[]): Promise<readonly true[]> {
-    const spent = new Map<string, number>()
+    const spent = new SpentTokens()
     const rows = (kind: Write['kind']) => writes.filter((write) => write.kind === kind).map(({ entry }) => entry)
     const added = await insert(sql, [...rows('begun'), ...rows('ended')], this.#replica)
     for (const entry of rows('ended')) {
-      if (added.has(entry.id)) addSpent(spent, entry, entry.promptTokens + entry.completionTokens)
+      if (added.has(entry.id)) spent.count(entry, entry.promptTokens + entry.completionTokens)
     }
     const finished = await finish(sql, rows('finished'))
     for (const entry of rows('finished')) {
-      if (finished.has(entry.id)) addSpent(spent, entry, entry.promptTokens + entry.completionTokens)
+      if (finished.has(entry.id)) spent.count(entry, entry.promptTokens + entry.completionTokens)
     }
     await writeSpent(sql, spent)
     return writes.map(() => true)
@@ -180,30 +181,16 @@ async function finish(sql: Transaction, entries: readonly LedgerEntry[]): Promis
   return new Set(rows.map(({ id }) => id))
 }
 
-/** Adds what was spent, by `day subject`, in one order, so that two replicas never wait for each other. */
-async function writeSpent(sql: Transaction, spent: ReadonlyMap<string, number>): Promise<void> {
-  if (spent.size === 0) return
-  const rows = [...spent]
-    .toSorted(([a], [b]) => Number(a > b) - Number(a < b))
-    .map(([place, tokens]) => ({ day: place.slice(0, 10), subject: place.slice(11), tokens }))
+/** Adds what was spent, in one order, so that two replicas never wait for each other. */
+async function writeSpent(sql: Transaction, spent: SpentTokens): Promise<void> {
+  const place = ({ day, subject }: Spent) => day + subject
+  const rows = spent.sums.toSorted((a, b) => Number(place(a) > place(b)) - Number(place(a) < place(b)))
+  if (rows.length === 0) return
   await sql`
     INSERT INTO spend (subject, day, tokens)
     SELECT subject, day, tokens
     FROM json_to_recordset(${JSON.stringify(rows)}::text::json) AS x(subject text, day text, tokens bigint)
     ON CONFLICT (subject, day) DO UPDATE SET tokens = spend.tokens + excluded.tokens`
-}
-
-function addSpent(
-  spent: Map<string, number>,
-  entry: Pick<LedgerEntry, 'keyId' | 'account' | 'created'>,
-  tokens: number,
-): void {
-  if (tokens === 0) return
-  const day = dayOf(entry.created * 1000)
-  for (const subject of subjectsOf(entry)) {
-    const place = `${day} ${subject}`
-    spent.set(place, (spent.get(place) ?? 0) + tokens)
-  }
 }
 
 function toJson(entries: readonly LedgerEntry[]): string {
@@ -231,8 +218,4 @@ function toJson(entries: readonly LedgerEntry[]): string {
 /** A text as PostgreSQL can keep it: names come from callers. */
 function withoutNul(text: string): string {
   return text.replaceAll('\0', '\uFFFD').toWellFormed()
-}
-
-function now(): number {
-  return Math.floor(Date.now() / 1000)
 }

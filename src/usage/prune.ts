@@ -1,4 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises'
+import { unixSeconds } from '../time.ts'
 import type { Ledger } from './ledger.ts'
 
 /** Milliseconds between two looks for entries that are too old. */
@@ -21,7 +22,7 @@ export function pruneLedger(
   const run = async (): Promise<void> => {
     for (let next = everyHour / 60; !signal.aborted; next = everyHour) {
       await wait(next, undefined, { signal, ref: false })
-      await pruneOnce(ledger, Math.floor(Date.now() / 1000) - days * 86_400, signal).catch((error: unknown) => {
+      await pruneOnce(ledger, unixSeconds() - days * 86_400, signal).catch((error: unknown) => {
         if (!signal.aborted) onFailure(error)
       })
     }

@@ -1,27 +1,7 @@
-/** What the ledger knows of one chat request: names and numbers, never a text. */
-export interface LedgerRequest {
-  readonly id: string
-  /** Unix seconds. */
-  readonly created: number
-  /** The prefix of the key that it came with. */
-  readonly key: string
-  /** As it was asked for. */
-  readonly model: string
-  /** The one that answered, by its name in `models.json`; null where none has. */
-  readonly modelUsed: string | null
-  /** `Name@sha256:…`; null where nobody was played. */
-  readonly character: string | null
-  readonly promptTokens: number
-  readonly completionTokens: number
-  /** Whether the upstream counted them; they are estimated otherwise. */
-  readonly tokensExact: boolean
-  /** Null where no token has come, and for a whole answer. */
-  readonly firstTokenMs: number | null
-  readonly totalMs: number
-  readonly retries: number
-  /** The one way that it ended, such as `stop` or `timeout`, or `running`. */
-  readonly state: string
-}
+import type { LedgerEntry } from './ledger.ts'
+
+/** What the ledger tells of one chat request. */
+export type LedgerRequest = Omit<LedgerEntry, 'account' | 'keyId' | 'reservedTokens'>
 
 /** What an account can have its usage summed up by. */
 export const groupings = ['day', 'model', 'key', 'character'] as const

@@ -1,7 +1,7 @@
 import type { Database, Statement } from 'better-sqlite3'
-import { dayOf } from '../limits/spending.ts'
 import type { GroupCommit } from '../storage/group-commit.ts'
-import { type Ledger, type LedgerEntry, subjectsOf } from './ledger.ts'
+import type { Ledger, LedgerEntry } from './ledger.ts'
+import { SpentTokens } from './spent.ts'
 
 /** Milliseconds for which recorded entries are gathered. */
 const gatheringTime = 200
@@ -106,14 +106,14 @@ export class SqliteLedger implements Ledger {
     clearTimeout(this.#timer)
     this.#timer = undefined
     const batch = this.#gathered
-    if (batch.begun.length === 0 && batch.spent.size === 0) return
+    if (batch.begun.length === 0 && batch.spent.sums.length === 0) return
     this.#gathered = new Batch()
     try {
       await this.#commit.run(() => this.#write(batch))
     } catch (error) {
       // They wait for better days, before those that have come since.
       this.#gathered.begun = [...batch.begun, ...this.#gathered.begun].slice(-mostGathered)
-      for (const [place, tokens] of batch.spent) this.#gathered.add(place, tokens)
+      for (const spent of batch.spent.sums) this.#gathered.spent.add(spent)
       this.#flushSoon()
       throw error
     }
@@ -137,7 +137,7 @@ export class SqliteLedger implements Ledger {
   #write({ begun, finished, spent }: Batch): void {
     for (const entry of begun) this.#insert.run(...rowOf(entry))
     for (const entry of finished) this.#finish.run(...endOf(entry))
-    for (const [place, tokens] of spent) this.#spend.run(place.slice(dayLength), place.slice(0, dayLength), tokens)
+    for (const { subject, day, tokens } of spent.sums) this.#spend.run(subject, day, tokens)
   }
 
   #flushSoon(): void {
@@ -153,26 +153,15 @@ export class SqliteLedger implements Ledger {
   }
 }
 
-/** The length of a day such as `2026-11-20`. */
-const dayLength = 10
-
 /** What is written together. */
 class Batch {
   begun: LedgerEntry[] = []
   readonly finished: LedgerEntry[] = []
-  /** Tokens by day and subject, as one text. */
-  readonly spent = new Map<string, number>()
+  readonly spent = new SpentTokens()
 
   /** Counts what an entry used, for its key and its account. */
   spend(entry: LedgerEntry): void {
-    const tokens = entry.promptTokens + entry.completionTokens
-    if (tokens === 0) return
-    const day = dayOf(entry.created * 1000)
-    for (const subject of subjectsOf(entry)) this.add(day + subject, tokens)
-  }
-
-  add(place: string, tokens: number): void {
-    this.spent.set(place, (this.spent.get(place) ?? 0) + tokens)
+    this.spent.count(entry, entry.promptTokens + entry.completionTokens)
   }
 }
 

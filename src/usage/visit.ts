@@ -2,6 +2,7 @@ import type { Key } from '../access/access.ts'
 import type { ApiError } from '../errors.ts'
 import { type Headers, openAiTokenHeaders } from '../limits/headers.ts'
 import type { Limiter, Reservation } from '../limits/limiter.ts'
+import { unixSeconds } from '../time.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
 import { Meter, type Used } from './meter.ts'
 
@@ -45,7 +46,7 @@ export class Visits {
   async enter(visitor: Visitor): Promise<Visit> {
     const { limiter, ledger } = this.#options
     const arrived = performance.now()
-    const created = Math.floor(Date.now() / 1000)
+    const created = unixSeconds()
     const reservation = await limiter.reserve(visitor.key, () => visitor.promptTokens() + visitor.replyTokens)
     const visit = new Visit(visitor, reservation, { arrived, created }, this.#options)
     if (!reservation.isLasting) return visit

@@ -408,6 +408,8 @@ describe('7.1 decorator grammar', () => {
         settings: { systemPrompt: '' },
       }),
     )
+  const above = ['system: BODY', 'user: 1', 'user: 2']
+  const atDepth1 = ['user: 1', 'system: BODY', 'user: 2']
   test.each([
     [
       'the leading lines and the blank lines around them go',
@@ -415,46 +417,22 @@ describe('7.1 decorator grammar', () => {
       ['user: 1', 'user: BODY', 'user: 2'],
     ],
     ['the first other line ends them', '@@depth 1\nBODY\n@@depth 0', ['user: 1', 'system: BODY\n@@depth 0', 'user: 2']],
-    [
-      'unknown and invalid ones are ignored',
-      '@@unheard x\n@@depth many\n@@role nobody\nBODY',
-      ['system: BODY', 'user: 1', 'user: 2'],
-    ],
-    [
-      'a fallback counts when the one above was ignored',
-      '@@unheard\n@@@depth 1\nBODY',
-      ['user: 1', 'system: BODY', 'user: 2'],
-    ],
-    ['and not when it was not', '@@depth 1\n@@@depth 0\nBODY', ['user: 1', 'system: BODY', 'user: 2']],
+    ['unknown and invalid ones are ignored', '@@unheard x\n@@depth many\n@@role nobody\nBODY', above],
+    ['a fallback counts when the one above was ignored', '@@unheard\n@@@depth 1\nBODY', atDepth1],
+    ['and not when it was not', '@@depth 1\n@@@depth 0\nBODY', atDepth1],
     [
       'a chain of fallbacks is tried top to bottom',
       '@@a\n@@@b\n@@@c\n@@@d\n@@@e\n@@@f\n@@@depth 1\n@@@depth 0\nBODY',
-      ['user: 1', 'system: BODY', 'user: 2'],
+      atDepth1,
     ],
-    ['a fallback with nothing above is ignored', '@@@depth 0\nBODY', ['system: BODY', 'user: 1', 'user: 2']],
-    ['of a repeated name the first counts', '@@depth 1\n@@depth 0\nBODY', ['user: 1', 'system: BODY', 'user: 2']],
-    [
-      'instruct variants never apply, their fallbacks do',
-      '@@instruct_depth 5\n@@@depth 1\nBODY',
-      ['user: 1', 'system: BODY', 'user: 2'],
-    ],
-    [
-      'icons are not known here, the fallback counts',
-      '@@is_user_icon x\n@@@depth 1\nBODY',
-      ['user: 1', 'system: BODY', 'user: 2'],
-    ],
-    [
-      '@@position of an empty section gives way to its fallback',
-      '@@position scenario\n@@@depth 1\nBODY',
-      ['user: 1', 'system: BODY', 'user: 2'],
-    ],
-    [
-      '@@position wins over @@depth, and that over @@reverse_depth',
-      '@@depth 1\n@@reverse_depth 0\nBODY',
-      ['user: 1', 'system: BODY', 'user: 2'],
-    ],
+    ['a fallback with nothing above is ignored', '@@@depth 0\nBODY', above],
+    ['of a repeated name the first counts', '@@depth 1\n@@depth 0\nBODY', atDepth1],
+    ['instruct variants never apply, their fallbacks do', '@@instruct_depth 5\n@@@depth 1\nBODY', atDepth1],
+    ['icons are not known here, the fallback counts', '@@is_user_icon x\n@@@depth 1\nBODY', atDepth1],
+    ['@@position of an empty section gives way to its fallback', '@@position scenario\n@@@depth 1\nBODY', atDepth1],
+    ['@@position wins over @@depth, and that over @@reverse_depth', '@@depth 1\n@@reverse_depth 0\nBODY', atDepth1],
     ['@@end is depth 0', '@@end\nBODY', ['user: 1', 'user: 2', 'system: BODY']],
-    ['@@reverse_depth counts from the oldest', '@@reverse_depth 1\nBODY', ['user: 1', 'system: BODY', 'user: 2']],
+    ['@@reverse_depth counts from the oldest', '@@reverse_depth 1\nBODY', atDepth1],
   ])('7.1 %s', (_what, content, expected) => {
     expect(place(content)).toEqual(expected)
   })

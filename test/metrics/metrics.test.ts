@@ -129,7 +129,9 @@ describe('the metrics', () => {
     expect(counted(requests, 'http_route="/chat/completions"', 'status_code="499"')).toBe(1)
     expect(counted('gen_ai_client_operation_duration_seconds_count', 'error_type="client_gone"')).toBe(1)
     expect(counted('process_cpu_seconds_total')).toBeGreaterThan(0)
-    expect(counted('nodejs_eventloop_time_seconds_total', 'state="idle"')).toBeGreaterThan(0)
+    // On a busy machine there may be nothing idle between two looks.
+    expect(sumOf(during, 'nodejs_eventloop_time_seconds_total', 'state="idle"')).toBeGreaterThan(0)
+    expect(counted('nodejs_eventloop_time_seconds_total')).toBeGreaterThan(0)
     expect(sumOf(during, 'process_resident_memory_bytes')).toBeGreaterThan(10_000_000)
   })
 

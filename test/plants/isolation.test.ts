@@ -5,20 +5,11 @@ import { makeKey } from '../../src/access/key.ts'
 import { writeCursor } from '../../src/plants/cursor.ts'
 import type { Plant } from '../../src/plants/plant.ts'
 import { openSqliteStores, type Stores } from '../../src/storage/stores.ts'
+import { create, find, id, limit, people, remove, tag, who } from '../support/plant-calls.ts'
 import { type ModelledPlant, PlantsModel } from '../support/plants-model.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 
-const people = 4
-const who = fc.nat({ max: people - 1 })
-const id = fc.integer({ min: -2, max: 8 })
-const tag = fc.constantFrom('x', 'y', 'z', undefined)
-const limit = fc.constantFrom(1, 2, 3, 50)
-const key = fc.constantFrom(undefined, undefined, 'a', 'b')
 const grant = { who, grantee: who, tag }
-
-const create = fc.record({ kind: fc.constant('create'), who, id: fc.option(id, { nil: undefined }), tag, key })
-const remove = fc.record({ kind: fc.constant('remove'), who, id })
-const find = fc.record({ kind: fc.constant('find'), who, id })
 const share = fc.record({ kind: fc.constant('share'), ...grant })
 const unshare = fc.record({ kind: fc.constant('unshare'), ...grant })
 

@@ -656,6 +656,9 @@ function rowNames(count: number, prefix: string): readonly string[] {
   return Array.from({ length: count }, (_, index) => `${prefix} ${index}`)
 }
 
+const manyNames = rowNames(2500, 'plant')
+const manyRows = manyNames.map((name, id) => ({ id, name }))
+
 describe('a long list', () => {
   it.for([
     [1000, 'whole'],
@@ -680,12 +683,9 @@ describe('a long list', () => {
 
   it('can be entered by a cursor, and asked for its headers alone', async () => {
     const caller = await newCaller()
-    plantInBulk(
-      caller,
-      rowNames(2500, 'plant').map((name, id) => ({ id, name })),
-    )
+    plantInBulk(caller, manyRows)
     const after = writeCursor({ account: caller.account, id: 499 })
-    expect(await caller.names(`?after=${after}`)).toStrictEqual(rowNames(2500, 'plant').slice(500))
+    expect(await caller.names(`?after=${after}`)).toStrictEqual(manyNames.slice(500))
     const head = await caller.send('/plants', { method: 'HEAD' })
     expect({ status: head.status, text: await head.text() }).toStrictEqual({ status: 200, text: '' })
     const pages = await readPages(caller, '/plants?limit=1200')
@@ -694,10 +694,7 @@ describe('a long list', () => {
 
   it('shows one moment: what is planted meanwhile is not in it', async () => {
     const caller = await newCaller()
-    plantInBulk(
-      caller,
-      rowNames(2500, 'plant').map((name, id) => ({ id, name })),
-    )
+    plantInBulk(caller, manyRows)
     const stores = openSqliteStores(databasePath)
     onTestFinished(() => stores.close())
     const names: string[] = []
@@ -706,15 +703,12 @@ describe('a long list', () => {
       expect((await caller.post(`{"name": "late", "id": ${5000 + names.length}}`)).status).toBe(200)
       expect((await caller.send(`/plants/${names.length + 10}`, { method: 'DELETE' })).status).toBeLessThan(500)
     }
-    expect(names).toStrictEqual(rowNames(2500, 'plant'))
+    expect(names).toStrictEqual(manyNames)
   })
 
   it('that lasts longer than ten minutes lets go of its snapshot, and is broken off', async () => {
     const caller = await newCaller()
-    plantInBulk(
-      caller,
-      rowNames(2500, 'plant').map((name, id) => ({ id, name })),
-    )
+    plantInBulk(caller, manyRows)
     const stores = openSqliteStores(databasePath)
     onTestFinished(() => stores.close())
     const writer = new Database(databasePath, { timeout: 0 })

@@ -3,21 +3,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
 import type { PlantStore, StoredPlant } from '../../src/plants/plant.ts'
 import { engines, type TestDatabase } from '../support/engines.ts'
+import { create, find, id, limit, people, remove, tag, who } from '../support/plant-calls.ts'
 import { type ModelledPlant, PlantsModel } from '../support/plants-model.ts'
 
-const people = 4
-const who = fc.nat({ max: people - 1 })
-const id = fc.integer({ min: -2, max: 8 })
-const tag = fc.constantFrom('x', 'y', 'z', undefined)
-const limit = fc.constantFrom(1, 2, 3, 50)
 /** A place in somebody's list: of an account that shares, of one that does not, of one that there is not. */
 const after = fc.option(fc.record({ owner: fc.nat({ max: people }), id }), { nil: undefined })
-const key = fc.constantFrom(undefined, undefined, 'a', 'b')
 const grant = { who, grantee: who, tag, fromOutside: fc.boolean() }
-
-const create = fc.record({ kind: fc.constant('create'), who, id: fc.option(id, { nil: undefined }), tag, key })
-const remove = fc.record({ kind: fc.constant('remove'), who, id })
-const find = fc.record({ kind: fc.constant('find'), who, id })
 const share = fc.record({ kind: fc.constant('share'), ...grant })
 const unshare = fc.record({ kind: fc.constant('unshare'), ...grant })
 

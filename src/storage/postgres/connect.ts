@@ -1,7 +1,6 @@
-import { ApiError } from '../../errors.ts'
+import { ApiError, codeOf } from '../../errors.ts'
 import { StorageError } from '../folder.ts'
 import { PostgresDatabase } from './database.ts'
-import { codeOf } from './failures.ts'
 import { migratePostgres } from './migrate.ts'
 
 /** What to do about the SQLSTATEs that an operator can mend. */

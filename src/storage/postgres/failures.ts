@@ -1,4 +1,4 @@
-import { ApiError } from '../../errors.ts'
+import { ApiError, codeOf } from '../../errors.ts'
 
 /** Reasons to do a transaction again: it could not be serialised, or two waited for each other (SQLSTATE class 40). */
 const conflicts = new Set(['40001', '40P01'])
@@ -101,9 +101,4 @@ export function withinTime<T>(work: Promise<T>, milliseconds: number): Promise<T
     const timer = setTimeout(() => reject(new TookTooLong('the database took too long')), Math.max(0, milliseconds))
     work.then(resolve, reject).finally(() => clearTimeout(timer))
   })
-}
-
-/** The SQLSTATE, or the code of Node or the client library; empty where there is none. */
-export function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : ''
 }

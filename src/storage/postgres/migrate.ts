@@ -1,3 +1,5 @@
+import { codeOf } from '../../errors.ts'
+import { unixSeconds } from '../../time.ts'
 import { StorageError } from '../folder.ts'
 import type { Migration } from '../migrations.ts'
 import type { PostgresDatabase, Queries } from './database.ts'
@@ -26,7 +28,7 @@ export async function migratePostgres(
     for (const { name, sql: statements } of history) {
       if (applied.has(name)) continue
       await sql.unsafe(statements)
-      await sql`INSERT INTO migrations (name, applied) VALUES (${name}, ${Math.floor(Date.now() / 1000)})`
+      await sql`INSERT INTO migrations (name, applied) VALUES (${name}, ${unixSeconds()})`
     }
     await checkTables(sql, database.place, history)
   })
@@ -52,8 +54,7 @@ async function prepared(database: PostgresDatabase): Promise<void> {
       })
     } catch (error) {
       // Two who create one table at the same moment: unique_violation in the catalogue, or duplicate_table.
-      const isRace = error instanceof Error && 'code' in error && ['23505', '42P07'].includes(String(error.code))
-      if (!isRace || tries >= 10) throw error
+      if (!['23505', '42P07'].includes(codeOf(error)) || tries >= 10) throw error
     }
   }
 }

@@ -1,0 +1,55 @@
+import { randomUUID } from 'node:crypto'
+import { unixSeconds } from '../time.ts'
+import { AccessError, type Account, type Key, type KeyRequest, keyNameProblem, type NewKey } from './access.ts'
+import { keyPrefix, makeKey } from './key.ts'
+import { isPast } from './refusals.ts'
+
+/** How many keys are made at most until one has a prefix that nobody has. */
+const mostAttempts = 100
+
+/**
+ * Makes a key, and then others of random secrets while the prefix is taken: prefixes name keys on the command line.
+ * @throws AccessError for a request that no key can be made from, and when there is no other to be made
+ */
+export function* newKeys(request: KeyRequest, account: Account): Generator<NewKey, never> {
+  const problem = request.name === undefined ? undefined : keyNameProblem(request.name)
+  if (problem !== undefined) throw new AccessError(`The key's name ${problem}.`)
+  if (request.scopes.length === 0) {
+    throw new AccessError('A key without scopes could do nothing; give it one or more.')
+  }
+  const created = unixSeconds()
+  for (let attempt = 0; attempt < mostAttempts; attempt++) {
+    const secret = request.secret ?? makeKey()
+    const key: Key = {
+      id: `key_${randomUUID().replaceAll('-', '')}`,
+      account,
+      prefix: keyPrefix(secret),
+      name: request.name?.trim() ?? null,
+      scopes: request.scopes,
+      created,
+      expires: request.expires ?? null,
+      revoked: null,
+      lastUsed: null,
+      limits: request.limits ?? {},
+    }
+    yield { key, secret }
+    if (request.secret !== undefined) throw new AccessError('That key, or one that begins like it, exists already.')
+  }
+  throw new AccessError('No unused key prefix was found; revoke and delete old keys.')
+}
+
+/**
+ * What the successor of a key is to be: like it.
+ * @throws AccessError with the code `key_ended` for a key that does not work any more, or has a successor
+ */
+export function successorOf({ prefix, account, scopes, name, expires, revoked, limits }: Key): KeyRequest {
+  if (isPast(revoked)) throw endedKey(prefix, 'is revoked')
+  if (isPast(expires)) throw endedKey(prefix, 'has expired')
+  if (revoked !== null) throw endedKey(prefix, 'has been rotated already')
+  const asBefore = { ...(name === null ? {} : { name }), ...(expires === null ? {} : { expires }) }
+  return { account: account.name, scopes, limits, ...asBefore }
+}
+
+function endedKey(prefix: string, why: string): AccessError {
+  return new AccessError(`The key ${prefix} ${why}, so it cannot be rotated. Make a new one.`, 'key_ended')
+}

@@ -1,0 +1,17 @@
+import type { CardAbout } from './about.ts'
+import type { StoredCharacter } from './character.ts'
+
+/** An uploaded character as the database keeps it. */
+export interface CharacterRow {
+  readonly name: string
+  readonly digest: string
+  readonly about: string
+  readonly created: number
+  readonly updated: number
+}
+
+/** The character that a row tells of. */
+export function toCharacter({ name, digest, about, created, updated }: CharacterRow): StoredCharacter {
+  const read: CardAbout = JSON.parse(about)
+  return { name, digest, created, updated, origin: 'account', about: read }
+}

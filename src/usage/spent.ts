@@ -1,0 +1,34 @@
+import { dayOf } from '../limits/spending.ts'
+import type { LedgerEntry } from './ledger.ts'
+
+/** Tokens that a subject (`key:ID`, `account:ID`) spent on a UTC day, such as `2026-11-20`. */
+export interface Spent {
+  readonly day: string
+  readonly subject: string
+  readonly tokens: number
+}
+
+/** Adds up what was spent, by day and subject. */
+export class SpentTokens {
+  readonly #sums = new Map<string, { day: string; subject: string; tokens: number }>()
+
+  /** Counts the tokens of a request, for its key and its account. */
+  count({ keyId, account, created }: Pick<LedgerEntry, 'keyId' | 'account' | 'created'>, tokens: number): void {
+    if (tokens === 0) return
+    const day = dayOf(created * 1000)
+    for (const subject of [`key:${keyId}`, `account:${account}`]) this.add({ day, subject, tokens })
+  }
+
+  /** Adds what a subject spent. */
+  add({ day, subject, tokens }: Spent): void {
+    const place = `${day} ${subject}`
+    const known = this.#sums.get(place)
+    if (known) known.tokens += tokens
+    else this.#sums.set(place, { day, subject, tokens })
+  }
+
+  /** The sums, one for each day and subject. */
+  get sums(): readonly Spent[] {
+    return [...this.#sums.values()]
+  }
+}
