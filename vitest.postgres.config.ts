@@ -1,48 +1,26 @@
+import { globSync, readFileSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'
 import base from './vitest.config.ts'
 
-/**
- * The black-box tests again, every service over a database of its own in one PostgreSQL. Left out are the tests that
- * open SQLite's own file beside the service, or are of it: backups, a full disk, a second process.
- */
+/** What starts a service, runs a command or opens its stores; anything else does the same over any database. */
+const usesDatabase = /support\/(?:service|process|command|slow-clients|test-database|test-sql)\.ts'/
+
+/** The black-box tests again, every service over a database of its own in one PostgreSQL. */
 export default defineConfig({
   test: {
     ...base.test,
     globalSetup: ['test/support/postgres-for-all.ts'],
-    include: ['test/**/*.test.ts'],
+    include: globSync('test/**/*.test.ts').filter((file) => usesDatabase.test(readFileSync(file, 'utf8'))),
     exclude: [
-      'test/http/errors.test.ts',
-      'test/openapi.test.ts',
-      'test/limits/ends.test.ts',
-      'test/limits/at-once.test.ts',
-      'test/metrics/metrics.test.ts',
-      // Its ETags change with every write; those over PostgreSQL are made of what is shown.
-      'test/plants/idempotency.test.ts',
-      'test/access/access.test.ts',
-      'test/access/commands.test.ts',
-      'test/access/ending.test.ts',
-      'test/access/failed-logins.test.ts',
-      'test/canaries.test.ts',
-      'test/characters/api.test.ts',
-      'test/characters/commands.test.ts',
-      'test/characters/library.test.ts',
-      'test/command-line.test.ts',
-      'test/durability.test.ts',
-      'test/going-down.test.ts',
-      'test/http/stalled-readers.test.ts',
-      'test/limits/limits.test.ts',
-      'test/plants/isolation.test.ts',
-      'test/plants/long-list.test.ts',
-      'test/plants/plants.test.ts',
-      'test/plants/sharing.test.ts',
-      'test/soak.test.ts',
-      'test/stores/isolation.contract.test.ts',
-      'test/stores/pages.test.ts',
-      'test/stores/plants.contract.test.ts',
-      'test/stores/replicas.test.ts',
-      'test/transfer/transfer.test.ts',
-      'test/usage/commands.test.ts',
-      'test/usage/usage.test.ts',
+      // A disk without room for SQLite's file.
+      'test/full-disk.test.ts',
+      // SQLite's file itself: its pragmas, its log after a kill, one service to a folder; and its backups.
+      'test/storage/sqlite-file.test.ts',
+      'test/storage/backup.test.ts',
+      // These try every engine, or servers of their own, in each run.
+      'test/stores/**',
+      'test/storage/{move,postgres,postgres-faults,failover}.test.ts',
+      'test/failover.test.ts',
     ],
   },
 })

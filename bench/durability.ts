@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { killRounds } from '../test/support/kill-rounds.ts'
+import { integrityOf, killRounds } from '../test/support/kill-rounds.ts'
 import type { Figure } from './measure.ts'
 import { benchKey, startService } from './processes.ts'
 
@@ -12,16 +12,16 @@ const writers = 64
 export async function benchDurability(): Promise<readonly Figure[]> {
   const folder = mkdtempSync(join(tmpdir(), 'conservatory-bench-'))
   try {
-    const { acknowledged, sentAgain, lost, doubled, integrity } = await killRounds({
+    const { acknowledged, sentAgain, lost, doubled } = await killRounds({
       rounds,
       writers,
-      folder,
       key: benchKey,
       start: async () => {
         const service = await startService('Conservatory', { DATA_DIR: folder })
         return { url: `http://127.0.0.1:${service.port}`, kill: service.stop }
       },
     })
+    const integrity = integrityOf(folder)
     const what = `${rounds} times kill -9 under ${writers} writers`
     return [
       {

@@ -85,7 +85,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   tellOfRequests(app, metrics)
   parts.tracer?.traceRequests(app)
   cutOffStalledReaders(app, config.readerTimeoutSeconds * 1000)
-  await refuseUnderPressure(app)
+  const lookAgain = await refuseUnderPressure(app)
   refuseUnfitRequests(app)
   refuseUnknownRoutes(app)
   refuseEndedKeys(app, guard)
@@ -128,6 +128,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     characters: config.characters,
     worldBooks: () => library.worldBooks,
     mayRead,
+    lookAgain,
     bodyLimit: config.chatBodyLimit,
     sseKeepaliveMs: config.sseKeepaliveMs,
     shutdownGraceMs: config.shutdownGraceSeconds * 1000,

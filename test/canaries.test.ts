@@ -1,8 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import Database from 'better-sqlite3'
 import { expect, onTestFinished, test } from 'vitest'
-import { openSqliteStores } from '../src/storage/stores.ts'
 import {
   type CanaryRequest,
   canaryModels,
@@ -17,6 +15,8 @@ import { compileCache, conservatory } from './support/command.ts'
 import { sendRaw } from './support/http.ts'
 import { type SpawnedService, spawnService } from './support/process.ts'
 import { temporaryFolder } from './support/service.ts'
+import { isOverPostgres, openStoresOf } from './support/test-database.ts'
+import { sqlForThisTest, type TestSql } from './support/test-sql.ts'
 import { upstreamForThisTest } from './support/upstream.ts'
 
 const requestsInAll = 2000
@@ -76,7 +76,7 @@ async function send(service: SpawnedService, key: string, request: CanaryRequest
 
 /** Makes a guest's key, one that reads plants and a revoked one, beside the running service. */
 async function makeKeys(dataDirectory: string): Promise<Readonly<Record<'guest' | 'plantsOnly' | 'revoked', string>>> {
-  const { access, close } = openSqliteStores(join(dataDirectory, 'conservatory.db'))
+  const { access, close } = await openStoresOf(dataDirectory)
   try {
     await access.createAccount('guest')
     const [guest, plantsOnly, revoked] = [
@@ -117,15 +117,16 @@ const rawRequests = (key: string): readonly string[] => [
 ]
 
 /** The rows of each table as text. */
-function tablesOf(path: string): ReadonlyMap<string, string> {
-  const database = new Database(path, { readonly: true })
-  const tables = database.prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table'").pluck().all()
-  const texts = tables.map((table): [string, string] => {
-    const rows = database.prepare<[], unknown[]>(`SELECT * FROM "${table}"`).raw().all()
-    return [table, rows.flat().map(String).join('\n')]
-  })
-  database.close()
-  return new Map(texts)
+function tablesOf(
+  sql: TestSql,
+  tables: readonly string[],
+): Promise<readonly (readonly [table: string, text: string])[]> {
+  return Promise.all(
+    tables.map(async (table) => {
+      const rows = await sql.run(`SELECT * FROM ${table}`)
+      return [table, rows.flatMap((row) => Object.values(row).map(String)).join('\n')] as const
+    }),
+  )
 }
 
 test('failure mode 27: no key and no text is in a log, a reply, the ledger or the database but where it belongs', async () => {
@@ -200,7 +201,8 @@ test('failure mode 27: no key and no text is in a log, a reply, the ledger or th
     character_versions: [words.card],
     requests: [words.model],
   }
-  const tables = [...tablesOf(join(dataDirectory, 'conservatory.db'))]
+  const sql = await sqlForThisTest(dataDirectory)
+  const tables = await tablesOf(sql, await sql.tables())
   expect(tables.map(([table]) => table)).toEqual(expect.arrayContaining(Object.keys(belonging)))
   const kept = tables.map(([table, text]) => ({ table, leaks: leaksIn(text, canaries, belonging[table]) }))
   expect(kept.filter(({ leaks }) => leaks.length > 0)).toEqual([])
@@ -208,7 +210,7 @@ test('failure mode 27: no key and no text is in a log, a reply, the ledger or th
   const files = readdirSync(dataDirectory, { recursive: true, withFileTypes: true })
     .filter((file) => file.isFile() && file.name !== 'models.json' && !file.parentPath.endsWith('characters'))
     .map((file) => join(file.parentPath, file.name))
-  expect(files).toContain(join(dataDirectory, 'conservatory.db'))
+  expect(files.includes(join(dataDirectory, 'conservatory.db'))).toBe(!isOverPostgres)
   const belongs = Object.values(belonging).flat()
   const inFiles = files.map((file) => ({ file, leaks: leaksIn(readFileSync(file, 'latin1'), canaries, belongs) }))
   expect(inFiles.filter(({ leaks }) => leaks.length > 0)).toEqual([])

@@ -1,11 +1,10 @@
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { Validator } from '@seriousme/openapi-schema-validator'
-import Database from 'better-sqlite3'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { modelsSchemaFile, openApiFile, writeModelsSchema, writeOpenApi } from '../openapi/write.ts'
 import { putIntoLedger } from './support/ledger.ts'
 import { startTestService, type TestService } from './support/service.ts'
+import { openSql } from './support/test-sql.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -20,13 +19,11 @@ beforeAll(async () => {
   await service.request('/plants', { json: { id: 1, name: 'Monstera' } })
   // The key that they name.
   await service.makeKey('owner', ['chat'])
-  const database = new Database(join(service.dataDirectory, 'conservatory.db'))
-  database.prepare("UPDATE keys SET id = ? WHERE scopes = 'chat'").run(exampleKey)
-  database.close()
+  const sql = await openSql(service.dataDirectory)
+  await sql.run("UPDATE keys SET id = ? WHERE scopes = 'chat'", exampleKey)
   // And the chat request.
-  putIntoLedger(service.dataDirectory, [
-    { id: 'req_6f1c0a5be2d94f7f8a3000000000002a', created: '2026-11-20T08:00:00Z' },
-  ])
+  await putIntoLedger(sql, [{ id: 'req_6f1c0a5be2d94f7f8a3000000000002a', created: '2026-11-20T08:00:00Z' }])
+  await sql.close()
 })
 
 afterAll(() => service?.close())

@@ -1,4 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
 import type { Key } from '../access/access.ts'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
 import type { Character } from '../characters/character.ts'
@@ -32,6 +33,8 @@ export interface ChatOptions {
   readonly worldBooks?: () => readonly Lorebook[]
   /** Whether a caller may read the texts of a character's card; all may without it. */
   readonly mayRead?: (caller: Key, character: Character) => boolean
+  /** Refuses a large request that has waited for the database, when there is more to do than can be done now. */
+  readonly lookAgain: (request: FastifyRequest) => void
   /** Bytes. */
   readonly bodyLimit: number
   readonly sseKeepaliveMs: number
@@ -82,6 +85,7 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
       const signal = replies.signalOf(reply)
       const route = models.resolve(body.model)
       const { persona, header } = await cast(body, library, options.characters, callerOf(request).account.id)
+      options.lookAgain(request)
       if (header !== undefined) reply.header('x-character', header)
       request.facts['model'] = route.name
 
@@ -188,6 +192,7 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
       checkMessages(body.messages)
       const route = models.resolve(body.model)
       const casting = await cast(body, library, options.characters, callerOf(request).account.id)
+      options.lookAgain(request)
       if (casting.header !== undefined) reply.header('x-character', casting.header)
       const [candidate] = route.candidates
       if (!candidate) throw new Error('the route has no candidate')

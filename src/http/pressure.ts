@@ -13,7 +13,7 @@ const standingDelay = 100
 /** Milliseconds without a refusal after which overload is over. */
 const calmAfter = 1000
 /** So many looks at requests let pass in each turn, however long it takes: a few slow requests are no overload. */
-const alwaysTaken = 8
+const alwaysTaken = 12
 
 /** Never refused: a supervisor that hears nothing would end a service that is only busy. */
 const vital = new Set(['/livez', '/readyz'])
@@ -27,8 +27,10 @@ const overloaded = new ApiError(503, 'overloaded', 'More is asked than can be an
  * Refuses what would only wait, with a 503 that costs next to nothing: in each turn of the event loop requests are taken
  * until its budget is used up, and the rest of the turn is refused (docs/decisions/0013-under-load.md). Requests
  * that wait for an upstream and replies that are being streamed count for nothing but the time that they use.
+ * @returns looks once more at a large request that has waited for the database, right before its work begins: throws
+ *   that 503
  */
-export async function refuseUnderPressure(app: FastifyInstance): Promise<void> {
+export async function refuseUnderPressure(app: FastifyInstance): Promise<(request: FastifyRequest) => void> {
   // Given no bounds of its own it only measures, and costs a request nothing.
   await app.register(underPressure, { sampleInterval: 500 })
 
@@ -66,6 +68,9 @@ export async function refuseUnderPressure(app: FastifyInstance): Promise<void> {
     if (request.body === undefined) done()
     else check(request, reply, done)
   })
+  return (request) => {
+    if (isLarge(request.headers) && !isTaken(request)) throw overloaded
+  }
 }
 
 /** Whether a request brings much; one that does not say how much may bring anything. */

@@ -1,19 +1,19 @@
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import Database from 'better-sqlite3'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { starterFolder } from '../../src/characters/public-cards.ts'
 import { expectError, sendRaw } from '../support/http.ts'
 import { everythingKept } from '../support/kept.ts'
 import { serviceForThisTest, startTestService, type TestService, temporaryFolder } from '../support/service.ts'
+import { openSql, type TestSql } from '../support/test-sql.ts'
 
 const cardBodyLimit = 100_000
 const folderSecret = 'OPERATORS-SECRET'
 const annSecret = 'ANNS-SECRET'
 
 let service: TestService
-let database: Database.Database
+let sql: TestSql
 let ann: string
 let bob: string
 let admin: string
@@ -26,14 +26,14 @@ beforeAll(async () => {
   const mallow = cardText('Mallow', { description: folderSecret, first_mes: 'Hello {{user}}, I am {{char}}.' })
   writeFileSync(join(data, 'characters', 'mallow.json'), mallow)
   service = await startTestService({ CARD_BODY_LIMIT: String(cardBodyLimit), DATA_DIR: data })
-  database = new Database(join(service.dataDirectory, 'conservatory.db'))
+  sql = await openSql(service.dataDirectory)
   ann = await service.makeKey('ann', ['chat', 'characters:write'])
   bob = await service.makeKey('bob', ['chat', 'characters:write'])
   admin = await service.makeKey('operator', ['chat', 'admin'])
 })
 
 afterAll(async () => {
-  database.close()
+  await sql.close()
   await service.close()
   folder.remove()
 })
@@ -160,7 +160,7 @@ describe('POST /characters', () => {
     ['more than the limit', cardText('Big', { description: 'x'.repeat(cardBodyLimit) }), 413, 'body_too_large'],
   ])('refuses %s, with a code, without quoting it, and writes nothing', async (_what, text, status, code) => {
     for (const [method, path] of [['POST', '/characters']] as const) {
-      const before = everythingKept(database)
+      const before = await everythingKept(sql)
       const refusal = await expectError(
         await call(ann, method, path, text.toString(), { 'content-type': 'image/png' }),
         'chat',
@@ -168,7 +168,7 @@ describe('POST /characters', () => {
       )
       expect(refusal.code).toBe(code)
       expect(refusal.everything).not.toContain('CANARY')
-      expect(everythingKept(database)).toStrictEqual(before)
+      expect(await everythingKept(sql)).toStrictEqual(before)
     }
   })
 

@@ -6,10 +6,10 @@ import { faultsOf, testsOf } from '../../src/characters/card-tests.ts'
 import { exportCard } from '../../src/characters/export.ts'
 import { starterFolder } from '../../src/characters/public-cards.ts'
 import { readCardSource } from '../../src/characters/source.ts'
-import { openSqliteStores } from '../../src/storage/stores.ts'
 import { compileCache, conservatory, type Ended } from '../support/command.ts'
 import { spawnService } from '../support/process.ts'
 import { serviceForThisTest, temporaryFolder } from '../support/service.ts'
+import { openStoresOf } from '../support/test-database.ts'
 
 interface Here {
   readonly folder: string
@@ -322,5 +322,5 @@ test('the service tells at its start what it has read and what not, and reads al
 test('the commands leave a database that another may open', async () => {
   const { folder, run } = commandsForThisTest()
   expect((await run('list')).code).toBe(0)
-  await openSqliteStores(join(folder, 'conservatory.db')).close()
+  await (await openStoresOf(folder)).close()
 })

@@ -8,8 +8,9 @@ import { CardCache } from '../../src/characters/card-cache.ts'
 import type { Character } from '../../src/characters/character.ts'
 import { CharacterLibrary, type LibraryOptions } from '../../src/characters/library.ts'
 import { starterFolder } from '../../src/characters/public-cards.ts'
-import { openSqliteStores, type Stores } from '../../src/storage/stores.ts'
+import type { Stores } from '../../src/storage/stores.ts'
 import { temporaryFolder } from '../support/service.ts'
+import { storesForThisTest } from '../support/test-database.ts'
 
 function folder(files: Readonly<Record<string, string>> = {}): string {
   const { path, remove } = temporaryFolder()
@@ -27,12 +28,9 @@ function digestOf(text: string): string {
 }
 
 async function libraryOver(options: Partial<LibraryOptions>): Promise<CharacterLibrary> {
-  const stores = openSqliteStores(':memory:')
-  const library = new CharacterLibrary({ store: stores.characters, largestCard: 100_000, ...options })
-  onTestFinished(async () => {
-    await library.close()
-    await stores.close()
-  })
+  const store = options.store ?? (await storesForThisTest(folder())).characters
+  const library = new CharacterLibrary({ store, largestCard: 100_000, ...options })
+  onTestFinished(() => library.close())
   await library.load()
   return library
 }
@@ -42,8 +40,7 @@ async function accounts(): Promise<{
   stores: Stores
   upload: (account: number, text: string, as?: string) => Promise<void>
 }> {
-  const stores = openSqliteStores(':memory:')
-  onTestFinished(() => stores.close())
+  const stores = await storesForThisTest(folder())
   await stores.access.createAccount('ann')
   await stores.access.createAccount('bob')
   const upload = async (account: number, text: string, as?: string) => {

@@ -1,10 +1,9 @@
-import { join } from 'node:path'
-import Database from 'better-sqlite3'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { connectTo } from '../support/connection.ts'
 import { memoryOf } from '../support/process.ts'
 import { onceAsked } from '../support/service.ts'
 import { expectServed, megabyte, requestHead, startForSlowClients } from '../support/slow-clients.ts'
+import { sqlForThisTest } from '../support/test-sql.ts'
 import { chunkText, type Script, upstreamForThisTest } from '../support/upstream.ts'
 
 const json = 'Content-Type: application/json'
@@ -60,30 +59,26 @@ describe('a client that takes nothing of its reply', () => {
 
   it('does not keep a snapshot of a long list, nor a connection with a short one', async () => {
     const service = await startForSlowClients({ READER_TIMEOUT: '2' })
-    const database = new Database(join(service.dataDirectory, 'conservatory.db'), { timeout: 0 })
-    onTestFinished(() => {
-      database.close()
-    })
+    const sql = await sqlForThisTest(service.dataDirectory)
     // 20 MB, far more than the sockets' buffers hold: the service has to wait for the reader.
-    const insert = database.prepare("INSERT INTO plants VALUES ((SELECT min(id) FROM accounts), ?, ?, 'many')")
-    database.transaction(() => {
-      for (let id = 1; id <= 10_000; id++) insert.run(id, '🌵'.repeat(500))
-    })()
-    /** A log cannot be cut while somebody reads an older state of the database than the newest. */
-    const hasReader = () => database.pragma('wal_checkpoint(TRUNCATE)', { simple: true }) === 1
-    expect(hasReader()).toBe(false)
+    await sql.run(`
+      INSERT INTO plants (account, id, name)
+      WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < 10000)
+      SELECT accounts.id, ids.id, '${'🌵'.repeat(500)}' FROM ids, accounts`)
+    expect(await sql.hasReader()).toBe(false)
     const long = await connectTo(service.url)
     // Two hundred replies of 200 kB, far more than those buffers hold as well.
     const short = await connectTo(service.url)
     for (const { socket } of [long, short]) socket.pause()
     long.socket.write(requestHead('GET', '/plants'))
     short.socket.write(requestHead('GET', '/plants?limit=100').repeat(200))
-    await vi.waitFor(() => {
-      insert.run(20_000 + Math.floor(Math.random() * 1e9), 'newer')
-      expect(hasReader()).toBe(true)
+    await vi.waitFor(async () => {
+      const id = 20_000 + Math.floor(Math.random() * 1e9)
+      await sql.run('INSERT INTO plants (account, id, name) SELECT id, ?, ? FROM accounts', id, 'newer')
+      expect(await sql.hasReader()).toBe(true)
     }, 5000)
     await expectServed(service)
-    await vi.waitFor(() => expect(hasReader()).toBe(false), 10_000)
+    await vi.waitFor(async () => expect(await sql.hasReader()).toBe(false), 10_000)
     await vi.waitFor(() => expect(service.stdout().match(/client_gone/g)?.length).toBeGreaterThan(1), 10_000)
     for (const { socket } of [long, short]) socket.resume()
     await Promise.all([long.closed, short.closed])

@@ -1,7 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { type LedgerRow, ledgerRows, makeLimitedKey, spentBy } from '../support/limits.ts'
 import { startTestService, type TestService } from '../support/service.ts'
+import { openSql, type TestSql } from '../support/test-sql.ts'
 import {
   completion,
   json,
@@ -22,8 +23,8 @@ const withUsage = [...words.slice(0, -1), usageEvent, ...words.slice(-1)]
 interface End {
   readonly script: Script
   readonly stream: boolean
-  /** The client leaves after this many milliseconds. */
-  readonly leave?: number
+  /** When the client leaves: once the model has been asked, or once some of the reply has come. */
+  readonly leave?: 'asked' | 'begun'
   readonly state: string
   /** Prompt and completion, and whether they are exact; a range where they are estimated. */
   readonly tokens: readonly [prompt: number | 'some', completion: number | 'some', exact: 0 | 1]
@@ -74,21 +75,21 @@ const ends: Readonly<Record<string, End>> = {
   'a whole reply whose client leaves': {
     script: hanging,
     stream: false,
-    leave: 60,
+    leave: 'asked',
     state: 'client_gone',
     tokens: ['some', 0, 0],
   },
   'a stream whose client leaves before it begins': {
     script: hanging,
     stream: true,
-    leave: 60,
+    leave: 'asked',
     state: 'client_gone',
     tokens: ['some', 0, 0],
   },
   'a stream whose client leaves': {
     script: pieces(words.slice(0, 3), 'hang'),
     stream: true,
-    leave: 100,
+    leave: 'begun',
     state: 'client_gone',
     tokens: ['some', 'some', 0],
   },
@@ -98,15 +99,28 @@ async function ask(
   service: TestService,
   key: string,
   { stream, leave, model }: Pick<End, 'stream' | 'leave'> & { model: string },
+  upstream?: ScriptedUpstream,
 ) {
   const gone = new AbortController()
-  if (leave !== undefined) setTimeout(() => gone.abort(), leave)
+  const asking = service.request('/chat/completions', {
+    headers: { authorization: `Bearer ${key}` },
+    json: { model, stream, messages: [{ role: 'user', content: 'Good morning to you.' }] },
+    signal: gone.signal,
+  })
+  if (leave === 'asked') {
+    asking.catch(() => {})
+    await vi.waitFor(() => expect(upstream?.calls).toHaveLength(1), 10_000)
+    gone.abort()
+  }
   try {
-    const response = await service.request('/chat/completions', {
-      headers: { authorization: `Bearer ${key}` },
-      json: { model, stream, messages: [{ role: 'user', content: 'Good morning to you.' }] },
-      signal: gone.signal,
-    })
+    const response = await asking
+    if (leave === 'begun') {
+      let text = ''
+      for await (const piece of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+        text += piece
+        if (text.includes('two')) gone.abort()
+      }
+    }
     await response.text()
     return response
   } catch {
@@ -122,6 +136,7 @@ describe.for([
 ] as const)('with %s', ([, limits]) => {
   const upstreams = new Map<string, ScriptedUpstream>()
   let service: TestService
+  let sql: TestSql
 
   beforeAll(async () => {
     const settings: Record<string, unknown> = { understudy: { adapter: 'understudy' } }
@@ -132,9 +147,11 @@ describe.for([
       settings[model] = { adapter: 'openai', baseUrl: upstream.url, retries: 0, breaker: { failures: 0 }, timeouts }
     }
     service = await startTestService({}, settings)
+    sql = await openSql(service.dataDirectory)
   })
 
   afterAll(async () => {
+    await sql.close()
     await service.close()
     for (const upstream of upstreams.values()) await upstream.close()
   })
@@ -142,7 +159,7 @@ describe.for([
   /** The entries of a key once there are so many and none of them runs. */
   async function settled(key: string, count: number): Promise<readonly LedgerRow[]> {
     for (let attempt = 0; attempt < 150; attempt++) {
-      const rows = ledgerRows(service.dataDirectory).filter((row) => row.key_prefix === key.slice(0, 7))
+      const rows = (await ledgerRows(sql)).filter((row) => row.key_prefix === key.slice(0, 7))
       if (rows.length === count && rows.every(({ state }) => state !== 'running')) return rows
       await wait(20)
     }
@@ -151,7 +168,7 @@ describe.for([
 
   it.concurrent.for(models)('$name is settled, once, and leaves its place', async ({ end, model }, { expect }) => {
     const key = await makeLimitedKey(service.dataDirectory, { chat_at_once: 1, ...limits })
-    await ask(service, key, { ...end, model })
+    await ask(service, key, { ...end, model }, upstreams.get(model))
     const [row] = await settled(key, 1)
     const [prompt, reply, exact] = end.tokens
     expect(row).toMatchObject({
@@ -163,16 +180,16 @@ describe.for([
     if (prompt === 'some') expect(row?.prompt_tokens).toBeGreaterThan(4)
     if (reply === 'some') expect(row?.completion_tokens).toBeGreaterThan(0)
     const spent = (row?.prompt_tokens ?? 0) + (row?.completion_tokens ?? 0)
-    expect(spentBy(service.dataDirectory, `key:${row?.key_id}`)).toStrictEqual(spent > 0 ? [spent] : [])
+    expect(await spentBy(sql, `key:${row?.key_id}`)).toStrictEqual(spent > 0 ? [spent] : [])
 
     upstreams.get(model)?.answer(json(completion('hello')))
     expect((await ask(service, key, { stream: false, model }))?.status).toBe(200)
     await settled(key, 2)
-    expect(spentBy(service.dataDirectory, `key:${row?.key_id}`)).toStrictEqual([spent + 18])
+    expect(await spentBy(sql, `key:${row?.key_id}`)).toStrictEqual([spent + 18])
   })
 
-  it('the account has spent what its keys have', () => {
-    const keys = spentBy(service.dataDirectory, 'key:').reduce((sum, tokens) => sum + tokens, 0)
-    expect(spentBy(service.dataDirectory, 'account:')).toStrictEqual([keys])
+  it('the account has spent what its keys have', async () => {
+    const keys = (await spentBy(sql, 'key:')).reduce((sum, tokens) => sum + tokens, 0)
+    expect(await spentBy(sql, 'account:')).toStrictEqual([keys])
   })
 })

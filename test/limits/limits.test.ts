@@ -1,10 +1,11 @@
 import { expect, it, onTestFinished } from 'vitest'
-import { openSqliteStores } from '../../src/storage/stores.ts'
 import { pruneOnce } from '../../src/usage/prune.ts'
 import { readChatError, readCompletion } from '../support/chat.ts'
 import { expectError } from '../support/http.ts'
 import { ledgerRows, makeLimitedKey } from '../support/limits.ts'
 import { serviceForThisTest, startTestService, type TestService, temporaryFolder } from '../support/service.ts'
+import { storesForThisTest } from '../support/test-database.ts'
+import { sqlForThisTest } from '../support/test-sql.ts'
 
 const hello = { model: 'understudy', messages: [{ role: 'user', content: 'Good morning to you.' }] }
 
@@ -90,7 +91,8 @@ it('tokens_per_day holds over a restart, for what was spent before it was set to
     await chat(before, before.key),
   )
   await before.close()
-  expect(ledgerRows(path)).toMatchObject([
+  const sql = await sqlForThisTest(path)
+  expect(await ledgerRows(sql)).toMatchObject([
     {
       prompt_tokens: usage.prompt_tokens,
       completion_tokens: usage.completion_tokens,
@@ -104,12 +106,13 @@ it('tokens_per_day holds over a restart, for what was spent before it was set to
   expect(Number(refused.headers.get('retry-after'))).toBeLessThanOrEqual(86_400)
   expect((await readChatError(refused)).message).toMatch(/tokens_per_day/)
   // What a limit refuses is not in the ledger.
-  expect(ledgerRows(path)).toHaveLength(1)
+  expect(await ledgerRows(sql)).toHaveLength(1)
 })
 
 it('entries that are older than the ledger keeps them go, in batches', async () => {
-  const stores = openSqliteStores(':memory:')
-  onTestFinished(() => stores.close())
+  const { path, remove } = temporaryFolder()
+  onTestFinished(remove)
+  const stores = await storesForThisTest(path)
   const entry = (count: number) => ({
     id: `req_${count}`,
     account: 1,

@@ -1,35 +1,30 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { join } from 'node:path'
-import Database from 'better-sqlite3'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { Scope } from '../../src/access/access.ts'
 import { writeCursor } from '../../src/plants/cursor.ts'
 import type { Plant } from '../../src/plants/plant.ts'
-import { openDatabase } from '../../src/storage/database.ts'
-import { openSqliteStores } from '../../src/storage/stores.ts'
 import { expectError } from '../support/http.ts'
+import { everythingKept } from '../support/kept.ts'
 import { type RequestOptions, startTestService, type TestService } from '../support/service.ts'
+import { storesForThisTest } from '../support/test-database.ts'
+import { openSql, type TestSql } from '../support/test-sql.ts'
 
 const highest = Number.MAX_SAFE_INTEGER
 const cactus = '🌵'
 
 let service: TestService
-let databasePath: string
-/** A second connection: it plants in bulk, and sees whether anybody else has written. */
-let database: Database.Database
+/** Plants in bulk, and sees what is kept. */
+let sql: TestSql
 
 beforeAll(async () => {
   service = await startTestService()
-  databasePath = join(service.dataDirectory, 'conservatory.db')
-  database = new Database(databasePath)
-  // What this connection writes may be lost in a power cut; what the service writes is none of its business.
-  database.pragma('synchronous = OFF')
+  sql = await openSql(service.dataDirectory)
 })
 
 afterAll(async () => {
-  database.close()
+  await sql.close()
   await service.close()
 })
 
@@ -56,8 +51,9 @@ async function newCaller(scopes?: readonly Scope[]): Promise<Caller> {
   const key = await service.makeKey(account, scopes)
   const send = (path: string, options: RequestOptions = {}) =>
     service.request(path, { ...options, headers: { authorization: `Bearer ${key}`, ...options.headers } })
+  const [row] = await sql.run<{ readonly id: number }>('SELECT id FROM accounts WHERE name = ?', account)
   return {
-    account: database.prepare<[string], number>('SELECT id FROM accounts WHERE name = ?').pluck().get(account) ?? 0,
+    account: row?.id ?? 0,
     send,
     post: (text) => send('/plants', { body: text }),
     async names(query = '') {
@@ -67,16 +63,11 @@ async function newCaller(scopes?: readonly Scope[]): Promise<Caller> {
   }
 }
 
-function plantInBulk({ account }: Caller, rows: readonly Row[]): void {
-  const insert = database.prepare('INSERT INTO plants (account, id, name, tag) VALUES (?, ?, ?, ?)')
-  database.transaction(() => {
-    for (const { id, name, tag } of rows) insert.run(account, id, name, tag ?? null)
-  })()
-}
-
-/** Changes whenever another connection, such as the service's, has committed a change. */
-function dataVersion(): unknown {
-  return database.pragma('data_version', { simple: true })
+function plantInBulk({ account }: Caller, rows: readonly Row[]): Promise<void> {
+  return sql.insert(
+    'plants',
+    rows.map(({ id, name, tag = null }) => ({ account, id, name, tag })),
+  )
 }
 
 /** The address of the next page, and that the header has exactly its form. */
@@ -234,13 +225,13 @@ describe('POST /plants', () => {
     { what: 'an empty object', send: '{}', field: 'name' },
   ])('refuses $what: 400 that names the fault, and nothing is written', async ({ send, field }) => {
     const caller = await newCaller()
-    const before = dataVersion()
+    const before = await everythingKept(sql)
     const response = await caller.post(send)
     const { message, everything } = await expectError(response, 'plants', 400)
     expect(message).toContain(field.includes(' ') ? field : `"${field}"`)
     expect(everything).not.toContain('CANARY')
     expect(response.headers.get('location')).toBeNull()
-    expect(dataVersion()).toBe(before)
+    expect(await everythingKept(sql)).toStrictEqual(before)
     expect(await caller.names()).toStrictEqual([])
   })
 
@@ -286,11 +277,13 @@ describe('POST /plants', () => {
     const caller = await newCaller()
     await fc.assert(
       fc.asyncProperty(number, async (id) => {
-        database.prepare('DELETE FROM plants WHERE account = ?').run(caller.account)
+        await sql.run('DELETE FROM plants WHERE account = ?', caller.account)
         const response = await caller.post(`{"name": "a", "id": ${id}}`)
         if (Number.isSafeInteger(id)) {
           expect(response.headers.get('location')).toBe(`/plants/${id}`)
-          expect(database.prepare('SELECT id FROM plants WHERE account = ?').pluck().get(caller.account)).toBe(id + 0)
+          expect(await sql.run('SELECT id FROM plants WHERE account = ?', caller.account)).toStrictEqual([
+            { id: id + 0 },
+          ])
         } else {
           await expectError(response, 'plants', 400)
         }
@@ -323,7 +316,7 @@ describe('POST /plants', () => {
     const caller = await newCaller()
     await caller.post('{"name": "first", "id": 7, "tag": "kept"}')
     await caller.post('{"name": "zero", "id": 0}')
-    const before = dataVersion()
+    const before = await everythingKept(sql)
     for (const text of [
       '{"name": "second", "id": 7}',
       '{"name": "first", "id": 7, "tag": "kept"}',
@@ -335,7 +328,7 @@ describe('POST /plants', () => {
       expect(message).toMatch(/\bid [70]\b/)
       expect(response.headers.get('location')).toBeNull()
     }
-    expect(dataVersion()).toBe(before)
+    expect(await everythingKept(sql)).toStrictEqual(before)
     expect(await (await caller.send('/plants')).json()).toStrictEqual([
       { name: 'zero' },
       { name: 'first', tag: 'kept' },
@@ -345,9 +338,9 @@ describe('POST /plants', () => {
   it('refuses with 409 when no id is left to assign, and still takes one that is sent', async () => {
     const caller = await newCaller()
     expect((await caller.send('/plants', { json: { name: 'last', id: highest } })).status).toBe(200)
-    const before = dataVersion()
+    const before = await everythingKept(sql)
     await expectError(await caller.post('{"name": "one more"}'), 'plants', 409)
-    expect(dataVersion()).toBe(before)
+    expect(await everythingKept(sql)).toStrictEqual(before)
     expect((await caller.send('/plants', { json: { name: 'below', id: highest - 1 } })).status).toBe(200)
     await caller.send(`/plants/${highest}`, { method: 'DELETE' })
     const response = await caller.post('{"name": "the last after all"}')
@@ -382,7 +375,7 @@ describe('POST /plants', () => {
 describe('GET and DELETE /plants/{id}', () => {
   it('gives one plant, removes it once, and leaves the others', async () => {
     const caller = await newCaller()
-    plantInBulk(caller, [
+    await plantInBulk(caller, [
       { id: -3, name: 'a' },
       { id: 7, name: 'b', tag: 'aroid' },
       { id: 8, name: 'c' },
@@ -426,7 +419,7 @@ describe('GET and DELETE /plants/{id}', () => {
     '٧',
   ])('refuses /plants/%s with 400', async (path) => {
     const caller = await newCaller()
-    plantInBulk(caller, [{ id: 7, name: 'a' }])
+    await plantInBulk(caller, [{ id: 7, name: 'a' }])
     await expectError(await caller.send(`/plants/${path}`), 'plants', 400)
     await expectError(await caller.send(`/plants/${path}`, { method: 'DELETE' }), 'plants', 400)
     expect(await caller.names()).toStrictEqual(['a'])
@@ -435,14 +428,14 @@ describe('GET and DELETE /plants/{id}', () => {
   it("answers for another account's plant exactly as for one that is not there", async () => {
     const [owner, stranger] = await Promise.all([newCaller(), newCaller()])
     await owner.post('{"name": "CANARY", "id": 7}')
-    const before = dataVersion()
+    const before = await everythingKept(sql)
     for (const method of ['GET', 'DELETE']) {
       const foreign = await expectError(await stranger.send('/plants/7', { method }), 'plants', 404)
       const absent = await expectError(await stranger.send('/plants/8', { method }), 'plants', 404)
       expect(foreign.message).toBe(absent.message)
       expect(foreign.everything).not.toContain('CANARY')
     }
-    expect(dataVersion()).toBe(before)
+    expect(await everythingKept(sql)).toStrictEqual(before)
     expect(await (await owner.send('/plants/7')).json()).toStrictEqual({ name: 'CANARY' })
   })
 })
@@ -524,7 +517,7 @@ describe('GET /plants', () => {
     ["tag='%20OR%20'1'='1", [], false],
   ] as const)('answers ?%s', async ([query, names, hasMore]) => {
     const caller = await newCaller()
-    plantInBulk(caller, [
+    await plantInBulk(caller, [
       { id: -1, name: 'a', tag: 'x' },
       { id: 5, name: 'b' },
       { id: 6, name: 'c', tag: 'x' },
@@ -577,8 +570,8 @@ describe('GET /plants', () => {
   it('shows nobody more by a cursor that another account was given', async () => {
     const [owner, stranger] = await Promise.all([newCaller(), newCaller()])
     const rows = Array.from({ length: 5 }, (_, index) => ({ id: index, name: `owner ${index}` }))
-    plantInBulk(owner, rows)
-    plantInBulk(stranger, [
+    await plantInBulk(owner, rows)
+    await plantInBulk(stranger, [
       { id: 0, name: 'stranger 0' },
       { id: 4, name: 'stranger 4' },
     ])
@@ -590,7 +583,7 @@ describe('GET /plants', () => {
   it('keeps limit and tag in the address of the next page, whatever characters the tag has', async () => {
     const caller = await newCaller()
     const tag = `a&limit=1#>; "${cactus}+%`
-    plantInBulk(caller, [
+    await plantInBulk(caller, [
       ...Array.from({ length: 5 }, (_, index) => ({ id: index, name: `tagged ${index}`, tag })),
       { id: 9, name: 'other', tag: 'a' },
     ])
@@ -615,14 +608,13 @@ describe('GET /plants', () => {
         query,
         fc.infiniteStream(fc.integer({ min: -25, max: 25 })),
         async (first, { limit, tag }, ids) => {
-          const clear = database.prepare('DELETE FROM plants WHERE account IN (?, ?)')
-          clear.run(caller.account, neighbour.account)
+          await sql.run('DELETE FROM plants WHERE account IN (?, ?)', caller.account, neighbour.account)
           const toRow = (row: { id: number; tag: string | undefined }): Row => ({
             id: row.id,
             name: String(row.id),
             ...(row.tag === undefined ? {} : { tag: row.tag }),
           })
-          plantInBulk(caller, first.map(toRow))
+          await plantInBulk(caller, first.map(toRow))
           const taken = new Set(first.map(({ id }) => id))
           const filter = tag === undefined ? '' : `&tag=${tag}`
           const pages = await readPages(caller, `/plants?limit=${limit}${filter}`, async () => {
@@ -667,7 +659,7 @@ describe('a long list', () => {
   ] as const)('of %i plants is complete, in order and valid JSON, and is sent %s', async ([count, how]) => {
     const caller = await newCaller()
     const rows = rowNames(count, `"${cactus}\\`).map((name, id) => ({ id, name, ...(id % 2 ? { tag: 'odd' } : {}) }))
-    plantInBulk(caller, rows)
+    await plantInBulk(caller, rows)
     const response = await caller.send('/plants')
     expect(response.status).toBe(200)
     expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8')
@@ -683,7 +675,7 @@ describe('a long list', () => {
 
   it('can be entered by a cursor, and asked for its headers alone', async () => {
     const caller = await newCaller()
-    plantInBulk(caller, manyRows)
+    await plantInBulk(caller, manyRows)
     const after = writeCursor({ account: caller.account, id: 499 })
     expect(await caller.names(`?after=${after}`)).toStrictEqual(manyNames.slice(500))
     const head = await caller.send('/plants', { method: 'HEAD' })
@@ -694,9 +686,8 @@ describe('a long list', () => {
 
   it('shows one moment: what is planted meanwhile is not in it', async () => {
     const caller = await newCaller()
-    plantInBulk(caller, manyRows)
-    const stores = openSqliteStores(databasePath)
-    onTestFinished(() => stores.close())
+    await plantInBulk(caller, manyRows)
+    const stores = await storesForThisTest(service.dataDirectory)
     const names: string[] = []
     for await (const batch of stores.plants.listAll(caller.account, {})) {
       names.push(...batch.map(({ name }) => name))
@@ -706,51 +697,16 @@ describe('a long list', () => {
     expect(names).toStrictEqual(manyNames)
   })
 
-  it('that lasts longer than ten minutes lets go of its snapshot, and is broken off', async () => {
-    const caller = await newCaller()
-    plantInBulk(caller, manyRows)
-    const stores = openSqliteStores(databasePath)
-    onTestFinished(() => stores.close())
-    const writer = new Database(databasePath, { timeout: 0 })
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
-    onTestFinished(() => {
-      vi.useRealTimers()
-      writer.close()
-    })
-    const hasReader = () => writer.pragma('wal_checkpoint(TRUNCATE)', { simple: true }) === 1
-    const lengths: number[] = []
-    const read = async () => {
-      for await (const batch of stores.plants.listAll(caller.account, {})) {
-        lengths.push(batch.length)
-        if (lengths.length > 1) continue
-        writer.prepare('INSERT INTO plants VALUES (?, 9000, ?, NULL)').run(caller.account, 'late')
-        vi.advanceTimersByTime(599_000)
-        expect(hasReader()).toBe(true)
-        vi.advanceTimersByTime(1000)
-        expect(hasReader()).toBe(false)
-      }
-    }
-    await expect(read()).rejects.toThrow('ten minutes')
-    expect(lengths).toHaveLength(1)
-    expect(vi.getTimerCount()).toBe(0)
-  })
-
   it('of a reader who leaves half-way does not keep its snapshot', async () => {
     // 20 MB, far more than the sockets' buffers hold: the service has to wait for the reader.
     const caller = await newCaller()
     const text = cactus.repeat(255)
-    plantInBulk(
+    await plantInBulk(
       caller,
       Array.from({ length: 10_000 }, (_, id) => ({ id, name: text, tag: text })),
     )
     const other = await newCaller(['plants:write'])
-    const writer = new Database(databasePath, { timeout: 0 })
-    onTestFinished(() => {
-      writer.close()
-    })
-    /** A log cannot be cut while somebody reads an older state of the database than the newest. */
-    const hasReader = () => writer.pragma('wal_checkpoint(TRUNCATE)', { simple: true }) === 1
-    await vi.waitFor(() => expect(hasReader()).toBe(false))
+    await vi.waitFor(async () => expect(await sql.hasReader()).toBe(false))
 
     const { hostname, port } = new URL(service.url)
     const key = await service.makeKey(`account ${callers - 1}`, ['plants:read'])
@@ -763,9 +719,9 @@ describe('a long list', () => {
     expect(String(first)).toMatch(/^HTTP\/1\.1 200 /)
     socket.pause()
     expect((await other.post('{"name": "newer"}')).status).toBe(200)
-    expect(hasReader()).toBe(true)
+    expect(await sql.hasReader()).toBe(true)
     socket.destroy()
-    await vi.waitFor(() => expect(hasReader()).toBe(false), { timeout: 10_000, interval: 20 })
+    await vi.waitFor(async () => expect(await sql.hasReader()).toBe(false), { timeout: 10_000, interval: 20 })
   })
 })
 
@@ -790,7 +746,7 @@ describe('accounts', () => {
     let planted = 0
     await fc.assert(
       fc.asyncProperty(fc.array(command, { maxLength: 30, size: 'max' }), async (commands) => {
-        for (const { account } of people) database.prepare('DELETE FROM plants WHERE account = ?').run(account)
+        for (const { account } of people) await sql.run('DELETE FROM plants WHERE account = ?', account)
         const gardens: readonly Garden[] = people.map(() => new Map())
         for (const call of commands) {
           const caller = people[call.account]
@@ -839,53 +795,13 @@ describe('accounts', () => {
   })
 })
 
-describe('the database file', () => {
-  it('is in WAL mode, every table is STRICT, and each migration is recorded once, in order', () => {
-    const reader = new Database(databasePath, { readonly: true })
-    onTestFinished(() => {
-      reader.close()
-    })
-    expect(reader.pragma('journal_mode', { simple: true })).toBe('wal')
-    const tables = reader
-      .prepare<[], { name: string; strict: number }>(
-        `SELECT name, strict FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite%'`,
-      )
-      .all()
-    expect(tables.map(({ name }) => name)).toEqual(expect.arrayContaining(['accounts', 'keys', 'plants', 'migrations']))
-    expect(tables.filter(({ strict }) => strict !== 1)).toStrictEqual([])
-    const names = reader.prepare<[], string>('SELECT name FROM migrations ORDER BY rowid').pluck().all()
-    expect(names.length).toBeGreaterThan(0)
-    expect(names).toStrictEqual([...new Set(names)].toSorted())
-    expect(reader.pragma('integrity_check', { simple: true })).toBe('ok')
-  })
-
-  it('takes no value of another type, and no plant without an account', () => {
-    const own = openDatabase(databasePath)
-    onTestFinished(() => {
-      own.close()
-    })
-    const insert = own.prepare('INSERT INTO plants (account, id, name) VALUES (?, ?, ?)')
-    expect(() => insert.run(1, 'seven', 'a')).toThrow(/cannot store TEXT value in INTEGER column/)
-    expect(() => insert.run(1, 1.5, 'a')).toThrow(/cannot store REAL value in INTEGER column/)
-    expect(() => insert.run(987_654_321, 1, 'a')).toThrow(/FOREIGN KEY/)
-  })
-
-  it('is written through a connection that waits for the disk at every commit', () => {
-    const own = openDatabase(databasePath)
-    onTestFinished(() => {
-      own.close()
-    })
-    // 2 is FULL: https://www.sqlite.org/pragma.html#pragma_synchronous
-    expect(own.pragma('synchronous', { simple: true })).toBe(2)
-    expect(own.pragma('journal_mode', { simple: true })).toBe('wal')
-  })
-
+describe('what is kept', () => {
   it('has a plant in it by the time that the reply is here', async () => {
     const caller = await newCaller()
-    const row = database.prepare('SELECT id, name, tag FROM plants WHERE account = ?')
+    const rows = () => sql.run('SELECT id, name, tag FROM plants WHERE account = ?', caller.account)
     await caller.post('{"name": " a ", "id": 9007199254740991, "tag": "x"}')
-    expect(row.all(caller.account)).toStrictEqual([{ id: highest, name: 'a', tag: 'x' }])
+    expect(await rows()).toStrictEqual([{ id: highest, name: 'a', tag: 'x' }])
     await caller.send(`/plants/${highest}`, { method: 'DELETE' })
-    expect(row.all(caller.account)).toStrictEqual([])
+    expect(await rows()).toStrictEqual([])
   })
 })

@@ -1,28 +1,26 @@
-import { join } from 'node:path'
-import Database from 'better-sqlite3'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Scope } from '../../src/access/access.ts'
 import type { Plant } from '../../src/plants/plant.ts'
-import { openSqliteStores, type Stores } from '../../src/storage/stores.ts'
+import type { Stores } from '../../src/storage/stores.ts'
 import { conservatory } from '../support/command.ts'
 import { expectError } from '../support/http.ts'
 import { type RequestOptions, startTestService, type TestService } from '../support/service.ts'
+import { isOverPostgres, onceKnown, openStoresOf } from '../support/test-database.ts'
+import { openSql, type TestSql } from '../support/test-sql.ts'
 
 let service: TestService
 /** What a command beside the service has opened. */
 let stores: Stores
-let database: Database.Database
+let sql: TestSql
 
 beforeAll(async () => {
   service = await startTestService()
-  const path = join(service.dataDirectory, 'conservatory.db')
-  stores = openSqliteStores(path)
-  database = new Database(path)
-  database.pragma('synchronous = OFF')
+  stores = await openStoresOf(service.dataDirectory)
+  sql = await openSql(service.dataDirectory)
 })
 
 afterAll(async () => {
-  database.close()
+  await sql.close()
   await stores.close()
   await service.close()
 })
@@ -34,7 +32,7 @@ interface Person {
   /** The names in `GET /plants`. */
   sees(query?: string): Promise<readonly string[]>
   /** Plants these, by name and tag, with the ids 1, 2, and so on. */
-  plant(...plants: readonly (readonly [name: string, tag?: string])[]): void
+  plant(...plants: readonly (readonly [name: string, tag?: string])[]): Promise<void>
 }
 
 let people = 0
@@ -44,7 +42,6 @@ async function newPerson(scopes: readonly Scope[] = ['plants:read', 'plants:writ
   const { secret } = await stores.access.createKey({ account: name, scopes })
   const send = (path: string, options: RequestOptions = {}) =>
     service.request(path, { ...options, headers: { authorization: `Bearer ${secret}`, ...options.headers } })
-  const insert = database.prepare('INSERT INTO plants (account, id, name, tag) VALUES (?, ?, ?, ?)')
   return {
     id,
     name,
@@ -54,15 +51,15 @@ async function newPerson(scopes: readonly Scope[] = ['plants:read', 'plants:writ
       return plants.map((plant) => plant.name)
     },
     plant(...plants) {
-      database.transaction(() => {
-        for (const [index, [plant, tag]] of plants.entries()) insert.run(id, index + 1, plant, tag ?? null)
-      })()
+      const rows = plants.map(([name, tag], index) => ({ account: id, id: index + 1, name, tag: tag ?? null }))
+      return sql.insert('plants', rows)
     },
   }
 }
 
-function newPeople(): Promise<readonly [Person, Person, Person]> {
-  return Promise.all([newPerson(), newPerson(), newPerson()])
+/** One after the other: what they share is listed in the order in which they came. */
+async function newPeople(): Promise<readonly [Person, Person, Person]> {
+  return [await newPerson(), await newPerson(), await newPerson()]
 }
 
 const run = (...args: readonly string[]) => conservatory(args, { DATA_DIR: service.dataDirectory })
@@ -82,9 +79,9 @@ async function readPages(person: Person, first: string): Promise<readonly (reado
 describe('plants that an account shares', () => {
   it('come after one’s own, by account and id, each once, page by page as well', async () => {
     const [ann, bob, cat] = await newPeople()
-    ann.plant(['a1', 'x'], ['a2'], ['a3', 'y'])
-    bob.plant(['b1', 'x'], ['b2'])
-    cat.plant(['c1'], ['c2', 'x'])
+    await ann.plant(['a1', 'x'], ['a2'], ['a3', 'y'])
+    await bob.plant(['b1', 'x'], ['b2'])
+    await cat.plant(['c1'], ['c2', 'x'])
     await stores.plants.share(ann.id, bob.id)
     await stores.plants.share(ann.id, bob.id, 'x')
     await stores.plants.share(cat.id, bob.id, 'x')
@@ -100,7 +97,7 @@ describe('plants that an account shares', () => {
 
   it('by a tag are those that have it at the time, and nothing else of theirs', async () => {
     const [ann, bob] = await newPeople()
-    ann.plant(['rose', 'red'], ['bare'], ['poppy', 'red'], ['lily', 'white'])
+    await ann.plant(['rose', 'red'], ['bare'], ['poppy', 'red'], ['lily', 'white'])
     await stores.plants.share(ann.id, bob.id, 'red')
     expect(await bob.sees()).toEqual(['rose', 'poppy'])
     expect(await bob.sees('?tag=white')).toEqual([])
@@ -111,7 +108,7 @@ describe('plants that an account shares', () => {
 
   it('can be read in the list alone: by id they are not there, and nothing writes or removes them', async () => {
     const [ann, bob] = await newPeople()
-    ann.plant(['a1'])
+    await ann.plant(['a1'])
     await stores.plants.share(ann.id, bob.id)
     await expectError(await bob.send('/plants/1'), 'plants', 404)
     await expectError(await bob.send('/plants/1', { method: 'DELETE' }), 'plants', 404)
@@ -126,8 +123,8 @@ describe('plants that an account shares', () => {
 
   it('go at once when they are taken back, in the middle of the pages too, and no ETag is stale', async () => {
     const [ann, bob, cat] = await newPeople()
-    ann.plant(['a1'], ['a2'], ['a3'])
-    cat.plant(['c1'])
+    await ann.plant(['a1'], ['a2'], ['a3'])
+    await cat.plant(['c1'])
     await stores.plants.share(ann.id, bob.id)
     await stores.plants.share(cat.id, bob.id)
     const first = await bob.send('/plants?limit=1')
@@ -142,7 +139,7 @@ describe('plants that an account shares', () => {
 
   it('change the ETag of those who see them when their owner writes, and nobody else’s', async () => {
     const [ann, bob, cat] = await newPeople()
-    ann.plant(['a1'])
+    await ann.plant(['a1'])
     await stores.plants.share(ann.id, bob.id)
     const before = await Promise.all([bob, cat].map(async (who) => (await who.send('/plants')).headers.get('etag')))
     await ann.send('/plants', { json: { name: 'a2' } })
@@ -154,15 +151,15 @@ describe('plants that an account shares', () => {
     const [ann, bob, cat] = await newPeople()
     const tags = Array.from({ length: 7 }, (_, index) => `tag ${index}`)
     const names = (whose: string, count: number) => Array.from({ length: count }, (_, index) => `${whose}${index}`)
-    bob.plant(...names('b', 10).map((name) => [name] as const))
+    await bob.plant(...names('b', 10).map((name) => [name] as const))
     // Long runs of one tag and a mixture of all; each ninth has a tag that is not shared.
-    ann.plant(
+    await ann.plant(
       ...names('a', 3000).map((name, index) => {
         const tag = index % 9 === 0 ? 'private' : tags[index < 1500 ? Math.floor(index / 600) : index % 7]
         return [name, tag ?? ''] as const
       }),
     )
-    cat.plant(...names('c', 1500).map((name) => [name] as const))
+    await cat.plant(...names('c', 1500).map((name) => [name] as const))
     for (const tag of tags) await stores.plants.share(ann.id, bob.id, tag)
     await stores.plants.share(cat.id, bob.id)
     const expected = [...names('b', 10), ...names('a', 3000).filter((_, index) => index % 9 !== 0), ...names('c', 1500)]
@@ -182,9 +179,9 @@ describe('plants that an account shares', () => {
 
   it('stay visible while their owner’s keys are suspended', async () => {
     const [ann, bob] = await newPeople()
-    ann.plant(['a1'])
+    await ann.plant(['a1'])
     await stores.plants.share(ann.id, bob.id)
-    database.prepare('UPDATE accounts SET suspended = 1 WHERE id = ?').run(ann.id)
+    await sql.run('UPDATE accounts SET suspended = 1 WHERE id = ?', ann.id)
     expect(await bob.sees()).toEqual(['a1'])
   })
 })
@@ -192,7 +189,7 @@ describe('plants that an account shares', () => {
 describe('the commands', () => {
   it('share, list what is shared, and take it back, beside the running service', async () => {
     const [ann, bob] = await newPeople()
-    ann.plant(['a1', 'x'], ['a2'])
+    await ann.plant(['a1', 'x'], ['a2'])
     const both = ['--from', ann.name, '--to', bob.name]
     const byTag = await run('plants', 'share', ...both, '--tag', ' x ')
     expect(byTag).toMatchObject({ code: 0, stdout: '' })
@@ -221,7 +218,7 @@ describe('the commands', () => {
 
   it('take back everything when unshare has no tag', async () => {
     const [ann, bob, cat] = await newPeople()
-    ann.plant(['a1', 'x'], ['a2', 'y'])
+    await ann.plant(['a1', 'x'], ['a2', 'y'])
     await stores.plants.share(ann.id, bob.id, 'x')
     await stores.plants.share(ann.id, bob.id, 'y')
     await stores.plants.share(ann.id, cat.id)
@@ -259,15 +256,15 @@ describe('the limit "plants"', () => {
   const add = (person: Person, name: string, key?: string) =>
     person.send('/plants', { json: { name }, headers: key === undefined ? {} : { 'idempotency-key': key } })
 
-  function limitAccount({ id }: Person, limits: object): void {
-    database.prepare('UPDATE accounts SET limits = ? WHERE id = ?').run(JSON.stringify(limits), id)
+  async function limitAccount({ id }: Person, limits: object): Promise<void> {
+    await sql.run('UPDATE accounts SET limits = ? WHERE id = ?', JSON.stringify(limits), id)
   }
 
   it('of an account refuses what is beyond it, until one is deleted; a repeated request is none', async () => {
     const [ann, bob] = await newPeople()
-    limitAccount(ann, { plants: 2 })
+    await limitAccount(ann, { plants: 2 })
     // What others share is not counted.
-    bob.plant(['b1'], ['b2'])
+    await bob.plant(['b1'], ['b2'])
     await stores.plants.share(bob.id, ann.id)
     expect((await add(ann, 'a1', 'first')).status).toBe(200)
     expect((await add(ann, 'a2')).status).toBe(200)
@@ -281,22 +278,22 @@ describe('the limit "plants"', () => {
     expect((await add(ann, 'a4')).status).toBe(200)
     expect((await add(ann, 'a5')).status).toBe(429)
     expect(await ann.sees()).toEqual(['a1', 'a4', 'b1', 'b2'])
-    limitAccount(ann, { plants: 1 })
+    await limitAccount(ann, { plants: 1 })
     expect((await add(ann, 'a6')).status).toBe(429)
-    limitAccount(ann, {})
-    expect((await add(ann, 'a7')).status).toBe(200)
+    await limitAccount(ann, {})
+    await onceKnown(async () => expect((await add(ann, 'a7')).status).toBe(200))
   })
 
   it('is never passed by requests at the same time, whoever else writes', async () => {
     const ann = await newPerson()
-    limitAccount(ann, { plants: 10 })
-    ann.plant(['old 1'], ['old 2'])
+    await limitAccount(ann, { plants: 10 })
+    await ann.plant(['old 1'], ['old 2'])
     const statuses = await Promise.all(
       Array.from({ length: 30 }, async (_, index) => (await add(ann, `${index}`)).status),
     )
     expect(statuses.filter((status) => status === 200)).toHaveLength(8)
     expect(statuses.filter((status) => status === 429)).toHaveLength(22)
-    database.prepare('DELETE FROM plants WHERE account = ? AND id <= 5').run(ann.id)
+    await sql.run('DELETE FROM plants WHERE account = ? AND id <= 5', ann.id)
     const more = await Promise.all(Array.from({ length: 10 }, async (_, index) => (await add(ann, `${index}`)).status))
     expect(more.filter((status) => status === 200)).toHaveLength(5)
     expect(await ann.sees()).toHaveLength(10)
@@ -304,8 +301,8 @@ describe('the limit "plants"', () => {
 
   it('of a key goes before that of its account, and counts all of the account’s plants', async () => {
     const ann = await newPerson()
-    limitAccount(ann, { plants: 3 })
-    ann.plant(['a1'], ['a2'])
+    await limitAccount(ann, { plants: 3 })
+    await ann.plant(['a1'], ['a2'])
     const withKey = async (plants: number) => {
       const request = { account: ann.name, scopes: ['plants:write'], limits: { plants } } as const
       const { secret } = await stores.access.createKey(request)
@@ -320,20 +317,24 @@ describe('the limit "plants"', () => {
 
   it('counts nothing of a write that came to nothing', async () => {
     const ann = await newPerson()
-    const writes = openSqliteStores(join(service.dataDirectory, 'conservatory.db'))
+    const writes = await openStoresOf(service.dataDirectory)
     const add = (id: number) => writes.plants.create(ann.id, { name: 'a', id }, undefined, 2)
+    // What makes the whole transaction fail, with all that is in it.
+    const [fail, mend] = isOverPostgres
+      ? ['ALTER TABLE plants ADD CONSTRAINT fail CHECK (id <> 66) NOT VALID', 'ALTER TABLE plants DROP CONSTRAINT fail']
+      : [
+          "CREATE TRIGGER fail BEFORE INSERT ON plants WHEN NEW.id = 66 BEGIN SELECT raise(ROLLBACK, 'no'); END",
+          'DROP TRIGGER fail',
+        ]
+    await add(1)
+    await sql.run(fail)
     try {
-      await add(1)
-      // A text that is no number makes the whole transaction fail, with all that is in it.
-      database.exec(
-        "CREATE TRIGGER fail BEFORE INSERT ON plants WHEN NEW.id = 66 BEGIN SELECT raise(ROLLBACK, 'no'); END",
-      )
       const failing = [add(2), writes.plants.create(ann.id, { name: 'a', id: 66 })]
       expect((await Promise.allSettled(failing)).map(({ status }) => status)).toEqual(['rejected', 'rejected'])
       await add(3)
       await expect(add(4)).rejects.toMatchObject({ status: 429 })
     } finally {
-      database.exec('DROP TRIGGER IF EXISTS fail')
+      await sql.run(mend)
       await writes.close()
     }
   })

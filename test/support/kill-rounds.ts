@@ -3,11 +3,11 @@ import { setTimeout as wait } from 'node:timers/promises'
 import Database from 'better-sqlite3'
 
 /*
- * Kill -9 under writers, again and again, over one data folder. A test and a benchmark share it, so nothing of vitest
+ * Kill -9 under writers, again and again, over one database. A test and a benchmark share it, so nothing of vitest
  * is in here.
  */
 
-/** A service that can be killed; its key must have the scope to write plants. */
+/** A service that can be killed; its key must have the scopes to read and write plants. */
 export interface Killable {
   readonly url: string
   /** Ends the process with SIGKILL, and waits until it is gone. */
@@ -18,13 +18,12 @@ export interface KillPlan {
   readonly rounds: number
   /** Clients that write at once. Every second one sends an Idempotency-Key, and sends again what a kill cut off. */
   readonly writers: number
-  readonly folder: string
   readonly key: string
-  /** Starts a service over the folder. */
+  /** Starts a service over the same database. */
   start(): Promise<Killable>
 }
 
-/** What the database holds after the last kill, beside what callers were told. */
+/** What is there after the last kill, beside what callers were told. */
 export interface KillResult {
   readonly acknowledged: number
   /** Requests that a kill cut off and that were sent again with their Idempotency-Key. */
@@ -33,15 +32,13 @@ export interface KillResult {
   readonly lost: readonly string[]
   /** Names that are there more than once. */
   readonly doubled: readonly string[]
-  /** What SQLite's `integrity_check` says: `ok`. */
-  readonly integrity: unknown
 }
 
 /**
- * Writes from many clients, kills the service at a random moment, starts it again, and so on; then looks into the file.
+ * Writes from many clients, kills the service at a random moment, starts it again, and so on; then asks for all plants.
  * @throws Error when a write is answered with anything but 200
  */
-export async function killRounds({ rounds, writers, folder, key, start }: KillPlan): Promise<KillResult> {
+export async function killRounds({ rounds, writers, key, start }: KillPlan): Promise<KillResult> {
   const acknowledged = new Set<string>()
   const cutOff = new Map<number, string>()
   let sentAgain = 0
@@ -85,26 +82,24 @@ export async function killRounds({ rounds, writers, folder, key, start }: KillPl
   }
   const last = await start()
   await Promise.all(everyWriter.map((writer) => sendAgain(last.url, writer)))
+  const answer = await fetch(`${last.url}/plants`, { headers: { authorization: `Bearer ${key}` } })
+  const plants: readonly { readonly name: string }[] = JSON.parse(await answer.text())
   await last.kill()
-  return { acknowledged: acknowledged.size, sentAgain, ...compare(folder, acknowledged) }
+  const counts = new Map<string, number>()
+  for (const { name } of plants) counts.set(name, (counts.get(name) ?? 0) + 1)
+  return {
+    acknowledged: acknowledged.size,
+    sentAgain,
+    lost: [...acknowledged].filter((name) => !counts.has(name)),
+    doubled: [...counts].filter(([, count]) => count > 1).map(([name]) => name),
+  }
 }
 
-function compare(
-  folder: string,
-  acknowledged: ReadonlySet<string>,
-): Pick<KillResult, 'lost' | 'doubled' | 'integrity'> {
+/** What SQLite's `integrity_check` says of the database of a data folder: `ok`. */
+export function integrityOf(folder: string): unknown {
   const database = new Database(join(folder, 'conservatory.db'))
   try {
-    const integrity = database.pragma('integrity_check', { simple: true })
-    const counts = new Map<string, number>()
-    for (const name of database.prepare<[], string>('SELECT name FROM plants').pluck().iterate()) {
-      counts.set(name, (counts.get(name) ?? 0) + 1)
-    }
-    return {
-      lost: [...acknowledged].filter((name) => !counts.has(name)),
-      doubled: [...counts].filter(([, count]) => count > 1).map(([name]) => name),
-      integrity,
-    }
+    return database.pragma('integrity_check', { simple: true })
   } finally {
     database.close()
   }

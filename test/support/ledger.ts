@@ -1,5 +1,4 @@
-import { join } from 'node:path'
-import Database from 'better-sqlite3'
+import type { TestSql } from './test-sql.ts'
 
 /** A row of the ledger, as a test wants it: what it leaves out is the same for all. */
 export interface LedgerRow {
@@ -18,28 +17,25 @@ export interface LedgerRow {
 
 let count = 0
 
-/** Puts rows into the ledger of a data folder, beside a service that may be running over it. */
-export function putIntoLedger(dataDirectory: string, rows: readonly LedgerRow[]): void {
-  const database = new Database(join(dataDirectory, 'conservatory.db'))
-  const insert = database.prepare(`
-    INSERT INTO requests (id, account, key_id, key_prefix, model, model_used, character, created, reserved_tokens,
-      prompt_tokens, completion_tokens, tokens_exact, first_token_ms, total_ms, retries, state)
-    VALUES (?, ?, 'key_1', ?, ?, 'gpt', ?, ?, 500, ?, ?, 1, 41, 380, 2, ?)`)
-  const insertAll = database.transaction(() => {
-    for (const row of rows) {
-      insert.run(
-        row.id ?? `req_${String(++count).padStart(32, '0')}`,
-        row.account ?? 1,
-        row.key ?? 'cv_ab12',
-        row.model ?? 'best',
-        row.character ?? null,
-        Date.parse(row.created) / 1000,
-        row.promptTokens ?? 0,
-        row.completionTokens ?? 0,
-        row.state ?? 'stop',
-      )
-    }
-  })
-  insertAll.immediate()
-  database.close()
+/** Puts rows into the ledger, beside a service that may be running. */
+export function putIntoLedger(sql: TestSql, rows: readonly LedgerRow[]): Promise<void> {
+  const entries = rows.map((row) => ({
+    id: row.id ?? `req_${String(++count).padStart(32, '0')}`,
+    account: row.account ?? 1,
+    key_id: 'key_1',
+    key_prefix: row.key ?? 'cv_ab12',
+    model: row.model ?? 'best',
+    model_used: 'gpt',
+    character: row.character ?? null,
+    created: Date.parse(row.created) / 1000,
+    reserved_tokens: 500,
+    prompt_tokens: row.promptTokens ?? 0,
+    completion_tokens: row.completionTokens ?? 0,
+    tokens_exact: 1,
+    first_token_ms: 41,
+    total_ms: 380,
+    retries: 2,
+    state: row.state ?? 'stop',
+  }))
+  return sql.insert('requests', entries)
 }

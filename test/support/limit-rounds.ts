@@ -174,15 +174,20 @@ export async function killWhileSpending({ rounds, key, upstream, start }: SpendP
     const service = await start()
     let isOver = false
     const never = new AbortController().signal
+    const first = Promise.withResolvers<void>()
     const callers = Array.from({ length: placesAtOnce }, async (_, caller) => {
       while (!isOver) {
         const seen = await ask(service.url, key, caller % 2 === 0, never)
-        if (seen.completed !== undefined) completed.add(seen.completed)
+        if (seen.completed !== undefined) {
+          completed.add(seen.completed)
+          first.resolve()
+        }
         if (seen.status === 429) refused++
         if (seen.status === undefined) return
       }
     })
-    await wait(50 + Math.random() * 250)
+    await first.promise
+    await wait(Math.random() * 250)
     await service.kill()
     isOver = true
     await Promise.all(callers)

@@ -1,7 +1,6 @@
-import { join } from 'node:path'
-import Database from 'better-sqlite3'
 import type { Limits } from '../../src/limits/limits.ts'
-import { openSqliteStores } from '../../src/storage/stores.ts'
+import { openStoresOf } from './test-database.ts'
+import type { TestSql } from './test-sql.ts'
 
 /** A row of the ledger, as a test reads it. */
 export interface LedgerRow {
@@ -20,7 +19,7 @@ export interface LedgerRow {
 
 /** Makes a key of the account `owner` with limits of its own. */
 export async function makeLimitedKey(dataDirectory: string, limits: Limits): Promise<string> {
-  const stores = openSqliteStores(join(dataDirectory, 'conservatory.db'))
+  const stores = await openStoresOf(dataDirectory)
   try {
     return (await stores.access.createKey({ account: 'owner', scopes: ['plants:read', 'chat'], limits })).secret
   } finally {
@@ -28,29 +27,16 @@ export async function makeLimitedKey(dataDirectory: string, limits: Limits): Pro
   }
 }
 
-/** Reads the database of a service while it runs. */
-function reading<T>(dataDirectory: string, read: (database: Database.Database) => T): T {
-  const database = new Database(join(dataDirectory, 'conservatory.db'), { readonly: true })
-  try {
-    return read(database)
-  } finally {
-    database.close()
-  }
-}
-
 /** The ledger, oldest first. */
-export function ledgerRows(dataDirectory: string): readonly LedgerRow[] {
-  return reading(dataDirectory, (database) =>
-    database.prepare<[], LedgerRow>('SELECT * FROM requests ORDER BY created, id').all(),
-  )
+export function ledgerRows(sql: TestSql): Promise<readonly LedgerRow[]> {
+  return sql.run<LedgerRow>('SELECT * FROM requests ORDER BY created, id')
 }
 
 /** What the subjects whose names begin so have spent, each. */
-export function spentBy(dataDirectory: string, prefix: string): readonly number[] {
-  return reading(dataDirectory, (database) =>
-    database
-      .prepare<[string], number>('SELECT SUM(tokens) FROM spend WHERE subject GLOB ? GROUP BY subject ORDER BY 1')
-      .pluck()
-      .all(`${prefix}*`),
+export async function spentBy(sql: TestSql, prefix: string): Promise<readonly number[]> {
+  const rows = await sql.run<{ readonly tokens: number }>(
+    'SELECT CAST(SUM(tokens) AS BIGINT) AS tokens FROM spend WHERE subject LIKE ? GROUP BY subject ORDER BY 1',
+    `${prefix}%`,
   )
+  return rows.map(({ tokens }) => tokens)
 }

@@ -2,7 +2,7 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 import { temporaryFolder } from './service.ts'
-import { databaseOf } from './test-database.ts'
+import { settingsOf } from './test-database.ts'
 
 /** The checkout that the tests run in. */
 export const projectFolder = fileURLToPath(new URL('../..', import.meta.url))
@@ -32,15 +32,14 @@ export async function spawnService(
 ): Promise<SpawnedService> {
   const data = temporaryFolder()
   const dataDirectory = environment['DATA_DIR'] ?? data.path
-  const databaseUrl = environment['DATABASE_URL'] ?? (await databaseOf(dataDirectory))
+  const settings = await settingsOf(dataDirectory)
   const service = spawn(command, args, {
     cwd: folder,
     env: {
       PATH: process.env['PATH'],
       HOME: process.env['HOME'],
       PORT: '0',
-      DATA_DIR: dataDirectory,
-      ...(databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl }),
+      ...settings,
       ...environment,
     },
     stdio: ['ignore', 'pipe', 'pipe'],

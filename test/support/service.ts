@@ -6,7 +6,8 @@ import { type Scope, scopes } from '../../src/access/access.ts'
 import { readConfig } from '../../src/config.ts'
 import { startService } from '../../src/service.ts'
 import { openStores } from '../../src/storage/open.ts'
-import { databaseOf } from './test-database.ts'
+import type { Stores } from '../../src/storage/stores.ts'
+import { settingsOf } from './test-database.ts'
 
 /** A service on a free port of loopback over a data folder of its own. */
 export interface TestService {
@@ -49,15 +50,15 @@ export async function startTestService(
   const folder = temporaryFolder()
   const dataDirectory = environment['DATA_DIR'] ?? folder.path
   if (models) writeFileSync(join(dataDirectory, 'models.json'), JSON.stringify({ models }))
-  const databaseUrl = environment['DATABASE_URL'] ?? (await databaseOf(dataDirectory))
   const config = readConfig({
-    ...(databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl }),
+    ...(await settingsOf(dataDirectory)),
     PORT: '0',
     LOG_LEVEL: 'silent',
     SHUTDOWN_GRACE: '1',
-    DATA_DIR: dataDirectory,
     ...environment,
   })
+  // What a command beside the service would open, kept for all keys.
+  let beside: Promise<Stores> | undefined
   const service = await startService(config)
   const key = service.bootstrap.firstKey ?? environment['BOOTSTRAP_KEY'] ?? ''
   return {
@@ -67,17 +68,15 @@ export async function startTestService(
     key,
     request: (path, options) => send(service.address + path, key, options),
     async makeKey(account, wanted = scopes, expires) {
-      const stores = await openStores(config)
-      try {
-        const isThere = (await stores.access.listAccounts()).some(({ name }) => name === account)
-        if (!isThere) await stores.access.createAccount(account)
-        const request = { account, scopes: wanted, ...(expires === undefined ? {} : { expires }) }
-        return (await stores.access.createKey(request)).secret
-      } finally {
-        await stores.close()
-      }
+      beside ??= openStores(config)
+      const { access } = await beside
+      const isThere = (await access.listAccounts()).some(({ name }) => name === account)
+      if (!isThere) await access.createAccount(account)
+      const request = { account, scopes: wanted, ...(expires === undefined ? {} : { expires }) }
+      return (await access.createKey(request)).secret
     },
     async close() {
+      await (await beside)?.close()
       await service.close()
       folder.remove()
     },

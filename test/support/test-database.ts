@@ -1,22 +1,62 @@
+import { randomUUID } from 'node:crypto'
 import postgres from 'postgres'
+import { onTestFinished, vi } from 'vitest'
+import { readConfig } from '../../src/config.ts'
+import { openStores } from '../../src/storage/open.ts'
+import type { Stores } from '../../src/storage/stores.ts'
 
-/** The server that `vitest.postgres.config.ts` starts for all tests; none where they run over SQLite. */
-const serverUrl = process.env['TEST_POSTGRES_URL']
+/**
+ * A database with our tables and nothing else, on the server that `vitest.postgres.config.ts` starts for all tests: each
+ * data folder gets a copy of it. None where they run over SQLite.
+ */
+const templateUrl = process.env['TEST_POSTGRES_URL']
 const databases = new Map<string, Promise<string>>()
+
+/** Whether the services of this run keep their data in PostgreSQL. */
+export const isOverPostgres = templateUrl !== undefined
 
 /** The database that goes with a data folder, made when first asked for; undefined where the tests run over SQLite. */
 export async function databaseOf(dataDirectory: string): Promise<string | undefined> {
-  if (serverUrl === undefined) return undefined
-  const made = databases.get(dataDirectory) ?? makeDatabase(serverUrl)
+  if (templateUrl === undefined) return undefined
+  const made = databases.get(dataDirectory) ?? copyOf(templateUrl)
   databases.set(dataDirectory, made)
   return made
 }
 
-async function makeDatabase(server: string): Promise<string> {
-  const name = `test_${process.pid}_${databases.size}`
-  const sql = postgres(`${server}/postgres`, { max: 1, onnotice: () => {} })
-  await sql.unsafe(`DROP DATABASE IF EXISTS ${name}`)
-  await sql.unsafe(`CREATE DATABASE ${name}`)
+/** The settings of a service or a command over a data folder and the database that goes with it. */
+export async function settingsOf(dataDirectory: string): Promise<Readonly<Record<string, string>>> {
+  const databaseUrl = await databaseOf(dataDirectory)
+  return { DATA_DIR: dataDirectory, ...(databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl }) }
+}
+
+/** Opens the stores of a data folder, as a command beside the service does; whoever opens them closes them. */
+export async function openStoresOf(dataDirectory: string): Promise<Stores> {
+  return openStores(readConfig(await settingsOf(dataDirectory)))
+}
+
+/** Opens the stores of a data folder until the running test is over. */
+export async function storesForThisTest(dataDirectory: string): Promise<Stores> {
+  const stores = await openStoresOf(dataDirectory)
+  onTestFinished(() => stores.close())
+  return stores
+}
+
+/**
+ * Checks what a key may do after it was changed beside the service: known at once over SQLite, and half a second later at
+ * most over PostgreSQL, where each replica remembers keys so long.
+ */
+export function onceKnown<T>(check: () => Promise<T>): Promise<T> {
+  return isOverPostgres ? vi.waitFor(check, { timeout: 5000, interval: 50 }) : check()
+}
+
+async function copyOf(template: string): Promise<string> {
+  const url = new URL(template)
+  const templateName = url.pathname.slice(1)
+  const name = `test_${randomUUID().replaceAll('-', '')}`
+  url.pathname = 'postgres'
+  const sql = postgres(url.href, { max: 1, onnotice: () => {} })
+  await sql.unsafe(`CREATE DATABASE ${name} TEMPLATE ${templateName}`)
   await sql.end()
-  return `${server}/${name}`
+  url.pathname = name
+  return url.href
 }

@@ -1,16 +1,18 @@
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import Database from 'better-sqlite3'
 import fc from 'fast-check'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { AccessError } from '../../src/access/access.ts'
-import { openSqliteStores, type Stores } from '../../src/storage/stores.ts'
+import type { Stores } from '../../src/storage/stores.ts'
 import { headerLine, plantLine, readAccountFile } from '../../src/transfer/file.ts'
 import { compileCache, conservatory, type Ended } from '../support/command.ts'
 import { expectError } from '../support/http.ts'
+import { putIntoLedger } from '../support/ledger.ts'
 import { projectFolder } from '../support/process.ts'
 import { serviceForThisTest, temporaryFolder } from '../support/service.ts'
+import { onceKnown, settingsOf, storesForThisTest } from '../support/test-database.ts'
+import { sqlForThisTest } from '../support/test-sql.ts'
 
 interface Here {
   readonly folder: string
@@ -26,8 +28,7 @@ function folderForThisTest(): string {
 
 /** A data folder with the accounts ann, bob and one to administer. */
 async function startHere(folder = folderForThisTest()): Promise<Here> {
-  const stores = openSqliteStores(join(folder, 'conservatory.db'))
-  onTestFinished(() => stores.close())
+  const stores = await storesForThisTest(folder)
   for (const name of ['ann', 'bob']) await stores.access.createAccount(name)
   return { folder, stores, run: (...args) => conservatory(args, { DATA_DIR: folder }) }
 }
@@ -73,7 +74,7 @@ describe('accounts export', () => {
     await here.stores.access.createAccount('carol')
     const piped = spawnSync(process.execPath, ['src/main.ts', 'accounts', 'import', 'carol'], {
       cwd: projectFolder,
-      env: { ...process.env, ...compileCache, DATA_DIR: here.folder },
+      env: { ...process.env, ...compileCache, ...(await settingsOf(here.folder)) },
       input: exported.stdout,
       timeout: 20_000,
     })
@@ -173,16 +174,14 @@ describe('accounts delete', () => {
     await service.request('/plants', { json: { id: 77, name: 'once' }, headers: once })
     const card = { spec: 'chara_card_v2', spec_version: '2.0', data: { name: 'Moss', first_mes: 'Hi' } }
     expect((await service.request('/characters', { json: card, headers })).status).toBe(201)
-    const database = new Database(join(here.folder, 'conservatory.db'))
-    onTestFinished(() => void database.close())
+    const sql = await sqlForThisTest(here.folder)
     const [dora, bob] = [await idOf(here, name), await idOf(here, 'bob')]
-    const grant = database.prepare("INSERT INTO grants VALUES (?, ?, '', 0)")
-    grant.run(dora, bob)
-    grant.run(bob, dora)
-    database
-      .prepare("INSERT INTO requests VALUES ('r', ?, 'k', 'p', 'm', NULL, NULL, 0, 0, 1, 1, 1, NULL, 1, 0, 'stop')")
-      .run(dora)
-    database.prepare("INSERT INTO spend VALUES (?, '2026-11-20', 5)").run(`account ${dora}`)
+    await sql.insert('grants', [
+      { owner: dora, grantee: bob, tag: '', created: 0 },
+      { owner: bob, grantee: dora, tag: '', created: 0 },
+    ])
+    await putIntoLedger(sql, [{ account: dora, created: '2026-11-20T08:00:00Z' }])
+    await sql.insert('spend', [{ subject: `account ${dora}`, day: '2026-11-20', tokens: 5 }])
 
     const ended = await here.run('accounts', 'delete', name)
     expect(ended).toMatchObject({ code: 0, stdout: '' })
@@ -195,15 +194,15 @@ describe('accounts delete', () => {
     const kept = [...plants.slice(0, 2), { id: 77, name: 'once' }, ...plants.slice(2)]
     expect(readAccountFile(readFileSync(path, 'utf8'))).toEqual(kept)
 
-    await expectError(await service.request('/plants', { headers }), 'plants', 401)
-    const left = (table: string, where: string) =>
-      database.prepare<[number], number>(`SELECT count(*) FROM ${table} WHERE ${where}`).pluck().get(dora)
+    await onceKnown(async () => expectError(await service.request('/plants', { headers }), 'plants', 401))
+    const left = async (table: string, where: string) =>
+      (await sql.run(`SELECT 1 AS row FROM ${table} WHERE ${where}`, dora)).length
     for (const table of ['plants', 'keys', 'characters', 'character_versions', 'idempotency_keys']) {
-      expect([table, left(table, 'account = ?')]).toEqual([table, 0])
+      expect([table, await left(table, 'account = ?')]).toEqual([table, 0])
     }
-    expect([left('grants', '? IN (owner, grantee)'), left('accounts', 'id = ?')]).toEqual([0, 0])
-    expect(left('requests', 'account = ?')).toBe(1)
-    expect(database.prepare('SELECT tokens FROM spend').all()).toEqual([{ tokens: 5 }])
+    expect([await left('grants', '? IN (owner, grantee)'), await left('accounts', 'id = ?')]).toEqual([0, 0])
+    expect(await left('requests', 'account = ?')).toBe(1)
+    expect(await sql.run('SELECT tokens FROM spend')).toEqual([{ tokens: 5 }])
     expect(await plantsOf(here, 'bob')).toStrictEqual(plants)
 
     // Who gets the name next gets nothing else.

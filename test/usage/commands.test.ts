@@ -3,6 +3,7 @@ import { csvOf } from '../../src/csv.ts'
 import { conservatory, type Ended } from '../support/command.ts'
 import { type LedgerRow, putIntoLedger } from '../support/ledger.ts'
 import { serviceForThisTest } from '../support/service.ts'
+import { sqlForThisTest } from '../support/test-sql.ts'
 
 type Run = (...args: readonly string[]) => Promise<Ended>
 
@@ -10,7 +11,7 @@ type Run = (...args: readonly string[]) => Promise<Ended>
 async function commandForThisTest(rows: readonly LedgerRow[]): Promise<Run> {
   const service = await serviceForThisTest()
   await service.makeKey('greenhouse')
-  putIntoLedger(service.dataDirectory, rows)
+  await putIntoLedger(await sqlForThisTest(service.dataDirectory), rows)
   return (...args) => conservatory(['usage', ...args], { DATA_DIR: service.dataDirectory })
 }
 

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { expectError } from '../support/http.ts'
 import { putIntoLedger } from '../support/ledger.ts'
 import { startTestService, type TestService } from '../support/service.ts'
+import { openSql, type TestSql } from '../support/test-sql.ts'
 
 const id = 'req_6f1c0a5be2d94f7f8a3000000000002a'
 const foreignId = 'req_6f1c0a5be2d94f7f8a3000000000002b'
@@ -9,13 +10,15 @@ const runningId = 'req_6f1c0a5be2d94f7f8a3000000000002c'
 const fern = 'Fern@sha256:0d0c4c7f5e2f4f0b8a3d8f1c5b6a79e8d7c6b5a4938271605f4e3d2c1b0a9988'
 
 let service: TestService
+let sql: TestSql
 /** The key of the account that has the id 2. */
 let other = ''
 
 beforeAll(async () => {
   service = await startTestService()
+  sql = await openSql(service.dataDirectory)
   other = await service.makeKey('other', ['chat'])
-  putIntoLedger(service.dataDirectory, [
+  await putIntoLedger(sql, [
     { id, created: '2026-11-20T08:15:22Z', character: fern, promptTokens: 11, completionTokens: 7 },
     { created: '2026-11-20T23:59:59Z', key: 'cv_cd34', model: 'gpt', promptTokens: 100, completionTokens: 50 },
     { created: '2026-11-19T00:00:00Z', model: 'gpt', state: 'client_gone', promptTokens: 20, completionTokens: 1 },
@@ -34,7 +37,10 @@ beforeAll(async () => {
   ])
 })
 
-afterAll(() => service?.close())
+afterAll(async () => {
+  await sql?.close()
+  await service?.close()
+})
 
 async function usage(query: string, key = service.key): Promise<readonly Record<string, unknown>[]> {
   const response = await service.request(`/usage?${query}`, { headers: { authorization: key } })
@@ -122,7 +128,7 @@ describe('GET /usage', () => {
   test('shows the last 30 days where no time is asked for', async () => {
     const asked = await service.makeKey('recent', ['admin'])
     const [today, before] = [0, 31].map((days) => new Date(Date.now() - days * 86_400_000).toISOString())
-    putIntoLedger(service.dataDirectory, [
+    await putIntoLedger(sql, [
       { account: 3, created: `${today?.slice(0, 19)}Z`, promptTokens: 5 },
       { account: 3, created: `${before?.slice(0, 19)}Z`, promptTokens: 6 },
     ])
@@ -145,7 +151,7 @@ describe('GET /usage', () => {
       model: `model ${index % 1001}`,
       completionTokens: 1,
     }))
-    putIntoLedger(service.dataDirectory, rows)
+    await putIntoLedger(sql, rows)
     expect(await usage('from=2026-11-20&to=2026-11-20', key)).toEqual([
       { day: '2026-11-20', requests: 9001, prompt_tokens: 0, completion_tokens: 9001, failed: 0 },
     ])

@@ -1,0 +1,107 @@
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
+import postgres from 'postgres'
+import { onTestFinished } from 'vitest'
+import { databaseOf } from './test-database.ts'
+
+export type Value = string | number | null
+
+/** The database of a data folder as plain SQL, beside the service and its stores, in words that both engines know. */
+export interface TestSql {
+  /** Runs a statement with a `?` for each value, and gives its rows: whole numbers as numbers. */
+  run<Row extends object>(statement: string, ...values: readonly Value[]): Promise<readonly Row[]>
+  /** Adds rows, which all have the same columns, to a table: all of them or none. */
+  insert(table: string, rows: readonly Readonly<Record<string, Value>>[]): Promise<void>
+  /** The names of all tables. */
+  tables(): Promise<readonly string[]>
+  /** Whether somebody reads an older state of the database than the newest. */
+  hasReader(): Promise<boolean>
+  close(): Promise<void>
+}
+
+/** Opens the database of a data folder; whoever opens it closes it. */
+export async function openSql(dataDirectory: string): Promise<TestSql> {
+  const url = await databaseOf(dataDirectory)
+  return url === undefined ? openSqlite(join(dataDirectory, 'conservatory.db')) : openPostgres(url)
+}
+
+/** Opens the database of a data folder until the running test is over. */
+export async function sqlForThisTest(dataDirectory: string): Promise<TestSql> {
+  const sql = await openSql(dataDirectory)
+  onTestFinished(() => sql.close())
+  return sql
+}
+
+function openSqlite(path: string): TestSql {
+  const database = new Database(path)
+  // What this connection writes may be lost in a power cut; what the service writes is none of its business.
+  database.pragma('synchronous = OFF')
+  return {
+    async run<Row extends object>(text: string, ...values: readonly Value[]) {
+      const statement = database.prepare<Value[], Row>(text)
+      if (statement.reader) return statement.all(...values)
+      statement.run(...values)
+      return []
+    },
+    async insert(table, rows) {
+      if (rows.length === 0) return
+      const columns = Object.keys(rows[0] ?? {})
+      const places = columns.map((column) => `@${column}`)
+      const statement = database.prepare(`INSERT INTO ${table} (${columns.join()}) VALUES (${places.join()})`)
+      const insertAll = database.transaction(() => {
+        for (const row of rows) statement.run(row)
+      })
+      insertAll.immediate()
+    },
+    async tables() {
+      const named = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+      return database.prepare<[], string>(named).pluck().all()
+    },
+    async hasReader() {
+      // The log cannot be cut while somebody reads what is behind it.
+      database.pragma('busy_timeout = 0')
+      const isBusy = database.pragma('wal_checkpoint(TRUNCATE)', { simple: true }) === 1
+      database.pragma('busy_timeout = 5000')
+      return isBusy
+    },
+    async close() {
+      database.close()
+    },
+  }
+}
+
+function openPostgres(url: string): TestSql {
+  const sql = postgres(url, {
+    max: 1,
+    onnotice: () => {},
+    types: { bigint: { to: 20, from: [20], parse: Number, serialize: String } },
+  })
+  return {
+    async run<Row extends object>(statement: string, ...values: readonly Value[]) {
+      let count = 0
+      const numbered = statement.replace(/\?/g, () => `$${++count}`)
+      return [...(await sql.unsafe<Row[]>(numbered, [...values]))]
+    },
+    async insert(table, rows) {
+      await sql.begin(async (transaction) => {
+        // A statement has 65,534 values at most.
+        for (let from = 0; from < rows.length; from += 2000) {
+          await transaction`INSERT INTO ${sql(table)} ${sql(rows.slice(from, from + 2000))}`
+        }
+      })
+    },
+    async tables() {
+      const rows = await sql<{ name: string }[]>`
+        SELECT table_name AS name FROM information_schema.tables WHERE table_schema = current_schema()`
+      return rows.map(({ name }) => name)
+    },
+    async hasReader() {
+      const rows = await sql`
+        SELECT pid FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+          AND backend_xmin IS NOT NULL`
+      return rows.length > 0
+    },
+    close: () => sql.end(),
+  }
+}
