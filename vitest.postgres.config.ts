@@ -21,6 +21,7 @@ export default defineConfig({
       'test/stores/**',
       'test/storage/{move,postgres,postgres-faults,failover}.test.ts',
       'test/failover.test.ts',
+      'test/limits/{killed-replica,replicas}.test.ts',
     ],
   },
 })

@@ -4,7 +4,6 @@ import { createServer, registerService } from './app.ts'
 import { createLibrary } from './characters/library.ts'
 import { promptSettings } from './characters/prompt.ts'
 import type { Config, Traces } from './config.ts'
-import { Limiter } from './limits/limiter.ts'
 import { type Log, openLog } from './log.ts'
 import { countAttempts } from './metrics/attempts.ts'
 import { Metrics } from './metrics/metrics.ts'
@@ -51,12 +50,7 @@ export async function startService(config: Config): Promise<Service> {
   const tracer = config.traces && (await openTracer(config.traces, logger))
   const models = new ModelRegistry(configuration, config, countAttempts(metrics, tracer?.watchAttempt))
   const library = createLibrary(config, stores.characters, logger)
-  const limiter = new Limiter({
-    settings: config.limits,
-    ledger: stores.ledger,
-    // Other replicas spend too.
-    ...(config.databaseUrl === undefined ? {} : { spendingKeptFor: 500 }),
-  })
+  const limiter = stores.limiter(config.limits)
   const guard = new Guard(stores.access, limiter)
   const visits = new Visits({
     limiter,

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
 import { ApiError } from '../errors.ts'
 import type { RequestHeaders } from '../limits/headers.ts'
-import type { Limiter } from '../limits/limiter.ts'
+import type { LimitKeeper } from '../limits/keeper.ts'
 import type { AccessStore, Key, Scope } from './access.ts'
 import { FailedLogins } from './failed-logins.ts'
 import { digestKey, isMistyped } from './key.ts'
@@ -25,10 +25,10 @@ export class Guard {
   readonly #failures = new FailedLogins()
   readonly #uses: KeyUses
   readonly #watch: KeyWatch
-  readonly #limiter: Pick<Limiter, 'admit'> | undefined
+  readonly #limiter: Pick<LimitKeeper, 'admit'> | undefined
 
   /** @param limiter counts the requests of each key; nothing does without it */
-  constructor(store: AccessStore, limiter?: Pick<Limiter, 'admit'>) {
+  constructor(store: AccessStore, limiter?: Pick<LimitKeeper, 'admit'>) {
     this.#store = store
     this.#uses = new KeyUses(store)
     this.#watch = new KeyWatch(store)
@@ -68,7 +68,8 @@ export class Guard {
     if (refusal) throw refusal.status === 401 ? unauthorized('invalid_api_key', refusal.message) : refusal
     this.#uses.note(key.id)
     request.caller = key
-    request.requestsLeft = this.#limiter?.admit(key, tell) ?? null
+    const left = this.#limiter?.admit(key, tell) ?? null
+    request.requestsLeft = left instanceof Promise ? await left : left
   }
 
   /**

@@ -14,9 +14,20 @@ export interface Allowance {
  * another one each time, and a bucket from which nothing is taken is like one that never was. Times are milliseconds.
  */
 export class Bucket {
-  #taken = 0
-  #at = 0
+  #taken: number
+  #at: number
   #limit = 0
+
+  /** @param taken what had not come back at the time `at` */
+  constructor(taken = 0, at = 0) {
+    this.#taken = taken
+    this.#at = at
+  }
+
+  /** What another bucket is made of to go on from here. */
+  get state(): { readonly taken: number; readonly at: number } {
+    return { taken: this.#taken, at: this.#at }
+  }
 
   /** What has not come back of what was taken, under this limit per minute. */
   takenAt(now: number, limit: number): number {

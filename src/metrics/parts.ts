@@ -1,6 +1,6 @@
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks'
 import process from 'node:process'
-import type { Limiter } from '../limits/limiter.ts'
+import type { LimitKeeper } from '../limits/keeper.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import type { PageCache } from '../plants/page-cache.ts'
 import type { Stores } from '../storage/stores.ts'
@@ -10,7 +10,7 @@ import type { Metrics } from './metrics.ts'
 export interface ReadParts {
   readonly stores: Pick<Stores, 'metrics'>
   readonly models: Pick<ModelRegistry, 'breakers'>
-  readonly limiter: Pick<Limiter, 'chats'>
+  readonly limiter: Pick<LimitKeeper, 'chats'>
 }
 
 /** Milliseconds between two looks at how late the event loop is. */

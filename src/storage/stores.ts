@@ -2,6 +2,9 @@ import type { AccessStore } from '../access/access.ts'
 import { SqliteAccessStore } from '../access/sqlite.ts'
 import type { CharacterStore } from '../characters/character.ts'
 import { SqliteCharacterStore } from '../characters/sqlite.ts'
+import type { LimitKeeper } from '../limits/keeper.ts'
+import { Limiter } from '../limits/limiter.ts'
+import type { Limits } from '../limits/limits.ts'
 import type { Metric } from '../metrics/instruments.ts'
 import type { PlantStore } from '../plants/plant.ts'
 import { SqlitePlantStore } from '../plants/sqlite.ts'
@@ -20,6 +23,11 @@ export interface Stores {
   readonly characters: CharacterStore
   readonly ledger: Ledger
   readonly usage: UsageReader
+  /**
+   * Gives what holds keys and accounts to their limits, together with all who use this database.
+   * @param settings for those that have none of their own
+   */
+  limiter(settings: Limits): LimitKeeper
   /** What the database can tell of its work; the same names for every engine. */
   readonly metrics: readonly Metric[]
   /** Resolves when the database answers; rejects with the reason when it does not. */
@@ -45,6 +53,7 @@ export function openSqliteStores(path: string): Stores {
     characters: new SqliteCharacterStore(database, changes),
     ledger,
     usage: new SqliteUsageReader(database),
+    limiter: (settings) => new Limiter({ settings, ledger }),
     metrics: [commit.sizes, ledgerQueue(ledger)],
     async check() {
       ping.get()

@@ -1,7 +1,7 @@
 import type { Key } from '../access/access.ts'
 import type { ApiError } from '../errors.ts'
 import { type Headers, openAiTokenHeaders } from '../limits/headers.ts'
-import type { Limiter, Reservation } from '../limits/limiter.ts'
+import type { LimitKeeper, Reservation } from '../limits/keeper.ts'
 import { unixSeconds } from '../time.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
 import { Meter, type Used } from './meter.ts'
@@ -23,7 +23,7 @@ export interface Visitor {
 
 /** Where visits are counted and put down. */
 export interface VisitsOptions {
-  readonly limiter: Limiter
+  readonly limiter: Pick<LimitKeeper, 'reserve'>
   readonly ledger: Ledger
   /** Told when the end of a request could not be put down. */
   readonly onFailure: (requestId: string, error: unknown) => void
@@ -53,7 +53,7 @@ export class Visits {
     try {
       await ledger.begin(visit.entry('running', { promptTokens: 0, completionTokens: 0, isExact: false }))
     } catch (error) {
-      reservation.settle(0)
+      void reservation.settle(0)
       throw error
     }
     return visit
@@ -110,7 +110,8 @@ export class Visit {
   /**
    * Settles what was used, and puts it down; only the first end of a visit counts.
    * @param state how the request ended: a finish reason, or what `failedState` gives
-   * @returns a promise where the caller may hear of the end only once it is kept; it never rejects
+   * @returns a promise where the caller may hear of the end only once it is kept, or other replicas know of it; it never
+   *   rejects
    */
   end(state: string): Promise<void> | undefined {
     if (this.#isOver) return undefined
@@ -118,13 +119,14 @@ export class Visit {
     // A model that refused, or failed before it said anything, has used nothing that anybody told us.
     const isFree = !this.meter.hasBegun && (state === 'refused' || state.endsWith('_error'))
     const used = this.meter.used(isFree ? () => 0 : this.#visitor.promptTokens)
-    this.#reservation.settle(used.promptTokens + used.completionTokens)
     const { ledger, onFailure, onUsed } = this.#options
-    if (this.#configuredName !== undefined) onUsed?.(this.#configuredName, used)
     const entry = this.entry(state, used)
-    if (this.#reservation.isLasting) return ledger.finish(entry).catch((error) => onFailure(entry.id, error))
-    ledger.record(entry)
-    return undefined
+    const { isLasting } = this.#reservation
+    const recorded = isLasting ? ledger.finish(entry).catch((error) => onFailure(entry.id, error)) : undefined
+    const settled = this.#reservation.settle(used.promptTokens + used.completionTokens, recorded)
+    if (!recorded) ledger.record(entry)
+    if (this.#configuredName !== undefined) onUsed?.(this.#configuredName, used)
+    return settled ?? recorded
   }
 
   /** What the ledger keeps of it. */

@@ -36,7 +36,7 @@ it.for([limits, `${limits},tokens_per_day=1000000000`])(
     const upstream = await watchfulUpstream()
     const models = { understudy: { adapter: 'understudy' }, ...watchedModels(upstream.url) }
     const service = await serviceForThisTest({ LIMITS: written }, models)
-    const { statuses, areFree } = await crowd(service.url, service.key, rounds, upstream)
+    const { statuses, areFree } = await crowd([service.url], service.key, rounds, upstream)
     expect(areFree).toBe(true)
     expect(upstream.tooMany()).toBe(0)
     // All that could happen has happened: answers, refusals for want of a place, faults, clients that left.

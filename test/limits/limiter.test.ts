@@ -1,24 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import type { Key } from '../../src/access/access.ts'
 import { ApiError } from '../../src/errors.ts'
 import { Limiter } from '../../src/limits/limiter.ts'
-import type { Limits } from '../../src/limits/limits.ts'
-
-function keyOf(id: string, account: number, ofKey: Limits = {}, ofAccount: Limits = {}): Key {
-  const owner = { id: account, name: `account ${account}`, created: 0, suspended: null, limits: ofAccount }
-  return {
-    id,
-    account: owner,
-    prefix: `cv_${id}`,
-    name: null,
-    scopes: ['chat'],
-    created: 0,
-    expires: null,
-    revoked: null,
-    lastUsed: null,
-    limits: ofKey,
-  }
-}
+import { keyOf } from '../support/limits.ts'
 
 const unspent = { spent: async () => 0 }
 

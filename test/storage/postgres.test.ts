@@ -18,7 +18,7 @@ describe('the schema in PostgreSQL', () => {
     await Promise.all(replicas.map((replica) => migratePostgres(replica)))
     const [first] = replicas
     const rows = await first?.read((sql) => sql<{ name: string }[]>`SELECT name FROM migrations`)
-    expect(rows?.map(({ name }) => name)).toStrictEqual(['0001-all-stores'])
+    expect(rows?.map(({ name }) => name)).toStrictEqual(['0001-all-stores', '0002-shared-limits'])
     await Promise.all(replicas.map((replica) => replica.close()))
   })
 

@@ -121,10 +121,10 @@ async function ask(url: string, key: string, stream: boolean, signal: AbortSigna
 }
 
 /**
- * Asks a hundred times at once, again and again, and leaves at random; then as many as there are places.
+ * Asks replicas a hundred times at once, again and again, and leaves at random; then as many as there are places.
  * @returns how many answers of each status there were, and whether all places were free at the end
  */
-export async function crowd(url: string, key: string, rounds: number, upstream: WatchfulUpstream) {
+export async function crowd(urls: readonly string[], key: string, rounds: number, upstream: WatchfulUpstream) {
   const statuses = new Map<number | undefined, number>()
   let areFree = true
   for (let round = 0; round < rounds; round++) {
@@ -133,13 +133,14 @@ export async function crowd(url: string, key: string, rounds: number, upstream: 
       for (let call = 0; call < 3; call++) {
         const never = new AbortController().signal
         const signal = Math.random() < 0.3 ? AbortSignal.timeout(1 + Math.floor(Math.random() * 60)) : never
-        const { status } = await ask(url, key, caller % 2 === 0, signal)
+        const url = urls[(caller + call) % urls.length] ?? ''
+        const { status } = await ask(url, key, caller % 4 < 2, signal)
         statuses.set(status, (statuses.get(status) ?? 0) + 1)
       }
     })
     await Promise.all(callers)
     upstream.behave(true)
-    areFree &&= await allFree(url, key)
+    for (const url of urls) areFree &&= await allFree(url, key)
   }
   return { statuses, areFree }
 }

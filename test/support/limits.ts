@@ -1,6 +1,24 @@
+import type { Key } from '../../src/access/access.ts'
 import type { Limits } from '../../src/limits/limits.ts'
 import { openStoresOf } from './test-database.ts'
 import type { TestSql } from './test-sql.ts'
+
+/** A key as a store gives it. */
+export function keyOf(id: string, account: number, ofKey: Limits = {}, ofAccount: Limits = {}): Key {
+  const owner = { id: account, name: `account ${account}`, created: 0, suspended: null, limits: ofAccount }
+  return {
+    id,
+    account: owner,
+    prefix: `cv_${id}`,
+    name: null,
+    scopes: ['chat'],
+    created: 0,
+    expires: null,
+    revoked: null,
+    lastUsed: null,
+    limits: ofKey,
+  }
+}
 
 /** A row of the ledger, as a test reads it. */
 export interface LedgerRow {

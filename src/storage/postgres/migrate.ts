@@ -79,7 +79,7 @@ async function checkTables(sql: Queries, place: string, history: readonly Migrat
 function columnsOf(history: readonly Migration[]): readonly string[] {
   return history.flatMap(({ sql }) => [
     ...[...sql.matchAll(/CREATE TABLE (\w+) \(([\s\S]*?)\);/g)].flatMap(([, table, body = '']) =>
-      [...body.matchAll(/(?:^|,)\s*([a-z_]+) (?:TEXT|BIGINT|BYTEA)/g)].map(([, column]) => `${table}.${column}`),
+      [...body.matchAll(/(?:^|,)\s*([a-z_]+) (?:TEXT|BIGINT|BYTEA|DOUBLE)/g)].map(([, column]) => `${table}.${column}`),
     ),
     ...[...sql.matchAll(/ALTER TABLE (\w+) ADD COLUMN (\w+)/g)].map(([, table, column]) => `${table}.${column}`),
   ])

@@ -107,4 +107,24 @@ export const postgresMigrations: readonly Migration[] = [
       );
     `,
   },
+  {
+    name: '0002-shared-limits',
+    sql: `
+      CREATE TABLE limit_counts (
+        subject TEXT PRIMARY KEY,
+        requests_taken DOUBLE PRECISION NOT NULL,
+        requests_at BIGINT NOT NULL,
+        tokens_taken DOUBLE PRECISION NOT NULL,
+        tokens_at BIGINT NOT NULL
+      );
+      CREATE TABLE limit_shares (
+        subject TEXT NOT NULL,
+        replica TEXT NOT NULL,
+        chats BIGINT NOT NULL,
+        reserved_tokens BIGINT NOT NULL,
+        expires BIGINT NOT NULL,
+        PRIMARY KEY (subject, replica)
+      );
+    `,
+  },
 ]

@@ -1,5 +1,7 @@
 import { PostgresAccessStore } from '../../access/postgres.ts'
 import { PostgresCharacterStore } from '../../characters/postgres.ts'
+import { PostgresCounts } from '../../limits/postgres.ts'
+import { SharedLimiter } from '../../limits/shared-limiter.ts'
 import { PostgresPlantStore } from '../../plants/postgres.ts'
 import { PostgresLedger } from '../../usage/postgres.ts'
 import { PostgresUsageReader } from '../../usage/postgres-report.ts'
@@ -15,16 +17,18 @@ export async function openPostgresStores(url: string): Promise<Stores> {
   const database = await connectPostgres(url)
   const ledger = new PostgresLedger(database)
   const plants = new PostgresPlantStore(database)
+  const counts = new PostgresCounts(database)
   return {
     access: new PostgresAccessStore(database),
     plants,
     characters: new PostgresCharacterStore(database),
     ledger,
     usage: new PostgresUsageReader(database),
+    limiter: (settings) => new SharedLimiter({ settings, counts }),
     metrics: [plants.batchSizes, ledgerQueue(ledger)],
     check: () => checkPostgres(database),
     async close() {
-      await ledger.flush().catch(() => undefined)
+      await Promise.all([ledger.flush().catch(() => undefined), counts.close()])
       ledger.stop()
       await database.close()
     },

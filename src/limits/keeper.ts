@@ -1,0 +1,38 @@
+import type { Key } from '../access/access.ts'
+import type { Allowance } from './bucket.ts'
+import type { RequestHeaders } from './headers.ts'
+
+/** Holds keys and accounts to their limits. */
+export interface LimitKeeper {
+  /** How many chat requests are going on here, of all keys. */
+  readonly chats: number
+  /**
+   * Counts one request of a key.
+   * @param tell writes the headers of a refusal; as OpenAI does without it
+   * @returns how many are left; undefined where nothing limits them, and a promise only where others count as well
+   * @throws ApiError 429, and 503 where others count as well and that cannot be read
+   */
+  admit(key: Key, tell?: RequestHeaders): Allowance | Promise<Allowance> | undefined
+  /**
+   * Lets a chat request begin, and holds a place and tokens for it.
+   * @param estimate how many tokens it may spend; asked only where they are limited
+   * @throws ApiError 429, and 503 when what was counted or spent cannot be read
+   */
+  reserve(key: Key, estimate: () => number): Promise<Reservation>
+}
+
+/** What a chat request holds while it goes on. */
+export interface Reservation {
+  /** Tokens that it may spend; 0 where nothing limits them. */
+  readonly tokens: number
+  /** Whether its spending must be on record: a limit for a day or a month is in force. */
+  readonly isLasting: boolean
+  /** What is left of the tokens of this minute, where that is limited. */
+  readonly allowance: Allowance | undefined
+  /**
+   * Gives the rest back, once; to be called however the request ends.
+   * @param recorded resolves when what was spent is on record, where it must be
+   * @returns a promise where others count as well: that they know of it. It never rejects.
+   */
+  settle(spent: number, recorded?: Promise<void>): Promise<void> | undefined
+}

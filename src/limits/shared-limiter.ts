@@ -1,0 +1,104 @@
+import type { Key } from '../access/access.ts'
+import type { Allowance } from './bucket.ts'
+import { openAiRequestHeaders, type RequestHeaders } from './headers.ts'
+import { takePlace } from './judge.ts'
+import type { LimitKeeper, Reservation } from './keeper.ts'
+import type { Limits } from './limits.ts'
+import type { SharedCounts } from './shared-counts.ts'
+import { SharedRequests } from './shared-requests.ts'
+import { isLasting, type Terms, termsOf } from './terms.ts'
+
+/** What limits over several replicas are judged by. */
+export interface SharedLimiterOptions {
+  /** For keys and accounts that have none of their own. */
+  readonly settings: Limits
+  readonly counts: SharedCounts
+}
+
+/** How many keys and accounts are remembered; forgetting them costs a question to the database. */
+const manySubjects = 10_000
+
+/**
+ * Counts together with other replicas what keys and accounts do, and refuses what is more than they may. Who has no limit
+ * waits for nothing and is not counted.
+ */
+export class SharedLimiter implements LimitKeeper {
+  readonly #settings: Limits
+  readonly #counts: SharedCounts
+  /** A key comes as another object when it or its account has changed. */
+  readonly #terms = new WeakMap<Key, Terms<string>>()
+  readonly #requests = new Map<string, SharedRequests>()
+  #chats = 0
+
+  constructor({ settings, counts }: SharedLimiterOptions) {
+    this.#settings = settings
+    this.#counts = counts
+  }
+
+  admit(key: Key, tell: RequestHeaders = openAiRequestHeaders): Allowance | Promise<Allowance> | undefined {
+    const { requests } = this.#termsOf(key)
+    return requests && this.#requestsOf(requests.subject).admit(requests.limit, tell)
+  }
+
+  async reserve(key: Key, estimate: () => number): Promise<Reservation> {
+    const terms = this.#termsOf(key)
+    const countsTokens = terms.tokens !== undefined || isLasting(terms)
+    if (!countsTokens && !terms.atOnce) return this.#hold({ tokens: 0, isLasting: false, allowance: undefined })
+    const wanted = countsTokens ? estimate() : 0
+    const allowance = await this.#counts.take(
+      [terms.key, terms.account],
+      (tallyOf, now) => takePlace(termsOf(key, this.#settings, tallyOf), wanted, now),
+      isLasting(terms),
+    )
+    return this.#hold({ tokens: wanted, isLasting: isLasting(terms), allowance }, terms)
+  }
+
+  get chats(): number {
+    return this.#chats
+  }
+
+  #requestsOf(subject: string): SharedRequests {
+    const known = this.#requests.get(subject)
+    if (known) return known
+    if (this.#requests.size >= manySubjects) this.#requests.clear()
+    const requests = new SharedRequests(subject, this.#counts)
+    this.#requests.set(subject, requests)
+    return requests
+  }
+
+  /** @param terms those by which it is counted together with others; none where it is not */
+  #hold(held: Omit<Reservation, 'settle'>, terms?: Terms<string>): Reservation {
+    this.#chats++
+    let isSettled = false
+    return {
+      ...held,
+      settle: (spent, recorded) => {
+        if (isSettled) return undefined
+        isSettled = true
+        this.#chats--
+        return terms && this.#giveBack(terms, held.tokens, spent, recorded)
+      },
+    }
+  }
+
+  /** What was reserved is given back only when what was spent can be seen in its stead. */
+  async #giveBack(terms: Terms<string>, reserved: number, spent: number, recorded?: Promise<void>): Promise<void> {
+    await recorded
+    const { key, account, countsAtOnce, tokens } = terms
+    const all = [key, account].map((subject) => ({
+      subject,
+      chats: countsAtOnce.includes(subject) ? 1 : 0,
+      reserved,
+      tokens: tokens?.subject === subject ? spent - reserved : 0,
+    }))
+    await this.#counts.giveBack(all)
+  }
+
+  #termsOf(key: Key): Terms<string> {
+    const known = this.#terms.get(key)
+    if (known) return known
+    const terms = termsOf(key, this.#settings, (name) => name)
+    this.#terms.set(key, terms)
+    return terms
+  }
+}

@@ -1,0 +1,357 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { ApiError } from '../../src/errors.ts'
+import type { Reservation } from '../../src/limits/keeper.ts'
+import type { Limits } from '../../src/limits/limits.ts'
+import { PostgresCounts } from '../../src/limits/postgres.ts'
+import { SharedLimiter } from '../../src/limits/shared-limiter.ts'
+import { dayOf } from '../../src/limits/spending.ts'
+import { PostgresDatabase, type Transaction } from '../../src/storage/postgres/database.ts'
+import { Conflict } from '../../src/storage/postgres/failures.ts'
+import { migratePostgres } from '../../src/storage/postgres/migrate.ts'
+import { crowd, placesAtOnce, startWatchfulUpstream, watchedModels } from '../support/limit-rounds.ts'
+import { keyOf } from '../support/limits.ts'
+import { type PostgresServer, startPostgres } from '../support/postgres.ts'
+import { serviceForThisTest } from '../support/service.ts'
+
+let server: PostgresServer
+beforeAll(async () => {
+  server = await startPostgres()
+})
+afterAll(() => server.stop())
+
+/** A database whose transactions are so isolated, where they do not say otherwise. */
+async function newDatabase(isolation: string): Promise<string> {
+  const url = await server.createDatabase()
+  const name = new URL(url).pathname.slice(1)
+  const database = new PostgresDatabase(url)
+  await database.transaction((sql) =>
+    sql.unsafe(`ALTER DATABASE ${name} SET default_transaction_isolation = '${isolation}'`),
+  )
+  await database.close()
+  return url
+}
+
+/** Tells one account from another: each test has its own. */
+let accounts = 0
+const limitedKey = (limits: Limits) => keyOf(`key-${++accounts}`, accounts, {}, limits)
+
+/** What a call gave, or the status that it was refused with. */
+async function statusOr<T>(call: () => T | Promise<T>): Promise<T | number> {
+  try {
+    return await call()
+  } catch (error) {
+    if (error instanceof ApiError) return error.status
+    throw error
+  }
+}
+
+describe.each(['read committed', 'serializable'])('three replicas, transactions %s', (isolation) => {
+  let url: string
+  beforeAll(async () => {
+    url = await newDatabase(isolation)
+    const database = new PostgresDatabase(url)
+    await migratePostgres(database)
+    await database.close()
+  })
+
+  /** A replica's limiter, over connections of its own. */
+  function openReplica(lease?: number) {
+    const database = new PostgresDatabase(url)
+    const counts = new PostgresCounts(database, lease)
+    let isOpen = true
+    const die = async () => {
+      if (isOpen) await database.close(0)
+      isOpen = false
+    }
+    onTestFinished(async () => {
+      if (isOpen) await counts.close()
+      await die()
+    })
+    const limiter = new SharedLimiter({ settings: {}, counts })
+    /** Ends it as a crash would: nothing is given back. */
+    return { limiter, counts, database, die }
+  }
+  const openThree = () => [openReplica(), openReplica(), openReplica()] as const
+
+  it('never let more chats go on at once than the limit, and free every place', async () => {
+    const replicas = openThree()
+    const key = limitedKey({ chat_at_once: 10 })
+    let most = 0
+    let goingOn = 0
+    const refused: number[] = []
+    const callers = Array.from({ length: 100 }, async (_, caller) => {
+      for (let call = 0; call < 3; call++) {
+        const replica = replicas[(caller + call) % 3] ?? replicas[0]
+        const held = await statusOr(() => replica.limiter.reserve(key, () => 1))
+        if (typeof held === 'number') {
+          refused.push(held)
+          continue
+        }
+        most = Math.max(most, ++goingOn)
+        await wait(Math.random() * 20)
+        goingOn--
+        await held.settle(0)
+      }
+    })
+    await Promise.all(callers)
+    expect(most).toBe(10)
+    expect(new Set(refused)).toEqual(new Set([429]))
+    expect(refused.length).toBeGreaterThan(100)
+    // As soon as an end is told, each replica finds all places free.
+    for (const { limiter } of replicas) {
+      const held = await Promise.all(Array.from({ length: 10 }, () => limiter.reserve(key, () => 1)))
+      expect(await statusOr(() => replicas[0].limiter.reserve(key, () => 1))).toBe(429)
+      await Promise.all(held.map((each) => each.settle(0)))
+    }
+    const [rows] = await replicas[0].database.read(
+      (sql) => sql<{ chats: number }[]>`
+        SELECT sum(chats)::bigint AS chats FROM limit_shares WHERE subject = ${`account:${key.account.id}`}`,
+    )
+    expect(rows?.chats).toBe(0)
+  })
+
+  it('keep the places of one that lives, and have those of one that died come back', async () => {
+    const lease = 1200
+    const [dying, living, third] = [openReplica(lease), openReplica(lease), openReplica(lease)]
+    const key = limitedKey({ chat_at_once: 3 })
+    await dying.limiter.reserve(key, () => 1)
+    await dying.limiter.reserve(key, () => 1)
+    const kept = await living.limiter.reserve(key, () => 1)
+    expect(await statusOr(() => third.limiter.reserve(key, () => 1))).toBe(429)
+    await dying.die()
+    expect(await statusOr(() => third.limiter.reserve(key, () => 1))).toBe(429)
+    const back: Reservation[] = []
+    const take = async () => {
+      const held = await statusOr(() => third.limiter.reserve(key, () => 1))
+      if (typeof held !== 'number') back.push(held)
+      return back.length
+    }
+    await expect.poll(take, { timeout: 10_000, interval: 20 }).toBe(2)
+    // A lease and a half later the one that lives still has its place.
+    const end = performance.now() + 1.5 * lease
+    while (performance.now() < end) {
+      expect(await statusOr(() => third.limiter.reserve(key, () => 1))).toBe(429)
+      await wait(50)
+    }
+    await kept.settle(0)
+    expect(await take()).toBe(3)
+  })
+
+  it('admit no more requests in a minute than one would, and refuse without asking again', async () => {
+    const replicas = openThree()
+    const limit = 60
+    const key = limitedKey({ requests_per_minute: limit })
+    const begin = performance.now()
+    const answers = await Promise.all(
+      Array.from({ length: 300 }, async (_, index) => {
+        await wait((index % 10) * 3)
+        return statusOr(() => replicas[index % 3]?.limiter.admit(key))
+      }),
+    )
+    const left = answers.filter((answer) => typeof answer === 'object').map(({ remaining }) => remaining)
+    const trickled = Math.ceil((performance.now() - begin) / 1000)
+    expect(left.length).toBeGreaterThanOrEqual(limit)
+    expect(left.length).toBeLessThanOrEqual(limit + trickled)
+    // Each is told what is left for all of them.
+    expect(new Set(left).size).toBeGreaterThanOrEqual(limit)
+    expect(new Set(answers.filter((answer) => typeof answer !== 'object'))).toEqual(new Set([429]))
+    const { limiter, die } = replicas[1]
+    await die()
+    await expect(async () => limiter.admit(key)).rejects.toMatchObject({ status: 429, headers: { 'retry-after': '1' } })
+  })
+
+  it('take requests in advance when they are busy, and admit no more than one batch beyond the limit', async () => {
+    const replicas = openThree()
+    const limit = 3000
+    // What comes back in a second.
+    const batch = limit / 60
+    const key = limitedKey({ requests_per_minute: limit })
+    let questions = 0
+    for (const { counts } of replicas) {
+      const take = counts.take.bind(counts)
+      counts.take = (...args) => {
+        questions++
+        return take(...args)
+      }
+    }
+    const begin = performance.now()
+    const admitted = await Promise.all(
+      replicas.map(async ({ limiter }) => {
+        for (let count = 0; ; count++) if ((await statusOr(() => limiter.admit(key))) === 429) return count
+      }),
+    )
+    const sum = admitted.reduce((one, other) => one + other)
+    const trickled = ((performance.now() - begin) / 1000) * batch
+    expect(sum).toBeLessThanOrEqual(limit + trickled + batch)
+    expect(sum).toBeGreaterThanOrEqual(limit - replicas.length * batch)
+    expect(questions).toBeLessThan(sum * 0.75)
+  })
+
+  it('spend the tokens of a minute together, and give back to all what was not used', async () => {
+    const replicas = openThree()
+    const key = limitedKey({ tokens_per_minute: 1000 })
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, (_, index) =>
+        statusOr(async () => replicas[index % 3]?.limiter.reserve(key, () => 100)),
+      ),
+    )
+    const held = answers.filter((answer) => typeof answer === 'object')
+    expect(held).toHaveLength(10)
+    await Promise.all(held.map((each) => each.settle(1)))
+    const again = await replicas[2].limiter.reserve(key, () => 100)
+    expect(again.allowance?.remaining).toBeGreaterThanOrEqual(890)
+    expect(again.allowance?.remaining).toBeLessThanOrEqual(900)
+    await again.settle(1200)
+    // What was used beyond that is owed by all.
+    expect(await statusOr(() => replicas[0].limiter.reserve(key, () => 1))).toBe(429)
+  })
+
+  it('hold the tokens of a day together, until what was spent of them is on record', async () => {
+    const replicas = openThree()
+    const key = limitedKey({ tokens_per_day: 100 })
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, (_, index) =>
+        statusOr(async () => replicas[index % 3]?.limiter.reserve(key, () => 10)),
+      ),
+    )
+    const held = answers.filter((answer) => typeof answer === 'object')
+    expect(held).toHaveLength(10)
+    const [first, ...others] = held
+    const record = Promise.withResolvers<void>()
+    const settled = first?.settle(7, record.promise)
+    await Promise.all(others.map((each) => each.settle(0, Promise.resolve())))
+    expect(await statusOr(() => replicas[1].limiter.reserve(key, () => 91))).toBe(429)
+    await replicas[0].database.transaction(
+      (sql) => sql`INSERT INTO spend VALUES (${`account:${key.account.id}`}, ${dayOf(Date.now())}, 7)`,
+    )
+    record.resolve()
+    await settled
+    expect(await statusOr(() => replicas[1].limiter.reserve(key, () => 94))).toBe(429)
+    expect(await statusOr(() => replicas[2].limiter.reserve(key, () => 93))).toMatchObject({ tokens: 93 })
+  })
+
+  it("count a key's own limit for the key, and that of its account for all the others", async () => {
+    const replicas = openThree()
+    const account = limitedKey({}).account.id
+    const own = keyOf('own', account, { chat_at_once: 1 }, { chat_at_once: 2 })
+    const [one, other] = [
+      keyOf('one', account, {}, { chat_at_once: 2 }),
+      keyOf('other', account, {}, { chat_at_once: 2 }),
+    ]
+    await replicas[0].limiter.reserve(own, () => 1)
+    expect(await statusOr(() => replicas[1].limiter.reserve(own, () => 1))).toBe(429)
+    await replicas[1].limiter.reserve(one, () => 1)
+    await replicas[2].limiter.reserve(other, () => 1)
+    expect(await statusOr(() => replicas[0].limiter.reserve(one, () => 1))).toBe(429)
+  })
+})
+
+/** Has to begin every transaction anew, when all of it is done but the commit. */
+class Contended extends PostgresDatabase {
+  override transaction<T>(work: (sql: Transaction) => Promise<T>): Promise<T> {
+    let isFirst = true
+    return super.transaction(async (sql) => {
+      const result = await work(sql)
+      if (isFirst) {
+        isFirst = false
+        throw new Conflict()
+      }
+      return result
+    })
+  }
+}
+
+it('what must be done anew is counted once', async () => {
+  const url = await newDatabase('serializable')
+  const databases = [new Contended(url), new PostgresDatabase(url)] as const
+  onTestFinished(async () => {
+    for (const database of databases) await database.close()
+  })
+  await migratePostgres(databases[1])
+  const counts = databases.map((database) => new PostgresCounts(database))
+  const [here, there] = counts.map((each) => new SharedLimiter({ settings: {}, counts: each }))
+  if (!here || !there) throw new Error('there are two')
+  const key = limitedKey({ chat_at_once: 2, requests_per_minute: 10, tokens_per_minute: 100 })
+  expect(await here.admit(key)).toMatchObject({ remaining: 9 })
+  expect(await there.admit(key)).toMatchObject({ remaining: 8 })
+  const first = await here.reserve(key, () => 30)
+  expect(first.allowance).toMatchObject({ remaining: 70 })
+  const second = await here.reserve(key, () => 30)
+  expect(await statusOr(() => there.reserve(key, () => 1))).toBe(429)
+  await first.settle(10)
+  const third = await there.reserve(key, () => 59)
+  expect(third.allowance?.remaining).toBeLessThanOrEqual(2)
+  expect(await statusOr(() => here.reserve(key, () => 1))).toBe(429)
+  await Promise.all([second.settle(0), third.settle(0)])
+  const all = [await here.reserve(key, () => 1), await there.reserve(key, () => 1)]
+  expect(await statusOr(() => here.reserve(key, () => 1))).toBe(429)
+  await Promise.all(all.map((each) => each.settle(0)))
+  await Promise.all(counts.map((each) => each.close()))
+})
+
+it('without a limit nothing is asked of the database', async () => {
+  const counts = { take: () => Promise.reject(new Error('asked')), giveBack: () => Promise.reject(new Error('asked')) }
+  const limiter = new SharedLimiter({ settings: { plants: 3 }, counts })
+  const key = limitedKey({})
+  expect(limiter.admit(key)).toBeUndefined()
+  const held = await limiter.reserve(key, () => 1)
+  expect([limiter.chats, held.settle(5), limiter.chats]).toStrictEqual([1, undefined, 0])
+})
+
+it('while the database is away limits are a 503, and afterwards nothing is forgotten and nothing is held for ever', async () => {
+  const falling = await startPostgres()
+  onTestFinished(() => falling.stop())
+  const url = await falling.createDatabase()
+  const databases = [new PostgresDatabase(url), new PostgresDatabase(url)] as const
+  await migratePostgres(databases[0])
+  const counts = databases.map((database) => new PostgresCounts(database, 8000))
+  const [here, there] = counts.map((each) => new SharedLimiter({ settings: {}, counts: each }))
+  onTestFinished(async () => {
+    for (const each of counts) await each.close()
+    for (const database of databases) await database.close()
+  })
+  if (!here || !there) throw new Error('there are two')
+  const key = limitedKey({ chat_at_once: 2, requests_per_minute: 100 })
+  const [first, second] = [await here.reserve(key, () => 1), await here.reserve(key, () => 1)]
+  await falling.kill()
+  const away = { status: 503, code: 'database_unavailable' }
+  const ending = second.settle(0)
+  await Promise.all([
+    expect(there.reserve(key, () => 1)).rejects.toMatchObject(away),
+    expect(async () => there.admit(key)).rejects.toMatchObject(away),
+    // It could not be told, and is not waited for any longer than anything else.
+    ending,
+  ])
+  await falling.start()
+  await expect
+    .poll(() => statusOr(() => there.reserve(key, () => 1)), { timeout: 10_000, interval: 50 })
+    .toMatchObject({ tokens: 0 })
+  expect(await statusOr(() => there.reserve(key, () => 1))).toBe(429)
+  await first.settle(0)
+  expect(await statusOr(() => there.reserve(key, () => 1))).toMatchObject({ tokens: 0 })
+}, 60_000)
+
+it.for(['read committed', 'serializable'])(
+  'a hundred chats at once over three services never get more than ten places, and leave all of them (%s)',
+  {
+    timeout: 60_000,
+  },
+  async (isolation) => {
+    const upstream = await startWatchfulUpstream()
+    onTestFinished(() => upstream.close())
+    const environment = {
+      DATABASE_URL: await newDatabase(isolation),
+      BOOTSTRAP_KEY: 'a-key-for-tests-of-limits',
+      LIMITS: `chat_at_once=${placesAtOnce},tokens_per_day=1000000000`,
+    }
+    const urls: string[] = []
+    for (let replica = 0; replica < 3; replica++) {
+      urls.push((await serviceForThisTest(environment, watchedModels(upstream.url))).url)
+    }
+    const { statuses, areFree } = await crowd(urls, 'a-key-for-tests-of-limits', 2, upstream)
+    expect(areFree).toBe(true)
+    expect(upstream.tooMany()).toBe(0)
+    expect([...statuses.keys()]).toEqual(expect.arrayContaining([200, 429, 502, undefined]))
+  },
+)
