@@ -97,6 +97,8 @@ export interface AccessStore extends AccountContents {
   revokeKey(prefixOrKey: string): Promise<Key>
   /** Refuses a key that is not there. */
   limitKey(prefixOrKey: string, changes: LimitChanges): Promise<Key>
+  /** The key with this SHA-256 digest, whatever its state, where it is known without asking the database. */
+  knownKey(digest: string): Key | undefined
   /** The key with this SHA-256 digest, whatever its state. */
   findKey(digest: string): Promise<Key | undefined>
   /** The key with this id, whatever its state. */

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
 import { ApiError } from '../errors.ts'
 import type { RequestHeaders } from '../limits/headers.ts'
@@ -16,6 +17,13 @@ declare module 'fastify' {
   }
 }
 
+/** What a connection was let in with, and by which group, since each reads the header in its own way. */
+interface Admitted {
+  readonly header: string | undefined
+  readonly tell: RequestHeaders | undefined
+  readonly digest: string
+}
+
 /** Milliseconds that a body may take without the key being looked at again: as long as a stream may go on. */
 const shortlyAfter = 250
 
@@ -26,6 +34,7 @@ export class Guard {
   readonly #uses: KeyUses
   readonly #watch: KeyWatch
   readonly #limiter: Pick<LimitKeeper, 'admit'> | undefined
+  readonly #admitted = new WeakMap<Socket, Admitted>()
 
   /** @param limiter counts the requests of each key; nothing does without it */
   constructor(store: AccessStore, limiter?: Pick<LimitKeeper, 'admit'>) {
@@ -41,6 +50,11 @@ export class Guard {
    */
   async admitApiKey(request: FastifyRequest): Promise<void> {
     refuseTwoCredentials(request)
+    const again = this.admitAgain(request)
+    if (again) {
+      if (again !== true) await again
+      return
+    }
     const header = request.headers.authorization?.trim() ?? ''
     const key = header.replace(/^bearer(\s+|$)/i, '')
     if (key === '') {
@@ -50,13 +64,30 @@ export class Guard {
   }
 
   /**
+   * Lets in a request that comes with the same header as the last one of its connection, as most do: to read it and to
+   * digest the key anew would cost a tenth of a small request.
+   * @param tell as for `admit`
+   * @returns whether it is let in; a promise where its limits must be asked for first
+   * @throws ApiError 401, 403 and 429 as `admit`
+   */
+  admitAgain(request: FastifyRequest, tell?: RequestHeaders): boolean | Promise<true> {
+    const last = this.#admitted.get(request.socket)
+    if (!last || last.header !== request.headers.authorization || last.tell !== tell) return false
+    const key = this.#store.knownKey(last.digest)
+    if (!key) return false
+    const waiting = this.#letIn(request, key, tell)
+    return waiting ? waiting.then(() => true) : true
+  }
+
+  /**
    * Lets in a request with this key and notes on it who called.
    * @param tell writes how many requests are left where there are none; as OpenAI does without it
    * @throws ApiError 401 for a key that is mistyped, unknown, expired or revoked, 403 when its account is suspended,
    *   429 when too many wrong ones came from the address or the key has no request left
    */
   async admit(request: FastifyRequest, secret: string, tell?: RequestHeaders): Promise<void> {
-    const key = await this.#store.findKey(digestKey(secret))
+    const digest = digestKey(secret)
+    const key = await this.#store.findKey(digest)
     if (!key) {
       await this.#failures.slow(request.socket.remoteAddress ?? '')
       const reason = isMistyped(secret)
@@ -64,12 +95,24 @@ export class Guard {
         : 'The key is not known here. Check it, or ask the operator for one.'
       throw unauthorized('invalid_api_key', reason)
     }
+    await this.#letIn(request, key, tell)
+    this.#admitted.set(request.socket, { header: request.headers.authorization, tell, digest })
+  }
+
+  /** @returns a promise where other replicas count the key's requests too */
+  #letIn(request: FastifyRequest, key: Key, tell?: RequestHeaders): Promise<void> | undefined {
     const refusal = refusalOf(key)
     if (refusal) throw refusal.status === 401 ? unauthorized('invalid_api_key', refusal.message) : refusal
     this.#uses.note(key.id)
     request.caller = key
     const left = this.#limiter?.admit(key, tell) ?? null
-    request.requestsLeft = left instanceof Promise ? await left : left
+    if (left instanceof Promise) {
+      return left.then((allowance) => {
+        request.requestsLeft = allowance
+      })
+    }
+    request.requestsLeft = left
+    return undefined
   }
 
   /**

@@ -122,8 +122,12 @@ export class PostgresAccessStore implements AccessStore {
     })
   }
 
+  knownKey(digest: string): Key | undefined {
+    return this.#known.get(digest)
+  }
+
   async findKey(digest: string): Promise<Key | undefined> {
-    const known = this.#known.get(digest)
+    const known = this.knownKey(digest)
     if (known) return known
     const [row] = await this.#database.read(
       (sql) => sql<KeyRow[]>`${sql.unsafe(selectKeys)} WHERE keys.digest = ${digest}`,

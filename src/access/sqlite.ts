@@ -127,8 +127,12 @@ export class SqliteAccessStore implements AccessStore {
     })
   }
 
+  knownKey(digest: string): Key | undefined {
+    return this.#known.get(digest)
+  }
+
   async findKey(digest: string): Promise<Key | undefined> {
-    const known = this.#known.get(digest)
+    const known = this.knownKey(digest)
     if (known) return known
     const row = this.#keyByDigest.get(digest)
     if (!row || !timingSafeEqual(Buffer.from(row.digest), Buffer.from(digest))) return undefined

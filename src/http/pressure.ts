@@ -59,7 +59,8 @@ export async function refuseUnderPressure(app: FastifyInstance): Promise<(reques
     return false
   }
   const check = (request: FastifyRequest, _reply: FastifyReply, done: HookHandlerDoneFunction) => {
-    if (vital.has(request.routeOptions.url ?? '') || isTaken(request)) done()
+    // In this order, since what Fastify tells of a route it puts together anew each time.
+    if (isTaken(request) || vital.has(request.routeOptions.url ?? '')) done()
     else done(overloaded)
   }
   app.addHook('onRequest', check)

@@ -46,7 +46,7 @@ export function tellOfRequests(app: FastifyInstance, watch?: RequestWatch): void
     watch?.started(request.method)
     reply.header('x-request-id', request.id)
     // Fastify's onResponse does not run for a client that leaves before its reply is complete; 'close' always comes.
-    reply.raw.once('close', () => {
+    reply.raw.on('close', () => {
       const isGone = !reply.raw.writableFinished
       const { method, failure } = request
       // The route's pattern, not the URL: a path or a query may hold a secret.

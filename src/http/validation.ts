@@ -47,13 +47,12 @@ export const serializerCompiler = () => (value: unknown) => JSON.stringify(value
 
 function withNumbers(schema: TSchema, input: unknown): unknown {
   if (!KindGuard.IsObject(schema) || typeof input !== 'object' || input === null) return input
-  const texts: Readonly<Record<string, unknown>> = { ...input }
-  const numbers: Record<string, number> = {}
+  const values: Record<string, unknown> = { ...input }
   for (const name of integersOf(schema)) {
-    const value = Object.hasOwn(texts, name) ? texts[name] : undefined
-    if (typeof value === 'string' && /^-?\d+$/.test(value)) numbers[name] = Number(value)
+    const value = Object.hasOwn(values, name) ? values[name] : undefined
+    if (typeof value === 'string' && /^-?\d+$/.test(value)) values[name] = Number(value)
   }
-  return { ...texts, ...numbers }
+  return values
 }
 
 const integers = new WeakMap<TObject, readonly string[]>()

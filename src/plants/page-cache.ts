@@ -7,24 +7,26 @@ export interface Page {
   readonly link?: string
 }
 
-/** How many bytes of pages are kept, and about what a page costs besides its text. */
-const mostBytes = 64 * 1024 ** 2
+/** How many bytes of pages a generation has, and about what a page costs besides its texts. */
+const mostBytes = 32 * 1024 ** 2
 const overhead = 512
 
-/** The pages of one account that are of this version, by what was asked for; the one used longest ago is the first. */
+/** The pages of one account that are of this version, by what was asked for. */
 interface AccountPages {
   readonly version: PlantsVersion
   readonly pages: Map<string, Page>
+  bytes: number
 }
 
 /**
  * Ready pages, for as long as nothing of what the account sees has changed: then all of its pages go at once, since a
- * page that nobody asks for again would stay until there is no room.
+ * page that nobody asks for again would stay until there is no room. There are two generations: when the recent one is
+ * full, it takes the place of the older one, and of that there stays what has been asked for since.
  */
 export class PageCache {
-  /** The account that asked longest ago is the first. */
-  readonly #accounts = new Map<number, AccountPages>()
-  #bytes = 0
+  #recent = new Map<number, AccountPages>()
+  #older = new Map<number, AccountPages>()
+  #recentBytes = 0
   #hits = 0
   #misses = 0
 
@@ -35,57 +37,53 @@ export class PageCache {
 
   /** The account's page for this question, if it is of this version. */
   get(account: number, question: string, version: PlantsVersion): Page | undefined {
-    const pages = this.#pagesOf(account, version)
-    const page = pages.get(question)
-    if (!page) {
-      this.#misses++
-      return undefined
-    }
-    this.#hits++
-    pages.delete(question)
-    pages.set(question, page)
+    const recent = pageIn(this.#recent, account, question, version)
+    const older = recent ? undefined : pageIn(this.#older, account, question, version)
+    if (older) this.set(account, question, version, older)
+    const page = recent ?? older
+    if (page) this.#hits++
+    else this.#misses++
     return page
   }
 
   /** Keeps a page, and makes room for it. */
   set(account: number, question: string, version: PlantsVersion, page: Page): void {
-    const pages = this.#pagesOf(account, version)
-    this.#drop(pages, question)
-    if (sizeOf(page) > mostBytes) return
-    pages.set(question, page)
-    this.#bytes += sizeOf(page)
-    for (const [oldest, kept] of this.#accounts) {
-      for (const each of kept.pages.keys()) {
-        if (this.#bytes <= mostBytes) return
-        this.#drop(kept.pages, each)
-      }
-      if (oldest !== account) this.#accounts.delete(oldest)
+    const bytes = sizeOf(question, page)
+    if (bytes > mostBytes) return
+    if (this.#recentBytes + bytes > mostBytes) {
+      this.#older = this.#recent
+      this.#recent = new Map()
+      this.#recentBytes = 0
     }
+    const kept = this.#accountPages(account, version)
+    kept.pages.set(question, page)
+    kept.bytes += bytes
+    this.#recentBytes += bytes
   }
 
-  /** The account's pages of this version; those of another one go. */
-  #pagesOf(account: number, version: PlantsVersion): Map<string, Page> {
-    const kept = this.#accounts.get(account)
-    this.#accounts.delete(account)
-    if (kept?.version === version) {
-      this.#accounts.set(account, kept)
-      return kept.pages
-    }
-    for (const page of kept?.pages.values() ?? []) this.#bytes -= sizeOf(page)
-    const pages = new Map<string, Page>()
-    this.#accounts.set(account, { version, pages })
-    return pages
-  }
-
-  #drop(pages: Map<string, Page>, question: string): void {
-    const page = pages.get(question)
-    if (!page) return
-    pages.delete(question)
-    this.#bytes -= sizeOf(page)
+  /** The account's recent pages of this version; those of another one go. */
+  #accountPages(account: number, version: PlantsVersion): AccountPages {
+    const kept = this.#recent.get(account)
+    if (kept?.version === version) return kept
+    this.#recentBytes -= kept?.bytes ?? 0
+    if (this.#older.get(account)?.version !== version) this.#older.delete(account)
+    const empty = { version, pages: new Map<string, Page>(), bytes: 0 }
+    this.#recent.set(account, empty)
+    return empty
   }
 }
 
+function pageIn(
+  generation: ReadonlyMap<number, AccountPages>,
+  account: number,
+  question: string,
+  version: PlantsVersion,
+): Page | undefined {
+  const kept = generation.get(account)
+  return kept?.version === version ? kept.pages.get(question) : undefined
+}
+
 /** At most what a page takes: a text has a byte to each character, or two. */
-function sizeOf({ text }: Page): number {
-  return text.length * 2 + overhead
+function sizeOf(question: string, { text }: Page): number {
+  return (text.length + question.length) * 2 + overhead
 }

@@ -51,10 +51,23 @@ export interface StoredPlant extends Plant {
   readonly id: number
 }
 
+/** What callers see of a plant. */
+export function toReply({ name, tag }: Plant): Plant {
+  return tag === undefined ? { name } : { name, tag }
+}
+
 /** A place in a caller's list: own plants first, then those of other accounts by account, each by id. */
 export interface Position {
   readonly account: number
   readonly id: number
+}
+
+/** Some plants of a list, in its order. */
+export interface PlantPage {
+  /** The plants as they go out: the text of a JSON array. */
+  readonly json: string
+  /** The place of the last one, where more are to come. */
+  readonly last?: Position
 }
 
 /** Which of the plants that an account may see are asked for. */
@@ -111,9 +124,9 @@ export interface PlantStore {
   /** Removes the account's own plant; tells whether there was one. */
   remove(account: number, id: number): Promise<boolean>
   /** At most `limit` plants in order. */
-  list(account: number, query: PlantQuery, limit: number): Promise<readonly StoredPlant[]>
-  /** All plants in order, from one snapshot, in batches. Whoever stops early returns the iterator. */
-  listAll(account: number, query: PlantQuery): AsyncIterable<readonly StoredPlant[]>
+  list(account: number, query: PlantQuery, limit: number): Promise<PlantPage>
+  /** All plants in order, from one snapshot, in pages. Whoever stops early returns the iterator. */
+  listAll(account: number, query: PlantQuery): AsyncIterable<PlantPage>
   /**
    * Lets another account see the account's plants, all of them or those with a tag, from now on; tells whether it could
    * not before.

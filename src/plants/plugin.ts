@@ -1,29 +1,29 @@
-import { hash } from 'node:crypto'
 import { Readable } from 'node:stream'
-import { setImmediate as endOfTurn } from 'node:timers/promises'
 import bearerAuth from '@fastify/bearer-auth'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf, type Guard, refuseTwoCredentials, requireScope } from '../access/guard.ts'
 import { unauthorized } from '../access/refusals.ts'
 import { ApiError, plantErrorBody } from '../errors.ts'
 import { errorHandler } from '../http/errors.ts'
 import { answers } from '../http/openapi-fields.ts'
 import { standardHeaders } from '../limits/headers.ts'
+import { tellRequestsLeft } from '../limits/hooks.ts'
 import type { Limits } from '../limits/limits.ts'
-import { readCursor, writeCursor } from './cursor.ts'
+import { readCursor } from './cursor.ts'
 import { readIdempotency } from './idempotency.ts'
-import type { Page, PageCache } from './page-cache.ts'
+import type { PageCache } from './page-cache.ts'
+import { digestOf, hasVersion, jsonArray, jsonType, nextLink, sendPage } from './page-replies.ts'
 import {
   checkedPlant,
   checkedText,
   NewPlant,
   Plant,
   PlantError,
+  type PlantPage,
   type PlantStore,
-  type PlantsVersion,
-  type StoredPlant,
+  toReply,
 } from './plant.ts'
 
 /** What the plants group is built from. */
@@ -37,8 +37,6 @@ export interface PlantsOptions {
   /** What holds where neither the key nor its account has a limit. */
   readonly limits?: Limits
 }
-
-const jsonType = 'application/json; charset=utf-8'
 
 /** Without a limit, a list up to this long is sent whole; a longer one is streamed. */
 const wholeListLength = 1000
@@ -95,13 +93,15 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
       return true
     },
   })
-  app.addHook('onRequest', (request, _reply, done) => {
-    refuseTwoCredentials(request)
-    done()
-  })
   app.addHook('onRequest', (request, reply, done) => {
+    refuseTwoCredentials(request)
+    const again = guard.admitAgain(request, standardHeaders)
+    if (again === true) return done()
+    if (again) {
+      again.then(() => done(), done)
+      return
+    }
     app.verifyBearerAuth?.(request, reply, (error) => {
-      if (request.requestsLeft !== null) reply.headers(standardHeaders(request.requestsLeft))
       // Its own complaint is that there is no bearer token; whatever else fails on the way is no fault of the caller.
       const isNoToken = error && 'code' in error && String(error.code).startsWith('FST_BEARER_AUTH_')
       done(
@@ -111,6 +111,15 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
       )
     })
   })
+  app.addHook('onRequest', tellRequestsLeft(standardHeaders))
+
+  const sendAll = (request: FastifyRequest, reply: FastifyReply, found: AsyncIterable<PlantPage>): void => {
+    const list = Readable.from(jsonArray(found))
+    const ending = new AbortController()
+    ending.signal.addEventListener('abort', () => list.destroy(ending.signal.reason))
+    reply.raw.once('close', guard.watch(request, ending))
+    reply.header('content-type', jsonType).send(list)
+  }
 
   app.get(
     '',
@@ -127,43 +136,36 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
         response: answers({ 200: Type.Array(Plant) }, PlantError, refusals),
       },
     },
-    async (request, reply) => {
+    // Answers by `send` alone: for a promise Fastify would listen to the whole reply once more.
+    (request, reply) => {
       const account = callerOf(request).account.id
       const { limit, tag, after } = request.query
       const known = request.headers['if-none-match']
-      const question = JSON.stringify([limit, tag, after])
       // Read before the plants: what changes in between makes the tag too old, never too new.
       const version = store.version(account)
       if (version !== null) {
         reply.header('etag', `W/"${version}"`)
-        if (hasVersion(known, version)) return reply.code(304).send()
-        const ready = pages.get(account, question, version)
+        if (hasVersion(known, version)) return void reply.code(304).send()
+        const ready = pages.get(account, request.url, version)
         if (ready) return sendPage(reply, ready)
       }
-      const query = {
-        ...(tag === undefined ? {} : { tag: checkedText('tag', tag) }),
-        ...(after === undefined ? {} : { after: readCursor(after) }),
+      const read = async (): Promise<void> => {
+        const query = {
+          ...(tag === undefined ? {} : { tag: checkedText('tag', tag) }),
+          ...(after === undefined ? {} : { after: readCursor(after) }),
+        }
+        const { json, last } = await store.list(account, query, limit ?? wholeListLength)
+        if (last && limit === undefined) return sendAll(request, reply, store.listAll(account, query))
+        const page = last && limit !== undefined ? { text: json, link: nextLink(last, limit, tag) } : { text: json }
+        if (version !== null) pages.set(account, request.url, version, page)
+        else {
+          const digest = digestOf(page)
+          reply.header('etag', `W/"${digest}"`)
+          if (hasVersion(known, digest)) return void reply.code(304).send()
+        }
+        sendPage(reply, page)
       }
-      const pageLength = limit ?? wholeListLength
-      const found = await store.list(account, query, pageLength + 1)
-      const isLonger = found.length > pageLength
-      if (isLonger && limit === undefined) {
-        const list = Readable.from(jsonArray(store.listAll(account, query)))
-        const ending = new AbortController()
-        ending.signal.addEventListener('abort', () => list.destroy(ending.signal.reason))
-        reply.raw.once('close', guard.watch(request, ending))
-        return reply.type(jsonType).send(list)
-      }
-      const shown = isLonger ? found.slice(0, pageLength) : found
-      const text = JSON.stringify(shown.map(toReply))
-      const page = isLonger && limit !== undefined ? { text, link: nextLink(shown, limit, tag) } : { text }
-      if (version !== null) pages.set(account, question, version, page)
-      else {
-        const digest = digestOf(page)
-        reply.header('etag', `W/"${digest}"`)
-        if (hasVersion(known, digest)) return reply.code(304).send()
-      }
-      return sendPage(reply, page)
+      read().catch((error: unknown) => reply.send(error))
     },
   )
 
@@ -233,59 +235,6 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
   )
 }
 
-function toReply({ name, tag }: StoredPlant): Plant {
-  return tag === undefined ? { name } : { name, tag }
-}
-
-/**
- * Sends a page when the event loop's turn ends, right after the other pages of that turn: a reader that works through
- * one when the next arrives need not be woken for each, which costs more than all the rest of such a request.
- */
-function sendPage(reply: FastifyReply, { text, link }: Page): FastifyReply {
-  reply.type(jsonType)
-  if (link !== undefined) reply.header('link', link)
-  setImmediate(sendText, reply, text)
-  return reply
-}
-
-function sendText(reply: FastifyReply, text: string): void {
-  reply.send(text)
-}
-
-/** Whether an `If-None-Match` header names this version, or any (RFC 9110, section 13.1.2: weakly compared). */
-function hasVersion(header: string | undefined, version: PlantsVersion): boolean {
-  if (header === undefined) return false
-  return header.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === `"${version}"`)
-}
-
-/** The version of a page where the store knows none: of all that goes out, the address of the next page too. */
-function digestOf({ text, link = '' }: Page): PlantsVersion {
-  return hash('sha256', `${link}\n${text}`, 'base64url')
-}
-
 function unknownPlant(): ApiError {
   return new ApiError(404, 'unknown_plant', 'You have no plant with this id. GET /plants lists those you have.')
-}
-
-/** The `Link` header (RFC 8288) of a page that others follow. */
-function nextLink(page: readonly StoredPlant[], limit: number, tag: string | undefined): string {
-  const last = page.at(-1)
-  const query = new URLSearchParams({
-    limit: String(limit),
-    ...(tag === undefined ? {} : { tag }),
-    ...(last ? { after: writeCursor(last) } : {}),
-  })
-  return `</plants?${query}>; rel="next"`
-}
-
-/** Batches of plants as the text of one JSON array, a piece to a batch. */
-async function* jsonArray(batches: AsyncIterable<readonly StoredPlant[]>): AsyncIterable<string> {
-  let separator = '['
-  for await (const batch of batches) {
-    yield separator + batch.map((plant) => JSON.stringify(toReply(plant))).join(',')
-    separator = ','
-    // A reader that keeps up takes each piece at once, and everybody else would wait until it has them all.
-    await endOfTurn()
-  }
-  yield separator === '[' ? '[]' : ']'
 }

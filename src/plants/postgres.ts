@@ -9,6 +9,7 @@ import {
   type Idempotency,
   type NewPlant,
   ownPlants,
+  type PlantPage,
   type PlantQuery,
   type PlantStore,
   type PlantsVersion,
@@ -22,6 +23,7 @@ import {
   longestList,
   now,
   type PlantRow,
+  pageOf,
   RunningKeys,
   type Sharer,
   type Stretch,
@@ -31,8 +33,8 @@ import {
   toPlant,
 } from './rows.ts'
 
-/** How many plants one batch of a long list has. */
-const batchSize = 500
+/** How many plants one page of a long list has. */
+const pageLength = 500
 /** Seconds from one cleaning of old idempotency keys to the next, and how many go at once. */
 const cleaningInterval = 60
 const mostCleaned = 1000
@@ -81,28 +83,28 @@ export class PostgresPlantStore implements PlantStore {
     return (await this.#writes.add({ account, id })).isRemoved === true
   }
 
-  list(account: number, query: PlantQuery, limit: number): Promise<readonly StoredPlant[]> {
+  list(account: number, query: PlantQuery, limit: number): Promise<PlantPage> {
     return this.#database.read(async (sql) => {
       // Most lists are of one's own plants alone: they and the grants are asked for together.
       const own = [...stretchesOf(account, [], query)]
-      const [found, sharers] = await Promise.all([readStretches(sql, own, limit), readSharers(sql, account)])
+      const [found, sharers] = await Promise.all([readStretches(sql, own, limit + 1), readSharers(sql, account)])
       const others = [...stretchesOf(account, sharers, query)].slice(own.length)
-      return [...found, ...(await readStretches(sql, others, limit - found.length))]
+      return pageOf([...found, ...(await readStretches(sql, others, limit + 1 - found.length))], limit)
     })
   }
 
-  listAll(account: number, query: PlantQuery): AsyncIterable<readonly StoredPlant[]> {
+  listAll(account: number, query: PlantQuery): AsyncIterable<PlantPage> {
     return this.#database.snapshot(async function* (sql) {
       const end = performance.now() + longestList
       const sharers = await readSharers(sql, account)
-      let after = query.after
-      for (;;) {
+      for (let from: PlantQuery | undefined = query; from; ) {
         if (performance.now() > end) throw tookTooLong()
-        const stretches = stretchesOf(account, sharers, { ...query, ...(after ? { after } : {}) })
-        const batch = await readStretches(sql, stretches, batchSize)
-        if (batch.length > 0) yield batch
-        if (batch.length < batchSize) return
-        after = batch.at(-1)
+        const page: PlantPage = pageOf(
+          await readStretches(sql, stretchesOf(account, sharers, from), pageLength + 1),
+          pageLength,
+        )
+        yield page
+        from = page.last && { ...query, after: page.last }
       }
     })
   }

@@ -1,5 +1,12 @@
 import { ApiError } from '../errors.ts'
-import type { AddedPlant, Idempotency, PlantQuery, StoredPlant } from './plant.ts'
+import {
+  type AddedPlant,
+  type Idempotency,
+  type PlantPage,
+  type PlantQuery,
+  type StoredPlant,
+  toReply,
+} from './plant.ts'
 
 /** A plant as the database keeps it. */
 export interface PlantRow {
@@ -50,6 +57,14 @@ export function tookTooLong(): Error {
 /** The plant that a row stands for. */
 export function toPlant({ account, id, name, tag }: PlantRow): StoredPlant {
   return tag === null ? { account, id, name } : { account, id, name, tag }
+}
+
+/** The page that begins with these plants, of which one more than the page may have was asked for. */
+export function pageOf(plants: readonly StoredPlant[], limit: number): PlantPage {
+  const shown = plants.slice(0, limit)
+  const json = JSON.stringify(shown.map(toReply))
+  const last = plants.length > limit ? shown.at(-1) : undefined
+  return last ? { json, last: { account: last.account, id: last.id } } : { json }
 }
 
 /** Who shares, in the order of the grants, which is by owner. */

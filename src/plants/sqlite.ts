@@ -10,6 +10,7 @@ import {
   idTaken,
   type NewPlant,
   ownPlants,
+  type PlantPage,
   type PlantQuery,
   type PlantStore,
   type PlantsVersion,
@@ -21,8 +22,8 @@ import { PlantCounts } from './plant-counts.ts'
 import { type KeyedRow, keysKeptFor, now, type PlantRow, RunningKeys, replayOf, type Sharer, toPlant } from './rows.ts'
 import { PageReader, Snapshot } from './sqlite-pages.ts'
 
-/** How many plants one batch of a long list has: it holds the event loop for about half a millisecond. */
-const batchSize = 500
+/** How many plants one page of a long list has: it holds the event loop for a tenth of a millisecond. */
+const pageLength = 500
 
 /** Plants in SQLite. */
 export class SqlitePlantStore implements PlantStore {
@@ -32,6 +33,8 @@ export class SqlitePlantStore implements PlantStore {
   readonly #byId: Statement<[number, number], PlantRow>
   readonly #delete: Statement<[number, number]>
   readonly #pages: PageReader
+  readonly #beginRead: Statement<[]>
+  readonly #commitRead: Statement<[]>
   readonly #share: Statement<[number, number, string, number]>
   readonly #unshare: Statement<{ account: number; grantee: number; tag: string | null }>
   readonly #shares: Statement<[], Share>
@@ -66,6 +69,8 @@ export class SqlitePlantStore implements PlantStore {
     this.#byId = database.prepare('SELECT account, id, name, tag FROM plants WHERE account = ? AND id = ?')
     this.#delete = database.prepare('DELETE FROM plants WHERE account = ? AND id = ?')
     this.#pages = new PageReader(database)
+    this.#beginRead = database.prepare('BEGIN')
+    this.#commitRead = database.prepare('COMMIT')
     this.#sharers = new Remembered(changes)
     this.#counts = new PlantCounts(database, commit, changes)
     this.#share = database.prepare('INSERT INTO grants VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING')
@@ -108,21 +113,26 @@ export class SqlitePlantStore implements PlantStore {
     })
   }
 
-  async list(account: number, query: PlantQuery, limit: number): Promise<readonly StoredPlant[]> {
-    return this.#pages.read(account, this.#sharersWith(account), query, limit)
+  async list(account: number, query: PlantQuery, limit: number): Promise<PlantPage> {
+    const sharers = this.#sharersWith(account)
+    // By hand: the driver's own way to do it adds some 2 µs to a page of some 25.
+    this.#beginRead.run()
+    try {
+      return this.#pages.read(account, sharers, query, limit)
+    } finally {
+      this.#commitRead.run()
+    }
   }
 
-  async *listAll(account: number, query: PlantQuery): AsyncIterable<readonly StoredPlant[]> {
+  async *listAll(account: number, query: PlantQuery): AsyncIterable<PlantPage> {
     // A connection of its own: a list that lasts keeps one snapshot while the other connection writes.
     const snapshot = new Snapshot(this.#database.name)
     try {
       const sharers = snapshot.pages().sharersWith(account)
-      let after = query.after
-      for (;;) {
-        const batch = snapshot.pages().read(account, sharers, { ...query, ...(after ? { after } : {}) }, batchSize)
-        if (batch.length > 0) yield batch
-        if (batch.length < batchSize) return
-        after = batch.at(-1)
+      for (let from: PlantQuery | undefined = query; from; ) {
+        const page: PlantPage = snapshot.pages().read(account, sharers, from, pageLength)
+        yield page
+        from = page.last && { ...query, after: page.last }
       }
     } finally {
       snapshot.close()

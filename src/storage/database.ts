@@ -34,6 +34,8 @@ export function openDatabase(path: string, history: readonly Migration[] = migra
 /** Opens a second connection that only reads, for a list that keeps one snapshot while others write. */
 export function openSnapshot(path: string): Database.Database {
   const database = new Database(path, { readonly: true })
+  // It reads each page of the file once: what it keeps of them, 1 MB here instead of 16, is read by nobody.
+  database.pragma('cache_size = -1000')
   database.exec('BEGIN')
   return database
 }

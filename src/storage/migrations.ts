@@ -139,4 +139,25 @@ export const migrations: readonly Migration[] = [
       ) STRICT, WITHOUT ROWID;
     `,
   },
+  {
+    // What lists show of a plant, ready: they read nothing else, and it cannot differ from the rest of its row. A column
+    // that is kept can only be had with a new table.
+    name: '0008-plants-as-json',
+    sql: `
+      CREATE TABLE plants_as_json (
+        account INTEGER NOT NULL REFERENCES accounts (id),
+        id INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        tag TEXT,
+        json TEXT NOT NULL GENERATED ALWAYS AS (
+          '{"name":' || json_quote(name) || iif(tag IS NULL, '', ',"tag":' || json_quote(tag)) || '}'
+        ) STORED,
+        PRIMARY KEY (account, id)
+      ) STRICT, WITHOUT ROWID;
+      INSERT INTO plants_as_json (account, id, name, tag) SELECT account, id, name, tag FROM plants ORDER BY account, id;
+      DROP TABLE plants;
+      ALTER TABLE plants_as_json RENAME TO plants;
+      CREATE INDEX plants_by_tag ON plants (account, tag, id) WHERE tag IS NOT NULL;
+    `,
+  },
 ]

@@ -7,6 +7,7 @@ import { writeCursor } from '../../src/plants/cursor.ts'
 import type { Plant } from '../../src/plants/plant.ts'
 import { expectError } from '../support/http.ts'
 import { everythingKept } from '../support/kept.ts'
+import { namesOf } from '../support/plant-pages.ts'
 import { type RequestOptions, startTestService, type TestService } from '../support/service.ts'
 import { storesForThisTest } from '../support/test-database.ts'
 import { openSql, type TestSql } from '../support/test-sql.ts'
@@ -689,8 +690,8 @@ describe('a long list', () => {
     await plantInBulk(caller, manyRows)
     const stores = await storesForThisTest(service.dataDirectory)
     const names: string[] = []
-    for await (const batch of stores.plants.listAll(caller.account, {})) {
-      names.push(...batch.map(({ name }) => name))
+    for await (const page of stores.plants.listAll(caller.account, {})) {
+      names.push(...namesOf(page))
       expect((await caller.post(`{"name": "late", "id": ${5000 + names.length}}`)).status).toBe(200)
       expect((await caller.send(`/plants/${names.length + 10}`, { method: 'DELETE' })).status).toBeLessThan(500)
     }

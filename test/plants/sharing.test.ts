@@ -4,6 +4,7 @@ import type { Plant } from '../../src/plants/plant.ts'
 import type { Stores } from '../../src/storage/stores.ts'
 import { conservatory } from '../support/command.ts'
 import { expectError } from '../support/http.ts'
+import { namesOf } from '../support/plant-pages.ts'
 import { type RequestOptions, startTestService, type TestService } from '../support/service.ts'
 import { isOverPostgres, onceKnown, openStoresOf } from '../support/test-database.ts'
 import { openSql, type TestSql } from '../support/test-sql.ts'
@@ -166,12 +167,12 @@ describe('plants that an account shares', () => {
     expect(await bob.sees()).toEqual(expected)
     expect((await readPages(bob, '/plants?limit=1900')).flat()).toEqual(expected)
     const shown: string[] = []
-    for await (const batch of stores.plants.listAll(bob.id, {})) {
+    for await (const page of stores.plants.listAll(bob.id, {})) {
       if (shown.length === 0) {
         await stores.plants.unshare(ann.id, bob.id)
         await cat.send('/plants', { json: { name: 'late' } })
       }
-      shown.push(...batch.map(({ name }) => name))
+      shown.push(...namesOf(page))
     }
     expect(shown).toEqual(expected)
     expect(await bob.sees()).toEqual([...names('b', 10), ...names('c', 1500), 'late'])

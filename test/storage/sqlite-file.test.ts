@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'v
 import { openDatabase } from '../../src/storage/database.ts'
 import { openSqliteStores } from '../../src/storage/stores.ts'
 import { compileCache, conservatory } from '../support/command.ts'
+import { plantsOf } from '../support/plant-pages.ts'
 import { spawnService } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
 
@@ -89,8 +90,8 @@ describe('the database file', () => {
     const hasReader = () => writer.pragma('wal_checkpoint(TRUNCATE)', { simple: true }) === 1
     const lengths: number[] = []
     const read = async () => {
-      for await (const batch of stores.plants.listAll(id, {})) {
-        lengths.push(batch.length)
+      for await (const page of stores.plants.listAll(id, {})) {
+        lengths.push(plantsOf(page).length)
         if (lengths.length > 1) continue
         writer.prepare('INSERT INTO plants VALUES (?, 9000, ?, NULL)').run(id, 'late')
         vi.advanceTimersByTime(599_000)

@@ -1,9 +1,10 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
-import type { PlantStore, StoredPlant } from '../../src/plants/plant.ts'
+import { type Plant, type PlantStore, type StoredPlant, toReply } from '../../src/plants/plant.ts'
 import { engines, type TestDatabase } from '../support/engines.ts'
 import { create, find, id, limit, people, remove, tag, who } from '../support/plant-calls.ts'
+import { plantsOf } from '../support/plant-pages.ts'
 import { type ModelledPlant, PlantsModel } from '../support/plants-model.ts'
 
 /** A place in somebody's list: of an account that shares, of one that does not, of one that there is not. */
@@ -111,11 +112,14 @@ describe.each(engines)('over random calls of accounts that share and take back, 
             }
             const expected = model.visible(call.who, call.tag, call.after).map(toStored)
             if (call.kind === 'list') {
-              expect(await store.list(me, query, call.limit)).toStrictEqual(expected.slice(0, call.limit))
+              const page = await store.list(me, query, call.limit)
+              const last = expected.length > call.limit ? expected[call.limit - 1] : undefined
+              expect(plantsOf(page)).toStrictEqual(expected.slice(0, call.limit).map(toReply))
+              expect(page.last).toStrictEqual(last && { account: last.account, id: last.id })
             } else {
-              const shown: StoredPlant[] = []
-              for await (const batch of store.listAll(me, query)) shown.push(...batch)
-              expect(shown).toStrictEqual(expected)
+              const shown: Plant[] = []
+              for await (const page of store.listAll(me, query)) shown.push(...plantsOf(page))
+              expect(shown).toStrictEqual(expected.map(toReply))
             }
           }
           for (let viewer = 0; viewer < people; viewer++) {

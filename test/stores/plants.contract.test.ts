@@ -1,8 +1,9 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
-import type { PlantStore, StoredPlant } from '../../src/plants/plant.ts'
+import type { Plant, PlantStore } from '../../src/plants/plant.ts'
 import { engines, type TestDatabase } from '../support/engines.ts'
+import { namesOf, plantsOf } from '../support/plant-pages.ts'
 
 const write = fc.oneof(
   fc.record({ what: fc.constant('add' as const), id: fc.option(fc.integer({ min: -2, max: 12 }), { nil: undefined }) }),
@@ -17,9 +18,9 @@ function settled<T>(result: Promise<T>): Promise<T | number> {
   })
 }
 
-async function readAll(store: PlantStore, account: number): Promise<readonly StoredPlant[]> {
-  const plants: StoredPlant[] = []
-  for await (const batch of store.listAll(account, {})) plants.push(...batch)
+async function readAll(store: PlantStore, account: number): Promise<readonly Plant[]> {
+  const plants: Plant[] = []
+  for await (const page of store.listAll(account, {})) plants.push(...plantsOf(page))
   return plants
 }
 
@@ -37,27 +38,29 @@ describe.each(engines)('plants in $name', (engine) => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.array(write, { maxLength: 8 }), { maxLength: 5 }), async (batches) => {
         const account = await database.newAccount()
-        const there = new Set<number>()
+        const there = new Map<number, string>()
+        let count = 0
         for (const batch of batches) {
+          const writes = batch.map((each) => ({ ...each, name: `plant ${++count}` }))
           const found = await Promise.all(
-            batch.map(async ({ what, id }) => {
-              if (what === 'remove') return store.remove(account, id)
-              const added = store.create(account, { name: 'Fern', ...(id === undefined ? {} : { id }) })
+            writes.map(async (write) => {
+              if (write.what === 'remove') return store.remove(account, write.id)
+              const { id, name } = write
+              const added = store.create(account, { name, ...(id === undefined ? {} : { id }) })
               return settled(added.then(({ plant }) => plant.id))
             }),
           )
-          const expected = batch.map(({ what, id }) => {
-            if (what === 'remove') return there.delete(id)
-            const given = id ?? Math.max(0, ...there) + 1
+          const expected = writes.map((write) => {
+            if (write.what === 'remove') return there.delete(write.id)
+            const given = write.id ?? Math.max(0, ...there.keys()) + 1
             if (there.has(given)) return 409
-            there.add(given)
+            there.set(given, write.name)
             return given
           })
           expect(found).toStrictEqual(expected)
         }
-        expect((await readAll(store, account)).map(({ id }) => id)).toStrictEqual(
-          [...there].toSorted((one, other) => one - other),
-        )
+        const inOrder = [...there].toSorted(([one], [other]) => one - other)
+        expect(await readAll(store, account)).toStrictEqual(inOrder.map(([, name]) => ({ name })))
       }),
       { numRuns: 100 },
     )
@@ -72,8 +75,9 @@ describe.each(engines)('plants in $name', (engine) => {
     ]
     for (const plant of plants) await store.create(account, plant)
     const stored = plants.map((plant) => ({ account, ...plant }))
-    expect(await store.list(account, {}, 10)).toStrictEqual(stored)
-    expect(await readAll(store, account)).toStrictEqual(stored)
+    const shown = plants.map(({ id: _, ...plant }) => plant)
+    expect(plantsOf(await store.list(account, {}, 10))).toStrictEqual(shown)
+    expect(await readAll(store, account)).toStrictEqual(shown)
     for (const plant of stored) expect(await store.find(account, plant.id)).toStrictEqual(plant)
     await expect(store.create(account, { name: 'one more' })).rejects.toMatchObject({ code: 'no_id_left' })
     expect(await store.remove(account, Number.MAX_SAFE_INTEGER)).toBe(true)
@@ -90,7 +94,7 @@ describe.each(engines)('plants in $name', (engine) => {
     await store.remove(account, 1)
     expect(await add('one')).toStrictEqual({ plant, isReplay: true })
     await expect(add('two')).rejects.toMatchObject({ status: 422, code: 'key_reused' })
-    expect(await store.list(account, {}, 10)).toEqual([])
+    expect(await store.list(account, {}, 10)).toEqual({ json: '[]' })
     await database.run(`UPDATE idempotency_keys SET created = created - 86401 WHERE account = ${account}`)
     expect(await add('two')).toStrictEqual({ plant: { account, id: 1, name: 'two' }, isReplay: false })
     expect(await add('two')).toMatchObject({ isReplay: true })
@@ -169,20 +173,20 @@ describe.each(engines)('plants in $name', (engine) => {
       ),
       ...others,
     ]
-    expect((await store.list(bob, {}, 5000)).map(({ name }) => name)).toEqual(expected)
+    expect(namesOf(await store.list(bob, {}, 5000))).toEqual(expected)
     const shown: string[] = []
-    for await (const batch of store.listAll(bob, {})) {
+    for await (const page of store.listAll(bob, {})) {
       if (shown.length === 0) {
         await store.unshare(ann, bob)
         await store.create(cat, { name: 'late' })
       }
-      shown.push(...batch.map(({ name }) => name))
+      shown.push(...namesOf(page))
     }
     expect(shown).toEqual(expected)
     // More often than there are connections.
     for (let times = 0; times < 30; times++) {
-      for await (const batch of store.listAll(bob, {})) {
-        expect(batch.length).toBeGreaterThan(0)
+      for await (const page of store.listAll(bob, {})) {
+        expect(plantsOf(page).length).toBeGreaterThan(0)
         break
       }
     }

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
 import type { AddedPlant, PlantStore, StoredPlant } from '../../src/plants/plant.ts'
 import { engines, type TestDatabase } from '../support/engines.ts'
+import { namesOf, plantsOf } from '../support/plant-pages.ts'
 
 describe.each(engines.filter(({ hasReplicas }) => hasReplicas))('two replicas over $name', (engine) => {
   let database: TestDatabase
@@ -34,7 +35,7 @@ describe.each(engines.filter(({ hasReplicas }) => hasReplicas))('two replicas ov
     const byPlace = (one: StoredPlant, other: StoredPlant) => one.account - other.account || one.id - other.id
     for (const store of replicas) {
       const there = await Promise.all(accounts.map((account) => store.list(account, {}, 1000)))
-      expect(there.flat()).toStrictEqual(added.toSorted(byPlace))
+      expect(there.flatMap(namesOf)).toStrictEqual(added.toSorted(byPlace).map(({ name }) => name))
     }
   })
 
@@ -51,8 +52,8 @@ describe.each(engines.filter(({ hasReplicas }) => hasReplicas))('two replicas ov
       expect(new Set(pair.map(({ isReplay }) => isReplay))).toEqual(new Set([false, true]))
       expect(pair[0]?.plant).toStrictEqual(pair[1]?.plant)
     }
-    const there = await replicas[0].list(account, {}, 100)
-    expect(there.map(({ name }) => name).toSorted()).toEqual(keys.toSorted())
+    const there = namesOf(await replicas[0].list(account, {}, 100))
+    expect(there.toSorted()).toEqual(keys.toSorted())
     const other = { key: 'key 0', request: 'another' }
     expect(await statusOr(replicas[1].create(account, { name: 'other' }, other))).toBe(422)
   })
@@ -69,7 +70,7 @@ describe.each(engines.filter(({ hasReplicas }) => hasReplicas))('two replicas ov
   it('see what the other one has written or shared as soon as that is acknowledged', async () => {
     const [ann, bob] = [await database.newAccount(), await database.newAccount()]
     const [here, there] = replicas
-    const sees = async () => (await there.list(bob, {}, 10)).map(({ name }) => name)
+    const sees = async () => namesOf(await there.list(bob, {}, 10))
     for (let round = 1; round <= 20; round++) {
       const { plant } = await here.create(ann, { name: `plant ${round}` })
       expect(await there.find(ann, plant.id)).toStrictEqual(plant)
@@ -87,8 +88,8 @@ describe.each(engines.filter(({ hasReplicas }) => hasReplicas))('two replicas ov
     await Promise.all(Array.from({ length: 600 }, () => store.create(account, { name: 'a' })))
     const readers = Array.from({ length: 15 }, () => store.listAll(account, {})[Symbol.asyncIterator]())
     const waiting = readers.map(async (reader) => {
-      const { value } = await reader.next()
-      return value?.length
+      const page = await reader.next()
+      return page.done ? 0 : plantsOf(page.value).length
     })
     await waiting[0]
     expect(await store.find(account, 600)).toMatchObject({ id: 600 })
@@ -101,7 +102,7 @@ describe.each(engines.filter(({ hasReplicas }) => hasReplicas))('two replicas ov
 
   it('do not wait for each other for ever when each writes to the accounts of the other one', async () => {
     const accounts = await Promise.all(Array.from({ length: 6 }, () => database.newAccount()))
-    await Promise.all(
+    const added = await Promise.all(
       replicas.flatMap((store, replica) =>
         Array.from({ length: 20 }, async (_, round) => {
           await new Promise((resolve) => setTimeout(resolve, round * 3))
@@ -110,10 +111,10 @@ describe.each(engines.filter(({ hasReplicas }) => hasReplicas))('two replicas ov
         }),
       ),
     )
-    for (const account of accounts) {
-      const ids = (await replicas[0].list(account, {}, 100)).map(({ id }) => id)
-      expect(ids).toEqual(Array.from({ length: 40 }, (_, index) => index + 1))
-    }
+    const ids = added.flat().map(({ plant }) => `${plant.account} ${plant.id}`)
+    const expected = accounts.flatMap((account) => Array.from({ length: 40 }, (_, index) => `${account} ${index + 1}`))
+    expect(ids.toSorted()).toEqual(expected.toSorted())
+    for (const account of accounts) expect(plantsOf(await replicas[0].list(account, {}, 100))).toHaveLength(40)
   })
 })
 

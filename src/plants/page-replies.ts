@@ -1,0 +1,52 @@
+import { hash } from 'node:crypto'
+import { setImmediate as endOfTurn } from 'node:timers/promises'
+import type { FastifyReply } from 'fastify'
+import { writeCursor } from './cursor.ts'
+import type { Page } from './page-cache.ts'
+import type { PlantPage, PlantsVersion, Position } from './plant.ts'
+
+/** The type of everything that the plants group sends as text of its own. */
+export const jsonType = 'application/json; charset=utf-8'
+
+/**
+ * Sends a page when the event loop's turn ends, right after the other pages of that turn: a reader that works through
+ * one when the next arrives need not be woken for each, which costs more than all the rest of such a request.
+ */
+export function sendPage(reply: FastifyReply, { text, link }: Page): void {
+  reply.header('content-type', jsonType)
+  if (link !== undefined) reply.header('link', link)
+  setImmediate(sendText, reply, text)
+}
+
+function sendText(reply: FastifyReply, text: string): void {
+  reply.send(text)
+}
+
+/** Whether an `If-None-Match` header names this version, or any (RFC 9110, section 13.1.2: weakly compared). */
+export function hasVersion(header: string | undefined, version: PlantsVersion): boolean {
+  if (header === undefined) return false
+  return header.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === `"${version}"`)
+}
+
+/** The version of a page where the store knows none: of all that goes out, the address of the next page too. */
+export function digestOf({ text, link = '' }: Page): PlantsVersion {
+  return hash('sha256', `${link}\n${text}`, 'base64url')
+}
+
+/** The `Link` header (RFC 8288) of a page that others follow. */
+export function nextLink(last: Position, limit: number, tag: string | undefined): string {
+  const tagged = tag === undefined ? '' : `&tag=${encodeURIComponent(tag)}`
+  return `</plants?limit=${limit}${tagged}&after=${writeCursor(last)}>; rel="next"`
+}
+
+/** Pages as the text of one JSON array, a piece to a page. */
+export async function* jsonArray(pages: AsyncIterable<PlantPage>): AsyncIterable<string> {
+  let separator = '['
+  for await (const { json } of pages) {
+    yield separator + json.slice(1, -1)
+    separator = ','
+    // A reader that keeps up takes each piece at once, and everybody else would wait until it has them all.
+    await endOfTurn()
+  }
+  yield ']'
+}

@@ -1,0 +1,37 @@
+import { describe, expect, it } from 'vitest'
+import { PageCache } from '../../src/plants/page-cache.ts'
+
+/** About a megabyte, by what the cache takes for it. */
+const page = { text: 'x'.repeat(512 * 1024) }
+
+describe('the cache of pages', () => {
+  it('forgets all pages of an account with its version, and no others', () => {
+    const pages = new PageCache()
+    pages.set(1, '/plants', 'a', page)
+    pages.set(2, '/plants', 'a', page)
+    expect([pages.get(1, '/plants', 'a'), pages.get(1, '/plants?limit=1', 'a')]).toEqual([page, undefined])
+    pages.set(1, '/plants?limit=1', 'b', page)
+    for (const version of ['a', 'b']) expect(pages.get(1, '/plants', version)).toBeUndefined()
+    expect(pages.get(2, '/plants', 'a')).toBe(page)
+    expect(pages.uses).toEqual({ hits: 2, misses: 3 })
+  })
+
+  it('keeps what is asked for again while others come and go, and 64 MB at most', () => {
+    const pages = new PageCache()
+    const kept = () => Array.from({ length: 500 }, (_, each) => each).filter((each) => pages.get(1, `${each}`, 'a'))
+    pages.set(2, 'first', 'a', page)
+    for (let each = 0; each < 500; each++) {
+      pages.set(1, `${each}`, 'a', { ...page })
+      expect(pages.get(2, 'first', 'a')).toBe(page)
+    }
+    expect(kept().length).toBeGreaterThan(30)
+    expect(kept().length).toBeLessThan(64)
+    expect(kept().at(-1)).toBe(499)
+  })
+
+  it('does not keep what would leave no room for anything else', () => {
+    const pages = new PageCache()
+    pages.set(1, 'all', 'a', { text: page.text.repeat(40) })
+    expect(pages.get(1, 'all', 'a')).toBeUndefined()
+  })
+})

@@ -1,0 +1,11 @@
+import type { Plant, PlantPage } from '../../src/plants/plant.ts'
+
+/** The plants that a page shows. */
+export function plantsOf({ json }: PlantPage): readonly Plant[] {
+  return JSON.parse(json)
+}
+
+/** The names of the plants that a page shows. */
+export function namesOf(page: PlantPage): readonly string[] {
+  return plantsOf(page).map(({ name }) => name)
+}
