@@ -4,6 +4,7 @@ import { benchFsync } from './fsync.ts'
 import { benchLimits } from './limits.ts'
 import { benchList } from './list.ts'
 import { type Figure, machineLine, rounds, seconds } from './measure.ts'
+import { benchMove } from './move.ts'
 import { benchObservability } from './observability.ts'
 import { benchOverload } from './overload.ts'
 import { benchPortkey } from './portkey.ts'
@@ -30,6 +31,7 @@ const benchmarks: Readonly<Record<string, () => Promise<readonly Figure[]>>> = {
   overload: benchOverload,
   limits: benchLimits,
   postgres: benchPostgres,
+  move: benchMove,
   observability: benchObservability,
 }
 

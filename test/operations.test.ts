@@ -28,11 +28,16 @@ describe('compose.yaml', () => {
     expect(services['conservatory']?.environment).not.toHaveProperty('DATABASE_URL')
   })
 
-  it('gives the service only settings that there are', () => {
+  it('gives the service all settings that there are, and no others', () => {
+    // The image has these, and one service has a database.
+    const given = new Set(['HOST', 'PORT', 'DATA_DIR', 'DATABASE_URL'])
+    const passed = [...settings].filter((name) => !given.has(name))
+    expect(passed.length).toBeGreaterThan(20)
     const own = entries.filter(([, { image }]) => image === 'conservatory')
     expect(own.map(([name]) => name)).toEqual(['conservatory', 'replica', 'ollama-conservatory'])
     for (const [, { environment = {} }] of own) {
       expect(Object.keys(environment).filter((name) => !settings.has(name))).toEqual([])
+      expect(passed.filter((name) => !(name in environment))).toEqual([])
     }
   })
 
@@ -201,7 +206,6 @@ describe('docs/operations.md', () => {
       const [first = '', second = ''] = text.split(' ')
       const hasOwn = ['accounts', 'keys', 'plants', 'characters', 'models'].includes(first)
       const name = hasOwn ? `${first} ${second}` : first
-      // Listed by `--help` as soon as there is PostgreSQL to move to.
       const options = commands.get(name) ?? new Set()
       for (const [option] of text.matchAll(/--[a-z]+/g)) options.add(option)
       commands.set(name, options)

@@ -2,7 +2,7 @@ import type { Limits } from '../limits/limits.ts'
 import type { Queries, Transaction } from '../storage/postgres/database.ts'
 import { unixSeconds } from '../time.ts'
 import { AccessError, type Account, type LimitChanges } from './access.ts'
-import type { PortablePlant } from './contents.ts'
+import type { PlantTaker, PortablePlant } from './contents.ts'
 import {
   type AccountRow,
   accountNamed,
@@ -12,6 +12,11 @@ import {
   unknownAccount,
   withChanges,
 } from './rows.ts'
+
+/** Plants that are read or written at once. */
+const batchSize = 1000
+/** Before every id that there can be. */
+const beforeAll = -(2 ** 53)
 
 /** Accounts in PostgreSQL, and what they own where it goes with them. Transactions are the caller's. */
 export class PostgresAccounts {
@@ -30,12 +35,13 @@ export class PostgresAccounts {
   }
 
   async list(sql: Queries): Promise<readonly Account[]> {
-    return (await sql<AccountRow[]>`SELECT * FROM accounts ORDER BY id`).map(toAccount)
+    return (await sql<AccountRow[]>`SELECT ${columns(sql)} FROM accounts ORDER BY id`).map(toAccount)
   }
 
   /** @throws AccessError when there is none of this name */
   async named(sql: Queries, name: string): Promise<Account> {
-    const [row] = await sql<AccountRow[]>`SELECT * FROM accounts WHERE name = ${name.trim().replaceAll('\0', '')}`
+    const [row] = await sql<AccountRow[]>`
+      SELECT ${columns(sql)} FROM accounts WHERE name = ${name.trim().replaceAll('\0', '')}`
     if (!row) throw unknownAccount(name)
     return toAccount(row)
   }
@@ -67,10 +73,24 @@ export class PostgresAccounts {
     return rows.some(({ scopes }) => scopes.split(',').includes('admin'))
   }
 
-  /** All plants of an account, in the order of their ids. */
-  async plantsOf(sql: Transaction, { id }: Account): Promise<readonly PortablePlant[]> {
-    const rows = await sql<PlantRow[]>`SELECT id, name, tag FROM plants WHERE account = ${id} ORDER BY id`
-    return rows.map(toPortable)
+  /** Hands over all plants of an account. All of them are to be of one moment: by a snapshot, or a lock on the account. */
+  async exportPlants(sql: Queries, { id }: Account, taker: PlantTaker): Promise<void> {
+    const [counted] = await sql<{ count: number }[]>`SELECT count(*) FROM plants WHERE account = ${id}`
+    taker.begin(counted?.count ?? 0)
+    for (let after = beforeAll; ; ) {
+      const rows = await sql<PlantRow[]>`
+        SELECT id, name, tag FROM plants WHERE account = ${id} AND id > ${after} ORDER BY id LIMIT ${batchSize}`
+      taker.add(rows.map(toPortable))
+      const last = rows.at(-1)
+      if (!last) break
+      after = last.id
+    }
+    taker.end()
+  }
+
+  /** Lets nobody write the account's plants until the transaction is over. */
+  async lock(sql: Transaction, { id }: Account): Promise<void> {
+    await sql`SELECT id FROM accounts WHERE id = ${id} FOR UPDATE`
   }
 
   async importPlants(
@@ -79,8 +99,8 @@ export class PostgresAccounts {
     plants: readonly PortablePlant[],
     place: (index: number) => string,
   ): Promise<void> {
-    for (let start = 0; start < plants.length; start += 1000) {
-      const batch = plants.slice(start, start + 1000)
+    for (let start = 0; start < plants.length; start += batchSize) {
+      const batch = plants.slice(start, start + batchSize)
       const inserted = await sql<{ id: number }[]>`
         INSERT INTO plants (account, id, name, tag)
         SELECT ${id}::bigint, x.id, x.name, x.tag
@@ -95,14 +115,23 @@ export class PostgresAccounts {
     }
   }
 
-  async remove(sql: Transaction, { id }: Account): Promise<void> {
+  async removePlants(sql: Transaction, { id }: Account): Promise<void> {
     await sql`DELETE FROM idempotency_keys WHERE account = ${id}`
     await sql`DELETE FROM plants WHERE account = ${id}`
+  }
+
+  /** Removes an account, whose plants are gone already. */
+  async remove(sql: Transaction, { id }: Account): Promise<void> {
     await sql`DELETE FROM characters WHERE account = ${id}`
     await sql`DELETE FROM grants WHERE owner = ${id} OR grantee = ${id}`
     await sql`DELETE FROM keys WHERE account = ${id}`
     await sql`DELETE FROM accounts WHERE id = ${id}`
   }
+}
+
+/** Each by its name: a statement that is prepared fails once a newer version's column makes `*` another one. */
+function columns(sql: Queries) {
+  return sql`id, name, created, suspended, limits`
 }
 
 function isRepeated(plants: readonly PortablePlant[], { id }: PortablePlant, index: number): boolean {

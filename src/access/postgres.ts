@@ -12,12 +12,15 @@ import {
   type LimitChanges,
   type NewKey,
 } from './access.ts'
-import type { PortablePlant, TakePlants } from './contents.ts'
+import type { PlantTaker, PortablePlant } from './contents.ts'
 import { digestKey } from './key.ts'
 import { newKeys, successorOf } from './new-key.ts'
 import { PostgresAccounts } from './postgres-accounts.ts'
 import { isPast } from './refusals.ts'
 import { type KeyRow, lastAdminKey, selectKeys, toKey, unknownKey, withChanges } from './rows.ts'
+
+/** Milliseconds that a command about all plants of an account may take. */
+const longest = 600_000
 
 /** Accounts and keys in PostgreSQL. What another replica ends is known here half a second later. */
 export class PostgresAccessStore implements AccessStore {
@@ -60,27 +63,30 @@ export class PostgresAccessStore implements AccessStore {
     return this.#change((sql) => this.#accounts.limit(sql, name, changes))
   }
 
-  async exportPlants(account: string, take: TakePlants): Promise<void> {
-    // Read whole before it is handed over: what takes it does not wait.
-    const plants = await this.#database.transaction(async (sql) =>
-      this.#accounts.plantsOf(sql, await this.#accounts.named(sql, account)),
-    )
-    take(plants.length, plants)
+  async exportPlants(account: string, taker: PlantTaker): Promise<void> {
+    const accounts = this.#accounts
+    const exported = this.#database.snapshot(async function* (sql) {
+      await sql.unsafe(`SET LOCAL statement_timeout = ${longest}`)
+      yield await accounts.exportPlants(sql, await accounts.named(sql, account), taker)
+    })
+    for await (const _ of exported);
   }
 
   async importPlants(account: string, plants: readonly PortablePlant[], place: (index: number) => string) {
-    await this.#change(async (sql) =>
-      this.#accounts.importPlants(sql, await this.#accounts.named(sql, account), plants, place),
+    await this.#change(
+      async (sql) => this.#accounts.importPlants(sql, await this.#accounts.named(sql, account), plants, place),
+      longest,
     )
   }
 
-  async deleteAccount(name: string, keep: TakePlants): Promise<void> {
-    await this.#changeKeepingAnAdmin(async (sql) => {
+  async deleteAccount(name: string, keeper: PlantTaker): Promise<void> {
+    await this.#change(async (sql) => {
       const account = await this.#accounts.named(sql, name)
-      const plants = await this.#accounts.plantsOf(sql, account)
-      keep(plants.length, plants)
-      await this.#accounts.remove(sql, account)
-    })
+      await this.#accounts.lock(sql, account)
+      await this.#accounts.exportPlants(sql, account, keeper)
+      await this.#accounts.removePlants(sql, account)
+      await this.#keepingAnAdmin(sql, () => this.#accounts.remove(sql, account))
+    }, longest)
   }
 
   createKey(request: KeyRequest): Promise<NewKey> {
@@ -179,24 +185,26 @@ export class PostgresAccessStore implements AccessStore {
   }
 
   /** Does a change in one transaction; what was remembered may not be so afterwards. */
-  async #change<T>(change: (sql: Transaction) => Promise<T>): Promise<T> {
+  async #change<T>(change: (sql: Transaction) => Promise<T>, patience?: number): Promise<T> {
     try {
-      return await this.#database.transaction(change)
+      return await this.#database.transaction(change, patience)
     } finally {
       this.#known.forget()
     }
   }
 
-  /** Does a change, unless it would leave nobody with a working key of the scope `admin`. */
   #changeKeepingAnAdmin<T>(change: (sql: Transaction) => Promise<T>): Promise<T> {
-    return this.#change(async (sql) => {
-      // Two replicas that each take another of the last two away must not both find one left.
-      await sql`SELECT value FROM counters WHERE name = 'accounts' FOR UPDATE`
-      const hadAdmin = await this.#accounts.hasAdmin(sql)
-      const result = await change(sql)
-      if (hadAdmin && !(await this.#accounts.hasAdmin(sql))) throw lastAdminKey()
-      return result
-    })
+    return this.#change((sql) => this.#keepingAnAdmin(sql, () => change(sql)))
+  }
+
+  /** Does a change, unless it would leave nobody with a working key of the scope `admin`. */
+  async #keepingAnAdmin<T>(sql: Transaction, change: () => Promise<T>): Promise<T> {
+    // Two replicas that each take another of the last two away must not both find one left.
+    await sql`SELECT value FROM counters WHERE name = 'accounts' FOR UPDATE`
+    const hadAdmin = await this.#accounts.hasAdmin(sql)
+    const result = await change()
+    if (hadAdmin && !(await this.#accounts.hasAdmin(sql))) throw lastAdminKey()
+    return result
   }
 }
 

@@ -2,7 +2,7 @@ import type { Database, Statement } from 'better-sqlite3'
 import type { Limits } from '../limits/limits.ts'
 import { unixSeconds } from '../time.ts'
 import { AccessError, type Account, type LimitChanges } from './access.ts'
-import type { PortablePlant, TakePlants } from './contents.ts'
+import type { PlantTaker, PortablePlant } from './contents.ts'
 import {
   type AccountRow,
   accountNamed,
@@ -84,7 +84,7 @@ export class SqliteAccounts {
     return scopes.some((held) => held.split(',').includes('admin'))
   }
 
-  exportPlants({ id }: Account, take: TakePlants): void {
+  exportPlants({ id }: Account, taker: PlantTaker): void {
     const count = this.#database
       .prepare<[number], number>('SELECT count(*) FROM plants WHERE account = ?')
       .pluck()
@@ -93,7 +93,9 @@ export class SqliteAccounts {
       .prepare<[number], PlantRow>('SELECT id, name, tag FROM plants WHERE account = ? ORDER BY id')
       .iterate(id)
     try {
-      take(count ?? 0, portable(plants))
+      taker.begin(count ?? 0)
+      taker.add(portable(plants))
+      taker.end()
     } finally {
       plants.return?.()
     }
@@ -109,9 +111,9 @@ export class SqliteAccounts {
     }
   }
 
-  remove(account: Account, keep: TakePlants): void {
+  remove(account: Account, keeper: PlantTaker): void {
     const { id } = account
-    this.exportPlants(account, keep)
+    this.exportPlants(account, keeper)
     for (const statement of owned) this.#database.prepare(statement).run({ id })
   }
 

@@ -14,7 +14,7 @@ import {
   type LimitChanges,
   type NewKey,
 } from './access.ts'
-import type { PortablePlant, TakePlants } from './contents.ts'
+import type { PlantTaker, PortablePlant } from './contents.ts'
 import { digestKey } from './key.ts'
 import { newKeys, successorOf } from './new-key.ts'
 import { isPast } from './refusals.ts'
@@ -71,19 +71,19 @@ export class SqliteAccessStore implements AccessStore {
     return this.#change(() => this.#accounts.limit(name, changes))
   }
 
-  async exportPlants(account: string, take: TakePlants): Promise<void> {
+  async exportPlants(account: string, taker: PlantTaker): Promise<void> {
     // Deferred: a reader holds nobody up.
-    this.#database.transaction(() => this.#accounts.exportPlants(this.#accounts.named(account), take)).deferred()
+    this.#database.transaction(() => this.#accounts.exportPlants(this.#accounts.named(account), taker)).deferred()
   }
 
   async importPlants(account: string, plants: readonly PortablePlant[], place: (index: number) => string) {
     this.#change(() => this.#accounts.importPlants(this.#accounts.named(account), plants, place))
   }
 
-  async deleteAccount(name: string, keep: TakePlants): Promise<void> {
+  async deleteAccount(name: string, keeper: PlantTaker): Promise<void> {
     this.#changeKeepingAnAdmin(() => {
       const account = this.#accounts.named(name)
-      this.#accounts.remove(account, keep)
+      this.#accounts.remove(account, keeper)
     })
   }
 

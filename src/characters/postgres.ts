@@ -1,4 +1,5 @@
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
+import { escapeNul, unescapeNul } from '../storage/postgres/texts.ts'
 import { unixSeconds } from '../time.ts'
 import {
   type CharacterStore,
@@ -30,7 +31,7 @@ export class PostgresCharacterStore implements CharacterStore {
     return this.#database.transaction(async (sql) => {
       if (await add(sql, account, character)) return true
       const { digest, about, source } = character
-      const name = written(character.name)
+      const name = escapeNul(character.name)
       await sql`
         UPDATE characters SET digest = ${digest}, about = ${JSON.stringify(about)}, updated = ${unixSeconds()}
         WHERE account = ${account} AND name = ${name}`
@@ -44,9 +45,11 @@ export class PostgresCharacterStore implements CharacterStore {
   async find(account: number, name: string, match: NameMatch): Promise<StoredCharacter | undefined> {
     const [row] = await this.#database.read((sql) =>
       match === 'exact'
-        ? sql<CharacterRow[]>`SELECT * FROM characters WHERE account = ${account} AND name = ${written(name)}`
+        ? sql<
+            CharacterRow[]
+          >`SELECT name, digest, about, created, updated FROM characters WHERE account = ${account} AND name = ${escapeNul(name)}`
         : sql<CharacterRow[]>`
-            SELECT * FROM characters WHERE account = ${account} AND folded = ${written(foldName(name))}
+            SELECT name, digest, about, created, updated FROM characters WHERE account = ${account} AND folded = ${escapeNul(foldName(name))}
             ORDER BY name LIMIT 1`,
     )
     return row && toNamed(row)
@@ -66,17 +69,17 @@ export class PostgresCharacterStore implements CharacterStore {
         FROM character_versions JOIN characters
           ON characters.account = character_versions.account AND characters.name = character_versions.name
         WHERE characters.account = ${account} AND character_versions.digest BETWEEN ${digest} AND ${last}
-          AND ${match === 'exact' ? sql`characters.name = ${written(name)}` : sql`folded = ${written(foldName(name))}`}
+          AND ${match === 'exact' ? sql`characters.name = ${escapeNul(name)}` : sql`folded = ${escapeNul(foldName(name))}`}
         ORDER BY characters.name`,
     )
-    return rows.map((row) => ({ name: read(row.name), digest: row.digest }))
+    return rows.map((row) => ({ name: unescapeNul(row.name), digest: row.digest }))
   }
 
   async source(account: number, name: string, digest: string): Promise<Buffer | undefined> {
     const [row] = await this.#database.read(
       (sql) => sql<{ source: Buffer }[]>`
         SELECT source FROM character_versions
-        WHERE account = ${account} AND name = ${written(name)} AND digest = ${digest}`,
+        WHERE account = ${account} AND name = ${escapeNul(name)} AND digest = ${digest}`,
     )
     return row?.source
   }
@@ -84,7 +87,7 @@ export class PostgresCharacterStore implements CharacterStore {
   async list(account: number, after: string, limit: number): Promise<readonly StoredCharacter[]> {
     const rows = await this.#database.read(
       (sql) => sql<CharacterRow[]>`
-        SELECT * FROM characters WHERE account = ${account} AND name > ${after === '' ? '' : written(after)}
+        SELECT name, digest, about, created, updated FROM characters WHERE account = ${account} AND name > ${after === '' ? '' : escapeNul(after)}
         ORDER BY name LIMIT ${limit}`,
     )
     return rows.map(toNamed)
@@ -93,7 +96,7 @@ export class PostgresCharacterStore implements CharacterStore {
   remove(account: number, name: string): Promise<boolean> {
     return this.#database.transaction(async (sql) => {
       const removed = await sql`
-        DELETE FROM characters WHERE account = ${account} AND name = ${written(name)} RETURNING name`
+        DELETE FROM characters WHERE account = ${account} AND name = ${escapeNul(name)} RETURNING name`
       return removed.length > 0
     })
   }
@@ -101,11 +104,11 @@ export class PostgresCharacterStore implements CharacterStore {
 
 async function add(sql: Transaction, account: number, character: NewCharacter): Promise<boolean> {
   const { digest, source, about } = character
-  const name = written(character.name)
+  const name = escapeNul(character.name)
   const created = unixSeconds()
   const inserted = await sql`
     INSERT INTO characters (account, name, folded, digest, about, created, updated)
-    VALUES (${account}, ${name}, ${written(foldName(character.name))}, ${digest}, ${JSON.stringify(about)},
+    VALUES (${account}, ${name}, ${escapeNul(foldName(character.name))}, ${digest}, ${JSON.stringify(about)},
       ${created}, ${created})
     ON CONFLICT DO NOTHING RETURNING name`
   if (inserted.length === 0) return false
@@ -115,15 +118,6 @@ async function add(sql: Transaction, account: number, character: NewCharacter): 
   return true
 }
 
-/** A name without what PostgreSQL's texts cannot hold, and back: `\` goes before what is written in another way. */
-function written(name: string): string {
-  return name.replaceAll('\\', '\\\\').replaceAll('\0', '\\0')
-}
-
-function read(text: string): string {
-  return text.replaceAll(/\\(.)/g, (_whole, letter: string) => (letter === '0' ? '\0' : letter))
-}
-
 function toNamed(row: CharacterRow): StoredCharacter {
-  return { ...toCharacter(row), name: read(row.name) }
+  return { ...toCharacter(row), name: unescapeNul(row.name) }
 }

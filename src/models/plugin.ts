@@ -4,6 +4,7 @@ import { type Guard, requireScope } from '../access/guard.ts'
 import { ChatError } from '../chat/completion.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { unknownRoute } from '../http/unknown-route.ts'
+import { unixSeconds } from '../time.ts'
 import type { ModelListing, ModelRegistry } from './registry.ts'
 
 /** What the list of models is built from. */
@@ -32,7 +33,7 @@ const ModelList = Type.Object(
 /** The list of models, as OpenAI's clients read it. */
 export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (app, { guard, models, isAlias }) => {
   const hide = isAlias === true
-  const openedAt = Math.floor(Date.now() / 1000)
+  const openedAt = unixSeconds()
 
   app.addHook('onRequest', (request) => guard.admitApiKey(request))
   app.addHook('onRequest', requireScope('chat'))

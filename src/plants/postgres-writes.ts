@@ -2,8 +2,9 @@ import { ApiError } from '../errors.ts'
 import type { Transaction } from '../storage/postgres/database.ts'
 import { Conflict } from '../storage/postgres/failures.ts'
 import { accountGone } from '../storage/write-error.ts'
+import { unixSeconds } from '../time.ts'
 import { type AddedPlant, type Idempotency, idTaken, type NewPlant, noIdLeft, plantsLimit } from './plant.ts'
-import { idAfter, type KeyedRow, keysKeptFor, now, type PlantRow, replayOf } from './rows.ts'
+import { idAfter, type KeyedRow, keysKeptFor, type PlantRow, replayOf } from './rows.ts'
 
 /** A plant to add. */
 export interface Addition {
@@ -169,7 +170,7 @@ async function readState(sql: Transaction, writes: readonly PlantWrite[]): Promi
       : sql<KeyRow[]>`
           SELECT kept.account, kept.key, request, plant, name, tag FROM idempotency_keys AS kept
           JOIN json_to_recordset(${list(keys)}::text::json) AS asked (account BIGINT, key TEXT)
-          ON kept.account = asked.account AND kept.key = asked.key WHERE created >= ${now() - keysKeptFor}`,
+          ON kept.account = asked.account AND kept.key = asked.key WHERE created >= ${unixSeconds() - keysKeptFor}`,
   ])
   const highestOf = new Map(highest.map((row) => [row.account, row.highest]))
   const countOf = new Map(counts.map((row) => [row.account, row.count]))
@@ -204,7 +205,7 @@ async function writeChanges(sql: Transaction, { added, removed, keys }: Judge): 
       ? undefined
       : sql`
           INSERT INTO idempotency_keys (account, key, request, plant, name, tag, created)
-          SELECT account, key, request, plant, name, tag, ${now()}::bigint
+          SELECT account, key, request, plant, name, tag, ${unixSeconds()}::bigint
           FROM json_to_recordset(${list(keys)}::text::json)
           AS asked (account BIGINT, key TEXT, request TEXT, plant BIGINT, name TEXT, tag TEXT)
           ON CONFLICT (account, key) DO UPDATE SET request = excluded.request, plant = excluded.plant,

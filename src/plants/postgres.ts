@@ -4,6 +4,7 @@ import { Batches } from '../storage/postgres/batches.ts'
 import type { PostgresDatabase, Queries } from '../storage/postgres/database.ts'
 import { isOrphan } from '../storage/postgres/failures.ts'
 import { accountGone } from '../storage/write-error.ts'
+import { unixSeconds } from '../time.ts'
 import {
   type AddedPlant,
   type Idempotency,
@@ -21,7 +22,6 @@ import {
   type GrantRow,
   keysKeptFor,
   longestList,
-  now,
   type PlantRow,
   pageOf,
   RunningKeys,
@@ -113,7 +113,7 @@ export class PostgresPlantStore implements PlantStore {
     if (account === grantee) throw ownPlants()
     return this.#changeShares(
       (sql) => sql`
-        INSERT INTO grants (owner, grantee, tag, created) VALUES (${account}, ${grantee}, ${tag}, ${now()})
+        INSERT INTO grants (owner, grantee, tag, created) VALUES (${account}, ${grantee}, ${tag}, ${unixSeconds()})
         ON CONFLICT DO NOTHING`,
     )
   }
@@ -145,7 +145,7 @@ export class PostgresPlantStore implements PlantStore {
   }
 
   async #commit(writes: readonly PlantWrite[]): Promise<readonly (Outcome | ApiError)[]> {
-    const time = now()
+    const time = unixSeconds()
     const isToClean = time >= this.#cleaned + cleaningInterval
     const answers = await this.#database.transaction(async (sql) => {
       const answers = await writePlants(sql, writes)

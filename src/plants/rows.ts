@@ -126,8 +126,3 @@ export class RunningKeys {
 export function idAfter(highest: number): number {
   return Math.max(highest, 0) + 1
 }
-
-/** Unix seconds. */
-export function now(): number {
-  return Math.floor(Date.now() / 1000)
-}

@@ -3,6 +3,7 @@ import type { Database, Statement } from 'better-sqlite3'
 import type { GroupCommit } from '../storage/group-commit.ts'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
 import { Remembered } from '../storage/remembered.ts'
+import { unixSeconds } from '../time.ts'
 import { HighestIds } from './highest-ids.ts'
 import {
   type AddedPlant,
@@ -19,7 +20,7 @@ import {
   type StoredPlant,
 } from './plant.ts'
 import { PlantCounts } from './plant-counts.ts'
-import { type KeyedRow, keysKeptFor, now, type PlantRow, RunningKeys, replayOf, type Sharer, toPlant } from './rows.ts'
+import { type KeyedRow, keysKeptFor, type PlantRow, RunningKeys, replayOf, type Sharer, toPlant } from './rows.ts'
 import { PageReader, Snapshot } from './sqlite-pages.ts'
 
 /** How many plants one page of a long list has: it holds the event loop for a tenth of a millisecond. */
@@ -141,7 +142,7 @@ export class SqlitePlantStore implements PlantStore {
 
   share(account: number, grantee: number, tag?: string): Promise<boolean> {
     if (account === grantee) throw ownPlants()
-    return this.#changeShares(() => this.#share.run(account, grantee, tag ?? '', now()).changes)
+    return this.#changeShares(() => this.#share.run(account, grantee, tag ?? '', unixSeconds()).changes)
   }
 
   unshare(account: number, grantee: number, tag?: string): Promise<boolean> {
@@ -178,11 +179,11 @@ export class SqlitePlantStore implements PlantStore {
 
   #addOnce(account: number, plant: NewPlant, idempotency: Idempotency, limit?: number): AddedPlant {
     const { key, request } = idempotency
-    this.#forgetKeys.run(now() - keysKeptFor)
+    this.#forgetKeys.run(unixSeconds() - keysKeptFor)
     const first = this.#keyed.get(account, key)
     if (first) return replayOf(account, first, idempotency)
     const added = this.#add(account, plant, limit)
-    this.#keepKey.run(account, key, request, added.id, added.name, added.tag ?? null, now())
+    this.#keepKey.run(account, key, request, added.id, added.name, added.tag ?? null, unixSeconds())
     return { plant: added, isReplay: false }
   }
 

@@ -2,6 +2,11 @@
 export interface Migration {
   readonly name: string
   readonly sql: string
+  /**
+   * The oldest migration that a service may know as its newest, and still start and serve over this one: the last of the
+   * release before. Only where several services share a database; without it, older ones do not start any more.
+   */
+  readonly servesFrom?: string
 }
 
 /** The schema's history. Append only: what has been released is never edited. */

@@ -14,6 +14,7 @@ import { SqliteLedger } from '../usage/sqlite.ts'
 import { SqliteUsageReader } from '../usage/sqlite-report.ts'
 import { openDatabase } from './database.ts'
 import { GroupCommit } from './group-commit.ts'
+import { refuseUnfinished, unfinishedInFile } from './move/unfinished.ts'
 import { OutsideChanges } from './outside-changes.ts'
 
 /** Every store of the service, over one database. */
@@ -37,10 +38,16 @@ export interface Stores {
 
 /**
  * Opens the stores over the SQLite file at this path. Another database engine is another function like this one.
- * @throws StorageError when the file or its folder cannot be used
+ * @throws StorageError when the file or its folder cannot be used, or a move into it is not done
  */
 export function openSqliteStores(path: string): Stores {
   const database = openDatabase(path)
+  try {
+    refuseUnfinished(unfinishedInFile(database), path)
+  } catch (error) {
+    database.close()
+    throw error
+  }
   const commit = new GroupCommit(database)
   // A lost moment of the ledger is no reason to let every chat request wait for the disk.
   const ledgerCommit = new GroupCommit(database, 'NORMAL')

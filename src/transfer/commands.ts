@@ -1,12 +1,9 @@
-import { closeSync, fsyncSync, openSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { AccessError } from '../access/access.ts'
 import type { AccessStores, WithStores } from '../access/commands.ts'
-import type { TakePlants } from '../access/contents.ts'
 import type { Config } from '../config.ts'
 import { ApiError } from '../errors.ts'
-import { prepareFolder } from '../storage/folder.ts'
 
 /** Adds `accounts export|import|delete`: what an account owns, on its way out and in. */
 export function addTransferCommands(
@@ -21,9 +18,12 @@ export function addTransferCommands(
     .action((name: string) =>
       withStores(async ({ access }) => {
         const { headerLine, plantLine } = await import('./file.ts')
-        await access.exportPlants(name, (count, plants) => {
-          process.stdout.write(headerLine(name.trim(), count))
-          for (const plant of plants) process.stdout.write(plantLine(plant))
+        await access.exportPlants(name, {
+          begin: (count) => void process.stdout.write(headerLine(name.trim(), count)),
+          add(plants) {
+            for (const plant of plants) process.stdout.write(plantLine(plant))
+          },
+          end() {},
         })
       }),
     )
@@ -48,45 +48,20 @@ export function addTransferCommands(
     .description('delete an account with all that it has, at once; its plants are exported first')
     .action((name: string) =>
       withStores(async ({ access }) => {
-        const { headerLine, plantLine } = await import('./file.ts')
-        const folder = join(config().dataDirectory, 'backups')
-        let file: string | undefined
-        const keep: TakePlants = (count, plants) => {
-          if (count === 0) return
-          prepareFolder(folder)
-          file = join(folder, fileName(name))
-          writeLines(file, headerLine(name.trim(), count), plants, plantLine)
-        }
+        const { PlantsFile } = await import('./plants-file.ts')
+        const file = new PlantsFile(join(config().dataDirectory, 'backups'), name.trim())
         try {
-          await access.deleteAccount(name, keep)
+          await access.deleteAccount(name, file)
         } catch (error) {
           // Nothing was deleted, and what looks like a backup of it would only mislead; unless that is not known.
           const isUnknown = error instanceof ApiError && error.code === 'write_unconfirmed'
-          if (file !== undefined && !isUnknown) rmSync(file, { force: true })
+          if (!isUnknown) file.discard()
           throw error
         }
-        const kept = file === undefined ? 'It had no plants.' : `Its plants are in ${file}.`
+        const kept = file.path === undefined ? 'It had no plants.' : `Its plants are in ${file.path}.`
         process.stderr.write(`The account ${JSON.stringify(name.trim())} is deleted. ${kept}\n`)
       }),
     )
-}
-
-/** A name that every file system takes, whatever the account is called. */
-function fileName(account: string): string {
-  const time = new Date().toISOString().replaceAll(':', '-')
-  return `account-${account.trim().replace(/[^A-Za-z0-9._@-]/g, '_')}-${time}.jsonl`
-}
-
-/** Writes a file that is on disk when this returns. */
-function writeLines<T>(file: string, header: string, items: Iterable<T>, line: (item: T) => string): void {
-  const opened = openSync(file, 'wx', 0o600)
-  try {
-    writeSync(opened, header)
-    for (const item of items) writeSync(opened, line(item))
-    fsyncSync(opened)
-  } finally {
-    closeSync(opened)
-  }
 }
 
 async function readText(file: string | undefined): Promise<string> {

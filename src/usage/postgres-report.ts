@@ -12,7 +12,10 @@ export class PostgresUsageReader implements UsageReader {
 
   async find(account: number, id: string): Promise<LedgerRequest | undefined> {
     const [row] = await this.#database.read(
-      (sql) => sql<RequestRow[]>`SELECT * FROM requests WHERE id = ${id.replaceAll('\0', '')} AND account = ${account}`,
+      (sql) => sql<RequestRow[]>`
+        SELECT id, key_prefix, model, model_used, character, created, prompt_tokens, completion_tokens, tokens_exact,
+          first_token_ms, total_ms, retries, state
+        FROM requests WHERE id = ${id.replaceAll('\0', '')} AND account = ${account}`,
     )
     return row && toRequest(row)
   }

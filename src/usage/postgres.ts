@@ -1,17 +1,13 @@
-import { randomUUID } from 'node:crypto'
 import { Batches } from '../storage/postgres/batches.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
-import { unixSeconds } from '../time.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
+import { livingReplicas, Replica } from './replicas.ts'
 import { type Spent, SpentTokens } from './spent.ts'
 
 /** Milliseconds for which recorded entries are gathered. */
 const gatheringTime = 200
 /** How many are gathered at most; while the database does not answer, the oldest go first. */
 const mostGathered = 10_000
-/** Milliseconds between two signs of life of a replica, and seconds after which one without any is gone. */
-const signInterval = 3000
-const goneAfter = 15
 
 /** What is written of one request. */
 interface Write {
@@ -23,18 +19,18 @@ interface Write {
 export class PostgresLedger implements Ledger {
   readonly #database: PostgresDatabase
   readonly #writes: Batches<Write, true>
-  readonly #replica = randomUUID()
+  readonly #replica: Replica
   #gathered: LedgerEntry[] = []
   #timer: NodeJS.Timeout | undefined
-  #signs: NodeJS.Timeout | undefined
 
   constructor(database: PostgresDatabase) {
     this.#database = database
+    this.#replica = new Replica(database, () => this.#interruptRunning())
     this.#writes = new Batches((writes) => database.transaction((sql) => this.#write(sql, writes)))
   }
 
   async begin(entry: LedgerEntry): Promise<void> {
-    await this.#showLife()
+    await this.#replica.live()
     await this.#writes.add({ kind: 'begun', entry })
   }
 
@@ -58,12 +54,16 @@ export class PostgresLedger implements Ledger {
     return row?.tokens ?? 0
   }
 
-  interruptRunning(): Promise<number> {
+  async interruptRunning(): Promise<number> {
+    await this.#replica.live()
+    return this.#interruptRunning()
+  }
+
+  #interruptRunning(): Promise<number> {
     return this.#database.transaction(async (sql) => {
       const ended = await sql<{ account: number; keyId: string; created: number; tokens: number }[]>`
         UPDATE requests SET state = 'interrupted', prompt_tokens = reserved_tokens
-        WHERE state = 'running' AND (replica IS NULL OR replica NOT IN
-          (SELECT id FROM replicas WHERE seen > ${unixSeconds() - goneAfter}))
+        WHERE state = 'running' AND (replica IS NULL OR replica NOT IN (${livingReplicas(sql)}))
         RETURNING account, key_id AS "keyId", created, reserved_tokens AS tokens`
       const spent = new SpentTokens()
       for (const row of ended) spent.count(row, row.tokens)
@@ -101,36 +101,15 @@ export class PostgresLedger implements Ledger {
   readonly queued = (): number => this.#gathered.length
 
   /** Lets nothing be tried again, as before the database is closed. */
-  stop(): void {
+  stop(): Promise<void> {
     clearTimeout(this.#timer)
-    clearInterval(this.#signs)
-  }
-
-  /** From the first request on, this replica says every few seconds that it lives, and ends what others left running. */
-  async #showLife(): Promise<void> {
-    if (this.#signs !== undefined) return
-    const sign = () =>
-      this.#database.transaction(async (sql) => {
-        await sql`
-          INSERT INTO replicas (id, seen) VALUES (${this.#replica}, ${unixSeconds()})
-          ON CONFLICT (id) DO UPDATE SET seen = excluded.seen`
-        await sql`DELETE FROM replicas WHERE seen < ${unixSeconds() - 24 * 60 * 60}`
-        return true
-      })
-    this.#signs = setInterval(() => {
-      sign()
-        .then(() => this.interruptRunning())
-        // The next one may come through.
-        .catch(() => undefined)
-    }, signInterval)
-    this.#signs.unref()
-    await sign()
+    return this.#replica.leave()
   }
 
   async #write(sql: Transaction, writes: readonly Write[]): Promise<readonly true[]> {
     const spent = new SpentTokens()
     const rows = (kind: Write['kind']) => writes.filter((write) => write.kind === kind).map(({ entry }) => entry)
-    const added = await insert(sql, [...rows('begun'), ...rows('ended')], this.#replica)
+    const added = await insert(sql, [...rows('begun'), ...rows('ended')], this.#replica.id)
     for (const entry of rows('ended')) {
       if (added.has(entry.id)) spent.count(entry, entry.promptTokens + entry.completionTokens)
     }

@@ -12,6 +12,9 @@ import { isOverPostgres, storesForThisTest } from '../support/test-database.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
 import { pieces, type ScriptedUpstream, streamOf, upstreamForThisTest } from '../support/upstream.ts'
 
+/** What is to be kept of an account that is deleted: nothing. */
+const keeper = { begin() {}, add() {}, end() {} }
+
 /** A service, and its stores opened once more beside it, as a command opens them. */
 interface Beside {
   readonly service: TestService
@@ -74,7 +77,7 @@ const endings: readonly (readonly [
   ['its account is suspended', ({ access }) => access.suspendAccount('ann'), 'permission_error', 'account_suspended'],
   [
     'its account is deleted',
-    ({ access }) => access.deleteAccount('ann', () => {}),
+    ({ access }) => access.deleteAccount('ann', keeper),
     'authentication_error',
     'key_revoked',
   ],
@@ -158,7 +161,7 @@ describe('a key that ends', () => {
   it('fails the writes of nobody else when its account is deleted before its own is done', async () => {
     const { access, plants } = await serviceWithStores()
     const [gone, kept] = [await access.createAccount('ann'), await access.createAccount('bob')]
-    await access.deleteAccount('ann', () => {})
+    await access.deleteAccount('ann', keeper)
     const [refused, done] = await Promise.allSettled([
       plants.create(gone.id, { name: 'late' }),
       plants.create(kept.id, { name: 'fine' }),

@@ -35,7 +35,7 @@ async function startHere(folder = folderForThisTest()): Promise<Here> {
 
 async function plantsOf({ stores }: Here, account: string): Promise<readonly unknown[]> {
   const found: unknown[] = []
-  await stores.access.exportPlants(account, (_count, plants) => found.push(...plants))
+  await stores.access.exportPlants(account, { begin() {}, add: (plants) => found.push(...plants), end() {} })
   return found
 }
 

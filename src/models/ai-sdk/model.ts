@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { SharedV4ProviderOptions } from '@ai-sdk/provider'
 import type { Chunk } from '../../chat/completion.ts'
+import { unixSeconds } from '../../time.ts'
 import type { Model, ModelEvent, ModelRequest } from '../model.ts'
 import type { AiSdkSettings } from '../settings.ts'
 import { effortOf, toCallOptions } from './call-options.ts'
@@ -161,7 +162,7 @@ interface Envelope<T extends string> {
 }
 
 function envelope<const T extends string>(object: T, model: string): Envelope<T> {
-  return { id: `chatcmpl-${randomUUID()}`, object, created: Math.floor(Date.now() / 1000), model }
+  return { id: `chatcmpl-${randomUUID()}`, object, created: unixSeconds(), model }
 }
 
 function tellIgnored(request: ModelRequest, results: readonly Pick<GenerateResult, 'warnings'>[]): void {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Chunk, Completion, Usage } from '../../chat/completion.ts'
+import { unixSeconds } from '../../time.ts'
 import type { ModelEvent } from '../model.ts'
 import type { Answer, Piece } from './engine.ts'
 
@@ -17,7 +18,7 @@ export class Reply {
   readonly #head: { readonly id: string; readonly created: number; readonly model: string }
 
   constructor(model: string) {
-    this.#head = { id: `chatcmpl-${randomUUID()}`, created: Math.floor(Date.now() / 1000), model }
+    this.#head = { id: `chatcmpl-${randomUUID()}`, created: unixSeconds(), model }
   }
 
   event(turn: Turn): ModelEvent {

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { unixSeconds } from '../../time.ts'
 import type { Model, ModelRequest } from '../model.ts'
 import type { Identity } from './objects.ts'
 
@@ -61,7 +62,7 @@ async function play(request: ModelRequest, signal: AbortSignal) {
 function identityOf({ body }: ModelRequest): Identity {
   return {
     id: `chatcmpl-${randomUUID().replaceAll('-', '')}`,
-    created: Math.floor(Date.now() / 1000),
+    created: unixSeconds(),
     model: body.model,
   }
 }

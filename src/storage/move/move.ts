@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto'
 import { StorageError } from '../folder.ts'
 import { type House, type Row, type Table, tables, type Value } from './tables.ts'
 
-/** The rows of a table, and a SHA-256 over them in key order, equal on both engines. */
+/** The rows of a table, and the sum of their SHA-256s in hex, which is equal on both engines in whatever order. */
 export interface Sum {
   readonly table: string
   readonly rows: number
-  readonly sha256: string
+  readonly checksum: string
 }
 
 /** Opens what a URL names: `sqlite:./path` or `postgres://…`. @throws StorageError when it cannot be used */
@@ -17,32 +17,25 @@ export async function openHouse(url: string, isSource: boolean): Promise<House> 
   }
   if (/^postgres(ql)?:\/\//.test(url)) {
     const { openPostgresHouse } = await import('./postgres.ts')
-    return openPostgresHouse(url)
+    return openPostgresHouse(url, isSource ? '--from' : '--to')
   }
   throw new StorageError('A database to move is given as sqlite:./path or postgres://host/name.')
 }
 
 /**
- * Moves all rows, or goes on where the same move ended, and compares both sides.
+ * Moves all rows, or goes on where the same move ended, and compares both sides. Until that is done, no service starts
+ * over the target.
  * @param tell hears how many rows of how many are there
  * @returns the checksums of the tables
- * @throws StorageError when the target holds something else, or the sides differ at the end
+ * @throws StorageError when the target holds something else, a service uses one side, or the sides differ at the end
  */
 export async function move(from: House, to: House, tell: (done: number, all: number) => void): Promise<readonly Sum[]> {
-  const begun = await to.begun()
-  if (begun && begun.source !== from.place) {
-    throw new StorageError(
-      `${to.place} holds a move from ${begun.source} that is not done. Finish it, or name another.`,
-    )
+  await from.refuseServed()
+  await to.refuseServed()
+  if (await from.begun()) {
+    throw new StorageError(`${from.place} has only a part of what is moved into it. Finish that move first.`)
   }
-  if (!begun) {
-    for (const table of tables) {
-      if ((await to.count(table)) > 0) {
-        throw new StorageError(`${to.place} holds ${table.name.replaceAll('_', ' ')} already. Name an empty database.`)
-      }
-    }
-    await to.begin(from.place)
-  }
+  const keys = await beginOrResume(from, to)
   let all = 0
   let done = 0
   for (const table of tables) {
@@ -50,7 +43,7 @@ export async function move(from: House, to: House, tell: (done: number, all: num
     done += await to.count(table)
   }
   for (const table of tables) {
-    const last = begun?.keys.get(table.name)
+    const last = keys.get(table.name)
     const start: Value[] | undefined = last === undefined ? undefined : JSON.parse(last)
     for await (const rows of batches(from, table, start)) {
       await to.write(table, rows, JSON.stringify(keyOf(table, rows.at(-1))))
@@ -60,28 +53,53 @@ export async function move(from: House, to: House, tell: (done: number, all: num
   }
   const sums: Sum[] = []
   for (const table of tables) {
-    const [there, here] = [await sumOf(from, table), await sumOf(to, table)]
-    if (there.rows !== here.rows || there.sha256 !== here.sha256) {
+    const [there, here] = await Promise.all([sumOf(from, table), sumOf(to, table)])
+    if (there.rows !== here.rows || there.checksum !== here.checksum) {
       throw new StorageError(
-        `The ${table.name} differ after the move: ${there.rows} rows in ${from.place}, ${here.rows} in ${to.place}. Did somebody write meanwhile? Start again with an empty database.`,
+        `The ${table.name} differ after the move: ${there.rows} rows in ${from.place}, ${here.rows} in ${to.place}. Somebody wrote meanwhile. Stop whoever writes, and start again with an empty database.`,
       )
     }
     sums.push(here)
   }
+  // Whoever has begun to serve meanwhile writes what nobody compares.
+  await from.refuseServed()
+  await to.refuseServed()
   await to.finish(await from.highestAccount())
   return sums
 }
 
+/** Begins a move, or finds where it ended: the last key of each table. @throws StorageError when the target holds something else */
+async function beginOrResume(from: House, to: House): Promise<ReadonlyMap<string, string>> {
+  const begun = await to.begun()
+  if (begun?.source === from.place) return begun.keys
+  if (begun) {
+    throw new StorageError(
+      `${to.place} has a part of what is moved into it from ${begun.source}. Finish that move, or name an empty database.`,
+    )
+  }
+  for (const table of tables) {
+    if ((await to.read(table, undefined)).length > 0) {
+      throw new StorageError(`${to.place} holds ${table.name.replaceAll('_', ' ')} already. Name an empty database.`)
+    }
+  }
+  await to.begin(from.place)
+  return new Map()
+}
+
 /** The rows of a table, counted and hashed. */
 export async function sumOf(house: House, table: Table): Promise<Sum> {
-  const hash = createHash('sha256')
-  let count = 0
   const columns = Object.keys(table.columns)
+  const sum = new Uint32Array(8)
+  let count = 0
   for await (const rows of batches(house, table)) {
     count += rows.length
-    for (const row of rows) hash.update(`${JSON.stringify(columns.map((column) => canonical(row[column])))}\n`)
+    for (const row of rows) {
+      const values = columns.map((column) => canonical(row[column]))
+      const digest = createHash('sha256').update(JSON.stringify(values)).digest()
+      for (let at = 0; at < sum.length; at++) sum[at] = (sum[at] ?? 0) + digest.readUInt32BE(at * 4)
+    }
   }
-  return { table: table.name, rows: count, sha256: hash.digest('hex') }
+  return { table: table.name, rows: count, checksum: Buffer.from(sum.buffer).toString('hex') }
 }
 
 async function* batches(house: House, table: Table, start?: readonly Value[]): AsyncGenerator<readonly Row[]> {

@@ -1,65 +1,107 @@
+import { goneAfter, livingReplicas } from '../../usage/replicas.ts'
 import { StorageError } from '../folder.ts'
+import { connectPostgres } from '../postgres/connect.ts'
 import { PostgresDatabase } from '../postgres/database.ts'
-import { migratePostgres } from '../postgres/migrate.ts'
-import { type House, type Row, readStatement } from './tables.ts'
+import { escapeNul, unescapeNul } from '../postgres/texts.ts'
+import { type House, type Kind, quoted, type Row, readStatement, type Table, type Value } from './tables.ts'
+import { unfinishedIn } from './unfinished.ts'
 
-/** Opens a PostgreSQL database for a move. @throws StorageError with the host when it cannot be used */
-export async function openPostgresHouse(url: string): Promise<House> {
-  const database = new PostgresDatabase(url)
-  try {
-    await migratePostgres(database)
-    await database.transaction((sql) =>
-      sql.unsafe('CREATE TABLE IF NOT EXISTS moves (name TEXT PRIMARY KEY, value TEXT NOT NULL)'),
-    )
-  } catch (error) {
-    await database.close()
-    if (error instanceof StorageError) throw error
-    const reason = error instanceof Error ? error.message : String(error)
-    throw new StorageError(`The database at ${database.place} cannot be used: ${reason}`, { cause: error })
-  }
-  const note = 'INSERT INTO moves VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value'
-  const numberOf = async (text: string) => (await database.read((sql) => sql.unsafe<{ n: number }[]>(text)))[0]?.n ?? 0
+/** Milliseconds that a statement about a batch, or a count, may take. */
+const patience = 600_000
+
+/**
+ * Opens a PostgreSQL database for a move.
+ * @param option what named it: `--from` or `--to`
+ * @throws StorageError with the host when it cannot be used
+ */
+export async function openPostgresHouse(url: string, option: string): Promise<House> {
+  // What cannot be reached is told at once; what goes away later, or is slow, is waited for.
+  await (await connectPostgres(url, option)).close()
+  const database = new PostgresDatabase(url, patience)
   const databaseName = /^[a-z]+:\/\/[^/]*\/([^?]*)/.exec(url)?.[1] ?? ''
+  const place = `${database.place}/${databaseName}`
+  const note = 'INSERT INTO moves VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value'
   return {
-    place: `${database.place}/${databaseName}`,
-    read: (table, after) =>
-      database.read(async (sql) => [
-        ...(await sql.unsafe<Row[]>(readStatement(table, after !== undefined, '"C"'), [...(after ?? [])])),
-      ]),
-    count: ({ name }) => numberOf(`SELECT count(*) AS n FROM ${name}`),
-    highestAccount: () => numberOf("SELECT value AS n FROM counters WHERE name = 'accounts'"),
-    async begun() {
-      const rows = await database.read((sql) => sql<{ name: string; value: string }[]>`SELECT name, value FROM moves`)
-      const keys = new Map(rows.map(({ name, value }) => [name, value]))
-      const source = keys.get('source')
-      return source === undefined ? undefined : { source, keys }
+    place,
+    refuseServed: () => refuseServed(database, place),
+    async read(table, after) {
+      const statement = readStatement(table, after !== undefined)
+      const values = after?.map((value, at) => written(value, table.columns[table.key[at] ?? '']))
+      const rows = await database.read((sql) => sql.unsafe<Row[]>(statement, values))
+      return rows.map((row) => mapped(table, row, read))
     },
-    begin: async (source) => void (await database.transaction((sql) => sql.unsafe(note, ['source', source]))),
-    async write({ name, columns }, rows, lastKey) {
-      const names = Object.entries(columns)
-      const shapes = names.map(([column, type]) => `"${column}" ${type === 'BYTEA' ? 'TEXT' : type}`)
-      const values = names.map(([column, type]) => (type === 'BYTEA' ? `decode("${column}", 'hex')` : `"${column}"`))
-      const insert = `INSERT INTO ${name} (${names.map(([column]) => `"${column}"`).join(', ')})
-        SELECT ${values.join(', ')} FROM json_to_recordset($1::text::json) AS x(${shapes.join(', ')}) ON CONFLICT DO NOTHING`
-      const plain = rows.map((row) =>
-        Object.fromEntries(
-          Object.entries(row).map(([column, value]) => [
-            column,
-            value instanceof Uint8Array ? Buffer.from(value).toString('hex') : value,
-          ]),
-        ),
+    async count({ name }) {
+      const [row] = await database.read((sql) => sql.unsafe<{ n: number }[]>(`SELECT count(*) AS n FROM ${name}`))
+      return row?.n ?? 0
+    },
+    async highestAccount() {
+      const [row] = await database.read(
+        (sql) => sql<{ value: number }[]>`SELECT value FROM counters WHERE name = 'accounts'`,
       )
+      return row?.value ?? 0
+    },
+    begun: () => unfinishedIn(database),
+    async begin(source) {
       await database.transaction(async (sql) => {
-        await sql.unsafe(insert, [JSON.stringify(plain)])
-        await sql.unsafe(note, [name, lastKey])
+        await sql`CREATE TABLE moves (name TEXT PRIMARY KEY, value TEXT NOT NULL)`
+        await sql.unsafe(note, ['source', source])
+      })
+    },
+    async write(table, rows, lastKey) {
+      const plain = rows.map((row) => mapped(table, row, written))
+      const valuesOf = (row: Row) => Object.keys(table.columns).map((column) => row[column] ?? null)
+      const [statement, inputs] =
+        table.batch > 1 ? [insertRows(table), [[JSON.stringify(plain)]]] : [insertRow(table), plain.map(valuesOf)]
+      await database.transaction(async (sql) => {
+        for (const input of inputs) await sql.unsafe(statement, input)
+        await sql.unsafe(note, [table.name, lastKey])
       })
     },
     async finish(highest) {
       await database.transaction(async (sql) => {
         await sql`UPDATE counters SET value = ${highest} WHERE name = 'accounts'`
-        await sql`DELETE FROM moves`
+        await sql`DROP TABLE moves`
       })
     },
     close: () => database.close(),
   }
+}
+
+/** @throws StorageError when a replica has shown in the last seconds that it lives */
+async function refuseServed(database: PostgresDatabase, place: string): Promise<void> {
+  const living = await database.read(async (sql) => (await livingReplicas(sql)).length)
+  if (living === 0) return
+  throw new StorageError(
+    `${place} is served by ${living} replica${living === 1 ? '' : 's'}. Stop all of them; one that was killed counts for ${goneAfter} seconds more.`,
+  )
+}
+
+/** Inserts rows that come as JSON. */
+function insertRows({ name, columns }: Table): string {
+  const names = quoted(Object.keys(columns))
+  const shapes = Object.entries(columns).map(([column, kind]) => `"${column}" ${kind === 'BIGINT' ? kind : 'TEXT'}`)
+  return `INSERT INTO ${name} (${names})
+    SELECT ${names} FROM json_to_recordset($1::text::json) AS x(${shapes.join(', ')}) ON CONFLICT DO NOTHING`
+}
+
+/** Inserts one row, which may be large, without as many copies of it. */
+function insertRow({ name, columns }: Table): string {
+  const values = Object.values(columns).map((kind, at) =>
+    kind === 'BYTEA' ? `decode($${at + 1}, 'base64')` : `$${at + 1}`,
+  )
+  return `INSERT INTO ${name} (${quoted(Object.keys(columns))}) VALUES (${values.join(', ')}) ON CONFLICT DO NOTHING`
+}
+
+/** A value as it is sent. */
+function written(value: Value, kind: Kind | undefined): Value {
+  if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.length).toString('base64')
+  return kind === 'NAME' && typeof value === 'string' ? escapeNul(value) : value
+}
+
+function read(value: Value, kind: Kind | undefined): Value {
+  return kind === 'NAME' && typeof value === 'string' ? unescapeNul(value) : value
+}
+
+function mapped({ columns }: Table, row: Row, map: (value: Value, kind: Kind | undefined) => Value): Row {
+  return Object.fromEntries(Object.entries(row).map(([column, value]) => [column, map(value, columns[column])]))
 }

@@ -20,7 +20,9 @@ export async function runMove(from: string, to: string, output: Output): Promise
         shown = tenth
       })
       if (output.isTTY) output.write('\n')
-      const rows = sums.map(({ table, rows, sha256 }) => `  ${table}: ${rows} rows, sha256 ${sha256.slice(0, 16)}\n`)
+      const rows = sums.map(
+        ({ table, rows, checksum }) => `  ${table}: ${rows} rows, checksum ${checksum.slice(0, 16)}\n`,
+      )
       output.write(`Everything is moved, and equal on both sides:\n${rows.join('')}`)
     } finally {
       await target.close()

@@ -1,55 +1,70 @@
 import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Database } from 'better-sqlite3'
 import { openDatabase } from '../database.ts'
 import { prepareFolder, StorageError } from '../folder.ts'
-import { holdForServing, type ServeLock } from '../serve-lock.ts'
-import { type House, type Row, readStatement } from './tables.ts'
+import { holdForServing } from '../serve-lock.ts'
+import { type House, quoted, type Row, readStatement, type Table, type Value } from './tables.ts'
+import { unfinishedInFile } from './unfinished.ts'
 
 /**
- * Opens a SQLite file for a move, and keeps services away from it.
- * @throws StorageError when a service uses it, or it is a source and not there
+ * Opens a SQLite file for a move, and keeps services away from it; from a source, everybody who writes.
+ * @throws StorageError when somebody uses it, or it is a source and not there
  */
 export function openSqliteHouse(file: string, isSource: boolean): House {
   const path = resolve(file)
   if (isSource && !existsSync(path)) throw new StorageError(`There is no database ${path} to move. Check --from.`)
   prepareFolder(dirname(path))
   const lock = holdForServing(dirname(path))
-  const database = opened(path, lock)
-  database.exec('CREATE TABLE IF NOT EXISTS moves (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT')
-  const note = database.prepare(
-    'INSERT INTO moves VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
-  )
+  let opened: Database | undefined
+  try {
+    opened = openDatabase(path)
+    if (isSource) holdForReading(opened)
+  } catch (error) {
+    opened?.close()
+    lock.release()
+    throw error
+  }
+  const database = opened
+  const note = () =>
+    database.prepare('INSERT INTO moves VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value')
   const numberOf = (sql: string) => Number(database.prepare(sql).pluck().get() ?? 0)
   return {
     place: path,
-    read: async (table, after) =>
-      database
-        .prepare<unknown[], Row>(readStatement(table, after !== undefined, 'BINARY').replace(/\$\d+/g, '?'))
-        .all(...(after ?? [])),
+    // Its folder is held.
+    refuseServed: async () => {},
+    async read(table, after) {
+      // Else nobody hears what the other side answers, until all of a table is read.
+      await nextTurn()
+      const statement = readStatement(table, after !== undefined).replace(/\$\d+/g, '?')
+      const rows = database.prepare<unknown[], Row>(statement).all(...(after ?? []))
+      return rows.map((row) => withoutNul(table, row))
+    },
     count: async ({ name }) => numberOf(`SELECT count(*) FROM ${name}`),
     highestAccount: async () => numberOf("SELECT seq FROM sqlite_sequence WHERE name = 'accounts'"),
-    async begun() {
-      const rows = database.prepare<[], { name: string; value: string }>('SELECT name, value FROM moves').all()
-      const keys = new Map(rows.map(({ name, value }) => [name, value]))
-      const source = keys.get('source')
-      return source === undefined ? undefined : { source, keys }
+    begun: async () => unfinishedInFile(database),
+    async begin(source) {
+      database.transaction(() => {
+        database.exec('CREATE TABLE moves (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT')
+        note().run('source', source)
+      })()
     },
-    begin: async (source) => void note.run('source', source),
     async write({ name, columns }, rows, lastKey) {
       const names = Object.keys(columns)
       const insert = database.prepare(
-        `INSERT INTO ${name} (${names.map((column) => `"${column}"`).join(', ')}) VALUES (${names.map(() => '?').join(', ')}) ON CONFLICT DO NOTHING`,
+        `INSERT INTO ${name} (${quoted(names)}) VALUES (${names.map(() => '?').join(', ')}) ON CONFLICT DO NOTHING`,
       )
       database.transaction(() => {
         for (const row of rows) insert.run(...names.map((column) => row[column]))
-        note.run(name, lastKey)
+        note().run(name, lastKey)
       })()
     },
     async finish(highest) {
       database.transaction(() => {
         database.prepare("DELETE FROM sqlite_sequence WHERE name = 'accounts'").run()
         database.prepare("INSERT INTO sqlite_sequence (name, seq) VALUES ('accounts', ?)").run(highest)
-        database.exec('DELETE FROM moves')
+        database.exec('DROP TABLE moves')
       })()
     },
     async close() {
@@ -59,11 +74,25 @@ export function openSqliteHouse(file: string, isSource: boolean): House {
   }
 }
 
-function opened(path: string, lock: ServeLock): ReturnType<typeof openDatabase> {
+/** Commands work beside a service, and would beside a move: none may write until it is done. */
+function holdForReading(database: Database): void {
   try {
-    return openDatabase(path)
+    database.exec('BEGIN IMMEDIATE')
   } catch (error) {
-    lock.release()
-    throw error
+    const isHeld = error instanceof Error && 'code' in error && error.code === 'SQLITE_BUSY'
+    if (!isHeld) throw error
+    throw new StorageError(`Another program writes to ${database.name}. Try again when it has ended.`)
   }
+}
+
+/** A row without what PostgreSQL cannot keep, and what it would not have been given: the model of a caller, say. */
+function withoutNul({ columns }: Table, row: Row): Row {
+  let found: Record<string, Value> | undefined
+  for (const column in row) {
+    const value = row[column]
+    if (typeof value !== 'string' || columns[column] !== 'TEXT' || !value.includes('\0')) continue
+    found ??= { ...row }
+    found[column] = value.replaceAll('\0', '\uFFFD')
+  }
+  return found ?? row
 }

@@ -1,13 +1,18 @@
+import type { Unfinished } from './unfinished.ts'
+
 /** A value of a row, the same in both engines; bytes only in the sources of cards. */
 export type Value = string | number | Uint8Array | null
 export type Row = Readonly<Record<string, Value>>
+
+/** What a column holds. A NAME is a text that may have any letter, U+0000 too; no other text keeps that one. */
+export type Kind = 'TEXT' | 'NAME' | 'BIGINT' | 'BYTEA'
 
 /** A table that is moved. */
 export interface Table {
   readonly name: string
   readonly key: readonly string[]
-  readonly columns: Readonly<Record<string, 'TEXT' | 'BIGINT' | 'BYTEA'>>
-  /** Rows that are read and written at once. */
+  readonly columns: Readonly<Record<string, Kind>>
+  /** Rows that are read and written at once; where it is 1, a row may be large. */
   readonly batch: number
 }
 
@@ -18,9 +23,9 @@ export const tables: readonly Table[] = [
   table('plants', 'account id', 'name tag', 'account id'),
   table('grants', 'owner grantee created', 'tag', 'grantee owner tag'),
   table('idempotency_keys', 'account plant created', 'key request name tag', 'account key'),
-  table('characters', 'account created updated', 'name folded digest about', 'account name'),
-  // A card may have many megabytes.
-  { ...table('character_versions', 'account created', 'name digest source:b', 'account name digest'), batch: 1 },
+  { ...table('characters', 'account created updated', 'name:a folded:a digest about', 'account name'), batch: 50 },
+  // A card may have many megabytes: one by one.
+  { ...table('character_versions', 'account created', 'name:a digest source:b', 'account name digest'), batch: 1 },
   table(
     'requests',
     'account created reserved_tokens prompt_tokens completion_tokens tokens_exact first_token_ms total_ms retries',
@@ -30,28 +35,32 @@ export const tables: readonly Table[] = [
   table('spend', 'tokens', 'subject day', 'subject day'),
 ]
 
-/** @param others columns of text, or with `:n` of numbers, with `:b` of bytes */
+/** @param others columns of text, or with `:n` of numbers, with `:b` of bytes, with `:a` of any letters */
 function table(name: string, numbers: string, others: string, key: string): Table {
-  const columns: Record<string, 'TEXT' | 'BIGINT' | 'BYTEA'> = {}
+  const kinds: Readonly<Record<string, Kind>> = { n: 'BIGINT', b: 'BYTEA', a: 'NAME' }
+  const columns: Record<string, Kind> = {}
   for (const column of numbers.split(' ').filter(Boolean)) columns[column] = 'BIGINT'
   for (const word of others.split(' ')) {
-    const [column = '', kind] = word.split(':')
-    columns[column] = kind === 'n' ? 'BIGINT' : kind === 'b' ? 'BYTEA' : 'TEXT'
+    const [column = '', kind = ''] = word.split(':')
+    columns[column] = kinds[kind] ?? 'TEXT'
   }
   return { name, key: key.split(' '), columns, batch: 2000 }
 }
 
-/** What one side of a move can do. Rows are in key order, text by its UTF-8 bytes. */
+/** What one side of a move can do. */
 export interface House {
   /** Where it is, without a name or a password. */
   readonly place: string
-  /** The rows after a key, or the first ones; at most a batch. */
+  /** @throws StorageError when a service uses it */
+  refuseServed(): Promise<void>
+  /** The rows after a key, or the first ones, in the engine's own order of keys; at most a batch. */
   read(table: Table, after: readonly Value[] | undefined): Promise<readonly Row[]>
   count(table: Table): Promise<number>
   /** The highest id that an account has had. */
   highestAccount(): Promise<number>
-  /** The moves that have begun here and are not done: tables and the last keys, as JSON; undefined when there is none. */
-  begun(): Promise<{ readonly source: string; readonly keys: ReadonlyMap<string, string> } | undefined>
+  /** The move that has begun to fill it and is not done, if there is one. */
+  begun(): Promise<Unfinished | undefined>
+  /** From now on no service starts over it. */
   begin(source: string): Promise<void>
   /** Writes rows, and in the same transaction how far the move has come. */
   write(table: Table, rows: readonly Row[], lastKey: string): Promise<void>
@@ -60,11 +69,14 @@ export interface House {
   close(): Promise<void>
 }
 
-/** The statement that reads a batch; `$` makes the placeholder of the nth value. */
-export function readStatement({ name, key, columns, batch }: Table, isAfter: boolean, collation: string): string {
-  const ordered = key.map((column) => (columns[column] === 'TEXT' ? `"${column}" COLLATE ${collation}` : `"${column}"`))
-  const places = key.map((_, at) => `$${at + 1}`)
-  const after = isAfter ? `WHERE (${ordered.join(', ')}) > (${places.join(', ')})` : ''
-  const names = Object.keys(columns).map((column) => `"${column}"`)
-  return `SELECT ${names.join(', ')} FROM ${name} ${after} ORDER BY ${ordered.join(', ')} LIMIT ${batch}`
+/** The statement that reads a batch in the order of the key's index; `$1` and so on are the values of the key before it. */
+export function readStatement({ name, key, columns, batch }: Table, isAfter: boolean): string {
+  const ordered = quoted(key)
+  const after = isAfter ? `WHERE (${ordered}) > (${key.map((_, at) => `$${at + 1}`).join(', ')})` : ''
+  return `SELECT ${quoted(Object.keys(columns))} FROM ${name} ${after} ORDER BY ${ordered} LIMIT ${batch}`
+}
+
+/** Names of columns as a list of SQL. */
+export function quoted(columns: readonly string[]): string {
+  return columns.map((column) => `"${column}"`).join(', ')
 }

@@ -13,10 +13,11 @@ const advice: Readonly<Record<string, string>> = {
 
 /**
  * Opens the database of a URL, and brings its schema up to date.
+ * @param setting what named the URL, and is to be checked when it is wrong
  * @throws StorageError one line with the hosts, and without the name and the password
  */
-export async function connectPostgres(url: string): Promise<PostgresDatabase> {
-  const database = open(url)
+export async function connectPostgres(url: string, setting = 'DATABASE_URL'): Promise<PostgresDatabase> {
+  const database = open(url, setting)
   try {
     await migratePostgres(database)
     return database
@@ -24,23 +25,23 @@ export async function connectPostgres(url: string): Promise<PostgresDatabase> {
     await database.close(0)
     if (error instanceof StorageError) throw error
     const reason = error instanceof ApiError ? error.cause : error
-    throw new StorageError(`The database at ${database.place} ${faultOf(reason)}.`)
+    throw new StorageError(`The database at ${database.place} ${faultOf(reason, setting)}.`)
   }
 }
 
-function open(url: string): PostgresDatabase {
+function open(url: string, setting: string): PostgresDatabase {
   try {
     return new PostgresDatabase(url)
   } catch {
     // Node's own error holds the whole URL, and so the password.
-    throw new StorageError('DATABASE_URL is not an address such as postgres://name:password@host:5432/database.')
+    throw new StorageError(`${setting} is not an address such as postgres://name:password@host:5432/database.`)
   }
 }
 
-function faultOf(reason: unknown): string {
+function faultOf(reason: unknown, setting: string): string {
   const code = codeOf(reason)
   const known = advice[code]
-  if (known !== undefined) return known
+  if (known !== undefined) return known.replace('DATABASE_URL', setting)
   const text = code || (reason instanceof Error ? reason.message : 'no answer')
-  return `cannot be reached or used (${text}). Check DATABASE_URL, and that the server runs`
+  return `cannot be reached or used (${text}). Check ${setting}, and that the server runs`
 }

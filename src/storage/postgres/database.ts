@@ -16,7 +16,7 @@ import { Snapshot } from './snapshot.ts'
 import { Sockets } from './sockets.ts'
 
 /** Milliseconds that a request waits for the database at most. PostgreSQL's own timeouts do not end a commit's wait. */
-const patience = 5000
+const requestPatience = 5000
 /** Connections of one process: of requests, and of lists that last as long as their readers do. */
 const mostConnections = 10
 const mostSnapshots = 5
@@ -37,19 +37,24 @@ export type Transaction = TransactionSql<Types>
 export class PostgresDatabase {
   /** Where it is, without a name or a password. */
   readonly place: string
+  readonly #patience: number
   readonly #sql: Sql<Types>
   /** Apart, so that readers who take their time leave the others theirs. */
   readonly #snapshots: Sql<Types>
   readonly #sockets: Sockets
   readonly #snapshotSockets: Sockets
 
-  /** @param url `postgres://…`; several hosts and `target_session_attrs=read-write` follow a failover */
-  constructor(url: string) {
+  /**
+   * @param url `postgres://…`; several hosts and `target_session_attrs=read-write` follow a failover
+   * @param patience milliseconds that whoever asks waits for it at most
+   */
+  constructor(url: string, patience = requestPatience) {
+    this.#patience = patience
     this.place = placeOf(url)
     this.#sockets = new Sockets(this.place)
     this.#snapshotSockets = new Sockets(this.place)
-    this.#sql = connect(url, this.place, this.#sockets, mostConnections)
-    this.#snapshots = connect(url, this.place, this.#snapshotSockets, mostSnapshots)
+    this.#sql = connect(url, this.place, this.#sockets, mostConnections, patience)
+    this.#snapshots = connect(url, this.place, this.#snapshotSockets, mostSnapshots, patience)
   }
 
   /**
@@ -66,15 +71,17 @@ export class PostgresDatabase {
   /**
    * Does a transaction, and again where it could not be serialised, or a connection was lost before its commit. So
    * `work` may run several times, and keeps its results to itself. What it throws undoes it.
+   * @param patience milliseconds that it may take, where that is more than for a request
    * @throws ApiError 503: `database_unavailable` when nothing was written, `write_unconfirmed` when that is not known
    */
-  async transaction<T>(work: (sql: Transaction) => Promise<T>): Promise<T> {
+  async transaction<T>(work: (sql: Transaction) => Promise<T>, patience = this.#patience): Promise<T> {
     let isCommitting = false
     let isOver = false
     const attempt = async (): Promise<T> => {
       isCommitting = false
       let done: { readonly value: T } | undefined
       await begin(this.#sql, async (sql) => {
+        if (patience > this.#patience) await sql.unsafe(`SET LOCAL statement_timeout = ${patience}`)
         const value = isOver ? undefined : { value: await work(sql) }
         // Whoever waited has been told that nothing was written.
         if (isOver) throw new TookTooLong('the transaction took too long')
@@ -87,7 +94,7 @@ export class PostgresDatabase {
       return done.value
     }
     try {
-      return await this.#persist(attempt, (error) => isConflict(error) || !isCommitting)
+      return await this.#persist(attempt, (error) => isConflict(error) || !isCommitting, patience)
     } catch (error) {
       isOver = true
       throw isCommitting && error instanceof ApiError && error.code === 'database_unavailable'
@@ -119,14 +126,18 @@ export class PostgresDatabase {
   }
 
   /** Tries until it is done, or there is no point, or no time left. */
-  async #persist<T>(attempt: () => Promise<T>, mayRetry: (error: unknown) => boolean): Promise<T> {
+  async #persist<T>(
+    attempt: () => Promise<T>,
+    mayRetry: (error: unknown) => boolean,
+    patience = this.#patience,
+  ): Promise<T> {
     const end = performance.now() + patience
     for (let tries = 0; ; tries++) {
       try {
         return await withinTime(attempt(), end - performance.now())
       } catch (error) {
         if (error instanceof TookTooLong) {
-          this.#sockets.endSilent()
+          this.#sockets.endSilent(() => this.#endAbandoned())
           throw databaseUnavailable(error)
         }
         if (isRefusal(error)) throw databaseUnavailable(error)
@@ -137,6 +148,19 @@ export class PostgresDatabase {
         await sleep(pause)
       }
     }
+  }
+
+  /**
+   * Ends the commits on the server that wait for a standby for longer than anybody here waits for them: nobody reads their
+   * answer, and they would take one connection after the other until the standby is back. What they wrote stays.
+   */
+  #endAbandoned(): void {
+    this.#sql`
+      SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE application_name = current_setting('application_name') AND datname = current_database()
+        AND usename = current_user AND wait_event = 'SyncRep' AND state_change < now() - INTERVAL '5 seconds'`
+      // Another engine has neither these commits nor the function.
+      .catch(() => undefined)
   }
 
   /**
@@ -152,7 +176,7 @@ export class PostgresDatabase {
 }
 
 /** A pool of connections, none of which is made before it is needed. */
-function connect(url: string, place: string, sockets: Sockets, max: number): Sql<Types> {
+function connect(url: string, place: string, sockets: Sockets, max: number, patience: number): Sql<Types> {
   const isChoosing = place.includes(',') || url.includes('target_session_attrs=')
   const options = {
     max,

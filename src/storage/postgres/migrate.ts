@@ -8,7 +8,8 @@ import { postgresMigrations } from './migrations.ts'
 /**
  * Brings the schema up to date; any number of replicas may do so at once: the row of `migration_lock` lets one in at a
  * time, which needs nothing that only PostgreSQL has.
- * @throws StorageError when the database is a newer version's, or its tables are not those that we made
+ * @throws StorageError when the database is a newer version's that this one may not serve, or its tables are not those
+ * that we made
  */
 export async function migratePostgres(
   database: PostgresDatabase,
@@ -17,18 +18,24 @@ export async function migratePostgres(
   await prepared(database)
   await database.transaction(async (sql) => {
     await sql`SELECT id FROM migration_lock WHERE id = 1 FOR UPDATE`
-    const applied = new Set((await sql<{ name: string }[]>`SELECT name FROM migrations`).map(({ name }) => name))
+    const rows = await sql<{ name: string; servesFrom: string | null }[]>`
+      SELECT name, serves_from AS "servesFrom" FROM migrations ORDER BY name`
+    const applied = new Set(rows.map(({ name }) => name))
     const known = new Set(history.map(({ name }) => name))
-    const unknown = [...applied].filter((name) => !known.has(name))
-    if (unknown.length > 0) {
+    // While replicas are replaced one by one, those of the version before may have to start again.
+    const beyond = rows.filter(
+      ({ name, servesFrom }) => !known.has(name) && (servesFrom === null || !known.has(servesFrom)),
+    )
+    if (beyond.length > 0) {
       throw new StorageError(
-        `The database at ${database.place} was written by a newer version of Conservatory (it has ${unknown.join(', ')}). Start that version.`,
+        `The database at ${database.place} was written by a newer version of Conservatory (it has ${beyond.map(({ name }) => name).join(', ')}). Start that version.`,
       )
     }
-    for (const { name, sql: statements } of history) {
+    for (const { name, sql: statements, servesFrom = null } of history) {
       if (applied.has(name)) continue
       await sql.unsafe(statements)
-      await sql`INSERT INTO migrations (name, applied) VALUES (${name}, ${unixSeconds()})`
+      await sql`
+        INSERT INTO migrations (name, applied, serves_from) VALUES (${name}, ${unixSeconds()}, ${servesFrom})`
     }
     await checkTables(sql, database.place, history)
   })
@@ -49,6 +56,7 @@ async function prepared(database: PostgresDatabase): Promise<void> {
     try {
       return await database.transaction(async (sql) => {
         await sql`CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied BIGINT NOT NULL)`
+        await sql`ALTER TABLE migrations ADD COLUMN IF NOT EXISTS serves_from TEXT`
         await sql`CREATE TABLE IF NOT EXISTS migration_lock (id BIGINT PRIMARY KEY)`
         await sql`INSERT INTO migration_lock VALUES (1) ON CONFLICT DO NOTHING`
       })

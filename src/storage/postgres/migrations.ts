@@ -2,7 +2,8 @@ import type { Migration } from '../migrations.ts'
 
 /**
  * The history of the schema in PostgreSQL. Portable SQL only: no extension, no sequence, no advisory lock. Append only;
- * each step leaves what the version before it reads and writes, so that replicas can be replaced one by one.
+ * each step leaves what the version before it reads and writes, so that replicas can be replaced one by one, and says
+ * with `servesFrom` which version that is.
  */
 export const postgresMigrations: readonly Migration[] = [
   {
@@ -109,6 +110,7 @@ export const postgresMigrations: readonly Migration[] = [
   },
   {
     name: '0002-shared-limits',
+    servesFrom: '0001-all-stores',
     sql: `
       CREATE TABLE limit_counts (
         subject TEXT PRIMARY KEY,

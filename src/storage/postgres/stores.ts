@@ -5,16 +5,23 @@ import { SharedLimiter } from '../../limits/shared-limiter.ts'
 import { PostgresPlantStore } from '../../plants/postgres.ts'
 import { PostgresLedger } from '../../usage/postgres.ts'
 import { PostgresUsageReader } from '../../usage/postgres-report.ts'
+import { refuseUnfinished, unfinishedIn } from '../move/unfinished.ts'
 import { ledgerQueue, type Stores } from '../stores.ts'
 import { connectPostgres } from './connect.ts'
 import { checkPostgres } from './migrate.ts'
 
 /**
  * Opens the stores over a PostgreSQL, or an engine that speaks its protocol, and brings its schema up to date.
- * @throws StorageError with one line that names the host, and no password
+ * @throws StorageError with one line that names the host, and no password; also when a move into it is not done
  */
 export async function openPostgresStores(url: string): Promise<Stores> {
   const database = await connectPostgres(url)
+  try {
+    refuseUnfinished(await unfinishedIn(database), `at ${database.place}`)
+  } catch (error) {
+    await database.close(0)
+    throw error
+  }
   const ledger = new PostgresLedger(database)
   const plants = new PostgresPlantStore(database)
   const counts = new PostgresCounts(database)
@@ -29,7 +36,7 @@ export async function openPostgresStores(url: string): Promise<Stores> {
     check: () => checkPostgres(database),
     async close() {
       await Promise.all([ledger.flush().catch(() => undefined), counts.close()])
-      ledger.stop()
+      await ledger.stop().catch(() => undefined)
       await database.close()
     },
   }

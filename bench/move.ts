@@ -1,0 +1,184 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import Database from 'better-sqlite3'
+import { openDatabase } from '../src/storage/database.ts'
+import { startPostgres } from '../test/support/postgres.ts'
+import { atLeast, atMost, type Figure, round2 } from './measure.ts'
+import { Folders } from './plants.ts'
+import { cpuSeconds } from './processes.ts'
+
+/*
+ * 1,000,000 plants (PLANTS) of 1,000 accounts, with keys, grants, characters and 100,000 ledger rows, moved from SQLite to
+ * a PostgreSQL that waits for the disk, and back; then again with kill -9 of the moving process at a random moment, and
+ * the same command once more. Targets: equal checksums every time, and the file that comes back equal to the first, row
+ * by row; at least 10,000 rows/s each way; at most 300 MB with a heap of 128, so that nothing grows with the rows.
+ */
+
+const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
+const plants = Number(process.env['PLANTS'] ?? 1_000_000)
+
+interface Moved {
+  /** The lines with the checksums. */
+  readonly checksums: string
+  readonly seconds: number
+  readonly cpuSeconds: number
+  /** The most memory that it held at once. */
+  readonly megabytes: number
+}
+
+/** Moves there and back, whole and killed halfway. */
+export async function benchMove(): Promise<readonly Figure[]> {
+  const server = await startPostgres({ fsync: 'on' })
+  const folders = new Folders()
+  const file = (folder: string) => `sqlite:${join(folder, 'conservatory.db')}`
+  try {
+    const origin = folders.make()
+    const rows = seed(join(origin, 'conservatory.db'))
+    const ways: Readonly<Record<string, (from: string, to: string) => Promise<readonly Moved[]>>> = {
+      whole: async (from, to) => [await migrate(from, to)],
+      killed: moveKilled,
+    }
+    const table: Record<string, object> = {}
+    const figures: Figure[] = []
+    let seconds = 0
+    for (const [way, run] of Object.entries(ways)) {
+      const url = await server.createDatabase()
+      const home = folders.make()
+      const there = await run(file(origin), url)
+      const back = await run(url, file(home))
+      const differences =
+        differencesOf(join(origin, 'conservatory.db'), join(home, 'conservatory.db')) +
+        Number(there.at(-1)?.checksums !== back.at(-1)?.checksums)
+      for (const [direction, runs] of Object.entries({ there, back })) {
+        seconds = runs.reduce((sum, run) => sum + run.seconds, 0)
+        const megabytes = Math.max(...runs.map((run) => run.megabytes))
+        const rate = rows / seconds
+        table[`${way}, ${direction}`] = {
+          runs: runs.length,
+          seconds: round2(seconds),
+          'rows/s': Math.round(rate),
+          'its CPU s': round2(runs.reduce((sum, run) => sum + run.cpuSeconds, 0)),
+          MB: round2(megabytes),
+        }
+        if (way === 'whole') figures.push(atLeast(`move of ${rows} rows, ${direction}, rows/s`, 10_000, rate))
+        figures.push(atMost(`move, ${way}, ${direction}, memory at most`, 300, megabytes, ' MB'))
+      }
+      figures.push(atMost(`move, ${way}, there and back: rows that differ`, 0, differences))
+    }
+    console.table(table)
+    return figures
+  } finally {
+    folders.remove()
+    await server.stop()
+  }
+}
+
+/** Kills a move at a random moment between its first and its last tenth of the rows, and runs the same command again. */
+async function moveKilled(from: string, to: string): Promise<readonly Moved[]> {
+  const tenth = 1 + Math.floor(Math.random() * 8)
+  const cut = await migrate(from, to, tenth)
+  return [cut, await migrate(from, to)]
+}
+
+/** Runs the command; with a tenth, kills it a random moment after it has told that it has come so far. */
+async function migrate(from: string, to: string, killAfter?: number): Promise<Moved> {
+  const begun = performance.now()
+  const child = spawn(process.execPath, ['--max-old-space-size=128', main, 'migrate', '--from', from, '--to', to], {
+    env: { PATH: process.env['PATH'] },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  const exited = new Promise<NodeJS.Signals | null>((resolve) => child.once('exit', (_code, signal) => resolve(signal)))
+  let used = { megabytes: 0, cpuSeconds: 0 }
+  const watch = setInterval(() => {
+    used = usedBy(child) ?? used
+  }, 20)
+  let told = ''
+  let tenths = 0
+  child.stderr.on('data', (text) => {
+    told += text
+    tenths += String(text).match(/^moving:/gm)?.length ?? 0
+    if (tenths === killAfter) setTimeout(() => child.kill('SIGKILL'), Math.random() * 500)
+  })
+  const signal = await exited
+  clearInterval(watch)
+  if (killAfter === undefined ? child.exitCode !== 0 : signal !== 'SIGKILL')
+    throw new Error(`The move ended with ${told}`)
+  const checksums = told.slice(told.indexOf('Everything is moved'))
+  return { checksums, seconds: (performance.now() - begun) / 1000, ...used }
+}
+
+/** The most memory that a process has held since its start, and its CPU time; undefined when it has ended. */
+function usedBy({ pid = 0 }: ChildProcess): Pick<Moved, 'megabytes' | 'cpuSeconds'> | undefined {
+  try {
+    const kilobytes = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
+    return kilobytes === undefined
+      ? undefined
+      : { megabytes: (Number(kilobytes) * 1024) / 1e6, cpuSeconds: cpuSeconds(pid) }
+  } catch {
+    return undefined
+  }
+}
+
+/** Fills a new database, and gives how many rows it has. */
+function seed(path: string): number {
+  const database = openDatabase(path)
+  const count = (name: string, most: number) =>
+    `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${most}) INSERT INTO ${name}`
+  database.exec(`
+    ${count('accounts', 1000)} (id, name, created) SELECT i, 'account ' || i, i FROM n;
+    ${count('keys', 2000)} (id, account, prefix, digest, scopes, created)
+      SELECT 'key_' || i, 1 + i % 1000, 'cv_' || i, 'digest ' || i, 'chat,plants:read', i FROM n;
+    ${count('grants', 1000)} SELECT i, 1 + i % 1000, CASE i % 2 WHEN 0 THEN '' ELSE 'tag' END, i FROM n;
+    ${count('plants', plants)} SELECT 1 + i % 1000, i, 'Plant ' || i || ' 🌿', CASE i % 3 WHEN 0 THEN 'tag ' || (i % 50) END FROM n;
+    ${count('idempotency_keys', 10_000)} SELECT 1 + i % 1000, 'key ' || i, hex(randomblob(32)), i, 'Plant', NULL, i FROM n;
+    ${count('characters', 200)} SELECT i, 'Fern \\' || i, 'fern \\' || i, 'digest', '{"about":"' || hex(randomblob(5000)) || '"}', i, i FROM n;
+    ${count('character_versions', 200)} SELECT i, 'Fern \\' || i, 'digest', randomblob(CASE i WHEN 100 THEN 5000000 ELSE 20000 END), i FROM n;
+    ${count('requests', 100_000)}
+      SELECT hex(randomblob(16)), 1 + i % 1000, 'key_' || (i % 2000), 'cv_', 'best', 'gpt', 'Fern@sha256:ca53', i, 0, 900, 200, 1, 40, 400, 0, 'stop' FROM n;
+    ${count('spend', 10_000)} SELECT 'account:' || (i % 1000), '2026-11-' || (i / 1000), i FROM n;
+  `)
+  const tables = [
+    'accounts',
+    'keys',
+    'grants',
+    'plants',
+    'idempotency_keys',
+    'characters',
+    'character_versions',
+    'requests',
+    'spend',
+  ]
+  const rows = tables.reduce(
+    (sum, table) => sum + Number(database.prepare(`SELECT count(*) FROM ${table}`).pluck().get()),
+    0,
+  )
+  database.close()
+  return rows
+}
+
+/** How many rows are in one file and not in the other. */
+function differencesOf(one: string, other: string): number {
+  const database = new Database(one, { readonly: true })
+  try {
+    database.prepare('ATTACH ? AS other').run(other)
+    const tables = database
+      .prepare<[], string>("SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name <> 'migrations'")
+      .pluck()
+      .all()
+    const missing = (from: string, to: string) =>
+      tables.map(
+        (name) => `SELECT count(*) AS n FROM (SELECT * FROM ${from}.${name} EXCEPT SELECT * FROM ${to}.${name})`,
+      )
+    const counts = [...missing('main', 'other'), ...missing('other', 'main')]
+    return Number(
+      database
+        .prepare(`SELECT sum(n) FROM (${counts.join(' UNION ALL ')})`)
+        .pluck()
+        .get(),
+    )
+  } finally {
+    database.close()
+  }
+}

@@ -1,0 +1,49 @@
+import type { Database } from 'better-sqlite3'
+import { StorageError } from '../folder.ts'
+import type { PostgresDatabase } from '../postgres/database.ts'
+
+/*
+ * A database that a move has begun to fill has a table `moves` until all is there: the source's place under the name
+ * `source`, and the last key of each table under the table's.
+ */
+
+/** A move that has begun, and is not done. */
+export interface Unfinished {
+  readonly source: string
+  /** The last key of each table, as JSON, by the table's name. */
+  readonly keys: ReadonlyMap<string, string>
+}
+
+interface Note {
+  readonly name: string
+  readonly value: string
+}
+
+/** The move into a SQLite file that is not done, if there is one. */
+export function unfinishedInFile(database: Database): Unfinished | undefined {
+  if (!database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'moves'").get()) return undefined
+  return toUnfinished(database.prepare<[], Note>('SELECT name, value FROM moves').all())
+}
+
+/** The move into a PostgreSQL that is not done, if there is one. */
+export function unfinishedIn(database: PostgresDatabase): Promise<Unfinished | undefined> {
+  return database.read(async (sql) => {
+    const there = await sql`
+      SELECT 1 FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = 'moves'`
+    return there.length === 0 ? undefined : toUnfinished(await sql<Note[]>`SELECT name, value FROM moves`)
+  })
+}
+
+/** @throws StorageError when a database, which stands at this place, has only a part of what is moved into it */
+export function refuseUnfinished(move: Unfinished | undefined, place: string): void {
+  if (!move) return
+  throw new StorageError(
+    `The database ${place} has only a part of what is moved into it from ${move.source}. Run the same \`conservatory migrate\` again until it says that all is equal.`,
+  )
+}
+
+function toUnfinished(notes: readonly Note[]): Unfinished | undefined {
+  const keys = new Map(notes.map(({ name, value }) => [name, value]))
+  const source = keys.get('source')
+  return source === undefined ? undefined : { source, keys }
+}

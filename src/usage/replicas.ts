@@ -1,0 +1,68 @@
+import { randomUUID } from 'node:crypto'
+import type { PostgresDatabase, Queries } from '../storage/postgres/database.ts'
+
+/** Milliseconds between two signs of life of a replica. */
+const signInterval = 3000
+/** Seconds after which a replica without any is gone. */
+export const goneAfter = 15
+
+/** One of those that serve a PostgreSQL. It says every few seconds that it lives, and looks after what others left. */
+export class Replica {
+  readonly id = randomUUID()
+  readonly #database: PostgresDatabase
+  readonly #onSign: () => Promise<unknown>
+  /** The first sign of life, until it has failed. */
+  #first: Promise<void> | undefined
+  /** Whether the latest one came through. */
+  #last = Promise.resolve(true)
+  #signs: NodeJS.Timeout | undefined
+
+  /** @param onSign is done after each sign of life but the first */
+  constructor(database: PostgresDatabase, onSign: () => Promise<unknown>) {
+    this.#database = database
+    this.#onSign = onSign
+  }
+
+  /** Resolves when the others know that this one lives, which they are told from now on. */
+  async live(): Promise<void> {
+    this.#signs ??= setInterval(() => {
+      const signed = this.#sign().then(this.#onSign)
+      // The next one may come through.
+      this.#last = signed.then(isDone, isNotDone)
+    }, signInterval).unref()
+    this.#first ??= this.#sign().catch((error: unknown) => {
+      this.#first = undefined
+      throw error
+    })
+    await this.#first
+  }
+
+  /** Lets the others know that it is gone, as before the database is closed; not where the database is away. */
+  async leave(): Promise<void> {
+    clearInterval(this.#signs)
+    if (this.#first === undefined || !(await this.#last)) return
+    await this.#database.transaction((sql) => sql`DELETE FROM replicas WHERE id = ${this.id}`)
+  }
+
+  async #sign(): Promise<void> {
+    await this.#database.transaction(async (sql) => {
+      await sql`
+        INSERT INTO replicas (id, seen) VALUES (${this.id}, ${time(sql)})
+        ON CONFLICT (id) DO UPDATE SET seen = excluded.seen`
+      await sql`DELETE FROM replicas WHERE seen < ${time(sql)} - ${24 * 60 * 60}::bigint`
+    })
+  }
+}
+
+const isDone = () => true
+const isNotDone = () => false
+
+/** Selects the ids of the replicas that live. */
+export function livingReplicas(sql: Queries) {
+  return sql<{ id: string }[]>`SELECT id FROM replicas WHERE seen > ${time(sql)} - ${goneAfter}::bigint`
+}
+
+/** Unix seconds by the database's clock: those of the replicas may differ. */
+function time(sql: Queries) {
+  return sql`EXTRACT(EPOCH FROM now())::bigint`
+}

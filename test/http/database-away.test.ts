@@ -1,0 +1,87 @@
+import postgres from 'postgres'
+import { expect, it, onTestFinished } from 'vitest'
+import { type PostgresServer, startPair, startPostgres } from '../support/postgres.ts'
+import { serviceForThisTest, type TestService } from '../support/service.ts'
+
+const card = { spec: 'chara_card_v2', spec_version: '2.0', data: { name: 'Moss', first_mes: 'Hi' } }
+
+/** The URL of a new database, with a password, which the server lets pass whatever it is. */
+async function databaseOf(server: PostgresServer): Promise<string> {
+  return (await server.createDatabase()).replace('postgres@', 'postgres:secret-word@')
+}
+
+/** What a plant's reply says, with its status and where the plant is. */
+async function add(service: TestService, name: string, key: string) {
+  const answer = await service.request('/plants', { json: { name }, headers: { 'idempotency-key': key } })
+  const body: unknown = await answer.json()
+  return { status: answer.status, location: answer.headers.get('location'), body }
+}
+
+async function readiness(service: TestService): Promise<{ status: number; text: string }> {
+  const answer = await service.request('/readyz')
+  return { status: answer.status, text: await answer.text() }
+}
+
+it('a write whose fate is not known is told so, and its Idempotency-Key settles it: once, with one reply', async () => {
+  const { primary, standby } = await startPair()
+  onTestFinished(() => Promise.all([primary.stop(), standby.stop()]).then(() => {}))
+  const service = await serviceForThisTest({ DATABASE_URL: await databaseOf(primary) })
+  await standby.kill()
+  const keys = Array.from({ length: 5 }, (_, number) => `key ${number}`)
+  const [unsure, uploaded] = await Promise.all([
+    Promise.all(keys.map((key) => add(service, key, key))),
+    service.request('/characters', { json: card }),
+  ])
+  expect(unsure.map(({ status }) => status)).toStrictEqual(keys.map(() => 503))
+  const said = { error: 503, message: expect.stringContaining('send it again with the same key') }
+  // Those that came while the first commit waited have waited for its account: of these nothing was written.
+  const saidOfOthers = { error: 503, message: expect.stringContaining('Nothing was written') }
+  expect(unsure.map(({ body }) => body)).toContainEqual(said)
+  for (const { body } of unsure) expect([said, saidOfOthers]).toContainEqual(body)
+  expect(uploaded.status).toBe(503)
+  expect(uploaded.headers.get('retry-after')).toBe('1')
+  expect(await uploaded.json()).toMatchObject({ error: { code: 'write_unconfirmed' } })
+  // What the primary alone has is not acknowledged, although it is there.
+  expect((await add(service, 'key 0', 'key 0')).status).toBe(503)
+
+  await standby.start()
+  const sure = await Promise.all(keys.map((key) => add(service, key, key)))
+  expect(sure.map(({ status }) => status)).toStrictEqual(keys.map(() => 200))
+  expect(await Promise.all(keys.map((key) => add(service, key, key)))).toStrictEqual(sure)
+  const list: readonly { name: string }[] = JSON.parse(await (await service.request('/plants')).text())
+  expect(list.map(({ name }) => name).toSorted()).toStrictEqual(keys)
+}, 60_000)
+
+it('while the database is away, or lacks a column, /readyz says so without its password, and requests are 503, until it is back', async () => {
+  const server = await startPostgres()
+  onTestFinished(() => server.stop())
+  const url = await databaseOf(server)
+  const service = await serviceForThisTest({ DATABASE_URL: url })
+  expect((await readiness(service)).status).toBe(200)
+  await server.kill()
+  const chat = { model: 'understudy', messages: [{ role: 'user', content: 'Hello' }] }
+  const answers = await Promise.all([
+    service.request('/readyz'),
+    service.request('/plants'),
+    service.request('/plants', { json: { name: 'Fern' } }),
+    service.request('/characters'),
+    service.request('/chat/completions', { json: chat }),
+  ])
+  const bodies = await Promise.all(answers.map((answer) => answer.text()))
+  expect(answers.map(({ status }) => status)).toStrictEqual([503, 503, 503, 503, 503])
+  expect(bodies[0]).toContain('The database does not answer.')
+  expect(bodies[3]).toContain('"code":"database_unavailable"')
+  const shown = JSON.stringify([bodies, answers.map(({ headers }) => [...headers])])
+  expect(shown).not.toMatch(/secret-word|postgres:/)
+  expect((await service.request('/livez')).status).toBe(200)
+
+  await server.start()
+  expect((await readiness(service)).status).toBe(200)
+  expect((await add(service, 'Fern', 'once')).status).toBe(200)
+  const sql = postgres(url, { max: 1 })
+  await sql`ALTER TABLE plants RENAME tag TO label`
+  expect(await readiness(service)).toMatchObject({ status: 503, text: expect.stringContaining('plants.tag missing') })
+  await sql`ALTER TABLE plants RENAME label TO tag`
+  expect((await readiness(service)).status).toBe(200)
+  await sql.end()
+}, 60_000)

@@ -1,0 +1,88 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import postgres from 'postgres'
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
+import type { PlantTaker, PortablePlant } from '../../src/access/contents.ts'
+import { openPostgresStores } from '../../src/storage/postgres/stores.ts'
+import { readAccountFile } from '../../src/transfer/file.ts'
+import { conservatory } from '../support/command.ts'
+import { type PostgresServer, startPostgres } from '../support/postgres.ts'
+import { temporaryFolder } from '../support/service.ts'
+
+const plants = Array.from({ length: 3500 }, (_, index) => ({ id: index - 1000, name: `plant ${index}` }))
+const begin = -(2 ** 53 - 1)
+
+let server: PostgresServer
+beforeAll(async () => {
+  server = await startPostgres()
+})
+afterAll(() => server.stop())
+
+/** A database with the account ann, who has many plants, its stores, and what runs a command over it. */
+async function startHere() {
+  const url = await server.createDatabase()
+  const stores = await openPostgresStores(url)
+  const folder = temporaryFolder()
+  const sql = postgres(url, { max: 1 })
+  onTestFinished(async () => {
+    await sql.end()
+    await stores.close()
+    folder.remove()
+  })
+  await stores.access.createAccount('ann')
+  await stores.access.importPlants('ann', plants, () => '')
+  const run = (...args: string[]) => conservatory(args, { DATABASE_URL: url, DATA_DIR: folder.path })
+  return { stores, sql, run, backups: join(folder.path, 'backups') }
+}
+
+it('exports an account in batches, all of one moment', async () => {
+  const { stores, sql, run } = await startHere()
+  const batches: PortablePlant[][] = []
+  let counted = 0
+  let deleted: Promise<unknown> | undefined
+  const taker: PlantTaker = {
+    begin(count) {
+      counted = count
+    },
+    add(some) {
+      batches.push([...some])
+      deleted ??= sql`DELETE FROM plants WHERE id > 0`.execute()
+    },
+    end() {},
+  }
+  await stores.access.exportPlants('ann', taker)
+  await deleted
+  expect(counted).toBe(plants.length)
+  expect(batches.flat()).toStrictEqual(plants)
+  expect(Math.max(...batches.map(({ length }) => length))).toBeLessThanOrEqual(1000)
+  const { code, stdout } = await run('accounts', 'export', 'ann')
+  expect(code).toBe(0)
+  expect(readAccountFile(stdout)).toStrictEqual(plants.filter(({ id }) => id <= 0))
+})
+
+it('deletes an account however long that takes, and exports what it had at the end', async () => {
+  const { stores, sql, run, backups } = await startHere()
+  // Longer than a request waits.
+  const writing = sql.begin(async (transaction) => {
+    await transaction`SELECT id FROM accounts WHERE name = 'ann' FOR NO KEY UPDATE`
+    await transaction`SELECT pg_sleep(6)`
+    await transaction`INSERT INTO plants SELECT id, ${begin}, 'the last' FROM accounts WHERE name = 'ann'`
+  })
+  const ended = await run('accounts', 'delete', 'ann')
+  await writing
+  expect(ended).toMatchObject({ code: 0, stdout: '' })
+  const [file = ''] = readdirSync(backups)
+  expect(ended.stderr).toBe(`The account "ann" is deleted. Its plants are in ${join(backups, file)}.\n`)
+  const kept = readAccountFile(readFileSync(join(backups, file), 'utf8'))
+  expect(kept).toStrictEqual([{ id: begin, name: 'the last' }, ...plants])
+  expect(await stores.access.listAccounts()).toStrictEqual([])
+})
+
+it('deletes nothing, and keeps no file, when the account has the last key with the scope admin', async () => {
+  const { stores, run, backups } = await startHere()
+  await stores.access.createKey({ account: 'ann', scopes: ['admin'] })
+  const ended = await run('accounts', 'delete', 'ann')
+  expect(ended).toMatchObject({ code: 1, stderr: expect.stringMatching(/^No working key with the scope admin/) })
+  expect(readdirSync(backups)).toStrictEqual([])
+  expect(await stores.plants.list(1, {}, 10_000)).toHaveLength(plants.length)
+})
