@@ -1,4 +1,5 @@
 import type { LoreKey } from './lore-keys.ts'
+import { tripleHash } from './triples.ts'
 
 /** What a request may spend on looking for keys: characters looked at, so that no card can hold up the service. */
 export interface ScanWork {
@@ -8,9 +9,9 @@ export interface ScanWork {
 /** Some 100 ms of the slowest search; a thousand entries over a long conversation take a hundredth of it. */
 export const mostWork = 500_000_000
 
-/** Searches after which a table of the text's beginnings of words costs less than it saves. */
-const searchesBeforeTable = 16
-/** Places of the table for each character of the text, and the most bits of one: half a megabyte. */
+/** Searches after which a table of what the text is made of costs less than it saves. */
+const searchesBeforeTable = 4
+/** Places of the table for each character of the text, and the bits of their number: 64 kB at most. */
 const placesPerCharacter = 8
 const mostBits = 19
 const leastBits = 10
@@ -22,10 +23,10 @@ export class Haystack {
   readonly #lower: string
   readonly #work: ScanWork
   #searches = 0
-  /** Which pairs and triples of characters the text has, by their hash. */
-  #table: Uint8Array | undefined
-  /** Bits of a hash that go unused in a table of this size. */
-  #unused = 0
+  /** Which triples of characters the text has, by their hash: a bit for each place. */
+  #table: Uint32Array | undefined
+  /** The bits of a hash that are a place in the table. */
+  #places = 0
 
   constructor(text: string, work: ScanWork, lower = text.toLowerCase()) {
     this.text = text
@@ -41,9 +42,9 @@ export class Haystack {
       this.#work.left -= this.text.length * Math.max(4, key.pattern.programSize() >> 2)
       return key.pattern.test(this.text)
     }
-    const { text = '', lower = '' } = key
+    const { text = '', lower = '', marks = [] } = key
     this.#work.left -= 8
-    if (lower.length > this.#lower.length || !this.#mayHave(lower)) return false
+    if (lower.length > this.#lower.length || !this.#mayHave(marks)) return false
     this.#work.left -= this.#lower.length >> 2
     const place = caseSensitive ? this.text.indexOf(text) : this.#lower.indexOf(lower)
     if (place === -1 || !wholeWords) return place !== -1
@@ -62,48 +63,36 @@ export class Haystack {
   }
 
   /** False for most keys that do not occur, at a glance. */
-  #mayHave(lower: string): boolean {
+  #mayHave(marks: readonly number[]): boolean {
     if (this.#table === undefined) {
       this.#searches += 1
       if (this.#searches <= searchesBeforeTable) return true
       this.#table = this.#makeTable()
     }
-    const last = lower.length - 1
-    if (last === 0) return true
-    if (last === 1) return this.#table[pairHash(lower.charCodeAt(0), lower.charCodeAt(1)) >>> this.#unused] === 1
-    // Keys of one book often begin alike (`place 7`, `place 8`), so that their ends and middles say more.
-    return this.#hasTriple(lower, last - 2) && this.#hasTriple(lower, 0) && this.#hasTriple(lower, (last - 1) >> 1)
+    const places = this.#places
+    for (const mark of marks) {
+      const place = mark & places
+      if (((this.#table[place >>> 5] ?? 0) & (1 << (place & 31))) === 0) return false
+    }
+    return true
   }
 
-  #hasTriple(lower: string, at: number): boolean {
-    const hash = tripleHash(lower.charCodeAt(at), lower.charCodeAt(at + 1), lower.charCodeAt(at + 2))
-    return this.#table?.[hash >>> this.#unused] === 1
-  }
-
-  #makeTable(): Uint8Array {
+  #makeTable(): Uint32Array {
     const text = this.#lower
     const bits = Math.min(mostBits, Math.max(leastBits, 32 - Math.clz32(text.length * placesPerCharacter)))
-    const table = new Uint8Array(2 ** bits)
-    const unused = 32 - bits
-    this.#unused = unused
+    const table = new Uint32Array(2 ** (bits - 5))
+    const places = 2 ** bits - 1
+    this.#places = places
     this.#work.left -= text.length * 4
-    let first = 0
-    let second = text.charCodeAt(0)
-    for (let place = 1; place < text.length; place++) {
-      const third = text.charCodeAt(place)
-      table[pairHash(second, third) >>> unused] = 1
-      table[tripleHash(first, second, third) >>> unused] = 1
+    let first = text.charCodeAt(0)
+    let second = text.charCodeAt(1)
+    for (let at = 2; at < text.length; at++) {
+      const third = text.charCodeAt(at)
+      const place = tripleHash(first, second, third) & places
+      table[place >>> 5] = (table[place >>> 5] ?? 0) | (1 << (place & 31))
       first = second
       second = third
     }
     return table
   }
-}
-
-function pairHash(first: number, second: number): number {
-  return (Math.imul(first, 0x9e3779b1) ^ Math.imul(second, 0x85ebca6b)) >>> 0
-}
-
-function tripleHash(first: number, second: number, third: number): number {
-  return (Math.imul(first, 0x27d4eb2f) ^ Math.imul(second, 0x165667b1) ^ Math.imul(third, 0xc2b2ae35)) >>> 0
 }

@@ -1,6 +1,7 @@
 import { RE2JS } from 're2js'
 import { cleaned } from './fields.ts'
 import { hasMacro } from './macros.ts'
+import { marksOf } from './triples.ts'
 
 /** A key of a lorebook entry, ready to be looked for. */
 export interface LoreKey {
@@ -9,6 +10,8 @@ export interface LoreKey {
   /** What is looked for: as it is, and in lower case. Absent for a regular expression. */
   readonly text?: string
   readonly lower?: string
+  /** What a text must have for the key to occur in it, as `marksOf` gives it. */
+  readonly marks?: readonly number[]
   /** Whether macros in it are to be expanded first. */
   readonly hasMacro?: boolean
   /** Null for one that the engine refuses, which never matches. */
@@ -45,7 +48,8 @@ export function readKey(raw: string, allowsPatterns: boolean, patterns: PatternC
 
 /** A key that is looked for as it stands. */
 export function plainKey(text: string): LoreKey {
-  return { written: text, text, lower: text.toLowerCase() }
+  const lower = text.toLowerCase()
+  return { written: text, text, lower, marks: marksOf(lower) }
 }
 
 /** Compiles a pattern with an engine whose time grows with the text's length only; null for what that refuses. */
