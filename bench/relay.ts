@@ -29,6 +29,9 @@ export const relayEnvironment = (upstream: Measured) => ({
   OPENAI_API_KEY: 'unused',
 })
 
+/** Seconds: Node still compiles for so long on a slow machine, and both kinds of relay are meant to run for months. */
+const warmUp = 8
+
 interface Relays {
   readonly bare: Measured
   readonly silent: Measured
@@ -63,7 +66,7 @@ async function compare(
 ): Promise<readonly Figure[]> {
   const body = asked(model, stream)
   const drive = (relay: Measured, duration?: number) => wrk(`${relay.url}/v1/chat/completions`, { body }, duration)
-  for (const relay of [bare, silent, logging]) await drive(relay, 2)
+  for (const relay of [bare, silent, logging]) await drive(relay, warmUp)
   const found = await inTurn({
     bare: () => drive(bare),
     silent: () => drive(silent),
