@@ -6,6 +6,7 @@ import type { PlantTaker, PortablePlant } from '../../src/access/contents.ts'
 import { openPostgresStores } from '../../src/storage/postgres/stores.ts'
 import { readAccountFile } from '../../src/transfer/file.ts'
 import { conservatory } from '../support/command.ts'
+import { plantsOf } from '../support/plant-pages.ts'
 import { type PostgresServer, startPostgres } from '../support/postgres.ts'
 import { temporaryFolder } from '../support/service.ts'
 
@@ -84,5 +85,5 @@ it('deletes nothing, and keeps no file, when the account has the last key with t
   const ended = await run('accounts', 'delete', 'ann')
   expect(ended).toMatchObject({ code: 1, stderr: expect.stringMatching(/^No working key with the scope admin/) })
   expect(readdirSync(backups)).toStrictEqual([])
-  expect(await stores.plants.list(1, {}, 10_000)).toHaveLength(plants.length)
+  expect(plantsOf(await stores.plants.list(1, {}, 10_000))).toHaveLength(plants.length)
 })
