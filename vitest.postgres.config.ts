@@ -22,6 +22,8 @@ export default defineConfig({
       'test/storage/{move,postgres,postgres-faults,failover}.test.ts',
       'test/failover.test.ts',
       'test/limits/{killed-replica,replicas}.test.ts',
+      // Over PostgreSQL the places of a service that was killed are free after 20 seconds, which killed-replica is about.
+      'test/limits/at-once.test.ts',
     ],
   },
 })

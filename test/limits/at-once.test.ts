@@ -14,7 +14,6 @@ import {
 import { ledgerRows, spentBy } from '../support/limits.ts'
 import { spawnService } from '../support/process.ts'
 import { serviceForThisTest, temporaryFolder } from '../support/service.ts'
-import { isOverPostgres } from '../support/test-database.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
 
 /** LIMIT_ROUNDS=50 is for whoever wants to be surer. */
@@ -74,8 +73,6 @@ it('failure mode 28: after kill -9 all places are free, and what callers saw com
 
   const sql = await sqlForThisTest(folder)
   const running = (await ledgerRows(sql)).filter(({ state }) => state === 'running')
-  // Replicas that have not been seen for a while are taken for dead: as if that had passed.
-  if (isOverPostgres) await sql.run('UPDATE replicas SET seen = 0')
   const last = await start()
   const rows = await ledgerRows(sql)
   const [spent = 0] = await spentBy(sql, 'account:')
