@@ -1,30 +1,12 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, it, onTestFinished } from 'vitest'
-import { compileCache, conservatory } from './support/command.ts'
+import { expect, it } from 'vitest'
+import { conservatory } from './support/command.ts'
 import { integrityOf, killRounds } from './support/kill-rounds.ts'
-import { spawnService } from './support/process.ts'
-import { serviceForThisTest, temporaryFolder } from './support/service.ts'
+import { add, folderForThisTest, preset, start } from './support/preset-service.ts'
+import { serviceForThisTest } from './support/service.ts'
 import { isOverPostgres } from './support/test-database.ts'
 import { sqlForThisTest } from './support/test-sql.ts'
-
-const preset = 'a-key-for-durability-tests'
-
-function folderForThisTest(): string {
-  const { path, remove } = temporaryFolder()
-  onTestFinished(remove)
-  return path
-}
-
-const start = (folder: string) =>
-  spawnService(process.execPath, ['src/main.ts'], {
-    environment: { ...compileCache, DATA_DIR: folder, BOOTSTRAP_KEY: preset, LOG_LEVEL: 'silent' },
-  })
-
-function add(url: string, name: string): Promise<Response> {
-  const headers = { authorization: `Bearer ${preset}`, 'content-type': 'application/json' }
-  return fetch(`${url}/plants`, { method: 'POST', headers, body: JSON.stringify({ name }) })
-}
 
 // The benchmark `npm run bench -- durability` does the same a hundred times.
 it('failure mode 29: what was acknowledged is there exactly once after kill -9, again and again', async () => {

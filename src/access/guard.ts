@@ -50,11 +50,7 @@ export class Guard {
    */
   async admitApiKey(request: FastifyRequest): Promise<void> {
     refuseTwoCredentials(request)
-    const again = this.admitAgain(request)
-    if (again) {
-      if (again !== true) await again
-      return
-    }
+    if (await this.admitAgain(request)) return
     const header = request.headers.authorization?.trim() ?? ''
     const key = header.replace(/^bearer(\s+|$)/i, '')
     if (key === '') {

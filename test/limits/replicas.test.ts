@@ -1,5 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import type { Key } from '../../src/access/access.ts'
 import { ApiError } from '../../src/errors.ts'
 import type { Reservation } from '../../src/limits/keeper.ts'
 import type { Limits } from '../../src/limits/limits.ts'
@@ -44,6 +45,20 @@ async function statusOr<T>(call: () => T | Promise<T>): Promise<T | number> {
     if (error instanceof ApiError) return error.status
     throw error
   }
+}
+
+/** Lets thirty chats begin at once, on each of three replicas in turn; gives those that may. */
+async function reserveThirty(
+  replicas: readonly { readonly limiter: SharedLimiter }[],
+  key: Key,
+  tokens: number,
+): Promise<readonly Reservation[]> {
+  const answers = await Promise.all(
+    Array.from({ length: 30 }, (_, index) =>
+      statusOr(async () => replicas[index % 3]?.limiter.reserve(key, () => tokens)),
+    ),
+  )
+  return answers.filter((answer) => typeof answer === 'object')
 }
 
 describe.each(['read committed', 'serializable'])('three replicas, transactions %s', (isolation) => {
@@ -191,12 +206,7 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
   it('spend the tokens of a minute together, and give back to all what was not used', async () => {
     const replicas = openThree()
     const key = limitedKey({ tokens_per_minute: 1000 })
-    const answers = await Promise.all(
-      Array.from({ length: 30 }, (_, index) =>
-        statusOr(async () => replicas[index % 3]?.limiter.reserve(key, () => 100)),
-      ),
-    )
-    const held = answers.filter((answer) => typeof answer === 'object')
+    const held = await reserveThirty(replicas, key, 100)
     expect(held).toHaveLength(10)
     await Promise.all(held.map((each) => each.settle(1)))
     const again = await replicas[2].limiter.reserve(key, () => 100)
@@ -210,12 +220,7 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
   it('hold the tokens of a day together, until what was spent of them is on record', async () => {
     const replicas = openThree()
     const key = limitedKey({ tokens_per_day: 100 })
-    const answers = await Promise.all(
-      Array.from({ length: 30 }, (_, index) =>
-        statusOr(async () => replicas[index % 3]?.limiter.reserve(key, () => 10)),
-      ),
-    )
-    const held = answers.filter((answer) => typeof answer === 'object')
+    const held = await reserveThirty(replicas, key, 10)
     expect(held).toHaveLength(10)
     const [first, ...others] = held
     const record = Promise.withResolvers<void>()

@@ -1,31 +1,12 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { openDatabase } from '../../src/storage/database.ts'
 import { migrations } from '../../src/storage/migrations.ts'
 import { openSqliteStores } from '../../src/storage/stores.ts'
-import { compileCache, conservatory } from '../support/command.ts'
-import { spawnService } from '../support/process.ts'
-import { temporaryFolder } from '../support/service.ts'
-
-const preset = 'a-key-for-tests-of-backups'
-
-function folderForThisTest(): string {
-  const { path, remove } = temporaryFolder()
-  onTestFinished(remove)
-  return path
-}
-
-const start = (folder: string) =>
-  spawnService(process.execPath, ['src/main.ts'], {
-    environment: { ...compileCache, DATA_DIR: folder, BOOTSTRAP_KEY: preset, LOG_LEVEL: 'silent' },
-  })
-
-function add(url: string, name: string): Promise<Response> {
-  const headers = { authorization: `Bearer ${preset}`, 'content-type': 'application/json' }
-  return fetch(`${url}/plants`, { method: 'POST', headers, body: JSON.stringify({ name }) })
-}
+import { conservatory } from '../support/command.ts'
+import { add, folderForThisTest, preset, start } from '../support/preset-service.ts'
 
 describe('failure mode 30: a backup', () => {
   it('is made while writes go on, is proven, and restores what it holds', async () => {

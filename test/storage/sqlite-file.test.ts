@@ -4,28 +4,10 @@ import Database from 'better-sqlite3'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { openDatabase } from '../../src/storage/database.ts'
 import { openSqliteStores } from '../../src/storage/stores.ts'
-import { compileCache, conservatory } from '../support/command.ts'
+import { conservatory } from '../support/command.ts'
 import { plantsOf } from '../support/plant-pages.ts'
-import { spawnService } from '../support/process.ts'
+import { add, folderForThisTest, start } from '../support/preset-service.ts'
 import { temporaryFolder } from '../support/service.ts'
-
-const preset = 'a-key-for-tests-of-the-file'
-
-function folderForThisTest(): string {
-  const { path, remove } = temporaryFolder()
-  onTestFinished(remove)
-  return path
-}
-
-const start = (folder: string) =>
-  spawnService(process.execPath, ['src/main.ts'], {
-    environment: { ...compileCache, DATA_DIR: folder, BOOTSTRAP_KEY: preset, LOG_LEVEL: 'silent' },
-  })
-
-function add(url: string, name: string): Promise<Response> {
-  const headers = { authorization: `Bearer ${preset}`, 'content-type': 'application/json' }
-  return fetch(`${url}/plants`, { method: 'POST', headers, body: JSON.stringify({ name }) })
-}
 
 const shared = temporaryFolder()
 const databasePath = join(shared.path, 'conservatory.db')
