@@ -1,3 +1,4 @@
+import { Beginnings } from '../chat/beginnings.ts'
 import { type CompletionRequest, type Message, textOf } from '../chat/completion.ts'
 
 /** Tokens of a reply whose request sets no limit. */
@@ -8,16 +9,26 @@ const bytesToToken = 3
 const otherPart = 1000
 const perMessage = 4
 
+const counted = new Beginnings(sizeOf)
+
 /** About how many tokens messages have, rather too many: a third of their bytes, four for each, 1,000 for an image. */
 export function promptEstimate({ messages, tools }: Pick<CompletionRequest, 'messages' | 'tools'>): number {
-  let bytes = tools == null ? 0 : JSON.stringify(tools).length
+  const beginning = counted.of(messages)
+  const rest = sizeOf(beginning ? messages.slice(beginning.messages.length) : messages)
+  const bytes = (beginning?.made.bytes ?? 0) + rest.bytes + (tools == null ? 0 : JSON.stringify(tools).length)
+  return Math.ceil(bytes / bytesToToken) + (beginning?.made.more ?? 0) + rest.more
+}
+
+/** Bytes of messages' texts, and the tokens that they have besides. */
+function sizeOf(messages: readonly Message[]): { readonly bytes: number; readonly more: number } {
+  let bytes = 0
   let more = 0
   for (const message of messages) {
     bytes += Buffer.byteLength(textOf(message))
     for (const { function: call } of message.tool_calls ?? []) bytes += call.name.length + call.arguments.length
     more += perMessage + otherPart * otherParts(message)
   }
-  return Math.ceil(bytes / bytesToToken) + more
+  return { bytes, more }
 }
 
 /** How many tokens a reply may have: what the request allows, else 1,024, for each of its choices. */

@@ -1,6 +1,6 @@
 import type { ApiError } from '../errors.ts'
 import type { WatchAttempt } from '../models/attempt.ts'
-import { isCallersFault } from '../models/candidate.ts'
+import { isCallersFault } from '../models/breaker.ts'
 import type { Metrics } from './metrics.ts'
 
 /**

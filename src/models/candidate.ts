@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ApiError, toApiError } from '../errors.ts'
 import { type Attempt, type WatchAttempt, watchNothing } from './attempt.ts'
-import type { Breaker } from './breaker.ts'
+import { type Breaker, isCallersFault } from './breaker.ts'
 import { Deadlines } from './deadlines.ts'
 import type { Model, ModelEvent, ModelReply, ModelRequest } from './model.ts'
+import { OpenEvents } from './open-events.ts'
 import type { Timeouts } from './settings.ts'
 
 /** What a model of the configuration is, besides the adapter that talks to it. */
@@ -29,11 +30,6 @@ export interface CandidateTraits {
 export interface OpenedStream {
   readonly retries: number
   readonly events: AsyncIterable<readonly ModelEvent[]>
-}
-
-/** Failures that say nothing bad about the model and would come again: the caller's own, and a client that left. */
-export function isCallersFault(error: ApiError): boolean {
-  return error.status < 500 && error.status !== 429 && error.status !== 408
 }
 
 /** Failures that another try may not have. */
@@ -103,7 +99,7 @@ export class Candidate {
         this.breaker?.answered()
         attempt.began()
         deadlines.startIdle()
-        return { retries, events: this.#rest(first.value, iterator, deadlines, attempt) }
+        return { retries, events: new OpenEvents(first.value, iterator, { deadlines, attempt, breaker: this.breaker }) }
       } catch (thrown) {
         deadlines.end()
         const error = toApiError(deadlines.signal.aborted ? deadlines.signal.reason : thrown)
@@ -111,43 +107,6 @@ export class Candidate {
         throw error
       }
     })
-  }
-
-  async *#rest(
-    first: readonly ModelEvent[],
-    iterator: AsyncIterator<readonly ModelEvent[]>,
-    deadlines: Deadlines,
-    attempt: Attempt,
-  ): AsyncIterable<readonly ModelEvent[]> {
-    let isOver = false
-    try {
-      yield first
-      for (;;) {
-        deadlines.resume()
-        const step = await iterator.next()
-        if (step.done) break
-        // Whoever reads may be slow: that is no silence of the model.
-        deadlines.hold()
-        yield step.value
-      }
-      isOver = true
-      this.breaker?.succeeded()
-      attempt.ended()
-    } catch (thrown) {
-      isOver = true
-      const error = toApiError(deadlines.signal.aborted ? deadlines.signal.reason : thrown)
-      // A model that answered and then broke off or fell silent is failing as much as one that never answered.
-      if (!isCallersFault(error)) this.breaker?.failed()
-      attempt.ended(error)
-      throw error
-    } finally {
-      deadlines.end()
-      if (!isOver) {
-        attempt.ended(new ApiError(499, 'client_gone', 'Nobody wants the rest of the answer.'))
-        deadlines.abort()
-        await iterator.return?.()
-      }
-    }
   }
 
   /** Tells of a try, and gives what is asked in it. */

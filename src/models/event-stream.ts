@@ -4,7 +4,7 @@ import { ApiError } from '../errors.ts'
 import { isChunk, parseAnswer } from './answer.ts'
 import type { ModelEvent } from './model.ts'
 import type { UpstreamResponse } from './upstream.ts'
-import { brokenOff, upstreamFailure } from './upstream-error.ts'
+import { brokenOff, failureOf, upstreamFailure } from './upstream-error.ts'
 
 /** The data of the event that ends a stream. */
 const done = '[DONE]'
@@ -20,12 +20,15 @@ export interface EventStreamOptions {
 /**
  * Reads a server-sent event stream (WHATWG HTML, section 9.2) into groups of events, one group to a network read.
  * What came before a failure is yielded before it is thrown.
- * @throws ApiError 502 for an error or nonsense in an event, and for an end before every choice had finished
+ * @param answer resolves when the stream's status and headers are there
+ * @throws ApiError 502 for an error or nonsense in an event, for an end before every choice had finished, and for a
+ *   connection that breaks; and what the answer rejects with
  */
 export async function* readEvents(
-  response: UpstreamResponse,
+  answer: Promise<UpstreamResponse>,
   { choices, readAll }: EventStreamOptions,
-): AsyncIterable<readonly ModelEvent[]> {
+): AsyncGenerator<readonly ModelEvent[], undefined> {
+  const response = await answer
   const progress = new Progress(choices)
   const reader = new EventReader(readAll || choices > 1)
   let isDone = false
@@ -42,7 +45,7 @@ export async function* readEvents(
     }
   } catch (error) {
     // A connection that breaks after every choice has said why it ended takes nothing with it.
-    if (error instanceof ApiError || !progress.isComplete) throw error
+    if (error instanceof ApiError || !progress.isComplete) throw failureOf(error, true)
     return
   }
   if (!isDone) {

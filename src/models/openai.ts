@@ -55,14 +55,9 @@ export function createOpenAiModel({ baseUrl, apiKey, headers: more, timeouts }: 
       throw upstreamFailure(502, 'upstream_error', 'The answer of the model was not understood. Ask again.')
     },
 
-    async *stream(request, signal) {
-      const response = await ask(request, signal)
+    stream(request, signal) {
       const { n, stream_options: options } = request.body
-      try {
-        yield* readEvents(response, { choices: n ?? 1, readAll: options?.include_usage === true })
-      } catch (error) {
-        throw failureOf(error, true)
-      }
+      return readEvents(ask(request, signal), { choices: n ?? 1, readAll: options?.include_usage === true })
     },
 
     close: () => connections.close(),

@@ -1,5 +1,6 @@
 import { toApiError } from '../errors.ts'
-import { type Candidate, isCallersFault, type OpenedStream } from './candidate.ts'
+import { isCallersFault } from './breaker.ts'
+import type { Candidate, OpenedStream } from './candidate.ts'
 import type { ModelReply, ModelRequest } from './model.ts'
 
 /** What one candidate would be asked; made anew for each, since each has its own context, defaults and id. */

@@ -124,17 +124,23 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, AsyncIterab
   }
 
   /** The body as it arrives, what came together in one piece. Whoever stops early ends the request. */
-  async *[Symbol.asyncIterator](): AsyncIterator<Buffer> {
-    try {
-      for (;;) {
-        if (this.#pieces.length > 0) yield this.#take()
-        else if (this.#failure !== undefined) throw this.#failure
-        else if (this.#isEnded) return
-        else await this.#more()
-      }
-    } finally {
-      if (!this.#isEnded) this.#end()
+  [Symbol.asyncIterator](): AsyncIterator<Buffer, undefined> {
+    return this
+  }
+
+  // No generator: of all that an event passes through, generators would cost the most.
+  async next(): Promise<IteratorResult<Buffer, undefined>> {
+    while (this.#pieces.length === 0) {
+      if (this.#failure !== undefined) throw this.#failure
+      if (this.#isEnded) return { done: true, value: undefined }
+      await this.#more()
     }
+    return { done: false, value: this.#take() }
+  }
+
+  async return(): Promise<IteratorResult<Buffer, undefined>> {
+    if (!this.#isEnded) this.#end()
+    return { done: true, value: undefined }
   }
 
   /** The reader has all that it needs: what still comes is read and dropped, so that the connection can be kept. */

@@ -1,0 +1,40 @@
+import type { Message } from './completion.ts'
+
+/** Frozen messages, and what was made of them. */
+interface Beginning<T> {
+  readonly messages: readonly Message[]
+  readonly made: T
+}
+
+/**
+ * Keeps what was made of the frozen messages that conversations begin with: a card gives every request the same ones,
+ * and they are most of a prompt.
+ */
+export class Beginnings<T> {
+  readonly #make: (messages: readonly Message[]) => T
+  /** The last beginning of the conversations with the same first message. */
+  readonly #kept = new WeakMap<Message, Beginning<T>>()
+
+  constructor(make: (messages: readonly Message[]) => T) {
+    this.#make = make
+  }
+
+  /** The frozen messages that these begin with, and what is made of them; undefined where the first is not frozen. */
+  of(messages: readonly Message[]): Beginning<T> | undefined {
+    const [first] = messages
+    if (!first || !Object.isFrozen(first)) return undefined
+    const kept = this.#kept.get(first)
+    if (kept?.messages.every((message, index) => message === messages[index]) && !isLonger(kept, messages)) return kept
+    const end = messages.findIndex((message) => !Object.isFrozen(message))
+    const frozen = end === -1 ? [...messages] : messages.slice(0, end)
+    const beginning = { messages: frozen, made: this.#make(frozen) }
+    this.#kept.set(first, beginning)
+    return beginning
+  }
+}
+
+/** Whether more of the messages are frozen than are known. */
+function isLonger({ messages: known }: Beginning<unknown>, messages: readonly Message[]): boolean {
+  const next = messages[known.length]
+  return next !== undefined && Object.isFrozen(next)
+}

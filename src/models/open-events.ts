@@ -1,0 +1,93 @@
+import { ApiError, toApiError } from '../errors.ts'
+import type { Attempt } from './attempt.ts'
+import { type Breaker, isCallersFault } from './breaker.ts'
+import type { Deadlines } from './deadlines.ts'
+import type { ModelEvent } from './model.ts'
+
+/** What is told how a stream goes on. */
+export interface Watchers {
+  readonly deadlines: Deadlines
+  readonly attempt: Attempt
+  /** Null for a model that is asked however often it fails. */
+  readonly breaker: Breaker | null
+}
+
+type Step = IteratorResult<readonly ModelEvent[], undefined>
+
+const over: Step = { done: true, value: undefined }
+
+/**
+ * The events of a stream that has begun, under its time limits; how it ends is told to the breaker and the attempt.
+ * No generator: with one more of them each event would cost noticeably more.
+ */
+export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], undefined> {
+  #first: readonly ModelEvent[] | undefined
+  readonly #iterator: AsyncIterator<readonly ModelEvent[]>
+  readonly #watchers: Watchers
+  #isOver = false
+
+  /** @param first what has come already */
+  constructor(first: readonly ModelEvent[], iterator: AsyncIterator<readonly ModelEvent[]>, watchers: Watchers) {
+    this.#first = first
+    this.#iterator = iterator
+    this.#watchers = watchers
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+
+  /** @throws ApiError that ends the stream */
+  async next(): Promise<Step> {
+    const first = this.#first
+    if (first) {
+      this.#first = undefined
+      return { done: false, value: first }
+    }
+    if (this.#isOver) return over
+    const { deadlines } = this.#watchers
+    try {
+      deadlines.resume()
+      const step = await this.#iterator.next()
+      if (!step.done) {
+        // Whoever reads may be slow: that is no silence of the model.
+        deadlines.hold()
+        return { done: false, value: step.value }
+      }
+      this.#succeed()
+      return over
+    } catch (thrown) {
+      throw this.#fail(toApiError(deadlines.signal.aborted ? deadlines.signal.reason : thrown))
+    }
+  }
+
+  /** Nobody wants the rest: ends what the model still does. */
+  async return(): Promise<Step> {
+    if (this.#isOver) return over
+    this.#isOver = true
+    const { deadlines, attempt } = this.#watchers
+    deadlines.end()
+    attempt.ended(new ApiError(499, 'client_gone', 'Nobody wants the rest of the answer.'))
+    deadlines.abort()
+    await this.#iterator.return?.()
+    return over
+  }
+
+  #succeed(): void {
+    const { deadlines, attempt, breaker } = this.#watchers
+    this.#isOver = true
+    deadlines.end()
+    breaker?.succeeded()
+    attempt.ended()
+  }
+
+  #fail(error: ApiError): ApiError {
+    const { deadlines, attempt, breaker } = this.#watchers
+    this.#isOver = true
+    deadlines.end()
+    // A model that answered and then broke off or fell silent is failing as much as one that never answered.
+    if (!isCallersFault(error)) breaker?.failed()
+    attempt.ended(error)
+    return error
+  }
+}
