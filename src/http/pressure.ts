@@ -8,7 +8,9 @@ const budget = 40
 const burstBudget = 150
 /** Bytes of a body that make a request a large one. Thousands of small ones may come at once: so streams begin. */
 const largeBody = 8192
-/** Milliseconds that the loop is late, at the mean of half a second, from which on there is overload. */
+/** Milliseconds between two looks at how late the event loop is. */
+const sampleInterval = 500
+/** Milliseconds that it is late, at the mean of an interval: twice in a row is overload, once may be a burst. */
 const standingDelay = 100
 /** Milliseconds without a refusal after which overload is over. */
 const calmAfter = 1000
@@ -32,7 +34,15 @@ const overloaded = new ApiError(503, 'overloaded', 'More is asked than can be an
  */
 export async function refuseUnderPressure(app: FastifyInstance): Promise<(request: FastifyRequest) => void> {
   // Given no bounds of its own it only measures, and costs a request nothing.
-  await app.register(underPressure, { sampleInterval: 500 })
+  await app.register(underPressure, { sampleInterval })
+  let isLate = false
+  let isStanding = false
+  const sampling = setInterval(() => {
+    const wasLate = isLate
+    isLate = app.memoryUsage().eventLoopDelay > standingDelay
+    isStanding = isLate && wasLate
+  }, sampleInterval).unref()
+  app.addHook('onClose', async () => clearInterval(sampling))
 
   /** 0 until a request has come in this turn. */
   let turnBegan = 0
@@ -47,7 +57,7 @@ export async function refuseUnderPressure(app: FastifyInstance): Promise<(reques
     if (turnBegan === 0) {
       turnBegan = now
       taken = 0
-      isPressed = now - lastRefusal < calmAfter || app.memoryUsage().eventLoopDelay > standingDelay
+      isPressed = now - lastRefusal < calmAfter || isStanding
       // Node runs these when it has read what there is on all sockets.
       setImmediate(endTurn)
     }
