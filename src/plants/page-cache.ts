@@ -11,6 +11,29 @@ export interface Page {
 const mostBytes = 32 * 1024 ** 2
 const overhead = 512
 
+/** How many characters of questions a generation has. */
+const mostCharacters = 256 * 1024
+
+/** The questions of late, in two generations. */
+class Questions {
+  #recent = new Set<string>()
+  #older = new Set<string>()
+  #characters = 0
+
+  /** Tells whether a question was asked of late, and takes note of it. */
+  isKnown(question: string): boolean {
+    if (this.#recent.has(question)) return true
+    if (this.#characters + question.length > mostCharacters) {
+      this.#older = this.#recent
+      this.#recent = new Set()
+      this.#characters = 0
+    }
+    this.#recent.add(question)
+    this.#characters += question.length
+    return this.#older.has(question)
+  }
+}
+
 /** The pages of one account that are of this version, by what was asked for. */
 interface AccountPages {
   readonly version: PlantsVersion
@@ -21,12 +44,15 @@ interface AccountPages {
 /**
  * Ready pages, for as long as nothing of what the account sees has changed: then all of its pages go at once, since a
  * page that nobody asks for again would stay until there is no room. There are two generations: when the recent one is
- * full, it takes the place of the older one, and of that there stays what has been asked for since.
+ * full, it takes the place of the older one, and of that there stays what has been asked for since. A page is kept from
+ * the second time on that its question is asked: whoever walks through a list asks for each page once, and keeping those
+ * would cost as much as a third of reading them.
  */
 export class PageCache {
   #recent = new Map<number, AccountPages>()
   #older = new Map<number, AccountPages>()
   #recentBytes = 0
+  readonly #questions = new Questions()
   #hits = 0
   #misses = 0
 
@@ -39,15 +65,20 @@ export class PageCache {
   get(account: number, question: string, version: PlantsVersion): Page | undefined {
     const recent = pageIn(this.#recent, account, question, version)
     const older = recent ? undefined : pageIn(this.#older, account, question, version)
-    if (older) this.set(account, question, version, older)
+    if (older) this.#keep(account, question, version, older)
     const page = recent ?? older
     if (page) this.#hits++
     else this.#misses++
     return page
   }
 
-  /** Keeps a page, and makes room for it. */
+  /** Takes a page that was asked for and not there, and keeps it if that was not the first time. */
   set(account: number, question: string, version: PlantsVersion, page: Page): void {
+    if (this.#questions.isKnown(`${account} ${question}`)) this.#keep(account, question, version, page)
+  }
+
+  /** Keeps a page, and makes room for it. */
+  #keep(account: number, question: string, version: PlantsVersion, page: Page): void {
     const bytes = sizeOf(question, page)
     if (bytes > mostBytes) return
     if (this.#recentBytes + bytes > mostBytes) {

@@ -4,9 +4,40 @@ import { PageCache } from '../../src/plants/page-cache.ts'
 /** About a megabyte, by what the cache takes for it. */
 const page = { text: 'x'.repeat(512 * 1024) }
 
+/** A cache of pages that keeps each from the first time on, as if all had been asked for before. */
+function cacheOf(questions: readonly (readonly [account: number, question: string])[]): PageCache {
+  const pages = new PageCache()
+  for (const [account, question] of questions) pages.set(account, question, 'before', { text: '' })
+  return pages
+}
+
 describe('the cache of pages', () => {
-  it('forgets all pages of an account with its version, and no others', () => {
+  it('keeps a page from the second time on that it is asked for, whatever has been written in between', () => {
     const pages = new PageCache()
+    pages.set(1, '/plants', 'a', page)
+    expect(pages.get(1, '/plants', 'a')).toBeUndefined()
+    pages.set(2, '/plants', 'b', page)
+    expect(pages.get(2, '/plants', 'b')).toBeUndefined()
+    pages.set(1, '/plants', 'b', page)
+    expect(pages.get(1, '/plants', 'b')).toBe(page)
+  })
+
+  it('forgets questions that were asked long ago', () => {
+    const pages = new PageCache()
+    pages.set(1, 'first', 'a', page)
+    for (let each = 0; each < 20; each++) pages.set(1, `${each}`.padEnd(50_000), 'a', page)
+    pages.set(1, 'first', 'a', page)
+    expect(pages.get(1, 'first', 'a')).toBeUndefined()
+    pages.set(1, 'first', 'a', page)
+    expect(pages.get(1, 'first', 'a')).toBe(page)
+  })
+
+  it('forgets all pages of an account with its version, and no others', () => {
+    const pages = cacheOf([
+      [1, '/plants'],
+      [1, '/plants?limit=1'],
+      [2, '/plants'],
+    ])
     pages.set(1, '/plants', 'a', page)
     pages.set(2, '/plants', 'a', page)
     expect([pages.get(1, '/plants', 'a'), pages.get(1, '/plants?limit=1', 'a')]).toEqual([page, undefined])
@@ -17,7 +48,7 @@ describe('the cache of pages', () => {
   })
 
   it('keeps what is asked for again while others come and go, and 64 MB at most', () => {
-    const pages = new PageCache()
+    const pages = cacheOf([[2, 'first'], ...Array.from({ length: 500 }, (_, each) => [1, `${each}`] as const)])
     const kept = () => Array.from({ length: 500 }, (_, each) => each).filter((each) => pages.get(1, `${each}`, 'a'))
     pages.set(2, 'first', 'a', page)
     for (let each = 0; each < 500; each++) {
@@ -30,7 +61,7 @@ describe('the cache of pages', () => {
   })
 
   it('does not keep what would leave no room for anything else', () => {
-    const pages = new PageCache()
+    const pages = cacheOf([[1, 'all']])
     pages.set(1, 'all', 'a', { text: page.text.repeat(40) })
     expect(pages.get(1, 'all', 'a')).toBeUndefined()
   })

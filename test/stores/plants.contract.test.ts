@@ -66,6 +66,33 @@ describe.each(engines)('plants in $name', (engine) => {
     )
   })
 
+  it('come in pages from any place, whatever gaps there are between their ids', async () => {
+    const runs = fc.array(fc.record({ gap: fc.integer({ min: 1, max: 4 }), length: fc.integer({ min: 1, max: 9 }) }))
+    const questions = fc.array(fc.tuple(fc.integer({ min: -5, max: 60 }), fc.integer({ min: 1, max: 6 })), {
+      minLength: 20,
+      maxLength: 40,
+    })
+    await fc.assert(
+      fc.asyncProperty(runs, questions, async (runs, questions) => {
+        const account = await database.newAccount()
+        const ids: number[] = []
+        for (const { gap, length } of runs) {
+          const start = (ids.at(-1) ?? -3) + gap
+          ids.push(...Array.from({ length }, (_, index) => start + index))
+        }
+        await Promise.all(ids.map((id) => store.create(account, { id, name: `plant ${id}` })))
+        for (const [id, limit] of questions) {
+          const page = await store.list(account, { after: { account, id } }, limit)
+          const rest = ids.filter((each) => each > id)
+          const shown = rest.slice(0, limit)
+          expect(namesOf(page)).toStrictEqual(shown.map((each) => `plant ${each}`))
+          expect(page.last).toStrictEqual(rest.length > limit ? { account, id: shown.at(-1) } : undefined)
+        }
+      }),
+      { numRuns: 50 },
+    )
+  })
+
   it('have any safe id and any text, and none is assigned beyond the highest', async () => {
     const account = await database.newAccount()
     const plants = [
