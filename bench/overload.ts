@@ -1,7 +1,8 @@
-import { offerEvenly, requestText } from './even-load.ts'
+import { spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
 import { wrk } from './load.ts'
 import { atLeast, atMost, type Figure, percentile } from './measure.ts'
-import { startService } from './processes.ts'
+import { benchKey, startService } from './processes.ts'
 
 /*
  * What the service does when three times as much is asked as it can answer: whole completions of long conversations by
@@ -14,6 +15,7 @@ import { startService } from './processes.ts'
 const seconds = Number(process.env['SECONDS'] ?? 10)
 const calmSeconds = 3
 const connections = 1000
+const caller = fileURLToPath(new URL('./peers/caller.ts', import.meta.url))
 
 const sentence = 'The leaves of my old fern turn yellow from below, and I water it every other day with rain. '
 const body = JSON.stringify({
@@ -24,7 +26,15 @@ const body = JSON.stringify({
     content: `${index}: ${sentence.repeat(3)}`,
   })),
 })
-const request = requestText('/chat/completions', body)
+const request = [
+  'POST /chat/completions HTTP/1.1',
+  'Host: 127.0.0.1',
+  `Authorization: Bearer ${benchKey}`,
+  'Content-Type: application/json',
+  `Content-Length: ${Buffer.byteLength(body)}`,
+  '',
+  body,
+].join('\r\n')
 
 /** What became of the requests that were offered. */
 interface Offered {
@@ -36,7 +46,13 @@ interface Offered {
 }
 
 async function offer(port: number, rate: number, duration: number): Promise<Offered> {
-  const results = await offerEvenly(port, request, { rate, duration, connections })
+  const child = spawn(process.execPath, [caller, port, rate, duration, connections].map(String), {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
+  child.stdin.end(request)
+  let text = ''
+  for await (const piece of child.stdout) text += piece
+  const results: (readonly [due: number, took: number, status: number])[] = JSON.parse(text)
   const times = (wanted: number) => results.filter(([, , status]) => status === wanted).map(([, took]) => took)
   // A request that is answered after the end counts for its time, and not for the goodput.
   const inTime = results.filter(([due, took, status]) => status === 200 && due + took <= duration * 1000)
