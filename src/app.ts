@@ -105,6 +105,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     guard,
     pages,
     bodyLimit: config.plantBodyLimit,
+    limits: config.limits,
   })
 
   await app.register(keysPlugin, { prefix: '/keys', store: stores.access, guard })

@@ -1,4 +1,4 @@
-import { type Message, textOf } from '../chat/completion.ts'
+import { type Message, textOf } from '../chat/completion-request.ts'
 import { ApiError } from '../errors.ts'
 import { type CompositionRequest, CountNeeded } from './composition.ts'
 import { dropOrder, type Lore } from './lore-found.ts'

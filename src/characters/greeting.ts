@@ -1,4 +1,4 @@
-import { type Message, textOf } from '../chat/completion.ts'
+import { type Message, textOf } from '../chat/completion-request.ts'
 import { ApiError } from '../errors.ts'
 import type { CompositionRequest } from './composition.ts'
 import { greetingText } from './segments.ts'

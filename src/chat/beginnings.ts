@@ -1,4 +1,4 @@
-import type { Message } from './completion.ts'
+import type { Message } from './completion-request.ts'
 
 /** Frozen messages, and what was made of them. */
 interface Beginning<T> {

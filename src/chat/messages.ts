@@ -1,5 +1,5 @@
 import { ApiError } from '../errors.ts'
-import type { ContentPart, Message } from './completion.ts'
+import type { ContentPart, Message } from './completion-request.ts'
 
 /**
  * Checks what a message's schema cannot say: which fields its role needs, and that tool results answer a call.

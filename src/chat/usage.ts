@@ -1,4 +1,5 @@
-import type { Chunk, Message } from './completion.ts'
+import type { Chunk } from './completion.ts'
+import type { Message } from './completion-request.ts'
 
 /**
  * Watches a stream whose caller asked for its usage, so that there is exactly one usage chunk at its end:

@@ -1,4 +1,4 @@
-import type { ContentPart, Message } from '../chat/completion.ts'
+import type { ContentPart, Message } from '../chat/completion-request.ts'
 import { ApiError } from '../errors.ts'
 import type { CandidateTraits } from './candidate.ts'
 

@@ -1,5 +1,6 @@
 import type { Persona } from '../characters/prompt.ts'
-import type { Chunk, Completion, CompletionRequest } from '../chat/completion.ts'
+import type { Chunk, Completion } from '../chat/completion.ts'
+import type { CompletionRequest } from '../chat/completion-request.ts'
 
 /** What a model is asked. */
 export interface ModelRequest {

@@ -1,8 +1,6 @@
-import { Readable } from 'node:stream'
 import bearerAuth from '@fastify/bearer-auth'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
-import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf, type Guard, refuseTwoCredentials, requireScope } from '../access/guard.ts'
 import { unauthorized } from '../access/refusals.ts'
 import { ApiError, plantErrorBody } from '../errors.ts'
@@ -11,20 +9,11 @@ import { answers } from '../http/openapi-fields.ts'
 import { standardHeaders } from '../limits/headers.ts'
 import { tellRequestsLeft } from '../limits/hooks.ts'
 import type { Limits } from '../limits/limits.ts'
-import { readCursor } from './cursor.ts'
 import { readIdempotency } from './idempotency.ts'
+import { listRoute } from './list-route.ts'
+import { refusals, security } from './openapi-fields.ts'
 import type { PageCache } from './page-cache.ts'
-import { digestOf, hasVersion, jsonArray, jsonType, nextLink, sendPage } from './page-replies.ts'
-import {
-  checkedPlant,
-  checkedText,
-  NewPlant,
-  Plant,
-  PlantError,
-  type PlantPage,
-  type PlantStore,
-  toReply,
-} from './plant.ts'
+import { checkedPlant, NewPlant, Plant, PlantError, type PlantStore, toReply } from './plant.ts'
 
 /** What the plants group is built from. */
 export interface PlantsOptions {
@@ -35,33 +24,8 @@ export interface PlantsOptions {
   /** Bytes. */
   readonly bodyLimit: number
   /** What holds where neither the key nor its account has a limit. */
-  readonly limits?: Limits
+  readonly limits: Limits
 }
-
-/** Without a limit, a list up to this long is sent whole; a longer one is streamed. */
-const wholeListLength = 1000
-
-const ListQuery = Type.Object({
-  limit: Type.Optional(
-    Type.Integer({
-      description: 'Maximum number of plants to return; all of them without it.',
-      examples: [10],
-      minimum: 1,
-      maximum: 2 ** 31 - 1,
-      format: 'int32',
-      errorMessage: 'send a whole number from 1 to 2147483647, once',
-    }),
-  ),
-  tag: Type.Optional(
-    Type.String({ description: 'Only plants with this tag.', examples: ['aroid'], errorMessage: 'send it once' }),
-  ),
-  after: Type.Optional(
-    Type.String({
-      description: 'Where to go on: taken from the `Link` header of the reply before.',
-      errorMessage: 'send it once',
-    }),
-  ),
-})
 
 const PlantPath = Type.Object({
   id: Type.Integer({
@@ -72,14 +36,10 @@ const PlantPath = Type.Object({
   }),
 })
 
-const security: readonly Readonly<Record<string, readonly string[]>>[] = [{ bearer: [] }]
-/** What can go wrong on every route of the group. */
-const refusals = [400, 401, 403, 429, 500, 503]
-
 /** The plant store interface (spec, sections 4.1 and 4.2), and reading and removing one plant. */
 export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
   app,
-  { store, guard, pages, bodyLimit, limits = {} },
+  { store, guard, pages, bodyLimit, limits },
 ) => {
   app.setErrorHandler(errorHandler(plantErrorBody))
   app.setNotFoundHandler(() => {})
@@ -113,61 +73,7 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
   })
   app.addHook('onRequest', tellRequestsLeft(standardHeaders))
 
-  const sendAll = (request: FastifyRequest, reply: FastifyReply, found: AsyncIterable<PlantPage>): void => {
-    const list = Readable.from(jsonArray(found))
-    const ending = new AbortController()
-    ending.signal.addEventListener('abort', () => list.destroy(ending.signal.reason))
-    reply.raw.once('close', guard.watch(request, ending))
-    reply.header('content-type', jsonType).send(list)
-  }
-
-  app.get(
-    '',
-    {
-      onRequest: requireScope('plants:read'),
-      schema: {
-        operationId: 'listPlants',
-        summary: 'List plants',
-        description:
-          'Returns the plants that the caller has access to: its own, ordered by id, then those that other accounts share with it, by account and id. With a limit and more to come, the `Link` header has the address of the next page.',
-        tags: ['plants'],
-        security,
-        querystring: ListQuery,
-        response: answers({ 200: Type.Array(Plant) }, PlantError, refusals),
-      },
-    },
-    // Answers by `send` alone: for a promise Fastify would listen to the whole reply once more.
-    (request, reply) => {
-      const account = callerOf(request).account.id
-      const { limit, tag, after } = request.query
-      const known = request.headers['if-none-match']
-      // Read before the plants: what changes in between makes the tag too old, never too new.
-      const version = store.version(account)
-      if (version !== null) {
-        reply.header('etag', `W/"${version}"`)
-        if (hasVersion(known, version)) return void reply.code(304).send()
-        const ready = pages.get(account, request.url, version)
-        if (ready) return sendPage(reply, ready)
-      }
-      const read = async (): Promise<void> => {
-        const query = {
-          ...(tag === undefined ? {} : { tag: checkedText('tag', tag) }),
-          ...(after === undefined ? {} : { after: readCursor(after) }),
-        }
-        const { json, last } = await store.list(account, query, limit ?? wholeListLength)
-        if (last && limit === undefined) return sendAll(request, reply, store.listAll(account, query))
-        const page = last && limit !== undefined ? { text: json, link: nextLink(last, limit, tag) } : { text: json }
-        if (version !== null) pages.set(account, request.url, version, page)
-        else {
-          const digest = digestOf(page)
-          reply.header('etag', `W/"${digest}"`)
-          if (hasVersion(known, digest)) return void reply.code(304).send()
-        }
-        sendPage(reply, page)
-      }
-      read().catch((error: unknown) => reply.send(error))
-    },
-  )
+  listRoute(app, { store, guard, pages })
 
   app.post(
     '',

@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
-import type { CompletionRequest } from '../../src/chat/completion.ts'
+import type { CompletionRequest } from '../../src/chat/completion-request.ts'
 import { followRedirect } from '../../src/models/llama-cpp/download.ts'
 import { createLlamaCppModel } from '../../src/models/llama-cpp/llama-cpp.ts'
 import { loadNodeLlamaCpp } from '../../src/models/llama-cpp/node-llama-cpp.ts'

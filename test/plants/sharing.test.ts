@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import type { Scope } from '../../src/access/access.ts'
 import type { Plant } from '../../src/plants/plant.ts'
 import type { Stores } from '../../src/storage/stores.ts'
@@ -314,6 +314,14 @@ describe('the limit "plants"', () => {
     expect([(await none('a3')).status, (await two('a3')).status, (await four('a3')).status]).toEqual([429, 429, 200])
     expect((await add(ann, 'a4')).status).toBe(429)
     expect([(await four('a4')).status, (await four('a5')).status]).toEqual([200, 429])
+  })
+
+  it('of the settings holds for whoever has none of their own', async () => {
+    const limited = await startTestService({ LIMITS: 'plants=1' })
+    onTestFinished(() => limited.close())
+    const post = () => limited.request('/plants', { json: { name: 'a' } })
+    expect((await post()).status).toBe(200)
+    await expectError(await post(), 'plants', 429)
   })
 
   it('counts nothing of a write that came to nothing', async () => {

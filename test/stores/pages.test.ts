@@ -35,7 +35,8 @@ describe.each(engines)('pages of plants in $name', (engine) => {
     loadCompilerWhenNeeded(app)
     tellOfRequests(app)
     refuseEndedKeys(app, guard)
-    await app.register(plantsPlugin, { prefix: '/plants', store, guard, bodyLimit: 1000, pages: new PageCache() })
+    const options = { store, guard, bodyLimit: 1000, limits: {}, pages: new PageCache() }
+    await app.register(plantsPlugin, { prefix: '/plants', ...options })
     address = await app.listen({ host: '127.0.0.1', port: 0 })
   })
 

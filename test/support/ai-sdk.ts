@@ -1,5 +1,6 @@
 import { onTestFinished } from 'vitest'
-import type { Chunk, CompletionRequest } from '../../src/chat/completion.ts'
+import type { Chunk } from '../../src/chat/completion.ts'
+import type { CompletionRequest } from '../../src/chat/completion-request.ts'
 import { ApiError } from '../../src/errors.ts'
 import { type AiSdkModel, createAiSdkModel } from '../../src/models/ai-sdk/model.ts'
 import type { ModelRequest } from '../../src/models/model.ts'

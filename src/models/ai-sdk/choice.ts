@@ -1,5 +1,6 @@
 import type { SharedV4ProviderMetadata } from '@ai-sdk/provider'
-import type { Completion, ToolCall } from '../../chat/completion.ts'
+import type { Completion } from '../../chat/completion.ts'
+import type { ToolCall } from '../../chat/completion-request.ts'
 import { keptMetadata, type MessageExtra, type SignedReasoning } from './extra-content.ts'
 import { toFinishReason } from './finish-reason.ts'
 import type { GenerateResult } from './language-model.ts'

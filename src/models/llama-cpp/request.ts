@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto'
-import { type CompletionRequest, type Message, maximumChoices } from '../../chat/completion.ts'
+import { type CompletionRequest, type Message, maximumChoices } from '../../chat/completion-request.ts'
 import { ApiError } from '../../errors.ts'
 import type { ModelRequest } from '../model.ts'
 import type { HistoryItem, ResponseOptions } from './node-llama-cpp.ts'

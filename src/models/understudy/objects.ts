@@ -1,4 +1,5 @@
-import type { Chunk, Completion, FinishReason, ToolCall, Usage } from '../../chat/completion.ts'
+import type { Chunk, Completion, FinishReason, Usage } from '../../chat/completion.ts'
+import type { ToolCall } from '../../chat/completion-request.ts'
 import type { ModelEvent } from '../model.ts'
 import type { Tokenizer } from '../tokenizer.ts'
 

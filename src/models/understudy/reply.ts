@@ -1,4 +1,5 @@
-import type { CompletionRequest, FinishReason, Usage } from '../../chat/completion.ts'
+import type { FinishReason, Usage } from '../../chat/completion.ts'
+import type { CompletionRequest } from '../../chat/completion-request.ts'
 import type { ModelRequest } from '../model.ts'
 import type { Tokenizer } from '../tokenizer.ts'
 import { act } from './acting.ts'

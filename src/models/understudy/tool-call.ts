@@ -1,4 +1,4 @@
-import type { CompletionRequest, ToolCall } from '../../chat/completion.ts'
+import type { CompletionRequest, ToolCall } from '../../chat/completion-request.ts'
 import { ApiError } from '../../errors.ts'
 import { hashOf } from './chance.ts'
 import { type Json, SchemaTooLargeError } from './schema.ts'

@@ -1,0 +1,211 @@
+import { Kind, type SchemaOptions, type Static, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
+import { oneOf } from './words.ts'
+
+/*
+ * What OpenAI's API reference publishes of a chat completion request: what we read is typed strictly, what we do not read
+ * stays open and passes through.
+ */
+
+/** A field that OpenAI's clients also send as null when they mean nothing by it. */
+const nullable = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]))
+
+const between = (minimum: number, maximum: number) =>
+  Type.Number({ minimum, maximum, errorMessage: `send a number from ${minimum} to ${maximum}` })
+
+const wholeBetween = (minimum: number, maximum: number) =>
+  Type.Integer({ minimum, maximum, errorMessage: `send a whole number from ${minimum} to ${maximum}` })
+
+const text = (rules: { minLength?: number; maxLength?: number } = {}) =>
+  Type.String({ ...rules, errorMessage: rules.minLength ? 'send a text that is not empty' : 'send a text' })
+
+// JSON Schema counts characters (code points), TypeBox's own string UTF-16 units: an emoji would count for two.
+TypeRegistry.Set<{ maxLength: number }>('ShortText', ({ maxLength }, value) => {
+  if (typeof value !== 'string' || value.length > 2 * maxLength) return false
+  return value.length <= maxLength || [...value].length <= maxLength
+})
+
+const shortText = (maxLength: number, rules: SchemaOptions) =>
+  Type.Unsafe<string>({
+    ...rules,
+    [Kind]: 'ShortText',
+    type: 'string',
+    maxLength,
+    errorMessage: `send a text of at most ${maxLength} characters`,
+  })
+
+export const maximumChoices = 8
+export const maximumCharacterLength = 200
+
+/** A part of a message's content. */
+export const ContentPart = Type.Object(
+  {
+    type: oneOf('text', 'image_url', 'input_audio', 'file', 'refusal'),
+    text: Type.Optional(text()),
+    image_url: Type.Optional(Type.Object({ url: text({ minLength: 1 }), detail: nullable(text()) })),
+    input_audio: Type.Optional(Type.Object({ data: text({ minLength: 1 }), format: text({ minLength: 1 }) })),
+    file: Type.Optional(
+      Type.Object({
+        file_data: Type.Optional(text()),
+        file_id: Type.Optional(text()),
+        filename: Type.Optional(text()),
+      }),
+    ),
+    refusal: Type.Optional(text()),
+  },
+  { title: 'ContentPart' },
+)
+export type ContentPart = Static<typeof ContentPart>
+
+/** A call that an assistant message makes of a tool. */
+export const ToolCall = Type.Object(
+  {
+    id: text({ minLength: 1 }),
+    type: Type.Literal('function'),
+    function: Type.Object({ name: text({ minLength: 1 }), arguments: text() }),
+  },
+  { title: 'ToolCall' },
+)
+export type ToolCall = Static<typeof ToolCall>
+
+/** One message of the conversation. */
+export const Message = Type.Object(
+  {
+    role: oneOf('system', 'developer', 'user', 'assistant', 'tool', 'function'),
+    content: Type.Optional(
+      Type.Union([Type.String(), Type.Array(ContentPart, { minItems: 1 }), Type.Null()], {
+        description: 'A text, or an array of content parts.',
+        errorMessage: 'send a text or an array of content parts',
+      }),
+    ),
+    name: nullable(text()),
+    tool_calls: nullable(Type.Array(ToolCall, { errorMessage: 'send an array of tool calls' })),
+    tool_call_id: nullable(text({ minLength: 1 })),
+    refusal: nullable(text()),
+  },
+  { title: 'Message', examples: [{ role: 'user', content: 'Hello!' }] },
+)
+export type Message = Static<typeof Message>
+
+const Tool = Type.Object(
+  {
+    type: Type.Literal('function', { errorMessage: 'send "function"' }),
+    function: Type.Object({
+      name: text({ minLength: 1, maxLength: 128 }),
+      description: nullable(text()),
+      parameters: nullable(Type.Record(Type.String(), Type.Unknown(), { errorMessage: 'send a JSON Schema object' })),
+      strict: nullable(Type.Boolean()),
+    }),
+  },
+  { title: 'Tool' },
+)
+
+const ToolChoice = Type.Union(
+  [
+    oneOf('none', 'auto', 'required'),
+    Type.Object({ type: Type.Literal('function'), function: Type.Object({ name: text({ minLength: 1 }) }) }),
+  ],
+  { errorMessage: 'send none, auto, required, or {"type": "function", "function": {"name": …}}' },
+)
+
+const ResponseFormat = Type.Object({
+  type: oneOf('text', 'json_object', 'json_schema'),
+  json_schema: Type.Optional(
+    Type.Object({
+      name: text({ minLength: 1 }),
+      description: nullable(text()),
+      schema: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+      strict: nullable(Type.Boolean()),
+    }),
+  ),
+})
+
+/** The fields of a request that are only ours: no model upstream ever sees them. */
+export const OwnFields = Type.Object({
+  character: nullable(
+    shortText(maximumCharacterLength, {
+      description: 'Character the reply is given as. One that is not known here is played by its name alone.',
+      examples: ['Fern'],
+    }),
+  ),
+  user_name: nullable(
+    shortText(maximumCharacterLength, {
+      description: 'What the character calls the user; "User" without it.',
+    }),
+  ),
+  greeting: nullable(
+    Type.Integer({
+      minimum: 0,
+      maximum: 100_000,
+      description:
+        "Greeting that opens the conversation: 0 is the card's first message, 1 the first of its alternate greetings.",
+      errorMessage: 'send a whole number from 0 on',
+    }),
+  ),
+  conversation_id: nullable(
+    shortText(maximumCharacterLength, {
+      description:
+        'Any text that stays the same for a conversation: what the card picks by lot stays the same with it.',
+    }),
+  ),
+})
+
+/** The request body of `POST /chat/completions` (spec, section 4.3). */
+export const CompletionRequest = Type.Object(
+  {
+    model: Type.String({
+      minLength: 1,
+      maxLength: 500,
+      description: 'Identifier of the model to use; GET /models lists them.',
+      errorMessage: 'send the id of a model; GET /models lists them',
+      examples: ['understudy'],
+    }),
+    messages: Type.Array(Message, {
+      minItems: 1,
+      description: 'The conversation so far.',
+      errorMessage: 'send an array of at least one message',
+    }),
+    ...OwnFields.properties,
+    stream: nullable(Type.Boolean({ errorMessage: 'send true or false' })),
+    stream_options: nullable(
+      Type.Object({ include_usage: nullable(Type.Boolean({ errorMessage: 'send true or false' })) }),
+    ),
+    max_tokens: nullable(wholeBetween(1, 2 ** 31 - 1)),
+    max_completion_tokens: nullable(wholeBetween(1, 2 ** 31 - 1)),
+    n: nullable(wholeBetween(1, maximumChoices)),
+    stop: nullable(
+      Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 16 })], {
+        errorMessage: 'send a text or an array of at most 16 texts',
+      }),
+    ),
+    seed: nullable(wholeBetween(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)),
+    temperature: nullable(between(0, 2)),
+    top_p: nullable(between(0, 1)),
+    presence_penalty: nullable(between(-2, 2)),
+    frequency_penalty: nullable(between(-2, 2)),
+    logprobs: nullable(Type.Boolean({ errorMessage: 'send true or false' })),
+    top_logprobs: nullable(wholeBetween(0, 20)),
+    tools: nullable(Type.Array(Tool, { maxItems: 128, errorMessage: 'send an array of at most 128 tools' })),
+    tool_choice: nullable(ToolChoice),
+    parallel_tool_calls: nullable(Type.Boolean({ errorMessage: 'send true or false' })),
+    response_format: nullable(ResponseFormat),
+    reasoning_effort: nullable(text()),
+    user: nullable(text()),
+    metadata: nullable(Type.Record(Type.String(), Type.Unknown(), { errorMessage: 'send an object' })),
+  },
+  {
+    title: 'CompletionRequest',
+    examples: [
+      { model: 'understudy', character: 'Fern', messages: [{ role: 'user', content: 'Why are my leaves yellow?' }] },
+    ],
+  },
+)
+/** A request; its messages are never changed, so they may be shared. */
+export type CompletionRequest = Omit<Static<typeof CompletionRequest>, 'messages'> & {
+  readonly messages: readonly Message[]
+}
+
+/** A message's text: its content, or its text parts joined. */
+export function textOf(message: Message): string {
+  if (typeof message.content === 'string') return message.content
+  return (message.content ?? []).map((part) => part.text ?? '').join('')
+}

@@ -1,0 +1,55 @@
+import { callerOf } from '../access/guard.ts'
+import { answers, refusals, security } from '../http/openapi-fields.ts'
+import type { TypedInstance } from '../http/typed-instance.ts'
+import { castRequest, checkRequest } from './casting.ts'
+import { ChatError } from './completion.ts'
+import { CompletionRequest } from './completion-request.ts'
+import { type ChatOptions, promptMaking } from './options.ts'
+import { PromptReceipt } from './receipt-schema.ts'
+
+/** Registers `POST /chat/prompt`: the receipt of a prompt, for which no model is asked. */
+export function promptRoute(app: TypedInstance, options: ChatOptions): void {
+  app.post(
+    '/chat/prompt',
+    {
+      bodyLimit: options.bodyLimit,
+      schema: {
+        hide: options.isAlias === true,
+        operationId: 'createChatPrompt',
+        summary: 'Show what a model would be told',
+        description:
+          'Takes the same body as a completion and asks no model: the exact messages, the tokens of each part, which lore fired, what was left out and why.',
+        tags: ['chat'],
+        security,
+        body: CompletionRequest,
+        response: answers({ 200: PromptReceipt }, ChatError, [...refusals, 400, 404, 413, 415]),
+      },
+    },
+    async (request, reply) => {
+      const { body } = request
+      checkRequest(body)
+      const route = options.models.resolve(body.model)
+      const casting = await castRequest(request, reply, body, options)
+      const [candidate] = route.candidates
+      if (!candidate) throw new Error('the route has no candidate')
+      const [{ droppedHeader, Exchange }, { receiptOf }] = await Promise.all([
+        import('./exchange.ts'),
+        import('./receipt.ts'),
+      ])
+      const asked = await new Exchange(body, casting.persona, promptMaking(options)).ask(candidate)
+      const { character } = casting
+      const isShown = !character || (options.mayRead?.(callerOf(request), character) ?? true)
+      reply.header('x-model', encodeURIComponent(candidate.traits.name))
+      const dropped = droppedHeader(asked.composition.dropped)
+      if (dropped !== undefined) reply.header('x-dropped', dropped)
+      return await receiptOf({
+        model: route.name,
+        upstreamId: candidate.traits.upstreamId,
+        casting,
+        body,
+        asked,
+        isShown,
+      })
+    },
+  )
+}
