@@ -6,6 +6,7 @@ import { benchKey, cpuSeconds, type Measured, residentMegabytes, startPeer, star
 /*
  * What relaying costs beside a bare node:http and undici relay that only pipes; the service checks the key, composes a
  * character's prompt and watches the stream. Each round measures all of them in turn; ratios are within a round.
+ * A relay of Fastify that does no more than putting a prompt before the messages shows what of that can be had at all.
  * Targets: whole and streamed at least 0.75 with a silent log, at least 0.6 with the default one; 500 paced streams at
  * most 1.4 times the CPU seconds per million events; of 2,000 none fails, with at most 150 MB more memory.
  */
@@ -34,6 +35,7 @@ const warmUp = 8
 
 interface Relays {
   readonly bare: Measured
+  readonly least: Measured
   readonly silent: Measured
   readonly logging: Measured
 }
@@ -44,6 +46,7 @@ export async function benchRelay(): Promise<readonly Figure[]> {
   const environment = relayEnvironment(upstream)
   const relays: Relays = {
     bare: await startPeer('bare-relay', upstream.url),
+    least: await startPeer('fastify-relay', upstream.url),
     silent: await startService('conservatory', environment),
     logging: await startService('conservatory, default log', { ...environment, LOG_LEVEL: 'info' }),
   }
@@ -62,13 +65,14 @@ async function compare(
   what: string,
   model: string,
   stream: boolean,
-  { bare, silent, logging }: Relays,
+  { bare, least, silent, logging }: Relays,
 ): Promise<readonly Figure[]> {
   const body = asked(model, stream)
   const drive = (relay: Measured, duration?: number) => wrk(`${relay.url}/v1/chat/completions`, { body }, duration)
-  for (const relay of [bare, silent, logging]) await drive(relay, warmUp)
+  for (const relay of [bare, least, silent, logging]) await drive(relay, warmUp)
   const found = await inTurn({
     bare: () => drive(bare),
+    least: () => drive(least),
     silent: () => drive(silent),
     logging: () => drive(logging),
   })
@@ -81,6 +85,7 @@ async function compare(
       'ours, requests/s': Math.round(found.middle('silent')),
       ratio: round2(ratio),
       'ratio, default log': round2(ratioLogging),
+      'ratio of the least with Fastify': round2(found.ratio('least', 'bare')),
     },
   ])
   return [
