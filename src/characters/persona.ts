@@ -1,4 +1,4 @@
-import { ApiError } from '../errors.ts'
+import { checkWhole } from '../whole-text.ts'
 import { type Character, readWantedName, unknownCharacter } from './character.ts'
 import type { CharacterLibrary } from './library.ts'
 import type { Persona } from './prompt.ts'
@@ -29,14 +29,7 @@ export async function cast(
   const userName = user_name?.trim() || 'User'
   const name = character?.trim() ?? ''
   if (name === '') return { persona: { name: null, card: null, userName } }
-  if (!name.isWellFormed()) {
-    throw new ApiError(
-      400,
-      'invalid_field',
-      'The field "character" has half of a surrogate pair. Send whole characters.',
-      { param: 'character' },
-    )
-  }
+  checkWhole('character', name)
   const found = await library.resolve(account, name)
   if (found) {
     const header = `${encodeURIComponent(found.name)}@sha256:${found.digest}`

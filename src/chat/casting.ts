@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf } from '../access/guard.ts'
 import { type Casting, cast } from '../characters/persona.ts'
-import { ApiError } from '../errors.ts'
+import { checkWhole } from '../whole-text.ts'
 import type { CompletionRequest } from './completion-request.ts'
 import { checkMessages } from './messages.ts'
 import type { ChatOptions } from './options.ts'
@@ -11,7 +11,7 @@ import type { ChatOptions } from './options.ts'
  * @throws ApiError 400 that names the field
  */
 export function checkRequest({ model, messages }: CompletionRequest): void {
-  checkWellFormed('model', model)
+  checkWhole('model', model)
   checkMessages(messages)
 }
 
@@ -29,14 +29,4 @@ export async function castRequest(
   lookAgain(request)
   if (casting.header !== undefined) reply.header('x-character', casting.header)
   return casting
-}
-
-/**
- * Refuses half a character where a text goes into a reply header, which cannot carry it.
- * @throws ApiError 400 that names the field
- */
-function checkWellFormed(param: string, text: string): void {
-  if (text.isWellFormed()) return
-  const message = `The field "${param}" has half of a surrogate pair. Send whole characters.`
-  throw new ApiError(400, 'invalid_field', message, { param })
 }

@@ -7,7 +7,7 @@ import { promptEstimate, replyEstimate } from '../limits/estimate.ts'
 import type { Candidate } from '../models/candidate.ts'
 import { failedState, type Visit } from '../usage/visit.ts'
 import { castRequest, checkRequest } from './casting.ts'
-import { ChatError, Completion } from './completion.ts'
+import { ChatError, Completion, recordedReason } from './completion.ts'
 import { CompletionRequest } from './completion-request.ts'
 import type { OpenReplies } from './open-replies.ts'
 import { type ChatOptions, promptMaking } from './options.ts'
@@ -111,7 +111,7 @@ export function completionRoute(app: TypedInstance, options: ChatOptions, replie
         const answer = await current.complete(ask, signal)
         tellOf(answer)
         const { choices, usage } = answer.completion
-        const state = choices[0]?.finish_reason ?? 'stop'
+        const state = recordedReason(choices[0]?.finish_reason)
         request.facts['state'] = state
         if (usage) entered.meter.tell(usage, true)
         else for (const { message } of choices) entered.meter.say(message)

@@ -15,8 +15,14 @@ export const Usage = Type.Object(
 )
 export type Usage = Static<typeof Usage>
 
-const finishReason = oneOf('stop', 'length', 'tool_calls', 'content_filter', 'function_call')
+const finishReasons = ['stop', 'length', 'tool_calls', 'content_filter', 'function_call'] as const
+const finishReason = oneOf(...finishReasons)
 export type FinishReason = Static<typeof finishReason>
+
+/** Why a choice ended, as far as upstreams keep to OpenAI's words: they may say anything, and it goes on record. */
+export function recordedReason(said: unknown): FinishReason {
+  return finishReasons.find((reason) => reason === said) ?? 'stop'
+}
 
 /** A whole reply. */
 export const Completion = Type.Object(

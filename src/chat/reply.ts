@@ -3,7 +3,7 @@ import type { FastifyReply } from 'fastify'
 import { type ApiError, openAiErrorBody, toApiError } from '../errors.ts'
 import type { ModelEvent } from '../models/model.ts'
 import type { Visit } from '../usage/visit.ts'
-import { isUsageOnly } from './completion.ts'
+import { isUsageOnly, recordedReason } from './completion.ts'
 import type { UsageWatch } from './usage.ts'
 
 /** What a stream needs besides its events. */
@@ -55,7 +55,8 @@ export async function sendEvents(
       // What is written in one turn leaves in one piece: Node corks it.
       for (const event of events) {
         for (const chunk of 'passage' in event ? event.read : [event.chunk]) {
-          state = chunk.choices[0]?.finish_reason ?? state
+          const reason = chunk.choices[0]?.finish_reason
+          if (reason) state = recordedReason(reason)
           usage?.note(chunk)
           meter.note(chunk)
         }

@@ -53,23 +53,22 @@ export class Limiter implements LimitKeeper {
   }
 
   async reserve(key: Key, estimate: () => number): Promise<Reservation> {
-    const terms = this.#termsOf(key)
-    const { tokens, perDay, perMonth } = terms
-    for (const applied of [perDay, perMonth]) await applied?.subject.loadSpending(this.#spent, this.#now())
+    let terms = this.#termsOf(key)
+    for (let known: Terms<Subject> | undefined; known !== terms; terms = this.#termsOf(key)) {
+      known = terms
+      for (const applied of [terms.perDay, terms.perMonth]) {
+        await applied?.subject.loadSpending(this.#spent, this.#now())
+      }
+    }
     // From here on nothing waits, so that what fits now fits still when it is counted.
     const now = this.#now()
-    const wanted = tokens || isLasting(terms) ? estimate() : 0
+    const wanted = terms.tokens || isLasting(terms) ? estimate() : 0
     const allowance = takePlace(terms, wanted, now)
     return this.#hold(terms, wanted, allowance, dayOf(now))
   }
 
   get chats(): number {
     return this.#chats
-  }
-
-  /** How many chat requests of a key are going on. */
-  chatsOf(key: Key): number {
-    return this.#termsOf(key).key.chats
   }
 
   #hold(terms: Terms<Subject>, wanted: number, allowance: Allowance | undefined, day: string): Reservation {

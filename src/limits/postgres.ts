@@ -16,6 +16,8 @@ import type { GivenBack, SharedCounts, TallyOf } from './shared-counts.ts'
 
 /** Milliseconds for which what a replica holds is counted unless it says again that it does. */
 const usualLease = 20_000
+/** Milliseconds after which rows that nobody needs are looked for again. */
+const sweepEvery = 24 * 60 * 60 * 1000
 
 interface Claim {
   readonly subjects: readonly string[]
@@ -37,6 +39,7 @@ export class PostgresCounts implements SharedCounts {
   /** Those of which something is held, or was when that was last written. */
   readonly #holdings = new Map<string, Holding>()
   #renewing: NodeJS.Timeout | undefined
+  #sweptAt = Number.NEGATIVE_INFINITY
 
   /** @param lease milliseconds after which what a dead replica held is free */
   constructor(database: PostgresDatabase, lease = usualLease) {
@@ -84,6 +87,7 @@ export class PostgresCounts implements SharedCounts {
   }
 
   async #commit(claims: readonly Claim[]): Promise<readonly (true | ApiError)[]> {
+    this.#sweep()
     try {
       const { answers, saved } = await this.#database.transaction((sql) => this.#judge(sql, claims))
       for (const tally of saved) this.#follow(tally)
@@ -140,8 +144,14 @@ export class PostgresCounts implements SharedCounts {
   }
 
   #startRenewing(): NodeJS.Timeout {
-    this.#database.transaction((sql) => removeIdleRows(sql)).catch(() => undefined)
     const renew = () => this.#holdings.size > 0 && this.#restate([...this.#holdings.keys()])
     return setInterval(() => void renew(), this.#lease / 4).unref()
+  }
+
+  /** Has rows removed that nobody needs, now and then; where that fails it is tried again after as long. */
+  #sweep(): void {
+    if (performance.now() - this.#sweptAt < sweepEvery) return
+    this.#sweptAt = performance.now()
+    this.#database.transaction((sql) => removeIdleRows(sql)).catch(() => undefined)
   }
 }

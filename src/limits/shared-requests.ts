@@ -1,3 +1,4 @@
+import { ApiError } from '../errors.ts'
 import type { Allowance, Bucket } from './bucket.ts'
 import type { RequestHeaders } from './headers.ts'
 import { takeRequest } from './judge.ts'
@@ -70,6 +71,11 @@ export class SharedRequests {
       })
     } catch (error) {
       spare = 0
+      // What was not written was not taken, neither now nor in the questions of this process before.
+      if (!(error instanceof ApiError) || error.status !== 429) {
+        judged = undefined
+        this.#known = undefined
+      }
       throw error
     } finally {
       if (judged) {

@@ -39,6 +39,6 @@ export class Subject implements Tally {
 
   /** Whether forgetting it loses nothing: what it has spent is in the ledger. */
   isIdle(now: number): boolean {
-    return this.chats === 0 && this.requests.isEmpty(now) && this.tokens.isEmpty(now)
+    return this.chats === 0 && this.reserved === 0 && this.requests.isEmpty(now) && this.tokens.isEmpty(now)
   }
 }

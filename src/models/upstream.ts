@@ -67,18 +67,22 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, AsyncIterab
   #failure: unknown
   #wake: (() => void) | undefined
   #isDraining = false
-  readonly #onAbort = () => this.#controller?.abort(this.#signal.reason)
+  readonly #onAbort = () => {
+    // Also while a connection is being made, of which undici tells nothing.
+    this.#reject(this.#signal.reason)
+    this.#controller?.abort(this.#signal.reason)
+  }
 
   constructor(signal: AbortSignal, resolve: (response: UpstreamResponse) => void, reject: (reason: unknown) => void) {
     this.#signal = signal
     this.#resolve = resolve
     this.#reject = reject
+    signal.addEventListener('abort', this.#onAbort, { once: true })
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
     if (this.#signal.aborted) this.#onAbort()
-    else this.#signal.addEventListener('abort', this.#onAbort, { once: true })
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {

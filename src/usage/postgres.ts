@@ -6,8 +6,10 @@ import { type Spent, SpentTokens } from './spent.ts'
 
 /** Milliseconds for which recorded entries are gathered. */
 const gatheringTime = 200
-/** How many are gathered at most; while the database does not answer, the oldest go first. */
+/** How many are gathered at most; while the database does not answer, the oldest go first, with what they spent. */
 const mostGathered = 10_000
+/** How many are written at once. */
+const largestFlush = 500
 
 /** What is written of one request. */
 interface Write {
@@ -20,7 +22,9 @@ export class PostgresLedger implements Ledger {
   readonly #database: PostgresDatabase
   readonly #writes: Batches<Write, true>
   readonly #replica: Replica
-  #gathered: LedgerEntry[] = []
+  #gathered: Write[] = []
+  /** How many of what was gathered are being written. */
+  #flushing = 0
   #timer: NodeJS.Timeout | undefined
 
   constructor(database: PostgresDatabase) {
@@ -35,13 +39,18 @@ export class PostgresLedger implements Ledger {
   }
 
   async finish(entry: LedgerEntry): Promise<void> {
-    await this.#writes.add({ kind: 'finished', entry })
+    const write: Write = { kind: 'finished', entry }
+    try {
+      await this.#writes.add(write)
+    } catch (error) {
+      // What it spent must be on record once the database is back.
+      this.#gather(write)
+      throw error
+    }
   }
 
   record(entry: LedgerEntry): void {
-    if (this.#gathered.length >= mostGathered) this.#gathered.shift()
-    this.#gathered.push(entry)
-    this.#flushSoon()
+    this.#gather({ kind: 'ended', entry })
   }
 
   async spent(subject: string, fromDay: string, toDay: string): Promise<number> {
@@ -85,20 +94,28 @@ export class PostgresLedger implements Ledger {
   async flush(): Promise<void> {
     clearTimeout(this.#timer)
     this.#timer = undefined
-    const entries = this.#gathered
-    this.#gathered = []
+    // Not all at once: who ends a request meanwhile waits behind one batch of them.
+    for (let left = this.#gathered.length; left > 0; left -= largestFlush) {
+      await this.#writeGathered(this.#gathered.splice(0, Math.min(left, largestFlush)))
+    }
+  }
+
+  async #writeGathered(writes: readonly Write[]): Promise<void> {
+    this.#flushing += writes.length
     try {
-      await Promise.all(entries.map((entry) => this.#writes.add({ kind: 'ended', entry })))
+      await Promise.all(writes.map((write) => this.#writes.add(write)))
     } catch (error) {
       // They wait for better days, before those that have come since; what was written is not written twice.
-      this.#gathered = [...entries, ...this.#gathered].slice(-mostGathered)
+      this.#gathered = [...writes, ...this.#gathered].slice(-mostGathered)
       this.#flushSoon()
       throw error
+    } finally {
+      this.#flushing -= writes.length
     }
   }
 
   /** How many entries wait to be written. */
-  readonly queued = (): number => this.#gathered.length
+  readonly queued = (): number => this.#gathered.length + this.#flushing
 
   /** Lets nothing be tried again, as before the database is closed. */
   stop(): Promise<void> {
@@ -119,6 +136,12 @@ export class PostgresLedger implements Ledger {
     }
     await writeSpent(sql, spent)
     return writes.map(() => true)
+  }
+
+  #gather(write: Write): void {
+    if (this.#gathered.length >= mostGathered) this.#gathered.shift()
+    this.#gathered.push(write)
+    this.#flushSoon()
   }
 
   #flushSoon(): void {

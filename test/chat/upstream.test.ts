@@ -1,3 +1,4 @@
+import { createServer as createNetServer, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import pino from 'pino'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
@@ -304,6 +305,35 @@ describe('the reply', () => {
     expect(unasked.data).not.toContain(usageChunk)
     expect(unasked.data).toHaveLength(3)
   })
+})
+
+describe('an upstream that says in its own way why it ended', () => {
+  const odd = [{ type: 'stop' }, 1, true, 'eos', 'a\0b', '\ud800', 'the user said: my secret is 42']
+
+  test.each(odd)('whole, %j: its words pass, and none of them goes on record', async (reason) => {
+    const choice = { index: 0, message: { role: 'assistant', content: '', refusal: null }, finish_reason: reason }
+    const sent = completion('', { choices: [choice], usage: undefined })
+    upstream.answer(json(sent))
+    const response = await post()
+    expect([response.status, await response.text()]).toEqual([200, JSON.stringify(sent)])
+    await expectRecorded(response)
+  })
+
+  test.each(odd)('streamed, %j: the same', async (reason) => {
+    const end = JSON.stringify({
+      ...JSON.parse(chunkText({})),
+      choices: [{ index: 0, delta: {}, finish_reason: reason }],
+    })
+    upstream.answer(pieces([`data: ${chunkText({ content: 'Hello' })}\n\n`, `data: ${end}\n\ndata: [DONE]\n\n`]))
+    const response = await post({ stream: true })
+    expect(await response.text()).toContain(`data: ${end}\n\ndata: [DONE]`)
+    await expectRecorded(response)
+  })
+
+  async function expectRecorded(response: Response): Promise<void> {
+    const record = await service.request(`/requests/${response.headers.get('x-request-id')}`)
+    expect([record.status, await record.json()]).toEqual([200, expect.objectContaining({ state: 'stop' })])
+  }
 })
 
 describe('failure mode 9: events split across packets', () => {
@@ -770,6 +800,32 @@ describe('the client leaves: the upstream is aborted within a second', () => {
     const aborted = own.calls[0]?.aborted.then(() => 'aborted')
     expect(await Promise.race([aborted, wait(1000, 'still going on')])).toBe('aborted')
   })
+})
+
+test('a connection that is never made holds up neither the time limits nor what a client that left held', async () => {
+  // Takes connections, and never begins what TLS begins with.
+  const sockets = new Set<Socket>()
+  const silent = createNetServer((socket) => sockets.add(socket.on('error', () => {})))
+  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy()
+    silent.close()
+  })
+  const address = silent.address()
+  const baseUrl = `https://127.0.0.1:${typeof address === 'object' ? address?.port : ''}/v1`
+  const model = { adapter: 'openai', baseUrl, retries: 0 }
+  const slow = await serviceForThisTest(
+    { LIMITS: 'chat_at_once=1' },
+    { limited: { ...model, timeouts: { total: 300 } }, model },
+  )
+  const ask = (name: string, signal?: AbortSignal) =>
+    slow.request('/chat/completions', { json: { model: name, messages }, ...(signal ? { signal } : {}) })
+  const before = performance.now()
+  expect((await readChatError(await ask('limited'))).code).toBe('upstream_timeout')
+  await expect(ask('model', AbortSignal.timeout(200))).rejects.toThrow()
+  await wait(500)
+  expect((await ask('limited')).status).toBe(504)
+  expect(performance.now() - before).toBeLessThan(5000)
 })
 
 describe('failure mode 3: a POST body that was read to its end aborts nothing', () => {

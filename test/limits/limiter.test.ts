@@ -63,7 +63,34 @@ describe('a limiter', () => {
     await refusal(() => limiter.reserve(limited, () => 1))
     second.settle(0)
     third.settle(0)
-    expect(limiter.chatsOf(limited)).toBe(0)
+    expect(limiter.chats).toBe(0)
+  })
+
+  /** Has so many others ask that those who are idle are forgotten. */
+  function flood(limiter: Limiter): void {
+    for (let each = 0; each < 6000; each++) limiter.admit(keyOf(`other ${each}`, 1000 + each))
+  }
+
+  it('forgets no account for which something is held, though it counts none of its chats', async () => {
+    const limiter = new Limiter({ settings: {}, ledger: unspent })
+    const key = keyOf('one', 1, { chat_at_once: 5 }, { tokens_per_day: 100 })
+    const first = await limiter.reserve(key, () => 100)
+    flood(limiter)
+    await refusal(() => limiter.reserve(key, () => 100))
+    first.settle(100)
+    await refusal(() => limiter.reserve(key, () => 100))
+  })
+
+  it('counts for the same account whoever waited while it was forgotten', async () => {
+    const ledger = Promise.withResolvers<number>()
+    const limiter = new Limiter({ settings: {}, ledger: { spent: () => ledger.promise } })
+    const key = keyOf('one', 1, {}, { chat_at_once: 1, tokens_per_day: 1000 })
+    const first = limiter.reserve(key, () => 1)
+    flood(limiter)
+    const second = limiter.reserve(key, () => 1)
+    ledger.resolve(0)
+    const outcomes = await Promise.allSettled([first, second])
+    expect(outcomes.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
   })
 
   it('holds what a request may take of a day, and counts what it took', async () => {

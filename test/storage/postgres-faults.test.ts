@@ -1,9 +1,13 @@
 import { createServer } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
 import postgres from 'postgres'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { StorageError } from '../../src/storage/folder.ts'
 import { connectPostgres } from '../../src/storage/postgres/connect.ts'
 import { checkPostgres } from '../../src/storage/postgres/migrate.ts'
+import { openPostgresStores } from '../../src/storage/postgres/stores.ts'
+import { Visits } from '../../src/usage/visit.ts'
+import { keyOf } from '../support/limits.ts'
 import { type PostgresServer, startPostgres } from '../support/postgres.ts'
 
 let server: PostgresServer
@@ -21,6 +25,7 @@ it.concurrent.each([
   ['has no host that can be', 'postgres://gardener:secret@127.0.0.1:1,127.0.0.1:2/plants', '127.0.0.1:1,127.0.0.1:2'],
   ['has a name nobody knows', 'postgres://gardener:secret@nowhere.invalid/plants', 'nowhere.invalid'],
   ['has a password with an @', 'postgres://gardener:sec@ret@127.0.0.1:1/plants', '127.0.0.1:1 '],
+  ['has an @ behind its host', 'postgres://gardener:secret@127.0.0.1:1/plants?application_name=a@b', '127.0.0.1:1 '],
   ['is no URL', 'postgres://gardener:secret@[::/plants', ''],
 ])('a database whose address %s is told in one line, without the password', async (_, url, wanted) => {
   const fault = await connectPostgres(url).catch((error: unknown) => error)
@@ -62,5 +67,51 @@ it('a database that goes away, or loses a column, is told of with a 503 and is u
   await other`ALTER TABLE plants ADD COLUMN tag TEXT`
   await checkPostgres(database)
   await other.end()
+  await database.close()
+})
+
+it('what a request has spent that ends while the database is away is put on record afterwards', async () => {
+  const stores = await openPostgresStores(await server.createDatabase())
+  const limiter = stores.limiter({ tokens_per_day: 1000 })
+  const key = keyOf('one', (await stores.access.createAccount('ann')).id)
+  const visits = new Visits({ limiter, ledger: stores.ledger, onFailure: () => {} })
+  const visitor = { id: 'req_1', key, model: 'm', character: null, promptTokens: () => 500, replyTokens: 400 }
+  const visit = await visits.enter(visitor)
+  visit.meter.tell({ prompt_tokens: 500, completion_tokens: 400 }, true)
+  await server.kill()
+  await visit.end('stop')
+  await server.start()
+  await vi.waitFor(
+    async () => {
+      expect(await stores.usage.find(key.account.id, 'req_1')).toMatchObject({ state: 'stop' })
+      await expect(limiter.reserve(key, () => 900)).rejects.toMatchObject({ status: 429 })
+    },
+    { timeout: 15_000, interval: 250 },
+  )
+  await stores.close()
+})
+
+it('readers who take their time cost nobody else a connection', async () => {
+  const database = await connectPostgres(await server.createDatabase())
+  const open = () =>
+    database
+      .snapshot(async function* (sql) {
+        yield await sql`SELECT 1`
+      })
+      [Symbol.asyncIterator]()
+  // As many as there are connections for.
+  const readers = Array.from({ length: 5 }, open)
+  for (const reader of readers) await reader.next()
+  const late = open().next()
+  let runs = 0
+  await wait(3500)
+  const slow = database.read((sql) => {
+    runs++
+    return sql`SELECT pg_sleep(2.5)`
+  })
+  await expect(late).rejects.toMatchObject({ status: 503 })
+  await slow
+  expect(runs).toBe(1)
+  for (const reader of readers) await reader.return?.()
   await database.close()
 })

@@ -115,7 +115,13 @@ export class PostgresDatabase {
         tried.push(snapshot)
         return snapshot.opened
       }
-      const sql = await this.#persist(open, () => true)
+      // One that waits for a connection waits for readers who take their time: no reason to end others' connections.
+      const sql = await this.#persist(
+        open,
+        () => true,
+        this.#patience,
+        () => {},
+      )
       for await (const item of read(sql)) {
         yield item
         tried.at(-1)?.check()
@@ -130,6 +136,7 @@ export class PostgresDatabase {
     attempt: () => Promise<T>,
     mayRetry: (error: unknown) => boolean,
     patience = this.#patience,
+    onTooLong = () => this.#sockets.endSilent(() => this.#endAbandoned()),
   ): Promise<T> {
     const end = performance.now() + patience
     for (let tries = 0; ; tries++) {
@@ -137,7 +144,7 @@ export class PostgresDatabase {
         return await withinTime(attempt(), end - performance.now())
       } catch (error) {
         if (error instanceof TookTooLong) {
-          this.#sockets.endSilent(() => this.#endAbandoned())
+          onTooLong()
           throw databaseUnavailable(error)
         }
         if (isRefusal(error)) throw databaseUnavailable(error)
@@ -199,5 +206,5 @@ function connect(url: string, place: string, sockets: Sockets, max: number, pati
 /** The hosts of a database's URL, as they may be shown. */
 function placeOf(url: string): string {
   // Up to the last @: a password may hold one that is not encoded.
-  return /^[a-z]+:\/\/(?:.*@)?([^/?#]*)/.exec(url)?.[1] ?? 'the database'
+  return /^[a-z]+:\/\/(?:[^?#]*@)?([^/?#]*)/.exec(url)?.[1] ?? 'the database'
 }
