@@ -64,7 +64,7 @@ export class ConfigError extends Error {
 }
 
 const minimumBootstrapKeyLength = 16
-const fitsHeader = /^[\x20-\x7e]+$/
+export const fitsHeader = /^[\x20-\x7e]+$/
 
 /**
  * Reads the settings from the environment; an empty variable counts as not set.
@@ -154,7 +154,7 @@ function readUpstream(baseUrl: string | undefined, apiKey: string | undefined, f
 }
 
 /** The address without slashes at its end; undefined where it has a query, a name or a password, or is not of HTTP. */
-function plainAddress(text: string): string | undefined {
+export function plainAddress(text: string): string | undefined {
   const url = URL.parse(text)
   const isPlain = url !== null && url.href === `${url.origin}${url.pathname}`
   return isPlain && ['http:', 'https:'].includes(url.protocol) ? url.href.replace(/\/+$/, '') : undefined
@@ -162,6 +162,10 @@ function plainAddress(text: string): string | undefined {
 
 /** Several hosts in one URL are what PostgreSQL understands, and Node's URL does not. */
 function readDatabaseUrl(url: string | undefined, faults: string[]): string | undefined {
+  const [, attributes = 'primary'] = /[?&]target_session_attrs=([^&#]*)/.exec(url ?? '') ?? []
+  if (!['primary', 'read-write'].includes(attributes)) {
+    faults.push('DATABASE_URL has a target_session_attrs that is neither read-write nor primary: writes would fail.')
+  }
   if (url === undefined || /^postgres(ql)?:\/\/[^/?#]+\/[^/?#]+/.test(url)) return url
   // It may hold a password, and is not repeated.
   faults.push('DATABASE_URL is not an address such as postgres://name:password@host:5432/database.')
@@ -174,19 +178,31 @@ function readTraces(
   serviceName = 'conservatory',
   faults: string[],
 ): Traces | undefined {
+  const read = readPairs(headers)
+  if (read === undefined) {
+    faults.push('OTEL_EXPORTER_OTLP_HEADERS is not understood; give NAME=VALUE, more than one with commas between.')
+  }
   if (endpoint === undefined) return undefined
   const url = plainAddress(endpoint)
   if (url === undefined) {
     faults.push('OTEL_EXPORTER_OTLP_ENDPOINT is not a plain http:// or https:// address such as http://127.0.0.1:4318.')
     return undefined
   }
-  const pairs = (headers?.split(',') ?? []).map((pair) => /^\s*([\w-]+)\s*=\s*([\x20-\x7e]*?)\s*$/.exec(pair))
-  const read = pairs.map((pair): [string, string] | undefined =>
-    pair?.[1] === undefined ? undefined : [pair[1], pair[2] ?? ''],
-  )
-  const known = read.filter((pair) => pair !== undefined)
-  if (known.length < pairs.length) {
-    faults.push('OTEL_EXPORTER_OTLP_HEADERS is not understood; give NAME=VALUE, more than one with commas between.')
+  return { url: `${url}/v1/traces`, headers: read ?? {}, serviceName }
+}
+
+/** Headers as OpenTelemetry's settings have them, their values percent-encoded; undefined where they are not like that. */
+function readPairs(text: string | undefined): Record<string, string> | undefined {
+  const found: Record<string, string> = {}
+  for (const pair of text?.split(',') ?? []) {
+    const [, name, value = ''] = /^\s*([\w-]+)\s*=\s*([\x20-\x7e]*?)\s*$/.exec(pair) ?? []
+    if (name === undefined) return undefined
+    try {
+      found[name] = decodeURIComponent(value)
+    } catch {
+      return undefined
+    }
+    if (!/^[\x20-\x7e]*$/.test(found[name])) return undefined
   }
-  return { url: `${url}/v1/traces`, headers: Object.fromEntries(known), serviceName }
+  return found
 }

@@ -1,5 +1,6 @@
 import { type AccessStore, scopes } from './access.ts'
 import { digestKey } from './key.ts'
+import { refusalOf } from './refusals.ts'
 
 /** What the first start has to tell the operator, or what looks wrong about a preset key. */
 export interface Bootstrap {
@@ -20,11 +21,13 @@ export async function bootstrapAccess(store: AccessStore, presetKey: string | un
     ...(presetKey === undefined ? {} : { secret: presetKey }),
   })
   if (first) return { firstKey: first.secret }
-  const isUnknown = presetKey !== undefined && !(await store.findKey(digestKey(presetKey)))
-  if (isUnknown) {
-    return {
-      warning:
-        'BOOTSTRAP_KEY is ignored: there is an account already, and no key like it. Use: conservatory keys create',
+  if (presetKey !== undefined) {
+    const preset = await store.findKey(digestKey(presetKey))
+    const fault = !preset ? 'no key like it' : refusalOf(preset) && 'that key opens nothing any more'
+    if (fault) {
+      return {
+        warning: `BOOTSTRAP_KEY is ignored: there is an account already, and ${fault}. Use: conservatory keys create`,
+      }
     }
   }
   const hasKey = (await store.listKeys()).some(({ revoked }) => revoked === null)

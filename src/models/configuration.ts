@@ -7,8 +7,8 @@ export type ModelSettings = AdapterSettings | FallbackSettings
 
 /** The models of the service by name, checked, every `${NAME}` filled in. */
 export interface ModelsConfiguration {
-  /** The model that the id `default` stands for. */
-  readonly default: string
+  /** The model that the id `default` stands for; none where all names are prefixes. */
+  readonly default?: string
   readonly models: ReadonlyMap<string, ModelSettings>
 }
 

@@ -2,6 +2,7 @@ import { createParser } from 'eventsource-parser'
 import { type Chunk, isUsageOnly } from '../chat/completion.ts'
 import { ApiError } from '../errors.ts'
 import { isChunk, parseAnswer } from './answer.ts'
+import { field } from './field.ts'
 import type { ModelEvent } from './model.ts'
 import type { UpstreamResponse } from './upstream.ts'
 import { brokenOff, failureOf, upstreamFailure } from './upstream-error.ts'
@@ -44,9 +45,10 @@ export async function* readEvents(
       if (isDone) break
     }
   } catch (error) {
-    // A connection that breaks after every choice has said why it ended takes nothing with it.
-    if (error instanceof ApiError || !progress.isComplete) throw failureOf(error, true)
-    return
+    // After every choice has said why it ended, a connection that breaks or falls silent takes nothing with it.
+    const takesNothing = progress.isComplete && (!(error instanceof ApiError) || error.code === 'upstream_timeout')
+    if (takesNothing) return
+    throw failureOf(error, true)
   }
   if (!isDone) {
     const group = reader.end()
@@ -67,6 +69,11 @@ interface Group {
   readonly failure?: unknown
 }
 
+/** Bytes of one event, as of a whole answer. */
+const largestEvent = 64 * 1024 ** 2
+/** Bytes of an event without an end, from which on it is no longer read anew with each piece that comes. */
+const longEvent = 256 * 1024
+
 const eventEnd = '\n\n'
 const dataPrefix = 'data: '
 
@@ -82,6 +89,8 @@ class EventReader {
   #rest: Buffer | undefined
   /** From then on the parser gets every byte, and keeps what has not ended. */
   #isParsing: boolean
+  /** Bytes that the parser got since the last event. */
+  #unended = 0
   /** The first event decides whether there is an answer at all, and is always read. */
   #hasFirst = false
 
@@ -100,6 +109,8 @@ class EventReader {
     if (this.#isParsing) return this.#parse(all)
     const end = text.lastIndexOf(eventEnd) + eventEnd.length
     if (end < eventEnd.length) {
+      this.#isParsing = all.length > longEvent
+      if (this.#isParsing) return this.#parse(all)
       this.#rest = all
       return { events: [], isDone: false }
     }
@@ -161,6 +172,8 @@ class EventReader {
     this.#parser.feed(this.#decoder.decode(bytes, { stream: true }))
     const texts = this.#texts
     this.#texts = []
+    this.#unended = texts.length > 0 ? 0 : this.#unended + bytes.length
+    if (this.#unended > largestEvent) return { events: [], isDone: false, failure: tooLarge() }
     return groupOf(texts)
   }
 }
@@ -168,7 +181,7 @@ class EventReader {
 function groupOf(texts: readonly string[]): Group {
   const events: ModelEvent[] = []
   for (const text of texts) {
-    if (text === done) return { events, isDone: true }
+    if (text.trim() === done) return { events, isDone: true }
     try {
       events.push({ chunk: readChunk(text), text })
     } catch (failure) {
@@ -179,7 +192,7 @@ function groupOf(texts: readonly string[]): Group {
 }
 
 /** What an event may say that the service must know, whatever surrounds it. */
-const noteworthy = /"finish_reason": ?"|"usage": ?\{|"error"/g
+const noteworthy = /"finish_reason"\s*:\s*"|"usage"\s*:\s*\{|"error"/g
 
 /**
  * How far whole events are nothing but one line of `data: {…}` each, and not noteworthy.
@@ -208,7 +221,18 @@ function plainRun(text: string, start: number, length: number): { readonly end: 
 function readChunk(text: string): Chunk {
   const chunk = parseAnswer(text)
   if (isChunk(chunk)) return chunk
+  // Some services leave the choices out where there is only usage to tell.
+  const usageOnly = field(chunk, 'usage') != null && field(chunk, 'choices') == null ? withoutChoices(chunk) : undefined
+  if (isChunk(usageOnly)) return usageOnly
   throw upstreamFailure(502, 'upstream_error', 'The answer of the model was not understood. Ask again.')
+}
+
+function withoutChoices(chunk: unknown): unknown {
+  return { ...Object(chunk), choices: [] }
+}
+
+function tooLarge(): ApiError {
+  return upstreamFailure(502, 'upstream_error', 'The model sent more at once than is taken. Ask again.')
 }
 
 function isJson(text: string): boolean {

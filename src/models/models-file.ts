@@ -1,7 +1,7 @@
 import { type TSchema, Type } from '@sinclair/typebox'
 import { type ValueError, ValueErrorType } from '@sinclair/typebox/errors'
 import { Value } from '@sinclair/typebox/value'
-import { ConfigError, type Environment } from '../config.ts'
+import { ConfigError, type Environment, fitsHeader, plainAddress } from '../config.ts'
 import { isFallback, type ModelSettings, type ModelsConfiguration, misbehaviours } from './configuration.ts'
 import {
   AiSdkSettings,
@@ -54,12 +54,13 @@ export function readModels(text: string, environment: Environment): ModelsConfig
   }
   const names = new Set(entries.map(([name]) => name))
   faults.push(...faultsOfFallbacks(models, names))
-  const standard = document['default'] ?? entries[0]?.[0]
-  if (typeof standard !== 'string' || !names.has(standard) || standard.endsWith('*')) {
+  const standard = document['default'] ?? [...names].find((name) => !name.endsWith('*'))
+  const isName = typeof standard === 'string' && names.has(standard) && !standard.endsWith('*')
+  if (standard !== undefined && !isName) {
     faults.push(fault('default', 'must be the name of one of the models, and not of a prefix'))
   }
-  if (faults.length > 0 || typeof standard !== 'string') throw new ConfigError(faults)
-  return { default: standard, models }
+  if (faults.length > 0) throw new ConfigError(faults)
+  return isName ? { default: standard, models } : { models }
 }
 
 function parse(text: string): unknown {
@@ -117,11 +118,15 @@ function filledIn(value: unknown, path: string, environment: Environment, faults
 }
 
 function faultsOfModel(name: string, settings: unknown, path: string): readonly string[] {
+  if (name.trim() === '') return [fault('models', 'has a model without a name')]
   if (name.indexOf('*') !== -1 && name !== '*' && !/^[^*]+\/\*$/.test(name)) {
     return [fault(path, 'may have a * only at its end, after a slash')]
   }
   if (!isRecord(settings)) return [fault(path, 'must be an object')]
-  if ('fallback' in settings) return describeFaults(FallbackSettings, settings, path)
+  if ('fallback' in settings) {
+    if (name.endsWith('*')) return [fault(path, 'is a prefix, and a list of other models goes by one name')]
+    return describeFaults(FallbackSettings, settings, path)
+  }
   const { adapter } = settings
   if (typeof adapter !== 'string') return [fault(path, 'needs an "adapter" or a "fallback"')]
   const behaviour = /^understudy\/(.*)$/.exec(adapter)?.[1]
@@ -133,7 +138,9 @@ function faultsOfModel(name: string, settings: unknown, path: string): readonly 
       ),
     ]
   }
-  const faults = [...describeFaults(settingsSchema(adapter), settings, path), ...faultsOfDefaults(settings, path)]
+  const misshapen = describeFaults(settingsSchema(adapter), settings, path)
+  const finer = misshapen.length > 0 ? [] : faultsOfConnection(settings, path)
+  const faults = [...misshapen, ...faultsOfDefaults(settings, path), ...finer]
   const isPackage = settingsSchema(adapter) === AiSdkSettings
   if (faults.length > 0 || !isPackage || isInstalled(adapter)) return faults
   return [fault(`${path}.adapter`, `names a package that is not installed. Run: npm install ${adapter}`)]
@@ -145,6 +152,29 @@ function faultsOfDefaults({ defaults }: Record<string, unknown>, path: string): 
   return ['model', 'messages', 'stream']
     .filter((name) => name in defaults)
     .map((name) => fault(`${path}.defaults.${name}`, 'can have no default'))
+}
+
+/** Headers that follow from the request, and so cannot be set. */
+const headersOfRequests = new Set(['content-length', 'transfer-encoding', 'connection', 'host', 'upgrade', 'expect'])
+
+/** An address that is none, and what no HTTP header can carry: they would fail with each request, as if nobody were there. */
+function faultsOfConnection({ baseUrl, apiKey, headers }: Record<string, unknown>, path: string): readonly string[] {
+  const faults: string[] = []
+  if (typeof baseUrl === 'string' && plainAddress(baseUrl) === undefined) {
+    faults.push(fault(`${path}.baseUrl`, 'is not a plain address such as https://api.openai.com/v1'))
+  }
+  if (typeof apiKey === 'string' && apiKey !== '' && !fitsHeader.test(apiKey)) {
+    faults.push(fault(`${path}.apiKey`, 'holds characters outside printable ASCII, which an HTTP header cannot carry'))
+  }
+  for (const [name, value] of Object.entries(isRecord(headers) ? headers : {})) {
+    const place = `${path}.headers.${name}`
+    if (!/^[!#$%&'*+.^_`|~\w-]+$/.test(name)) faults.push(fault(place, 'is no name of an HTTP header'))
+    else if (headersOfRequests.has(name.toLowerCase())) faults.push(fault(place, 'follows from each request'))
+    if (typeof value === 'string' && value !== '' && !fitsHeader.test(value)) {
+      faults.push(fault(place, 'holds characters outside printable ASCII, which an HTTP header cannot carry'))
+    }
+  }
+  return faults
 }
 
 function isInstalled(packageName: string): boolean {

@@ -19,7 +19,8 @@ export function createOpenAiModel({ baseUrl, apiKey, headers: more, timeouts }: 
   const headers = {
     'content-type': 'application/json',
     ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
-    ...more,
+    // Whatever case they are written in, they take the place of the above.
+    ...Object.fromEntries(Object.entries(more ?? {}).map(([name, value]) => [name.toLowerCase(), value])),
   }
 
   // Short values are no secrets, and would be found in any sentence.

@@ -105,7 +105,7 @@ export class ModelRegistry {
 
   #find(id: string): Route {
     const { configuration, opened, prefixes, seekers } = this.#generation
-    const name = id === 'default' && !configuration.models.has(id) ? configuration.default : id
+    const name = id === 'default' && !configuration.models.has(id) ? (configuration.default ?? id) : id
     const settings = configuration.models.get(name)
     if (settings && !name.endsWith('*')) {
       return new Route(name, this.#candidatesOf(isFallback(settings) ? settings.fallback : [name]), seekers)

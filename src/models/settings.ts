@@ -6,15 +6,17 @@ import { type Static, type TObject, Type } from '@sinclair/typebox'
 
 const closed = { additionalProperties: false }
 
+/** Node's timers take no more: beyond it they fire at once. */
+const milliseconds = (description: string) =>
+  Type.Optional(Type.Integer({ minimum: 1, maximum: 2 ** 31 - 1, description }))
+
 /** How long a model may take, in milliseconds. */
 export const Timeouts = Type.Object(
   {
-    connect: Type.Optional(Type.Integer({ minimum: 1, description: 'To be connected to.' })),
-    firstToken: Type.Optional(
-      Type.Integer({ minimum: 1, description: 'From the request to the first event of a stream.' }),
-    ),
-    idle: Type.Optional(Type.Integer({ minimum: 1, description: 'Between two events of a stream.' })),
-    total: Type.Optional(Type.Integer({ minimum: 1, description: 'From the request to the end of the answer.' })),
+    connect: milliseconds('To be connected to.'),
+    firstToken: milliseconds('From the request to the first event of a stream.'),
+    idle: milliseconds('Between two events of a stream.'),
+    total: milliseconds('From the request to the end of the answer.'),
   },
   { ...closed, description: 'Milliseconds.' },
 )

@@ -7,6 +7,8 @@ const callersFault = new Set([400, 404, 409, 413, 422])
 
 /** How much of an upstream's error body is read. Bytes. */
 const maximumErrorBody = 64 * 1024
+/** Milliseconds that it may take. */
+const errorBodyFor = 1000
 
 /** How much of an upstream's sentence is looked at and repeated. Characters. */
 const maximumMessage = 1000
@@ -191,10 +193,17 @@ export function cleaned(message: string, secrets: readonly string[]): string {
 async function readStart(response: UpstreamResponse): Promise<string> {
   const pieces: Buffer[] = []
   let size = 0
-  for await (const piece of response) {
-    size += piece.length
-    pieces.push(piece)
-    if (size > maximumErrorBody) break
+  const giveUp = setTimeout(() => void response.return(), errorBodyFor)
+  try {
+    for await (const piece of response) {
+      size += piece.length
+      pieces.push(piece)
+      if (size > maximumErrorBody) break
+    }
+  } catch {
+    // The status says what matters: what has come of the body must do.
+  } finally {
+    clearTimeout(giveUp)
   }
   return Buffer.concat(pieces).toString('utf8')
 }

@@ -1,4 +1,5 @@
 import { createServer as createNetServer, type Socket } from 'node:net'
+import { Readable } from 'node:stream'
 import { setTimeout as wait } from 'node:timers/promises'
 import pino from 'pino'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
@@ -304,6 +305,25 @@ describe('the reply', () => {
     const unasked = await readStream(await post({ stream: true }))
     expect(unasked.data).not.toContain(usageChunk)
     expect(unasked.data).toHaveLength(3)
+  })
+})
+
+describe('a refusal whose body is not to be had', () => {
+  test('is what its status says when the body is cut', async () => {
+    upstream.answer((response) => {
+      response.writeHead(429, { 'content-type': 'application/json', 'retry-after': '30', 'content-length': '100' })
+      response.write('{"error": {')
+      setTimeout(() => response.socket?.resetAndDestroy(), 50)
+    })
+    const response = await post()
+    expect([response.status, response.headers.get('retry-after')]).toEqual([429, '30'])
+    expect((await readChatError(response)).code).toBe('rate_limit_exceeded')
+  })
+
+  test('is what its status says when the body does not end', async () => {
+    upstream.answer((response) => void response.writeHead(500, { 'content-type': 'text/html' }).write('<p>'))
+    const response = await post()
+    expect([response.status, (await readChatError(response)).code]).toEqual([502, 'upstream_error'])
   })
 })
 
@@ -653,6 +673,65 @@ describe('an upstream that fails after its first event ends the stream with an e
     const streamed = await readStream(await post({ stream: true, n: 2 }))
     expect(streamed.errors).toEqual([])
     expect(streamed.data).toEqual([finishOf(1), finishOf(0), '[DONE]'])
+  })
+
+  test.each([
+    ['is told without choices', '{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","usage":USAGE}'],
+    ['is told with null for choices', '{"id":"c","created":1,"model":"m","choices":null,"usage":USAGE}'],
+    ['is written with spaces', '{"id" : "c", "created" : 1, "model" : "m", "choices" : [], "usage" : USAGE}'],
+  ])('usage that %s is told when it was asked for, and only then', async (_, event) => {
+    const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 }
+    const last = event.replace('USAGE', JSON.stringify(usage))
+    const text = sse(chunkText({ role: 'assistant', content: 'Hello' }), chunkText({}, 'stop'), last, '[DONE] ')
+    upstream.answer(pieces([text]))
+    const asked = await readStream(await post({ stream: true, stream_options: { include_usage: true } }))
+    expect([asked.errors, asked.isDone, asked.data.some((data) => data.includes('"total_tokens":5'))]).toEqual([
+      [],
+      true,
+      true,
+    ])
+    const unasked = await readStream(await post({ stream: true }))
+    expect([unasked.errors, unasked.isDone, unasked.data.some((data) => data.includes('usage'))]).toEqual([
+      [],
+      true,
+      false,
+    ])
+  })
+
+  test('an upstream that says no more after every choice has finished has succeeded', async () => {
+    const upstream = await upstreamForThisTest(
+      pieces([sse(chunkText({ content: 'Hello' }), chunkText({}, 'stop'))], 'hang'),
+    )
+    const model = { adapter: 'openai', baseUrl: upstream.url, retries: 0, timeouts: { idle: 200 } }
+    const impatient = await serviceForThisTest({}, { model })
+    const response = await impatient.request('/chat/completions', { json: { model: 'model', messages, stream: true } })
+    const streamed = await readStream(response)
+    expect([streamed.errors, streamed.isDone]).toEqual([[], true])
+  })
+
+  test('an event of many megabytes arrives whole', async () => {
+    const large = chunkText({ content: 'x'.repeat(8 * 1024 ** 2) })
+    upstream.answer(pieces([sse(chunkText({ role: 'assistant' }), large, chunkText({}, 'stop'), '[DONE]')]))
+    const streamed = await readStream(await post({ stream: true }))
+    expect([streamed.errors, streamed.isDone, streamed.data.includes(large)]).toEqual([[], true, true])
+  })
+
+  test('an event without an end is given up', async () => {
+    const piece = 'x'.repeat(1024 ** 2)
+    upstream.answer((response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write(`${sse(chunkText({ content: 'Hello' }))}data: {"choices": "`)
+      const endless = Readable.from(
+        (function* () {
+          for (;;) yield piece
+        })(),
+      )
+      endless.pipe(response)
+      response.once('close', () => endless.destroy())
+    })
+    const streamed = await readStream(await post({ stream: true }))
+    expect(streamed.isDone).toBe(false)
+    expect(streamed.errors).toMatchObject([{ error: { code: 'upstream_error' } }])
   })
 
   test('a large and fast stream arrives whole at a slow reader', async () => {

@@ -75,6 +75,13 @@ describe('a good models.json', () => {
   })
 })
 
+test('a models.json of prefixes alone has no default', () => {
+  const models = { 'local/*': { adapter: 'openai', baseUrl: 'http://127.0.0.1:8080/v1' } }
+  expect(readModels(JSON.stringify({ models }), {}).default).toBeUndefined()
+  const mixed = { ...models, understudy: { adapter: 'understudy' } }
+  expect(readModels(JSON.stringify({ models: mixed }), {}).default).toBe('understudy')
+})
+
 describe('a bad models.json', () => {
   const model = (more: Readonly<Record<string, unknown>>) => ({ models: { a: { ...gpt, ...more } } })
   const fallback = (lists: Readonly<Record<string, readonly string[]>>) => ({
@@ -82,9 +89,9 @@ describe('a bad models.json', () => {
   })
   const faults: readonly (readonly [what: string, file: unknown, ...faults: readonly (string | RegExp)[]])[] = [
     ['no object', [canary], 'it must be an object with "models".'],
-    ['nothing', {}, /^models must be an object/, /^default must be/],
-    ['no models', { models: {} }, /^models must be an object/, /^default must be/],
-    ['a list of models', { models: [gpt] }, /^models must be an object/, /^default must be/],
+    ['nothing', {}, /^models must be an object/],
+    ['no models', { models: {} }, /^models must be an object/],
+    ['a list of models', { models: [gpt] }, /^models must be an object/],
     ['a misspelt section', { ...model({}), modles: canary }, 'modles is not a setting; there are default and models.'],
     ['a default that is not there', { ...model({}), default: canary }, /^default must be the name of one/],
     ['a default of another type', { ...model({}), default: 5 }, /^default must be the name of one/],
@@ -111,6 +118,31 @@ describe('a bad models.json', () => {
       'an address with a query',
       model({ baseUrl: `https://x/?key=${canary}` }),
       /^models\.a\.baseUrl is not of the right/,
+    ],
+    ['an address that is none', model({ baseUrl: 'http://[' }), /^models\.a\.baseUrl is not a plain address/],
+    [
+      'an address with a password',
+      model({ baseUrl: `http://one:${canary}@x/v1` }),
+      /^models\.a\.baseUrl is not a plain address/,
+    ],
+    ['a key that no header can carry', model({ apiKey: `${canary}\n` }), /^models\.a\.apiKey holds characters/],
+    ['a header with a space', model({ headers: { 'a b': '1' } }), 'models.a.headers.a b is no name of an HTTP header.'],
+    [
+      'a header of two lines',
+      model({ headers: { a: `${canary}\r\nb: c` } }),
+      /^models\.a\.headers\.a holds characters/,
+    ],
+    [
+      'a header of the request itself',
+      model({ headers: { 'Content-Length': '1' } }),
+      'models.a.headers.Content-Length follows from each request.',
+    ],
+    ['a model without a name', { models: { '': gpt, a: gpt } }, 'models has a model without a name.'],
+    ['a list for a prefix', { models: { a: gpt, 'x/*': { fallback: ['a'] } } }, /^models\.x\/\* is a prefix/],
+    [
+      'a time limit that no timer has',
+      model({ timeouts: { total: 2 ** 31 } }),
+      /^models\.a\.timeouts\.total is not valid/,
     ],
     ['a misspelt setting', model({ retrys: canary }), 'models.a.retrys is not a setting of this adapter.'],
     ["another adapter's setting", model({ sha256: canary }), 'models.a.sha256 is not a setting of this adapter.'],

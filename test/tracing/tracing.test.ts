@@ -30,7 +30,7 @@ beforeAll(async () => {
   receiver = await startUpstream(json({}))
   const environment = {
     OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url.replace('/v1', '/'),
-    OTEL_EXPORTER_OTLP_HEADERS: 'x-tenant=gardens, authorization=Bearer abc',
+    OTEL_EXPORTER_OTLP_HEADERS: 'x-tenant=gardens, authorization=Bearer%20abc',
     OTEL_SERVICE_NAME: 'glasshouse',
   }
   service = await startTestService(environment, {

@@ -1,7 +1,7 @@
 import type { Agent, RequestInfo, RequestInit, Response } from 'undici'
 
-/** How long an upstream may take to begin its answer, and to go on with it. Milliseconds. */
-const timeouts = { connect: 10_000, headers: 300_000, body: 300_000 }
+/** How long an upstream may take to be connected to, where its settings do not say. Milliseconds. */
+const standardConnectTimeout = 10_000
 
 /** The largest answer that is taken from an upstream. Bytes. */
 const maximumAnswer = 64 * 1024 ** 2
@@ -35,9 +35,10 @@ export function createFetch({ baseUrl, connectTimeout }: FetchRules): ProviderFe
       // Loaded with the first request, so that a service that asks no such model starts without it.
       const { Agent, fetch } = await import('undici')
       agent ??= new Agent({
-        connect: { timeout: connectTimeout ?? timeouts.connect },
-        headersTimeout: timeouts.headers,
-        bodyTimeout: timeouts.body,
+        connect: { timeout: connectTimeout ?? standardConnectTimeout },
+        // Every other time limit is the caller's, by its signal.
+        headersTimeout: 0,
+        bodyTimeout: 0,
         maxResponseSize: maximumAnswer,
       })
       return fetch(url, { ...init, redirect: 'manual', dispatcher: agent })
