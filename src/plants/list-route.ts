@@ -5,10 +5,11 @@ import { callerOf, type Guard, requireScope } from '../access/guard.ts'
 import { answers } from '../http/openapi-fields.ts'
 import type { TypedInstance } from '../http/typed-instance.ts'
 import { readCursor } from './cursor.ts'
+import { OpenLists } from './open-lists.ts'
 import { refusals, security } from './openapi-fields.ts'
 import type { PageCache } from './page-cache.ts'
 import { digestOf, hasVersion, jsonArray, jsonType, nextLink, sendPage } from './page-replies.ts'
-import { checkedText, Plant, PlantError, type PlantPage, type PlantStore } from './plant.ts'
+import { checkedText, Plant, PlantError, type PlantQuery, type PlantStore } from './plant.ts'
 
 /** What lists are made from. */
 interface Lists {
@@ -45,8 +46,13 @@ const ListQuery = Type.Object({
 
 /** Registers `GET /plants` (spec, section 4.1). */
 export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): void {
-  const sendAll = (request: FastifyRequest, reply: FastifyReply, found: AsyncIterable<PlantPage>): void => {
-    const list = Readable.from(jsonArray(found))
+  const openLists = new OpenLists(store.mostLists)
+
+  const sendAll = (request: FastifyRequest, reply: FastifyReply, account: number, query: PlantQuery): void => {
+    // Who has left will not leave again.
+    if (reply.raw.destroyed) return
+    reply.raw.once('close', openLists.enter(account))
+    const list = Readable.from(jsonArray(store.listAll(account, query)))
     const ending = new AbortController()
     ending.signal.addEventListener('abort', () => list.destroy(ending.signal.reason))
     reply.raw.once('close', guard.watch(request, ending))
@@ -73,6 +79,11 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
       const account = callerOf(request).account.id
       const { limit, tag, after } = request.query
       const known = request.headers['if-none-match']
+      // First, since a question that is refused has no version.
+      const query = {
+        ...(tag === undefined ? {} : { tag: checkedText('tag', tag) }),
+        ...(after === undefined ? {} : { after: readCursor(after) }),
+      }
       // Read before the plants: what changes in between makes the tag too old, never too new.
       const version = store.version(account)
       if (version !== null) {
@@ -82,12 +93,8 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
         if (ready) return sendPage(reply, ready)
       }
       const read = async (): Promise<void> => {
-        const query = {
-          ...(tag === undefined ? {} : { tag: checkedText('tag', tag) }),
-          ...(after === undefined ? {} : { after: readCursor(after) }),
-        }
         const { json, last } = await store.list(account, query, limit ?? wholeListLength)
-        if (last && limit === undefined) return sendAll(request, reply, store.listAll(account, query))
+        if (last && limit === undefined) return sendAll(request, reply, account, query)
         const page = last && limit !== undefined ? { text: json, link: nextLink(last, limit, tag) } : { text: json }
         if (version !== null) pages.set(account, request.url, version, page)
         else {

@@ -125,6 +125,8 @@ export interface PlantStore {
   remove(account: number, id: number): Promise<boolean>
   /** At most `limit` plants in order. */
   list(account: number, query: PlantQuery, limit: number): Promise<PlantPage>
+  /** How many lists by `listAll` may be open at once. */
+  readonly mostLists: number
   /** All plants in order, from one snapshot, in pages. Whoever stops early returns the iterator. */
   listAll(account: number, query: PlantQuery): AsyncIterable<PlantPage>
   /**

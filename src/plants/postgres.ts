@@ -1,7 +1,7 @@
 import type { ApiError } from '../errors.ts'
 import type { Histogram } from '../metrics/instruments.ts'
 import { Batches } from '../storage/postgres/batches.ts'
-import type { PostgresDatabase, Queries } from '../storage/postgres/database.ts'
+import { mostSnapshots, type PostgresDatabase, type Queries } from '../storage/postgres/database.ts'
 import { isOrphan } from '../storage/postgres/failures.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
@@ -43,6 +43,7 @@ const beforeAll = -(2 ** 53)
 
 /** Plants in PostgreSQL, where other replicas write too: nothing that was read is remembered. */
 export class PostgresPlantStore implements PlantStore {
+  readonly mostLists = mostSnapshots
   readonly #database: PostgresDatabase
   readonly #writes: Batches<PlantWrite, Outcome>
   readonly #running = new RunningKeys()

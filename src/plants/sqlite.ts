@@ -28,6 +28,8 @@ const pageLength = 500
 
 /** Plants in SQLite. */
 export class SqlitePlantStore implements PlantStore {
+  /** Each has a connection of its own, 2 MB. */
+  readonly mostLists = 32
   readonly #database: Database
   readonly #insert: Statement<[number, number, string, string | null]>
   readonly #highestIds: HighestIds

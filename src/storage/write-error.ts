@@ -2,9 +2,10 @@ import { ApiError, codeOf } from '../errors.ts'
 
 /**
  * What SQLite says when there is no room: for the data, the log, the index of the log in shared memory, or, on file
- * systems that find room late, when it asks for the data to be on disk. A limit or a quota is a write that failed.
+ * systems that find room late, when it asks for the data to be on disk. A limit or a quota is a write that failed. And
+ * PostgreSQL's disk_full.
  */
-const noRoom = new Set(['SQLITE_FULL', 'SQLITE_IOERR_WRITE', 'SQLITE_IOERR_FSYNC', 'SQLITE_IOERR_SHMSIZE'])
+const noRoom = new Set(['SQLITE_FULL', 'SQLITE_IOERR_WRITE', 'SQLITE_IOERR_FSYNC', 'SQLITE_IOERR_SHMSIZE', '53100'])
 
 /**
  * Does a write whose callers are to be told what is wrong with the disk.

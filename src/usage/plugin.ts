@@ -22,6 +22,9 @@ const mostLines = 1000
 export const usagePlugin: FastifyPluginAsyncTypebox<UsageOptions> = async (app, { guard, usage, flush }) => {
   app.addHook('onRequest', (request) => guard.admitApiKey(request))
 
+  // What cannot be written now waits until it can be, and what is there is told all the same.
+  const written = () => flush?.().catch(() => undefined)
+
   app.get(
     '/requests/:id',
     {
@@ -37,7 +40,7 @@ export const usagePlugin: FastifyPluginAsyncTypebox<UsageOptions> = async (app, 
       },
     },
     async (request) => {
-      await flush?.()
+      await written()
       const found = await usage.find(callerOf(request).account.id, request.params.id)
       if (!found) throw unknownRequest()
       return requestBody(found)
@@ -60,10 +63,10 @@ export const usagePlugin: FastifyPluginAsyncTypebox<UsageOptions> = async (app, 
       },
     },
     async (request) => {
-      const { by = 'day', ...written } = request.query
+      const { by = 'day', ...asked } = request.query
       const { readPeriod } = await import('./period.ts')
-      const period = readPeriod(written, unixSeconds())
-      await flush?.()
+      const period = readPeriod(asked, unixSeconds())
+      await written()
       const lines = await usage.sum({ by, account: callerOf(request).account.id, ...period })
       const data = lines.slice(0, mostLines).map((line) => usageRow(by, line))
       return { object: 'list', data, has_more: lines.length > mostLines }

@@ -66,6 +66,15 @@ it('a database that goes away, or loses a column, is told of with a 503 and is u
   await expect(database.read((sql) => sql`SELECT tag FROM plants`)).rejects.toMatchObject({ status: 503 })
   await other`ALTER TABLE plants ADD COLUMN tag TEXT`
   await checkPostgres(database)
+  const name = other(new URL(url).pathname.slice(1))
+  const endOthers = () => other`
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`
+  await other`ALTER DATABASE ${name} SET default_transaction_read_only = on`
+  await endOthers()
+  await expect(checkPostgres(database)).rejects.toThrow('only reads')
+  await other`ALTER DATABASE ${name} RESET default_transaction_read_only`
+  await endOthers()
+  await checkPostgres(database)
   await other.end()
   await database.close()
 })

@@ -75,6 +75,12 @@ describe.each(engines)('pages of plants in $name', (engine) => {
     expect(await changed[1].json()).toEqual([{ name: 'Fern' }, { name: 'Fern' }])
   })
 
+  it('are refused for a bad question, whatever versions are known', async () => {
+    for (const path of ['/plants?after=zzz', '/plants?tag=%01', '/plants?limit=0']) {
+      expect((await get(path, '*')).status).toBe(400)
+    }
+  })
+
   it('of a long list come whole', async () => {
     await Promise.all(Array.from({ length: 1500 }, (_, index) => store.create(account, { name: `${index}` })))
     const response = await get('/plants')

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import postgres, { type Sql, type TransactionSql } from 'postgres'
 import { ApiError } from '../../errors.ts'
+import { toWriteError } from '../write-error.ts'
 import { begin } from './begin.ts'
 import {
   databaseUnavailable,
@@ -19,7 +20,7 @@ import { Sockets } from './sockets.ts'
 const requestPatience = 5000
 /** Connections of one process: of requests, and of lists that last as long as their readers do. */
 const mostConnections = 10
-const mostSnapshots = 5
+export const mostSnapshots = 5
 /** Seconds. */
 const connectTimeout = 2
 const idleTimeout = 300
@@ -148,7 +149,7 @@ export class PostgresDatabase {
           throw databaseUnavailable(error)
         }
         if (isRefusal(error)) throw databaseUnavailable(error)
-        if (!isConflict(error) && !isConnectionLoss(error)) throw error
+        if (!isConflict(error) && !isConnectionLoss(error)) throw toWriteError(error)
         if (isReadOnly(error)) this.#sockets.endAll()
         const pause = Math.min(500, 10 * 2 ** tries) * (0.5 + Math.random())
         if (!mayRetry(error) || performance.now() + pause >= end) throw databaseUnavailable(error)

@@ -20,16 +20,16 @@ const losses = new Set([
 ])
 
 /**
- * SQLSTATEs of a server that goes down, comes up, has no connection left, or has become a standby that only reads
+ * SQLSTATEs of a server that goes down, comes up, has no connection, memory or lock left, or only reads as a standby
  * (postgresql.org/docs/current/errcodes-appendix.html).
  */
-const unavailable = new Set(['57P01', '57P02', '57P03', '57014', '53300', '25006'])
+const unavailable = new Set(['57P01', '57P02', '57P03', '57014', '53000', '53200', '53300', '53400', '55P03', '25006'])
 
 /**
  * SQLSTATEs of a server that does not let us in, or has not our tables: only the operator can mend it, and does so
  * while we run.
  */
-const refusals = new Set(['28000', '28P01', '3D000', '42501', '42P01', '42703'])
+const refusals = new Set(['28000', '28P01', '3D000', '42501', '42P01', '42703', '42804'])
 
 /** The answer did not come in time. */
 export class TookTooLong extends Error {

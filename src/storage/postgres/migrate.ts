@@ -42,12 +42,20 @@ export async function migratePostgres(
 }
 
 /**
- * Looks whether the database answers and has our tables, as a readiness probe does.
+ * Looks whether the database answers, writes and has our tables, as a readiness probe does.
  * @throws ApiError 503 when it does not answer
  * @throws StorageError naming what is missing
  */
 export function checkPostgres(database: PostgresDatabase): Promise<void> {
-  return database.read((sql) => checkTables(sql, database.place, postgresMigrations))
+  return database.read(async (sql) => {
+    const [row] = await sql<{ mode: string }[]>`SELECT current_setting('transaction_read_only') AS mode`
+    if (row?.mode === 'on') {
+      throw new StorageError(
+        `The database at ${database.place} only reads. Name the server that writes, or all of them and target_session_attrs=read-write.`,
+      )
+    }
+    await checkTables(sql, database.place, postgresMigrations)
+  })
 }
 
 /** Makes the tables that migrating itself needs; where several replicas do so at once, all but one may fail and look again. */
@@ -61,8 +69,9 @@ async function prepared(database: PostgresDatabase): Promise<void> {
         await sql`INSERT INTO migration_lock VALUES (1) ON CONFLICT DO NOTHING`
       })
     } catch (error) {
-      // Two who create one table at the same moment: unique_violation in the catalogue, or duplicate_table.
-      if (!['23505', '42P07'].includes(codeOf(error)) || tries >= 10) throw error
+      // Two who create one table at the same moment: unique_violation in the catalogue, duplicate_table, or
+      // duplicate_object where the type of its rows is there already.
+      if (!['23505', '42P07', '42710'].includes(codeOf(error)) || tries >= 10) throw error
     }
   }
 }

@@ -1,0 +1,38 @@
+import { ApiError } from '../errors.ts'
+
+/** Counts the long lists that are being read: each holds a moment of the database for as long as its reader takes. */
+export class OpenLists {
+  readonly #most: number
+  readonly #open = new Map<number, number>()
+  #count = 0
+
+  /** @param most of all accounts; half of them at most are of one */
+  constructor(most: number) {
+    this.#most = most
+  }
+
+  /**
+   * Lets a list of an account begin.
+   * @returns what to call when it is over
+   * @throws ApiError 503 where so many are open already
+   */
+  enter(account: number): () => void {
+    const own = this.#open.get(account) ?? 0
+    if (this.#count >= this.#most || own >= Math.ceil(this.#most / 2)) throw tooMany()
+    this.#open.set(account, own + 1)
+    this.#count++
+    return () => this.#leave(account)
+  }
+
+  #leave(account: number): void {
+    const own = this.#open.get(account) ?? 0
+    if (own > 1) this.#open.set(account, own - 1)
+    else this.#open.delete(account)
+    this.#count--
+  }
+}
+
+function tooMany(): ApiError {
+  const message = 'Too many whole lists are being read. Ask for pages with a limit, or try again in a second.'
+  return new ApiError(503, 'overloaded', message, { headers: { 'retry-after': '1' } })
+}
