@@ -1,5 +1,5 @@
 import type { Database } from 'better-sqlite3'
-import { ApiError } from '../errors.ts'
+import { ApiError, codeOf } from '../errors.ts'
 import { batchSizes } from './batch-sizes.ts'
 import { accountGone, isOrphan, toWriteError } from './write-error.ts'
 
@@ -12,6 +12,10 @@ interface Waiting {
 /** What a commit waits for: `FULL`, the disk; `NORMAL`, nothing, and a power cut may take it back, but no end of the process. */
 export type Durability = 'FULL' | 'NORMAL'
 
+/** Milliseconds for which another program may hold the database before writes are refused, and between two looks. */
+const patience = 5000
+const betweenLooks = 20
+
 /**
  * Lets all writes that wait in one turn of the event loop share one transaction, and so one fsync. Each caller gets its
  * own answer, and only when the transaction is on disk; writes are done in the order in which they came.
@@ -22,6 +26,8 @@ export class GroupCommit {
   #waiting: Waiting[] = []
   #transactions = 0
   #rollbacks = 0
+  /** Since when another program has held the database. */
+  #busySince: number | undefined
   /** How many writes shared each commit that was made. */
   readonly sizes = batchSizes()
 
@@ -42,7 +48,7 @@ export class GroupCommit {
    */
   run<T>(write: () => T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      if (this.#waiting.length === 0) setImmediate(() => this.flush())
+      if (this.#waiting.length === 0) setImmediate(() => this.#commit())
       const writeAndTell = () => {
         const result = write()
         return () => resolve(result)
@@ -56,8 +62,12 @@ export class GroupCommit {
     return this.#transactions
   }
 
-  /** Commits what waits now, as before the database is closed. */
+  /** Commits what waits now, as before the database is closed; nobody is served while another program holds it. */
   flush(): void {
+    this.#commit(true)
+  }
+
+  #commit(mayBlock = false): void {
     const writes = this.#waiting
     this.#waiting = []
     if (writes.length === 0) return
@@ -65,7 +75,11 @@ export class GroupCommit {
     this.#transactions++
     try {
       if (this.#durability !== 'FULL') this.#database.exec(`PRAGMA synchronous = ${this.#durability}`)
-      this.#database.exec('BEGIN IMMEDIATE')
+      if (!this.#begin(mayBlock)) {
+        this.#waiting = [...writes, ...this.#waiting]
+        setTimeout(() => this.#commit(), betweenLooks)
+        return
+      }
       for (const { write, reject } of writes) {
         try {
           answers.push(write())
@@ -88,5 +102,27 @@ export class GroupCommit {
       if (this.#durability !== 'FULL' && this.#database.open) this.#database.exec('PRAGMA synchronous = FULL')
     }
     for (const answer of answers) answer()
+  }
+
+  /**
+   * Begins a transaction. SQLite would hold up the whole process until another program lets go of the database.
+   * @returns whether it has begun; false where that is to be tried again
+   */
+  #begin(mayBlock: boolean): boolean {
+    // Each time anew: SQLite does this when it reads the statement, and not when it runs it.
+    if (!mayBlock) this.#database.exec('PRAGMA busy_timeout = 0')
+    try {
+      this.#database.exec('BEGIN IMMEDIATE')
+      this.#busySince = undefined
+      return true
+    } catch (error) {
+      const now = performance.now()
+      this.#busySince ??= now
+      if (codeOf(error) === 'SQLITE_BUSY' && !mayBlock && now - this.#busySince < patience) return false
+      this.#busySince = undefined
+      throw error
+    } finally {
+      if (!mayBlock) this.#database.exec(`PRAGMA busy_timeout = ${patience}`)
+    }
   }
 }

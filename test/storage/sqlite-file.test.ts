@@ -1,5 +1,6 @@
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
 import Database from 'better-sqlite3'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { openDatabase } from '../../src/storage/database.ts'
@@ -153,4 +154,28 @@ describe('two services', () => {
     const third = await start(folder)
     expect((await add(third.url, 'Moss')).status).toBe(200)
   })
+})
+
+it('another program that holds the database holds up those who write, for five seconds at most, and nobody else', async () => {
+  const path = join(folderForThisTest(), 'conservatory.db')
+  const stores = openSqliteStores(path)
+  const { id } = await stores.access.createAccount('ann')
+  const other = new Database(path)
+  onTestFinished(async () => {
+    other.close()
+    await stores.close()
+  })
+  other.exec('BEGIN IMMEDIATE')
+  let turns = 0
+  const turning = setInterval(() => turns++, 10)
+  const first = stores.plants.create(id, { name: 'Fern' })
+  await wait(500)
+  expect(turns).toBeGreaterThan(10)
+  other.exec('COMMIT')
+  expect((await first).plant.id).toBe(1)
+  other.exec('BEGIN IMMEDIATE')
+  await expect(stores.plants.create(id, { name: 'Moss' })).rejects.toMatchObject({ status: 503, code: 'database_busy' })
+  other.exec('COMMIT')
+  clearInterval(turning)
+  expect((await stores.plants.create(id, { name: 'Moss' })).plant.id).toBe(2)
 })
