@@ -125,6 +125,7 @@ export async function startService(config: Config): Promise<Service> {
     // Last, since what it makes is told once: a start that fails must not have made it.
     const bootstrap = await bootstrapAccess(stores.access, config.bootstrapKey)
     if (bootstrap.warning !== undefined) logger.warn(bootstrap.warning)
+    stores.beginServing?.()
     return { address, metricsAddress: metricsServer?.address, bootstrap, reload, close }
   } catch (error) {
     await close()

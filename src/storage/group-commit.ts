@@ -105,24 +105,23 @@ export class GroupCommit {
   }
 
   /**
-   * Begins a transaction. SQLite would hold up the whole process until another program lets go of the database.
+   * Begins a transaction. While another program holds the database SQLite holds up the whole process, for as long as it was
+   * told to.
    * @returns whether it has begun; false where that is to be tried again
    */
   #begin(mayBlock: boolean): boolean {
-    // Each time anew: SQLite does this when it reads the statement, and not when it runs it.
-    if (!mayBlock) this.#database.exec('PRAGMA busy_timeout = 0')
-    try {
-      this.#database.exec('BEGIN IMMEDIATE')
-      this.#busySince = undefined
-      return true
-    } catch (error) {
-      const now = performance.now()
-      this.#busySince ??= now
-      if (codeOf(error) === 'SQLITE_BUSY' && !mayBlock && now - this.#busySince < patience) return false
-      this.#busySince = undefined
-      throw error
-    } finally {
-      if (!mayBlock) this.#database.exec(`PRAGMA busy_timeout = ${patience}`)
+    const began = this.#busySince ?? performance.now()
+    for (;;) {
+      try {
+        this.#database.exec('BEGIN IMMEDIATE')
+        this.#busySince = undefined
+        return true
+      } catch (error) {
+        const mayComeFree = codeOf(error) === 'SQLITE_BUSY' && performance.now() - began < patience
+        this.#busySince = mayComeFree ? began : undefined
+        if (!mayComeFree) throw error
+        if (!mayBlock) return false
+      }
     }
   }
 }

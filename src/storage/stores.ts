@@ -33,8 +33,13 @@ export interface Stores {
   readonly metrics: readonly Metric[]
   /** Resolves when the database answers; rejects with the reason when it does not. */
   check(): Promise<void>
+  /** From now on no other program may hold up the whole process for long, as it may while one command runs. */
+  beginServing?(): void
   close(): Promise<void>
 }
+
+/** Milliseconds for which nobody is served while another program writes; in between, others are. */
+const busyTimeout = 20
 
 /**
  * Opens the stores over the SQLite file at this path. Another database engine is another function like this one.
@@ -64,6 +69,9 @@ export function openSqliteStores(path: string): Stores {
     metrics: [commit.sizes, ledgerQueue(ledger)],
     async check() {
       ping.get()
+    },
+    beginServing() {
+      database.pragma(`busy_timeout = ${busyTimeout}`)
     },
     async close() {
       commit.flush()

@@ -160,6 +160,7 @@ it('another program that holds the database holds up those who write, for five s
   const path = join(folderForThisTest(), 'conservatory.db')
   const stores = openSqliteStores(path)
   const { id } = await stores.access.createAccount('ann')
+  stores.beginServing?.()
   const other = new Database(path)
   onTestFinished(async () => {
     other.close()
@@ -170,7 +171,7 @@ it('another program that holds the database holds up those who write, for five s
   const turning = setInterval(() => turns++, 10)
   const first = stores.plants.create(id, { name: 'Fern' })
   await wait(500)
-  expect(turns).toBeGreaterThan(10)
+  expect(turns).toBeGreaterThan(5)
   other.exec('COMMIT')
   expect((await first).plant.id).toBe(1)
   other.exec('BEGIN IMMEDIATE')
