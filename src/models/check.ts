@@ -7,11 +7,14 @@ import { ModelRegistry } from './registry.ts'
 export interface ModelCheck {
   readonly model: string
   readonly adapter: string
-  /** `ok`, or the code of the error. */
+  /** `ok`, `not asked`, or the code of the error. */
   readonly state: string
   readonly ms: number | null
   readonly message: string | null
 }
+
+/** The state of a model that there is no way to ask. */
+export const notAsked = 'not asked'
 
 /** Longest wait for one model's word, milliseconds. */
 const patience = 30_000
@@ -28,7 +31,7 @@ export async function checkModels(config: Config): Promise<readonly ModelCheck[]
     for (const [model, settings] of configuration.models) {
       const adapter = isFallback(settings) ? 'fallback' : settings.adapter
       if (model.endsWith('*')) {
-        checks.push({ model, adapter, state: 'ok', ms: null, message: 'takes any id, so there is none to ask' })
+        checks.push({ model, adapter, state: notAsked, ms: null, message: 'takes any id, so there is none to ask' })
       } else if (adapter.startsWith('understudy/')) {
         checks.push({ model, adapter, state: 'ok', ms: null, message: 'misbehaves on purpose' })
       } else {
