@@ -140,7 +140,7 @@ describe.each(vendors)('$vendor, as its API speaks', ({ vendor, repliedModel, us
     const { model } = await vendorForThisTest(vendor, [replayStream(`${vendor}/cut-stream.txt`, end)])
     const { chunks, error } = await stream(model, asked({ stream: true }))
     expect(textOfStream(chunks)).toBe('Yellow leaves')
-    expect(error).toMatchObject({ name: 'ApiError', status: 502 })
+    expect(error).toMatchObject({ name: 'ApiError', status: 502, code: 'upstream_error' })
     expect(chunks.some(({ choices }) => choices.some((choice) => choice.finish_reason !== null))).toBe(false)
   })
 

@@ -9,8 +9,9 @@ import { ProviderError } from './provider.ts'
  * They are told apart by their names and fields (`AI_APICallError`, `statusCode` …), since a package brings its own
  * copies of the AI SDK's classes.
  * @param secrets what must not be repeated even when the upstream quotes it
+ * @param isAnswering whether the answer had begun
  */
-export function failureOfProvider(error: unknown, secrets: readonly string[]): ApiError {
+export function failureOfProvider(error: unknown, secrets: readonly string[], isAnswering = false): ApiError {
   if (error instanceof ApiError) return error
   const name = error instanceof Error ? error.name : ''
   if (error instanceof ProviderError) {
@@ -26,7 +27,7 @@ export function failureOfProvider(error: unknown, secrets: readonly string[]): A
   const status = field(error, 'statusCode')
   if (typeof status === 'number' && status >= 300) return refusalFrom({ status, ...answerIn(error) }, secrets)
   if (name === 'AbortError' || name === 'TimeoutError') return failureOf(error)
-  if (networkCode(error) !== undefined) return failureOf(withoutWords(error))
+  if (networkCode(error) !== undefined) return failureOf(withoutWords(error), isAnswering)
   return upstreamFailure(
     502,
     'upstream_error',

@@ -45,7 +45,7 @@ export function createAiSdkModel(settings: AiSdkSettings, importPackage?: Import
     ...(apiKey === undefined ? [] : [apiKey]),
     ...others.filter((value) => typeof value === 'string').filter((value) => value.length >= minimumSecretLength),
   ]
-  const failure = (error: unknown) => failureOfProvider(error, secrets)
+  const failure = (error: unknown, isAnswering = false) => failureOfProvider(error, secrets, isAnswering)
 
   const factoryOptions: ProviderOptions = {
     ...(apiKey === undefined ? {} : { apiKey }),
@@ -114,11 +114,11 @@ export function createAiSdkModel(settings: AiSdkSettings, importPackage?: Import
 
     async *stream(request, callerSignal): AsyncIterable<readonly ModelEvent[]> {
       using scope = new Scope(callerSignal)
+      let head: Envelope<'chat.completion.chunk'> | undefined
       try {
         const model = await open()
         const calls = await callsOf(model, request)
         const choices = calls.map((_, index) => new ChoiceStream(index))
-        let head: Envelope<'chat.completion.chunk'> | undefined
         let modelId: string | undefined
 
         const event = (pieces: readonly TranslatedDelta[], rest: Pick<Chunk, 'usage'> = {}): ModelEvent => {
@@ -142,7 +142,7 @@ export function createAiSdkModel(settings: AiSdkSettings, importPackage?: Import
         const usage = sumOf(choices.map((choice) => choice.usage))
         if (usage) yield [event([], { usage })]
       } catch (error) {
-        throw scope.failure(error, failure)
+        throw scope.failure(error, (thrown) => failure(thrown, head !== undefined))
       }
     },
 
