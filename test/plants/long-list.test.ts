@@ -1,6 +1,8 @@
-import { get } from 'node:http'
-import { describe, expect, it } from 'vitest'
+import { get, type IncomingMessage } from 'node:http'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { spawnService } from '../support/process.ts'
+import { startTestService } from '../support/service.ts'
+import { isOverPostgres } from '../support/test-database.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
 
 describe('a long list', () => {
@@ -32,5 +34,37 @@ describe('a long list', () => {
     })
     await other
     expect(answered).toEqual(['/plants?limit=1', '/plants'])
+  }, 30_000)
+
+  it('is one of so many that one account may have open, and makes room when its reader leaves', async () => {
+    const service = await startTestService()
+    onTestFinished(() => service.close())
+    const sql = await sqlForThisTest(service.dataDirectory)
+    await sql.run(`
+      INSERT INTO plants (account, id, name)
+      WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < 60000)
+      SELECT accounts.id, ids.id, '${'x'.repeat(200)}' FROM ids, accounts`)
+    // None of them takes more than the network holds for it.
+    const open = () =>
+      new Promise<IncomingMessage>((resolve, reject) => {
+        get(`${service.url}/plants`, { headers: { authorization: `Bearer ${service.key}` } }, resolve).once(
+          'error',
+          reject,
+        )
+      })
+    const most = isOverPostgres ? 3 : 16
+    const readers: IncomingMessage[] = []
+    for (let each = 0; each < most; each++) readers.push(await open())
+    expect(readers.map(({ statusCode }) => statusCode)).toEqual(readers.map(() => 200))
+    const refused = await open()
+    expect([refused.statusCode, refused.headers['retry-after']]).toEqual([503, '1'])
+    refused.resume()
+    readers[0]?.destroy()
+    await vi.waitFor(async () => {
+      const next = await open()
+      readers.push(next)
+      expect(next.statusCode).toBe(200)
+    })
+    for (const reader of readers) reader.destroy()
   }, 30_000)
 })
