@@ -257,13 +257,20 @@ describe('a watched folder', () => {
   test('never plays half of a file that is being written', async () => {
     const { characters, told, description } = await watched()
     mkdirSync(characters)
-    const text = named('Moss', 'x'.repeat(50_000))
-    for (let end = 0; end < text.length; end += 5000) {
-      writeFileSync(join(characters, 'moss.json'), text.slice(0, end))
-      await new Promise((resolve) => setTimeout(resolve, 20))
+    // Where the machine holds the writer up for as long as a file must be still, it is no half that is being written.
+    for (let tries = 0, longest = Number.POSITIVE_INFINITY; longest > 200 && tries < 8; tries++) {
+      told.length = 0
+      longest = 0
+      const length = 50_000 + tries
+      const text = named('Moss', 'x'.repeat(length))
+      for (let end = 5000, last = performance.now(); end < text.length + 5000; end += 5000) {
+        writeFileSync(join(characters, 'moss.json'), text.slice(0, end))
+        await new Promise((resolve) => setTimeout(resolve, 20))
+        longest = Math.max(longest, performance.now() - last)
+        last = performance.now()
+      }
+      await vi.waitFor(async () => expect(await description('Moss')).toHaveLength(length), soon)
     }
-    writeFileSync(join(characters, 'moss.json'), text)
-    await vi.waitFor(async () => expect(await description('Moss')).toHaveLength(50_000), soon)
     expect(told).toEqual([])
   })
 
