@@ -202,7 +202,7 @@ function readPairs(text: string | undefined): Record<string, string> | undefined
     } catch {
       return undefined
     }
-    if (!/^[\x20-\x7e]*$/.test(found[name])) return undefined
+    if (found[name] !== '' && !fitsHeader.test(found[name])) return undefined
   }
   return found
 }

@@ -1,6 +1,9 @@
 import type { Chunk, Completion } from '../chat/completion.ts'
 import { upstreamFailure } from './upstream-error.ts'
 
+/** The largest answer, and the largest event of one, that is taken from an upstream. Bytes. */
+export const maximumAnswer = 64 * 1024 ** 2
+
 /**
  * Parses what an upstream sent with a 200.
  * @throws ApiError 502 for what is no JSON, and for an `{"error": …}`, which is a failure all the same

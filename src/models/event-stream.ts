@@ -1,7 +1,7 @@
 import { createParser } from 'eventsource-parser'
 import { type Chunk, isUsageOnly } from '../chat/completion.ts'
 import { ApiError } from '../errors.ts'
-import { isChunk, parseAnswer } from './answer.ts'
+import { isChunk, maximumAnswer, parseAnswer } from './answer.ts'
 import { field } from './field.ts'
 import type { ModelEvent } from './model.ts'
 import type { UpstreamResponse } from './upstream.ts'
@@ -69,8 +69,6 @@ interface Group {
   readonly failure?: unknown
 }
 
-/** Bytes of one event, as of a whole answer. */
-const largestEvent = 64 * 1024 ** 2
 /** Bytes of an event without an end, from which on it is no longer read anew with each piece that comes. */
 const longEvent = 256 * 1024
 
@@ -173,7 +171,7 @@ class EventReader {
     const texts = this.#texts
     this.#texts = []
     this.#unended = texts.length > 0 ? 0 : this.#unended + bytes.length
-    if (this.#unended > largestEvent) return { events: [], isDone: false, failure: tooLarge() }
+    if (this.#unended > maximumAnswer) return { events: [], isDone: false, failure: tooLarge() }
     return groupOf(texts)
   }
 }
@@ -222,13 +220,11 @@ function readChunk(text: string): Chunk {
   const chunk = parseAnswer(text)
   if (isChunk(chunk)) return chunk
   // Some services leave the choices out where there is only usage to tell.
-  const usageOnly = field(chunk, 'usage') != null && field(chunk, 'choices') == null ? withoutChoices(chunk) : undefined
-  if (isChunk(usageOnly)) return usageOnly
+  if (typeof chunk === 'object' && field(chunk, 'usage') != null && field(chunk, 'choices') == null) {
+    const usageOnly = { ...chunk, choices: [] }
+    if (isChunk(usageOnly)) return usageOnly
+  }
   throw upstreamFailure(502, 'upstream_error', 'The answer of the model was not understood. Ask again.')
-}
-
-function withoutChoices(chunk: unknown): unknown {
-  return { ...Object(chunk), choices: [] }
 }
 
 function tooLarge(): ApiError {

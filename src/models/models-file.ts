@@ -160,19 +160,19 @@ const headersOfRequests = new Set(['content-length', 'transfer-encoding', 'conne
 /** An address that is none, and what no HTTP header can carry: they would fail with each request, as if nobody were there. */
 function faultsOfConnection({ baseUrl, apiKey, headers }: Record<string, unknown>, path: string): readonly string[] {
   const faults: string[] = []
+  const checkValue = (place: string, value: unknown): void => {
+    if (typeof value !== 'string' || value === '' || fitsHeader.test(value)) return
+    faults.push(fault(place, 'holds characters outside printable ASCII, which an HTTP header cannot carry'))
+  }
   if (typeof baseUrl === 'string' && plainAddress(baseUrl) === undefined) {
     faults.push(fault(`${path}.baseUrl`, 'is not a plain address such as https://api.openai.com/v1'))
   }
-  if (typeof apiKey === 'string' && apiKey !== '' && !fitsHeader.test(apiKey)) {
-    faults.push(fault(`${path}.apiKey`, 'holds characters outside printable ASCII, which an HTTP header cannot carry'))
-  }
+  checkValue(`${path}.apiKey`, apiKey)
   for (const [name, value] of Object.entries(isRecord(headers) ? headers : {})) {
     const place = `${path}.headers.${name}`
     if (!/^[!#$%&'*+.^_`|~\w-]+$/.test(name)) faults.push(fault(place, 'is no name of an HTTP header'))
     else if (headersOfRequests.has(name.toLowerCase())) faults.push(fault(place, 'follows from each request'))
-    if (typeof value === 'string' && value !== '' && !fitsHeader.test(value)) {
-      faults.push(fault(place, 'holds characters outside printable ASCII, which an HTTP header cannot carry'))
-    }
+    checkValue(place, value)
   }
   return faults
 }

@@ -1,4 +1,4 @@
-import { isCompletion, parseAnswer } from './answer.ts'
+import { isCompletion, maximumAnswer, parseAnswer } from './answer.ts'
 import { readEvents } from './event-stream.ts'
 import type { Model, ModelRequest } from './model.ts'
 import { requestBytes } from './request-bytes.ts'
@@ -8,9 +8,6 @@ import { failureOf, refusalOf, upstreamFailure } from './upstream-error.ts'
 
 /** Milliseconds. The other time limits are the candidate's. */
 const connectTimeout = 10_000
-
-/** The largest whole answer that is taken from an upstream. Bytes. */
-const maximumAnswer = 64 * 1024 ** 2
 
 /** Relays to any service that answers `POST {baseUrl}/chat/completions` as OpenAI does. */
 export function createOpenAiModel({ baseUrl, apiKey, headers: more, timeouts }: OpenAiSettings): Model {

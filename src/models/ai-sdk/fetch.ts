@@ -1,10 +1,8 @@
 import type { Agent, RequestInfo, RequestInit, Response } from 'undici'
+import { maximumAnswer } from '../answer.ts'
 
 /** How long an upstream may take to be connected to, where its settings do not say. Milliseconds. */
 const standardConnectTimeout = 10_000
-
-/** The largest answer that is taken from an upstream. Bytes. */
-const maximumAnswer = 64 * 1024 ** 2
 
 /** The only way by which a provider package gets to the network, and the connections behind it. */
 export interface ProviderFetch {
