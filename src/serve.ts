@@ -22,13 +22,33 @@ export async function serve(config: Config): Promise<void> {
   process.on('unhandledRejection', (reason) => {
     process.stderr.write(`unhandled rejection: ${reason instanceof Error ? reason.stack : 'not an error'}\n`)
   })
-  closeWithGrace(
-    { delay: config.shutdownGraceSeconds * 1000 + 1000, logger: false, skip: ['SIGHUP', 'unhandledRejection'] },
+  const skip = ['SIGHUP', 'SIGINT', 'SIGTERM', 'unhandledRejection'] as const
+  const grace = closeWithGrace(
+    { delay: config.shutdownGraceSeconds * 1000 + 1000, logger: false, skip: [...skip] },
     async ({ err }) => {
       if (err) process.stderr.write(`${err.stack ?? err.message}\n`)
       await service.close()
     },
   )
+  endOnSignals(grace.close)
+}
+
+/** Milliseconds in which the same signal again means the first: npm passes on the Ctrl-C that the terminal sends to all. */
+const repeatWindowMs = 500
+
+/** Closes at the first SIGTERM or SIGINT, and ends the process at the second, with exit code 1. */
+function endOnSignals(close: () => void): void {
+  let first: { readonly signal: NodeJS.Signals; readonly at: number } | undefined
+  const onSignal = (signal: NodeJS.Signals): void => {
+    if (first === undefined) {
+      first = { signal, at: performance.now() }
+      close()
+    } else if (signal !== first.signal || performance.now() - first.at > repeatWindowMs) {
+      process.exit(1)
+    }
+  }
+  process.on('SIGTERM', onSignal)
+  process.on('SIGINT', onSignal)
 }
 
 /** A failure to start, in one line that an operator can act on. */

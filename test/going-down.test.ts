@@ -124,6 +124,16 @@ it('a service that stops lets replies end by themselves, commits what waits, and
   expect(new Set(names).size).toBe(names.length)
 })
 
+it('the same signal twice at once, as npm sends it at Ctrl-C, is one: open streams end with an error event, exit 0', async () => {
+  const upstream = await upstreamForThisTest(pieces(begun, 'hang'))
+  const service = await start(2, onceAsked(upstream.url))
+  const open = await ask(service, 'm', true)
+  service.process.kill('SIGINT')
+  service.process.kill('SIGINT')
+  expect(await open.text()).toContain('data: {"error":')
+  expect(await service.exited).toBe(0)
+})
+
 it('a second signal ends the service at once, with exit code 1, and what was acknowledged is there', async () => {
   const upstream = await upstreamForThisTest(pieces(begun, 'hang'))
   const service = await start(60, onceAsked(upstream.url))

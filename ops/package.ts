@@ -1,0 +1,43 @@
+import { execFileSync } from 'node:child_process'
+import { copyFileSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/*
+ * npm run package: writes conservatory-VERSION.tgz into the current folder, which npx and npm install take as it is. Node strips no types
+ * under node_modules, so that the sources go in as plain JavaScript, in the same folders. No lockfile goes in: with one,
+ * npm compiles better-sqlite3 although its binaries are in the package. NPM_NAME gives it another name, such as the one that it is published under.
+ */
+const project = fileURLToPath(new URL('..', import.meta.url))
+const staging = mkdtempSync(join(tmpdir(), 'conservatory-package-'))
+const run = (command: string, args: readonly string[], folder: string): string =>
+  // npm and tsc are scripts, which Windows starts through a shell alone.
+  execFileSync(command, args, { cwd: folder, encoding: 'utf8', shell: process.platform === 'win32' })
+
+try {
+  run('tsc', ['--project', join('ops', 'tsconfig.package.json'), '--outDir', join(staging, 'src')], project)
+  copyFileSync(join(project, 'src', 'launcher.cjs'), join(staging, 'src', 'launcher.cjs'))
+  for (const path of [
+    'openapi/conservatory.json',
+    'openapi/models.schema.json',
+    'data/characters',
+    'README.md',
+    'CHANGELOG.md',
+    'LICENSE',
+  ]) {
+    cpSync(join(project, path), join(staging, path), { recursive: true })
+  }
+  const {
+    private: _,
+    scripts,
+    devDependencies,
+    name,
+    ...manifest
+  } = JSON.parse(readFileSync(join(project, 'package.json'), 'utf8'))
+  const published = { name: process.env['NPM_NAME'] ?? name, ...manifest }
+  writeFileSync(join(staging, 'package.json'), `${JSON.stringify(published, undefined, 2)}\n`)
+  process.stdout.write(run('npm', ['pack', '--silent', '--pack-destination', process.cwd()], staging))
+} finally {
+  rmSync(staging, { recursive: true, force: true })
+}
