@@ -11,6 +11,7 @@ import { benchPortkey } from './portkey.ts'
 import { benchPostgres } from './postgres.ts'
 import { benchReads } from './reads.ts'
 import { benchRelay } from './relay.ts'
+import { benchRuntimes } from './runtimes.ts'
 import { benchStartup } from './startup.ts'
 import { benchWrites } from './writes.ts'
 
@@ -33,6 +34,7 @@ const benchmarks: Readonly<Record<string, () => Promise<readonly Figure[]>>> = {
   postgres: benchPostgres,
   move: benchMove,
   observability: benchObservability,
+  runtimes: benchRuntimes,
 }
 
 const names = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(benchmarks)

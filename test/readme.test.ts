@@ -3,42 +3,19 @@ import { readFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { spawnService } from './support/process.ts'
+import { readme, shownCommands, steadyAnswer } from './support/readme.ts'
 
 const run = promisify(execFile)
-const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8')
-
-/** A command that the README shows at a prompt, and the lines of answer below it. */
-interface Shown {
-  readonly command: string
-  readonly answer: string
-}
-
-function session(): readonly Shown[] {
-  const block = /```console\n([\s\S]*?)```/.exec(readme)?.[1] ?? ''
-  return block
-    .split(/^\$ /m)
-    .slice(1)
-    .map((text) => {
-      const [command = '', ...answer] = text.trim().split('\n')
-      return { command, answer: answer.join('\n') }
-    })
-}
-
-/** What differs from one run to the next. */
-function steady(answer: string): string {
-  return answer.replace(/"id":"chatcmpl-[^"]*"/g, '"id":"chatcmpl-…"').replace(/"created":\d+/g, '"created":0')
-}
-
 describe('the README', () => {
   it('shows a session that really runs as printed, after its set-up line', async () => {
     expect(readme).toContain('```sh\nnpm ci && npm start\n```')
-    const shown = session().filter(({ command }) => command.startsWith('curl '))
+    const shown = shownCommands()
     expect(shown.length).toBeGreaterThanOrEqual(3)
     const service = await spawnService('npm', ['start'])
     for (const { command, answer } of shown) {
       const here = command.replace('http://127.0.0.1:3000', service.url)
       const { stdout } = await run('bash', ['-c', here], { env: { PATH: process.env['PATH'], KEY: service.key } })
-      expect(steady(stdout.trim())).toBe(steady(answer))
+      expect(steadyAnswer(stdout.trim())).toBe(steadyAnswer(answer))
     }
   })
 
