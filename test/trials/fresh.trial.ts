@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { projectFolder } from '../support/process.ts'
 import { shownCommands, steadyAnswer } from '../support/readme.ts'
 import { temporaryFolder } from '../support/service.ts'
@@ -51,7 +51,7 @@ function inside({ user, cwd, machine, environment = {} }: Inside, script: string
 
 /** What a command printed, both streams together, and its exit code. */
 function outcome(place: Inside, script: string): { readonly code: number; readonly lines: readonly string[] } {
-  const [command, args] = inside(place, `{ ${script}\n} 2>&1; echo "exit $?"`)
+  const [command, args] = inside(place, `{ ${script}\n} 2>&1; code=$?; echo; echo "exit $code"`)
   const lines = run(command, args).trimEnd().split('\n')
   return { code: Number(/^exit (\d+)$/.exec(lines.at(-1) ?? '')?.[1]), lines: lines.slice(0, -1).filter(Boolean) }
 }
@@ -62,8 +62,6 @@ beforeAll(() => {
   run('chroot', [root, 'useradd', '--uid', '1000', 'gardener'])
   run('chroot', [root, 'chown', 'gardener', '/home/gardener'])
   run('mount', ['--bind', '/proc', join(root, 'proc')])
-  run('mount', ['--rbind', '/dev', join(root, 'dev')])
-  run('mount', ['--make-rslave', join(root, 'dev')])
   for (const path of ['/etc/resolv.conf', '/etc/hosts', certificates])
     cpSync(path, join(root, path), { dereference: true })
   for (const { node, npm } of machines) {
@@ -85,9 +83,7 @@ beforeAll(() => {
 })
 
 afterAll(() => {
-  for (const path of ['dev', 'proc']) {
-    if (existsSync(join(root, path))) run('sh', ['-c', 'umount --lazy "$0" || true', join(root, path)])
-  }
+  if (existsSync(join(root, 'proc/self'))) run('umount', ['--lazy', join(root, 'proc')])
   folder.remove()
 })
 
@@ -116,6 +112,7 @@ async function serveAndStop(place: Inside, script: string, signal: NodeJS.Signal
     `exec ${script}`,
   )
   const npm = spawn(command, args, { stdio: ['ignore', 'ignore', 'pipe'] })
+  onTestFinished(() => void npm.kill('SIGKILL'))
   const exited = once(npm, 'exit')
   let talk = ''
   const listening = new Promise<void>((resolve, reject) => {
