@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { projectFolder } from '../support/process.ts'
 import { shownCommands, steadyAnswer } from '../support/readme.ts'
 import { temporaryFolder } from '../support/service.ts'
@@ -105,7 +105,12 @@ async function freePort(): Promise<string> {
 }
 
 /** Starts a command that serves, tries the README's curl lines, and ends npm with a signal. */
-async function serveAndStop(place: Inside, script: string, signal: NodeJS.Signals): Promise<number | null> {
+async function serveAndStop(
+  place: Inside,
+  script: string,
+  signal: NodeJS.Signals,
+  onListening = () => {},
+): Promise<number | null> {
   const port = await freePort()
   const [command, args] = inside(
     { ...place, environment: { PORT: port, DATA_DIR: `data-${signal}` } },
@@ -123,6 +128,7 @@ async function serveAndStop(place: Inside, script: string, signal: NodeJS.Signal
     void exited.then(() => reject(new Error(talk)))
   })
   await listening
+  onListening()
   const key = /^ {2}(cv_\S+)$/m.exec(talk)?.[1] ?? ''
   for (const { command: line, answer } of shownCommands()) {
     const here = line.replace('127.0.0.1:3000', `127.0.0.1:${port}`)
@@ -131,7 +137,8 @@ async function serveAndStop(place: Inside, script: string, signal: NodeJS.Signal
   }
   npm.kill(signal)
   const [code] = await exited
-  await expect(fetch(`http://127.0.0.1:${port}/livez`)).rejects.toThrow()
+  // Below npx the service sees within half a second that it is gone.
+  await vi.waitFor(() => expect(fetch(`http://127.0.0.1:${port}/livez`)).rejects.toThrow(), { timeout: 20_000 })
   return code
 }
 
@@ -184,8 +191,9 @@ describe('a bare Debian', () => {
     writeFileSync(join(root, 'home/gardener/conservatory-0.1.0.tgz'), readFileSync(archive))
     run('chroot', [root, 'chown', 'gardener', '/home/gardener/conservatory-0.1.0.tgz'])
     const began = performance.now()
-    await serveAndStop(place, 'npx --yes ./conservatory-0.1.0.tgz', 'SIGTERM').catch(() => null)
-    console.log(`npx on the package: ${Math.round(performance.now() - began)} ms until it was ended again`)
+    await serveAndStop(place, 'npx --yes ./conservatory-0.1.0.tgz', 'SIGTERM', () =>
+      console.log(`npx on the package: ${Math.round(performance.now() - began)} ms until it listens`),
+    )
     expect(outcome(place, 'ls data-SIGTERM').lines).toContain('conservatory.db')
   })
 })
