@@ -8,11 +8,12 @@ export interface Config {
   /** Where `/metrics` is served without a key; undefined where it is on the main port. */
   readonly metricsPort: number | undefined
   readonly dataDirectory: string
+  /** Where `models.json`, `characters/` and `lorebooks/` are looked for before the data folder; nothing is written there. */
+  readonly configDirectory: string
   /** The SQLite file, which is used where there is no `databaseUrl`. */
   readonly databasePath: string
   /** `postgres://…`, with a name and a password that no log may show. */
   readonly databaseUrl: string | undefined
-  readonly modelsPath: string
   readonly bootstrapKey: string | undefined
   readonly upstream: Upstream | undefined
   readonly traces: Traces | undefined
@@ -109,9 +110,9 @@ export function readConfig(environment: Environment): Config {
     port: integer('PORT', 3000, 0, 65_535),
     metricsPort: text('METRICS_PORT') === undefined ? undefined : integer('METRICS_PORT', 0, 0, 65_535),
     dataDirectory,
+    configDirectory: resolve(text('CONFIG_DIR') ?? dataDirectory),
     databasePath: join(dataDirectory, 'conservatory.db'),
     databaseUrl: readDatabaseUrl(text('DATABASE_URL'), faults),
-    modelsPath: join(dataDirectory, 'models.json'),
     bootstrapKey,
     upstream: readUpstream(text('OPENAI_BASE_URL'), text('OPENAI_API_KEY'), faults),
     traces: readTraces(

@@ -21,7 +21,7 @@ describe('the settings', () => {
       dataDirectory: resolve('data'),
       databaseUrl: undefined,
       databasePath: resolve('data', 'conservatory.db'),
-      modelsPath: resolve('data', 'models.json'),
+      configDirectory: resolve('data'),
       environment: {},
       bootstrapKey: undefined,
       upstream: undefined,
@@ -44,7 +44,16 @@ describe('the settings', () => {
   })
 
   it('count as not set when empty or blank', () => {
-    const names = ['HOST', 'PORT', 'DATA_DIR', 'BOOTSTRAP_KEY', 'OPENAI_BASE_URL', 'OPENAI_API_KEY', 'LOG_LEVEL']
+    const names = [
+      'HOST',
+      'PORT',
+      'DATA_DIR',
+      'CONFIG_DIR',
+      'BOOTSTRAP_KEY',
+      'OPENAI_BASE_URL',
+      'OPENAI_API_KEY',
+      'LOG_LEVEL',
+    ]
     const more = [
       'PLANT_BODY_LIMIT',
       'CHAT_BODY_LIMIT',
@@ -80,7 +89,12 @@ describe('the settings', () => {
     ['PORT', '0', { port: 0 }],
     ['PORT', ' 65535 ', { port: 65535 }],
     ['METRICS_PORT', '9464', { metricsPort: 9464 }],
-    ['DATA_DIR', '/srv/conservatory', { dataDirectory: resolve('/srv/conservatory') }],
+    [
+      'DATA_DIR',
+      '/srv/conservatory',
+      { dataDirectory: resolve('/srv/conservatory'), configDirectory: resolve('/srv/conservatory') },
+    ],
+    ['CONFIG_DIR', 'config', { configDirectory: resolve('config'), dataDirectory: resolve('data') }],
     ['DATA_DIR', 'below/here', { databasePath: join(resolve('below/here'), 'conservatory.db') }],
     ['DATABASE_URL', 'postgres://me:secret@a:1,b:2/garden', { databaseUrl: 'postgres://me:secret@a:1,b:2/garden' }],
     ['BOOTSTRAP_KEY', 'sixteen letters!', { bootstrapKey: 'sixteen letters!' }],

@@ -30,7 +30,7 @@ describe('compose.yaml', () => {
 
   it('gives the service all settings that there are, and no others', () => {
     // The image has these, and one service has a database.
-    const given = new Set(['HOST', 'PORT', 'DATA_DIR', 'DATABASE_URL'])
+    const given = new Set(['HOST', 'PORT', 'DATA_DIR', 'CONFIG_DIR', 'DATABASE_URL'])
     const passed = [...settings].filter((name) => !given.has(name))
     expect(passed.length).toBeGreaterThan(20)
     const own = entries.filter(([, { image }]) => image === 'conservatory')

@@ -1,5 +1,6 @@
 import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
+import { realPath } from './folder.ts'
 import { nameOf, type ReadCard, readCardBytes } from './read.ts'
 import type { Shelf } from './shelf.ts'
 
@@ -62,7 +63,7 @@ async function refuseTaken(name: string, { digest }: ReadCard, shelf: Shelf, isR
   }
   const taken = shelf.library.inFolder(name)
   if (taken === undefined || taken.digest === digest) return
-  if (!isOurs(taken.file)) {
+  if (!isOurs(taken.file, shelf)) {
     throw new Error(`There is a character ${JSON.stringify(name)} in ${taken.file} already. Take that file away first.`)
   }
   if (isReplacing) return
@@ -88,7 +89,7 @@ async function keep(card: NamedCard, shelf: Shelf): Promise<string> {
   return `${shown} is in ${file}.`
 }
 
-/** Whether a file is one that an import wrote. */
-function isOurs(file: string): boolean {
-  return /^[0-9a-f]{64}\.(?:json|png|charx)$/.test(basename(file))
+/** Whether a file is one that an import wrote; nothing in `CONFIG_DIR` is. */
+function isOurs(file: string, { folder }: Shelf): boolean {
+  return dirname(file) === realPath(folder) && /^[0-9a-f]{64}\.(?:json|png|charx)$/.test(basename(file))
 }

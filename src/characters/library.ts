@@ -1,9 +1,9 @@
-import { join, relative } from 'node:path'
+import { basename, join, relative } from 'node:path'
 import type { Config } from '../config.ts'
 import { CardCache } from './card-cache.ts'
 import { type Character, type CharacterStore, compareNames, foldName, type ListedCharacter } from './character.ts'
 import { type Found, findCharacter } from './find.ts'
-import { realPath, type UnreadableFile, WatchedFolder } from './folder.ts'
+import { type FolderFile, realPath, type UnreadableFile, WatchedFolder } from './folder.ts'
 import type { Lorebook } from './lorebook.ts'
 import { originOf, type PublicCard, PublicCards, starterFolder } from './public-cards.ts'
 
@@ -11,10 +11,10 @@ import { originOf, type PublicCard, PublicCards, starterFolder } from './public-
 export interface LibraryOptions {
   /** The accounts' own characters. */
   readonly store: CharacterStore
-  /** Folders of cards; two that are one are read once. */
+  /** Folders of cards; of equal names the first folder's is played. Two that are one are read once. */
   readonly folders?: readonly string[]
-  /** The folder of the world books, which apply to every character. */
-  readonly lorebooks?: string
+  /** Folders of the world books, which apply to every character; of equal file names the first folder's does. */
+  readonly lorebooks?: readonly string[]
   /** Bytes. */
   readonly largestCard: number
   readonly logger?: LibraryLogger
@@ -34,24 +34,25 @@ const cacheLimit = 128 * 1024 ** 2
 export class CharacterLibrary {
   readonly #store: CharacterStore
   readonly #folders: readonly WatchedFolder<PublicCard>[]
-  readonly #lorebooks: WatchedFolder<Lorebook> | undefined
+  readonly #lorebooks: readonly WatchedFolder<Lorebook>[]
   readonly #logger: LibraryLogger | undefined
   readonly #cache = new CardCache(cacheLimit)
   #public = new PublicCards([])
   #worldBooks: readonly Lorebook[] = []
+  #hiddenBooks: readonly UnreadableFile[] = []
   #told = new Set<string>()
   #scanning: Promise<void> | undefined
   #isScanned = false
   #isClosed = false
 
-  constructor({ store, folders = [], lorebooks, largestCard, logger }: LibraryOptions) {
+  constructor({ store, folders = [], lorebooks = [], largestCard, logger }: LibraryOptions) {
     this.#store = store
     this.#logger = logger
     const cards = { extensions: ['.json', '.png', '.charx'], largestFile: largestCard, read: this.#readCard }
     const paths = new Set(folders.map(realPath))
     this.#folders = [...paths].map((path) => new WatchedFolder(path, cards))
     const books = { extensions: ['.json'], largestFile: largestCard, read: readWorldBook }
-    this.#lorebooks = lorebooks === undefined ? undefined : new WatchedFolder(realPath(lorebooks), books)
+    this.#lorebooks = [...new Set(lorebooks.map(realPath))].map((path) => new WatchedFolder(path, books))
   }
 
   /** The world books, in the order of their files' names. */
@@ -61,8 +62,8 @@ export class CharacterLibrary {
 
   /** Files that hold no card or no lorebook, and cards that another of the same name hides. */
   get unreadable(): readonly UnreadableFile[] {
-    const folders = [...this.#folders, ...(this.#lorebooks ? [this.#lorebooks] : [])]
-    return [...folders.flatMap(({ unreadable }) => unreadable), ...this.#public.hidden]
+    const folders = [...this.#folders, ...this.#lorebooks]
+    return [...folders.flatMap(({ unreadable }) => unreadable), ...this.#public.hidden, ...this.#hiddenBooks]
   }
 
   /** Reads what has changed in the folders, and logs what came of it. */
@@ -77,7 +78,8 @@ export class CharacterLibrary {
     const scan = async () => {
       const changes = await Promise.all(this.#folders.map((folder) => folder.scan()))
       if (changes.includes(true)) this.#public = new PublicCards(this.#folders.flatMap(({ files }) => files))
-      if (await this.#lorebooks?.scan()) this.#worldBooks = this.#lorebooks?.files.map(({ value }) => value) ?? []
+      const newBooks = await Promise.all(this.#lorebooks.map((folder) => folder.scan()))
+      if (newBooks.includes(true)) this.#putBooks(this.#lorebooks.flatMap(({ files }) => files))
     }
     const scanning = (this.#scanning ?? Promise.resolve()).then(scan)
     this.#scanning = scanning.catch(() => {})
@@ -100,13 +102,13 @@ export class CharacterLibrary {
       )
     }
     for (const folder of this.#folders) folder.watch(onChange)
-    this.#lorebooks?.watch(onChange)
+    for (const folder of this.#lorebooks) folder.watch(onChange)
   }
 
   async close(): Promise<void> {
     this.#isClosed = true
     for (const folder of this.#folders) folder.close()
-    this.#lorebooks?.close()
+    for (const folder of this.#lorebooks) folder.close()
     await this.#scanning
   }
 
@@ -184,6 +186,19 @@ export class CharacterLibrary {
     return { name, origin: originOf(file), digest, about, file }
   }
 
+  #putBooks(files: readonly FolderFile<Lorebook>[]): void {
+    const byName = new Map<string, FolderFile<Lorebook>>()
+    const hidden: UnreadableFile[] = []
+    for (const found of files) {
+      const first = byName.get(basename(found.file))
+      if (!first) byName.set(basename(found.file), found)
+      else hidden.push({ file: found.file, reason: `Its name is that of ${first.file}, which comes first.` })
+    }
+    const names = [...byName.keys()].sort()
+    this.#worldBooks = names.flatMap((name) => byName.get(name)?.value ?? [])
+    this.#hiddenBooks = hidden
+  }
+
   /** Logs how many characters there are, and each file that is not read and has not been told of. */
   report(message = 'the characters are read'): void {
     const { unreadable } = this
@@ -229,14 +244,19 @@ async function readWorldBook(bytes: Buffer): Promise<Lorebook> {
 
 /** The library of a service with these settings, or of a command that works beside it; nothing is read yet. */
 export function createLibrary(
-  { dataDirectory, cardBodyLimit }: Pick<Config, 'dataDirectory' | 'cardBodyLimit'>,
+  {
+    configDirectory,
+    dataDirectory,
+    cardBodyLimit,
+  }: Pick<Config, 'configDirectory' | 'dataDirectory' | 'cardBodyLimit'>,
   store: CharacterStore,
   logger?: LibraryLogger,
 ): CharacterLibrary {
   return new CharacterLibrary({
     store,
-    folders: [starterFolder, join(dataDirectory, 'characters')],
-    lorebooks: join(dataDirectory, 'lorebooks'),
+    // In this order, since by default the starters' folder is the data folder's too.
+    folders: [join(configDirectory, 'characters'), join(dataDirectory, 'characters'), starterFolder],
+    lorebooks: [join(configDirectory, 'lorebooks'), join(dataDirectory, 'lorebooks')],
     largestCard: cardBodyLimit,
     ...(logger ? { logger } : {}),
   })

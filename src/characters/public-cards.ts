@@ -28,6 +28,11 @@ export function originOf(file: string): Exclude<Origin, 'account'> {
   return isStarter ? 'starter' : 'folder'
 }
 
+/** A file as it is named to whoever looks at another: by its name alone in the same folder. */
+function seenFrom(file: string, other: string): string {
+  return dirname(file) === dirname(other) ? basename(other) : other
+}
+
 /** The characters that everybody may talk to, by name: those of the operator's folder before the starters. */
 export class PublicCards {
   /** In the order of `compareNames`; of equal names only the one that is found. */
@@ -49,7 +54,10 @@ export class PublicCards {
       const first = this.#byName.get(card.name)
       if (!first) this.#byName.set(card.name, card)
       else if (first.origin === card.origin) {
-        hidden.push({ file: card.file, reason: `Its name is that of ${basename(first.file)}, which comes first.` })
+        hidden.push({
+          file: card.file,
+          reason: `Its name is that of ${seenFrom(card.file, first.file)}, which comes first.`,
+        })
       }
       const folded = foldName(card.name)
       if (!this.#byFoldedName.has(folded)) this.#byFoldedName.set(folded, card)

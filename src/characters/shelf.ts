@@ -19,7 +19,7 @@ export class Shelf {
   readonly store: CharacterStore
   /** The id of the account that was named; null when none was. */
   readonly account: number | null
-  /** The folder of the cards that everybody may talk to. */
+  /** The folder into which cards are imported that everybody may talk to. */
   readonly folder: string
   /** Bytes. */
   readonly largestCard: number

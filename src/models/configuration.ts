@@ -1,5 +1,6 @@
-import { existsSync, readFileSync } from 'node:fs'
-import type { Config, Upstream } from '../config.ts'
+import { readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Config, ConfigError, type Upstream } from '../config.ts'
 import type { AdapterSettings, FallbackSettings } from './settings.ts'
 
 /** A model of the configuration: one that answers by itself, or a list of others to try. */
@@ -16,13 +17,41 @@ export interface ModelsConfiguration {
 export const misbehaviours = ['slow', 'stall', 'cut', '429', '500', 'garbage', 'empty'] as const
 
 /**
- * The models that the operator configured: those of `models.json`, or the defaults when there is no such file.
- * @throws ConfigError that lists every fault of the file
+ * The models that the operator configured: those of the `models.json` in `CONFIG_DIR`, else of the one in `DATA_DIR`, or
+ * the defaults when there is no such file.
+ * @throws ConfigError that lists every fault of the file, or says why it cannot be read
  */
-export async function loadModels({ modelsPath, environment, upstream }: Config): Promise<ModelsConfiguration> {
-  if (!existsSync(modelsPath)) return defaultModels(upstream)
+export async function loadModels(config: Config): Promise<ModelsConfiguration> {
+  const { configDirectory, dataDirectory, environment, upstream } = config
+  // Without this, a folder that is misspelt or not mounted would start a service with other models than were meant.
+  if (configDirectory !== dataDirectory && !isFolder(configDirectory)) {
+    throw new ConfigError([
+      `CONFIG_DIR names ${configDirectory}, where there is no folder. Make the folder, or set CONFIG_DIR to another.`,
+    ])
+  }
+  const text = readIfThere(join(configDirectory, 'models.json')) ?? readIfThere(join(dataDirectory, 'models.json'))
+  if (text === undefined) return defaultModels(upstream)
   const { readModels } = await import('./models-file.ts')
-  return readModels(readFileSync(modelsPath, 'utf8'), environment)
+  return readModels(text, environment)
+}
+
+function isFolder(path: string): boolean {
+  try {
+    return statSync(path).isDirectory()
+  } catch {
+    return false
+  }
+}
+
+/** A file's text; undefined when there is no such file. @throws ConfigError when there is one that cannot be read */
+function readIfThere(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
+    throw new ConfigError([`${path} cannot be read (${code}). It must be a file that the service may read.`])
+  }
 }
 
 /** The models when there is no `models.json`: the understudy with all its manners, and the upstream of the quick way. */

@@ -214,7 +214,7 @@ describe('a watched folder', () => {
     const [characters, lorebooks] = [join(data, 'characters'), join(data, 'lorebooks')]
     const told: object[] = []
     const logger = { info: vi.fn(), warn: (facts: object) => told.push(facts), error: vi.fn() }
-    const library = await libraryOver({ folders: [characters], lorebooks, logger })
+    const library = await libraryOver({ folders: [characters], lorebooks: [lorebooks], logger })
     library.watch()
     const description = async (name: string) => (await library.resolve(null, name))?.card.description
     return { data, characters, lorebooks, library, told, description }
