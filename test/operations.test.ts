@@ -44,7 +44,7 @@ describe('compose.yaml', () => {
   it('names only services, volumes and files that there are', () => {
     const mounts = entries.flatMap(([, service]) => service.volumes ?? []).map((mount) => mount.split(':')[0] ?? '')
     const files = mounts.filter((source) => source.startsWith('./') && source !== './config')
-    expect(files.toSorted()).toEqual(['./ops/Caddyfile', './ops/ollama/models.json'])
+    expect(files.toSorted()).toEqual(['./ops/Caddyfile', './ops/ollama'])
     expect(files.filter((file) => !isThere(file))).toEqual([])
     const named = mounts.filter((source) => !source.startsWith('./'))
     expect([...new Set(named)].toSorted()).toEqual(Object.keys(volumes).toSorted())
@@ -59,14 +59,34 @@ describe('compose.yaml', () => {
   })
 
   it('lets the service take its time to stop, and writes nowhere but where it may', () => {
-    for (const [, { image, stop_grace_period = '' }] of entries) {
-      if (image === 'conservatory') expect(Number.parseInt(stop_grace_period, 10)).toBeGreaterThan(shutdownGrace + 1)
+    const own = entries.filter(([, { image }]) => image === 'conservatory')
+    for (const [, { stop_grace_period = '', command, read_only, tmpfs = [], volumes = [] }] of own) {
+      expect(Number.parseInt(stop_grace_period, 10)).toBeGreaterThan(shutdownGrace + 1)
+      expect([command, read_only]).toEqual([undefined, true])
+      const places = [...tmpfs, ...volumes].map((mount) => (mount.startsWith('/') ? mount : mount.replace(/^.*?:/, '')))
+      expect(places.map((place) => place.replace(/:uid.*/, '')).toSorted()).toEqual(['/config:ro', '/data', '/tmp'])
     }
-    const replica = services['replica']
-    expect(replica?.read_only).toBe(true)
-    expect(replica?.tmpfs?.map((mount) => mount.split(':')[0])).toEqual(['/data', '/tmp'])
-    expect(replica?.volumes).toEqual(['./config:/config:ro'])
-    expect(replica?.command?.[2]).toMatch(/&& exec node src\/main\.ts$/)
+    const configured = entries.filter(([, { volumes = [] }]) => volumes.includes('./config:/config:ro'))
+    expect(configured.map(([name]) => name)).toEqual(['conservatory', 'replica'])
+  })
+
+  it('is reached from this machine alone unless BIND says otherwise, by whatever is started', () => {
+    const published = entries.filter(([, { ports }]) => ports !== undefined)
+    expect(published.map(([name]) => name)).toEqual(['conservatory', 'proxy', 'ollama-conservatory'])
+    for (const [, { ports }] of published) expect(ports).toEqual(['$' + '{BIND:-127.0.0.1}:3000:3000'])
+  })
+
+  it('takes keys from an .env that need not be there, is not committed, and has an example that runs as it is', () => {
+    for (const [, { image, env_file }] of entries) {
+      expect(env_file).toEqual(image === 'conservatory' ? [{ path: '.env', required: false }] : undefined)
+    }
+    expect(textOf('.gitignore').split('\n')).toEqual(expect.arrayContaining(['.env', '/config/']))
+    const example = textOf('.env.example').split('\n')
+    expect(example.filter((line) => line !== '' && !line.startsWith('#'))).toEqual([])
+    const names = example.flatMap((line) => /^#([A-Z_]+)=/.exec(line)?.[1] ?? [])
+    // Others than the service's settings: a models.json's, and compose.yaml's own.
+    const others = ['ANTHROPIC_API_KEY', 'GOOGLE_API_KEY', 'BIND', 'POSTGRES_PASSWORD']
+    expect(names.filter((name) => !settings.has(name))).toEqual(others)
   })
 
   it('asks a database for its readiness that has the name, user and password of the address', () => {
@@ -84,7 +104,7 @@ describe('compose.yaml', () => {
     const llama = models.models.get('llama')
     expect(services['ollama-model']?.entrypoint).toEqual(['ollama', 'pull', 'llama3.2'])
     expect(llama).toMatchObject({ adapter: 'openai', baseUrl: 'http://ollama:11434/v1', model: 'llama3.2' })
-    expect(services['ollama-conservatory']?.volumes).toContain('./ops/ollama/models.json:/data/models.json:ro')
+    expect(services['ollama-conservatory']?.volumes).toContain('./ops/ollama:/config:ro')
   })
 })
 
@@ -94,7 +114,7 @@ describe('ops/Caddyfile', () => {
   it('passes streams on as they come, from the port that is published to the replicas', () => {
     const { services } = composeFile()
     expect(caddyfile).toMatch(/^:3000 \{$/m)
-    expect(services['proxy']?.ports).toEqual(['3000:3000'])
+    expect(services['proxy']?.ports?.[0]).toMatch(/:3000:3000$/)
     expect(Object.keys(services)).toContain(/^\s+name (\S+)$/m.exec(caddyfile)?.[1])
     expect(caddyfile).toMatch(/^\s+port 3000$/m)
     expect(caddyfile).toMatch(/^\s+flush_interval -1$/m)
@@ -157,7 +177,7 @@ describe('ops/kubernetes.yaml', () => {
   it('mounts what there is, and models that can be read', () => {
     const volumes = new Set(pod.volumes.map(({ name }) => name))
     expect(container.volumeMounts.filter(({ name }) => !volumes.has(name))).toEqual([])
-    expect(container.volumeMounts.map(({ mountPath }) => mountPath)).toEqual(['/data', '/tmp', '/data/models.json'])
+    expect(container.volumeMounts.map(({ mountPath }) => mountPath)).toEqual(['/data', '/tmp', '/config'])
     const file = checked(
       Type.Object({ data: Type.Object({ 'models.json': Type.String() }) }),
       kubernetesObject('ConfigMap', 'conservatory-models'),

@@ -42,6 +42,7 @@ const composeSchema = Type.Object({
         entrypoint: Type.Optional(texts),
         read_only: Type.Optional(Type.Boolean()),
         init: Type.Optional(Type.Boolean()),
+        env_file: Type.Optional(Type.Array(Type.Object({ path: Type.String(), required: Type.Boolean() }))),
         restart: Type.Optional(Type.Literal('unless-stopped')),
         stop_grace_period: Type.Optional(Type.String({ pattern: '^\\d+s$' })),
         deploy: Type.Optional(Type.Object({ replicas: Type.Integer() }, { additionalProperties: false })),

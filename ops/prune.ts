@@ -1,0 +1,51 @@
+import { globSync, rmSync } from 'node:fs'
+import { basename, join } from 'node:path'
+
+/*
+ * Deletes from an installation what npm must install, but the service never reads: node ops/prune.ts node_modules linux-x64
+ * The Dockerfile does this; docs/decisions/0021-what-is-installed.md has the figures. A line that finds nothing any more ends it with a fault,
+ * since its package has changed then.
+ */
+
+/** The folders of all packages: at the top, under a scope, and within other packages. */
+const anyPackage = '{,**/node_modules/}{*,@*/*}'
+
+/** What is deleted, and why nobody misses it. */
+function deletions(platform: string): readonly (readonly [pattern: string, reason: string])[] {
+  return [
+    [`better-sqlite3/prebuilds/!(${platform}).node`, 'SQLite for other platforms'],
+    ['better-sqlite3/{binding.gyp,deps,src}', "SQLite's sources: the prebuilt one is used"],
+    ['node-addon-api', 'headers for those who compile SQLite'],
+    ['gpt-tokenizer/{cjs,data,src}', 'the same tokenizer in other forms; esm/ is used'],
+    ['gpt-tokenizer/esm/bpeRanks/!(o200k_base).js', 'other encodings: tokens are counted in o200k_base alone'],
+    ['gpt-tokenizer/esm/{fixtures,model}', 'a module for each model that OpenAI ever had, and test data'],
+    ['type-fest', 'types alone'],
+    ['yaml/browser', 'the same for browsers'],
+    ['**/*.{ts,cts,mts}', 'types and sources: under node_modules Node runs no TypeScript'],
+    ['**/*.map', 'ways back from what is run to those sources'],
+    [
+      `${anyPackage}/{test,tests,bench,benchmark,benchmarks,example,examples,docs}`,
+      'what a package shows and tests itself with',
+    ],
+    ['**/*.{md,markdown}', 'documents, but for licences'],
+  ]
+}
+
+const licence = /^(?:licen[cs]e|notice|copying).*\.(?:md|markdown)$/i
+
+const [folder, platform] = process.argv.slice(2)
+if (
+  folder === undefined ||
+  platform === undefined ||
+  !globSync(join(folder, 'better-sqlite3', 'prebuilds', `${platform}.node`))[0]
+) {
+  throw new Error(
+    'Give a node_modules folder and a platform that better-sqlite3 has a build for: node ops/prune.ts node_modules linux-x64',
+  )
+}
+for (const [pattern, reason] of deletions(platform)) {
+  const found = globSync(pattern, { cwd: folder }).filter((path) => !licence.test(basename(path)))
+  if (found.length === 0)
+    throw new Error(`${pattern} (${reason}) is nowhere in ${folder}: take the line out of ops/prune.ts, or mend it.`)
+  for (const path of found) rmSync(join(folder, path), { recursive: true, force: true })
+}
