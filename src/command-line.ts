@@ -1,8 +1,10 @@
 import { readFileSync } from 'node:fs'
-import { Command, CommanderError } from 'commander'
+import { type Command, CommanderError } from 'commander'
 import { addAccessCommands } from './access/commands.ts'
 import { addCharacterCommands } from './characters/commands.ts'
+import { PlainCommand } from './command.ts'
 import { type Config, type Environment, readConfig } from './config.ts'
+import { ApiError, codeOf } from './errors.ts'
 import { addModelCommands } from './models/commands.ts'
 import { addPlantCommands } from './plants/commands.ts'
 import { addStorageCommands } from './storage/commands.ts'
@@ -17,27 +19,36 @@ import { addUsageCommands } from './usage/commands.ts'
  * @throws Error with one clear sentence when the command is refused or fails
  */
 export async function runCommand(environment: Environment, serve: () => Promise<void>): Promise<number> {
+  let isPrinted = true
+  process.stdout.on('error', (error) => {
+    isPrinted = false
+    process.exitCode = 1
+    const reason = codeOf(error) === 'EPIPE' ? 'its reader has ended' : `the system says ${codeOf(error)}`
+    process.stderr.write(`Not everything could be printed on stdout: ${reason}.\n`)
+  })
   try {
     await createProgram(environment, serve).parseAsync()
-    return 0
+    return isPrinted ? 0 : 1
   } catch (error) {
-    if (!(error instanceof CommanderError)) throw error
-    return error.exitCode === 0 ? 0 : 2
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
+    // What would be a bad request of a client is wrong usage here.
+    if (!(error instanceof ApiError) || error.status !== 400) throw error
+    process.stderr.write(`${error.message}\n`)
+    return 2
   }
 }
 
 /**
- * The command line: `serve`, which is the default, and the operator's commands, which work beside a running service.
+ * The command line: `serve`, which needs no word, and the operator's commands, which work beside a running service.
  * Data goes to stdout, talk to stderr. What a command loads, it loads when it runs.
  */
 function createProgram(environment: Environment, serve: () => Promise<void>): Command {
   const config = (): Config => readConfig(environment)
-  const program = new Command('conservatory')
+  const program = new PlainCommand('conservatory')
     .description('A plant store and character-chat server. Settings come from the environment; the README lists them.')
     .version(version(), '--version', 'print the version')
     .exitOverride()
-    .helpCommand(false)
-  program.command('serve', { isDefault: true }).description('run the service (the default)').action(serve)
+  program.command('serve').description('run the service, as without any command').action(serve)
   const withStores = async <T>(work: (stores: Stores) => Promise<T>): Promise<T> => {
     const { openStores } = await import('./storage/open.ts')
     const stores = await openStores(config())

@@ -90,12 +90,15 @@ export interface AccessStore extends AccountContents {
   listKeys(account?: string): Promise<readonly Key[]>
   /**
    * Makes a key like this one, which goes on working for so many seconds; with 0 it ends at once.
-   * Refuses one that is not there, with the code `key_ended` one that does not work any more or has a successor.
+   * Takes what `revokeKey` takes. Refuses one that is not there, with the code `key_ended` one that does not work any more or has a successor.
    */
   rotateKey(prefixOrKey: string, overlapSeconds: number): Promise<NewKey>
-  /** Revokes by prefix or by the whole key, at once; refuses one that is not there, and with `key_ended` a revoked one. */
+  /**
+   * Revokes at once, by the whole key, its id, its prefix, or a beginning of that which no other key shares.
+   * Refuses one that is not there, several, and with `key_ended` a revoked one.
+   */
   revokeKey(prefixOrKey: string): Promise<Key>
-  /** Refuses a key that is not there. */
+  /** Takes what `revokeKey` takes; refuses a key that is not there, and several. */
   limitKey(prefixOrKey: string, changes: LimitChanges): Promise<Key>
   /** The key with this SHA-256 digest, whatever its state, where it is known without asking the database. */
   knownKey(digest: string): Key | undefined

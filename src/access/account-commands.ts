@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { printRows } from '../table.ts'
 import type { AccessStores, WithStores } from './commands.ts'
-import { gather, limitHelp, limitsText, readLimitChanges, readLimits } from './limit-options.ts'
+import { limitHelp, limitsText, readLimitChanges, readLimits, withChange, withLimit } from './limit-options.ts'
 
 /** Adds `accounts …` to the command line, and gives it. */
 export function addAccountCommands(program: Command, withStores: WithStores<AccessStores>): Command {
@@ -9,11 +9,11 @@ export function addAccountCommands(program: Command, withStores: WithStores<Acce
   accounts
     .command('create')
     .argument('<name>')
-    .option('--limit <name=value>', limitHelp, gather, [])
+    .option('--limit <name=value>', limitHelp, withLimit)
     .description('make an account')
-    .action((name: string, options: { limit: readonly string[] }) =>
+    .action((name: string, options: { limit?: readonly string[] }) =>
       withStores(async ({ access }) => {
-        const account = await access.createAccount(name, readLimits(options.limit))
+        const account = await access.createAccount(name, readLimits(options.limit ?? []))
         tell(`The account ${JSON.stringify(account.name)} is made. Give it a key: conservatory keys create`)
       }),
     )
@@ -55,12 +55,14 @@ export function addAccountCommands(program: Command, withStores: WithStores<Acce
   accounts
     .command('limit')
     .argument('<name>')
-    .option('--limit <name=value>', `${limitHelp}; the value none takes one away`, gather, [])
+    .requiredOption('--limit <name=value>', `${limitHelp}; the value none takes one away`, withChange)
     .description('change the limits of an account')
     .action((name: string, options: { limit: readonly string[] }) =>
       withStores(async ({ access }) => {
         const account = await access.limitAccount(name, readLimitChanges(options.limit))
-        tell(`The account ${JSON.stringify(account.name)} has ${limitsText(account.limits) ?? 'no'} limits now.`)
+        tell(
+          `The limits of the account ${JSON.stringify(account.name)} are now: ${limitsText(account.limits) ?? 'none'}.`,
+        )
       }),
     )
   return accounts

@@ -1,19 +1,22 @@
-import type { Command } from 'commander'
+import { type Command, InvalidArgumentError } from 'commander'
 import { printRows } from '../table.ts'
+import { counted } from '../text.ts'
 import { isCalendarDay } from '../time.ts'
-import { AccessError, isScope, type Key, longestOverlap, type Scope, scopes } from './access.ts'
+import { AccessError, isScope, type Key, longestOverlap, type NewKey, type Scope, scopes } from './access.ts'
 import type { AccessStores, WithStores } from './commands.ts'
-import { gather, limitHelp, limitsText, readLimitChanges, readLimits } from './limit-options.ts'
+import { limitHelp, limitsText, readLimitChanges, readLimits, withChange, withLimit } from './limit-options.ts'
 
 interface CreateOptions {
   readonly account: string
-  readonly scopes: string
+  readonly scopes: readonly Scope[]
   readonly name?: string
-  readonly expires?: string
-  readonly limit: readonly string[]
+  /** Unix seconds. */
+  readonly expires?: number
+  readonly limit?: readonly string[]
 }
 
-const whichKey = 'the prefix that `keys list` shows, or the whole key'
+const whichKey =
+  'what `keys list` shows of the key, or the first 4 characters of that or more; its id; or the whole key'
 
 /** Adds `keys …` to the command line. */
 export function addKeyCommands(program: Command, withStores: WithStores<AccessStores>): void {
@@ -21,21 +24,21 @@ export function addKeyCommands(program: Command, withStores: WithStores<AccessSt
   keys
     .command('create')
     .requiredOption('--account <name>', 'the account that the key belongs to')
-    .requiredOption('--scopes <a,b>', `what the key may do: ${scopes.join(', ')}`)
+    .requiredOption('--scopes <a,b>', `what the key may do: ${scopes.join(', ')}`, readScopes)
     .option('--name <text>', 'a name to recognise the key by')
-    .option('--expires <ISO 8601>', 'when the key ends, such as 2027-01-31T12:00:00Z')
-    .option('--limit <name=value>', limitHelp, gather, [])
+    .option('--expires <ISO 8601>', 'when the key ends, such as 2027-01-31T12:00:00Z', readExpiry)
+    .option('--limit <name=value>', limitHelp, withLimit)
     .description('make a key and print it, this once')
     .action((options: CreateOptions) =>
       withStores(async ({ access }) => {
-        const { secret } = await access.createKey({
+        const made = await access.createKey({
           account: options.account,
-          scopes: readScopes(options.scopes),
-          limits: readLimits(options.limit),
+          scopes: options.scopes,
+          limits: readLimits(options.limit ?? []),
           ...(options.name === undefined ? {} : { name: options.name }),
-          ...(options.expires === undefined ? {} : { expires: readExpiry(options.expires) }),
+          ...(options.expires === undefined ? {} : { expires: options.expires }),
         })
-        process.stdout.write(`${secret}\n`)
+        await printSecret(made)
       }),
     )
   keys
@@ -52,26 +55,30 @@ export function addKeyCommands(program: Command, withStores: WithStores<AccessSt
   keys
     .command('rotate')
     .argument('<prefix>', whichKey)
-    .requiredOption('--overlap <seconds>', 'how long the old key goes on working beside the new one; 0 ends it at once')
+    .requiredOption(
+      '--overlap <seconds>',
+      'how long the old key goes on working beside the new one; 0 ends it at once',
+      readOverlap,
+    )
     .description('make a key like this one and print it, this once')
-    .action((prefixOrKey: string, options: { overlap: string }) =>
+    .action((prefixOrKey: string, { overlap }: { overlap: number }) =>
       withStores(async ({ access }) => {
-        const overlap = readOverlap(options.overlap)
-        const { key, secret } = await access.rotateKey(prefixOrKey, overlap)
-        process.stdout.write(`${secret}\n`)
-        const old = overlap === 0 ? 'The old one has ended' : `The old one ends in ${overlap} seconds`
+        const made = await access.rotateKey(prefixOrKey, overlap)
+        await printSecret(made)
+        const { key } = made
+        const old = overlap === 0 ? 'The old one has ended' : `The old one ends in ${counted(overlap, 'second')}`
         process.stderr.write(`The new key ${key.prefix} of ${JSON.stringify(key.account.name)} is made. ${old}.\n`)
       }),
     )
   keys
     .command('limit')
     .argument('<prefix>', whichKey)
-    .option('--limit <name=value>', `${limitHelp}; the value none takes one away`, gather, [])
+    .requiredOption('--limit <name=value>', `${limitHelp}; the value none takes one away`, withChange)
     .description('change the limits of a key')
     .action((prefixOrKey: string, options: { limit: readonly string[] }) =>
       withStores(async ({ access }) => {
         const key = await access.limitKey(prefixOrKey, readLimitChanges(options.limit))
-        process.stderr.write(`The key ${key.prefix} has ${limitsText(key.limits) ?? 'no'} limits now.\n`)
+        process.stderr.write(`The limits of the key ${key.prefix} are now: ${limitsText(key.limits) ?? 'none'}.\n`)
       }),
     )
   keys
@@ -86,13 +93,23 @@ export function addKeyCommands(program: Command, withStores: WithStores<AccessSt
     )
 }
 
+/** Prints a new key alone on stdout. @throws AccessError when nobody can have seen it */
+async function printSecret({ key, secret }: NewKey): Promise<void> {
+  const failure = await new Promise((resolve) => void process.stdout.write(`${secret}\n`, resolve))
+  if (!failure) return
+  throw new AccessError(
+    `The key ${key.prefix} is made, but could not be shown. Revoke it: conservatory keys revoke ${key.prefix}`,
+    'refused',
+    { cause: failure },
+  )
+}
+
 function readScopes(list: string): readonly Scope[] {
   const names = list.split(',').map((name) => name.trim())
   const unknown = names.filter((name) => !isScope(name))
   if (unknown.length > 0) {
-    throw new AccessError(
-      `There is no scope ${unknown.map((name) => JSON.stringify(name)).join(', ')}; there are ${scopes.join(', ')}.`,
-    )
+    const names = unknown.map((name) => JSON.stringify(name)).join(', ')
+    throw new InvalidArgumentError(`There is no scope ${names}; there are ${scopes.join(', ')}.`)
   }
   return [...new Set(names.filter(isScope))]
 }
@@ -102,9 +119,9 @@ function readExpiry(text: string): number {
   const isComplete = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/.test(text)
   const milliseconds = isComplete && isCalendarDay(text.slice(0, 10)) ? Date.parse(text) : Number.NaN
   if (Number.isNaN(milliseconds)) {
-    throw new AccessError(`${JSON.stringify(text)} is not a moment; write it like 2027-01-31T12:00:00Z.`)
+    throw new InvalidArgumentError('It is not a moment; write it like 2027-01-31T12:00:00Z.')
   }
-  if (milliseconds <= Date.now()) throw new AccessError(`${JSON.stringify(text)} is past; give a moment to come.`)
+  if (milliseconds <= Date.now()) throw new InvalidArgumentError('It is past; give a moment to come.')
   return Math.floor(milliseconds / 1000)
 }
 
@@ -112,9 +129,7 @@ function readExpiry(text: string): number {
 function readOverlap(text: string): number {
   const overlap = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
   if (overlap <= longestOverlap) return overlap
-  throw new AccessError(
-    `The overlap is ${JSON.stringify(text)}; give whole seconds from 0 to ${longestOverlap}, which is a year.`,
-  )
+  throw new InvalidArgumentError(`Give whole seconds from 0 to ${longestOverlap}, which is a year.`)
 }
 
 function describeKey(key: Key, json: true | undefined): Record<string, unknown> {

@@ -1,28 +1,36 @@
+import { InvalidArgumentError } from 'commander'
 import { type LimitName, type Limits, limitNames, parseLimits } from '../limits/limits.ts'
-import { AccessError, type LimitChanges } from './access.ts'
+import type { LimitChanges } from './access.ts'
 
 /** What `--help` says of `--limit`. */
 export const limitHelp = `a limit, as often as there are limits: ${limitNames.join(', ')}`
 
-/** Gathers an option that is given several times. */
-export function gather(value: string, before: readonly string[]): readonly string[] {
-  return [...before, value]
+/** Gathers `--limit name=value`, which is given several times. @throws InvalidArgumentError for what is no limit */
+export function withLimit(value: string, before: readonly string[] = []): readonly string[] {
+  const written = [...before, value]
+  readLimits(written)
+  return written
 }
 
-/** @throws AccessError for what is no limit */
+/** Gathers changes of limits. @throws InvalidArgumentError for what is none */
+export function withChange(value: string, before: readonly string[] = []): readonly string[] {
+  const written = [...before, value]
+  readLimitChanges(written)
+  return written
+}
+
+/** @throws InvalidArgumentError for what is no limit */
 export function readLimits(written: readonly string[]): Limits {
   const limits = parseLimits(written)
-  if (typeof limits === 'string') throw new AccessError(limits)
+  if (typeof limits === 'string') throw new InvalidArgumentError(limits)
   return limits
 }
 
 /**
  * Reads changes of limits, where `name=none` takes one away.
- * @throws AccessError for what is no limit, and where there are none
+ * @throws InvalidArgumentError for what is no limit
  */
 export function readLimitChanges(written: readonly string[]): LimitChanges {
-  if (written.length === 0)
-    throw new AccessError('Say which limit to set: --limit NAME=VALUE, or NAME=none for no limit.')
   const isNone = /=\s*none\s*$/
   const limits = readLimits(written.map((each) => each.replace(isNone, '=0')))
   const none = new Set(written.filter((each) => isNone.test(each)).map((each) => each.split('=')[0]?.trim()))

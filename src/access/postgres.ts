@@ -17,7 +17,7 @@ import { digestKey } from './key.ts'
 import { newKeys, successorOf } from './new-key.ts'
 import { PostgresAccounts } from './postgres-accounts.ts'
 import { isPast } from './refusals.ts'
-import { type KeyRow, lastAdminKey, selectKeys, toKey, unknownKey, withChanges } from './rows.ts'
+import { beginningIn, type KeyRow, lastAdminKey, meantKey, selectKeys, toKey, withChanges } from './rows.ts'
 
 /** Milliseconds that a command about all plants of an account may take. */
 const longest = 600_000
@@ -175,13 +175,14 @@ export class PostgresAccessStore implements AccessStore {
     }
   }
 
-  async #named(sql: Transaction, prefixOrKey: string): Promise<Key> {
-    const digest = digestKey(prefixOrKey)
+  async #named(sql: Transaction, given: string): Promise<Key> {
+    const digest = digestKey(given)
+    const text = given.replaceAll('\0', '')
     const rows = await sql<KeyRow[]>`
-      ${sql.unsafe(selectKeys)} WHERE keys.digest = ${digest} OR keys.prefix = ${prefixOrKey.replaceAll('\0', '')}`
-    const row = rows.find((each) => each.digest === digest) ?? rows[0]
-    if (!row) throw unknownKey()
-    return toKey(row)
+      ${sql.unsafe(selectKeys)} WHERE keys.digest = ${digest} OR keys.id = ${text} OR keys.prefix = ${text}
+        OR starts_with(keys.prefix, ${beginningIn(text)}::text)
+      ORDER BY keys.prefix COLLATE "C"`
+    return meantKey(rows, text, digest)
   }
 
   /** Does a change in one transaction; what was remembered may not be so afterwards. */

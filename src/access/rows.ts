@@ -70,6 +70,31 @@ export function toAccount(row: AccountRow): Account {
   return { ...row, limits: storedLimits(row.limits) }
 }
 
+/** Fewer characters than these name no key: all that we make begin alike. */
+const shortestBeginning = 4
+
+/** The beginning of a prefix that may be meant by this; null for one that is too short to mean any. */
+export function beginningIn(text: string): string | null {
+  return text.length < shortestBeginning ? null : text
+}
+
+/**
+ * The key that an operator means by all of it, by its id, by its prefix, or by a beginning of that.
+ * @param rows those that it may be
+ * @param digest of what was given
+ * @throws AccessError when it may be none of them, or more than one
+ */
+export function meantKey(rows: readonly KeyRow[], given: string, digest: string): Key {
+  const exact =
+    rows.find((row) => row.digest === digest) ??
+    rows.find(({ id }) => id === given) ??
+    rows.find(({ prefix }) => prefix === given)
+  const row = exact ?? rows[0]
+  if (!row) throw unknownKey()
+  if (!exact && rows.length > 1) throw severalKeys(given, rows)
+  return toKey(row)
+}
+
 /** The plant that a row tells of. */
 export function toPortable({ id, name, tag }: PlantRow): PortablePlant {
   return tag === null ? { id, name } : { id, name, tag }
@@ -95,6 +120,20 @@ export function unknownAccount(name: string): AccessError {
 /** The refusal of a key that is not there; what was given may be a whole secret, so it is not repeated. */
 export function unknownKey(): AccessError {
   return new AccessError('There is no such key. See: conservatory keys list')
+}
+
+/** How many keys a refusal names. */
+const mostNamed = 10
+
+/** The refusal of a beginning that several keys share. */
+function severalKeys(given: string, rows: readonly KeyRow[]): AccessError {
+  const named = rows
+    .slice(0, mostNamed)
+    .map(({ prefix, account_name }) => `${prefix} of ${JSON.stringify(account_name)}`)
+  const more = rows.length > mostNamed ? ` and ${rows.length - mostNamed} more` : ''
+  return new AccessError(
+    `Several keys begin with ${JSON.stringify(given)}: ${named.join(', ')}${more}. Name one of them.`,
+  )
 }
 
 /** The refusal to take the last working key with the scope `admin` away. */

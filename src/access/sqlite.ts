@@ -18,7 +18,7 @@ import type { PlantTaker, PortablePlant } from './contents.ts'
 import { digestKey } from './key.ts'
 import { newKeys, successorOf } from './new-key.ts'
 import { isPast } from './refusals.ts'
-import { type KeyRow, lastAdminKey, selectKeys, toKey, unknownKey, withChanges } from './rows.ts'
+import { beginningIn, type KeyRow, lastAdminKey, meantKey, selectKeys, toKey, withChanges } from './rows.ts'
 import { SqliteAccounts } from './sqlite-accounts.ts'
 
 /** Accounts and keys in SQLite. */
@@ -26,7 +26,7 @@ export class SqliteAccessStore implements AccessStore {
   readonly #database: Database
   readonly #accounts: SqliteAccounts
   readonly #keyByDigest: Statement<[string], KeyRow>
-  readonly #keyByPrefix: Statement<[string], KeyRow>
+  readonly #keysMeant: Statement<{ digest: string; given: string; beginning: string | null }, KeyRow>
   readonly #keyById: Statement<[string], KeyRow>
   readonly #noteUse: Statement<[number, string]>
   /** Keys by digest and by id. One that is not there is not remembered: anybody may make up as many as they like. */
@@ -37,7 +37,10 @@ export class SqliteAccessStore implements AccessStore {
     this.#accounts = new SqliteAccounts(database)
     this.#known = new Remembered(changes)
     this.#keyByDigest = database.prepare(`${selectKeys} WHERE keys.digest = ?`)
-    this.#keyByPrefix = database.prepare(`${selectKeys} WHERE keys.prefix = ?`)
+    this.#keysMeant = database.prepare(`
+      ${selectKeys} WHERE keys.digest = $digest OR keys.id = $given OR keys.prefix = $given
+        OR substr(keys.prefix, 1, length($beginning)) = $beginning
+      ORDER BY keys.prefix`)
     this.#keyById = database.prepare(`${selectKeys} WHERE keys.id = ?`)
     this.#noteUse = database.prepare('UPDATE keys SET last_used = ? WHERE id = ?')
   }
@@ -174,10 +177,9 @@ export class SqliteAccessStore implements AccessStore {
     }
   }
 
-  #named(prefixOrKey: string): Key {
-    const row = this.#keyByDigest.get(digestKey(prefixOrKey)) ?? this.#keyByPrefix.get(prefixOrKey)
-    if (!row) throw unknownKey()
-    return toKey(row)
+  #named(given: string): Key {
+    const digest = digestKey(given)
+    return meantKey(this.#keysMeant.all({ digest, given, beginning: beginningIn(given) }), given, digest)
   }
 
   #setRevoked(key: Key, revoked: number): Key {

@@ -2,6 +2,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { AccessStores, WithStores } from '../access/commands.ts'
 import type { Config } from '../config.ts'
 import { printRows } from '../table.ts'
+import { counted } from '../text.ts'
 import type { CharacterStore } from './character.ts'
 import type { Shelf } from './shelf.ts'
 
@@ -65,7 +66,7 @@ export function addCharacterCommands(program: Command, config: () => Config, wit
       const checks = await checkFiles(files, config().cardBodyLimit)
       process.stdout.write(options.json ? `${JSON.stringify(checks, null, 2)}\n` : `${checkLines(checks).join('\n')}\n`)
       const faulty = checks.filter(({ error }) => error !== null).length
-      if (faulty > 0) throw new Error(`${faulty} of ${checks.length} files cannot be read.`)
+      if (faulty > 0) throw new Error(`${faulty} of ${counted(checks.length, 'file')} cannot be read.`)
     })
 
   characters
@@ -90,7 +91,7 @@ export function addCharacterCommands(program: Command, config: () => Config, wit
         const results = await runCardTests(await shelf.find(name), options.model, config(), shelf.library.worldBooks)
         printRows(results, options.json)
         const failed = results.filter(({ passed }) => !passed).length
-        if (failed > 0) throw new Error(`${failed} of ${results.length} tests failed.`)
+        if (failed > 0) throw new Error(`${failed} of ${counted(results.length, 'test')} failed.`)
       }),
     )
 }

@@ -1,7 +1,9 @@
-import type { Command } from 'commander'
+import { type Command, InvalidArgumentError } from 'commander'
 import type { Config } from '../config.ts'
+import { counted } from '../text.ts'
 import type { Contents } from './backup.ts'
 import { StorageError } from './folder.ts'
+import { engineOf, placeForm } from './move/engine.ts'
 
 /** Adds `backup` and `restore` to the command line. */
 export function addStorageCommands(program: Command, config: () => Config): void {
@@ -31,8 +33,8 @@ export function addStorageCommands(program: Command, config: () => Config): void
     })
   program
     .command('migrate')
-    .requiredOption('--from <url>', 'the database to move: sqlite:./path or postgres://host/name')
-    .requiredOption('--to <url>', 'an empty database, or the same one again to go on')
+    .requiredOption('--from <url>', `the database to move: ${placeForm}`, readPlace)
+    .requiredOption('--to <url>', 'an empty database, or the same one again to go on', readPlace)
     .description('move everything to another database, and compare both; no service may be running')
     .action(async (options: { from: string; to: string }) => {
       const { runMove } = await import('./move/run.ts')
@@ -41,6 +43,14 @@ export function addStorageCommands(program: Command, config: () => Config): void
 }
 
 function tell(what: string, contents: Contents): void {
-  const rows = Object.entries(contents).map(([table, count]) => `${count} ${table.replaceAll('_', ' ')}`)
+  const rows = Object.entries(contents).map(([table, count]) => {
+    const name = table.replaceAll('_', ' ')
+    return name.endsWith('s') ? counted(count, name.slice(0, -1)) : `${counted(count, 'row')} of ${name}`
+  })
   process.stderr.write(`${what}: ${rows.join(', ')}.\n`)
+}
+
+function readPlace(url: string): string {
+  if (engineOf(url) === undefined) throw new InvalidArgumentError(`Give ${placeForm}.`)
+  return url
 }

@@ -4,6 +4,7 @@ import { AccessError } from '../access/access.ts'
 import type { AccessStores, WithStores } from '../access/commands.ts'
 import type { Config } from '../config.ts'
 import { ApiError } from '../errors.ts'
+import { counted } from '../text.ts'
 
 /** Adds `accounts export|import|delete`: what an account owns, on its way out and in. */
 export function addTransferCommands(
@@ -38,7 +39,9 @@ export function addTransferCommands(
         const { readAccountFile } = await import('./file.ts')
         const plants = readAccountFile(await readText(file))
         await access.importPlants(name, plants, (index) => `Line ${index + 2}`)
-        process.stderr.write(`${plants.length} plants are in the account ${JSON.stringify(name.trim())} now.\n`)
+        process.stderr.write(
+          `The account ${JSON.stringify(name.trim())} has ${counted(plants.length, 'plant')} more now.\n`,
+        )
       }),
     )
 

@@ -2,6 +2,7 @@ import { AccessError } from '../access/access.ts'
 import type { PortablePlant } from '../access/contents.ts'
 import { ApiError } from '../errors.ts'
 import { checkedPlant } from '../plants/plant.ts'
+import { counted } from '../text.ts'
 
 const format = 'conservatory-account'
 const version = 1
@@ -35,7 +36,7 @@ export function readAccountFile(text: string): readonly PortablePlant[] {
   const plants = lines.slice(1).map((line, index) => readPlant(line, index + 2))
   if (plants.length !== header.plants) {
     throw new AccessError(
-      `The first line tells of ${header.plants} plants, and ${plants.length} follow. The file is not whole.`,
+      `The first line tells of ${counted(header.plants, 'plant')}, but the number of those that follow is ${plants.length}. The file is not whole.`,
     )
   }
   return plants

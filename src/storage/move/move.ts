@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto'
+import { counted } from '../../text.ts'
 import { StorageError } from '../folder.ts'
+import { engineOf, placeForm } from './engine.ts'
 import { type House, type Row, type Table, tables, type Value } from './tables.ts'
 
 /** The rows of a table, and the sum of their SHA-256s in hex, which is equal on both engines in whatever order. */
@@ -11,15 +13,16 @@ export interface Sum {
 
 /** Opens what a URL names: `sqlite:./path` or `postgres://…`. @throws StorageError when it cannot be used */
 export async function openHouse(url: string, isSource: boolean): Promise<House> {
-  if (url.startsWith('sqlite:')) {
+  const engine = engineOf(url)
+  if (engine === 'sqlite') {
     const { openSqliteHouse } = await import('./sqlite.ts')
     return openSqliteHouse(url.slice('sqlite:'.length), isSource)
   }
-  if (/^postgres(ql)?:\/\//.test(url)) {
+  if (engine === 'postgres') {
     const { openPostgresHouse } = await import('./postgres.ts')
     return openPostgresHouse(url, isSource ? '--from' : '--to')
   }
-  throw new StorageError('A database to move is given as sqlite:./path or postgres://host/name.')
+  throw new StorageError(`A database to move is given as ${placeForm}.`)
 }
 
 /**
@@ -56,7 +59,7 @@ export async function move(from: House, to: House, tell: (done: number, all: num
     const [there, here] = await Promise.all([sumOf(from, table), sumOf(to, table)])
     if (there.rows !== here.rows || there.checksum !== here.checksum) {
       throw new StorageError(
-        `The ${table.name} differ after the move: ${there.rows} rows in ${from.place}, ${here.rows} in ${to.place}. Somebody wrote meanwhile. Stop whoever writes, and start again with an empty database.`,
+        `The ${table.name} differ after the move: ${counted(there.rows, 'row')} in ${from.place}, ${here.rows} in ${to.place}. Somebody wrote meanwhile. Stop whoever writes, and start again with an empty database.`,
       )
     }
     sums.push(here)

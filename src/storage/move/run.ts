@@ -1,3 +1,4 @@
+import { counted } from '../../text.ts'
 import { move, openHouse } from './move.ts'
 
 interface Output {
@@ -14,14 +15,14 @@ export async function runMove(from: string, to: string, output: Output): Promise
       let shown = 0
       const sums = await move(source, target, (done, all) => {
         const tenth = Math.floor((done / Math.max(all, 1)) * 10)
-        const text = `moving: ${done} of ${all} rows`
+        const text = `moving: ${done} of ${counted(all, 'row')}`
         if (output.isTTY) output.write(`\r[${'#'.repeat(tenth).padEnd(10, '.')}] ${text}`)
         else if (tenth > shown) output.write(`${text}\n`)
         shown = tenth
       })
       if (output.isTTY) output.write('\n')
       const rows = sums.map(
-        ({ table, rows, checksum }) => `  ${table}: ${rows} rows, checksum ${checksum.slice(0, 16)}\n`,
+        ({ table, rows, checksum }) => `  ${table}: ${counted(rows, 'row')}, checksum ${checksum.slice(0, 16)}\n`,
       )
       output.write(`Everything is moved, and equal on both sides:\n${rows.join('')}`)
     } finally {
