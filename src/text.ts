@@ -2,3 +2,36 @@
 export function counted(count: number, noun: string): string {
   return count === 1 ? `1 ${noun}` : `${count} ${noun}s`
 }
+
+/** Of some names the one that a mistyped word may have meant, in whatever case; undefined where none is like it. */
+export function nearest(word: string, names: readonly string[]): string | undefined {
+  const written = word.toLowerCase()
+  const mostEdits = Math.max(1, Math.floor(written.length / 3))
+  const [best] = names
+    .map((name) => ({ name, edits: edits(written, name.toLowerCase()) }))
+    .filter(({ edits }) => edits <= mostEdits)
+    .sort((one, other) => one.edits - other.edits)
+  return best?.name
+}
+
+/** How many characters must be put in, left out, replaced, or swapped with the next, to make one text of another. */
+function edits(from: string, to: string): number {
+  if (Math.abs(from.length - to.length) > Math.min(from.length, to.length)) return Number.POSITIVE_INFINITY
+  let [beforeLast, last]: [readonly number[], readonly number[]] = [[], [...`${to} `].map((_, column) => column)]
+  for (let row = 1; row <= from.length; row++) {
+    const current = [row]
+    for (let column = 1; column <= to.length; column++) {
+      const same = from[row - 1] === to[column - 1]
+      const swapped = from[row - 1] === to[column - 2] && from[row - 2] === to[column - 1]
+      current[column] = Math.min(
+        (last[column] ?? 0) + 1,
+        (current[column - 1] ?? 0) + 1,
+        (last[column - 1] ?? 0) + (same ? 0 : 1),
+        swapped ? (beforeLast[column - 2] ?? Number.POSITIVE_INFINITY) + 1 : Number.POSITIVE_INFINITY,
+      )
+    }
+    beforeLast = last
+    last = current
+  }
+  return last[to.length] ?? 0
+}

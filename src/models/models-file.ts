@@ -1,8 +1,10 @@
 import { type TSchema, Type } from '@sinclair/typebox'
 import { type ValueError, ValueErrorType } from '@sinclair/typebox/errors'
-import { Value } from '@sinclair/typebox/value'
+import { Value, ValuePointer } from '@sinclair/typebox/value'
 import { ConfigError, type Environment, fitsHeader, plainAddress } from '../config.ts'
-import { isFallback, type ModelSettings, type ModelsConfiguration, misbehaviours } from './configuration.ts'
+import { nearest } from '../text.ts'
+import { adapterProblem } from './adapters.ts'
+import { isFallback, type ModelSettings, type ModelsConfiguration } from './configuration.ts'
 import {
   AiSdkSettings,
   FallbackSettings,
@@ -32,7 +34,7 @@ export const ModelsFile = Type.Object(
 /**
  * Reads the text of a `models.json`.
  * @param environment where `${NAME}` is looked up
- * @throws ConfigError that lists every fault with its path, and repeats no value
+ * @throws ConfigError that lists every fault with its path, and repeats no value that may be a secret
  */
 export function readModels(text: string, environment: Environment): ModelsConfiguration {
   const document = parse(text)
@@ -41,14 +43,14 @@ export function readModels(text: string, environment: Environment): ModelsConfig
   if (!isRecord(document)) throw new ConfigError(['models.json: it must be an object with "models".'])
   for (const name of Object.keys(document)) {
     if (!['$schema', 'default', 'models'].includes(name))
-      faults.push(fault(name, 'is not a setting; there are default and models'))
+      faults.push(fault(name, `is not a setting; there are default and models${hint(name, ['default', 'models'])}`))
   }
   const entries = isRecord(document['models']) ? Object.entries(document['models']) : []
   if (entries.length === 0) faults.push(fault('models', 'must be an object with at least one model'))
   for (const [name, raw] of entries) {
     const path = `models.${name}`
     const settings = filledIn(raw, path, environment, faults)
-    const found = faultsOfModel(name, settings, path)
+    const found = faultsOfModel(name, raw, settings, path)
     faults.push(...found)
     if (found.length === 0 && isModelSettings(settings)) models.set(name, settings)
   }
@@ -57,7 +59,10 @@ export function readModels(text: string, environment: Environment): ModelsConfig
   const standard = document['default'] ?? [...names].find((name) => !name.endsWith('*'))
   const isName = typeof standard === 'string' && names.has(standard) && !standard.endsWith('*')
   if (standard !== undefined && !isName) {
-    faults.push(fault('default', 'must be the name of one of the models, and not of a prefix'))
+    const plain = [...names].filter((name) => !name.endsWith('*'))
+    faults.push(
+      fault('default', `${shown(standard)}give the name of one of the models, not of a prefix${hint(standard, plain)}`),
+    )
   }
   if (faults.length > 0) throw new ConfigError(faults)
   return isName ? { default: standard, models } : { models }
@@ -117,7 +122,8 @@ function filledIn(value: unknown, path: string, environment: Environment, faults
   )
 }
 
-function faultsOfModel(name: string, settings: unknown, path: string): readonly string[] {
+/** @param raw the settings as they are written, of which a fault may repeat more than of what the environment has put in */
+function faultsOfModel(name: string, raw: unknown, settings: unknown, path: string): readonly string[] {
   if (name.trim() === '') return [fault('models', 'has a model without a name')]
   if (name.indexOf('*') !== -1 && name !== '*' && !/^[^*]+\/\*$/.test(name)) {
     return [fault(path, 'may have a * only at its end, after a slash')]
@@ -125,25 +131,16 @@ function faultsOfModel(name: string, settings: unknown, path: string): readonly 
   if (!isRecord(settings)) return [fault(path, 'must be an object')]
   if ('fallback' in settings) {
     if (name.endsWith('*')) return [fault(path, 'is a prefix, and a list of other models goes by one name')]
-    return describeFaults(FallbackSettings, settings, path)
+    return describeFaults(FallbackSettings, settings, raw, path)
   }
   const { adapter } = settings
   if (typeof adapter !== 'string') return [fault(path, 'needs an "adapter" or a "fallback"')]
-  const behaviour = /^understudy\/(.*)$/.exec(adapter)?.[1]
-  if (behaviour !== undefined && !misbehaviours.some((known) => known === behaviour)) {
-    return [
-      fault(
-        `${path}.adapter`,
-        `must be understudy, or one of ${misbehaviours.map((known) => `understudy/${known}`).join(', ')}`,
-      ),
-    ]
-  }
-  const misshapen = describeFaults(settingsSchema(adapter), settings, path)
+  const problem = adapterProblem(adapter)
+  // Which settings it takes is not known of an adapter that there is not.
+  if (problem !== undefined) return [fault(`${path}.adapter`, problem)]
+  const misshapen = describeFaults(settingsSchema(adapter), settings, raw, path)
   const finer = misshapen.length > 0 ? [] : faultsOfConnection(settings, path)
-  const faults = [...misshapen, ...faultsOfDefaults(settings, path), ...finer]
-  const isPackage = settingsSchema(adapter) === AiSdkSettings
-  if (faults.length > 0 || !isPackage || isInstalled(adapter)) return faults
-  return [fault(`${path}.adapter`, `names a package that is not installed. Run: npm install ${adapter}`)]
+  return [...misshapen, ...faultsOfDefaults(settings, path), ...finer]
 }
 
 /** Parameters that every request has, or that the service goes by: a default would make it misread the answer. */
@@ -153,6 +150,8 @@ function faultsOfDefaults({ defaults }: Record<string, unknown>, path: string): 
     .filter((name) => name in defaults)
     .map((name) => fault(`${path}.defaults.${name}`, 'can have no default'))
 }
+
+const notPlain = 'is not a plain address such as https://api.openai.com/v1'
 
 /** Headers that follow from the request, and so cannot be set. */
 const headersOfRequests = new Set(['content-length', 'transfer-encoding', 'connection', 'host', 'upgrade', 'expect'])
@@ -165,7 +164,7 @@ function faultsOfConnection({ baseUrl, apiKey, headers }: Record<string, unknown
     faults.push(fault(place, 'holds characters outside printable ASCII, which an HTTP header cannot carry'))
   }
   if (typeof baseUrl === 'string' && plainAddress(baseUrl) === undefined) {
-    faults.push(fault(`${path}.baseUrl`, 'is not a plain address such as https://api.openai.com/v1'))
+    faults.push(fault(`${path}.baseUrl`, notPlain))
   }
   checkValue(`${path}.apiKey`, apiKey)
   for (const [name, value] of Object.entries(isRecord(headers) ? headers : {})) {
@@ -177,35 +176,59 @@ function faultsOfConnection({ baseUrl, apiKey, headers }: Record<string, unknown
   return faults
 }
 
-function isInstalled(packageName: string): boolean {
-  try {
-    import.meta.resolve(packageName)
-    return true
-  } catch {
-    return false
-  }
-}
-
-function describeFaults(schema: TSchema, value: unknown, path: string): readonly string[] {
+function describeFaults(schema: TSchema, value: unknown, raw: unknown, path: string): readonly string[] {
   const byPlace = new Map<string, string>()
   for (const error of Value.Errors(schema, value)) {
     const place = path + error.path.replace(/\/(\d+)(?=\/|$)/g, '[$1]').replaceAll('/', '.')
-    if (!byPlace.has(place)) byPlace.set(place, describe(error))
+    if (!byPlace.has(place)) byPlace.set(place, describe(error, ValuePointer.Get(raw, error.path)))
   }
   return [...byPlace].map(([place, problem]) => fault(place, problem))
 }
 
-function describe({ type, schema, message }: ValueError): string {
-  if (type === ValueErrorType.ObjectAdditionalProperties) return 'is not a setting of this adapter'
+/** Settings whose values may be secrets, or hold one. */
+const secretive = /^\/(?:apiKey|baseUrl|headers|options|providerOptions|defaults)(?:\/|$)/
+
+function describe({ type, schema, path }: ValueError, raw: unknown): string {
+  if (type === ValueErrorType.ObjectAdditionalProperties) {
+    const name = path.slice(path.lastIndexOf('/') + 1)
+    return `is not a setting of this adapter${hint(name, Object.keys(schema['properties'] ?? {}))}`
+  }
   if (type === ValueErrorType.ObjectRequiredProperty) return 'is missing'
-  if (type === ValueErrorType.StringPattern && typeof schema.description === 'string') {
-    return `is not of the right form. ${schema.description.replace(/\.$/, '')}`
+  const before = secretive.test(path) ? 'is not valid; ' : shown(raw)
+  if (path === '/baseUrl' && type === ValueErrorType.StringPattern) return notPlain
+  if (type === ValueErrorType.StringPattern) return `${before}give ${lowerFirst(schema.description ?? '')}`
+  return `${before}give ${expected(schema)}`
+}
+
+/** What a schema asks for, in words. */
+function expected(schema: TSchema): string {
+  const { minimum, maximum, minItems } = schema
+  if (schema['const'] !== undefined) return JSON.stringify(schema['const'])
+  if (Array.isArray(schema['anyOf']))
+    return `one of ${schema['anyOf'].map((choice: TSchema) => expected(choice)).join(', ')}`
+  if (schema['type'] === 'integer') {
+    return maximum === undefined ? `a whole number from ${minimum} up` : `a whole number from ${minimum} to ${maximum}`
   }
-  if (type === ValueErrorType.Union && Array.isArray(schema['anyOf'])) {
-    const words = schema['anyOf'].map((choice: unknown) => (isRecord(choice) ? JSON.stringify(choice['const']) : ''))
-    if (words.every((word) => word)) return `must be one of ${words.join(', ')}`
-  }
-  return `is not valid: ${message.charAt(0).toLowerCase()}${message.slice(1)}`
+  if (schema['type'] === 'boolean') return 'true or false'
+  if (schema['type'] === 'string') return schema['minLength'] === undefined ? 'a text' : 'a text that is not empty'
+  if (schema['type'] !== 'array') return 'an object'
+  return minItems === undefined ? 'a list' : 'a list of one or more, none of them twice'
+}
+
+/** A wrong value as the begin of a sentence, where it is short enough to be read. */
+function shown(value: unknown): string {
+  const text = typeof value === 'object' ? undefined : JSON.stringify(value)
+  return text === undefined || text.length > 100 ? 'is not valid; ' : `is ${text}; `
+}
+
+/** The name that may have been meant, as the end of a sentence. */
+function hint(word: unknown, names: readonly string[]): string {
+  const meant = typeof word === 'string' ? nearest(word, names) : undefined
+  return meant === undefined ? '' : `. Did you mean ${meant}?`
+}
+
+function lowerFirst(text: string): string {
+  return text.charAt(0).toLowerCase() + text.slice(1).replace(/\.$/, '')
 }
 
 /** Names that are not there, and lists that come back to themselves. */
@@ -224,7 +247,9 @@ function faultsOfFallbacks(models: ReadonlyMap<string, ModelSettings>, names: Re
     if (!isFallback(settings)) continue
     for (const [index, target] of settings.fallback.entries()) {
       const isThere = names.has(target) && !target.endsWith('*')
-      if (!isThere) faults.push(fault(`models.${name}.fallback[${index}]`, 'names a model that is not in this file'))
+      if (isThere) continue
+      const problem = `is ${JSON.stringify(target)}, which is no model of this file${hint(target, [...names])}`
+      faults.push(fault(`models.${name}.fallback[${index}]`, problem))
     }
     if (isCircular(name, [])) faults.push(fault(`models.${name}.fallback`, 'comes back to itself'))
   }
@@ -240,5 +265,5 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 }
 
 function fault(path: string, problem: string): string {
-  return `models.json: ${path} ${problem}.`
+  return `models.json: ${path} ${problem}${problem.endsWith('?') ? '' : '.'}`
 }

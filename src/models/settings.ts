@@ -108,7 +108,12 @@ export const LlamaCppSettings = Type.Object(
       minLength: 1,
       description: 'The path of a GGUF file, or the http(s) address to download one from, once.',
     }),
-    sha256: Type.Optional(Type.String({ pattern: '^[0-9a-f]{64}$', description: 'What the file must be.' })),
+    sha256: Type.Optional(
+      Type.String({
+        pattern: '^[0-9a-f]{64}$',
+        description: 'The SHA-256 of the file: 64 hex digits in small letters.',
+      }),
+    ),
     queue: Type.Optional(
       Type.Integer({
         minimum: 0,

@@ -75,6 +75,10 @@ describe('a good models.json', () => {
   })
 })
 
+test('an installed package is loaded whatever its name', () => {
+  expect(faultsOf({ models: { a: { adapter: 'undici', model: 'm' } } })).toEqual([])
+})
+
 test('a models.json of prefixes alone has no default', () => {
   const models = { 'local/*': { adapter: 'openai', baseUrl: 'http://127.0.0.1:8080/v1' } }
   expect(readModels(JSON.stringify({ models }), {}).default).toBeUndefined()
@@ -92,32 +96,70 @@ describe('a bad models.json', () => {
     ['nothing', {}, /^models must be an object/],
     ['no models', { models: {} }, /^models must be an object/],
     ['a list of models', { models: [gpt] }, /^models must be an object/],
-    ['a misspelt section', { ...model({}), modles: canary }, 'modles is not a setting; there are default and models.'],
-    ['a default that is not there', { ...model({}), default: canary }, /^default must be the name of one/],
-    ['a default of another type', { ...model({}), default: 5 }, /^default must be the name of one/],
-    ['a prefix as the default', { models: { 'a/*': gpt }, default: 'a/*' }, /^default must be .+ not of a prefix\.$/],
+    [
+      'a misspelt section',
+      { ...model({}), modles: canary },
+      'modles is not a setting; there are default and models. Did you mean models?',
+    ],
+    [
+      'a default that is not there',
+      { ...model({}), default: 'oak' },
+      'default is "oak"; give the name of one of the models, not of a prefix.',
+    ],
+    ['a default of another type', { ...model({}), default: 5 }, /^default is 5; give the name of one/],
+    [
+      'a prefix as the default',
+      { models: { 'a/*': gpt }, default: 'a/*' },
+      /^default is "a\/\*"; give .+ not of a prefix\.$/,
+    ],
     ['a model that is no object', { models: { a: canary } }, 'models.a must be an object.'],
     ['a model without an adapter', { models: { a: {} } }, 'models.a needs an "adapter" or a "fallback".'],
     ['an adapter of another type', model({ adapter: 5 }), 'models.a needs an "adapter" or a "fallback".'],
     ['a star in the middle', { models: { 'a*b': gpt } }, /^models\.a\*b may have a \* only at its end/],
     ['a star without a slash', { models: { x: gpt, 'a*': gpt } }, /^models\.a\* may have a \*/],
-    ['an understudy that is not there', model({ adapter: 'understudy/canary' }), /^models\.a\.adapter must be .+slow/],
     [
-      'a package that is not installed',
-      { models: { a: { adapter: '@canary/nowhere', model: 'm' } } },
-      'models.a.adapter names a package that is not installed. Run: npm install @canary/nowhere.',
+      'an understudy that is not there',
+      model({ adapter: 'understudy/slwo' }),
+      /^models\.a\.adapter is "understudy\/slwo", .+ Did you mean understudy\/slow\?$/,
+    ],
+    ...Object.entries({
+      understuddy: 'understudy',
+      OpenAI: 'openai',
+      'open-ai': 'openai',
+      llamacpp: 'llama.cpp',
+      'llama-cpp': 'llama.cpp',
+      anthropic: '@ai-sdk/anthropic',
+      '@ai-sdk/antropic': '@ai-sdk/anthropic',
+      '@ai_sdk/mistral': '@ai-sdk/mistral',
+      google: '@ai-sdk/google',
+    }).map(
+      ([adapter, meant]) =>
+        [
+          `the adapter ${adapter}`,
+          { models: { a: { adapter, model: 'm' } } },
+          `models.a.adapter is "${adapter}", which is no adapter and no installed package. Did you mean ${meant}?`,
+        ] as const,
+    ),
+    ...['ollama', 'vllm', 'claude', '@canary/nowhere', 'fs', 'node:http', '../main.ts', 'not a name', ''].map(
+      (adapter) =>
+        [
+          `the adapter ${adapter}`,
+          { models: { a: { adapter, model: 'm' } } },
+          `models.a.adapter is "${adapter}", which is no adapter and no installed package. Give understudy, openai (for any server that speaks like OpenAI), llama.cpp, or an installed AI SDK provider such as @ai-sdk/anthropic.`,
+        ] as const,
+    ),
+    [
+      'a known provider that is not installed',
+      { models: { a: { adapter: '@ai-sdk/mistral', model: 'm' } } },
+      'models.a.adapter is "@ai-sdk/mistral", which is not installed. Run "npm install @ai-sdk/mistral".',
     ],
     ['a package without a model', { models: { a: { adapter: '@ai-sdk/google' } } }, 'models.a.model is missing.'],
     ['no address', { models: { a: { adapter: 'openai' } } }, 'models.a.baseUrl is missing.'],
-    [
-      'an address of another kind',
-      model({ baseUrl: `ftp://${canary}` }),
-      /^models\.a\.baseUrl is not of the right form/,
-    ],
+    ['an address of another kind', model({ baseUrl: `ftp://${canary}` }), /^models\.a\.baseUrl is not a plain address/],
     [
       'an address with a query',
       model({ baseUrl: `https://x/?key=${canary}` }),
-      /^models\.a\.baseUrl is not of the right/,
+      /^models\.a\.baseUrl is not a plain address/,
     ],
     ['an address that is none', model({ baseUrl: 'http://[' }), /^models\.a\.baseUrl is not a plain address/],
     [
@@ -142,41 +184,63 @@ describe('a bad models.json', () => {
     [
       'a time limit that no timer has',
       model({ timeouts: { total: 2 ** 31 } }),
-      /^models\.a\.timeouts\.total is not valid/,
+      'models.a.timeouts.total is 2147483648; give a whole number from 1 to 2147483647.',
     ],
-    ['a misspelt setting', model({ retrys: canary }), 'models.a.retrys is not a setting of this adapter.'],
+    [
+      'a misspelt setting',
+      model({ retrys: canary }),
+      'models.a.retrys is not a setting of this adapter. Did you mean retries?',
+    ],
     ["another adapter's setting", model({ sha256: canary }), 'models.a.sha256 is not a setting of this adapter.'],
     [
       'a misspelt time limit',
       model({ timeouts: { idel: 5 } }),
-      'models.a.timeouts.idel is not a setting of this adapter.',
+      'models.a.timeouts.idel is not a setting of this adapter. Did you mean idle?',
     ],
-    ['a time limit of nothing', model({ timeouts: { idle: 0 } }), /^models\.a\.timeouts\.idle is not valid/],
+    [
+      'a time limit of nothing',
+      model({ timeouts: { idle: 0 } }),
+      /^models\.a\.timeouts\.idle is 0; give a whole number from 1 to/,
+    ],
     [
       'a time limit as a text',
-      model({ timeouts: { total: `${canary} s` } }),
-      /^models\.a\.timeouts\.total is not valid/,
+      model({ timeouts: { total: '5 s' } }),
+      /^models\.a\.timeouts\.total is "5 s"; give a whole number from 1 to/,
     ],
-    ['too many retries', model({ retries: 11 }), /^models\.a\.retries is not valid/],
-    ['half a retry', model({ retries: 1.5 }), /^models\.a\.retries is not valid/],
+    ['too many retries', model({ retries: 11 }), 'models.a.retries is 11; give a whole number from 0 to 10.'],
+    [
+      'a secret from the environment',
+      model({ retries: $('KEY') }),
+      `models.a.retries is "${$('KEY')}"; give a whole number from 0 to 10.`,
+    ],
+    [
+      'weights with half a digest',
+      { models: { a: { adapter: 'llama.cpp', model: 'm', sha256: 'AB' } } },
+      'models.a.sha256 is "AB"; give the SHA-256 of the file: 64 hex digits in small letters.',
+    ],
+    ['half a retry', model({ retries: 1.5 }), /^models\.a\.retries is 1\.5; give/],
     [
       'a misspelt breaker',
       model({ breaker: { failure: 1 } }),
-      'models.a.breaker.failure is not a setting of this adapter.',
+      'models.a.breaker.failure is not a setting of this adapter. Did you mean failures?',
     ],
     ['an empty key', model({ apiKey: '' }), /^models\.a\.apiKey is not valid/],
     ['a key that is no text', model({ apiKey: { canary } }), /^models\.a\.apiKey is not valid/],
     ['a header that is no text', model({ headers: { 'x-a': 5 } }), /^models\.a\.headers\.x-a is not valid/],
-    ['an unknown kind of input', model({ input: ['text', canary] }), /^models\.a\.input\[1\] must be one of "text", /],
+    [
+      'an unknown kind of input',
+      model({ input: ['text', 'smell'] }),
+      'models.a.input[1] is "smell"; give one of "text", "image", "audio", "file".',
+    ],
     ['no kind of input', model({ input: [] }), /^models\.a\.input is not valid/],
-    ['another overflow', model({ overflow: canary }), /^models\.a\.overflow is not valid/],
+    ['another overflow', model({ overflow: 'drop' }), 'models.a.overflow is "drop"; give "drop-oldest".'],
     ['defaults that are no object', model({ defaults: [canary] }), /^models\.a\.defaults is not valid/],
     [
       'a default of what each request says',
       model({ defaults: { stream: true } }),
       'models.a.defaults.stream can have no default.',
     ],
-    ['no context', model({ contextWindow: 0 }), /^models\.a\.contextWindow is not valid/],
+    ['no context', model({ contextWindow: 0 }), 'models.a.contextWindow is 0; give a whole number from 1 up.'],
     ['a variable that is not there', model({ apiKey: $('NOWHERE') }), /^models\.a\.apiKey names \$\{NOWHERE\}, which/],
     [
       'an empty variable',
@@ -190,8 +254,8 @@ describe('a bad models.json', () => {
     ],
     [
       'a fallback that is not there',
-      fallback({ a: ['gpt', canary] }),
-      /^models\.a\.fallback\[1\] names a model that is not/,
+      fallback({ a: ['gpt', 'gtp'] }),
+      'models.a.fallback[1] is "gtp", which is no model of this file. Did you mean gpt?',
     ],
     [
       'a fallback to a prefix',
@@ -215,10 +279,10 @@ describe('a bad models.json', () => {
     ],
   ]
   const rows = faults.map(([what, file, ...expected]) => ({ what, file, expected }))
-  test.each(rows)('is told with its place, and no value is repeated: $what', ({ file, expected }) => {
+  test.each(rows)('is told with its place, and no value that may be a secret: $what', ({ file, expected }) => {
     const found = faultsOf(file)
     expect(found).toEqual(expected.map((fault) => (typeof fault === 'string' ? fault : expect.stringMatching(fault))))
-    for (const fault of found) expect(fault).toMatch(/^\S.*\.$/)
+    for (const fault of found) expect(fault).toMatch(/^\S.*[.?]$/)
     expect(found.join('\n')).not.toContain(canary)
   })
 

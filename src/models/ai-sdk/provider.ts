@@ -1,3 +1,4 @@
+import { howToInstall } from '../adapters.ts'
 import { networkCode } from '../upstream-error.ts'
 import { type LanguageModel, toLanguageModel } from './language-model.ts'
 
@@ -80,7 +81,8 @@ function whyNotLoaded(adapter: string, error: unknown): string {
   // It may also be a package that this one needs; Node names the one that is missing.
   const message = error instanceof Error ? error.message : ''
   const missing = /Cannot find package '([^']+)'/.exec(message)?.[1] ?? adapter
-  return `The package ${JSON.stringify(missing)} is not installed. Run: npm install ${missing}`
+  const needs = missing === adapter ? '' : ` It is needed by ${JSON.stringify(adapter)}.`
+  return `The package ${JSON.stringify(missing)} ${howToInstall(missing)}.${needs}`
 }
 
 /**

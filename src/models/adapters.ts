@@ -1,0 +1,61 @@
+import { isBuiltin } from 'node:module'
+import { nearest } from '../text.ts'
+import { misbehaviours } from './configuration.ts'
+
+/** The adapters of this service, by the names that `models.json` has for them. */
+const ownAdapters = ['understudy', 'openai', 'llama.cpp', ...misbehaviours.map((name) => `understudy/${name}`)]
+
+/**
+ * Packages that a sentence of ours may tell somebody to install: the AI SDK's own providers. Any other name may be a
+ * typing mistake, and whoever waits for those has put a package of that name into the registry.
+ */
+const knownProviders: readonly string[] = [
+  'amazon-bedrock',
+  'anthropic',
+  'azure',
+  'cerebras',
+  'cohere',
+  'deepseek',
+  'fireworks',
+  'google',
+  'google-vertex',
+  'groq',
+  'mistral',
+  'openai',
+  'openai-compatible',
+  'perplexity',
+  'togetherai',
+  'xai',
+].map((name) => `@ai-sdk/${name}`)
+
+/** What is wrong with the name of an adapter, as the end of a sentence; undefined for one that can be used. */
+export function adapterProblem(adapter: string): string | undefined {
+  if (ownAdapters.includes(adapter) || isInstalled(adapter)) return undefined
+  if (knownProviders.includes(adapter)) return `is ${JSON.stringify(adapter)}, which ${howToInstall(adapter)}`
+  const inScope = `@ai-sdk/${adapter}`
+  const meant = knownProviders.includes(inScope) ? inScope : nearest(adapter, [...ownAdapters, ...knownProviders])
+  const wayOut =
+    meant === undefined
+      ? 'Give understudy, openai (for any server that speaks like OpenAI), llama.cpp, or an installed AI SDK provider such as @ai-sdk/anthropic'
+      : `Did you mean ${meant}?`
+  return `is ${JSON.stringify(adapter)}, which is no adapter and no installed package. ${wayOut}`
+}
+
+/** What is to be said of a package that is not there: how it is installed only where its name is known. */
+export function howToInstall(packageName: string): string {
+  const isKnown = knownProviders.includes(packageName)
+  return isKnown ? `is not installed. Run "npm install ${packageName}"` : 'is not installed'
+}
+
+const packageName = /^(@[a-z0-9][a-z0-9._-]*\/)?[a-z0-9][a-z0-9._-]*$/
+
+/** Whether this is an installed package, whatever its name, that Node would load; its own modules are none. */
+function isInstalled(name: string): boolean {
+  if (isBuiltin(name) || !packageName.test(name)) return false
+  try {
+    import.meta.resolve(name)
+    return true
+  } catch {
+    return false
+  }
+}
