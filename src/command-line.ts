@@ -4,7 +4,7 @@ import { addAccessCommands } from './access/commands.ts'
 import { addCharacterCommands } from './characters/commands.ts'
 import { PlainCommand } from './command.ts'
 import { type Config, type Environment, readConfig } from './config.ts'
-import { ApiError, codeOf } from './errors.ts'
+import { ApiError } from './errors.ts'
 import { addModelCommands } from './models/commands.ts'
 import { addPlantCommands } from './plants/commands.ts'
 import { addStorageCommands } from './storage/commands.ts'
@@ -13,22 +13,20 @@ import { addTransferCommands } from './transfer/commands.ts'
 import { addUsageCommands } from './usage/commands.ts'
 
 /**
- * Runs the command that the process was started with.
+ * Runs a command.
+ * @param words the command's words, as the shell gives them
  * @param serve what the command of that name does
  * @returns the exit code: 0 done, 2 wrong usage, which has been told
  * @throws Error with one clear sentence when the command is refused or fails
  */
-export async function runCommand(environment: Environment, serve: () => Promise<void>): Promise<number> {
-  let isPrinted = true
-  process.stdout.on('error', (error) => {
-    isPrinted = false
-    process.exitCode = 1
-    const reason = codeOf(error) === 'EPIPE' ? 'its reader has ended' : `the system says ${codeOf(error)}`
-    process.stderr.write(`Not everything could be printed on stdout: ${reason}.\n`)
-  })
+export async function runCommand(
+  words: readonly string[],
+  environment: Environment,
+  serve: () => Promise<void>,
+): Promise<number> {
   try {
-    await createProgram(environment, serve).parseAsync()
-    return isPrinted ? 0 : 1
+    await createProgram(environment, serve).parseAsync(words, { from: 'user' })
+    return 0
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
     // What would be a bad request of a client is wrong usage here.

@@ -1,4 +1,5 @@
 import { Command, type ErrorOptions } from 'commander'
+import { nearest } from './text.ts'
 
 /** A command that tells wrong usage in one line: what is wrong, what may be meant, and where the help is. */
 export class PlainCommand extends Command {
@@ -13,6 +14,15 @@ export class PlainCommand extends Command {
 
   #sentence(message: string, code: string | undefined): string {
     if (code === 'commander.missingMandatoryOptionValue') {
+      // One that is mistyped is missing as well, and commander looks for missing ones first.
+      const mistyped = this.args.find((word) => word.startsWith('--'))?.replace(/=.*/s, '')
+      if (mistyped !== undefined) {
+        const meant = nearest(
+          mistyped,
+          this.options.map(({ long }) => long ?? ''),
+        )
+        return `Unknown option '${mistyped}'.${meant === undefined ? '' : ` Did you mean ${meant}?`}`
+      }
       const missing = this.options.filter(
         (option) => option.mandatory && this.getOptionValue(option.attributeName()) === undefined,
       )

@@ -1,7 +1,7 @@
 import module from 'node:module'
 import { join } from 'node:path'
 import { readConfig } from './config.ts'
-import { prepareFolder } from './storage/folder.ts'
+import { prepareFolder, sentenceOf } from './storage/folder.ts'
 
 /** Exit codes: 0 done, 1 refused or failed with one clear sentence, 2 wrong usage. */
 const words = process.argv.slice(2)
@@ -11,11 +11,18 @@ try {
     await startServing()
   } else {
     const { runCommand } = await import('./command-line.ts')
-    process.exitCode = await runCommand(process.env, startServing)
+    process.stdout.on('error', tellUnprinted)
+    process.exitCode ||= await runCommand(words, process.env, startServing)
   }
 } catch (error) {
-  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+  process.stderr.write(`${sentenceOf(error)}\n`)
   process.exitCode = 1
+}
+
+/** A full disk, or a reader such as `head` that has ended. */
+function tellUnprinted(error: Error): void {
+  process.exitCode = 1
+  process.stderr.write(`Not everything could be printed on stdout: ${error.message}.\n`)
 }
 
 async function startServing(): Promise<void> {

@@ -54,6 +54,8 @@ function endOnSignals(close: () => void): void {
 /** A failure to start, in one line that an operator can act on. */
 function startError(error: unknown, { host, port }: Config): Error {
   if (!(error instanceof Error)) return new Error(String(error))
+  // A file that may not be opened has the same code as a port.
+  if (!('syscall' in error) || !['listen', 'getaddrinfo'].includes(String(error.syscall))) return error
   const reasons: Readonly<Record<string, string>> = {
     EADDRINUSE: `Port ${port} on ${host} is in use. Stop what listens there, or set PORT to another.`,
     EACCES: `Port ${port} may not be opened by this user. Set PORT to one above 1023.`,

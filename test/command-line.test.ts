@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
@@ -188,7 +188,7 @@ describe('keys', () => {
       })
       expectRefused(await run('keys', 'revoke', argument), 1, `The key ${secret.slice(0, 7)} is revoked already.`)
     }
-    const unknown = [`${kept.slice(0, -1)}!`, kept.slice(0, 6), kept.slice(0, 8), '%', "' OR 1=1 --", '']
+    const unknown = [`${kept.slice(0, -1)}!`, kept.slice(0, 3), kept.slice(0, 8), '%', "' OR 1=1 --", '']
     for (const ended of await Promise.all(unknown.map((argument) => run('keys', 'revoke', '--', argument)))) {
       expectRefused(ended, 1, 'There is no such key. See: conservatory keys list')
     }
@@ -203,92 +203,27 @@ describe('keys', () => {
   it('are refused with one sentence and exit code 1, and none is made', async () => {
     const { run, access } = await commandsForThisTest()
     await access.createAccount('ann')
-    const there = 'there are plants:read, plants:write, chat, characters:write, admin.'
-    const moment = (text: string) => `"${text}" is not a moment; write it like 2027-01-31T12:00:00Z.`
     const refused: readonly (readonly [readonly string[], string | RegExp])[] = [
       [['--account', 'nobody', '--scopes', 'chat'], 'There is no account "nobody". See: conservatory accounts list'],
-      [['--account', 'ann', '--scopes', 'chat,fly,Chat'], `There is no scope "fly", "Chat"; ${there}`],
-      [['--account', 'ann', '--scopes', ''], `There is no scope ""; ${there}`],
-      [['--account', 'ann', '--scopes', 'chat plants:read'], `There is no scope "chat plants:read"; ${there}`],
       [['--account', 'ann', '--scopes', 'chat', '--name', 'a\nb'], /control characters/],
-      ...['tomorrow', '2099-02-30', '2099-02-30T12:00:00Z', '2099-01-01T12:00', '4102444800', ''].map(
-        (text) => [['--account', 'ann', '--scopes', 'chat', '--expires', text], moment(text)] as const,
-      ),
-      [
-        ['--account', 'ann', '--scopes', 'chat', '--expires', '2020-01-01'],
-        '"2020-01-01" is past; give a moment to come.',
-      ],
     ]
     const ended = await Promise.all(refused.map(([args]) => run('keys', 'create', ...args)))
     for (const [index, [, sentence]] of refused.entries()) {
       const one = ended[index]
       if (one) expectRefused(one, 1, sentence)
     }
+    const malformed = [
+      ...['chat,fly,Chat', '', 'chat plants:read'].map((scopes) => ['--scopes', scopes]),
+      ...['tomorrow', '2099-02-30', '2099-02-30T12:00:00Z', '2099-01-01T12:00', '4102444800', '', '2020-01-01'].map(
+        (expires) => ['--scopes', 'chat', '--expires', expires],
+      ),
+    ]
+    for (const args of malformed) {
+      const ended = await run('keys', 'create', '--account', 'ann', ...args)
+      expectRefused(ended, 2, /^Option '--(scopes|expires) .+ is invalid\. .+ See: conservatory keys create --help$/)
+    }
     expectRefused(await run('keys', 'list', '--account', 'nobody'), 1, /^There is no account "nobody"\./)
     expect(await access.listKeys()).toStrictEqual([])
-  })
-})
-
-describe('usage', () => {
-  it('that is wrong ends with exit code 2 and says why on stderr, and nothing is made', async () => {
-    const folder = join(folderForThisTest(), 'data')
-    const wrong: readonly (readonly [readonly string[], RegExp])[] = [
-      [['water'], /too many arguments/],
-      [['serve', 'now'], /too many arguments/],
-      [['--nonsense'], /unknown option '--nonsense'/],
-      [['accounts'], /Usage: conservatory accounts/],
-      [['keys'], /Usage: conservatory keys/],
-      [['accounts', 'water'], /unknown command 'water'/],
-      [['accounts', 'create'], /missing required argument 'name'/],
-      [['accounts', 'create', 'a', 'b'], /too many arguments/],
-      [['accounts', 'list', '--yaml'], /unknown option '--yaml'/],
-      [['keys', 'create'], /required option '--account <name>' not specified/],
-      [['keys', 'create', '--account', 'ann'], /required option '--scopes <a,b>' not specified/],
-      [['keys', 'create', '--account', 'ann', '--scopes'], /argument missing/],
-      [['keys', 'revoke'], /missing required argument 'prefix'/],
-    ]
-    const ended = await Promise.all(wrong.map(([args]) => conservatory(args, { DATA_DIR: folder, PORT: '0' })))
-    for (const [index, [args, sentence]] of wrong.entries()) {
-      const { code, stdout, stderr } = ended[index] ?? {}
-      expect({ args, code, stdout }).toStrictEqual({ args, code: 2, stdout: '' })
-      expect(stderr).toMatch(sentence)
-      expect(stderr).not.toMatch(/^\s+at /m)
-    }
-    expect(existsSync(folder)).toBe(false)
-  })
-
-  it('is explained by --help at every level, on stdout, with exit code 0, whatever the settings', async () => {
-    const folder = join(folderForThisTest(), 'data')
-    const asked: readonly (readonly [readonly string[], readonly string[]])[] = [
-      [[], ['serve', 'accounts', 'keys']],
-      [['serve'], ['run the service']],
-      [['accounts'], ['create', 'list', 'suspend', 'resume', 'limit', 'export', 'import', 'delete']],
-      [['accounts', 'create'], ['<name>']],
-      [['accounts', 'list'], ['--json']],
-      [['keys'], ['create', 'list', 'rotate', 'limit', 'revoke']],
-      [
-        ['keys', 'create'],
-        ['--account', '--scopes', '--name', '--expires', 'plants:read'],
-      ],
-      [
-        ['keys', 'list'],
-        ['--account', '--json'],
-      ],
-      [['keys', 'revoke'], ['prefix']],
-      [
-        ['plants', 'share'],
-        ['--from', '--to', '--tag'],
-      ],
-    ]
-    const settings = { DATA_DIR: folder, PORT: 'not a port' }
-    const ended = await Promise.all(asked.map(([args]) => conservatory([...args, '--help'], settings)))
-    for (const [index, [args, words]] of asked.entries()) {
-      const { code, stdout, stderr } = ended[index] ?? {}
-      expect({ args, code, stderr }).toStrictEqual({ args, code: 0, stderr: '' })
-      expect(stdout).toMatch(new RegExp(`^Usage: ${['conservatory', ...args].join(' ')} `))
-      for (const word of words) expect(stdout).toContain(word)
-    }
-    expect(existsSync(folder)).toBe(false)
   })
 })
 
@@ -340,6 +275,14 @@ describe('a start that cannot be', () => {
     if (!address || !name) throw new Error('neither has run')
     expectRefused(address, 1, '203.0.113.7 is not an address of this machine. Set HOST to one that is.')
     expectRefused(name, 1, 'nowhere.invalid is not a known host. Set HOST to an address of this machine.')
+  })
+
+  it('because models.json cannot be read is no matter of the port', async () => {
+    const folder = folderForThisTest()
+    mkdirSync(join(folder, 'models.json'))
+    const ended = await conservatory([], { DATA_DIR: folder, PORT: '0' })
+    const sentence = `${join(folder, 'models.json')} cannot be read: the system says EISDIR. Let this user read it.`
+    expectRefused(ended, 1, sentence)
   })
 
   it('because of the data folder is one line that names it, for every command that needs it', async () => {

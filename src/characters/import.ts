@@ -1,5 +1,6 @@
 import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
+import { codeOf } from '../errors.ts'
 import { realPath } from './folder.ts'
 import { nameOf, type ReadCard, readCardBytes } from './read.ts'
 import type { Shelf } from './shelf.ts'
@@ -49,9 +50,13 @@ export async function readWhole(file: string, largest: number): Promise<Buffer> 
     if (stats.size > largest) throw new Error(`It is larger than ${largest} bytes (CARD_BODY_LIMIT).`)
     return await readFile(file)
   } catch (error) {
-    if (error instanceof Error && 'code' in error)
-      throw new Error(`It cannot be read (${error.code}).`, { cause: error })
-    throw error
+    const code = codeOf(error)
+    if (code === '') throw error
+    const reasons: Readonly<Record<string, string>> = {
+      ENOENT: 'There is no such file.',
+      EACCES: 'This user may not read it.',
+    }
+    throw new Error(reasons[code] ?? `It cannot be read (${code}).`, { cause: error })
   }
 }
 
@@ -83,8 +88,12 @@ async function keep(card: NamedCard, shelf: Shelf): Promise<string> {
   const file = join(shelf.folder, `${digest}.${source.container}`)
   await mkdir(shelf.folder, { recursive: true })
   const unfinished = join(shelf.folder, `.${digest}.unfinished`)
-  await writeFile(unfinished, source.bytes)
-  await rename(unfinished, file)
+  try {
+    await writeFile(unfinished, source.bytes)
+    await rename(unfinished, file)
+  } finally {
+    await rm(unfinished, { force: true })
+  }
   if (taken) await rm(taken.file, { force: true })
   return `${shown} is in ${file}.`
 }

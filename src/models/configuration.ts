@@ -1,6 +1,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Config, ConfigError, type Upstream } from '../config.ts'
+import { codeOf } from '../errors.ts'
 import type { AdapterSettings, FallbackSettings } from './settings.ts'
 
 /** A model of the configuration: one that answers by itself, or a list of others to try. */
@@ -48,9 +49,11 @@ function readIfThere(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8')
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined
+    const code = codeOf(error)
     if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
-    throw new ConfigError([`${path} cannot be read (${code}). It must be a file that the service may read.`])
+    throw new ConfigError([
+      `${path} cannot be read: the system says ${code}. It must be a file that this user may read.`,
+    ])
   }
 }
 

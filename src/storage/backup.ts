@@ -1,7 +1,7 @@
 import { closeSync, copyFileSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import Database from 'better-sqlite3'
-import { prepareFolder, StorageError } from './folder.ts'
+import { makeWritable, prepareFolder, StorageError, unwritable, writeProblem } from './folder.ts'
 import { holdForServing } from './serve-lock.ts'
 
 /** What a backup holds: the rows of each table. */
@@ -18,20 +18,15 @@ export function backUp(databasePath: string, file: string): Contents {
   if (!existsSync(databasePath))
     throw new StorageError(`There is no database ${databasePath} to back up. Check DATA_DIR.`)
   if (existsSync(target)) throw new StorageError(`There is a file ${target} already. Name another.`)
-  prepareFolder(dirname(target))
   const copy = `${target}.part`
   const scratch = `${target}.scratch`
+  const database = openSource(databasePath)
   try {
+    makeWritable(dirname(target))
     rmSync(copy, { force: true })
-    const database = new Database(databasePath)
-    try {
-      database.pragma('busy_timeout = 5000')
-      // One step in one read transaction: a backup that goes page by page begins anew with every write.
-      database.prepare('VACUUM INTO ?').run(copy)
-    } finally {
-      database.close()
-    }
-    const contents = soundContents(copy)
+    // One step in one read transaction: a backup that goes page by page begins anew with every write.
+    database.prepare('VACUUM INTO ?').run(copy)
+    const contents = soundContents(copy, databasePath)
     copyFileSync(copy, scratch)
     if (JSON.stringify(soundContents(scratch)) !== JSON.stringify(contents)) {
       throw new StorageError('The backup is not what it was when it is restored. Nothing was kept of it; try again.')
@@ -40,7 +35,14 @@ export function backUp(databasePath: string, file: string): Contents {
     renameSync(copy, target)
     syncFile(dirname(target))
     return contents
+  } catch (error) {
+    if (error instanceof StorageError) throw error
+    const problem = writeProblem(error) ?? (error instanceof Error ? error.message : String(error))
+    throw new StorageError(`The backup ${target} cannot be written: ${problem}, or name another place.`, {
+      cause: error,
+    })
   } finally {
+    database.close()
     for (const leftover of [copy, scratch]) rmSync(leftover, { force: true })
   }
 }
@@ -55,12 +57,12 @@ export function restore(databasePath: string, file: string, force: boolean): Con
   const contents = soundContents(file)
   const folder = dirname(databasePath)
   prepareFolder(folder)
+  const copy = `${databasePath}.part`
   const lock = holdForServing(folder)
   try {
     if (existsSync(databasePath) && !force) {
       throw new StorageError(`There is a database ${databasePath} already. Add --force to overwrite it.`)
     }
-    const copy = `${databasePath}.part`
     copyFileSync(file, copy)
     syncFile(copy)
     // What the old database had not yet taken over from its log must not be taken over into the new one.
@@ -68,25 +70,49 @@ export function restore(databasePath: string, file: string, force: boolean): Con
     renameSync(copy, databasePath)
     syncFile(folder)
     return contents
+  } catch (error) {
+    throw unwritable(folder, error) ?? error
   } finally {
+    rmSync(copy, { force: true })
     lock.release()
   }
 }
 
-/** Opens a database file, checks all of it, and counts its rows. */
-function soundContents(path: string): Contents {
+/** Opens the database that a backup is made of. */
+function openSource(path: string): Database.Database {
+  // SQLite keeps files beside it, also for reading.
+  prepareFolder(dirname(path))
+  let database: Database.Database | undefined
+  try {
+    database = new Database(path)
+    database.pragma('busy_timeout = 5000')
+    // Only what reads finds out that the file, or what it keeps beside it, cannot be used.
+    database.prepare('SELECT 1 FROM sqlite_schema').get()
+    return database
+  } catch (error) {
+    database?.close()
+    const reason = error instanceof Error ? error.message : String(error)
+    throw (
+      unwritable(dirname(path), error) ??
+      new StorageError(`The database ${path} cannot be opened: ${reason}.`, { cause: error })
+    )
+  }
+}
+
+/** Opens a database file, checks all of it, and counts its rows. A fault is told by the given name. */
+function soundContents(path: string, name = path): Contents {
   let database: Database.Database | undefined
   try {
     database = new Database(path, { readonly: true, fileMustExist: true })
     const found = database.pragma('integrity_check', { simple: true })
-    if (found !== 'ok') throw new StorageError(`${path} is damaged: ${String(found)}.`)
+    if (found !== 'ok') throw new StorageError(`${name} is damaged: ${String(found)}.`)
     const tables = database
       .prepare<[], string>(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name",
       )
       .pluck()
       .all()
-    if (!tables.includes('migrations')) throw new StorageError(`${path} is no database of Conservatory.`)
+    if (!tables.includes('migrations')) throw new StorageError(`${name} is no database of Conservatory.`)
     const counts = tables.map((table): [string, number] => {
       const count = database?.prepare<[], number>(`SELECT count(*) FROM "${table}"`).pluck().get() ?? 0
       return [table, count]
@@ -94,7 +120,7 @@ function soundContents(path: string): Contents {
     return Object.fromEntries(counts)
   } catch (error) {
     if (error instanceof StorageError) throw error
-    throw new StorageError(`${path} is no database that can be read.`, { cause: error })
+    throw new StorageError(`${name} is no database that can be read.`, { cause: error })
   } finally {
     database?.close()
   }

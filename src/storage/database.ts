@@ -1,7 +1,7 @@
 import { dirname, join } from 'node:path'
 import Database from 'better-sqlite3'
 import { unixSeconds } from '../time.ts'
-import { prepareFolder, StorageError } from './folder.ts'
+import { prepareFolder, StorageError, unwritable } from './folder.ts'
 import { type Migration, migrations } from './migrations.ts'
 
 /**
@@ -26,6 +26,8 @@ export function openDatabase(path: string, history: readonly Migration[] = migra
   } catch (error) {
     database?.close()
     if (error instanceof StorageError) throw error
+    const refusal = unwritable(dirname(path), error)
+    if (refusal) throw refusal
     const reason = error instanceof Error ? error.message : String(error)
     throw new StorageError(`The database ${path} cannot be opened: ${reason}.`, { cause: error })
   }

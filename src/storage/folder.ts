@@ -1,9 +1,46 @@
 import { accessSync, constants, existsSync, mkdirSync, opendirSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { codeOf } from '../errors.ts'
+import { isNoRoom } from './write-error.ts'
 
 /** A fault of the data folder or the database that the operator can mend; its message is one clear line. */
 export class StorageError extends Error {
   override readonly name = 'StorageError'
+}
+
+/**
+ * Why something cannot be written and the first way out, as the middle of a sentence; undefined for what is no matter of
+ * room or rights.
+ */
+export function writeProblem(error: unknown): string | undefined {
+  const code = codeOf(error)
+  if (isNoRoom(code)) return 'its disk is full. Make room'
+  if (code === 'EROFS') return 'its file system is read-only. Mount it for writing'
+  if (!/^(?:EACCES|EPERM|SQLITE_(?:PERM|READONLY|CANTOPEN))/.test(code)) return undefined
+  const uid = process.getuid?.()
+  const user = uid === undefined ? 'this user' : `this user (uid ${uid})`
+  return `${user} may not write there. Give it and all that is in it to this user (chown -R)`
+}
+
+/** The refusal of a data folder that cannot be written, where that is a matter of room or rights. */
+export function unwritable(folder: string, error: unknown): StorageError | undefined {
+  const problem = writeProblem(error)
+  if (problem === undefined) return undefined
+  return new StorageError(
+    `The data folder ${folder} cannot be written: ${problem}, or set DATA_DIR to another folder.`,
+    {
+      cause: error,
+    },
+  )
+}
+
+/** A failure as one sentence for whoever has started the process. */
+export function sentenceOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const problem = writeProblem(error)
+  if (problem === undefined) return error.message
+  const [path] = ['dest', 'path'].flatMap((name) => (name in error ? String(Reflect.get(error, name)) : []))
+  return `${path ?? 'The data folder'} cannot be written: ${problem}, and try again.`
 }
 
 /**
@@ -12,15 +49,25 @@ export class StorageError extends Error {
  */
 export function prepareFolder(path: string): void {
   try {
-    makeFolder(path)
-    // Opening it fails where the path is a file.
-    opendirSync(path).closeSync()
-    accessSync(path, constants.W_OK)
+    makeWritable(path)
   } catch (error) {
+    const reason = unwritable(path, error)
+    if (reason) throw reason
     throw new StorageError(`The data folder ${path} cannot be written. Set DATA_DIR to a folder that can.`, {
       cause: error,
     })
   }
+}
+
+/**
+ * Makes a folder when it is not there, and makes sure that it can be written.
+ * @throws what the system says when it cannot
+ */
+export function makeWritable(path: string): void {
+  makeFolder(path)
+  // Opening it fails where the path is a file.
+  opendirSync(path).closeSync()
+  accessSync(path, constants.W_OK)
 }
 
 /** Like mkdir -p. Node's own `recursive` never returns where the system answers ENOENT for good, as under /proc. */

@@ -7,6 +7,14 @@ import { ApiError, codeOf } from '../errors.ts'
  */
 const noRoom = new Set(['SQLITE_FULL', 'SQLITE_IOERR_WRITE', 'SQLITE_IOERR_FSYNC', 'SQLITE_IOERR_SHMSIZE', '53100'])
 
+/** What the operating system says of it, and what callers are told. */
+const noRoomElsewhere = new Set(['ENOSPC', 'EDQUOT', 'disk_full'])
+
+/** Whether an error of this code tells of a disk without room. */
+export function isNoRoom(code: string): boolean {
+  return noRoom.has(code) || noRoomElsewhere.has(code)
+}
+
 /**
  * Does a write whose callers are to be told what is wrong with the disk.
  * @throws ApiError 507 when the disk is full, 503 when another program writes, and whatever else the database says

@@ -1,4 +1,4 @@
-import { closeSync, fsyncSync, openSync, rmSync, writeSync } from 'node:fs'
+import { closeSync, fsyncSync, openSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { PlantTaker, PortablePlant } from '../access/contents.ts'
 import { prepareFolder } from '../storage/folder.ts'
@@ -24,12 +24,13 @@ export class PlantsFile implements PlantTaker {
     const path = join(this.#folder, fileName(this.#account))
     this.#opened = openSync(path, 'wx', 0o600)
     this.path = path
-    writeSync(this.#opened, headerLine(this.#account, count))
+    // Unlike writeSync, it writes all of it or throws, on a disk that is nearly full too.
+    writeFileSync(this.#opened, headerLine(this.#account, count))
   }
 
   add(plants: Iterable<PortablePlant>): void {
     if (this.#opened === undefined) return
-    for (const plant of plants) writeSync(this.#opened, plantLine(plant))
+    for (const plant of plants) writeFileSync(this.#opened, plantLine(plant))
   }
 
   end(): void {

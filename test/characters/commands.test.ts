@@ -87,7 +87,7 @@ describe('characters import', () => {
     expect(ended.stderr.split('\n')).toEqual([
       expect.stringMatching(/broken\.json: .+\.$/),
       expect.stringMatching(/blank\.json: The card's name is blank; give the character a name\.$/),
-      expect.stringMatching(/nothing\.json: It cannot be read \(ENOENT\)\.$/),
+      expect.stringMatching(/nothing\.json: There is no such file\.$/),
       '',
     ])
     expect(ended.stderr).not.toContain('CANARY')

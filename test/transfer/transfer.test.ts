@@ -68,7 +68,7 @@ describe('accounts export', () => {
     const file = join(here.folder, 'ann.jsonl')
     writeFileSync(file, exported.stdout)
     const imported = await here.run('accounts', 'import', 'bob', file)
-    expect(imported).toMatchObject({ code: 0, stdout: '', stderr: '3 plants are in the account "bob" now.\n' })
+    expect(imported).toMatchObject({ code: 0, stdout: '', stderr: 'The account "bob" has 3 plants more now.\n' })
     expect(await plantsOf(here, 'bob')).toStrictEqual(plants)
 
     await here.stores.access.createAccount('carol')
@@ -144,8 +144,11 @@ describe('accounts import', () => {
     ['{"id":1,"name":"a"}\n', /^Line 1: this is not the file of an account/],
     [header.replace('"version":1', '"version":2'), /^Line 1: the version 2 is not known/],
     [header.replace(',"plants":1', ''), /^Line 1: it does not tell how many/],
-    [header, /tells of 1 plants, and 0 follow/],
-    [`${header}{"id":1,"name":"a"}\n{"id":2,"name":"b"}\n`, /tells of 1 plants, and 2 follow/],
+    [header, /tells of 1 plant, but the number of those that follow is 0\./],
+    [
+      `${header}{"id":1,"name":"a"}\n{"id":2,"name":"b"}\n`,
+      /tells of 1 plant, but the number of those that follow is 2\./,
+    ],
     [`${header}{"id":1,"na`, /^Line 2: a plant needs an id/],
     [`${header}null\n`, /^Line 2: a plant needs an id/],
     [`${header}{"name":"a"}\n`, /^Line 2: a plant needs an id/],

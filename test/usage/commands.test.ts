@@ -77,7 +77,7 @@ describe('conservatory usage', () => {
       run('--by', 'hour'),
       run('--json', '--csv'),
     ])
-    expect(day).toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(/^The value of "from" .*\.\n$/) })
+    expect(day).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(/^The value of "from" .*\.\n$/) })
     const unknown = 'There is no account "nobody". See: conservatory accounts list\n'
     expect(account).toMatchObject({ code: 1, stdout: '', stderr: unknown })
     expect(by).toMatchObject({ code: 2, stdout: '' })
