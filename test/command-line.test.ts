@@ -281,7 +281,7 @@ describe('a start that cannot be', () => {
     const folder = folderForThisTest()
     mkdirSync(join(folder, 'models.json'))
     const ended = await conservatory([], { DATA_DIR: folder, PORT: '0' })
-    const sentence = `${join(folder, 'models.json')} cannot be read: the system says EISDIR. Let this user read it.`
+    const sentence = `${join(folder, 'models.json')} cannot be read: the system says EISDIR. It must be a file that this user may read.`
     expectRefused(ended, 1, sentence)
   })
 

@@ -130,7 +130,7 @@ describe('CONFIG_DIR', () => {
     [
       'has a folder for models.json, as a mount makes where there is no file',
       (folder: string) => mkdirSync(join(folder, 'models.json'), { recursive: true }),
-      /^\S+config\/models\.json cannot be read \(EISDIR\)\. .+\n$/,
+      /^\S+config\/models\.json cannot be read: the system says EISDIR\. .+\n$/,
     ],
   ])('that %s stops the start in one sentence', async (_what, make, sentence) => {
     const { settings } = twoFolders()
