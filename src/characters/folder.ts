@@ -1,7 +1,6 @@
 import { type BigIntStats, type FSWatcher, realpathSync, watch } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { extname, join, resolve } from 'node:path'
-import { setTimeout as wait } from 'node:timers/promises'
 import { CardError } from './card-error.ts'
 
 /** A file of a watched folder, and what was made of it. */
@@ -27,10 +26,14 @@ export interface FolderReading<T> {
   readonly largestFile: number
   /** @throws CardError when it is none of what is looked for */
   readonly read: (bytes: Buffer, file: string) => T | Promise<T>
+  /** The time that files' times are compared with, in milliseconds: the machine's clock. */
+  readonly now: () => number
 }
 
-/** Milliseconds without news after which a folder is read again: whoever writes a file has finished by then. */
+/** Milliseconds without news after which a folder is read again. */
 const quiet = 250
+/** Milliseconds since the last write after which a file that cannot be read is a fault: until then it may be half written. */
+const settled = 2000
 /** Milliseconds between looks at whether the folder is still, or at last, there. */
 const look = 2000
 /** How many of those pass before all is read again: some mounts tell of no change. */
@@ -43,6 +46,8 @@ export class WatchedFolder<T> {
   #seen: ReadonlyMap<string, Seen<T>> = new Map()
   #watcher: { readonly watcher: FSWatcher; readonly folder: string } | undefined
   #timers: NodeJS.Timeout[] = []
+  /** Has the folder read again a little later, while it is watched. */
+  #changed: (() => void) | undefined
 
   constructor(path: string, reading: FolderReading<T>) {
     this.path = path
@@ -58,7 +63,10 @@ export class WatchedFolder<T> {
     return [...this.#seen.values()].filter((seen) => 'reason' in seen)
   }
 
-  /** Reads what is new or has changed, and forgets what is gone; tells whether there was anything of the kind. */
+  /**
+   * Reads what is new or has changed, and forgets what is gone; tells whether there was anything of the kind. A file that
+   * cannot be read and is perhaps being written stays as it was, and is looked at again while the folder is watched.
+   */
   async scan(): Promise<boolean> {
     const before = this.#seen
     const after = new Map<string, Seen<T>>()
@@ -73,12 +81,11 @@ export class WatchedFolder<T> {
 
   /** Calls back, a little later, whenever the folder may have changed, until `close`. */
   watch(onChange: () => void): void {
-    let pending: NodeJS.Timeout | undefined
     const changed = () => {
-      clearTimeout(pending)
-      pending = setTimeout(onChange, quiet).unref()
-      this.#timers[1] = pending
+      clearTimeout(this.#timers[1])
+      this.#timers[1] = setTimeout(onChange, quiet).unref()
     }
+    this.#changed = changed
     let looks = 0
     const attach = async () => {
       const isNew = await this.#attach(changed)
@@ -91,6 +98,7 @@ export class WatchedFolder<T> {
   close(): void {
     for (const timer of this.#timers) clearTimeout(timer)
     this.#timers = []
+    this.#changed = undefined
     this.#watcher?.watcher.close()
     this.#watcher = undefined
   }
@@ -117,23 +125,22 @@ export class WatchedFolder<T> {
     if (stats.size > this.#reading.largestFile) {
       return { signature, file, reason: `It is larger than ${this.#reading.largestFile} bytes.` }
     }
-    return this.#read(file, signature)
+    try {
+      // With the signature from before the reading, what changed during it is found the next time.
+      return { signature, file, value: await this.#reading.read(await readFile(file), file) }
+    } catch (error) {
+      if (!(await this.#isBeingWritten(file, signature))) return { signature, file, reason: reasonOf(error) }
+      this.#changed?.()
+      return before
+    }
   }
 
-  /** Reads a file whole: where it is written to meanwhile, again. */
-  async #read(file: string, signature: string, attempts = 3): Promise<Seen<T>> {
-    try {
-      const bytes = await readFile(file)
-      const after = signatureOf(await stat(file, { bigint: true }))
-      if (after !== signature && attempts > 1) {
-        await wait(quiet)
-        return this.#read(file, after, attempts - 1)
-      }
-      // With the signature from before the reading, what changed during it is found the next time.
-      return { signature, file, value: await this.#reading.read(bytes, file) }
-    } catch (error) {
-      return { signature, file, reason: reasonOf(error) }
-    }
+  /** Whether a file has changed since it had this signature, or so lately that more may come. */
+  async #isBeingWritten(file: string, signature: string): Promise<boolean> {
+    const stats = await stat(file, { bigint: true }).catch(() => undefined)
+    if (!stats || signatureOf(stats) !== signature) return true
+    // The file system's clock may be far from this one, in either direction.
+    return Math.abs(this.#reading.now() - Number(stats.mtimeMs)) < settled
   }
 
   /** Makes sure that the folder which is there now is the one that is watched; tells whether that is news. */

@@ -18,6 +18,8 @@ export interface LibraryOptions {
   /** Bytes. */
   readonly largestCard: number
   readonly logger?: LibraryLogger
+  /** The time that files' times are compared with, in milliseconds: the machine's clock. */
+  readonly now?: () => number
 }
 
 /** The library tells of counts, of file names and of reasons; never of what is in a card. */
@@ -45,13 +47,13 @@ export class CharacterLibrary {
   #isScanned = false
   #isClosed = false
 
-  constructor({ store, folders = [], lorebooks = [], largestCard, logger }: LibraryOptions) {
+  constructor({ store, folders = [], lorebooks = [], largestCard, logger, now = Date.now }: LibraryOptions) {
     this.#store = store
     this.#logger = logger
-    const cards = { extensions: ['.json', '.png', '.charx'], largestFile: largestCard, read: this.#readCard }
+    const cards = { extensions: ['.json', '.png', '.charx'], largestFile: largestCard, read: this.#readCard, now }
     const paths = new Set(folders.map(realPath))
     this.#folders = [...paths].map((path) => new WatchedFolder(path, cards))
-    const books = { extensions: ['.json'], largestFile: largestCard, read: readWorldBook }
+    const books = { extensions: ['.json'], largestFile: largestCard, read: readWorldBook, now }
     this.#lorebooks = [...new Set(lorebooks.map(realPath))].map((path) => new WatchedFolder(path, books))
   }
 

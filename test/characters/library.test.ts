@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import events, { EventEmitter } from 'node:events'
+import { mkdirSync, readdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { readCard } from '../../src/characters/card.ts'
@@ -34,6 +35,9 @@ async function libraryOver(options: Partial<LibraryOptions>): Promise<CharacterL
   await library.load()
   return library
 }
+
+/** A clock by which no file was written a moment ago. */
+const longAfterwards = () => Date.now() + 3_600_000
 
 /** Stores with two accounts, 1 and 2, and a way to upload. */
 async function accounts(): Promise<{
@@ -172,7 +176,7 @@ describe('the folder', () => {
       warn: (facts: object) => told.push(facts),
       error: vi.fn(),
     }
-    const library = await libraryOver({ folders: [path], logger })
+    const library = await libraryOver({ folders: [path], logger, now: longAfterwards })
     expect((await library.list(null, '', 100)).map(({ name }) => name)).toEqual(['Moss'])
     const faults = library.unreadable.map(({ file, reason }) => [basename(file), reason])
     expect(faults).toEqual([
@@ -207,71 +211,83 @@ describe('the folder', () => {
 })
 
 describe('a watched folder', () => {
-  const soon = { timeout: 8000, interval: 50 }
-
-  async function watched() {
+  async function watched(now = longAfterwards) {
     const data = folder()
     const [characters, lorebooks] = [join(data, 'characters'), join(data, 'lorebooks')]
     const told: object[] = []
-    const logger = { info: vi.fn(), warn: (facts: object) => told.push(facts), error: vi.fn() }
-    const library = await libraryOver({ folders: [characters], lorebooks: [lorebooks], logger })
+    const news = new EventEmitter()
+    const logger = {
+      info: () => void news.emit('news'),
+      warn: (facts: object) => told.push(facts),
+      error: vi.fn(),
+    }
+    const library = await libraryOver({ folders: [characters], lorebooks: [lorebooks], logger, now })
     library.watch()
     const description = async (name: string) => (await library.resolve(null, name))?.card.description
-    return { data, characters, lorebooks, library, told, description }
+    /** Waits until the library has told of a change, as often as it takes, after which this holds. */
+    const once = async (holds: () => unknown) => {
+      for (let next = events.once(news, 'news'); !(await holds()); next = events.once(news, 'news')) await next
+    }
+    return { data, characters, lorebooks, library, told, description, once }
   }
 
   test('plays what is dropped in, changed, moved and removed, also when it is made, removed and made again', async () => {
-    const { data, characters, description } = await watched()
+    const { data, characters, description, once } = await watched()
     for (const round of ['1', '2']) {
       mkdirSync(characters)
       writeFileSync(join(characters, 'moss.json'), named('Moss', `first ${round}`))
-      await vi.waitFor(async () => expect(await description('Moss')).toBe(`first ${round}`), soon)
+      await once(async () => (await description('Moss')) === `first ${round}`)
       writeFileSync(join(characters, 'moss.json'), named('Moss', `other ${round}`))
-      await vi.waitFor(async () => expect(await description('Moss')).toBe(`other ${round}`), soon)
+      await once(async () => (await description('Moss')) === `other ${round}`)
       writeFileSync(join(data, 'outside.json'), named('Fir', 'moved in'))
       renameSync(join(data, 'outside.json'), join(characters, 'fir.json'))
-      await vi.waitFor(async () => expect(await description('Fir')).toBe('moved in'), soon)
+      await once(async () => (await description('Fir')) === 'moved in')
       rmSync(join(characters, 'moss.json'))
-      await vi.waitFor(async () => expect(await description('Moss')).toBeUndefined(), soon)
+      await once(async () => (await description('Moss')) === undefined)
       rmSync(characters, { recursive: true })
-      await vi.waitFor(async () => expect(await description('Fir')).toBeUndefined(), soon)
+      await once(async () => (await description('Fir')) === undefined)
     }
   })
 
   test('tells once of a broken file, plays the others, and reads it when it is mended', async () => {
-    const { characters, told, description, library } = await watched()
+    const { characters, told, description, once, library } = await watched()
     mkdirSync(characters)
     writeFileSync(join(characters, 'moss.json'), named('Moss').slice(0, -5))
     writeFileSync(join(characters, 'fir.json'), named('Fir', 'fine'))
-    await vi.waitFor(async () => expect(await description('Fir')).toBe('fine'), soon)
-    await vi.waitFor(() => expect(told).toHaveLength(1), soon)
+    await once(async () => (await description('Fir')) === 'fine')
+    await once(() => told.length > 0)
     await library.rescan()
     writeFileSync(join(characters, 'fir.json'), named('Fir', 'finer'))
-    await vi.waitFor(async () => expect(await description('Fir')).toBe('finer'), soon)
+    await once(async () => (await description('Fir')) === 'finer')
     expect(told).toEqual([{ file: expect.stringMatching(/moss\.json$/), reason: expect.stringMatching(/JSON/) }])
     writeFileSync(join(characters, 'moss.json'), named('Moss', 'whole'))
-    await vi.waitFor(async () => expect(await description('Moss')).toBe('whole'), soon)
+    await once(async () => (await description('Moss')) === 'whole')
     expect(library.unreadable).toEqual([])
   })
 
-  test('never plays half of a file that is being written', async () => {
-    const { characters, told, description } = await watched()
+  test('neither plays nor complains of half a file while it is being written, and tells of one that stays so', async () => {
+    let file = ''
+    // However slowly this machine writes, the last write was a moment ago, until it is long ago.
+    let now = () => statSync(file).mtimeMs + 1900
+    const { characters, told, description, once, library } = await watched(() => now())
     mkdirSync(characters)
-    // Where the machine holds the writer up for as long as a file must be still, it is no half that is being written.
-    for (let tries = 0, longest = Number.POSITIVE_INFINITY; longest > 200 && tries < 8; tries++) {
-      told.length = 0
-      longest = 0
-      const length = 50_000 + tries
-      const text = named('Moss', 'x'.repeat(length))
-      for (let end = 5000, last = performance.now(); end < text.length + 5000; end += 5000) {
-        writeFileSync(join(characters, 'moss.json'), text.slice(0, end))
-        await new Promise((resolve) => setTimeout(resolve, 20))
-        longest = Math.max(longest, performance.now() - last)
-        last = performance.now()
-      }
-      await vi.waitFor(async () => expect(await description('Moss')).toHaveLength(length), soon)
+    file = join(characters, 'moss.json')
+    const text = named('Moss', 'x'.repeat(50_000))
+    for (let end = 0; end < text.length; end += 5000) {
+      writeFileSync(file, text.slice(0, end))
+      await library.rescan()
+      expect([await description('Moss'), library.unreadable]).toEqual([undefined, []])
     }
+    writeFileSync(file, text)
+    await once(async () => (await description('Moss'))?.length === 50_000)
+    writeFileSync(file, text.slice(0, 5000))
+    await library.rescan()
+    expect(await description('Moss')).toHaveLength(50_000)
     expect(told).toEqual([])
+    now = () => statSync(file).mtimeMs + 2100
+    await once(() => told.length > 0)
+    expect(await description('Moss')).toBeUndefined()
+    expect(told).toEqual([{ file: expect.stringMatching(/moss\.json$/), reason: expect.stringMatching(/JSON/) }])
   })
 
   test('plays the card of a changed file at once when the old one is asked for', async () => {
@@ -288,18 +304,19 @@ describe('a watched folder', () => {
   })
 
   test('has world books too, in the order of their names', async () => {
-    const { lorebooks, library, told } = await watched()
+    const { lorebooks, library, told, once } = await watched()
     expect(library.worldBooks).toEqual([])
     mkdirSync(lorebooks)
     const book = (name: string) => JSON.stringify({ name, entries: [] })
     writeFileSync(join(lorebooks, 'b.json'), book('second'))
     writeFileSync(join(lorebooks, 'a.json'), book('first'))
     writeFileSync(join(lorebooks, 'c.json'), '{"name": "no book"}')
-    await vi.waitFor(() => expect(library.worldBooks.map(({ name }) => name)).toEqual(['first', 'second']), soon)
+    const names = () => library.worldBooks.map(({ name }) => name).join()
+    await once(() => names() === 'first,second')
     expect(told).toHaveLength(1)
     const [first] = library.worldBooks
     writeFileSync(join(lorebooks, 'b.json'), book('third'))
-    await vi.waitFor(() => expect(library.worldBooks.map(({ name }) => name)).toEqual(['first', 'third']), soon)
+    await once(() => names() === 'first,third')
     expect(library.worldBooks[0]).toBe(first)
   })
 })
