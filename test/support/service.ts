@@ -59,7 +59,10 @@ export async function startTestService(
   })
   // What a command beside the service would open, kept for all keys.
   let beside: Promise<Stores> | undefined
-  const service = await startService(config)
+  const service = await startService(config).catch((error: unknown) => {
+    folder.remove()
+    throw error
+  })
   const key = service.bootstrap.firstKey ?? environment['BOOTSTRAP_KEY'] ?? ''
   return {
     url: service.address,
