@@ -3,9 +3,10 @@ import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
-import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import type { AccessStore } from '../src/access/access.ts'
-import { compileCache, conservatory, type Ended } from './support/command.ts'
+import { compileCache, conservatory, conservatoryProcess, type Ended } from './support/command.ts'
+import { eventually } from './support/eventually.ts'
 import { type SpawnedService, spawnService } from './support/process.ts'
 import { temporaryFolder } from './support/service.ts'
 import { isOverPostgres, onceKnown, storesForThisTest } from './support/test-database.ts'
@@ -227,6 +228,20 @@ describe('keys', () => {
   })
 })
 
+it('the process ends with the exit code, and prints what its command does', async () => {
+  const settings = { DATA_DIR: folderForThisTest() }
+  const commands = [['accounts', 'create', 'ann'], ['accounts', 'create', '-'], ['water'], ['keys', '--help']]
+  const codes: unknown[] = []
+  for (const command of commands) {
+    const apart = await conservatoryProcess(command, settings)
+    codes.push(apart.code)
+    // What has been made is taken the second time.
+    if (apart.code === 0 && command[0] === 'accounts') expect(apart.stderr).toMatch(/^The account "ann" is made\./)
+    else expect(apart).toStrictEqual(await conservatory(command, settings))
+  }
+  expect(codes).toStrictEqual([0, 1, 2, 0])
+})
+
 describe('a start that cannot be', () => {
   it('failure mode 33: for wrong settings names them all, a line each, whatever the command', async () => {
     const folder = join(folderForThisTest(), 'data')
@@ -367,7 +382,7 @@ describe('the service', () => {
     await same.exited
 
     const late = await startHere({ DATA_DIR: folder, BOOTSTRAP_KEY: 'CANARY that came too late' })
-    await vi.waitFor(() => expect(late.stdout()).toMatch(/"level":40.*BOOTSTRAP_KEY is ignored/), { timeout: 10_000 })
+    await eventually(() => expect(late.stdout()).toMatch(/"level":40.*BOOTSTRAP_KEY is ignored/))
     expect(same.stdout()).not.toContain('BOOTSTRAP_KEY')
     expect(late.stdout() + late.stderr()).not.toContain('CANARY')
     expect(late.stderr()).not.toContain('first start')
@@ -399,7 +414,7 @@ describe('the service', () => {
         .split('\n')
         .map((line): Record<string, unknown> => JSON.parse(line))
         .filter(({ msg }) => msg !== undefined && !/^(?:Server listening|the characters are read)/.test(String(msg)))
-    await vi.waitFor(() => expect(logged().length).toBeGreaterThanOrEqual(replies.length + 2), { timeout: 10_000 })
+    await eventually(() => expect(logged().length).toBeGreaterThanOrEqual(replies.length + 2))
     const lines = logged()
     expect(lines).toHaveLength(replies.length + 2)
     for (const reply of replies) {

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { projectFolder } from './process.ts'
@@ -13,16 +14,38 @@ export interface Ended {
 /** Makes a second start of the same code take half the time. */
 export const compileCache = { NODE_COMPILE_CACHE: join(projectFolder, 'node_modules', '.cache', 'node') }
 
+type Settings = Readonly<Record<string, string>>
+
 /**
- * Runs `conservatory …` as a process of its own, with these settings alone (and the database that goes with its data
- * folder), and waits until it ends.
+ * Runs `conservatory …` with these settings alone (and the database that goes with its data folder), and waits until it
+ * ends. It runs in this process, which spares it half a second of starting; what would serve is a process of its own.
  */
-export async function conservatory(
-  args: readonly string[],
-  settings: Readonly<Record<string, string>>,
-): Promise<Ended> {
-  const { DATA_DIR } = settings
-  const place = DATA_DIR === undefined ? {} : await settingsOf(DATA_DIR)
+export async function conservatory(args: readonly string[], settings: Settings): Promise<Ended> {
+  const { runCommand } = await import('../../src/command-line.ts')
+  const environment = { ...(await placeOf(settings)), ...settings }
+  const printed: Printed = { stdout: [], stderr: [] }
+  let served: Ended | undefined
+  const serve = async () => {
+    served = await conservatoryProcess(args, settings)
+  }
+  const ended = (code: number): Ended => ({
+    code,
+    stdout: Buffer.concat(printed.stdout).toString('utf8'),
+    stderr: Buffer.concat(printed.stderr).toString('utf8'),
+  })
+  try {
+    const code = await printing.run(printed, () => withArguments(args, () => runCommand(environment, serve)))
+    return served ?? ended(code)
+  } catch (error) {
+    // As main.ts does.
+    printed.stderr.push(Buffer.from(`${error instanceof Error ? error.message : String(error)}\n`))
+    return ended(1)
+  }
+}
+
+/** Does the same as a process of its own, from its start to its exit code. */
+export async function conservatoryProcess(args: readonly string[], settings: Settings): Promise<Ended> {
+  const place = await placeOf(settings)
   const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], ...compileCache, ...place, ...settings }
   return new Promise((resolve) => {
     // A service that starts although it must not would run for ever: the time limit ends it, and the code tells.
@@ -31,4 +54,41 @@ export async function conservatory(
       resolve({ code: error === null ? 0 : error.code, stdout, stderr })
     })
   })
+}
+
+async function placeOf({ DATA_DIR }: Settings): Promise<Settings> {
+  return DATA_DIR === undefined ? {} : settingsOf(DATA_DIR)
+}
+
+/** What a command that runs in this process has printed. */
+interface Printed {
+  readonly stdout: Buffer[]
+  readonly stderr: Buffer[]
+}
+
+/** Tells what one command prints from what others do, and from what the tests do. */
+const printing = new AsyncLocalStorage<Printed>()
+for (const name of ['stdout', 'stderr'] as const) {
+  const stream = process[name]
+  const write = stream.write.bind(stream)
+  type Done = (error?: Error | null) => void
+  stream.write = (chunk: string | Uint8Array, encoding?: BufferEncoding | Done, done?: Done): boolean => {
+    const called = typeof encoding === 'function' ? encoding : done
+    const printed = printing.getStore()
+    if (!printed) return write(chunk, called)
+    printed[name].push(Buffer.from(chunk))
+    called?.()
+    return true
+  }
+}
+
+/** Has what reads its arguments at once read these. */
+function withArguments<T>(args: readonly string[], start: () => T): T {
+  const own = process.argv
+  process.argv = [process.execPath, 'src/main.ts', ...args]
+  try {
+    return start()
+  } finally {
+    process.argv = own
+  }
 }

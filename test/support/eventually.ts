@@ -1,0 +1,27 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { onTestFailed } from 'vitest'
+
+/**
+ * Repeats a check until it passes, where nothing tells of the moment. It has no time limit of its own, since a busy machine
+ * would break any: the test's ends it, and then tells what was still amiss.
+ * @returns what the check gives
+ */
+export async function eventually<T>(check: () => T | Promise<T>): Promise<T> {
+  let isOver = false
+  let amiss: unknown
+  onTestFailed(() => {
+    isOver = true
+    if (amiss !== undefined) console.error('What was waited for:', amiss)
+  })
+  for (;;) {
+    try {
+      const result = await check()
+      amiss = undefined
+      return result
+    } catch (error) {
+      amiss = error
+      if (isOver) throw error
+    }
+    await wait(10)
+  }
+}
