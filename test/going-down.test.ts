@@ -1,9 +1,10 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, it, onTestFinished, vi } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { readChatError, readStream, textOfStream } from './support/chat.ts'
 import { compileCache } from './support/command.ts'
 import { connectTo } from './support/connection.ts'
+import { eventually } from './support/eventually.ts'
 import { type SpawnedService, spawnService } from './support/process.ts'
 import { onceAsked, temporaryFolder } from './support/service.ts'
 import { sqlForThisTest } from './support/test-sql.ts'
@@ -61,19 +62,17 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     upstream.answer(pieces(begun, 'hang'), () => {})
     const open = await ask(service, 'm', true)
     const waiting = [ask(service, 'm', true), ask(service, 'm', false), ask(service, 'best', false)]
-    await vi.waitFor(() => expect(upstream.calls).toHaveLength(4))
+    await eventually(() => expect(upstream.calls).toHaveLength(4))
     // … a list that nobody reads, a connection that idles, and one that says nothing.
     const list = await connectTo(service.url, `GET /plants HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n\r\n`)
     list.socket.pause()
     const idle = await connectTo(service.url, 'GET /livez HTTP/1.1\r\nHost: x\r\n\r\n')
-    await vi.waitFor(() => expect(idle.text()).toContain('"ok"'))
+    await eventually(() => expect(idle.text()).toContain('"ok"'))
     const silent = await connectTo(service.url)
 
-    const signalled = performance.now()
     service.process.kill(signal)
     await idle.closed
-    await vi.waitFor(() => expect(connectTo(service.url)).rejects.toThrow('ECONNREFUSED'))
-    expect(service.process.exitCode).toBe(null)
+    await eventually(() => expect(connectTo(service.url)).rejects.toThrow('ECONNREFUSED'))
     const streamed = await readStream(open)
     expect(textOfStream(streamed)).toBe('One two')
     const error = { type: 'server_error', param: null, code: 'service_stopping', message: expect.any(String) }
@@ -86,9 +85,8 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     }
     await Promise.all(upstream.calls.map(({ aborted }) => aborted))
     expect(upstream.calls).toHaveLength(4)
+    // The grace has ended what would never have ended.
     expect(await service.exited).toBe(0)
-    // Within the grace of 2 s, and some more for a machine that is busy.
-    expect(performance.now() - signalled).toBeLessThan(8000)
     list.socket.resume()
     await Promise.all([list.closed, silent.closed])
     expect(list.text()).not.toMatch(/0\r\n\r\n$/)
@@ -104,13 +102,13 @@ it('a service that stops lets replies end by themselves, commits what waits, and
     await script(response, call)
   }
   const upstream = await upstreamForThisTest(slowly)
-  const service = await start(30, onceAsked(upstream.url))
+  // A grace that no test could wait for.
+  const service = await start(600, onceAsked(upstream.url))
   expect((await plant(service, 'First')).status).toBe(200)
   const replies = [ask(service, 'm', true), ask(service, 'm', false)]
-  await vi.waitFor(() => expect(upstream.calls).toHaveLength(2))
+  await eventually(() => expect(upstream.calls).toHaveLength(2))
   const writes = Array.from({ length: 50 }, (_, count) => plant(service, `Late ${count}`).catch(() => undefined))
   await writes[0]
-  const signalled = performance.now()
   service.process.kill('SIGTERM')
   const [streamed, whole] = await Promise.all(replies)
   expect(streamed && (await readStream(streamed)).isDone).toBe(true)
@@ -118,7 +116,6 @@ it('a service that stops lets replies end by themselves, commits what waits, and
   const written = (await Promise.all(writes)).filter((answer) => answer?.status === 200)
   // The clients keep their connections open: it does not wait for them.
   expect(await service.exited).toBe(0)
-  expect(performance.now() - signalled).toBeLessThan(15_000)
   const names = await namesIn(service)
   expect(names.length).toBeGreaterThanOrEqual(written.length + 1)
   expect(new Set(names).size).toBe(names.length)
@@ -140,7 +137,8 @@ it('a second signal ends the service at once, with exit code 1, and what was ack
   expect((await plant(service, 'Moss')).status).toBe(200)
   const open = await ask(service, 'm', true)
   service.process.kill('SIGTERM')
-  await vi.waitFor(() => expect(connectTo(service.url)).rejects.toThrow('ECONNREFUSED'))
+  await eventually(() => expect(connectTo(service.url)).rejects.toThrow('ECONNREFUSED'))
+  expect(service.process.exitCode).toBe(null)
   service.process.kill('SIGINT')
   expect(await service.exited).toBe(1)
   await open.text().catch(() => '')

@@ -3,6 +3,7 @@ import type { AccessStore } from '../../src/access/access.ts'
 import { digestKey } from '../../src/access/key.ts'
 import { KeyUses } from '../../src/access/key-uses.ts'
 import { conservatory, type Ended } from '../support/command.ts'
+import { eventually } from '../support/eventually.ts'
 import { expectError } from '../support/http.ts'
 import { serviceForThisTest, startTestService, temporaryFolder } from '../support/service.ts'
 import { onceKnown, storesForThisTest } from '../support/test-database.ts'
@@ -183,7 +184,7 @@ describe('last_used', () => {
     const told = list.data.find(({ prefix }) => prefix === key.slice(0, 7))?.last_used ?? 0
     expect(told).toBeGreaterThanOrEqual(before)
     await onceKnown(async () => expect(await used()).toBe(told))
-    await vi.waitFor(() => expect(Date.now() / 1000).toBeGreaterThan(told + 1), 3000)
+    await eventually(() => expect(Date.now() / 1000).toBeGreaterThan(told + 1))
     expect((await service.request('/models', { headers: { authorization: key } })).status).toBe(200)
     await service.close()
     const listed: { prefix: string; last_used: number }[] = JSON.parse((await run('keys', 'list', '--json')).stdout)

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { setTimeout as wait } from 'node:timers/promises'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { AccessStore } from '../../src/access/access.ts'
 import type { PlantStore } from '../../src/plants/plant.ts'
 import { parseStream, readChatError } from '../support/chat.ts'
@@ -119,8 +119,12 @@ describe('a key that ends', () => {
 
   it('ends a stream when its time comes', async () => {
     const { service } = await serviceWithStores()
-    const key = await service.makeKey('ann', ['chat'], Math.floor(Date.now() / 1000) + 2)
-    const { errors, isDone } = parseStream(await (await chat(service, key, true)).text())
+    const key = await service.makeKey('ann', ['chat'], Math.floor(Date.now() / 1000) + 20)
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'], shouldAdvanceTime: true })
+    onTestFinished(() => void vi.useRealTimers())
+    const stream = await chat(service, key, true)
+    vi.advanceTimersByTime(20_000)
+    const { errors, isDone } = parseStream(await stream.text())
     expect(isDone).toBe(false)
     expect(errors.map(({ error }) => error.code)).toEqual(['key_expired'])
   })

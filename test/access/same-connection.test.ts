@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Connection, connectTo } from '../support/connection.ts'
+import { eventually } from '../support/eventually.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 
 let service: TestService
@@ -18,7 +19,7 @@ async function ask(connection: Connection, path: string, authorization: string |
   const header = authorization === undefined ? '' : `Authorization: ${authorization}\r\n`
   connection.socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n${header}\r\n`)
   const reply = () => connection.text().slice(before)
-  await expect.poll(() => /\r\n\r\n.+/s.test(reply())).toBe(true)
+  await eventually(() => expect(reply()).toMatch(/\r\n\r\n.+/s))
   return `${reply().slice(9, 12)} ${reply().includes('Moss')}`
 }
 

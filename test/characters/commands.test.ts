@@ -1,12 +1,13 @@
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { faultsOf, testsOf } from '../../src/characters/card-tests.ts'
 import { exportCard } from '../../src/characters/export.ts'
 import { starterFolder } from '../../src/characters/public-cards.ts'
 import { readCardSource } from '../../src/characters/source.ts'
 import { compileCache, conservatory, type Ended } from '../support/command.ts'
+import { eventually } from '../support/eventually.ts'
 import { spawnService } from '../support/process.ts'
 import { serviceForThisTest, temporaryFolder } from '../support/service.ts'
 import { openStoresOf } from '../support/test-database.ts'
@@ -128,7 +129,7 @@ describe('characters import', () => {
     // What is imported into the folder is noticed by the service that watches it.
     expect(await run('import', file('fir.json', cardText('Fir')))).toMatchObject({ code: 0 })
     const names = async () => (await service.request('/characters')).text()
-    await vi.waitFor(async () => expect(await names()).toContain('"Fir"'), { timeout: 8000, interval: 100 })
+    await eventually(async () => expect(await names()).toContain('"Fir"'))
   })
 })
 
@@ -299,7 +300,8 @@ test('the service tells at its start what it has read and what not, and reads al
   const { folder, file } = commandsForThisTest()
   mkdirSync(join(folder, 'characters'))
   file('data/characters/moss.json', cardText('Moss'))
-  file('data/characters/broken.json', '{"CANARY')
+  // Written long ago: it is not that somebody has not finished yet.
+  utimesSync(file('data/characters/broken.json', '{"CANARY'), 0, 0)
   const service = await spawnService(process.execPath, ['src/main.ts'], {
     environment: { ...compileCache, DATA_DIR: folder },
   })
@@ -308,13 +310,13 @@ test('the service tells at its start what it has read and what not, and reads al
       .stdout()
       .split('\n')
       .filter((line) => /characters|not read|models/.test(line))
-  await vi.waitFor(() => expect(logged()).toHaveLength(2), { timeout: 8000 })
+  await eventually(() => expect(logged()).toHaveLength(2))
   const [info = '', warning = ''] = logged()
   expect(JSON.parse(info)).toMatchObject({ level: 30, characters: 5, lorebooks: 0, msg: 'the characters are read' })
   const reason = expect.stringMatching(/JSON/)
   expect(JSON.parse(warning)).toMatchObject({ level: 40, file: expect.stringMatching(/broken\.json$/), reason })
   service.process.kill('SIGHUP')
-  await vi.waitFor(() => expect(logged().some((line) => line.includes('models.json has been read again'))).toBe(true))
+  await eventually(() => expect(logged().some((line) => line.includes('models.json has been read again'))).toBe(true))
   expect(logged().filter((line) => line.includes('the characters are read'))).toHaveLength(2)
   expect(service.stdout()).not.toContain('CANARY')
 })

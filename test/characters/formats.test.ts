@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { eventually } from '../support/eventually.ts'
 import { expectError } from '../support/http.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 
@@ -73,10 +74,10 @@ describe('a card', () => {
       writeFileSync(join(folder, `x.${format}`), (await bytesOf(`/characters/${format}?format=${format}`)).bytes)
     }
     const listed = async () => (await service.request('/characters')).text()
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       const text = await listed()
       for (const format of ['json', 'png', 'charx']) expect(text).toContain(`"From ${format}","origin":"folder"`)
-    }, 8000)
+    })
   })
 
   test.each([

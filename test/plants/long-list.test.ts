@@ -1,5 +1,6 @@
 import { get, type IncomingMessage } from 'node:http'
-import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { eventually } from '../support/eventually.ts'
 import { spawnService } from '../support/process.ts'
 import { startTestService } from '../support/service.ts'
 import { isOverPostgres } from '../support/test-database.ts'
@@ -60,7 +61,7 @@ describe('a long list', () => {
     expect([refused.statusCode, refused.headers['retry-after']]).toEqual([503, '1'])
     refused.resume()
     readers[0]?.destroy()
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       const next = await open()
       readers.push(next)
       expect(next.statusCode).toBe(200)

@@ -1,10 +1,11 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import type { Scope } from '../../src/access/access.ts'
 import { writeCursor } from '../../src/plants/cursor.ts'
 import type { Plant } from '../../src/plants/plant.ts'
+import { eventually } from '../support/eventually.ts'
 import { expectError } from '../support/http.ts'
 import { everythingKept } from '../support/kept.ts'
 import { namesOf } from '../support/plant-pages.ts'
@@ -707,7 +708,7 @@ describe('a long list', () => {
       Array.from({ length: 10_000 }, (_, id) => ({ id, name: text, tag: text })),
     )
     const other = await newCaller(['plants:write'])
-    await vi.waitFor(async () => expect(await sql.hasReader()).toBe(false))
+    await eventually(async () => expect(await sql.hasReader()).toBe(false))
 
     const { hostname, port } = new URL(service.url)
     const key = await service.makeKey(`account ${callers - 1}`, ['plants:read'])
@@ -722,7 +723,7 @@ describe('a long list', () => {
     expect((await other.post('{"name": "newer"}')).status).toBe(200)
     expect(await sql.hasReader()).toBe(true)
     socket.destroy()
-    await vi.waitFor(async () => expect(await sql.hasReader()).toBe(false), { timeout: 10_000, interval: 20 })
+    await eventually(async () => expect(await sql.hasReader()).toBe(false))
   })
 })
 

@@ -1,12 +1,13 @@
 import { createServer } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import postgres from 'postgres'
-import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import { StorageError } from '../../src/storage/folder.ts'
 import { connectPostgres } from '../../src/storage/postgres/connect.ts'
 import { checkPostgres } from '../../src/storage/postgres/migrate.ts'
 import { openPostgresStores } from '../../src/storage/postgres/stores.ts'
 import { Visits } from '../../src/usage/visit.ts'
+import { eventually } from '../support/eventually.ts'
 import { keyOf } from '../support/limits.ts'
 import { type PostgresServer, startPostgres } from '../support/postgres.ts'
 
@@ -90,13 +91,10 @@ it('what a request has spent that ends while the database is away is put on reco
   await server.kill()
   await visit.end('stop')
   await server.start()
-  await vi.waitFor(
-    async () => {
-      expect(await stores.usage.find(key.account.id, 'req_1')).toMatchObject({ state: 'stop' })
-      await expect(limiter.reserve(key, () => 900)).rejects.toMatchObject({ status: 429 })
-    },
-    { timeout: 15_000, interval: 250 },
-  )
+  await eventually(async () => {
+    expect(await stores.usage.find(key.account.id, 'req_1')).toMatchObject({ state: 'stop' })
+    await expect(limiter.reserve(key, () => 900)).rejects.toMatchObject({ status: 429 })
+  })
   await stores.close()
 })
 

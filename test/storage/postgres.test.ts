@@ -3,6 +3,7 @@ import { ApiError } from '../../src/errors.ts'
 import { PostgresPlantStore } from '../../src/plants/postgres.ts'
 import { PostgresDatabase } from '../../src/storage/postgres/database.ts'
 import { migratePostgres } from '../../src/storage/postgres/migrate.ts'
+import { eventually } from '../support/eventually.ts'
 import { namesOf, plantsOf } from '../support/plant-pages.ts'
 import { type PostgresServer, startPostgres } from '../support/postgres.ts'
 
@@ -87,12 +88,12 @@ describe('a server that crashes and comes back', () => {
         }
       }
     })
-    await new Promise((resolve) => setTimeout(resolve, 200))
+    await eventually(() => expect(acknowledged.length).toBeGreaterThan(50))
     await crashing.kill()
     await expect(list.next()).rejects.toThrow()
     await crashing.start()
     const before = acknowledged.length
-    await expect.poll(() => acknowledged.length, { timeout: 10_000 }).toBeGreaterThan(before + 50)
+    await eventually(() => expect(acknowledged.length).toBeGreaterThan(before + 50))
     isOver = true
     await Promise.all(writers)
     for (const refusal of refusals) expect(['write_unconfirmed', 'database_unavailable']).toContain(refusal)

@@ -1,11 +1,11 @@
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as wait } from 'node:timers/promises'
 import Database from 'better-sqlite3'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { openDatabase } from '../../src/storage/database.ts'
 import { openSqliteStores } from '../../src/storage/stores.ts'
 import { conservatory } from '../support/command.ts'
+import { eventually } from '../support/eventually.ts'
 import { plantsOf } from '../support/plant-pages.ts'
 import { add, folderForThisTest, start } from '../support/preset-service.ts'
 import { temporaryFolder } from '../support/service.ts'
@@ -170,8 +170,7 @@ it('another program that holds the database holds up those who write, for five s
   let turns = 0
   const turning = setInterval(() => turns++, 10)
   const first = stores.plants.create(id, { name: 'Fern' })
-  await wait(500)
-  expect(turns).toBeGreaterThan(5)
+  await eventually(() => expect(turns).toBeGreaterThan(5))
   other.exec('COMMIT')
   expect((await first).plant.id).toBe(1)
   other.exec('BEGIN IMMEDIATE')

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import postgres from 'postgres'
-import { onTestFinished, vi } from 'vitest'
+import { onTestFinished } from 'vitest'
 import { readConfig } from '../../src/config.ts'
 import { openStores } from '../../src/storage/open.ts'
 import type { Stores } from '../../src/storage/stores.ts'
+import { eventually } from './eventually.ts'
 
 /**
  * A database with our tables and nothing else, on the server that `vitest.postgres.config.ts` starts for all tests: each
@@ -46,7 +47,7 @@ export async function storesForThisTest(dataDirectory: string): Promise<Stores> 
  * most over PostgreSQL, where each replica remembers keys so long.
  */
 export function onceKnown<T>(check: () => Promise<T>): Promise<T> {
-  return isOverPostgres ? vi.waitFor(check, { timeout: 5000, interval: 50 }) : check()
+  return isOverPostgres ? eventually(check) : check()
 }
 
 async function copyOf(template: string): Promise<string> {
