@@ -19,10 +19,9 @@ export default defineConfig({
       'test/storage/backup.test.ts',
       // These try every engine, or servers of their own, in each run.
       'test/stores/**',
-      'test/storage/{move,postgres,postgres-faults,failover}.test.ts',
-      'test/failover.test.ts',
-      'test/limits/{killed-replica,replicas}.test.ts',
-      // Over PostgreSQL the places of a service that was killed are free after 20 seconds, which killed-replica is about.
+      'test/storage/{move,postgres,postgres-faults}.test.ts',
+      'test/limits/replicas.test.ts',
+      // Over PostgreSQL the places of a service that was killed are free after 20 seconds, which a trial is about.
       'test/limits/at-once.test.ts',
     ],
   },

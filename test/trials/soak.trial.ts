@@ -1,19 +1,19 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { median } from '../bench/measure.ts'
-import { compileCache } from './support/command.ts'
-import { spawnService } from './support/process.ts'
-import { openDescriptors, residentMegabytes } from './support/process-sight.ts'
-import { temporaryFolder } from './support/service.ts'
-import { driveSoak } from './support/soak-load.ts'
-import { soakModels, unsteady } from './support/soak-upstream.ts'
-import { isOverPostgres } from './support/test-database.ts'
-import { upstreamForThisTest } from './support/upstream.ts'
+import { median } from '../../bench/measure.ts'
+import { compileCache } from '../support/command.ts'
+import { spawnService } from '../support/process.ts'
+import { openDescriptors, residentMegabytes } from '../support/process-sight.ts'
+import { temporaryFolder } from '../support/service.ts'
+import { driveSoak } from '../support/soak-load.ts'
+import { soakModels, unsteady } from '../support/soak-upstream.ts'
+import { isOverPostgres } from '../support/test-database.ts'
+import { upstreamForThisTest } from '../support/upstream.ts'
 
 /*
  * A mixed load with all faults of clients and upstreams in it, for 20 s. SOAK_SECONDS makes it longer, and has the
- * memory printed as it went; ten minutes:  SOAK_SECONDS=600 npx vitest run test/soak.test.ts
+ * memory printed as it went; ten minutes:  SOAK_SECONDS=600 npm run trials -- soak
  */
 
 const seconds = Number(process.env['SOAK_SECONDS'] ?? 20)

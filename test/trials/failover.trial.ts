@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, expect, it } from 'vitest'
-import { startPair, startStandby, tellRecoveries } from './support/postgres.ts'
-import { type SpawnedService, spawnService } from './support/process.ts'
+import { startPair, startStandby, tellRecoveries } from '../support/postgres.ts'
+import { type SpawnedService, spawnService } from '../support/process.ts'
 
 const rounds = Number(process.env['FAILOVER_ROUNDS'] ?? 2)
 const writers = 8
