@@ -1,18 +1,19 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { conservatory } from './support/command.ts'
+import { conservatoryProcess } from './support/command.ts'
 import { integrityOf, killRounds } from './support/kill-rounds.ts'
+import { often } from './support/often.ts'
 import { add, folderForThisTest, preset, start } from './support/preset-service.ts'
 import { serviceForThisTest } from './support/service.ts'
 import { isOverPostgres } from './support/test-database.ts'
 import { sqlForThisTest } from './support/test-sql.ts'
 
-// The benchmark `npm run bench -- durability` does the same a hundred times.
+// A trial and the benchmark `npm run bench -- durability` do the same more often.
 it('failure mode 29: what was acknowledged is there exactly once after kill -9, again and again', async () => {
   const folder = folderForThisTest()
   const result = await killRounds({
-    rounds: 10,
+    rounds: often(2),
     writers: 64,
     key: preset,
     start: async () => {
@@ -28,7 +29,7 @@ it('failure mode 29: what was acknowledged is there exactly once after kill -9, 
   if (!isOverPostgres) expect(integrityOf(folder)).toBe('ok')
   expect(result.acknowledged).toBeGreaterThan(100)
   expect(result.sentAgain).toBeGreaterThan(10)
-}, 120_000)
+})
 
 it('every other command works beside a service that is written to, and the service sees what it did', async () => {
   const folder = folderForThisTest()
@@ -50,7 +51,7 @@ it('every other command works beside a service that is written to, and the servi
     // PostgreSQL has its own backups.
     ...(isOverPostgres ? [] : [['backup', join(folder, 'beside.db')]]),
   ]
-  const ended = await Promise.all(commands.map((command) => conservatory(command, { DATA_DIR: folder })))
+  const ended = await Promise.all(commands.map((command) => conservatoryProcess(command, { DATA_DIR: folder })))
   isWriting = false
   await writing
   const told = ended.map(({ code, stderr }, index) => [commands[index]?.join(' '), code, code === 0 ? '' : stderr])

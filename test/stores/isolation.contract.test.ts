@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
 import { type Plant, type PlantStore, type StoredPlant, toReply } from '../../src/plants/plant.ts'
 import { engines, type TestDatabase } from '../support/engines.ts'
+import { often } from '../support/often.ts'
 import { create, find, id, limit, people, remove, tag, who } from '../support/plant-calls.ts'
 import { plantsOf } from '../support/plant-pages.ts'
 import { type ModelledPlant, PlantsModel } from '../support/plants-model.ts'
@@ -133,10 +134,8 @@ describe.each(engines)('over random calls of accounts that share and take back, 
         }
       }),
       {
-        numRuns: engine.hasReplicas ? 4 : 50,
+        numRuns: often(engine.hasReplicas ? 2 : 10),
         endOnFailure: true,
-        interruptAfterTimeLimit: 25_000,
-        markInterruptAsFailure: true,
       },
     )
   })

@@ -1,5 +1,4 @@
 import { join } from 'node:path'
-import { setTimeout as wait } from 'node:timers/promises'
 import Database from 'better-sqlite3'
 
 /*
@@ -35,13 +34,15 @@ export interface KillResult {
 }
 
 /**
- * Writes from many clients, kills the service at a random moment, starts it again, and so on; then asks for all plants.
+ * Writes from many clients, kills the service after a random number of acknowledged writes, starts it again, and so on; then
+ * asks for all plants.
  * @throws Error when a write is answered with anything but 200
  */
 export async function killRounds({ rounds, writers, key, start }: KillPlan): Promise<KillResult> {
   const acknowledged = new Set<string>()
   const cutOff = new Map<number, string>()
   let sentAgain = 0
+  let onAcknowledged = () => {}
 
   const add = async (url: string, name: string, isKeyed: boolean): Promise<boolean> => {
     const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
@@ -51,7 +52,10 @@ export async function killRounds({ rounds, writers, key, start }: KillPlan): Pro
       body: JSON.stringify({ name }),
     }).catch(() => undefined)
     if (answer && answer.status !== 200) throw new Error(`A write was answered with ${answer.status}.`)
-    if (answer) acknowledged.add(name)
+    if (answer) {
+      acknowledged.add(name)
+      onAcknowledged()
+    }
     return answer !== undefined
   }
   const sendAgain = async (url: string, writer: number): Promise<void> => {
@@ -72,11 +76,21 @@ export async function killRounds({ rounds, writers, key, start }: KillPlan): Pro
     }
   }
 
+  /** Resolves after so many more writes that every client is at it, and up to some hundred. */
+  const manyMore = () => {
+    const enough = acknowledged.size + writers + Math.random() * 500
+    return new Promise<void>((resolve) => {
+      onAcknowledged = () => {
+        if (acknowledged.size >= enough) resolve()
+      }
+    })
+  }
+
   const everyWriter = Array.from({ length: writers }, (_, writer) => writer)
   for (let round = 0; round < rounds; round++) {
     const service = await start()
     const writing = Promise.all(everyWriter.map((writer) => write(service.url, round, writer)))
-    await Promise.race([wait(20 + Math.random() * 350), writing])
+    await Promise.race([manyMore(), writing])
     await service.kill()
     await writing
   }

@@ -1,0 +1,12 @@
+/*
+ * The tests that try at random what must hold always, ten times as often as `npm test` does: kill -9, malformed requests,
+ * calls of accounts that share. Some ten minutes; TEST_OFTEN=100 for a night.
+ */
+process.env['TEST_OFTEN'] ??= '10'
+await import('../durability.test.ts')
+await import('../robustness.test.ts')
+await import('../characters/isolation.test.ts')
+await import('../plants/isolation.test.ts')
+await import('../stores/isolation.contract.test.ts')
+
+export {}
