@@ -1,0 +1,120 @@
+/*
+ * What the Dockerfile installs, in a folder of this machine, and the service that runs from it.
+ */
+import { execFileSync } from 'node:child_process'
+import { chmodSync, copyFileSync, cpSync, globSync, lstatSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { Type } from '@sinclair/typebox'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { loadTokenizer } from '../../src/models/tokenizer.ts'
+import { readCompletion, readStream, textOfStream } from '../support/chat.ts'
+import { checked } from '../support/operations.ts'
+import { projectFolder, spawnService } from '../support/process.ts'
+import { replay } from '../support/replay.ts'
+import { temporaryFolder } from '../support/service.ts'
+import { upstreamForThisTest } from '../support/upstream.ts'
+
+const dockerfile = readFileSync(join(projectFolder, 'Dockerfile'), 'utf8')
+const [, ...command] = checked(Type.Array(Type.String()), JSON.parse(/^CMD (.+)$/m.exec(dockerfile)?.[1] ?? '[]'))
+
+/** Megabytes of 10^6 bytes that the image's `/app` may have. */
+const mostMegabytes = 75
+
+describe('what the Dockerfile installs', () => {
+  const { path: folder, remove } = temporaryFolder()
+  const node = join(folder, 'node')
+
+  beforeAll(() => {
+    // Every COPY from the checkout, as the file has it.
+    const copies = [...dockerfile.matchAll(/^COPY (?!--from)(.+) (\S+)$/gm)].flatMap(([, sources = '']) =>
+      sources.split(' '),
+    )
+    expect(copies).toContain('src')
+    for (const source of new Set(copies)) {
+      const target = join(folder, source)
+      mkdirSync(join(target, '..'), { recursive: true })
+      cpSync(join(projectFolder, source), target, { recursive: true })
+    }
+    const [install = '', prune = ''] = [...dockerfile.matchAll(/^RUN (n.+)$/gm)].map(([, line]) => line ?? '')
+    expect(install).toBe('npm ci --omit=dev --omit=optional')
+    expect(prune).toMatch(/^node ops\/prune\.ts node_modules "linux-/)
+    // Offline where the cache has it all, as it has after the checkout's own npm ci.
+    execFileSync('sh', ['-c', `${install} --prefer-offline`], { cwd: folder, stdio: 'ignore' })
+    const platform = `${process.platform}-${process.arch}`
+    execFileSync(process.execPath, ['ops/prune.ts', 'node_modules', platform], { cwd: folder, stdio: 'pipe' })
+    // The image brings Node; here it is the checkout's own.
+    copyFileSync(process.execPath, node)
+    chmodSync(node, 0o755)
+    execFileSync('chmod', ['-R', 'a-w', folder])
+  }, 120_000)
+
+  afterAll(() => {
+    execFileSync('chmod', ['-R', 'u+w', folder])
+    remove()
+  })
+
+  it(`has at most ${mostMegabytes} MB`, () => {
+    const files = globSync('{*,*/**}', { cwd: folder }).filter((file) => file !== 'node')
+    const bytes = files.map((file) => lstatSync(join(folder, file)).size)
+    expect(bytes.reduce((sum, size) => sum + size, 0)).toBeLessThan(mostMegabytes * 1e6)
+  })
+
+  it('has every package that a source needs, but for the one that operators add', () => {
+    // An entry runs the service when it is loaded.
+    const entries = ['main.ts', 'entry.ts'].map((name) => join('src', name))
+    const sources = globSync('src/**/*.ts', { cwd: folder }).filter((file) => !entries.includes(file))
+    const texts = sources.map((file) => readFileSync(join(folder, file), 'utf8'))
+    const loadedLate = texts
+      .flatMap((text) => [...text.matchAll(/\bimport\('([^'.][^']*)'\)/g)])
+      .map(([, name]) => name)
+    expect(loadedLate).toContain('gpt-tokenizer/encoding/o200k_base')
+    const names = [...new Set([...loadedLate, '@ai-sdk/anthropic', '@ai-sdk/google'])]
+    const all = [...names, ...sources.map((file) => pathToFileURL(join(folder, file)).href)]
+    expect(all.length).toBeGreaterThan(200)
+    // From a file of that folder, so that packages are looked for there.
+    const script = `for (const name of ${JSON.stringify(all)}) await import(name)`
+    execFileSync(node, ['--input-type=module', '--eval', script], { cwd: folder, stdio: 'pipe' })
+  }, 60_000)
+
+  it('serves, from a source that cannot be written, with its data elsewhere', async () => {
+    const upstream = await upstreamForThisTest(replay('anthropic/text.json'), replay('google/text.json'))
+    const [data, config] = [temporaryFolder(), temporaryFolder()]
+    onTestFinished(() => {
+      data.remove()
+      config.remove()
+    })
+    const shared = { apiKey: 'canary-key-1234567890', baseUrl: upstream.url }
+    const models = {
+      understudy: { adapter: 'understudy' },
+      claude: { ...shared, adapter: '@ai-sdk/anthropic', model: 'claude-sonnet-4-5' },
+      gemini: { ...shared, adapter: '@ai-sdk/google', model: 'gemini-2.5-flash' },
+    }
+    writeFileSync(join(config.path, 'models.json'), JSON.stringify({ models }))
+    const environment = { HOST: '0.0.0.0', DATA_DIR: data.path, CONFIG_DIR: config.path }
+    const service = await spawnService(node, command, { folder, environment })
+    const url = service.url.replace('0.0.0.0', '127.0.0.1')
+    const headers = { authorization: `Bearer ${service.key}`, 'content-type': 'application/json' }
+    const post = (path: string, body: object) =>
+      fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) })
+    const chat = (body: object) =>
+      post('/chat/completions', { character: 'Fern', messages: [{ role: 'user', content: 'Hello!' }], ...body })
+
+    expect((await post('/plants', { name: 'Monstera' })).status).toBe(200)
+    const whole = await chat({ model: 'understudy' })
+    expect([whole.status, whole.headers.get('x-character')]).toEqual([200, expect.stringMatching(/^Fern@sha256:/)])
+    const { choices, usage } = await readCompletion(whole)
+    const { count } = await loadTokenizer()
+    expect(usage?.completion_tokens).toBe(count(choices[0]?.message.content ?? ''))
+    expect(usage?.prompt_tokens).toBeGreaterThan(1000)
+    expect(textOfStream(await readStream(await chat({ model: 'understudy', stream: true })))).not.toBe('')
+    for (const model of ['claude', 'gemini']) {
+      const { choices } = await readCompletion(await chat({ model }))
+      expect([model, choices[0]?.message.content]).toEqual([model, 'Yellow leaves? Most likely too much water.'])
+    }
+    const page = await (await fetch(`${url}/docs/`)).text()
+    const [, script = ''] = /<script[^>]*\ssrc="([^"]*)"/.exec(page) ?? []
+    expect((await (await fetch(new URL(script, `${url}/docs/`))).text()).length).toBeGreaterThan(1_000_000)
+    expect((await fetch(`${url}/openapi.json`)).status).toBe(200)
+  }, 60_000)
+})
