@@ -9,6 +9,7 @@ import { Type } from '@sinclair/typebox'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { loadTokenizer } from '../../src/models/tokenizer.ts'
 import { readCompletion, readStream, textOfStream } from '../support/chat.ts'
+import { compileCache } from '../support/command.ts'
 import { checked } from '../support/operations.ts'
 import { projectFolder, spawnService } from '../support/process.ts'
 import { replay } from '../support/replay.ts'
@@ -40,7 +41,11 @@ describe('what the Dockerfile installs', () => {
     expect(install).toBe('npm ci --omit=dev --omit=optional')
     expect(prune).toMatch(/^node ops\/prune\.ts node_modules "linux-/)
     // Offline where the cache has it all, as it has after the checkout's own npm ci.
-    execFileSync('sh', ['-c', `${install} --prefer-offline`], { cwd: folder, stdio: 'ignore' })
+    execFileSync('sh', ['-c', `${install} --prefer-offline`], {
+      cwd: folder,
+      env: { ...process.env, ...compileCache },
+      stdio: 'ignore',
+    })
     const platform = `${process.platform}-${process.arch}`
     execFileSync(process.execPath, ['ops/prune.ts', 'node_modules', platform], { cwd: folder, stdio: 'pipe' })
     // The image brings Node; here it is the checkout's own.
