@@ -29,7 +29,7 @@ it('failure mode 29: what was acknowledged is there exactly once after kill -9, 
   if (!isOverPostgres) expect(integrityOf(folder)).toBe('ok')
   expect(result.acknowledged).toBeGreaterThan(100)
   expect(result.sentAgain).toBeGreaterThan(10)
-})
+}, 120_000)
 
 it('every other command works beside a service that is written to, and the service sees what it did', async () => {
   const folder = folderForThisTest()

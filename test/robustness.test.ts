@@ -340,7 +340,7 @@ describe('a thousand malformed requests', () => {
     expect(spawned.stderr()).not.toMatch(/\bError\b|\bat .+:\d+|[Ww]arning/)
     await pool.close()
     await upstream.close()
-  })
+  }, 90_000)
 })
 
 interface Attempt {

@@ -1,8 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { execFile } from 'node:child_process'
-import { join } from 'node:path'
-import { projectFolder } from './process.ts'
+import { compileCache, projectFolder } from './process.ts'
 import { settingsOf } from './test-database.ts'
+
+export { compileCache }
 
 /** How a command ended, and all that it printed. */
 export interface Ended {
@@ -11,9 +12,6 @@ export interface Ended {
   readonly stderr: string
 }
 
-/** Makes a second start of the same code take half the time. */
-export const compileCache = { NODE_COMPILE_CACHE: join(projectFolder, 'node_modules', '.cache', 'node') }
-
 type Settings = Readonly<Record<string, string>>
 
 /**
@@ -21,7 +19,10 @@ type Settings = Readonly<Record<string, string>>
  * ends. It runs in this process, which spares it half a second of starting; what would serve is a process of its own.
  */
 export async function conservatory(args: readonly string[], settings: Settings): Promise<Ended> {
+  // Without words it serves.
+  if (args.length === 0) return conservatoryProcess(args, settings)
   const { runCommand } = await import('../../src/command-line.ts')
+  const { sentenceOf } = await import('../../src/storage/folder.ts')
   const environment = { ...(await placeOf(settings)), ...settings }
   const printed: Printed = { stdout: [], stderr: [] }
   let served: Ended | undefined
@@ -34,11 +35,11 @@ export async function conservatory(args: readonly string[], settings: Settings):
     stderr: Buffer.concat(printed.stderr).toString('utf8'),
   })
   try {
-    const code = await printing.run(printed, () => withArguments(args, () => runCommand(environment, serve)))
+    const code = await printing.run(printed, () => runCommand(args, environment, serve))
     return served ?? ended(code)
   } catch (error) {
-    // As main.ts does.
-    printed.stderr.push(Buffer.from(`${error instanceof Error ? error.message : String(error)}\n`))
+    // As entry.ts does.
+    printed.stderr.push(Buffer.from(`${sentenceOf(error)}\n`))
     return ended(1)
   }
 }
@@ -79,16 +80,5 @@ for (const name of ['stdout', 'stderr'] as const) {
     printed[name].push(Buffer.from(chunk))
     called?.()
     return true
-  }
-}
-
-/** Has what reads its arguments at once read these. */
-function withArguments<T>(args: readonly string[], start: () => T): T {
-  const own = process.argv
-  process.argv = [process.execPath, 'src/main.ts', ...args]
-  try {
-    return start()
-  } finally {
-    process.argv = own
   }
 }

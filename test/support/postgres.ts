@@ -212,13 +212,14 @@ class Server implements PostgresServer {
     })
     this.#process = child
     this.#exited = new Promise((resolve) => child.once('exit', resolve))
-    for (let tries = 0; tries < 200; tries++) {
+    // However long it takes: a server that cannot start exits.
+    for (;;) {
       const sql = postgres(this.url('postgres'), { max: 1, connect_timeout: 2, onnotice: () => {} })
       try {
         await sql`SELECT 1`
         return
       } catch {
-        if (child.exitCode !== null) break
+        if (child.exitCode !== null || child.signalCode !== null) break
         await new Promise((resolve) => setTimeout(resolve, 50))
       } finally {
         await sql.end({ timeout: 1 })

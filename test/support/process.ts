@@ -1,4 +1,5 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 import { temporaryFolder } from './service.ts'
@@ -6,6 +7,9 @@ import { settingsOf } from './test-database.ts'
 
 /** The checkout that the tests run in. */
 export const projectFolder = fileURLToPath(new URL('../..', import.meta.url))
+
+/** Makes a second start of the same code take half the time. */
+export const compileCache = { NODE_COMPILE_CACHE: join(projectFolder, 'node_modules', '.cache', 'node') }
 
 /** The service as a process of its own, on a free port over a data folder of its own. */
 export interface SpawnedService {
@@ -39,6 +43,7 @@ export async function spawnService(
       PATH: process.env['PATH'],
       HOME: process.env['HOME'],
       PORT: '0',
+      ...compileCache,
       ...settings,
       ...environment,
     },
