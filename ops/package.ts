@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /*
- * npm run package: writes conservatory-VERSION.tgz into the current folder, which npx and npm install take as it is. Node strips no types
- * under node_modules, so that the sources go in as plain JavaScript, in the same folders. No lockfile goes in: with one,
- * npm compiles better-sqlite3 although its binaries are in the package. NPM_NAME gives it another name, such as the one that it is published under.
+ * npm run package: writes conservatory-VERSION.tgz into the checkout, which npx and npm install take as it is. Node strips no
+ * types under node_modules, so that the sources go in as plain JavaScript, in the same folders. No lockfile goes in: with
+ * one, npm compiles better-sqlite3 although its binaries are in the package.
  */
 const project = fileURLToPath(new URL('..', import.meta.url))
 const staging = mkdtempSync(join(tmpdir(), 'conservatory-package-'))
@@ -32,12 +32,10 @@ try {
     private: _,
     scripts,
     devDependencies,
-    name,
     ...manifest
   } = JSON.parse(readFileSync(join(project, 'package.json'), 'utf8'))
-  const published = { name: process.env['NPM_NAME'] ?? name, ...manifest }
-  writeFileSync(join(staging, 'package.json'), `${JSON.stringify(published, undefined, 2)}\n`)
-  process.stdout.write(run('npm', ['pack', '--silent', '--pack-destination', process.cwd()], staging))
+  writeFileSync(join(staging, 'package.json'), `${JSON.stringify(manifest, undefined, 2)}\n`)
+  process.stdout.write(run('npm', ['pack', '--silent', '--pack-destination', project], staging))
 } finally {
   rmSync(staging, { recursive: true, force: true })
 }
