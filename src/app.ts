@@ -7,6 +7,7 @@ import type { CharacterLibrary } from './characters/library.ts'
 import { charactersPlugin } from './characters/plugin.ts'
 import type { PromptSettings } from './characters/prompt.ts'
 import { chatPlugin } from './chat/plugin.ts'
+import { type Clock, machineClock } from './clock.ts'
 import type { Config } from './config.ts'
 import { openAiErrorBody } from './errors.ts'
 import { documentsPlugin } from './http/documents.ts'
@@ -14,7 +15,7 @@ import { errorBodyOf, errorHandler } from './http/errors.ts'
 import { healthPlugin } from './http/health.ts'
 import { acceptJsonOnly } from './http/json.ts'
 import { answerParserError } from './http/parser-error.ts'
-import { refuseUnderPressure } from './http/pressure.ts'
+import { type LoopWatch, refuseUnderPressure } from './http/pressure.ts'
 import { makeRequestId, tellOfRequests } from './http/requests.ts'
 import { cutOffStalledReaders, timeLimits } from './http/slow-clients.ts'
 import { refuseUnfitRequests } from './http/unfit-request.ts'
@@ -45,6 +46,10 @@ export interface AppParts {
   /** Traces requests, where traces are wanted. */
   readonly tracer?: Pick<Tracer, 'traceRequests'> | undefined
   readonly logger: FastifyBaseLogger
+  /** Tells how long a stream is silent; the machine's without it. */
+  readonly clock?: Clock | undefined
+  /** What the overload guard sees of the event loop; what there is to see without it. */
+  readonly loop?: LoopWatch | undefined
 }
 
 /** Makes the Fastify instance that everything is registered on, with the manners that all groups share. */
@@ -85,7 +90,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   tellOfRequests(app, metrics)
   parts.tracer?.traceRequests(app)
   cutOffStalledReaders(app, config.readerTimeoutSeconds * 1000)
-  const lookAgain = await refuseUnderPressure(app)
+  const lookAgain = await refuseUnderPressure(app, parts.loop)
   refuseUnfitRequests(app)
   refuseUnknownRoutes(app)
   refuseEndedKeys(app, guard)
@@ -132,6 +137,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     lookAgain,
     bodyLimit: config.chatBodyLimit,
     sseKeepaliveMs: config.sseKeepaliveMs,
+    clock: parts.clock ?? machineClock,
     shutdownGraceMs: config.shutdownGraceSeconds * 1000,
   }
   await app.register(chatPlugin, chat)

@@ -3,7 +3,9 @@ import { Guard } from './access/guard.ts'
 import { createServer, registerService } from './app.ts'
 import { createLibrary } from './characters/library.ts'
 import { promptSettings } from './characters/prompt.ts'
+import type { Clock } from './clock.ts'
 import type { Config, Traces } from './config.ts'
+import type { LoopWatch } from './http/pressure.ts'
 import { type Log, openLog } from './log.ts'
 import { countAttempts } from './metrics/attempts.ts'
 import { Metrics } from './metrics/metrics.ts'
@@ -31,6 +33,14 @@ export interface Service {
   close(): Promise<void>
 }
 
+/** What a service goes by in place of the machine's own time: a test's, which then no machine is too slow for. */
+export interface OwnTime {
+  /** Tells of the models' time limits, of pauses between tries, of models that are left alone, and of silent streams. */
+  readonly clock?: Clock
+  /** What the overload guard sees of the event loop. */
+  readonly loop?: LoopWatch
+}
+
 /** Milliseconds after the start. */
 const readCharactersAfter = 500
 
@@ -38,7 +48,7 @@ const readCharactersAfter = 500
  * Opens everything that the service needs, and listens.
  * @throws StorageError, or Node's error of a port that cannot be had; what was opened is closed again
  */
-export async function startService(config: Config): Promise<Service> {
+export async function startService(config: Config, { clock, loop }: OwnTime = {}): Promise<Service> {
   const configuration = await loadModels(config)
   const log = openLog(config.logLevel)
   const { logger } = log
@@ -48,7 +58,7 @@ export async function startService(config: Config): Promise<Service> {
   const stores = await openHeld(() => openStores(config), lock)
   const metrics = new Metrics()
   const tracer = config.traces && (await openTracer(config.traces, logger))
-  const models = new ModelRegistry(configuration, config, countAttempts(metrics, tracer?.watchAttempt))
+  const models = new ModelRegistry(configuration, config, countAttempts(metrics, tracer?.watchAttempt), clock)
   const library = createLibrary(config, stores.characters, logger)
   const limiter = stores.limiter(config.limits)
   const guard = new Guard(stores.access, limiter)
@@ -97,6 +107,8 @@ export async function startService(config: Config): Promise<Service> {
       metrics,
       tracer,
       logger,
+      clock,
+      loop,
     })
     const address = await app.listen({ host: config.host, port: config.port })
     if (config.metricsPort !== undefined) metricsServer = await serveMetrics(metrics, config.host, config.metricsPort)

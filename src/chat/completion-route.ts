@@ -99,6 +99,7 @@ export function completionRoute(app: TypedInstance, options: ChatOptions, replie
             usage,
             visit: entered,
             keepaliveMs: options.sseKeepaliveMs,
+            clock: options.clock,
             onEnd: (state, failure) => {
               request.facts['state'] = state
               if (failure && failure.status >= 500)

@@ -6,6 +6,7 @@ import type { CharacterLibrary } from '../characters/library.ts'
 import type { Lorebook } from '../characters/lorebook.ts'
 import type { UnknownCharacters } from '../characters/persona.ts'
 import type { PromptSettings } from '../characters/prompt.ts'
+import type { Clock } from '../clock.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import type { Visits } from '../usage/visit.ts'
 import type { PromptMaking } from './exchange.ts'
@@ -27,6 +28,8 @@ export interface ChatOptions {
   /** Bytes. */
   readonly bodyLimit: number
   readonly sseKeepaliveMs: number
+  /** Tells how long a stream is silent. */
+  readonly clock: Clock
   /** How long open replies may take when the service stops. Milliseconds. */
   readonly shutdownGraceMs: number
   /** The `/v1` alias is outside the contract, and so not in the OpenAPI document. */

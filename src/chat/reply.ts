@@ -1,5 +1,6 @@
 import type { OutgoingHttpHeader, ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
+import type { Clock } from '../clock.ts'
 import { type ApiError, openAiErrorBody, toApiError } from '../errors.ts'
 import type { ModelEvent } from '../models/model.ts'
 import type { Visit } from '../usage/visit.ts'
@@ -14,6 +15,8 @@ export interface StreamOptions {
   readonly visit: Pick<Visit, 'began' | 'meter'>
   /** Milliseconds of silence after which a comment line is sent. */
   readonly keepaliveMs: number
+  /** Tells how long the silence is. */
+  readonly clock: Clock
   /**
    * Told once, when a stream that has begun is over: the finish reason, or the code of the error that ended it, and the
    * error. Where it gives a promise, the last words wait for that.
@@ -32,15 +35,16 @@ const comment = ': waiting\n\n'
 export async function sendEvents(
   reply: FastifyReply,
   opening: Promise<AsyncIterable<readonly ModelEvent[]>>,
-  { usage, visit, keepaliveMs, onEnd }: StreamOptions,
+  { usage, visit, keepaliveMs, clock, onEnd }: StreamOptions,
 ): Promise<void> {
   const response = reply.raw
   const begin = () => {
     if (!response.headersSent) beginStream(reply)
   }
-  const keepalive = setInterval(() => {
+  const keepalive = clock.setTimeout(() => {
     begin()
     if (!response.writableNeedDrain) response.write(comment)
+    keepalive.refresh()
   }, keepaliveMs)
 
   const { meter } = visit
@@ -86,7 +90,7 @@ export async function sendEvents(
     await end(failure.code, failure)
     response.end(eventOf(JSON.stringify(openAiErrorBody(failure))))
   } finally {
-    clearInterval(keepalive)
+    keepalive.close()
   }
 }
 

@@ -1,6 +1,13 @@
 import underPressure from '@fastify/under-pressure'
 import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
+import { type Clock, machineClock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
+
+/** What the guard sees of the event loop. */
+export interface LoopWatch extends Clock {
+  /** Milliseconds that the event loop has been late, at the mean since a look before. */
+  delay(): number
+}
 
 /** Milliseconds of one turn of the event loop that requests are taken in while there is overload. */
 const budget = 40
@@ -29,20 +36,24 @@ const overloaded = new ApiError(503, 'overloaded', 'More is asked than can be an
  * Refuses what would only wait, with a 503 that costs next to nothing: in each turn of the event loop requests are taken
  * until its budget is used up, and the rest of the turn is refused (docs/decisions/0013-under-load.md). Requests
  * that wait for an upstream and replies that are being streamed count for nothing but the time that they use.
+ * @param given what is seen of the event loop; measured without it
  * @returns looks once more at a large request that has waited for the database, right before its work begins: throws
  *   that 503
  */
-export async function refuseUnderPressure(app: FastifyInstance): Promise<(request: FastifyRequest) => void> {
-  // Given no bounds of its own it only measures, and costs a request nothing.
-  await app.register(underPressure, { sampleInterval })
+export async function refuseUnderPressure(
+  app: FastifyInstance,
+  given?: LoopWatch,
+): Promise<(request: FastifyRequest) => void> {
+  const loop = given ?? (await measuredLoop(app))
   let isLate = false
   let isStanding = false
-  const sampling = setInterval(() => {
+  const sampling = loop.setTimeout(() => {
     const wasLate = isLate
-    isLate = app.memoryUsage().eventLoopDelay > standingDelay
+    isLate = loop.delay() > standingDelay
     isStanding = isLate && wasLate
-  }, sampleInterval).unref()
-  app.addHook('onClose', async () => clearInterval(sampling))
+    sampling.refresh()
+  }, sampleInterval)
+  app.addHook('onClose', async () => void sampling.close())
 
   /** 0 until a request has come in this turn. */
   let turnBegan = 0
@@ -53,7 +64,7 @@ export async function refuseUnderPressure(app: FastifyInstance): Promise<(reques
     turnBegan = 0
   }
   const isTaken = ({ headers }: FastifyRequest): boolean => {
-    const now = performance.now()
+    const now = loop.now()
     if (turnBegan === 0) {
       turnBegan = now
       taken = 0
@@ -82,6 +93,13 @@ export async function refuseUnderPressure(app: FastifyInstance): Promise<(reques
   return (request) => {
     if (isLarge(request.headers) && !isTaken(request)) throw overloaded
   }
+}
+
+/** The machine's own event loop. */
+async function measuredLoop(app: FastifyInstance): Promise<LoopWatch> {
+  // Given no bounds of its own it only measures, and costs a request nothing.
+  await app.register(underPressure, { sampleInterval })
+  return { ...machineClock, delay: () => app.memoryUsage().eventLoopDelay }
 }
 
 /** Whether a request brings much; one that does not say how much may bring anything. */

@@ -1,3 +1,4 @@
+import type { Clock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
 import type { Breaking } from './settings.ts'
 
@@ -17,13 +18,15 @@ export type BreakerState = 'closed' | 'open' | 'probing'
  * and asks it again with one request after a pause.
  */
 export class Breaker {
+  readonly #clock: Clock
   readonly #threshold: number
   readonly #pause: number
   #failures = 0
   #openedAt = 0
   #isProbing = false
 
-  constructor({ failures = standard.failures, pause = standard.pause }: Breaking = {}) {
+  constructor(clock: Clock, { failures = standard.failures, pause = standard.pause }: Breaking = {}) {
+    this.#clock = clock
     this.#threshold = failures === 0 ? Number.POSITIVE_INFINITY : failures
     this.#pause = pause
   }
@@ -40,7 +43,7 @@ export class Breaker {
    */
   pass(): void {
     if (this.#failures < this.#threshold) return
-    const wait = this.#openedAt + this.#pause - performance.now()
+    const wait = this.#openedAt + this.#pause - this.#clock.now()
     if (wait > 0 || this.#isProbing) {
       const seconds = Math.max(1, Math.ceil(wait / 1000))
       throw new ApiError(
@@ -70,7 +73,7 @@ export class Breaker {
   failed(): void {
     this.#failures++
     this.#isProbing = false
-    this.#openedAt = performance.now()
+    this.#openedAt = this.#clock.now()
   }
 
   /** The request ended without telling anything about the model: the client left, or it was the caller's fault. */

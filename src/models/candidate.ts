@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { type Clock, machineClock, pause } from '../clock.ts'
 import { ApiError, toApiError } from '../errors.ts'
 import { type Attempt, type WatchAttempt, watchNothing } from './attempt.ts'
 import { type Breaker, isCallersFault } from './breaker.ts'
@@ -48,12 +48,21 @@ export class Candidate {
   readonly breaker: Breaker | null
 
   readonly #watch: WatchAttempt
+  readonly #clock: Clock
 
-  constructor(traits: CandidateTraits, model: Model, breaker: Breaker | null, watch: WatchAttempt = watchNothing) {
+  /** @param watch is told of each try */
+  constructor(
+    traits: CandidateTraits,
+    model: Model,
+    breaker: Breaker | null,
+    watch: WatchAttempt = watchNothing,
+    clock: Clock = machineClock,
+  ) {
     this.traits = traits
     this.model = model
     this.breaker = breaker
     this.#watch = watch
+    this.#clock = clock
   }
 
   /** Its name in the settings, of which there are not more than the operator gave. */
@@ -64,7 +73,7 @@ export class Candidate {
   /** @throws ApiError when the last try has failed */
   async complete(request: ModelRequest, signal: AbortSignal): Promise<ModelReply & { readonly retries: number }> {
     return this.#withRetries(signal, async (retries) => {
-      const deadlines = new Deadlines(signal, this.traits.timeouts)
+      const deadlines = new Deadlines(signal, this.#clock, this.traits.timeouts)
       deadlines.startTotal()
       const [attempt, asked] = this.#begin(request, false, retries)
       try {
@@ -88,7 +97,7 @@ export class Candidate {
    */
   async open(request: ModelRequest, signal: AbortSignal): Promise<OpenedStream> {
     return this.#withRetries(signal, async (retries) => {
-      const deadlines = new Deadlines(signal, this.traits.timeouts)
+      const deadlines = new Deadlines(signal, this.#clock, this.traits.timeouts)
       deadlines.startTotal()
       deadlines.startFirstToken()
       const [attempt, asked] = this.#begin(request, true, retries)
@@ -129,9 +138,7 @@ export class Candidate {
         const wait = pauseBefore(error, retries)
         const isPassing = passing.has(error.code) && wait <= longestPause && this.breaker?.state !== 'open'
         if (retries >= most || !isPassing || signal.aborted) throw error
-        await sleep(wait, undefined, { signal }).catch(() => {
-          throw signal.reason
-        })
+        await pause(this.#clock, wait, signal)
       }
     }
   }

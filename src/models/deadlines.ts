@@ -1,3 +1,4 @@
+import type { Alarm, Clock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
 import type { Timeouts } from './settings.ts'
 
@@ -11,15 +12,17 @@ const standard = { firstToken: 300_000, idle: 120_000, total: 1_800_000 } as con
 export class Deadlines {
   readonly #controller = new AbortController()
   readonly #outer: AbortSignal
+  readonly #clock: Clock
   readonly #limits: Required<Pick<Timeouts, 'firstToken' | 'idle' | 'total'>>
   readonly #onOuterAbort = () => this.#controller.abort(this.#outer.reason)
-  #silence: NodeJS.Timeout | undefined
-  #total: NodeJS.Timeout | undefined
+  #silence: Alarm | undefined
+  #total: Alarm | undefined
   /** Whether the silence is the reader's. */
   #isHeld = false
 
-  constructor(outer: AbortSignal, timeouts: Timeouts = {}) {
+  constructor(outer: AbortSignal, clock: Clock, timeouts: Timeouts = {}) {
     this.#outer = outer
+    this.#clock = clock
     this.#limits = { ...standard, ...timeouts }
     if (outer.aborted) this.#onOuterAbort()
     else outer.addEventListener('abort', this.#onOuterAbort, { once: true })
@@ -41,7 +44,7 @@ export class Deadlines {
 
   /** Ends the clock of the first event; that of the silence between two events stands still until `resume`. */
   startIdle(): void {
-    clearTimeout(this.#silence)
+    this.#silence?.close()
     this.#isHeld = true
     this.#silence = this.#timer(this.#limits.idle, 'fell silent', () => this.#isHeld)
   }
@@ -59,8 +62,8 @@ export class Deadlines {
 
   /** Ends every clock, and lets go of the outer signal. */
   end(): void {
-    clearTimeout(this.#silence)
-    clearTimeout(this.#total)
+    this.#silence?.close()
+    this.#total?.close()
     this.#outer.removeEventListener('abort', this.#onOuterAbort)
   }
 
@@ -69,8 +72,8 @@ export class Deadlines {
     this.#controller.abort()
   }
 
-  #timer(milliseconds: number, what: string, isHeld: () => boolean = () => false): NodeJS.Timeout {
-    return setTimeout(() => {
+  #timer(milliseconds: number, what: string, isHeld: () => boolean = () => false): Alarm {
+    return this.#clock.setTimeout(() => {
       if (isHeld()) return
       const message = `The model ${what} for ${milliseconds} ms. Try again later.`
       this.#controller.abort(new ApiError(504, 'upstream_timeout', message))

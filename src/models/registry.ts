@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { type Clock, machineClock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
 import { type WatchAttempt, watchNothing } from './attempt.ts'
 import { Breaker, type BreakerState } from './breaker.ts'
@@ -47,15 +48,25 @@ const mostRoutes = 1000
 export class ModelRegistry {
   readonly #place: Place
   readonly #watch: WatchAttempt
+  readonly #clock: Clock
   #generation: Generation
   /** Resolve when those that were replaced are closed. */
   readonly #closing = new Set<Promise<void>>()
 
-  /** @param watch is told of each try at a model */
-  constructor(configuration: ModelsConfiguration, place: Place, watch: WatchAttempt = watchNothing) {
+  /**
+   * @param watch is told of each try at a model
+   * @param clock tells of time limits, of pauses between tries, and how long a model is left alone
+   */
+  constructor(
+    configuration: ModelsConfiguration,
+    place: Place,
+    watch: WatchAttempt = watchNothing,
+    clock: Clock = machineClock,
+  ) {
     this.#place = place
     this.#watch = watch
-    this.#generation = open(configuration, place)
+    this.#clock = clock
+    this.#generation = open(configuration, place, clock)
   }
 
   /**
@@ -94,7 +105,7 @@ export class ModelRegistry {
    */
   async replace(configuration: ModelsConfiguration): Promise<void> {
     const old = this.#generation
-    this.#generation = open(configuration, this.#place)
+    this.#generation = open(configuration, this.#place, this.#clock)
     const closing = closeUnused(old).finally(() => this.#closing.delete(closing))
     this.#closing.add(closing)
   }
@@ -134,7 +145,7 @@ export class ModelRegistry {
     // An understudy that fails does so on purpose, and each time it is asked to.
     const retries = breaker === null ? { retries: 0 } : {}
     const traits: CandidateTraits = { ...retries, ...settings, name, configuredName, upstreamId }
-    return new Candidate(traits, model, breaker, this.#watch)
+    return new Candidate(traits, model, breaker, this.#watch, this.#clock)
   }
 
   #notFound(id: string): ApiError {
@@ -145,7 +156,7 @@ export class ModelRegistry {
   }
 }
 
-function open(configuration: ModelsConfiguration, place: Place): Generation {
+function open(configuration: ModelsConfiguration, place: Place, clock: Clock): Generation {
   const opened = new Map<string, OpenedModel>()
   for (const [name, settings] of configuration.models) {
     if (isFallback(settings)) continue
@@ -153,7 +164,7 @@ function open(configuration: ModelsConfiguration, place: Place): Generation {
       name,
       settings,
       model: createModel(settings, place),
-      breaker: namesUnderstudy(settings.adapter) ? null : new Breaker(settings.breaker),
+      breaker: namesUnderstudy(settings.adapter) ? null : new Breaker(clock, settings.breaker),
     })
   }
   const prefixes = [...opened.keys()].filter((name) => name.endsWith('*')).toSorted((a, b) => b.length - a.length)

@@ -1,16 +1,23 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import type { Clock } from '../../src/clock.ts'
 import { ApiError } from '../../src/errors.ts'
 import { Candidate, type CandidateTraits } from '../../src/models/candidate.ts'
 import type { Model, ModelRequest } from '../../src/models/model.ts'
 
 /** How long each pause was to be; none is waited for. */
-const pauses = vi.hoisted((): number[] => [])
+const pauses: number[] = []
 
-vi.mock('node:timers/promises', () => ({
-  setTimeout: async (milliseconds: number) => {
-    pauses.push(milliseconds)
+const clock: Clock = {
+  now: () => 0,
+  setTimeout(callback, milliseconds) {
+    // The time limits of a try are set too, and never pass.
+    if (milliseconds < 60_000) {
+      pauses.push(milliseconds)
+      queueMicrotask(callback)
+    }
+    return { refresh: () => {}, close: () => {} }
   },
-}))
+}
 
 const request: ModelRequest = {
   body: { model: 'm', messages: [{ role: 'user', content: 'Hello' }] },
@@ -36,7 +43,7 @@ function failing(error: () => ApiError, retries?: number): Candidate {
     },
   }
   const traits: CandidateTraits = { name: 'm', upstreamId: 'm', ...(retries === undefined ? {} : { retries }) }
-  return new Candidate(traits, model, null)
+  return new Candidate(traits, model, null, undefined, clock)
 }
 
 const broken = (headers: Record<string, string> = {}) => new ApiError(502, 'upstream_error', 'It failed.', { headers })

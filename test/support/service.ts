@@ -4,9 +4,10 @@ import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { type Scope, scopes } from '../../src/access/access.ts'
 import { readConfig } from '../../src/config.ts'
-import { startService } from '../../src/service.ts'
+import { type OwnTime, startService } from '../../src/service.ts'
 import { openStores } from '../../src/storage/open.ts'
 import type { Stores } from '../../src/storage/stores.ts'
+import { TestLoop } from './clock.ts'
 import { settingsOf } from './test-database.ts'
 
 /** A service on a free port of loopback over a data folder of its own. */
@@ -42,10 +43,13 @@ export function temporaryFolder(): { readonly path: string; readonly remove: () 
 /**
  * Starts a service in this process; whoever starts it closes it.
  * @param models the models of its `models.json`, where it is to have one
+ * @param time what it goes by; the machine's time without it, but for the overload guard: to that one the machine is
+ *   never too slow
  */
 export async function startTestService(
   environment: Readonly<Record<string, string>> = {},
   models?: Readonly<Record<string, unknown>>,
+  time?: OwnTime,
 ): Promise<TestService> {
   const folder = temporaryFolder()
   const dataDirectory = environment['DATA_DIR'] ?? folder.path
@@ -59,7 +63,7 @@ export async function startTestService(
   })
   // What a command beside the service would open, kept for all keys.
   let beside: Promise<Stores> | undefined
-  const service = await startService(config).catch((error: unknown) => {
+  const service = await startService(config, { loop: new TestLoop(), ...time }).catch((error: unknown) => {
     folder.remove()
     throw error
   })
@@ -104,8 +108,9 @@ export function onceAsked(baseUrl: string, apiKey?: string): Readonly<Record<str
 export async function serviceForThisTest(
   environment: Readonly<Record<string, string>> = {},
   models?: Readonly<Record<string, unknown>>,
+  time?: OwnTime,
 ): Promise<TestService> {
-  const service = await startTestService(environment, models)
+  const service = await startTestService(environment, models, time)
   onTestFinished(() => service.close())
   return service
 }

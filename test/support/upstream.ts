@@ -19,6 +19,8 @@ export interface ScriptedUpstream {
   /** The base URL, with `/v1`. */
   readonly url: string
   readonly calls: UpstreamCall[]
+  /** Resolves, with the last of them, when there are so many calls. */
+  called(count: number): Promise<UpstreamCall>
   /** Adds scripts for the next calls, one each; the last one stays for all that follow. */
   answer(...scripts: Script[]): void
   close(): Promise<void>
@@ -35,6 +37,7 @@ export async function upstreamForThisTest(...scripts: Script[]): Promise<Scripte
 export async function startUpstream(...scripts: Script[]): Promise<ScriptedUpstream> {
   const queue = [...scripts]
   const calls: UpstreamCall[] = []
+  const lookouts = new Set<() => void>()
   const server = createServer(async (request, response) => {
     const pieces: Buffer[] = []
     for await (const piece of request) pieces.push(piece)
@@ -46,6 +49,7 @@ export async function startUpstream(...scripts: Script[]): Promise<ScriptedUpstr
     const text = Buffer.concat(pieces).toString('utf8')
     const call = { path: request.url ?? '', headers: request.headers, body: text ? JSON.parse(text) : {}, aborted }
     calls.push(call)
+    for (const look of lookouts) look()
     const script = queue.length > 1 ? queue.shift() : queue[0]
     await script?.(response, call)
   })
@@ -54,6 +58,17 @@ export async function startUpstream(...scripts: Script[]): Promise<ScriptedUpstr
   return {
     url: `http://127.0.0.1:${port}/v1`,
     calls,
+    called: (count) =>
+      new Promise((resolve) => {
+        const look = () => {
+          const call = calls[count - 1]
+          if (!call) return
+          lookouts.delete(look)
+          resolve(call)
+        }
+        lookouts.add(look)
+        look()
+      }),
     answer: (...more) => {
       queue.length = 0
       queue.push(...more)
