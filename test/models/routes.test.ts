@@ -5,7 +5,8 @@ import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import { readChatError, readCompletion, readStream, type Streamed, textOfStream } from '../support/chat.ts'
+import { parseStream, readChatError, readCompletion, readStream, type Streamed, textOfStream } from '../support/chat.ts'
+import { TestClock } from '../support/clock.ts'
 import { compileCache } from '../support/command.ts'
 import { spawnService } from '../support/process.ts'
 import { serviceForThisTest, startTestService, type TestService, temporaryFolder } from '../support/service.ts'
@@ -35,36 +36,41 @@ const failing = (status: number, headers: Record<string, string> = {}): Script =
 const dropping: Script = (response) => void response.socket?.resetAndDestroy()
 const hanging: Script = () => {}
 
+/** The time limits of the models that are called like them, milliseconds. */
+const limits = { firstToken: 60, total: 120, idle: 250 }
+
 let first: ScriptedUpstream
 let second: ScriptedUpstream
 let service: TestService
+/** The same on a clock of its own. */
+let timed: TestService
+const clock = new TestClock()
 
 beforeAll(async () => {
   first = await startUpstream()
   second = await startUpstream()
   const one = { adapter: 'openai', baseUrl: first.url, retries: 0, breaker: { failures: 0 } }
   const two = { ...one, baseUrl: second.url }
-  service = await startTestService(
-    {},
-    {
-      one: { ...one, model: 'first-model' },
-      two: { ...two, model: 'second-model', defaults: { temperature: 0.25 } },
-      'pre/*': two,
-      list: { fallback: ['one', 'two'] },
-      nested: { fallback: ['list', 'understudy'] },
-      understudy: { adapter: 'understudy' },
-      retried: { ...one, retries: 3 },
-      twice: { ...one, retries: 1 },
-      defaults: { ...one, defaults: { temperature: 0.5, stop: ['x'], frobnicate: { a: 1 }, n: 2 } },
-      texts: { ...one, input: ['text'] },
-      pictures: { ...one, input: ['text', 'image'] },
-      headed: { ...one, apiKey: 'k', headers: { 'x-team': 'plants', 'api-key': 'azure' } },
-      firstToken: { ...one, timeouts: { firstToken: 60 } },
-      total: { ...one, timeouts: { total: 120 } },
-      idle: { ...one, timeouts: { idle: 250 } },
-      impatient: { fallback: ['firstToken', 'two'] },
-    },
-  )
+  const models = {
+    one: { ...one, model: 'first-model' },
+    two: { ...two, model: 'second-model', defaults: { temperature: 0.25 } },
+    'pre/*': two,
+    list: { fallback: ['one', 'two'] },
+    nested: { fallback: ['list', 'understudy'] },
+    understudy: { adapter: 'understudy' },
+    retried: { ...one, retries: 3 },
+    twice: { ...one, retries: 1 },
+    defaults: { ...one, defaults: { temperature: 0.5, stop: ['x'], frobnicate: { a: 1 }, n: 2 } },
+    texts: { ...one, input: ['text'] },
+    pictures: { ...one, input: ['text', 'image'] },
+    headed: { ...one, apiKey: 'k', headers: { 'x-team': 'plants', 'api-key': 'azure' } },
+    firstToken: { ...one, timeouts: { firstToken: limits.firstToken } },
+    total: { ...one, timeouts: { total: limits.total } },
+    idle: { ...one, timeouts: { idle: limits.idle } },
+    impatient: { fallback: ['firstToken', 'two'] },
+  }
+  service = await startTestService({}, models)
+  timed = await startTestService({}, models, { clock })
 })
 
 beforeEach(() => {
@@ -75,6 +81,7 @@ beforeEach(() => {
 
 afterAll(async () => {
   await service?.close()
+  await timed?.close()
   await first?.close()
   await second?.close()
 })
@@ -86,6 +93,13 @@ function post(body: Readonly<Record<string, unknown>>, at = service, signal?: Ab
 async function textOf(response: Response, stream: boolean): Promise<string> {
   if (stream) return textOfStream(await readStream(response))
   return (await readCompletion(response)).choices[0]?.message.content ?? ''
+}
+
+/** Resolves when what was on its way between the service and its upstreams has come, which a call to the second tells. */
+async function meanwhile(): Promise<void> {
+  const before = second.calls.length
+  await (await post({ model: 'two' }, timed)).text()
+  second.calls.length = before
 }
 
 function callCounts(): readonly number[] {
@@ -149,7 +163,10 @@ describe('a list of models', () => {
 
     test(`goes on after a time limit, and within lists (stream: ${stream})`, async () => {
       first.answer(stream ? hanging : failing(500))
-      const response = await post({ model: stream ? 'impatient' : 'list', stream })
+      const reply = post({ model: stream ? 'impatient' : 'list', stream }, timed)
+      await first.called(1)
+      clock.advance(limits.firstToken)
+      const response = await reply
       expect(await textOf(response, stream)).toBe('From the second.')
       first.answer(failing(500))
       second.answer(dropping)
@@ -162,12 +179,12 @@ describe('a list of models', () => {
   test('is not gone on with when the client has left', async () => {
     first.answer(hanging)
     const leaving = new AbortController()
-    const reply = post({ model: 'list' }, service, leaving.signal)
+    const reply = post({ model: 'list' }, timed, leaving.signal)
     reply.catch(() => {})
-    while (first.calls.length === 0) await wait(2)
+    const call = await first.called(1)
     leaving.abort()
-    await first.calls[0]?.aborted
-    await wait(50)
+    await call.aborted
+    await meanwhile()
     expect(callCounts()).toEqual([1, 0])
   })
 })
@@ -215,27 +232,26 @@ describe('retries', () => {
   }
 
   test('wait as long as Retry-After says', async () => {
-    const times: number[] = []
-    const noting =
-      (script: Script): Script =>
-      (response, call) => {
-        times.push(performance.now())
-        return script(response, call)
-      }
-    first.answer(noting(failing(429, { 'retry-after': '1' })), noting(answering('Now.')))
-    expect(await textOf(await post({ model: 'retried' }), false)).toBe('Now.')
-    const [asked = 0, again = 0] = times
-    expect(again - asked).toBeGreaterThan(990)
+    first.answer(failing(429, { 'retry-after': '1' }), answering('Now.'))
+    const reply = post({ model: 'retried' }, timed)
+    await clock.untilWaiting(1000)
+    clock.advance(999)
+    await meanwhile()
+    expect(callCounts()).toEqual([1, 0])
+    clock.advance(1)
+    expect(await textOf(await reply, false)).toBe('Now.')
   })
 
   test('end when the client leaves during the wait', async () => {
     first.answer(failing(429, { 'retry-after': '1' }))
     const leaving = new AbortController()
-    const reply = post({ model: 'retried' }, service, leaving.signal)
+    const reply = post({ model: 'retried' }, timed, leaving.signal)
     reply.catch(() => {})
-    while (first.calls.length === 0) await wait(2)
+    await clock.untilWaiting(1000)
     leaving.abort()
-    await wait(1100)
+    await clock.untilWaiting(1000, false)
+    clock.advance(1000)
+    await meanwhile()
     expect(callCounts()).toEqual([1, 0])
   })
 })
@@ -245,7 +261,7 @@ describe('time limits', () => {
   const headersOnly: Script = (response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
   }
-  const before: readonly (readonly [model: string, what: string, stream: boolean, script: Script])[] = [
+  const before: readonly (readonly [model: keyof typeof limits, what: string, stream: boolean, script: Script])[] = [
     ['firstToken', 'no headers', true, hanging],
     ['firstToken', 'no event', true, headersOnly],
     ['firstToken', 'comments alone', true, pieces([': one\n\n'], 'hang')],
@@ -255,13 +271,17 @@ describe('time limits', () => {
   ]
   test.each(before)('%s: %s (stream: %s) is a 504, once', async (model, _what, stream, script) => {
     first.answer(script)
-    const response = await post({ model, stream })
+    const reply = post({ model, stream }, timed)
+    const call = await first.called(1)
+    await meanwhile()
+    clock.advance(limits[model])
+    const response = await reply
     expect(response.status).toBe(504)
     const error = await readChatError(response)
     expect(error).toMatchObject({ type: 'server_error', code: 'upstream_timeout' })
-    expect(error.message).toMatch(/^The model .+ ms\..+\.$/)
+    expect(error.message).toMatch(new RegExp(`^The model .+ for ${limits[model]} ms\\..+\\.$`))
     expect(callCounts()).toEqual([1, 0])
-    await first.calls[0]?.aborted
+    await call.aborted
   })
 
   test('idle and total end a stream that has begun with an error event', async () => {
@@ -278,8 +298,9 @@ describe('time limits', () => {
     ] as const
     for (const [model, script] of scripts) {
       first.answer(script)
-      const response = await post({ model, stream: true })
+      const response = await post({ model, stream: true }, timed)
       expect([model, response.status]).toEqual([model, 200])
+      clock.advance(limits[model])
       expectBrokenOff(await readStream(response), 'upstream_timeout')
     }
     expect(callCounts()).toEqual([2, 0])
@@ -287,16 +308,30 @@ describe('time limits', () => {
   })
 
   test('idle is not the time that a stream takes, nor that its first event takes', async () => {
+    const [opening = '', ...events] = streamOf('one two three four five six')
+    const gates = Array.from({ length: events.length + 1 }, () => Promise.withResolvers<void>())
     first.answer(async (response) => {
-      await wait(300)
-      response.writeHead(200, { 'content-type': 'text/event-stream' })
-      for (const event of streamOf('one two three four five six')) {
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+      for (const [index, event] of [opening, ...events].entries()) {
+        await gates[index]?.promise
         response.write(event)
-        await wait(40)
       }
       response.end()
     })
-    const streamed = await readStream(await post({ model: 'idle', stream: true }))
+    const reply = post({ model: 'idle', stream: true }, timed)
+    await first.called(1)
+    clock.advance(limits.idle + 1)
+    gates[0]?.resolve()
+    const reader = (await reply).body?.pipeThrough(new TextDecoderStream()).getReader()
+    const read = async () => (await reader?.read())?.value ?? ''
+    let text = await read()
+    for (const gate of gates.slice(1)) {
+      clock.advance(limits.idle - 1)
+      gate.resolve()
+      text += await read()
+    }
+    for (let more = await read(); more; more = await read()) text += more
+    const streamed = parseStream(text)
     expect([textOfStream(streamed), streamed.isDone]).toEqual(['one two three four five six', true])
   })
 
@@ -305,8 +340,11 @@ describe('time limits', () => {
       chunkText({ content: `${index} ${'x'.repeat(64 * 1024)}` }),
     )
     first.answer(pieces([...events.map((event) => sse(event)), sse(chunkText({}, 'stop'), '[DONE]')]))
-    const response = await post({ model: 'idle', stream: true })
-    await wait(700)
+    const response = await post({ model: 'idle', stream: true }, timed)
+    for (let time = 0; time < 4 * limits.idle; time += limits.idle - 1) {
+      await meanwhile()
+      clock.advance(limits.idle - 1)
+    }
     const streamed = await readStream(response)
     expect(streamed.errors).toEqual([])
     expect(streamed.data).toHaveLength(402)
@@ -327,7 +365,8 @@ describe('time limits', () => {
     const [line] = await once(deaf.stdout, 'data')
     const port = Number(String(line))
     for (let index = 0; index < 8; index++) fillers.push(connect(port, '127.0.0.1').on('error', () => {}))
-    await wait(100)
+    // By then each has asked: the first is taken, and the queue is full.
+    if (fillers[0]) await once(fillers[0], 'connect')
     const own = await serviceForThisTest(
       {},
       { deaf: { adapter: 'openai', baseUrl: `http://127.0.0.1:${port}/v1`, timeouts: { connect: 100 } } },
@@ -355,7 +394,8 @@ describe('a model that keeps failing', () => {
       spare: { adapter: 'understudy' },
       list: { fallback: ['dead', 'spare'] },
     }
-    return { upstream, service: await serviceForThisTest({}, models) }
+    const time = new TestClock()
+    return { upstream, time, service: await serviceForThisTest({}, models, { clock: time }) }
   }
   const failures: readonly (readonly [what: string, stream: boolean, script: Script, status: number])[] = [
     ['a 500', false, failing(500), 502],
@@ -374,8 +414,7 @@ describe('a model that keeps failing', () => {
     for (const streamed of modes) {
       const response = await post({ model: 'dead', stream: streamed }, own)
       expect(response.status).toBe(503)
-      expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(50)
-      expect(Number(response.headers.get('retry-after'))).toBeLessThanOrEqual(60)
+      expect(response.headers.get('retry-after')).toBe('60')
       expect(await readChatError(response)).toMatchObject({ type: 'server_error', code: 'model_unavailable' })
     }
     expect((await post({ model: 'list' }, own)).headers.get('x-model')).toBe('spare')
@@ -406,23 +445,25 @@ describe('a model that keeps failing', () => {
   })
 
   test('is asked again once after the pause: one request, and all when that succeeds', async () => {
-    const { upstream, service: own } = await breaking(400)
+    const { upstream, time, service: own } = await breaking(400)
     upstream.answer(failing(500))
     for (let count = 0; count < 3; count++) await post({ model: 'dead' }, own)
-    await wait(420)
+    time.advance(399)
+    expect((await post({ model: 'dead' }, own)).status).toBe(503)
+    time.advance(1)
     // The probe fails: closed again for as long.
     expect((await post({ model: 'dead' }, own)).status).toBe(502)
     expect((await post({ model: 'dead' }, own)).status).toBe(503)
     expect(upstream.calls).toHaveLength(4)
 
-    await wait(420)
+    time.advance(400)
     const gate = Promise.withResolvers<void>()
     upstream.answer(async (response) => {
       await gate.promise
       response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(completion('Back.')))
     })
     const probe = post({ model: 'dead' }, own)
-    while (upstream.calls.length < 5) await wait(2)
+    await upstream.called(5)
     const others = await Promise.all([post({ model: 'dead' }, own), post({ model: 'dead', stream: true }, own)])
     expect(others.map(({ status }) => status)).toEqual([503, 503])
     expect(upstream.calls).toHaveLength(5)
@@ -432,16 +473,16 @@ describe('a model that keeps failing', () => {
   })
 
   test('is asked again after a probe whose client left', async () => {
-    const { upstream, service: own } = await breaking(50)
+    const { upstream, time, service: own } = await breaking(50)
     upstream.answer(failing(500))
     for (let count = 0; count < 3; count++) await post({ model: 'dead' }, own)
-    await wait(60)
+    time.advance(50)
     upstream.answer(hanging)
     const leaving = new AbortController()
     post({ model: 'dead' }, own, leaving.signal).catch(() => {})
-    while (upstream.calls.length < 4) await wait(2)
+    const call = await upstream.called(4)
     leaving.abort()
-    await upstream.calls[3]?.aborted
+    await call.aborted
     upstream.answer(answering('Back.'))
     let status = 503
     while (status === 503) status = (await post({ model: 'dead' }, own)).status
