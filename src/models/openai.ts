@@ -1,3 +1,4 @@
+import type { Clock } from '../clock.ts'
 import { isCompletion, maximumAnswer, parseAnswer } from './answer.ts'
 import { readEvents } from './event-stream.ts'
 import type { Model, ModelRequest } from './model.ts'
@@ -10,9 +11,9 @@ import { failureOf, refusalOf, upstreamFailure } from './upstream-error.ts'
 const connectTimeout = 10_000
 
 /** Relays to any service that answers `POST {baseUrl}/chat/completions` as OpenAI does. */
-export function createOpenAiModel({ baseUrl, apiKey, headers: more, timeouts }: OpenAiSettings): Model {
+export function createOpenAiModel({ baseUrl, apiKey, headers: more, timeouts }: OpenAiSettings, clock: Clock): Model {
   const url = new URL(`${baseUrl.replace(/\/+$/, '')}/chat/completions`)
-  const connections = new UpstreamConnections(url.origin, timeouts?.connect ?? connectTimeout)
+  const connections = new UpstreamConnections(url.origin, timeouts?.connect ?? connectTimeout, clock)
   const headers = {
     'content-type': 'application/json',
     ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),

@@ -163,7 +163,7 @@ function open(configuration: ModelsConfiguration, place: Place, clock: Clock): G
     opened.set(name, {
       name,
       settings,
-      model: createModel(settings, place),
+      model: createModel(settings, place, clock),
       breaker: namesUnderstudy(settings.adapter) ? null : new Breaker(clock, settings.breaker),
     })
   }
@@ -182,9 +182,9 @@ async function close({ opened }: Generation): Promise<void> {
 }
 
 /** Opens the adapter of a model's settings: a new adapter is a file of its own and a line here. */
-function createModel(settings: AdapterSettings, { dataDirectory }: Place): Model {
+function createModel(settings: AdapterSettings, { dataDirectory }: Place, clock: Clock): Model {
   if (isUnderstudy(settings)) return understudyOf(settings.adapter)
-  if (isOpenAi(settings)) return lazily(async () => (await import('./openai.ts')).createOpenAiModel(settings))
+  if (isOpenAi(settings)) return lazily(async () => (await import('./openai.ts')).createOpenAiModel(settings, clock))
   if (isLlamaCpp(settings)) {
     const folder = join(dataDirectory, 'weights')
     return lazily(async () => (await import('./llama-cpp/llama-cpp.ts')).createLlamaCppModel(settings, folder))

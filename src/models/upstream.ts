@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Dispatcher, Pool } from 'undici'
+import { type Clock, machineClock } from '../clock.ts'
 
 /** How much of an answer waits here for its reader before the upstream is held up. Bytes. */
 const highWater = 256 * 1024
@@ -11,12 +12,17 @@ const drainFor = 1000
 export class UpstreamConnections {
   readonly #origin: string
   readonly #connectTimeout: number
+  readonly #clock: Clock
   #pool: Promise<Pool> | undefined
 
-  /** @param connectTimeout milliseconds; every other time limit is the caller's, by its signal */
-  constructor(origin: string, connectTimeout: number) {
+  /**
+   * @param connectTimeout milliseconds; every other time limit is the caller's, by its signal
+   * @param clock tells how long an answer that its reader has done with may take to end
+   */
+  constructor(origin: string, connectTimeout: number, clock: Clock = machineClock) {
     this.#origin = origin
     this.#connectTimeout = connectTimeout
+    this.#clock = clock
   }
 
   /**
@@ -37,7 +43,7 @@ export class UpstreamConnections {
     const pool = await this.#pool
     signal.throwIfAborted()
     return new Promise((resolve, reject) => {
-      const response = new UpstreamResponse(signal, resolve, reject)
+      const response = new UpstreamResponse(signal, this.#clock, resolve, reject)
       pool.dispatch({ path, method: 'POST', headers, body }, response)
     })
   }
@@ -58,6 +64,7 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, AsyncIterab
   status = 0
   headers: IncomingHttpHeaders = {}
   readonly #signal: AbortSignal
+  readonly #clock: Clock
   readonly #resolve: (response: UpstreamResponse) => void
   readonly #reject: (reason: unknown) => void
   #controller: Dispatcher.DispatchController | undefined
@@ -73,8 +80,14 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, AsyncIterab
     this.#controller?.abort(this.#signal.reason)
   }
 
-  constructor(signal: AbortSignal, resolve: (response: UpstreamResponse) => void, reject: (reason: unknown) => void) {
+  constructor(
+    signal: AbortSignal,
+    clock: Clock,
+    resolve: (response: UpstreamResponse) => void,
+    reject: (reason: unknown) => void,
+  ) {
     this.#signal = signal
+    this.#clock = clock
     this.#resolve = resolve
     this.#reject = reject
     signal.addEventListener('abort', this.#onAbort, { once: true })
@@ -152,10 +165,10 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, AsyncIterab
     if (this.#isEnded) return
     this.#isDraining = true
     this.#controller?.resume()
-    const giveUp = setTimeout(() => this.#controller?.abort(new Error('the answer does not end')), drainFor)
+    const giveUp = this.#clock.setTimeout(() => this.#controller?.abort(new Error('the answer does not end')), drainFor)
     this.#wake = () => {
       this.#pieces = []
-      if (this.#isEnded) clearTimeout(giveUp)
+      if (this.#isEnded) giveUp.close()
     }
   }
 

@@ -1,6 +1,5 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as wait } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { compileCache } from '../support/command.ts'
 import { spawnService } from '../support/process.ts'
@@ -22,8 +21,7 @@ test('failure mode 1: (and 2) the log says of each client that left that it did,
     [true, false, () => {}],
     [true, true, pieces(streamOf('One two three').slice(0, 3), 'hang')],
   ]
-  for (const [stream, afterFirst, script] of leavings) {
-    upstream.calls.length = 0
+  for (const [index, [stream, afterFirst, script]] of leavings.entries()) {
     upstream.answer(script)
     const leaving = new AbortController()
     const reply = fetch(`${service.url}/chat/completions`, {
@@ -33,16 +31,15 @@ test('failure mode 1: (and 2) the log says of each client that left that it did,
       signal: leaving.signal,
     })
     reply.catch(() => {})
-    while (upstream.calls.length === 0) await wait(2)
+    const call = await upstream.called(index + 1)
     if (afterFirst) await (await reply).body?.getReader().read()
-    else await wait(20)
     leaving.abort()
-    await upstream.calls[0]?.aborted
-    await wait(20)
-    expect(upstream.calls).toHaveLength(1)
+    await call.aborted
   }
   service.process.kill('SIGTERM')
   expect(await service.exited).toBe(0)
+  // None was tried again.
+  expect(upstream.calls).toHaveLength(leavings.length)
   const lines = service.stdout().trim().split('\n')
   const logged = lines.map((line): Record<string, unknown> => JSON.parse(line))
   expect(logged.filter(({ msg }) => msg === 'request').map(({ state }) => state)).toEqual(

@@ -30,8 +30,7 @@ const request = {
 }
 
 describe.each(['', '/v1'])('the official client with the base URL of the service and "%s"', (path) => {
-  const client = (apiKey = service.key, of = service) =>
-    new OpenAI({ baseURL: of.url + path, apiKey, maxRetries: 0, timeout: 10_000 })
+  const client = (apiKey = service.key, of = service) => new OpenAI({ baseURL: of.url + path, apiKey, maxRetries: 0 })
 
   test('completes', async () => {
     const { data: completion, response, request_id } = await client().chat.completions.create(request).withResponse()
