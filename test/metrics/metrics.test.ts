@@ -45,7 +45,7 @@ async function added(during: () => Promise<unknown>): Promise<(name: string, ...
   await during()
   // A request is counted when its connection has seen the end of it, a moment after its reader has.
   let after = await scrape()
-  for (let look = 0; sumOf(after, 'http_server_active_requests') > 0 && look < 200; look++) {
+  while (sumOf(after, 'http_server_active_requests') > 0) {
     await new Promise((resolve) => setTimeout(resolve, 10))
     after = await scrape()
   }

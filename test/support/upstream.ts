@@ -7,8 +7,8 @@ export interface UpstreamCall {
   readonly path: string
   readonly headers: IncomingMessage['headers']
   readonly body: Record<string, unknown>
-  /** Resolves, with the time in milliseconds, when the caller goes away before the answer is complete. */
-  readonly aborted: Promise<number>
+  /** Resolves when the caller goes away before the answer is complete. */
+  readonly aborted: Promise<void>
 }
 
 /** How the upstream answers one call. */
@@ -41,9 +41,9 @@ export async function startUpstream(...scripts: Script[]): Promise<ScriptedUpstr
   const server = createServer(async (request, response) => {
     const pieces: Buffer[] = []
     for await (const piece of request) pieces.push(piece)
-    const aborted = new Promise<number>((resolve) => {
+    const aborted = new Promise<void>((resolve) => {
       response.once('close', () => {
-        if (!response.writableFinished) resolve(performance.now())
+        if (!response.writableFinished) resolve()
       })
     })
     const text = Buffer.concat(pieces).toString('utf8')

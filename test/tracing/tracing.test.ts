@@ -61,7 +61,8 @@ function spansReceived(): readonly ReceivedSpan[] {
 
 /** Waits until so many spans have come, and gives them: the server's first. */
 async function spans(count: number): Promise<readonly ReceivedSpan[]> {
-  await expect.poll(() => spansReceived().length, { timeout: 5000 }).toBe(count)
+  while (spansReceived().length < count) await receiver.called(receiver.calls.length + 1)
+  expect(spansReceived()).toHaveLength(count)
   return spansReceived().toSorted((a, b) => a.kind - b.kind)
 }
 

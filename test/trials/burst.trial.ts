@@ -1,9 +1,12 @@
+/*
+ * More at once than this machine answers: what it refuses depends on how fast it is, so this is no part of the tests.
+ * What the guard decides when is in test/http/pressure.test.ts.
+ */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { Agent, request as send } from 'undici'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { spawnService } from '../support/process.ts'
-import { completion, upstreamForThisTest } from '../support/upstream.ts'
 
 /** What a reply said. */
 interface Said {
@@ -32,7 +35,6 @@ async function busyService(environment: Readonly<Record<string, string>> = {}) {
 }
 
 const words = 'The leaves of my old fern turn yellow from below, and I water it every other day with rain. '
-const hello = { role: 'user', content: 'Hello' }
 /** A conversation that the understudy is busy with for milliseconds. */
 const long = {
   model: 'understudy',
@@ -105,30 +107,6 @@ describe('more than can be answered', () => {
     expect((await ask('/livez')).status).toBe(200)
   }, 20_000)
 })
-
-test('requests that wait for an upstream are not refused, however many they are', async () => {
-  let waiting = 0
-  let open = () => {}
-  const allThere = new Promise<void>((resolve) => {
-    open = resolve
-  })
-  const many = 500
-  const upstream = await upstreamForThisTest(async (response) => {
-    waiting++
-    if (waiting === many) open()
-    await allThere
-    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(completion('Hello there.')))
-  })
-  const { ask } = await busyService({ OPENAI_BASE_URL: upstream.url, OPENAI_API_KEY: 'unused' })
-  const waitingReplies = Array.from({ length: many }, () =>
-    ask('/chat/completions', { model: 'far', messages: [hello] }),
-  )
-  // Nobody is answered before all are there, but who is refused.
-  await Promise.race([allThere, ...waitingReplies])
-  open()
-  const statuses = (await Promise.all(waitingReplies)).map(({ status }) => status)
-  expect(statuses.filter((status) => status !== 200)).toEqual([])
-}, 20_000)
 
 /** An open connection, which is closed when the running test is over. */
 async function connected(url: string): Promise<Socket> {
