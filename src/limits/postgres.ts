@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { type Alarm, type Clock, machineClock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
 import { Batches } from '../storage/postgres/batches.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
@@ -35,16 +36,21 @@ export class PostgresCounts implements SharedCounts {
   readonly #database: PostgresDatabase
   readonly #replica = randomUUID()
   readonly #lease: number
+  readonly #clock: Clock
   readonly #claims: Batches<Claim, true>
   /** Those of which something is held, or was when that was last written. */
   readonly #holdings = new Map<string, Holding>()
-  #renewing: NodeJS.Timeout | undefined
+  #renewing: Alarm | undefined
   #sweptAt = Number.NEGATIVE_INFINITY
 
-  /** @param lease milliseconds after which what a dead replica held is free */
-  constructor(database: PostgresDatabase, lease = usualLease) {
+  /**
+   * @param lease milliseconds after which what a dead replica held is free, by the database's clock
+   * @param clock tells when to say again what is held
+   */
+  constructor(database: PostgresDatabase, lease = usualLease, clock = machineClock) {
     this.#database = database
     this.#lease = lease
+    this.#clock = clock
     this.#claims = new Batches((claims) => this.#commit(claims))
   }
 
@@ -77,7 +83,7 @@ export class PostgresCounts implements SharedCounts {
 
   /** Writes what is held, and lets nothing be written again, as before the database is closed. */
   async close(): Promise<void> {
-    clearInterval(this.#renewing)
+    this.#renewing?.close()
     if (this.#holdings.size > 0) await this.#restate([...this.#holdings.keys()])
   }
 
@@ -143,9 +149,12 @@ export class PostgresCounts implements SharedCounts {
     return holding
   }
 
-  #startRenewing(): NodeJS.Timeout {
-    const renew = () => this.#holdings.size > 0 && this.#restate([...this.#holdings.keys()])
-    return setInterval(() => void renew(), this.#lease / 4).unref()
+  #startRenewing(): Alarm {
+    const renewing = this.#clock.setTimeout(() => {
+      renewing.refresh()
+      if (this.#holdings.size > 0) void this.#restate([...this.#holdings.keys()])
+    }, this.#lease / 4)
+    return renewing
   }
 
   /** Has rows removed that nobody needs, now and then; where that fails it is tried again after as long. */

@@ -1,4 +1,5 @@
 import type { Key } from '../access/access.ts'
+import { type Clock, machineClock } from '../clock.ts'
 import type { Allowance } from './bucket.ts'
 import { openAiRequestHeaders, type RequestHeaders } from './headers.ts'
 import { takePlace } from './judge.ts'
@@ -13,6 +14,8 @@ export interface SharedLimiterOptions {
   /** For keys and accounts that have none of their own. */
   readonly settings: Limits
   readonly counts: SharedCounts
+  /** Tells how many requests come in a second; the machine's without it. */
+  readonly clock?: Clock
 }
 
 /** How many keys and accounts are remembered; forgetting them costs a question to the database. */
@@ -25,14 +28,16 @@ const manySubjects = 10_000
 export class SharedLimiter implements LimitKeeper {
   readonly #settings: Limits
   readonly #counts: SharedCounts
+  readonly #clock: Clock
   /** A key comes as another object when it or its account has changed. */
   readonly #terms = new WeakMap<Key, Terms<string>>()
   readonly #requests = new Map<string, SharedRequests>()
   #chats = 0
 
-  constructor({ settings, counts }: SharedLimiterOptions) {
+  constructor({ settings, counts, clock = machineClock }: SharedLimiterOptions) {
     this.#settings = settings
     this.#counts = counts
+    this.#clock = clock
   }
 
   admit(key: Key, tell: RequestHeaders = openAiRequestHeaders): Allowance | Promise<Allowance> | undefined {
@@ -61,7 +66,7 @@ export class SharedLimiter implements LimitKeeper {
     const known = this.#requests.get(subject)
     if (known) return known
     if (this.#requests.size >= manySubjects) this.#requests.clear()
-    const requests = new SharedRequests(subject, this.#counts)
+    const requests = new SharedRequests(subject, this.#counts, this.#clock)
     this.#requests.set(subject, requests)
     return requests
   }

@@ -1,3 +1,4 @@
+import type { Clock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
 import type { Allowance, Bucket } from './bucket.ts'
 import type { RequestHeaders } from './headers.ts'
@@ -17,6 +18,7 @@ const smallPart = 1 / 100
 export class SharedRequests {
   readonly #subject: string
   readonly #counts: SharedCounts
+  readonly #clock: Clock
   /** As it was when this was last asked for. Others take from it meanwhile, and nobody gives back. */
   #known: Bucket | undefined
   /** By how much the clock of that is ahead of ours. */
@@ -30,9 +32,10 @@ export class SharedRequests {
   #cameBefore = 0
 
   /** @param subject `key:ID` or `account:ID` */
-  constructor(subject: string, counts: SharedCounts) {
+  constructor(subject: string, counts: SharedCounts, clock: Clock) {
     this.#subject = subject
     this.#counts = counts
+    this.#clock = clock
   }
 
   /**
@@ -42,7 +45,7 @@ export class SharedRequests {
    * @throws ApiError 429, and 503 when the counts cannot be read or written
    */
   admit(limit: number, tell: RequestHeaders): Allowance | Promise<Allowance> {
-    const now = performance.now()
+    const now = this.#clock.now()
     this.#noteDemand(now)
     if (this.#known) {
       if (this.#spare > 0 && now < this.#spareUntil) {
@@ -80,7 +83,7 @@ export class SharedRequests {
     } finally {
       if (judged) {
         this.#known = judged.requests
-        this.#ahead = judged.now - performance.now()
+        this.#ahead = judged.now - this.#clock.now()
       }
       if (takesSpare) {
         this.#isTakingSpare = false

@@ -1,9 +1,10 @@
-import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { connectTo } from '../support/connection.ts'
 import { memoryOf } from '../support/process.ts'
 import { onceAsked } from '../support/service.ts'
 import { expectServed, megabyte, requestHead, startForSlowClients } from '../support/slow-clients.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
+import { until } from '../support/until.ts'
 import { chunkText, type Script, upstreamForThisTest } from '../support/upstream.ts'
 
 const json = 'Content-Type: application/json'
@@ -36,7 +37,7 @@ describe('a client that takes nothing of its reply', () => {
       socket.pause()
       socket.write(request)
     }
-    await vi.waitFor(() => expect(upstream.calls).toHaveLength(3), 5000)
+    await upstream.called(3)
     await expectServed(service)
     let most = 0
     const watch = setInterval(() => {
@@ -53,7 +54,7 @@ describe('a client that takes nothing of its reply', () => {
       expect(text()).toMatch(/^HTTP\/1\.1 200 /)
       expect(text()).not.toContain('[DONE]')
     }
-    await vi.waitFor(() => expect(service.stdout().match(/"state":"client_gone"/g)).toHaveLength(3), 5000)
+    await until(() => service.stdout().match(/"state":"client_gone"/g)?.length === 3)
     await expectServed(service)
   })
 
@@ -72,14 +73,14 @@ describe('a client that takes nothing of its reply', () => {
     for (const { socket } of [long, short]) socket.pause()
     long.socket.write(requestHead('GET', '/plants'))
     short.socket.write(requestHead('GET', '/plants?limit=100').repeat(200))
-    await vi.waitFor(async () => {
+    await until(async () => {
       const id = 20_000 + Math.floor(Math.random() * 1e9)
       await sql.run('INSERT INTO plants (account, id, name) SELECT id, ?, ? FROM accounts', id, 'newer')
-      expect(await sql.hasReader()).toBe(true)
-    }, 5000)
+      return sql.hasReader()
+    })
     await expectServed(service)
-    await vi.waitFor(async () => expect(await sql.hasReader()).toBe(false), 10_000)
-    await vi.waitFor(() => expect(service.stdout().match(/client_gone/g)?.length).toBeGreaterThan(1), 10_000)
+    await until(async () => !(await sql.hasReader()))
+    await until(() => (service.stdout().match(/client_gone/g)?.length ?? 0) > 1)
     for (const { socket } of [long, short]) socket.resume()
     await Promise.all([long.closed, short.closed])
     expect(long.text()).toMatch(/^HTTP\/1\.1 200 /)

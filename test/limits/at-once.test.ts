@@ -17,7 +17,7 @@ import { serviceForThisTest, temporaryFolder } from '../support/service.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
 
 /** LIMIT_ROUNDS=50 is for whoever wants to be surer. */
-const rounds = Number(process.env['LIMIT_ROUNDS'] ?? 5)
+const rounds = Number(process.env['LIMIT_ROUNDS'] ?? 2)
 const patience = 30_000 + rounds * 3000
 const limits = `chat_at_once=${placesAtOnce}`
 const preset = 'a-key-for-tests-of-limits'

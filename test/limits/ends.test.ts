@@ -1,8 +1,8 @@
-import { setTimeout as wait } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type LedgerRow, ledgerRows, makeLimitedKey, spentBy } from '../support/limits.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 import { openSql, type TestSql } from '../support/test-sql.ts'
+import { until } from '../support/until.ts'
 import {
   completion,
   json,
@@ -184,11 +184,12 @@ describe.for([
 
   /** The entries of a key once there are so many and none of them runs. */
   async function settled(key: string, count: number): Promise<readonly LedgerRow[]> {
-    for (;;) {
-      const rows = (await ledgerRows(sql)).filter((row) => row.key_prefix === key.slice(0, 7))
-      if (rows.length === count && rows.every(({ state }) => state !== 'running')) return rows
-      await wait(20)
-    }
+    let rows: readonly LedgerRow[] = []
+    await until(async () => {
+      rows = (await ledgerRows(sql)).filter((row) => row.key_prefix === key.slice(0, 7))
+      return rows.length === count && rows.every(({ state }) => state !== 'running')
+    })
+    return rows
   }
 
   it.concurrent.for(models)('$name is settled, once, and leaves its place', async ({ end, model }, { expect }) => {

@@ -4,6 +4,7 @@ import { expectError } from '../support/http.ts'
 import { namesOf, parseMetrics, type Scraped, sumOf } from '../support/metrics.ts'
 import { serviceForThisTest, startTestService, type TestService } from '../support/service.ts'
 import { isOverPostgres } from '../support/test-database.ts'
+import { until } from '../support/until.ts'
 import { completion, json, pieces, type ScriptedUpstream, startUpstream, streamOf } from '../support/upstream.ts'
 
 const messages = [{ role: 'user', content: 'Hello' }]
@@ -44,11 +45,11 @@ async function added(during: () => Promise<unknown>): Promise<(name: string, ...
   const before = await scrape()
   await during()
   // A request is counted when its connection has seen the end of it, a moment after its reader has.
-  let after = await scrape()
-  while (sumOf(after, 'http_server_active_requests') > 0) {
-    await new Promise((resolve) => setTimeout(resolve, 10))
+  let after = before
+  await until(async () => {
     after = await scrape()
-  }
+    return sumOf(after, 'http_server_active_requests') === 0
+  })
   return (name, ...labels) => sumOf(after, name, ...labels) - sumOf(before, name, ...labels)
 }
 

@@ -1,6 +1,5 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as wait } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { ConfigError, readConfig } from '../../src/config.ts'
 import { checkModels } from '../../src/models/check.ts'
@@ -10,6 +9,7 @@ import { parseStream, readChatError, readCompletion, textOfStream } from '../sup
 import { compileCache, conservatory } from '../support/command.ts'
 import { type SpawnedService, spawnService } from '../support/process.ts'
 import { serviceForThisTest, startTestService, temporaryFolder } from '../support/service.ts'
+import { until } from '../support/until.ts'
 import { chunkText, completion, json, upstreamForThisTest } from '../support/upstream.ts'
 
 const canary = 'CANARY-0123'
@@ -417,10 +417,6 @@ function ask(service: SpawnedService, body: Readonly<Record<string, unknown>>): 
   })
 }
 
-async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await wait(10)
-}
-
 test('failure mode 33: SIGHUP drops no stream, keeps the old models when the file is bad, and takes a good one', async () => {
   const gate = Promise.withResolvers<void>()
   const upstream = await upstreamForThisTest(async (response, call) => {
@@ -450,7 +446,7 @@ test('failure mode 33: SIGHUP drops no stream, keeps the old models when the fil
 
   write(JSON.stringify({ models: { new: { ...adapter, model: 'm2' } } }))
   service.process.kill('SIGHUP')
-  for (let status = 404; status !== 200; await wait(10)) status = (await ask(service, { model: 'new' })).status
+  await until(async () => (await ask(service, { model: 'new' })).status === 200)
   expect(upstream.calls.at(-1)?.body['model']).toBe('m2')
   expect((await ask(service, { model: 'old' })).status).toBe(404)
 

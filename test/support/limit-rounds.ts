@@ -1,6 +1,6 @@
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { setTimeout as wait } from 'node:timers/promises'
+import { setImmediate as turnOfLoop, setTimeout as wait } from 'node:timers/promises'
 import type { Killable } from './kill-rounds.ts'
 import { completion, streamOf } from './upstream.ts'
 
@@ -37,8 +37,8 @@ export async function startWatchfulUpstream(): Promise<WatchfulUpstream> {
   const look = async () => {
     if (open.size <= placesAtOnce) return
     const all = [...open]
-    // The news that a request has been given up may come a moment after the next request.
-    await wait(30)
+    // The news that a request has been given up may come a few turns of the event loop after the next request.
+    for (let turn = 0; turn < 10; turn++) await turnOfLoop()
     const givenUp = all.filter((response) => response.destroyed && !response.writableFinished)
     if (all.length - givenUp.length > placesAtOnce) tooMany++
   }
@@ -48,10 +48,9 @@ export async function startWatchfulUpstream(): Promise<WatchfulUpstream> {
     open.add(response)
     response.once('close', () => open.delete(response))
     void look()
-    const isStream = JSON.parse(Buffer.concat(pieces).toString('utf8')).stream === true
-    const kind = isGood
-      ? 'answer'
-      : (['answer', 'answer', 'answer', 'fail', 'cut', 'hang'] as const)[Math.floor(Math.random() * 6)]
+    const { stream: isStream, model } = JSON.parse(Buffer.concat(pieces).toString('utf8'))
+    const kinds = ['answer', 'answer', 'answer', 'fail', 'cut', model === impatient ? 'hang' : 'answer'] as const
+    const kind = isGood ? 'answer' : kinds[Math.floor(Math.random() * kinds.length)]
     await wait(Math.random() * 20)
     if (response.destroyed || kind === 'hang') return
     if (kind === 'fail') {
@@ -85,16 +84,15 @@ export async function startWatchfulUpstream(): Promise<WatchfulUpstream> {
   }
 }
 
-/** The models of a service before that upstream; it is asked once, and not for long. */
-export const watchedModels = (url: string) => ({
-  any: {
-    adapter: 'openai',
-    baseUrl: url,
-    retries: 0,
-    breaker: { failures: 0 },
-    timeouts: { firstToken: 60, idle: 60, total: 200 },
-  },
-})
+/** The name of the model that is not waited for long, and of the one whose answer comes, however slow the machine is. */
+const impatient = 'impatient'
+const patient = 'patient'
+
+/** The models of a service before that upstream, which is asked once. */
+export const watchedModels = (url: string) => {
+  const once = { adapter: 'openai', baseUrl: url, retries: 0, breaker: { failures: 0 } }
+  return { [impatient]: { ...once, timeouts: { firstToken: 60, idle: 60, total: 200 } }, [patient]: once }
+}
 
 /** What a caller saw of one request. */
 interface Seen {
@@ -103,12 +101,12 @@ interface Seen {
   readonly completed: string | undefined
 }
 
-async function ask(url: string, key: string, stream: boolean, signal: AbortSignal): Promise<Seen> {
+async function ask(url: string, key: string, model: string, stream: boolean, signal: AbortSignal): Promise<Seen> {
   try {
     const response = await fetch(`${url}/chat/completions`, {
       method: 'POST',
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'any', stream, messages: [{ role: 'user', content: 'Good morning.' }] }),
+      body: JSON.stringify({ model, stream, messages: [{ role: 'user', content: 'Good morning.' }] }),
       signal,
     })
     const text = await response.text()
@@ -130,11 +128,11 @@ export async function crowd(urls: readonly string[], key: string, rounds: number
   for (let round = 0; round < rounds; round++) {
     upstream.behave(false)
     const callers = Array.from({ length: 100 }, async (_, caller) => {
-      for (let call = 0; call < 3; call++) {
+      for (let call = 0; call < 2; call++) {
         const never = new AbortController().signal
         const signal = Math.random() < 0.3 ? AbortSignal.timeout(1 + Math.floor(Math.random() * 60)) : never
         const url = urls[(caller + call) % urls.length] ?? ''
-        const { status } = await ask(url, key, caller % 4 < 2, signal)
+        const { status } = await ask(url, key, caller % 2 === 0 ? impatient : patient, caller % 4 < 2, signal)
         statuses.set(status, (statuses.get(status) ?? 0) + 1)
       }
     })
@@ -149,7 +147,9 @@ export async function crowd(urls: readonly string[], key: string, rounds: number
 export async function allFree(url: string, key: string): Promise<boolean> {
   for (let attempt = 0; attempt < 20; attempt++) {
     const never = new AbortController().signal
-    const seen = await Promise.all(Array.from({ length: placesAtOnce }, (_, n) => ask(url, key, n % 2 === 0, never)))
+    const seen = await Promise.all(
+      Array.from({ length: placesAtOnce }, (_, n) => ask(url, key, patient, n % 2 === 0, never)),
+    )
     if (seen.every(({ completed }) => completed !== undefined)) return true
     await wait(50)
   }
@@ -178,7 +178,7 @@ export async function killWhileSpending({ rounds, key, upstream, start }: SpendP
     const first = Promise.withResolvers<void>()
     const callers = Array.from({ length: placesAtOnce }, async (_, caller) => {
       while (!isOver) {
-        const seen = await ask(service.url, key, caller % 2 === 0, never)
+        const seen = await ask(service.url, key, patient, caller % 2 === 0, never)
         if (seen.completed !== undefined) {
           completed.add(seen.completed)
           first.resolve()

@@ -5,6 +5,7 @@ import { compileCache } from '../support/command.ts'
 import { type PostgresServer, startPostgres } from '../support/postgres.ts'
 import { spawnService } from '../support/process.ts'
 import { onceAsked, serviceForThisTest, temporaryFolder } from '../support/service.ts'
+import { until } from '../support/until.ts'
 import { pieces, upstreamForThisTest } from '../support/upstream.ts'
 
 const preset = 'a-key-for-tests-of-limits'
@@ -41,10 +42,10 @@ it('a replica that is killed leaves its places to the others within 20 seconds',
     return response.status
   }
   const hanging = [ask(dying.url, 'any'), ask(dying.url, 'any')].map((answer) => answer.catch(() => undefined))
-  await expect.poll(() => upstream.calls.length, { timeout: 20_000 }).toBe(2)
+  await upstream.called(2)
   expect(await ask(other.url, 'understudy')).toBe(429)
   dying.process.kill('SIGKILL')
   expect(await Promise.all(hanging)).toStrictEqual([undefined, undefined])
   expect(await ask(other.url, 'understudy')).toBe(429)
-  await expect.poll(() => ask(other.url, 'understudy'), { timeout: 25_000, interval: 200 }).toBe(200)
+  await until(async () => (await ask(other.url, 'understudy')) === 200)
 })
