@@ -18,13 +18,8 @@ afterAll(async () => {
 })
 
 const chunk = (index: number, delta: object, finish_reason: string | null = null): string =>
-  JSON.stringify({
-    id: 'x',
-    object: 'chat.completion.chunk',
-    created: 1,
-    model: 'm',
-    choices: [{ index, delta, finish_reason }],
-  })
+  // Short, since there is a request to each byte.
+  JSON.stringify({ id: 'x', choices: [{ index, delta, finish_reason }] })
 const usage = '{"id":"x","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}'
 
 interface Stream {

@@ -365,7 +365,11 @@ describe('an upstream that says in its own way why it ended', () => {
 
 describe('failure mode 9: events split across packets', () => {
   const text = 'Ü 🌵!'
-  const events = [chunkText({ role: 'assistant', content: '' }), chunkText({ content: text }), chunkText({}, 'stop')]
+  // Short, since there is a request to each byte.
+  const events = [
+    `{"id":"c","choices":[{"index":0,"delta":{"content":${JSON.stringify(text)}}}]}`,
+    '{"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}',
+  ]
   const lines = [...events, '[DONE]'].map((event) => `data: ${event}`)
   const forms: readonly (readonly [string, string])[] = [
     ['LF', `${lines.join('\n\n')}\n\n`],
