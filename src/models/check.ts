@@ -1,3 +1,4 @@
+import { type Clock, machineClock } from '../clock.ts'
 import type { Config } from '../config.ts'
 import { ApiError, toApiError } from '../errors.ts'
 import { isFallback, loadModels } from './configuration.ts'
@@ -23,9 +24,9 @@ const patience = 30_000
  * Asks each configured model for one word, one after the other; a prefix has no model of its own to ask.
  * @throws ConfigError when `models.json` has faults
  */
-export async function checkModels(config: Config): Promise<readonly ModelCheck[]> {
+export async function checkModels(config: Config, clock = machineClock): Promise<readonly ModelCheck[]> {
   const configuration = await loadModels(config)
-  const registry = new ModelRegistry(configuration, config)
+  const registry = new ModelRegistry(configuration, config, undefined, clock)
   const checks: ModelCheck[] = []
   try {
     for (const [model, settings] of configuration.models) {
@@ -35,7 +36,7 @@ export async function checkModels(config: Config): Promise<readonly ModelCheck[]
       } else if (adapter.startsWith('understudy/')) {
         checks.push({ model, adapter, state: 'ok', ms: null, message: 'misbehaves on purpose' })
       } else {
-        checks.push({ model, adapter, ...(await ask(registry, model)) })
+        checks.push({ model, adapter, ...(await ask(registry, model, clock)) })
       }
     }
   } finally {
@@ -44,10 +45,14 @@ export async function checkModels(config: Config): Promise<readonly ModelCheck[]
   return checks
 }
 
-async function ask(registry: ModelRegistry, model: string): Promise<Pick<ModelCheck, 'state' | 'ms' | 'message'>> {
-  const begun = performance.now()
+async function ask(
+  registry: ModelRegistry,
+  model: string,
+  clock: Clock,
+): Promise<Pick<ModelCheck, 'state' | 'ms' | 'message'>> {
+  const begun = clock.now()
   const giveUp = new AbortController()
-  const timer = setTimeout(() => {
+  const timer = clock.setTimeout(() => {
     giveUp.abort(new ApiError(504, 'upstream_timeout', `The model has not answered for ${patience / 1000} s.`))
   }, patience)
   try {
@@ -58,11 +63,11 @@ async function ask(registry: ModelRegistry, model: string): Promise<Pick<ModelCh
       }),
       giveUp.signal,
     )
-    return { state: 'ok', ms: Math.round(performance.now() - begun), message: null }
+    return { state: 'ok', ms: Math.round(clock.now() - begun), message: null }
   } catch (thrown) {
     const { code, message } = toApiError(thrown)
-    return { state: code, ms: Math.round(performance.now() - begun), message }
+    return { state: code, ms: Math.round(clock.now() - begun), message }
   } finally {
-    clearTimeout(timer)
+    timer.close()
   }
 }

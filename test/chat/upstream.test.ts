@@ -649,8 +649,13 @@ describe('an upstream that fails after its first event ends the stream with an e
     expect(upstream.calls).toHaveLength(1)
   })
 
-  test('every byte at which an upstream can end or be cut: success only after the whole finish', async () => {
-    const bytes = Buffer.from(sse(chunkText({ content: 'Ü' }), chunkText({}, 'stop'), '[DONE]'))
+  test.each([
+    ['end', false],
+    ['be cut', true],
+  ])('every byte at which an upstream can %s: success only after the whole finish', async (_what, cut) => {
+    const [begun, over] = ['"delta":{"content":"Ü"}', '"delta":{},"finish_reason":"stop"']
+    const events = [begun, over].map((choice) => `{"id":"c","choices":[{"index":0,${choice}}]}`)
+    const bytes = Buffer.from(sse(...events, '[DONE]'))
     const finished = bytes.indexOf('\n\n', bytes.indexOf('"stop"'))
     upstream.answer(async (response, call) => {
       const offset = Number(call.body['offset'])
@@ -660,23 +665,21 @@ describe('an upstream that fails after its first event ends the stream with an e
       if (call.body['cut'] === true) response.socket?.resetAndDestroy()
       else response.end()
     })
-    for (const cut of [false, true]) {
-      await eachOffset(bytes.length, async (offset) => {
-        const response = await post({ stream: true, offset, cut })
-        const at = `${cut ? 'cut' : 'end'} at ${offset} of ${bytes.length}`
-        if (response.status !== 200) {
-          expect([at, response.status]).toEqual([at, 502])
-          await readChatError(response)
-          expect(offset).toBeLessThan(finished)
-          return
-        }
-        const streamed = await readStream(response)
-        expect([at, streamed.errors.length]).toEqual([at, streamed.isDone ? 0 : 1])
-        // After a cut the bytes that were on their way may be lost: only that none is made up is certain.
-        if (!cut) expect([at, streamed.isDone]).toEqual([at, offset >= finished])
-        if (streamed.isDone) expect([at, ...finishReasons(streamed)]).toEqual([at, 'stop'])
-      })
-    }
+    await eachOffset(bytes.length, async (offset) => {
+      const response = await post({ stream: true, offset, cut })
+      const at = `${cut ? 'cut' : 'end'} at ${offset} of ${bytes.length}`
+      if (response.status !== 200) {
+        expect([at, response.status]).toEqual([at, 502])
+        await readChatError(response)
+        expect(offset).toBeLessThan(finished)
+        return
+      }
+      const streamed = await readStream(response)
+      expect([at, streamed.errors.length]).toEqual([at, streamed.isDone ? 0 : 1])
+      // After a cut the bytes that were on their way may be lost: only that none is made up is certain.
+      if (!cut) expect([at, streamed.isDone]).toEqual([at, offset >= finished])
+      if (streamed.isDone) expect([at, ...finishReasons(streamed)]).toEqual([at, 'stop'])
+    })
   })
 
   test('ends without [DONE] after every choice has finished: a success, with [DONE]', async () => {

@@ -1,11 +1,12 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { ConfigError, readConfig } from '../../src/config.ts'
 import { checkModels } from '../../src/models/check.ts'
 import { readModels } from '../../src/models/models-file.ts'
 import { startService } from '../../src/service.ts'
 import { parseStream, readChatError, readCompletion, textOfStream } from '../support/chat.ts'
+import { TestClock } from '../support/clock.ts'
 import { compileCache, conservatory } from '../support/command.ts'
 import { type SpawnedService, spawnService } from '../support/process.ts'
 import { serviceForThisTest, startTestService, temporaryFolder } from '../support/service.ts'
@@ -464,11 +465,10 @@ describe('conservatory models check', () => {
     onTestFinished(folder.remove)
     const models = { silent: { adapter: 'openai', baseUrl: upstream.url }, understudy: { adapter: 'understudy' } }
     writeFileSync(join(folder.path, 'models.json'), JSON.stringify({ models }))
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
-    onTestFinished(() => void vi.useRealTimers())
-    const checks = checkModels(readConfig({ DATA_DIR: folder.path }))
-    while (upstream.calls.length === 0) await new Promise((resolve) => setImmediate(resolve))
-    vi.advanceTimersByTime(30_000)
+    const clock = new TestClock()
+    const checks = checkModels(readConfig({ DATA_DIR: folder.path }), clock)
+    await upstream.called(1)
+    clock.advance(30_000)
     expect((await checks).map(({ model, state, message }) => [model, state, message])).toEqual([
       ['silent', 'upstream_timeout', 'The model has not answered for 30 s.'],
       ['understudy', 'ok', null],
