@@ -111,8 +111,15 @@ describe('any provider package, by its name', () => {
   })
 
   test('a package that does not look at the signal is left behind when the caller leaves', async () => {
-    for (const isStreamed of [false, true]) {
+    for (const [isStreamed, isAtOnce] of [false, true].flatMap(
+      (each) =>
+        [
+          [each, false],
+          [each, true],
+        ] as const,
+    )) {
       const controller = new AbortController()
+      if (isAtOnce) controller.abort()
       const answer = isStreamed
         ? stream(fake('v4-deaf').model, asked({ stream: true }), controller.signal).then(({ error }) => error)
         : failureFrom(complete(fake('v4-deaf').model, asked(), controller.signal))

@@ -35,7 +35,9 @@ export class Scope implements Disposable {
     const stop = () => {
       reader.cancel(this.signal.reason).catch(() => {})
     }
-    this.signal.addEventListener('abort', stop, { once: true })
+    // A package that does not look at the signal may begin a stream after the end.
+    if (this.signal.aborted) stop()
+    else this.signal.addEventListener('abort', stop, { once: true })
     try {
       for (let step = await reader.read(); !step.done; step = await reader.read()) yield step.value
       this.signal.throwIfAborted()
