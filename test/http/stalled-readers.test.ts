@@ -1,10 +1,10 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { connectTo } from '../support/connection.ts'
+import { until } from '../support/eventually.ts'
 import { memoryOf } from '../support/process.ts'
 import { onceAsked } from '../support/service.ts'
 import { expectServed, megabyte, requestHead, startForSlowClients } from '../support/slow-clients.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
-import { until } from '../support/until.ts'
 import { chunkText, type Script, upstreamForThisTest } from '../support/upstream.ts'
 
 const json = 'Content-Type: application/json'

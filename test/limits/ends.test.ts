@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { until } from '../support/eventually.ts'
 import { type LedgerRow, ledgerRows, makeLimitedKey, spentBy } from '../support/limits.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 import { openSql, type TestSql } from '../support/test-sql.ts'
-import { until } from '../support/until.ts'
 import {
   completion,
   json,

@@ -11,11 +11,11 @@ import { PostgresDatabase, type Transaction } from '../../src/storage/postgres/d
 import { Conflict } from '../../src/storage/postgres/failures.ts'
 import { migratePostgres } from '../../src/storage/postgres/migrate.ts'
 import { TestClock } from '../support/clock.ts'
+import { until } from '../support/eventually.ts'
 import { crowd, placesAtOnce, startWatchfulUpstream, watchedModels } from '../support/limit-rounds.ts'
 import { keyOf } from '../support/limits.ts'
 import { type PostgresServer, startPostgres } from '../support/postgres.ts'
 import { serviceForThisTest } from '../support/service.ts'
-import { until } from '../support/until.ts'
 
 let server: PostgresServer
 beforeAll(async () => {

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readStream } from '../support/chat.ts'
+import { until } from '../support/eventually.ts'
 import { expectError } from '../support/http.ts'
 import { namesOf, parseMetrics, type Scraped, sumOf } from '../support/metrics.ts'
 import { serviceForThisTest, startTestService, type TestService } from '../support/service.ts'
 import { isOverPostgres } from '../support/test-database.ts'
-import { until } from '../support/until.ts'
 import { completion, json, pieces, type ScriptedUpstream, startUpstream, streamOf } from '../support/upstream.ts'
 
 const messages = [{ role: 'user', content: 'Hello' }]

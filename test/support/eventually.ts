@@ -25,3 +25,8 @@ export async function eventually<T>(check: () => T | Promise<T>): Promise<T> {
     await wait(10)
   }
 }
+
+/** Looks again and again until it is so; how long that may take is the test's own time limit. */
+export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await isSo())) await wait(10)
+}
