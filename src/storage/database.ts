@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import Database from 'better-sqlite3'
 import { unixSeconds } from '../time.ts'
@@ -11,6 +12,10 @@ import { type Migration, migrations } from './migrations.ts'
  */
 export function openDatabase(path: string, history: readonly Migration[] = migrations): Database.Database {
   prepareFolder(dirname(path))
+  // SQLite says the same of a folder as of a file that may not be read.
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) {
+    throw new StorageError(`The database ${path} is a folder. Move it away, or set DATA_DIR to another folder.`)
+  }
   let database: Database.Database | undefined
   try {
     database = new Database(path)

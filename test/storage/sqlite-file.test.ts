@@ -102,7 +102,7 @@ describe('the database file', () => {
     const lines = [
       `The database ${join(garbage, 'conservatory.db')} cannot be opened: file is not a database.`,
       'The database was written by a newer version of Conservatory (it has 9999-from-the-future). Start that version.',
-      `The database ${join(taken, 'conservatory.db')} cannot be opened: unable to open database file.`,
+      `The database ${join(taken, 'conservatory.db')} is a folder. Move it away, or set DATA_DIR to another folder.`,
     ]
     for (const [index, line] of lines.entries()) {
       expect(ended[index]).toStrictEqual({ code: 1, stdout: '', stderr: `${line}\n` })
