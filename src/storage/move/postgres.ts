@@ -16,8 +16,9 @@ const patience = 600_000
  */
 export async function openPostgresHouse(url: string, option: string): Promise<House> {
   // What cannot be reached is told at once; what goes away later, or is slow, is waited for.
-  await (await connectPostgres(url, option)).close()
-  const database = new PostgresDatabase(url, patience)
+  const tried = await connectPostgres(url, option)
+  await tried.close()
+  const database = new PostgresDatabase(url, patience, tried.isPooled)
   const databaseName = /^[a-z]+:\/\/[^/]*\/([^?]*)/.exec(url)?.[1] ?? ''
   const place = `${database.place}/${databaseName}`
   const note = 'INSERT INTO moves VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value'

@@ -1,6 +1,7 @@
 import { ApiError, codeOf } from '../../errors.ts'
 import { StorageError } from '../folder.ts'
 import { PostgresDatabase } from './database.ts'
+import { isConnectionLoss, refusedSetting, Unconfirmed } from './failures.ts'
 import { migratePostgres } from './migrate.ts'
 
 /** What to do about the SQLSTATEs that an operator can mend. */
@@ -11,6 +12,9 @@ const advice: Readonly<Record<string, string>> = {
   '42501': 'does not let this user make tables. Grant it CREATE on the schema',
 }
 
+const noTransactions =
+  'is behind a pooler that keeps no transaction together, as PgBouncer does not with pool_mode = statement. Set pool_mode = transaction or pool_mode = session there'
+
 /**
  * Opens the database of a URL, and brings its schema up to date.
  * @param setting what named the URL, and is to be checked when it is wrong
@@ -19,13 +23,15 @@ const advice: Readonly<Record<string, string>> = {
 export async function connectPostgres(url: string, setting = 'DATABASE_URL'): Promise<PostgresDatabase> {
   const database = open(url, setting)
   try {
+    await database.lookForPooler()
     await migratePostgres(database)
     return database
   } catch (error) {
+    const isSplit = await splitsTransactions(database, error)
     await database.close(0)
     if (error instanceof StorageError) throw error
-    const reason = error instanceof ApiError ? error.cause : error
-    throw new StorageError(`The database at ${database.place} ${faultOf(reason, setting)}.`)
+    const fault = isSplit ? noTransactions : faultOf(reasonOf(error), setting)
+    throw new StorageError(`The database at ${database.place} ${fault}.`)
   }
 }
 
@@ -38,10 +44,30 @@ function open(url: string, setting: string): PostgresDatabase {
   }
 }
 
+/**
+ * Tells whether an error at the start is that of a pooler which keeps no transaction together: PgBouncer then ends the
+ * connection where one begins, and answers single statements all the same.
+ */
+async function splitsTransactions(database: PostgresDatabase, error: unknown): Promise<boolean> {
+  const reason = reasonOf(error)
+  if (reason instanceof Unconfirmed) return true
+  if (!database.isPooled || !isConnectionLoss(reason) || refusedSetting(reason) !== undefined) return false
+  return database
+    .read((sql) => sql`SELECT 1`)
+    .then(
+      () => true,
+      () => false,
+    )
+}
+
+function reasonOf(error: unknown): unknown {
+  return error instanceof ApiError ? error.cause : error
+}
+
 function faultOf(reason: unknown, setting: string): string {
   const code = codeOf(reason)
   const known = advice[code]
   if (known !== undefined) return known.replace('DATABASE_URL', setting)
-  const text = code || (reason instanceof Error ? reason.message : 'no answer')
+  const text = refusedSetting(reason) ?? (code || (reason instanceof Error ? reason.message : 'no answer'))
   return `cannot be reached or used (${text}). Check ${setting}, and that the server runs`
 }

@@ -1,15 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import postgres, { type Sql, type TransactionSql } from 'postgres'
-import { ApiError } from '../../errors.ts'
+import { ApiError, codeOf } from '../../errors.ts'
 import { toWriteError } from '../write-error.ts'
-import { begin } from './begin.ts'
+import { begin, Warnings } from './begin.ts'
 import {
   databaseUnavailable,
   isConflict,
   isConnectionLoss,
+  isPoolers,
   isReadOnly,
   isRefusal,
   TookTooLong,
+  Unconfirmed,
   withinTime,
   writeUnconfirmed,
 } from './failures.ts'
@@ -24,6 +26,8 @@ export const mostSnapshots = 5
 /** Seconds. */
 const connectTimeout = 2
 const idleTimeout = 300
+/** SQLSTATE undefined_function. */
+const undefinedFunction = '42883'
 
 /** How rows come in: whole numbers are safe integers wherever we write them. */
 interface Types extends Record<string, unknown> {
@@ -38,24 +42,49 @@ export type Transaction = TransactionSql<Types>
 export class PostgresDatabase {
   /** Where it is, without a name or a password. */
   readonly place: string
+  readonly #url: string
   readonly #patience: number
-  readonly #sql: Sql<Types>
-  /** Apart, so that readers who take their time leave the others theirs. */
-  readonly #snapshots: Sql<Types>
   readonly #sockets: Sockets
   readonly #snapshotSockets: Sockets
+  readonly #warnings = new Warnings()
+  #sql: Sql<Types>
+  /** Apart, so that readers who take their time leave the others theirs. */
+  #snapshots: Sql<Types>
+  #isPooled: boolean
 
   /**
    * @param url `postgres://…`; several hosts and `target_session_attrs=read-write` follow a failover
    * @param patience milliseconds that whoever asks waits for it at most
+   * @param isPooled whether it is known that there is a pooler before the server
    */
-  constructor(url: string, patience = requestPatience) {
+  constructor(url: string, patience = requestPatience, isPooled = false) {
+    this.#url = url
     this.#patience = patience
+    this.#isPooled = isPooled
     this.place = placeOf(url)
     this.#sockets = new Sockets(this.place)
     this.#snapshotSockets = new Sockets(this.place)
-    this.#sql = connect(url, this.place, this.#sockets, mostConnections, patience)
-    this.#snapshots = connect(url, this.place, this.#snapshotSockets, mostSnapshots, patience)
+    this.#sql = this.#connect(this.#sockets, mostConnections)
+    this.#snapshots = this.#connect(this.#snapshotSockets, mostSnapshots)
+  }
+
+  /** Whether there is a pooler before the server, as far as is known: then nothing is left to a session. */
+  get isPooled(): boolean {
+    return this.#isPooled
+  }
+
+  /**
+   * Looks whether there is a pooler before the server: it tells its clients of a process that is not the server's.
+   * @throws ApiError 503 when the database does not answer in time
+   */
+  async lookForPooler(): Promise<void> {
+    try {
+      const rows = await this.read((sql) => sql<{ pid: number }[]>`SELECT pg_backend_pid() AS pid`)
+      if (rows[0]?.pid !== rows.state.pid) this.#expectPooler()
+    } catch (error) {
+      // Another engine without this function: whether statements get lost is seen when it happens.
+      if (codeOf(error) !== undefinedFunction) throw error
+    }
   }
 
   /**
@@ -81,8 +110,8 @@ export class PostgresDatabase {
     const attempt = async (): Promise<T> => {
       isCommitting = false
       let done: { readonly value: T } | undefined
-      await begin(this.#sql, async (sql) => {
-        if (patience > this.#patience) await sql.unsafe(`SET LOCAL statement_timeout = ${patience}`)
+      await begin(this.#sql, this.#warnings, async (sql) => {
+        if (patience > this.#patience || this.#isPooled) await limitTime(sql, patience)
         const value = isOver ? undefined : { value: await work(sql) }
         // Whoever waited has been told that nothing was written.
         if (isOver) throw new TookTooLong('the transaction took too long')
@@ -98,9 +127,9 @@ export class PostgresDatabase {
       return await this.#persist(attempt, (error) => isConflict(error) || !isCommitting, patience)
     } catch (error) {
       isOver = true
-      throw isCommitting && error instanceof ApiError && error.code === 'database_unavailable'
-        ? writeUnconfirmed(error.cause)
-        : error
+      if (error instanceof Unconfirmed) throw writeUnconfirmed(error)
+      const isUnknown = isCommitting && error instanceof ApiError && error.code === 'database_unavailable'
+      throw isUnknown && !isConflict(error.cause) ? writeUnconfirmed(error.cause) : error
     }
   }
 
@@ -123,6 +152,7 @@ export class PostgresDatabase {
         this.#patience,
         () => {},
       )
+      if (this.#isPooled) await limitTime(sql, this.#patience)
       for await (const item of read(sql)) {
         yield item
         tried.at(-1)?.check()
@@ -149,6 +179,7 @@ export class PostgresDatabase {
           throw databaseUnavailable(error)
         }
         if (isRefusal(error)) throw databaseUnavailable(error)
+        if (isPoolers(error)) this.#expectPooler()
         if (!isConflict(error) && !isConnectionLoss(error)) throw toWriteError(error)
         if (isReadOnly(error)) this.#sockets.endAll()
         const pause = Math.min(500, 10 * 2 ** tries) * (0.5 + Math.random())
@@ -172,6 +203,45 @@ export class PostgresDatabase {
   }
 
   /**
+   * From now on there is a pooler: one server after the other may do what one connection asks for, so that none of them
+   * knows its prepared statements or its settings. What is under way has a second to end.
+   */
+  #expectPooler(): void {
+    if (this.#isPooled) return
+    this.#isPooled = true
+    const before = [this.#sql, this.#snapshots]
+    this.#sql = this.#connect(this.#sockets, mostConnections)
+    this.#snapshots = this.#connect(this.#snapshotSockets, mostSnapshots)
+    for (const pool of before) void pool.end({ timeout: 1 })
+  }
+
+  /** Makes a pool of connections, none of which is made before it is needed. */
+  #connect(sockets: Sockets, max: number): Sql<Types> {
+    const isChoosing = this.place.includes(',') || this.#url.includes('target_session_attrs=')
+    const options = {
+      max,
+      connect_timeout: connectTimeout,
+      idle_timeout: idleTimeout,
+      backoff: false,
+      socket: () => sockets.open(),
+      // Its `read-write` takes a standby of PostgreSQL 14 and later for a server that writes.
+      ...(isChoosing && { target_session_attrs: 'primary' as const }),
+      // Asks nothing of the engine's catalogue that not every engine has.
+      fetch_types: false,
+      onnotice: this.#warnings.note,
+      types: { bigint: { to: 20, from: [20], parse: Number, serialize: String } },
+      connection: {
+        application_name: 'conservatory',
+        ...(!this.#isPooled && { statement_timeout: this.#patience }),
+      },
+      // An operator who knows the pooler may say `prepare=true` in the URL.
+      ...(this.#isPooled && !/[?&]prepare=/.test(this.#url) && { prepare: false }),
+    }
+    // The sockets choose the host; the client library is shown one.
+    return postgres(this.#url.replace(this.place, this.place.split(',')[0] ?? this.place), options)
+  }
+
+  /**
    * Ends its connections. The client library never calls those ended that were once lost, so that it takes all of the time.
    * @param patience seconds that what runs may still take
    */
@@ -183,25 +253,9 @@ export class PostgresDatabase {
   }
 }
 
-/** A pool of connections, none of which is made before it is needed. */
-function connect(url: string, place: string, sockets: Sockets, max: number, patience: number): Sql<Types> {
-  const isChoosing = place.includes(',') || url.includes('target_session_attrs=')
-  const options = {
-    max,
-    connect_timeout: connectTimeout,
-    idle_timeout: idleTimeout,
-    backoff: false,
-    socket: () => sockets.open(),
-    // Its `read-write` takes a standby of PostgreSQL 14 and later for a server that writes.
-    ...(isChoosing && { target_session_attrs: 'primary' as const }),
-    // Asks nothing of the engine's catalogue that not every engine has.
-    fetch_types: false,
-    onnotice: () => {},
-    types: { bigint: { to: 20, from: [20], parse: Number, serialize: String } },
-    connection: { application_name: 'conservatory', statement_timeout: patience },
-  }
-  // The sockets choose the host; the client library is shown one.
-  return postgres(url.replace(place, place.split(',')[0] ?? place), options)
+/** Ends statements of a transaction that take longer than so many milliseconds, whatever the session has been told. */
+async function limitTime(sql: Transaction, patience: number): Promise<void> {
+  await sql.unsafe(`SET LOCAL statement_timeout = ${patience}`)
 }
 
 /** The hosts of a database's URL, as they may be shown. */

@@ -1,7 +1,16 @@
 import { ApiError, codeOf } from '../../errors.ts'
 
-/** Reasons to do a transaction again: it could not be serialised, or two waited for each other (SQLSTATE class 40). */
-const conflicts = new Set(['40001', '40P01'])
+/** A prepared statement that the server does not have, since a pooler has taken another server (invalid_sql_statement_name). */
+const statementLost = '26000'
+
+/**
+ * Reasons to do a transaction again: it was undone, could not be serialised, or two waited for each other (SQLSTATE class
+ * 40), or a statement of it was lost.
+ */
+const conflicts = new Set(['40000', '40001', '40P01', statementLost])
+
+/** PgBouncer's and others' SQLSTATE for what they do not let through; PostgreSQL has it for a broken protocol (protocol_violation). */
+const refusedByPooler = '08P01'
 
 /** What the client library and Node say when there is no connection, or no longer one. */
 const losses = new Set([
@@ -46,12 +55,31 @@ export class Conflict extends Error {
   }
 }
 
+/** The database has answered ROLLBACK to a COMMIT: nothing was written. */
+export class RolledBack extends Error {
+  override readonly name = 'RolledBack'
+  readonly code = '40000'
+
+  constructor() {
+    super('the database has undone the transaction instead of committing it')
+  }
+}
+
+/** The database has not committed a transaction that it should know: some of its statements may have been done. */
+export class Unconfirmed extends Error {
+  override readonly name = 'Unconfirmed'
+
+  constructor() {
+    super('the database knows of no transaction to end, as behind a pooler that does not keep transactions together')
+  }
+}
+
 /** Tells whether a write failed because the account that it is for is not there any more (foreign_key_violation). */
 export function isOrphan(error: unknown): boolean {
   return codeOf(error) === '23503'
 }
 
-/** Tells whether a transaction failed only because of others at the same time. It has changed nothing. */
+/** Tells whether a transaction that has failed has changed nothing, and may be done again. */
 export function isConflict(error: unknown): boolean {
   return conflicts.has(codeOf(error))
 }
@@ -65,6 +93,18 @@ export function isConnectionLoss(error: unknown): boolean {
 /** Tells whether the connection itself is gone, and nothing more may be sent on it. */
 export function isConnectionGone(error: unknown): boolean {
   return losses.has(codeOf(error))
+}
+
+/** Tells whether there is a pooler between us and the server that does not let us rely on a session. */
+export function isPoolers(error: unknown): boolean {
+  return codeOf(error) === statementLost || refusedSetting(error) !== undefined
+}
+
+/** Tells what a pooler says of a setting that a client may not send at its start; undefined where an error is something else. */
+export function refusedSetting(error: unknown): string | undefined {
+  const isRefused =
+    codeOf(error) === refusedByPooler && error instanceof Error && /startup parameter/.test(error.message)
+  return isRefused ? error.message : undefined
 }
 
 /** Tells whether the server only reads: it is a standby now. */
