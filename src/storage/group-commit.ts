@@ -86,10 +86,13 @@ export class GroupCommit {
         } catch (thrown) {
           const error = isOrphan(thrown) ? accountGone(thrown) : thrown
           if (!(error instanceof ApiError)) throw error
+          this.#checkTransaction(error.cause)
           answers.push(() => reject(error))
         }
+        this.#checkTransaction()
       }
       this.#database.exec('COMMIT')
+      if (this.#database.inTransaction) throw new Error('SQLite has not committed the transaction.')
       this.sizes.record(writes.length)
     } catch (thrown) {
       this.#rollbacks++
@@ -102,6 +105,16 @@ export class GroupCommit {
       if (this.#durability !== 'FULL' && this.#database.open) this.#database.exec('PRAGMA synchronous = FULL')
     }
     for (const answer of answers) answer()
+  }
+
+  /**
+   * Looks whether the transaction still goes on: SQLite undoes it by itself where there is no room, say, and each write that
+   * came next would be committed for itself (sqlite.org/lang_transaction.html, section 3.1).
+   * @throws what a write failed with, or an Error that says so
+   */
+  #checkTransaction(cause?: unknown): void {
+    if (this.#database.inTransaction) return
+    throw cause ?? new Error('SQLite has undone the transaction that this write belongs to.')
   }
 
   /**

@@ -40,8 +40,9 @@ export interface PostgresServer {
 
 /** Nobody, who may do nothing: PostgreSQL refuses to run as root. */
 const nobody = 65_534
-const isRoot = process.getuid?.() === 0
-const asUser = isRoot ? { uid: nobody, gid: nobody } : {}
+export const isRoot = process.getuid?.() === 0
+/** For what refuses to run as root. */
+export const asUser: { readonly uid?: number; readonly gid?: number } = isRoot ? { uid: nobody, gid: nobody } : {}
 
 /** The folder for what all servers share: that of a whole test run, or else one that goes with this process. */
 let sharedFolder = process.env['TEST_SHARED_FOLDER']
@@ -257,7 +258,8 @@ export function tellRecoveries(who: string, recoveries: readonly number[], ackno
   console.log(`${who}: ${times.length} failovers, ${acknowledged} acknowledged, recovered in ms: ${times.join(' ')}`)
 }
 
-async function freePort(): Promise<number> {
+/** A port of loopback that nobody listens on now. */
+export async function freePort(): Promise<number> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const address = server.address()

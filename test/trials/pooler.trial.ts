@@ -1,0 +1,188 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as wait } from 'node:timers/promises'
+import postgres, { type Sql } from 'postgres'
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
+import { compileCache, conservatory } from '../support/command.ts'
+import { pgbouncerForThisTest } from '../support/pgbouncer.ts'
+import { type PostgresServer, startPostgres } from '../support/postgres.ts'
+import { preset } from '../support/preset-service.ts'
+import { spawnService } from '../support/process.ts'
+import { temporaryFolder } from '../support/service.ts'
+
+/*
+ * Two replicas behind PgBouncer, with eight writers for 30 seconds, while a process of the server is killed now and then.
+ * Wants Debian's package pgbouncer.
+ */
+
+const writingTime = 30_000
+const killEvery = 7000
+const writers = 8
+
+let server: PostgresServer
+beforeAll(async () => {
+  server = await startPostgres()
+})
+afterAll(() => server.stop())
+
+it.each([
+  ['transaction', { ignore_startup_parameters: 'statement_timeout' }],
+  ['transaction', {}],
+  ['session', { ignore_startup_parameters: 'statement_timeout', default_pool_size: '40' }],
+])('pool_mode = %s with %j: nothing acknowledged is lost, and nothing is there twice', async (poolMode, settings) => {
+  const databaseUrl = await server.createDatabase()
+  const url = await pgbouncerForThisTest(databaseUrl, { pool_mode: poolMode, ...settings })
+  const direct = postgres(databaseUrl, { max: 1, onnotice: () => {}, idle_timeout: 1 })
+  onTestFinished(() => direct.end())
+  const replicas = [await startReplica(url), await startReplica(url)]
+  const end = performance.now() + writingTime
+  const tallies = Array.from({ length: writers }, (_, index) => ({
+    url: replicas[index % replicas.length]?.url ?? '',
+    prefix: `Writer ${index}`,
+    isCareful: index % 2 === 0,
+    acknowledged: [] as string[],
+    answers: new Map<number, number>(),
+  }))
+  const [kills] = await Promise.all([
+    killNowAndThen(direct, end),
+    ...tallies.map((tally) => writeUntil(end, tally)),
+    ...replicas.map((replica) => readUntil(end, replica.url)),
+  ])
+  const rows = await asked(
+    direct,
+    (sql) => sql<{ name: string; count: number }[]>`
+    SELECT name, count(*)::int AS count FROM plants GROUP BY name`,
+  )
+  const there = new Map(rows.map(({ name, count }) => [name, count]))
+  const acknowledged = tallies.flatMap((tally) => tally.acknowledged)
+  const answers = new Map<number, number>()
+  for (const tally of tallies) {
+    for (const [status, count] of tally.answers) answers.set(status, (answers.get(status) ?? 0) + count)
+  }
+  const lost = acknowledged.filter((name) => !there.has(name))
+  const doubled = [...there].filter(([, count]) => count > 1)
+  const servers = await serversBehind(url)
+  console.log(
+    `pool_mode = ${poolMode}: ${acknowledged.length} acknowledged, ${lost.length} lost, ${doubled.length} doubled; ` +
+      `answers ${JSON.stringify([...answers])}, ${kills} kills, ${servers} servers behind one connection`,
+  )
+  expect({ lost, doubled }).toStrictEqual({ lost: [], doubled: [] })
+  expect(acknowledged.length).toBeGreaterThan(100)
+  expect(kills).toBeGreaterThan(1)
+  expect([...answers.keys()].filter((status) => ![200, 503].includes(status))).toStrictEqual([])
+  expect(servers > 1).toBe(poolMode === 'transaction')
+})
+
+it('pool_mode = statement: the start is refused with what to set', async () => {
+  const url = await pgbouncerForThisTest(await server.createDatabase(), { pool_mode: 'statement' })
+  const folder = temporaryFolder()
+  onTestFinished(folder.remove)
+  const { code, stderr } = await conservatory(['serve'], { DATA_DIR: folder.path, DATABASE_URL: url, PORT: '0' })
+  expect(stderr).toMatch(/PgBouncer.*pool_mode = statement/)
+  expect(code).toBe(1)
+})
+
+it.each(['transaction', 'session'])('pool_mode = %s: a move into it and back is equal', async (poolMode) => {
+  const databaseUrl = await server.createDatabase()
+  const url = await pgbouncerForThisTest(databaseUrl, { pool_mode: poolMode, default_pool_size: '40' })
+  const folder = temporaryFolder()
+  onTestFinished(folder.remove)
+  const settings = { DATA_DIR: folder.path, DATABASE_URL: '' }
+  const file = (name: string) => `sqlite:${folder.path}/${name}.db`
+  const here = await conservatory(['accounts', 'create', 'ann'], { DATA_DIR: folder.path })
+  expect(here.code, here.stderr).toBe(0)
+  for (const [from, to] of [
+    [file('conservatory'), url],
+    [url, file('back')],
+  ] as const) {
+    const { code, stderr } = await conservatory(['migrate', '--from', from, '--to', to], settings)
+    expect(code, stderr).toBe(0)
+  }
+})
+
+function startReplica(url: string) {
+  return spawnService(process.execPath, ['src/main.ts'], {
+    environment: { ...compileCache, DATABASE_URL: url, BOOTSTRAP_KEY: preset, LOG_LEVEL: 'silent' },
+  })
+}
+
+interface Tally {
+  readonly url: string
+  readonly prefix: string
+  /** Whether it sends an Idempotency-Key, and sends again what was not acknowledged. */
+  readonly isCareful: boolean
+  readonly acknowledged: string[]
+  readonly answers: Map<number, number>
+}
+
+async function writeUntil(end: number, { url, prefix, isCareful, acknowledged, answers }: Tally): Promise<void> {
+  for (let number = 0; performance.now() < end; number++) {
+    const name = `${prefix}, plant ${number}`
+    const headers = {
+      authorization: `Bearer ${preset}`,
+      'content-type': 'application/json',
+      ...(isCareful && { 'idempotency-key': randomUUID() }),
+    }
+    let status = 0
+    do {
+      const response = await fetch(`${url}/plants`, { method: 'POST', headers, body: JSON.stringify({ name }) })
+      await response.text()
+      status = response.status
+      answers.set(status, (answers.get(status) ?? 0) + 1)
+      if (status !== 200) await wait(100)
+    } while (isCareful && status === 503 && performance.now() < end + 10_000)
+    if (status === 200) acknowledged.push(name)
+  }
+}
+
+async function readUntil(end: number, url: string): Promise<void> {
+  while (performance.now() < end) {
+    const response = await fetch(`${url}/plants?limit=20`, { headers: { authorization: `Bearer ${preset}` } })
+    await response.text()
+    await wait(50)
+  }
+}
+
+/** Ends a process of the server that serves us with SIGKILL, so that the whole server crashes and comes back. */
+async function killNowAndThen(direct: Sql, end: number): Promise<number> {
+  let kills = 0
+  while (performance.now() < end - killEvery) {
+    await wait(killEvery)
+    const [row] = await asked(
+      direct,
+      (sql) => sql<{ pid: number }[]>`
+      SELECT pid FROM pg_stat_activity WHERE application_name = 'conservatory' AND datname = current_database()
+      ORDER BY random() LIMIT 1`,
+    )
+    if (!row) continue
+    process.kill(row.pid, 'SIGKILL')
+    kills++
+  }
+  return kills
+}
+
+/** Asks until the server is there again. */
+async function asked<T>(direct: Sql, question: (sql: Sql) => Promise<T>): Promise<T> {
+  for (let tries = 0; ; tries++) {
+    try {
+      return await question(direct)
+    } catch (error) {
+      if (tries >= 50) throw error
+      await wait(200)
+    }
+  }
+}
+
+/** How many processes of the server answer one connection to the pooler, one after the other. */
+async function serversBehind(url: string): Promise<number> {
+  const others = postgres(url, { max: 4, prepare: false, fetch_types: false, onnotice: () => {} })
+  // Several at once, so that there are several to choose from.
+  await Promise.all(Array.from({ length: 4 }, () => others`SELECT pg_sleep(0.2)`))
+  const one = postgres(url, { max: 1, prepare: false, fetch_types: false, onnotice: () => {} })
+  const pids = new Set<number>()
+  for (let asking = 0; asking < 30; asking++) {
+    const [row] = await one<{ pid: number }[]>`SELECT pg_backend_pid() AS pid`
+    if (row) pids.add(row.pid)
+  }
+  await Promise.all([others.end(), one.end()])
+  return pids.size
+}
