@@ -24,53 +24,57 @@ beforeAll(async () => {
 })
 afterAll(() => server.stop())
 
-it.each([
-  ['transaction', { ignore_startup_parameters: 'statement_timeout' }],
-  ['transaction', {}],
-  ['session', { ignore_startup_parameters: 'statement_timeout', default_pool_size: '40' }],
-])('pool_mode = %s with %j: nothing acknowledged is lost, and nothing is there twice', async (poolMode, settings) => {
-  const databaseUrl = await server.createDatabase()
-  const url = await pgbouncerForThisTest(databaseUrl, { pool_mode: poolMode, ...settings })
-  const direct = postgres(databaseUrl, { max: 1, onnotice: () => {}, idle_timeout: 1 })
-  onTestFinished(() => direct.end())
-  const replicas = [await startReplica(url), await startReplica(url)]
-  const end = performance.now() + writingTime
-  const tallies = Array.from({ length: writers }, (_, index) => ({
-    url: replicas[index % replicas.length]?.url ?? '',
-    prefix: `Writer ${index}`,
-    isCareful: index % 2 === 0,
-    acknowledged: [] as string[],
-    answers: new Map<number, number>(),
-  }))
-  const [kills] = await Promise.all([
-    killNowAndThen(direct, end),
-    ...tallies.map((tally) => writeUntil(end, tally)),
-    ...replicas.map((replica) => readUntil(end, replica.url)),
-  ])
-  const rows = await asked(
-    direct,
-    (sql) => sql<{ name: string; count: number }[]>`
+it.each<[string, Record<string, string>, string]>([
+  ['transaction', { ignore_startup_parameters: 'statement_timeout' }, ''],
+  ['transaction', {}, ''],
+  ['session', { default_pool_size: '40' }, ''],
+  ['session', { default_pool_size: '40' }, '?prepare=true'],
+])(
+  'pool_mode = %s with %j, …%s: nothing acknowledged is lost, and nothing is there twice',
+  async (poolMode, more, query) => {
+    const databaseUrl = await server.createDatabase()
+    const url = (await pgbouncerForThisTest(databaseUrl, { pool_mode: poolMode, ...more })) + query
+    const direct = postgres(databaseUrl, { max: 1, onnotice: () => {}, idle_timeout: 1 })
+    onTestFinished(() => direct.end())
+    const replicas = [await startReplica(url), await startReplica(url)]
+    const end = performance.now() + writingTime
+    const tallies = Array.from({ length: writers }, (_, index) => ({
+      url: replicas[index % replicas.length]?.url ?? '',
+      prefix: `Writer ${index}`,
+      isCareful: index % 2 === 0,
+      acknowledged: [] as string[],
+      answers: new Map<number, number>(),
+    }))
+    const [kills] = await Promise.all([
+      killNowAndThen(direct, end),
+      ...tallies.map((tally) => writeUntil(end, tally)),
+      ...replicas.map((replica) => readUntil(end, replica.url)),
+    ])
+    const rows = await asked(
+      direct,
+      (sql) => sql<{ name: string; count: number }[]>`
     SELECT name, count(*)::int AS count FROM plants GROUP BY name`,
-  )
-  const there = new Map(rows.map(({ name, count }) => [name, count]))
-  const acknowledged = tallies.flatMap((tally) => tally.acknowledged)
-  const answers = new Map<number, number>()
-  for (const tally of tallies) {
-    for (const [status, count] of tally.answers) answers.set(status, (answers.get(status) ?? 0) + count)
-  }
-  const lost = acknowledged.filter((name) => !there.has(name))
-  const doubled = [...there].filter(([, count]) => count > 1)
-  const servers = await serversBehind(url)
-  console.log(
-    `pool_mode = ${poolMode}: ${acknowledged.length} acknowledged, ${lost.length} lost, ${doubled.length} doubled; ` +
-      `answers ${JSON.stringify([...answers])}, ${kills} kills, ${servers} servers behind one connection`,
-  )
-  expect({ lost, doubled }).toStrictEqual({ lost: [], doubled: [] })
-  expect(acknowledged.length).toBeGreaterThan(100)
-  expect(kills).toBeGreaterThan(1)
-  expect([...answers.keys()].filter((status) => ![200, 503].includes(status))).toStrictEqual([])
-  expect(servers > 1).toBe(poolMode === 'transaction')
-})
+    )
+    const there = new Map(rows.map(({ name, count }) => [name, count]))
+    const acknowledged = tallies.flatMap((tally) => tally.acknowledged)
+    const answers = new Map<number, number>()
+    for (const tally of tallies) {
+      for (const [status, count] of tally.answers) answers.set(status, (answers.get(status) ?? 0) + count)
+    }
+    const lost = acknowledged.filter((name) => !there.has(name))
+    const doubled = [...there].filter(([, count]) => count > 1)
+    const servers = await serversBehind(url)
+    console.log(
+      `pool_mode = ${poolMode}: ${acknowledged.length} acknowledged, ${lost.length} lost, ${doubled.length} doubled; ` +
+        `answers ${JSON.stringify([...answers])}, ${kills} kills, ${servers} servers behind one connection`,
+    )
+    expect({ lost, doubled }).toStrictEqual({ lost: [], doubled: [] })
+    expect(acknowledged.length).toBeGreaterThan(100)
+    expect(kills).toBeGreaterThan(1)
+    expect([...answers.keys()].filter((status) => ![200, 503].includes(status))).toStrictEqual([])
+    expect(servers > 1).toBe(poolMode === 'transaction')
+  },
+)
 
 it('pool_mode = statement: the start is refused with what to set', async () => {
   const url = await pgbouncerForThisTest(await server.createDatabase(), { pool_mode: 'statement' })
