@@ -76,6 +76,18 @@ describe('a COMMIT', () => {
     expect(await names()).toStrictEqual(['Moss'])
   })
 
+  it('that is refused with an SQLSTATE which leaves open what was done is not told as a write that was not', async () => {
+    const { database } = await scene({})
+    await direct.unsafe(`
+      CREATE TABLE open_ended (name TEXT);
+      CREATE FUNCTION leave_open() RETURNS trigger LANGUAGE plpgsql
+        AS $$ BEGIN RAISE 'nobody knows' USING ERRCODE = '40003'; END $$;
+      CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON open_ended DEFERRABLE INITIALLY DEFERRED
+        FOR EACH ROW EXECUTE FUNCTION leave_open()`)
+    const write = database.transaction((sql) => sql`INSERT INTO open_ended VALUES ('Fern')`)
+    await expect(write).rejects.toMatchObject({ status: 503, code: 'write_unconfirmed' })
+  })
+
   it('that the server refuses is undone, and no other transaction of the connection is', async () => {
     const { database } = await scene({})
     await direct`CREATE TABLE late (name TEXT UNIQUE DEFERRABLE INITIALLY DEFERRED)`

@@ -2,6 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import postgres, { type Sql } from 'postgres'
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
+import { PostgresPlantStore } from '../../src/plants/postgres.ts'
+import { connectPostgres } from '../../src/storage/postgres/connect.ts'
 import { compileCache, conservatory } from '../support/command.ts'
 import { pgbouncerForThisTest } from '../support/pgbouncer.ts'
 import { type PostgresServer, startPostgres } from '../support/postgres.ts'
@@ -17,6 +19,8 @@ import { temporaryFolder } from '../support/service.ts'
 const writingTime = 30_000
 const killEvery = 7000
 const writers = 8
+/** High, so that all is counted and nothing is refused. */
+const limits = 'requests_per_minute=1000000,chat_at_once=1000,tokens_per_day=1000000000'
 
 let server: PostgresServer
 beforeAll(async () => {
@@ -45,8 +49,9 @@ it.each<[string, Record<string, string>, string]>([
       acknowledged: [] as string[],
       answers: new Map<number, number>(),
     }))
-    const [kills] = await Promise.all([
+    const [kills, chats] = await Promise.all([
       killNowAndThen(direct, end),
+      Promise.all(replicas.map((replica) => chatUntil(end, replica.url))),
       ...tallies.map((tally) => writeUntil(end, tally)),
       ...replicas.map((replica) => readUntil(end, replica.url)),
     ])
@@ -63,13 +68,29 @@ it.each<[string, Record<string, string>, string]>([
     }
     const lost = acknowledged.filter((name) => !there.has(name))
     const doubled = [...there].filter(([, count]) => count > 1)
+    const answered = chats.flat()
+    const onRecord = await asked(
+      direct,
+      (sql) => sql<{ id: string }[]>`SELECT id FROM requests WHERE state = 'stop' AND prompt_tokens > 0`,
+    )
+    const recorded = new Set(onRecord.map(({ id }) => id))
+    const [spending] = await asked(
+      direct,
+      (sql) => sql<{ counted: number; spent: number }[]>`
+      SELECT (SELECT sum(prompt_tokens + completion_tokens) FROM requests WHERE state <> 'running')::int AS counted,
+        (SELECT sum(tokens) FROM spend WHERE subject LIKE 'key:%')::int AS spent`,
+    )
     const servers = await serversBehind(url)
     console.log(
       `pool_mode = ${poolMode}: ${acknowledged.length} acknowledged, ${lost.length} lost, ${doubled.length} doubled; ` +
+        `${answered.length} chats, ${answered.filter((id) => !recorded.has(id)).length} not on record; ` +
         `answers ${JSON.stringify([...answers])}, ${kills} kills, ${servers} servers behind one connection`,
     )
     expect({ lost, doubled }).toStrictEqual({ lost: [], doubled: [] })
+    expect(answered.filter((id) => !recorded.has(id))).toStrictEqual([])
+    expect(spending?.spent).toBe(spending?.counted)
     expect(acknowledged.length).toBeGreaterThan(100)
+    expect(answered.length).toBeGreaterThan(10)
     expect(kills).toBeGreaterThan(1)
     expect([...answers.keys()].filter((status) => ![200, 503].includes(status))).toStrictEqual([])
     expect(servers > 1).toBe(poolMode === 'transaction')
@@ -103,9 +124,44 @@ it.each(['transaction', 'session'])('pool_mode = %s: a move into it and back is 
   }
 })
 
+it('prints what prepared statements are worth', async () => {
+  const databaseUrl = await server.createDatabase()
+  const ways = await Promise.all(
+    ['true', 'false'].map(async (prepare) => {
+      const database = await connectPostgres(`${databaseUrl}?prepare=${prepare}`)
+      onTestFinished(() => database.close())
+      return { database, store: new PostgresPlantStore(database), reads: 0, writes: 0 }
+    }),
+  )
+  await ways[0]?.database.transaction((sql) => sql`INSERT INTO accounts (id, name, created) VALUES (1, 'ann', 0)`)
+  // By turns, since the machine has other things to do.
+  for (let round = 0; round < 10; round++) {
+    for (const way of ways) {
+      way.reads += await doneIn(500, () => way.store.find(1, 1))
+      way.writes += await doneIn(500, () => way.store.create(1, { name: 'Fern' }))
+    }
+  }
+  const [prepared, unprepared] = ways
+  if (!prepared || !unprepared) throw new Error('there are two ways')
+  const share = (what: 'reads' | 'writes') =>
+    `${Math.round((100 * unprepared[what]) / prepared[what])} % of the ${what}`
+  console.log(`without prepared statements: ${share('reads')}, ${share('writes')}`)
+})
+
+/** How often something is done in so many milliseconds, eight at once. */
+async function doneIn(milliseconds: number, work: () => Promise<unknown>): Promise<number> {
+  const end = performance.now() + milliseconds
+  let done = 0
+  const one = async () => {
+    for (; performance.now() < end; done++) await work()
+  }
+  await Promise.all(Array.from({ length: 8 }, one))
+  return done
+}
+
 function startReplica(url: string) {
   return spawnService(process.execPath, ['src/main.ts'], {
-    environment: { ...compileCache, DATABASE_URL: url, BOOTSTRAP_KEY: preset, LOG_LEVEL: 'silent' },
+    environment: { ...compileCache, DATABASE_URL: url, BOOTSTRAP_KEY: preset, LOG_LEVEL: 'silent', LIMITS: limits },
   })
 }
 
@@ -144,6 +200,21 @@ async function readUntil(end: number, url: string): Promise<void> {
     await response.text()
     await wait(50)
   }
+}
+
+/** Chats, and gives the ids of the requests that were answered whole. */
+async function chatUntil(end: number, url: string): Promise<readonly string[]> {
+  const answered: string[] = []
+  const headers = { authorization: `Bearer ${preset}`, 'content-type': 'application/json' }
+  const body = JSON.stringify({ model: 'understudy', messages: [{ role: 'user', content: 'Hello' }] })
+  while (performance.now() < end) {
+    const response = await fetch(`${url}/chat/completions`, { method: 'POST', headers, body })
+    await response.text()
+    if (response.status === 200) answered.push(response.headers.get('x-request-id') ?? '')
+    else expect(response.status).toBe(503)
+    await wait(50)
+  }
+  return answered
 }
 
 /** Ends a process of the server that serves us with SIGKILL, so that the whole server crashes and comes back. */

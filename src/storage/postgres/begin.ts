@@ -4,6 +4,8 @@ import { isConnectionGone, RolledBack, Unconfirmed } from './failures.ts'
 
 /** SQLSTATE of a COMMIT outside a transaction: PostgreSQL warns, answers `COMMIT`, and has committed nothing. */
 const noTransaction = '25P01'
+/** SQLSTATEs that refuse a COMMIT and leave open what was done; the second is statement_completion_unknown. */
+const doubtful = new Set([noTransaction, '40003'])
 
 /** Counts what a pool's server warned of that makes commits doubtful. */
 export class Warnings {
@@ -26,7 +28,7 @@ export class Warnings {
  * @param work its answer is called right before the commit is sent
  * @throws what `work` throws, which undoes the transaction, and what the database says
  * @throws RolledBack when the database has undone it
- * @throws Unconfirmed when the database says that there was no transaction to commit
+ * @throws Unconfirmed when it does not say that it has committed, or that there was no transaction
  */
 export async function begin<Types extends Record<string, unknown>>(
   pool: Sql<Types>,
@@ -68,7 +70,7 @@ export async function begin<Types extends Record<string, unknown>>(
 /** Commits, and reads the answer. */
 async function commit<Types extends Record<string, unknown>>(sql: TransactionSql<Types>): Promise<void> {
   const { command } = await sql.unsafe('COMMIT').catch((error: unknown) => {
-    throw codeOf(error) === noTransaction ? new Unconfirmed() : error
+    throw doubtful.has(codeOf(error)) ? new Unconfirmed() : error
   })
   if (command === 'ROLLBACK') throw new RolledBack()
   if (command !== 'COMMIT') throw new Unconfirmed()

@@ -65,12 +65,12 @@ export class RolledBack extends Error {
   }
 }
 
-/** The database has not committed a transaction that it should know: some of its statements may have been done. */
+/** The database has not said that it committed a transaction, or that there was none: some of its statements may have been done. */
 export class Unconfirmed extends Error {
   override readonly name = 'Unconfirmed'
 
   constructor() {
-    super('the database knows of no transaction to end, as behind a pooler that does not keep transactions together')
+    super('the database has not said that it committed this transaction')
   }
 }
 
