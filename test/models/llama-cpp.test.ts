@@ -12,6 +12,7 @@ import { Queue } from '../../src/models/llama-cpp/queue.ts'
 import { readTask } from '../../src/models/llama-cpp/request.ts'
 import { findWeights } from '../../src/models/llama-cpp/weights.ts'
 import type { ModelRequest } from '../../src/models/model.ts'
+import { until } from '../support/eventually.ts'
 
 /* All of the adapter but inference, which needs a package that is not a dependency: see llama-cpp.inference.ts. */
 
@@ -219,19 +220,18 @@ describe('an address', () => {
   })
 
   test('shows how far it is: a line for every tenth, or a bar', async () => {
-    const slow = (_request: IncomingMessage, response: ServerResponse) => {
+    // A tenth at a time, the next one when the last has been told of, or two might come as one.
+    const inTenths = async (response: ServerResponse) => {
       response.writeHead(200, { 'content-length': weights.length })
-      let sent = 0
-      const next = () => {
-        response.write(weights.subarray(sent, sent + 50_000))
-        sent += 50_000
-        if (sent < weights.length) setTimeout(next, 5)
-        else response.end()
+      for (let tenth = 1; tenth <= 10; tenth++) {
+        const [from = 0, to] = [tenth - 1, tenth].map((part) => Math.ceil((part * weights.length) / 10))
+        response.write(weights.subarray(from, to))
+        await until(() => lines.output.texts.length >= tenth)
       }
-      next()
+      response.end()
     }
-    const { url } = await serve(slow)
-    const lines = find(url, newFolder())
+    const tenths = await serve((_request, response) => void inTenths(response))
+    const lines = find(tenths.url, newFolder())
     await lines.file
     expect(lines.output.texts.length).toBe(10)
     for (const [index, line] of lines.output.texts.entries()) {
@@ -239,6 +239,7 @@ describe('an address', () => {
         new RegExp(`^Downloading [0-9a-f]{12}-tiny\\.gguf: ${index + 1}\\d % of 1\\.0 MB, [\\d.]+ MB/s\\n$`),
       )
     }
+    const { url } = await serve((_request, response) => void response.end(weights))
     const bar = find(url, newFolder(), undefined, { isTTY: true })
     await bar.file
     const last = bar.output.texts.at(-1)

@@ -39,8 +39,7 @@ export const serializable: Engine = {
   openDatabase: () => openPostgres('serializable'),
 }
 
-/** Every engine that the stores must do the same on. */
-export const engines: readonly Engine[] = [
+const all: readonly Engine[] = [
   { name: 'SQLite', hasReplicas: false, openDatabase: async () => openSqlite() },
   { name: 'PostgreSQL', hasReplicas: true, openDatabase: () => openPostgres('read committed') },
   serializable,
@@ -48,7 +47,16 @@ export const engines: readonly Engine[] = [
 
 /** One server for all databases of a test file. */
 let server: Promise<PostgresServer> | undefined
-afterAll(async () => (await server)?.stop())
+
+/** Every engine that the stores must do the same on; what they start ends with the test file that calls this. */
+export function engines(): readonly Engine[] {
+  afterAll(async () => {
+    const started = server
+    server = undefined
+    await (await started)?.stop()
+  })
+  return all
+}
 
 async function openPostgres(isolation: string): Promise<TestDatabase> {
   server ??= startPostgres()
