@@ -1,11 +1,33 @@
-import { closeSync, copyFileSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from 'node:fs'
+import { copyFileSync, existsSync, renameSync, rmSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import Database from 'better-sqlite3'
+import { codeOf } from '../errors.ts'
+import {
+  besides,
+  type Contents,
+  copyCounted,
+  copyProven,
+  damageOf,
+  isDamage,
+  openToRead,
+  removeDatabase,
+  syncFile,
+  syncFolder,
+} from './copy.ts'
 import { makeWritable, prepareFolder, StorageError, unwritable, writeProblem } from './folder.ts'
+import { appliedMigrations, migrations, unknownMigrations } from './migrations.ts'
+import { refuseUnfinished, unfinishedInFile } from './move/unfinished.ts'
 import { holdForServing } from './serve-lock.ts'
 
-/** What a backup holds: the rows of each table. */
-export type Contents = Readonly<Record<string, number>>
+/** What a restore has done. */
+export interface Restored {
+  /** What has been written. */
+  readonly contents: Contents
+  /** Whether the next start will bring the schema up to date. */
+  readonly isOlder: boolean
+  /** The file that the database before is kept in; undefined when there was none. */
+  readonly kept: string | undefined
+}
 
 /**
  * Copies the database into a file while a service goes on writing, restores the copy to a scratch place at once, and
@@ -18,23 +40,10 @@ export function backUp(databasePath: string, file: string): Contents {
   if (!existsSync(databasePath))
     throw new StorageError(`There is no database ${databasePath} to back up. Check DATA_DIR.`)
   if (existsSync(target)) throw new StorageError(`There is a file ${target} already. Name another.`)
-  const copy = `${target}.part`
-  const scratch = `${target}.scratch`
   const database = openSource(databasePath)
   try {
     makeWritable(dirname(target))
-    rmSync(copy, { force: true })
-    // One step in one read transaction: a backup that goes page by page begins anew with every write.
-    database.prepare('VACUUM INTO ?').run(copy)
-    const contents = soundContents(copy, databasePath)
-    copyFileSync(copy, scratch)
-    if (JSON.stringify(soundContents(scratch)) !== JSON.stringify(contents)) {
-      throw new StorageError('The backup is not what it was when it is restored. Nothing was kept of it; try again.')
-    }
-    syncFile(copy)
-    renameSync(copy, target)
-    syncFile(dirname(target))
-    return contents
+    return copyProven(database, target, databasePath)
   } catch (error) {
     if (error instanceof StorageError) throw error
     const problem = writeProblem(error) ?? (error instanceof Error ? error.message : String(error))
@@ -43,39 +52,166 @@ export function backUp(databasePath: string, file: string): Contents {
     })
   } finally {
     database.close()
-    for (const leftover of [copy, scratch]) rmSync(leftover, { force: true })
   }
 }
 
 /**
- * Puts a backup in the place of the database. No service may use the data folder meanwhile.
- * @param force whether a database that is there may be overwritten
- * @throws StorageError when the backup is not sound, a service runs, or a database is there
+ * Puts a backup in the place of the database, which is kept beside it under another name. A kill at any moment leaves
+ * the one or the other under the database's name, whole. No service may use the data folder meanwhile.
+ * @param force whether a database that is there may be replaced
+ * @throws StorageError when the backup is not sound, a newer version's or the database itself; when a service runs or
+ * another program has the database open; or when a database is there
  */
-export function restore(databasePath: string, file: string, force: boolean): Contents {
-  if (!existsSync(file)) throw new StorageError(`There is no file ${resolve(file)}.`)
-  const contents = soundContents(file)
-  const folder = dirname(databasePath)
-  prepareFolder(folder)
-  const copy = `${databasePath}.part`
-  const lock = holdForServing(folder)
-  try {
-    if (existsSync(databasePath) && !force) {
-      throw new StorageError(`There is a database ${databasePath} already. Add --force to overwrite it.`)
-    }
-    copyFileSync(file, copy)
-    syncFile(copy)
-    // What the old database had not yet taken over from its log must not be taken over into the new one.
-    for (const leftover of ['-wal', '-shm']) rmSync(databasePath + leftover, { force: true })
-    renameSync(copy, databasePath)
-    syncFile(folder)
-    return contents
-  } catch (error) {
-    throw unwritable(folder, error) ?? error
-  } finally {
-    rmSync(copy, { force: true })
-    lock.release()
+export function restore(databasePath: string, file: string, force: boolean): Restored {
+  if (!statSync(file, { throwIfNoEntry: false })?.isFile()) throw new StorageError(`There is no file ${resolve(file)}.`)
+  const part = `${databasePath}.part`
+  for (const own of [databasePath, part]) {
+    if (isSameFile(own, file))
+      throw new StorageError(`${resolve(file)} is ${own}, which a restore writes itself. Name a backup.`)
   }
+  const source = openToRead(file)
+  try {
+    const applied = checkSource(source, file)
+    const folder = dirname(databasePath)
+    prepareFolder(folder)
+    const lock = holdForServing(folder)
+    let old: Old | undefined
+    try {
+      if (existsSync(databasePath) && !force) {
+        throw new StorageError(
+          `There is a database ${databasePath} already. Add --force to replace it; it is kept beside the new one.`,
+        )
+      }
+      const contents = copyCounted(source, part, file)
+      old = setAside(databasePath)
+      // Windows renames nothing over a file that is open.
+      if (process.platform === 'win32') old?.release()
+      renameSync(part, databasePath)
+      syncFolder(folder)
+      return { contents, isOlder: migrations.some(({ name }) => !applied.includes(name)), kept: old?.kept }
+    } catch (error) {
+      throw unwritable(folder, error) ?? error
+    } finally {
+      old?.release()
+      removeDatabase(part)
+      lock.release()
+    }
+  } finally {
+    source.close()
+  }
+}
+
+/**
+ * Looks whether a backup can be served from.
+ * @returns the migrations that it has seen
+ * @throws StorageError when it cannot
+ */
+function checkSource(source: Database.Database, file: string): readonly string[] {
+  const fault = damageOf(source)
+  if (fault !== undefined) throw new StorageError(`${file} is damaged: ${fault}.`)
+  const applied = appliedMigrations(source)
+  if (!applied) throw new StorageError(`${file} is no database of Conservatory.`)
+  const unknown = unknownMigrations(applied)
+  if (unknown.length > 0) {
+    throw new StorageError(
+      `${file} was written by a newer version of Conservatory (it has ${unknown.join(', ')}). Restore it with that version.`,
+    )
+  }
+  refuseUnfinished(unfinishedInFile(source), file)
+  return applied
+}
+
+/** A database that is about to be replaced, and is kept. */
+interface Old {
+  readonly kept: string
+  /** Lets others open what is there under its name. */
+  release(): void
+}
+
+/**
+ * Keeps what is there under the database's name, and leaves it there as one file with nothing beside it: the log of a
+ * database must never meet another one. Nobody else can open it until it is released.
+ */
+function setAside(path: string): Old | undefined {
+  const kept = keptName(path)
+  if (!isSound(path)) return setFilesAside(path, kept)
+  const database = openAlone(path)
+  try {
+    const part = `${path}.before-restore.part`
+    try {
+      copyCounted(database, part, path)
+      renameSync(part, kept)
+      syncFolder(dirname(path))
+    } finally {
+      removeDatabase(part)
+    }
+  } catch (error) {
+    database.close()
+    throw error
+  }
+  return { kept, release: () => void database.close() }
+}
+
+/** Whether there is a database, and all of it can be read; looking changes nothing of it. */
+function isSound(path: string): boolean {
+  if (!existsSync(path)) return false
+  let database: Database.Database | undefined
+  try {
+    database = openToRead(path)
+    return damageOf(database) === undefined
+  } catch (error) {
+    if (error instanceof Error && isDamage(error.cause)) return false
+    throw error
+  } finally {
+    database?.close()
+  }
+}
+
+/**
+ * Opens a database, takes its log into it, and keeps all others out.
+ * @throws StorageError when another program has it open
+ */
+function openAlone(path: string): Database.Database {
+  const database = new Database(path, { timeout: 5000 })
+  try {
+    database.pragma('locking_mode = EXCLUSIVE')
+    database.exec('BEGIN EXCLUSIVE; COMMIT')
+    database.pragma('synchronous = FULL')
+    database.pragma('journal_mode = DELETE')
+    // Nobody uses it now; whoever has only read may have left it.
+    rmSync(`${path}-shm`, { force: true })
+    return database
+  } catch (error) {
+    database.close()
+    if (!codeOf(error).startsWith('SQLITE_BUSY')) throw error
+    throw new StorageError(`Another program has the database ${path} open. Try again when it has ended.`)
+  }
+}
+
+/** Keeps the files of a database that cannot be read as they are: there may be something to save in them. */
+function setFilesAside(path: string, kept: string): Old | undefined {
+  const there = ['-wal', '-journal', ''].filter((beside) => existsSync(path + beside))
+  if (there.length === 0) return undefined
+  for (const beside of there) {
+    copyFileSync(path + beside, kept + beside)
+    syncFile(kept + beside)
+  }
+  syncFolder(dirname(path))
+  for (const beside of besides) rmSync(path + beside, { force: true })
+  return { kept, release() {} }
+}
+
+/** A name with the time in it that nothing has yet. */
+function keptName(path: string, at = Date.now()): string {
+  const time = new Date(at).toISOString().replace(/[-:]|\.\d+/g, '')
+  const name = `${path}.before-restore-${time}`
+  return ['', ...besides].some((beside) => existsSync(name + beside)) ? keptName(path, at + 1000) : name
+}
+
+/** Whether two paths lead to one file, through links too. */
+function isSameFile(one: string, other: string): boolean {
+  const [a, b] = [one, other].map((path) => statSync(path, { bigint: true, throwIfNoEntry: false }))
+  return a !== undefined && b !== undefined && a.dev === b.dev && a.ino === b.ino
 }
 
 /** Opens the database that a backup is made of. */
@@ -96,41 +232,5 @@ function openSource(path: string): Database.Database {
       unwritable(dirname(path), error) ??
       new StorageError(`The database ${path} cannot be opened: ${reason}.`, { cause: error })
     )
-  }
-}
-
-/** Opens a database file, checks all of it, and counts its rows. A fault is told by the given name. */
-function soundContents(path: string, name = path): Contents {
-  let database: Database.Database | undefined
-  try {
-    database = new Database(path, { readonly: true, fileMustExist: true })
-    const found = database.pragma('integrity_check', { simple: true })
-    if (found !== 'ok') throw new StorageError(`${name} is damaged: ${String(found)}.`)
-    const tables = database
-      .prepare<[], string>(
-        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name",
-      )
-      .pluck()
-      .all()
-    if (!tables.includes('migrations')) throw new StorageError(`${name} is no database of Conservatory.`)
-    const counts = tables.map((table): [string, number] => {
-      const count = database?.prepare<[], number>(`SELECT count(*) FROM "${table}"`).pluck().get() ?? 0
-      return [table, count]
-    })
-    return Object.fromEntries(counts)
-  } catch (error) {
-    if (error instanceof StorageError) throw error
-    throw new StorageError(`${name} is no database that can be read.`, { cause: error })
-  } finally {
-    database?.close()
-  }
-}
-
-function syncFile(path: string): void {
-  const file = openSync(path, 'r')
-  try {
-    fsyncSync(file)
-  } finally {
-    closeSync(file)
   }
 }

@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import type { Config } from '../config.ts'
 import { counted } from '../text.ts'
-import type { Contents } from './backup.ts'
+import type { Contents } from './copy.ts'
 import { StorageError } from './folder.ts'
 import { engineOf, placeForm } from './move/engine.ts'
 
@@ -25,11 +25,14 @@ export function addStorageCommands(program: Command, config: () => Config): void
   program
     .command('restore')
     .argument('<file>', 'a backup')
-    .option('--force', 'overwrite the database that is there')
+    .option('--force', 'replace the database that is there, which is kept beside the new one')
     .description('put a backup in the place of the database; no service may be running')
     .action(async (file: string, options: { force?: true }) => {
       const { restore } = await import('./backup.ts')
-      tell(`${file} is restored`, restore(databasePath(), file, options.force === true))
+      const { contents, isOlder, kept } = restore(databasePath(), file, options.force === true)
+      tell(`${file} is restored`, contents)
+      if (kept !== undefined) process.stderr.write(`The database that was there is kept as ${kept}.\n`)
+      if (isOlder) process.stderr.write('The backup has an older schema, which the next start brings up to date.\n')
     })
   program
     .command('migrate')

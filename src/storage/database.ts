@@ -1,9 +1,11 @@
 import { statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import Database from 'better-sqlite3'
+import { codeOf } from '../errors.ts'
 import { unixSeconds } from '../time.ts'
+import { copyProven, openToRead } from './copy.ts'
 import { prepareFolder, StorageError, unwritable } from './folder.ts'
-import { type Migration, migrations } from './migrations.ts'
+import { appliedMigrations, type Migration, migrations, unknownMigrations } from './migrations.ts'
 
 /**
  * Opens the database file for reading and writing, and brings its schema up to date; what was there before is backed up
@@ -25,12 +27,13 @@ export function openDatabase(path: string, history: readonly Migration[] = migra
     // FULL: in WAL mode anything less acknowledges commits that a power cut can take back.
     database.pragma('synchronous = FULL')
     database.pragma('foreign_keys = ON')
-    keepBeforeMigrating(database, history)
     migrate(database, history)
     return database
   } catch (error) {
     database?.close()
     if (error instanceof StorageError) throw error
+    if (codeOf(error) === 'SQLITE_READONLY_DBMOVED')
+      throw new StorageError(`The database ${path} was replaced while it was opened. Try again.`, { cause: error })
     const refusal = unwritable(dirname(path), error)
     if (refusal) throw refusal
     const reason = error instanceof Error ? error.message : String(error)
@@ -47,37 +50,41 @@ export function openSnapshot(path: string): Database.Database {
   return database
 }
 
-/** Copies a database whose schema is about to change; a new one, and one that is up to date, need no copy. */
-function keepBeforeMigrating(database: Database.Database, history: readonly Migration[]): void {
-  const isOurs = database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'migrations'").get() !== undefined
-  if (!isOurs || database.memory) return
-  const applied = new Set(database.prepare<[], string>('SELECT name FROM migrations').pluck().all())
-  const next = history.find(({ name }) => !applied.has(name))
-  if (applied.size === 0 || !next) return
-  const folder = join(dirname(database.name), 'backups')
-  prepareFolder(folder)
-  const file = join(folder, `before-${next.name}-${Date.now()}.db`)
-  database.prepare('VACUUM INTO ?').run(file)
-}
-
-/** Applies the migrations that this database has not seen; several processes may try at once. */
+/**
+ * Applies the migrations that this database has not seen; several processes may try at once. A database that has seen
+ * some is backed up first: one copy for each next migration, however often that fails.
+ */
 function migrate(database: Database.Database, history: readonly Migration[]): void {
   database.exec('CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied INTEGER NOT NULL) STRICT')
   const applyAll = database.transaction(() => {
-    const applied = new Set(database.prepare<[], string>('SELECT name FROM migrations').pluck().all())
-    const known = new Set(history.map((migration) => migration.name))
-    const unknown = [...applied].filter((name) => !known.has(name))
+    const applied = appliedMigrations(database) ?? []
+    const unknown = unknownMigrations(applied, history)
     if (unknown.length > 0) {
       throw new StorageError(
         `The database was written by a newer version of Conservatory (it has ${unknown.join(', ')}). Start that version.`,
       )
     }
+    const missing = history.filter(({ name }) => !applied.includes(name))
+    const [next] = missing
+    if (next && applied.length > 0 && !database.memory) keepBefore(next, database.name)
     const record = database.prepare('INSERT INTO migrations (name, applied) VALUES (?, ?)')
-    for (const migration of history) {
-      if (applied.has(migration.name)) continue
-      database.exec(migration.sql)
-      record.run(migration.name, unixSeconds())
+    for (const { name, sql } of missing) {
+      database.exec(sql)
+      record.run(name, unixSeconds())
     }
   })
   applyAll.immediate()
+}
+
+/** Backs up a database that a migration is about to change. Nobody else writes to it meanwhile: the caller has its lock. */
+function keepBefore({ name }: Migration, path: string): void {
+  const folder = join(dirname(path), 'backups')
+  prepareFolder(folder)
+  // The connection of the caller is within its transaction, from which nothing can be copied.
+  const before = openToRead(path)
+  try {
+    copyProven(before, join(folder, `before-${name}.db`), path)
+  } finally {
+    before.close()
+  }
 }

@@ -1,3 +1,5 @@
+import type { Database } from 'better-sqlite3'
+
 /** One step of the schema's history: applied once, in order, in a transaction, and recorded by its name. */
 export interface Migration {
   readonly name: string
@@ -166,3 +168,16 @@ export const migrations: readonly Migration[] = [
     `,
   },
 ]
+
+/** The names of the migrations that a database has seen; undefined when it is none of ours. */
+export function appliedMigrations(database: Database): readonly string[] | undefined {
+  if (!database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'migrations'").get())
+    return undefined
+  return database.prepare<[], string>('SELECT name FROM migrations').pluck().all()
+}
+
+/** Of the migrations that a database has seen, those that this version does not know: a newer one has written it. */
+export function unknownMigrations(applied: readonly string[], history = migrations): readonly string[] {
+  const known = new Set(history.map(({ name }) => name))
+  return applied.filter((name) => !known.has(name))
+}

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { describe, expect, it } from 'vitest'
@@ -7,6 +7,7 @@ import { migrations } from '../../src/storage/migrations.ts'
 import { openSqliteStores } from '../../src/storage/stores.ts'
 import { conservatory } from '../support/command.ts'
 import { add, folderForThisTest, preset, start } from '../support/preset-service.ts'
+import { makeDatabase, makeKilled, plantsIn } from '../support/restores.ts'
 
 describe('failure mode 30: a backup', () => {
   it('is made while writes go on, is proven, and restores what it holds', async () => {
@@ -41,7 +42,11 @@ describe('failure mode 30: a backup', () => {
     expect(unforced).toMatchObject({ code: 1 })
     expect(unforced.stderr).toContain('--force')
     const forced = await conservatory(['restore', file, '--force'], { DATA_DIR: folder })
-    expect(forced).toMatchObject({ code: 0, stderr: `${file} is restored: ${contents}.\n` })
+    expect(forced.code).toBe(0)
+    expect(forced.stderr).toMatch(
+      /^(.*) is restored: (.*)\.\nThe database that was there is kept as .*\/conservatory\.db\.before-restore-\d{8}T\d{6}Z\.\n$/,
+    )
+    expect(forced.stderr).toContain(`${file} is restored: ${contents}.\n`)
     const restored = await start(folder)
     const answer = await fetch(`${restored.url}/plants`, { headers: { authorization: `Bearer ${preset}` } })
     const plants: readonly { readonly name: string }[] = JSON.parse(await answer.text())
@@ -67,21 +72,64 @@ describe('failure mode 30: a backup', () => {
     expect(readFileSync(join(folder, 'conservatory.db'))).toEqual(before)
   })
 
+  const next = { name: '9999-next', sql: 'CREATE TABLE next (id INTEGER) STRICT' }
+  const copies = (folder: string) => readdirSync(join(folder, 'backups'))
+
   it('is made by itself before the schema changes', () => {
     const folder = folderForThisTest()
-    const path = join(folder, 'conservatory.db')
-    const before = openDatabase(path)
-    before.exec("INSERT INTO accounts (name, created) VALUES ('owner', 0)")
-    before.exec("INSERT INTO plants SELECT min(id), 77, 'Moss', NULL FROM accounts")
-    before.close()
+    const path = makeKilled(folder, ['Moss', 'Fern'])
+    openDatabase(path).close()
     expect(existsSync(join(folder, 'backups'))).toBe(false)
-    openDatabase(path, [...migrations, { name: '9999-next', sql: 'CREATE TABLE next (id INTEGER) STRICT' }]).close()
-    const [file = ''] = readdirSync(join(folder, 'backups'))
-    expect(file).toMatch(/^before-9999-next-\d+\.db$/)
-    const kept = new Database(join(folder, 'backups', file), { readonly: true })
-    expect(kept.pragma('integrity_check', { simple: true })).toBe('ok')
+    openDatabase(path, [...migrations, next]).close()
+    expect(copies(folder)).toEqual(['before-9999-next.db'])
+    const file = join(folder, 'backups', 'before-9999-next.db')
+    expect(plantsIn(file)).toEqual(['Moss', 'Fern'])
+    const kept = new Database(file, { readonly: true })
     expect(kept.prepare('SELECT count(*) FROM migrations').pluck().get()).toBe(migrations.length)
-    expect(kept.prepare('SELECT id, name FROM plants').all()).toEqual([{ id: 77, name: 'Moss' }])
     kept.close()
+  })
+
+  it('is one file, and the newest, however often a migration fails', () => {
+    const folder = folderForThisTest()
+    const path = makeDatabase(folder, ['Moss'])
+    const failing = { name: '9999-next', sql: 'CREATE TABLE next (id INTEGER) STRICT; SELECT no_such_function()' }
+    const add = new Database(path)
+    for (let count = 0; count < 3; count++) {
+      expect(() => openDatabase(path, [...migrations, failing])).toThrow('no_such_function')
+      expect(copies(folder)).toEqual(['before-9999-next.db'])
+      // The version before goes on in between.
+      add.exec(`INSERT INTO plants (account, id, name) VALUES (1, ${count + 100}, 'Later ${count}')`)
+    }
+    add.close()
+    expect(plantsIn(join(folder, 'backups', 'before-9999-next.db'))).toEqual(['Moss', 'Later 0', 'Later 1'])
+  })
+
+  it('is sound, or the schema does not change and nothing is left of it', () => {
+    const folder = folderForThisTest()
+    const path = makeDatabase(folder, ['Moss'])
+    const database = new Database(path)
+    // A row that its table does not take, which copying alone would not find.
+    database.unsafeMode()
+    database.pragma('writable_schema = ON')
+    database.exec(
+      "UPDATE sqlite_schema SET sql = replace(sql, 'name TEXT NOT NULL,', 'name TEXT NOT NULL CHECK (id > 9),') WHERE name = 'plants'",
+    )
+    database.close()
+    expect(() => openDatabase(path, [...migrations, next])).toThrow(
+      `${path} is damaged: CHECK constraint failed in plants.`,
+    )
+    expect(copies(folder)).toEqual([])
+    const after = new Database(path)
+    expect(after.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'next'").get()).toBeUndefined()
+    after.close()
+  })
+
+  it('is not made of a database of a newer version', () => {
+    const folder = folderForThisTest()
+    const path = makeDatabase(folder, ['Moss'], [...migrations, next])
+    rmSync(join(folder, 'backups'), { recursive: true, force: true })
+    const other = { name: '9998-other', sql: 'CREATE TABLE other (id INTEGER) STRICT' }
+    expect(() => openDatabase(path, [...migrations, other])).toThrow('was written by a newer version')
+    expect(existsSync(join(folder, 'backups'))).toBe(false)
   })
 })

@@ -1,0 +1,148 @@
+import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from 'node:fs'
+import { dirname } from 'node:path'
+import Database from 'better-sqlite3'
+import { codeOf } from '../errors.ts'
+import { StorageError } from './folder.ts'
+
+/** What a database holds: the rows of each table. */
+export type Contents = Readonly<Record<string, number>>
+
+/** What SQLite keeps beside a database under its name. */
+export const besides = ['-wal', '-shm', '-journal'] as const
+
+/**
+ * Copies a database into a file, restores the copy to a scratch place at once, and only then lets it have its name, in
+ * the place of what has that name: what is there under it is good at any moment.
+ * @param name what the database is called where it is at fault
+ * @returns what the copy holds
+ * @throws StorageError when the copy is not sound; what SQLite or the system says when it cannot be written
+ */
+export function copyProven(database: Database.Database, target: string, name: string): Contents {
+  const copy = `${target}.part`
+  const scratch = `${target}.scratch`
+  try {
+    const contents = copyCounted(database, copy, name)
+    const restored = openToRead(copy, name)
+    try {
+      if (JSON.stringify(copyCounted(restored, scratch, name)) !== JSON.stringify(contents)) {
+        throw new StorageError('The backup is not what it was when it is restored. Nothing was kept of it; try again.')
+      }
+    } finally {
+      restored.close()
+    }
+    renameSync(copy, target)
+    syncFolder(dirname(target))
+    return contents
+  } finally {
+    for (const leftover of [copy, scratch]) removeDatabase(leftover)
+  }
+}
+
+/**
+ * Writes all of a database, with what is only in its log, into a new file of its own, down to the disk; checks what has
+ * been written, and counts it. What is there under the file's name is removed.
+ * @throws StorageError when what was written is not sound
+ */
+export function copyCounted(database: Database.Database, file: string, name: string): Contents {
+  removeDatabase(file)
+  // One step in one read transaction: a copy that goes page by page begins anew with every write.
+  database.prepare('VACUUM INTO ?').run(file)
+  syncFile(file)
+  const written = openToRead(file, name)
+  try {
+    const fault = damageOf(written)
+    if (fault !== undefined) throw new StorageError(`${name} is damaged: ${fault}.`)
+    return countRows(written)
+  } finally {
+    written.close()
+  }
+}
+
+/**
+ * Opens a database file to read it, with what is in the log beside it; nothing of it changes.
+ * @param name what it is called where it cannot be read
+ * @throws StorageError when it is no database, or its folder would have to be written to read it
+ */
+export function openToRead(path: string, name = path): Database.Database {
+  let database: Database.Database | undefined
+  try {
+    // Where a log is read, a connection that may write would put it into the file at its end; where there is none, one
+    // that may not write would leave an empty log behind.
+    database = new Database(path, { fileMustExist: true, readonly: hasLog(path) })
+    database.prepare('SELECT 1 FROM sqlite_schema').get()
+    return database
+  } catch (error) {
+    database?.close()
+    throw unreadable(error, name)
+  }
+}
+
+/** What is wrong with a database, all of which is read; undefined when nothing is. */
+export function damageOf(database: Database.Database): string | undefined {
+  try {
+    const found = String(database.pragma('integrity_check(1)', { simple: true }))
+    return found === 'ok' ? undefined : found.trim().replaceAll('\n', ' ')
+  } catch (error) {
+    if (isDamage(error)) return error.message
+    throw error
+  }
+}
+
+/** Whether SQLite says with an error that a file is damaged, or no database. */
+export function isDamage(error: unknown): error is Error {
+  return /^SQLITE_(?:CORRUPT|NOTADB)/.test(codeOf(error))
+}
+
+/** Removes a database file with all that SQLite keeps beside it. */
+export function removeDatabase(path: string): void {
+  for (const beside of ['', ...besides]) rmSync(path + beside, { force: true })
+}
+
+/** Brings a file's bytes down to the disk. */
+export function syncFile(path: string): void {
+  // Windows brings down only what may be written.
+  syncOpened(openSync(path, 'r+'))
+}
+
+/** Brings the names in a folder down to the disk; Windows does so by itself. */
+export function syncFolder(path: string): void {
+  if (process.platform !== 'win32') syncOpened(openSync(path, 'r'))
+}
+
+function syncOpened(file: number): void {
+  try {
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+}
+
+function hasLog(path: string): boolean {
+  return existsSync(`${path}-wal`)
+}
+
+/** The refusal of a file that SQLite cannot read. */
+function unreadable(error: unknown, name: string): StorageError {
+  const code = codeOf(error)
+  let fault = 'is no database that can be read.'
+  if (code.startsWith('SQLITE_CORRUPT')) fault = 'is damaged.'
+  if (code.startsWith('SQLITE_BUSY')) fault = 'is written to by another program. Try again when it has ended.'
+  // A database that was in use, unlike a backup, has its log beside it, and SQLite more.
+  if (/^SQLITE_(?:CANTOPEN|READONLY)/.test(code))
+    fault = `cannot be read where it is, since this user may not write beside it. Copy it, and ${name}-wal where there is one, to another folder, and give that file.`
+  return new StorageError(`${name} ${fault}`, { cause: error })
+}
+
+function countRows(database: Database.Database): Contents {
+  const tables = database
+    .prepare<[], string>(
+      "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name",
+    )
+    .pluck()
+    .all()
+  const counts = tables.map((table): [string, number] => [
+    table,
+    database.prepare<[], number>(`SELECT count(*) FROM "${table}"`).pluck().get() ?? 0,
+  ])
+  return Object.fromEntries(counts)
+}

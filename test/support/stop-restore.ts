@@ -1,0 +1,34 @@
+import fs from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
+
+/*
+ * Loaded into a process before its program (--import): numbers the calls that a restore makes of the file system, and at
+ * the one that STOP_AT names ends the process with SIGKILL, or lets the call fail with `fail:` before the number. Without
+ * one each is told on stderr, before it is made.
+ */
+const [, how, at] = /^(fail:)?(\d+)$/.exec(process.env['STOP_AT'] ?? '') ?? []
+let calls = 0
+
+function step(name: string): void {
+  calls += 1
+  if (at === undefined) fs.writeSync(2, `step ${calls} ${name}\n`)
+  else if (calls === Number(at)) {
+    if (how !== undefined) throw Object.assign(new Error('no room'), { code: 'ENOSPC', path: 'the disk' })
+    process.kill(process.pid, 'SIGKILL')
+  }
+}
+
+const { rmSync, renameSync, fsyncSync } = fs
+fs.rmSync = (path, options) => {
+  step('rm')
+  rmSync(path, options)
+}
+fs.renameSync = (from, to) => {
+  step('rename')
+  renameSync(from, to)
+}
+fs.fsyncSync = (file) => {
+  step('fsync')
+  fsyncSync(file)
+}
+syncBuiltinESMExports()
