@@ -16,7 +16,7 @@ export default defineConfig({
       'test/full-disk.test.ts',
       // SQLite's file itself: its pragmas, its log after a kill, one service to a folder; and its backups.
       'test/storage/sqlite-file.test.ts',
-      'test/storage/backup.test.ts',
+      'test/storage/{backup,restore,rights}.test.ts',
       // These try every engine, or servers of their own, in each run.
       'test/stores/**',
       'test/storage/{move,postgres,postgres-faults}.test.ts',

@@ -3,6 +3,8 @@ import { join } from 'node:path'
 import { readConfig } from './config.ts'
 import { prepareFolder, sentenceOf } from './storage/folder.ts'
 
+// What the service and its commands make is for this user alone: files 0600, folders 0700.
+process.umask(0o077)
 /** Exit codes: 0 done, 1 refused or failed with one clear sentence, 2 wrong usage. */
 const words = process.argv.slice(2)
 try {

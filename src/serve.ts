@@ -1,18 +1,21 @@
 import closeWithGrace from 'close-with-grace'
+import type { FirstStart } from './access/bootstrap.ts'
 import { type Config, ConfigError } from './config.ts'
 import { codeOf } from './errors.ts'
 import { startService } from './service.ts'
+import { closeToOthers } from './storage/rights.ts'
 
 /**
  * Runs the service until SIGTERM or SIGINT; a second signal ends it at once.
  * @throws Error with one clear sentence when it cannot start
  */
 export async function serve(config: Config): Promise<void> {
+  for (const sentence of closeToOthers(config.dataDirectory, config.databasePath)) process.stderr.write(`${sentence}\n`)
   const service = await startService(config).catch((error: unknown) => {
     throw startError(error, config)
   })
   const { address, metricsAddress, bootstrap } = service
-  const firstStart = bootstrap.firstKey === undefined ? '' : greeting(address, bootstrap.firstKey)
+  const firstStart = bootstrap.first === undefined ? '' : greeting(address, bootstrap.first)
   const metricsLine = metricsAddress === undefined ? '' : `Metrics are at ${metricsAddress}/metrics\n`
   process.stderr.write(
     `Conservatory listens on ${address} (API reference: ${address}/docs)\n${metricsLine}${firstStart}`,
@@ -67,19 +70,20 @@ function startError(error: unknown, { host, port }: Config): Error {
   return reason === undefined ? error : new ConfigError([reason])
 }
 
-/** What the first start prints: the key, this once, and a line to try each interface with. */
-function greeting(address: string, key: string): string {
-  // A preset key may have quotes, which would end those of the shell.
-  const quotable = key.replaceAll("'", "'\\''")
+/** What the first start prints: a key that was made for it, this once, and a line to try each interface with. */
+function greeting(address: string, { key }: FirstStart): string {
+  // A shell puts a preset key in as it is, whatever is in it.
+  const shown = key ?? '$BOOTSTRAP_KEY'
+  const made = 'This is the first start. The account "owner" has been made, with one key that may do everything'
+  const told =
+    key === undefined
+      ? `${made}: BOOTSTRAP_KEY.\n\nTry it where that is exported:`
+      : `${made}:\n\n  ${key}\n\nIt is not shown again. Try it:`
   return `
-This is the first start. The account "owner" has been made, with one key that may do everything:
+${told}
 
-  ${key}
-
-It is not shown again. Try it:
-
-  curl ${address}/plants -H 'Authorization: Bearer ${quotable}' -H 'Content-Type: application/json' -d '{"name": "Monstera", "tag": "aroid"}'
-  curl ${address}/chat/completions -H 'Authorization: ${quotable}' -H 'Content-Type: application/json' -d '{"model": "understudy", "character": "Fern", "messages": [{"role": "user", "content": "Why are my leaves turning yellow?"}]}'
+  curl ${address}/plants -H "Authorization: Bearer ${shown}" -H 'Content-Type: application/json' -d '{"name": "Monstera", "tag": "aroid"}'
+  curl ${address}/chat/completions -H "Authorization: ${shown}" -H 'Content-Type: application/json' -d '{"model": "understudy", "character": "Fern", "messages": [{"role": "user", "content": "Why are my leaves turning yellow?"}]}'
 
 `
 }

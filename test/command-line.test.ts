@@ -327,8 +327,8 @@ describe('the service', () => {
     expect(said.split('\n').filter((line) => line.trim() === first.key)).toHaveLength(1)
     const lines = said.match(/^ {2}curl .+$/gm) ?? []
     expect(lines).toHaveLength(2)
-    expect(lines[0]).toContain(`${first.url}/plants -H 'Authorization: Bearer ${first.key}'`)
-    expect(lines[1]).toContain(`${first.url}/chat/completions -H 'Authorization: ${first.key}'`)
+    expect(lines[0]).toContain(`${first.url}/plants -H "Authorization: Bearer ${first.key}"`)
+    expect(lines[1]).toContain(`${first.url}/chat/completions -H "Authorization: ${first.key}"`)
     expect((await fetch(`${first.url}/plants`, { headers: { authorization: `Bearer ${first.key}` } })).status).toBe(200)
     const [refused] = await Promise.all([
       fetch(`${first.url}/plants?key=${first.key}`, { headers: { authorization: `Bearer ${first.key}x` } }),
@@ -368,10 +368,18 @@ describe('the service', () => {
     const works = async (url: string, key: string) =>
       (await fetch(`${url}/plants`, { headers: { authorization: `Bearer ${key}` } })).status === 200
     expect(await works(first.url, preset)).toBe(true)
-    const [line = ''] = first.stderr().match(/(?<=^ {2}curl ).+$/m) ?? []
-    // What a shell makes of the printed line, which is to be pasted.
-    const words = execFileSync('sh', ['-c', `printf '%s\\n' ${line}`], { encoding: 'utf8' }).split('\n')
-    expect(words).toContain(`Authorization: Bearer ${preset}`)
+    const said = first.stderr()
+    expect(said).toContain('This is the first start.')
+    const lines = said.match(/(?<=^ {2}curl ).+$/gm) ?? []
+    // What a shell makes of the printed lines, which are to be pasted where the key is exported.
+    const env = { PATH: process.env['PATH'], BOOTSTRAP_KEY: preset }
+    const words = lines.map((line) =>
+      execFileSync('sh', ['-c', `printf '%s\\n' ${line}`], { env, encoding: 'utf8' }).split('\n'),
+    )
+    expect(words).toHaveLength(2)
+    expect(words[0]).toContain(`Authorization: Bearer ${preset}`)
+    expect(words[1]).toContain(`Authorization: ${preset}`)
+    expect(said + first.stdout()).not.toContain(preset.slice(0, 12))
     expect(first.stdout()).not.toMatch(/BOOTSTRAP_KEY|"level":(?:[4-9]0)/)
     first.process.kill('SIGTERM')
     await first.exited

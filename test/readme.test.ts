@@ -19,14 +19,21 @@ describe('the README', () => {
     }
   })
 
-  it('prints at the first start two curl lines that work when pasted', async () => {
-    const service = await spawnService('npm', ['start'])
-    const lines = service.stderr().match(/^ {2}curl .*$/gm) ?? []
-    expect(lines).toHaveLength(2)
-    const answers = await Promise.all(lines.map((line) => run('bash', ['-c', `${line.trim()} -s`])))
-    expect(JSON.parse(answers[0]?.stdout ?? '')).toEqual({ name: 'Monstera', tag: 'aroid' })
-    expect(JSON.parse(answers[1]?.stdout ?? '')).toMatchObject({ object: 'chat.completion', model: 'understudy' })
-  })
+  it.each<[what: string, settings: Record<string, string>]>([
+    ['it made', {}],
+    ['BOOTSTRAP_KEY presets, which it does not show', { BOOTSTRAP_KEY: `it's "my" $HOME \\ \`key\`` }],
+  ])(
+    'prints at the first start two curl lines that work when pasted, with the key that %s',
+    async (_what, settings) => {
+      const service = await spawnService('npm', ['start'], { environment: settings })
+      const lines = service.stderr().match(/^ {2}curl .*$/gm) ?? []
+      expect(lines).toHaveLength(2)
+      const env = { PATH: process.env['PATH'], ...settings }
+      const answers = await Promise.all(lines.map((line) => run('bash', ['-c', `${line.trim()} -s`], { env })))
+      expect(JSON.parse(answers[0]?.stdout ?? '')).toEqual({ name: 'Monstera', tag: 'aroid' })
+      expect(JSON.parse(answers[1]?.stdout ?? '')).toMatchObject({ object: 'chat.completion', model: 'understudy' })
+    },
+  )
 
   it('lists every setting that the service reads, and no other', () => {
     const source = readFileSync(new URL('../src/config.ts', import.meta.url), 'utf8')

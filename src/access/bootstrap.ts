@@ -2,10 +2,15 @@ import { type AccessStore, scopes } from './access.ts'
 import { digestKey } from './key.ts'
 import { refusalOf } from './refusals.ts'
 
+/** That this was the very first start. */
+export interface FirstStart {
+  /** The first key, to be shown this once; undefined when the operator has chosen it. */
+  readonly key: string | undefined
+}
+
 /** What the first start has to tell the operator, or what looks wrong about a preset key. */
 export interface Bootstrap {
-  /** The first key, on the very first start only. */
-  readonly firstKey?: string
+  readonly first?: FirstStart
   readonly warning?: string
 }
 
@@ -20,7 +25,7 @@ export async function bootstrapAccess(store: AccessStore, presetKey: string | un
     name: 'first key',
     ...(presetKey === undefined ? {} : { secret: presetKey }),
   })
-  if (first) return { firstKey: first.secret }
+  if (first) return { first: { key: presetKey === undefined ? first.secret : undefined } }
   if (presetKey !== undefined) {
     const preset = await store.findKey(digestKey(presetKey))
     const fault = !preset ? 'no key like it' : refusalOf(preset) && 'that key opens nothing any more'

@@ -14,7 +14,7 @@ export const compileCache = { NODE_COMPILE_CACHE: join(projectFolder, 'node_modu
 /** The service as a process of its own, on a free port over a data folder of its own. */
 export interface SpawnedService {
   readonly url: string
-  /** The first key, as printed. */
+  /** The first key: as printed, or BOOTSTRAP_KEY. */
   readonly key: string
   readonly dataDirectory: string
   readonly process: ChildProcess

@@ -67,7 +67,7 @@ export async function startTestService(
     folder.remove()
     throw error
   })
-  const key = service.bootstrap.firstKey ?? environment['BOOTSTRAP_KEY'] ?? ''
+  const key = service.bootstrap.first?.key ?? environment['BOOTSTRAP_KEY'] ?? ''
   return {
     url: service.address,
     metricsUrl: service.metricsAddress,

@@ -1,0 +1,121 @@
+import { spawnSync } from 'node:child_process'
+import { chmodSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
+import { expect, it, onTestFinished } from 'vitest'
+import { migrations } from '../../src/storage/migrations.ts'
+import { closeToOthers } from '../../src/storage/rights.ts'
+import { conservatory } from '../support/command.ts'
+import { add, folderForThisTest, preset } from '../support/preset-service.ts'
+import { projectFolder, type SpawnedService, spawnService } from '../support/process.ts'
+import { makeDatabase } from '../support/restores.ts'
+
+const modeOf = (path: string) => (statSync(path).mode & 0o7777).toString(8)
+
+/** A folder with all that is in it. */
+function entriesOf(folder: string): readonly string[] {
+  return [folder, ...readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name))]
+}
+
+/** Runs a command under a umask that takes no right from anybody. */
+function openly(folder: string, ...words: readonly string[]) {
+  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], DATA_DIR: folder }
+  const args = ['-c', 'umask 0 && exec "$0" src/main.ts "$@"', process.execPath, ...words]
+  return spawnSync('sh', args, { cwd: projectFolder, env, encoding: 'utf8' })
+}
+
+function startOpenly(folder: string): Promise<SpawnedService> {
+  // A compile cache of its own, in the data folder.
+  const environment = { DATA_DIR: folder, BOOTSTRAP_KEY: preset, NODE_COMPILE_CACHE: '' }
+  return spawnService('sh', ['-c', 'umask 0 && exec "$0" src/main.ts', process.execPath], { environment })
+}
+
+it('all that the service and its commands make is for their user alone, whatever the umask', {
+  timeout: 60_000,
+}, async () => {
+  const folder = folderForThisTest()
+  const data = join(folder, 'deep', 'data')
+  const away = join(folder, 'away')
+  const card = join(folder, 'card.json')
+  writeFileSync(card, JSON.stringify({ spec: 'chara_card_v2', spec_version: '2.0', data: { name: 'Moss' } }))
+  const older = makeDatabase(join(folder, 'older'), ['Older'], migrations.slice(0, -1))
+  chmodSync(older, 0o666)
+  const service = await startOpenly(data)
+  expect((await add(service.url, 'Fern')).status).toBe(200)
+  const files = ['conservatory.db', 'conservatory.db-wal', 'conservatory.db-shm', 'serve.lock']
+  expect(files.map((name) => modeOf(join(data, name)))).toEqual(files.map(() => '600'))
+  service.process.kill('SIGTERM')
+  expect(await service.exited).toBe(0)
+  const plants = join(folder, 'plants.jsonl')
+  writeFileSync(plants, (await conservatory(['accounts', 'export', 'owner'], { DATA_DIR: data })).stdout)
+  for (const words of [
+    ['accounts', 'create', 'guest'],
+    ['accounts', 'import', 'guest', plants],
+  ]) {
+    expect(await conservatory(words, { DATA_DIR: data })).toMatchObject({ code: 0 })
+  }
+  for (const words of [
+    ['characters', 'import', card],
+    ['backup', join(away, 'backup.db')],
+    ['accounts', 'delete', 'guest'],
+    ['restore', older, '--force'],
+    // Migrates it.
+    ['accounts', 'list'],
+  ]) {
+    expect([words, openly(data, ...words)]).toMatchObject([words, { status: 0 }])
+  }
+  const made = [join(folder, 'deep'), away].flatMap(entriesOf)
+  for (const part of [
+    '/cache/',
+    '/characters/',
+    'backups/before-',
+    'backups/account-',
+    '.before-restore-',
+    'backup.db',
+  ]) {
+    expect(
+      made.filter((path) => path.includes(part)),
+      part,
+    ).not.toEqual([])
+  }
+  expect(made.filter((path) => modeOf(path) !== (statSync(path).isDirectory() ? '700' : '600'))).toEqual([])
+})
+
+it.each([
+  ['755', 0],
+  ['2755', 0],
+  ['775', 1],
+  ['757', 1],
+  ['1777', 1],
+])('an existing data folder keeps its mode %s, and is warned about %i times', (mode, count) => {
+  const folder = folderForThisTest()
+  chmodSync(folder, Number.parseInt(mode, 8))
+  const warning = `Others may write to the data folder ${folder} (mode ${mode.padStart(4, '0')}). Let its owner run: chmod go-w ${folder}`
+  expect(closeToOthers(folder, join(folder, 'conservatory.db'))).toEqual(count === 0 ? [] : [warning])
+  expect(modeOf(folder)).toBe(mode)
+})
+
+it('a database that others could read is closed to them at the start, with what is beside it, and the start says so', async () => {
+  const folder = folderForThisTest()
+  const path = makeDatabase(folder, ['Moss'])
+  chmodSync(path, 0o644)
+  const open = new Database(path)
+  onTestFinished(() => void open.close())
+  open.prepare('SELECT 1 FROM plants').get()
+  const files = ['', '-wal', '-shm'].map((beside) => path + beside)
+  expect(files.map(modeOf)).toEqual(['644', '644', '644'])
+  mkdirSync(join(folder, 'characters'), { mode: 0o755 })
+  chmodSync(folder, 0o777)
+  const service = await startOpenly(folder)
+  expect(files.map(modeOf)).toEqual(['600', '600', '600'])
+  for (const file of files) {
+    expect(service.stderr()).toContain(`${file} was open to others (mode 0644), and is not any more (mode 0600).\n`)
+  }
+  expect(modeOf(join(folder, 'characters'))).toBe('755')
+  expect(modeOf(folder)).toBe('777')
+  expect(service.stderr().match(/^Others may write to the data folder .*$/gm)).toHaveLength(1)
+  service.process.kill('SIGTERM')
+  await service.exited
+  chmodSync(folder, 0o755)
+  expect((await startOpenly(folder)).stderr()).not.toMatch(/others/i)
+})
