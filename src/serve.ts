@@ -10,15 +10,15 @@ import { closeToOthers } from './storage/rights.ts'
  * @throws Error with one clear sentence when it cannot start
  */
 export async function serve(config: Config): Promise<void> {
-  for (const sentence of closeToOthers(config.dataDirectory, config.databasePath)) process.stderr.write(`${sentence}\n`)
   const service = await startService(config).catch((error: unknown) => {
     throw startError(error, config)
   })
   const { address, metricsAddress, bootstrap } = service
   const firstStart = bootstrap.first === undefined ? '' : greeting(address, bootstrap.first)
   const metricsLine = metricsAddress === undefined ? '' : `Metrics are at ${metricsAddress}/metrics\n`
+  const rights = closeToOthers(config.dataDirectory, config.databasePath).map((sentence) => `${sentence}\n`)
   process.stderr.write(
-    `Conservatory listens on ${address} (API reference: ${address}/docs)\n${metricsLine}${firstStart}`,
+    `${rights.join('')}Conservatory listens on ${address} (API reference: ${address}/docs)\n${metricsLine}${firstStart}`,
   )
   process.on('SIGHUP', () => void service.reload())
   // A promise that nobody waited for is a fault of ours, and no reason to drop everybody else's requests.

@@ -18,7 +18,7 @@ import {
 
 /*
  * Kill -9 under `conservatory restore`: 20 times between each step and the next at a random moment, and once at each step.
- * Some five minutes.
+ * Some ten minutes.
  */
 const killsAStep = 20
 const names = (kind: string, count: number) => Array.from({ length: count }, (_, index) => `${kind} ${index}`)
