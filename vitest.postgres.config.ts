@@ -12,8 +12,9 @@ export default defineConfig({
     globalSetup: ['test/support/run-folder.ts', 'test/support/postgres-for-all.ts'],
     include: globSync('test/**/*.test.ts').filter((file) => usesDatabase.test(readFileSync(file, 'utf8'))),
     exclude: [
-      // A disk without room for SQLite's file.
+      // A disk without room for SQLite's file, and a program that holds its lock.
       'test/full-disk.test.ts',
+      'test/usage/waiting-ends.test.ts',
       // SQLite's file itself: its pragmas, its log after a kill, one service to a folder; and its backups.
       'test/storage/sqlite-file.test.ts',
       'test/storage/{backup,restore,rights}.test.ts',

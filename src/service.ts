@@ -66,7 +66,8 @@ export async function startService(config: Config, { clock, loop }: OwnTime = {}
     limiter,
     ledger: stores.ledger,
     onUsed: (model, used) => metrics.used(model, used),
-    onFailure: (request_id, error) => logger.error({ request_id, err: error }, 'the end of a request was not kept'),
+    onFailure: (request_id, error) =>
+      logger.error({ request_id, err: error }, 'the end of a request waits to be written'),
   })
   const app = createServer(logger, config)
   const stopReading = readParts(metrics, { stores, models, limiter })

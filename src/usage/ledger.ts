@@ -29,9 +29,15 @@ export interface LedgerEntry {
 
 /** The record of chat requests, and what was spent in them by each key and account (`key:ID`, `account:ID`) and UTC day. */
 export interface Ledger {
-  /** Puts down a request before a model is asked; resolves when that outlives the process. */
+  /**
+   * Puts down a request before a model is asked; resolves when that outlives the process.
+   * @throws when it cannot be written, or an earlier end cannot; then the request is not put down, now or later
+   */
   begin(entry: LedgerEntry): Promise<void>
-  /** Puts down how a request that was begun has ended, and what it spent; resolves when that outlives the process. */
+  /**
+   * Puts down how a request that was begun has ended, and what it spent; resolves when that outlives the process.
+   * @throws when it cannot be written now; it is kept in memory, counted as spent, and written as soon as it can be
+   */
   finish(entry: LedgerEntry): Promise<void>
   /** Puts down a request that has ended, soon: what was recorded in the last moments may be lost with the process. */
   record(entry: LedgerEntry): void

@@ -27,6 +27,15 @@ export class SpentTokens {
     else this.#sums.set(place, { day, subject, tokens })
   }
 
+  /** Tokens of a subject on the days from one to another, both included. */
+  between(subject: string, fromDay: string, toDay: string): number {
+    let tokens = 0
+    for (const each of this.#sums.values()) {
+      if (each.subject === subject && each.day >= fromDay && each.day <= toDay) tokens += each.tokens
+    }
+    return tokens
+  }
+
   /** The sums, one for each day and subject. */
   get sums(): readonly Spent[] {
     return [...this.#sums.values()]

@@ -26,8 +26,10 @@ export class SqliteLedger implements Ledger {
   /** What callers wait for, in this turn. */
   #awaited = new Batch()
   #kept: Promise<void> | undefined
-  /** What nobody waits for. */
+  /** What nobody waits for: requests that nothing limited, and ends that could not be written when they came. */
   #gathered = new Batch()
+  /** What has been taken to be written, until that has worked or failed. */
+  readonly #underWay = new Set<Batch>()
   #timer: NodeJS.Timeout | undefined
 
   /** @param commit the group commit whose commits do not wait for the disk */
@@ -52,13 +54,14 @@ export class SqliteLedger implements Ledger {
   }
 
   begin(entry: LedgerEntry): Promise<void> {
+    // Ends that wait go into the same transaction: so no more of them ever wait than requests were going on.
+    if (this.#gathered.finished.length > 0) this.#tryFlush()
     this.#awaited.begun.push(entry)
     return this.#keep()
   }
 
   finish(entry: LedgerEntry): Promise<void> {
-    this.#awaited.finished.push(entry)
-    this.#awaited.spend(entry)
+    this.#awaited.end(entry)
     return this.#keep()
   }
 
@@ -70,12 +73,10 @@ export class SqliteLedger implements Ledger {
   }
 
   async spent(subject: string, fromDay: string, toDay: string): Promise<number> {
-    // What waits is written first, in this same turn.
-    const isWritten = this.flush()
-    this.#commit.flush()
-    const tokens = this.#spent.get(subject, fromDay, toDay) ?? 0
-    await isWritten
-    return tokens
+    // What is not written is added, instead of being written first: a full disk or a lock is no reason not to read.
+    const unwritten = [this.#awaited, this.#gathered, ...this.#underWay].filter((batch) => !this.#isWritten(batch))
+    const written = this.#spent.get(subject, fromDay, toDay) ?? 0
+    return unwritten.reduce((sum, { spent }) => sum + spent.between(subject, fromDay, toDay), written)
   }
 
   async interruptRunning(): Promise<number> {
@@ -106,45 +107,87 @@ export class SqliteLedger implements Ledger {
     clearTimeout(this.#timer)
     this.#timer = undefined
     const batch = this.#gathered
-    if (batch.begun.length === 0 && batch.spent.sums.length === 0) return
+    if (batch.size === 0 && batch.spent.sums.length === 0) return
     this.#gathered = new Batch()
+    this.#underWay.add(batch)
     try {
       await this.#commit.run(() => this.#write(batch))
     } catch (error) {
-      // They wait for better days, before those that have come since.
-      this.#gathered.begun = [...batch.begun, ...this.#gathered.begun].slice(-mostGathered)
-      for (const spent of batch.spent.sums) this.#gathered.spent.add(spent)
-      this.#flushSoon()
+      this.#gatherAgain(batch)
       throw error
+    } finally {
+      this.#underWay.delete(batch)
     }
   }
 
   /** How many entries wait to be written. */
-  readonly queued = (): number =>
-    this.#gathered.begun.length + this.#awaited.begun.length + this.#awaited.finished.length
+  readonly queued = (): number => {
+    const batches = [this.#awaited, this.#gathered, ...this.#underWay]
+    return batches.reduce((sum, batch) => (this.#isWritten(batch) ? sum : sum + batch.size), 0)
+  }
 
   /** All that callers wait for in one turn is one write, so that what a subject spent in it is added up first. */
   #keep(): Promise<void> {
-    this.#kept ??= this.#commit.run(() => {
-      const batch = this.#awaited
-      this.#awaited = new Batch()
-      this.#kept = undefined
-      this.#write(batch)
-    })
+    this.#kept ??= this.#writeAwaited()
     return this.#kept
   }
 
-  #write({ begun, finished, spent }: Batch): void {
-    for (const entry of begun) this.#insert.run(...rowOf(entry))
-    for (const entry of finished) this.#finish.run(...endOf(entry))
-    for (const { subject, day, tokens } of spent.sums) this.#spend.run(subject, day, tokens)
+  async #writeAwaited(): Promise<void> {
+    let batch: Batch | undefined
+    try {
+      await this.#commit.run(() => {
+        batch = this.#takeAwaited()
+        this.#write(batch)
+      })
+    } catch (error) {
+      // A transaction that could not begin has taken nothing. Requests that were to begin are refused; ends are kept.
+      batch ??= this.#takeAwaited()
+      this.#gatherAgain(batch.onlyEnds())
+      throw error
+    } finally {
+      if (batch) this.#underWay.delete(batch)
+    }
+  }
+
+  #takeAwaited(): Batch {
+    const batch = this.#awaited
+    this.#awaited = new Batch()
+    this.#kept = undefined
+    this.#underWay.add(batch)
+    return batch
+  }
+
+  /** What could not be written waits for better days, before what has come since. */
+  #gatherAgain(batch: Batch): void {
+    const later = this.#gathered
+    batch.begun = [...batch.begun, ...later.begun].slice(-mostGathered)
+    batch.finished.push(...later.finished)
+    for (const spent of later.spent.sums) batch.spent.add(spent)
+    this.#gathered = batch
+    if (batch.size > 0) this.#flushSoon()
+  }
+
+  #write(batch: Batch): void {
+    batch.rollbacksBefore = this.#commit.rollbacks
+    for (const entry of batch.begun) this.#insert.run(...rowOf(entry))
+    for (const entry of batch.finished) this.#finish.run(...endOf(entry))
+    for (const { subject, day, tokens } of batch.spent.sums) this.#spend.run(subject, day, tokens)
+  }
+
+  /** Whether its transaction is committed: also in the moment before those who wait for that hear of it. */
+  #isWritten({ rollbacksBefore }: Batch): boolean {
+    return rollbacksBefore === this.#commit.rollbacks
   }
 
   #flushSoon(): void {
     if (this.#timer !== undefined || !this.#database.open) return
-    // Whoever wants to know whether it was written flushes by himself; here it is tried again.
-    this.#timer = setTimeout(() => void this.flush().catch(() => undefined), gatheringTime)
+    this.#timer = setTimeout(() => this.#tryFlush(), gatheringTime)
     this.#timer.unref()
+  }
+
+  /** Whoever wants to know whether it was written flushes by himself; here it is tried again, until it works. */
+  #tryFlush(): void {
+    this.flush().catch(() => undefined)
   }
 
   /** Lets nothing be tried again, as before the database is closed. */
@@ -158,6 +201,25 @@ class Batch {
   begun: LedgerEntry[] = []
   readonly finished: LedgerEntry[] = []
   readonly spent = new SpentTokens()
+  /** How many transactions had come to nothing before that in which this was written; undefined until then. */
+  rollbacksBefore: number | undefined
+
+  get size(): number {
+    return this.begun.length + this.finished.length
+  }
+
+  /** Adds the end of a request, and what it used. */
+  end(entry: LedgerEntry): void {
+    this.finished.push(entry)
+    this.spend(entry)
+  }
+
+  /** Its ends, as another batch. */
+  onlyEnds(): Batch {
+    const ends = new Batch()
+    for (const entry of this.finished) ends.end(entry)
+    return ends
+  }
 
   /** Counts what an entry used, for its key and its account. */
   spend(entry: LedgerEntry): void {

@@ -25,7 +25,7 @@ export interface Visitor {
 export interface VisitsOptions {
   readonly limiter: Pick<LimitKeeper, 'reserve'>
   readonly ledger: Ledger
-  /** Told when the end of a request could not be put down. */
+  /** Told when the end of a request could not be put down yet. */
   readonly onFailure: (requestId: string, error: unknown) => void
   /** Told what a request has used that was answered, and by which model of the settings. */
   readonly onUsed?: (configuredName: string, used: Used) => void
@@ -122,11 +122,12 @@ export class Visit {
     const { ledger, onFailure, onUsed } = this.#options
     const entry = this.entry(state, used)
     const { isLasting } = this.#reservation
-    const recorded = isLasting ? ledger.finish(entry).catch((error) => onFailure(entry.id, error)) : undefined
+    const recorded = isLasting ? ledger.finish(entry) : undefined
+    const told = recorded?.catch((error: unknown) => onFailure(entry.id, error))
     const settled = this.#reservation.settle(used.promptTokens + used.completionTokens, recorded)
     if (!recorded) ledger.record(entry)
     if (this.#configuredName !== undefined) onUsed?.(this.#configuredName, used)
-    return settled ?? recorded
+    return settled ?? told
   }
 
   /** What the ledger keeps of it. */
