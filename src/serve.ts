@@ -13,13 +13,14 @@ export async function serve(config: Config): Promise<void> {
   const service = await startService(config).catch((error: unknown) => {
     throw startError(error, config)
   })
-  const { address, metricsAddress, bootstrap } = service
+  const { address, metricsAddress, bootstrap, limitWarnings } = service
   const firstStart = bootstrap.first === undefined ? '' : greeting(address, bootstrap.first)
   const metricsLine = metricsAddress === undefined ? '' : `Metrics are at ${metricsAddress}/metrics\n`
   const rights = closeToOthers(config.dataDirectory, config.databasePath).map((sentence) => `${sentence}\n`)
   process.stderr.write(
     `${rights.join('')}Conservatory listens on ${address} (API reference: ${address}/docs)\n${metricsLine}${firstStart}`,
   )
+  for (const warning of limitWarnings) process.stderr.write(`${warning}\n`)
   process.on('SIGHUP', () => void service.reload())
   // A promise that nobody waited for is a fault of ours, and no reason to drop everybody else's requests.
   process.on('unhandledRejection', (reason) => {

@@ -1,5 +1,6 @@
 import { type Bootstrap, bootstrapAccess } from './access/bootstrap.ts'
 import { Guard } from './access/guard.ts'
+import { limitWarnings } from './access/limit-warnings.ts'
 import { createServer, registerService } from './app.ts'
 import { createLibrary } from './characters/library.ts'
 import { promptSettings } from './characters/prompt.ts'
@@ -27,6 +28,8 @@ export interface Service {
   /** Where the metrics are, when they have a port of their own. */
   readonly metricsAddress: string | undefined
   readonly bootstrap: Bootstrap
+  /** Sentences for the operator: keys whose own limits are above those of their accounts. */
+  readonly limitWarnings: readonly string[]
   /** Reads `models.json` and the character folders again; what has faults changes nothing and is told of in the log. */
   reload(): Promise<void>
   /** Stops accepting, lets open replies end, and closes everything in the reverse order of opening. */
@@ -138,8 +141,9 @@ export async function startService(config: Config, { clock, loop }: OwnTime = {}
     // Last, since what it makes is told once: a start that fails must not have made it.
     const bootstrap = await bootstrapAccess(stores.access, config.bootstrapKey)
     if (bootstrap.warning !== undefined) logger.warn(bootstrap.warning)
+    const warnings = limitWarnings(await stores.access.listKeys(), config.limits)
     stores.beginServing?.()
-    return { address, metricsAddress: metricsServer?.address, bootstrap, reload, close }
+    return { address, metricsAddress: metricsServer?.address, bootstrap, limitWarnings: warnings, reload, close }
   } catch (error) {
     await close()
     throw error

@@ -18,7 +18,7 @@ const limit: TInteger = Type.Integer({
 
 const limits = Type.Object(Object.fromEntries(limitNames.map((name) => [name, Type.Optional(limit)])), {
   additionalProperties: false,
-  description: 'What is not limited here is limited by the account, or else by the settings.',
+  description: "They hold beside the account's, and lift none of those.",
 })
 
 const moment = (description: string) => Type.Union([Type.Integer(), Type.Null()], { description })

@@ -40,19 +40,24 @@ export class Bucket {
   }
 
   /**
-   * Takes so many when they are there.
-   * @returns 0 when they were, else after how many milliseconds to ask again; a minute where waiting does not help
+   * Tells whether so many are there, and takes none.
+   * @returns 0 when they are, else after how many milliseconds to ask again; a minute where waiting does not help
    */
-  take(now: number, limit: number, count: number): number {
-    const taken = this.takenAt(now, limit)
-    const excess = taken + count - limit
+  wait(now: number, limit: number, count: number): number {
+    const excess = this.takenAt(now, limit) + count - limit
     // What trickles back in fractions may miss a whole one by less than can be told.
-    if (excess > 1e-9 * (limit + 1)) return count > limit ? minute : (excess * minute) / limit
-    this.#taken = taken + count
-    return 0
+    if (excess <= 1e-9 * (limit + 1)) return 0
+    return count > limit ? minute : (excess * minute) / limit
   }
 
-  /** Takes more, or gives back, once it is known how many were needed. */
+  /** Takes so many when they are there. @returns what `wait` does */
+  take(now: number, limit: number, count: number): number {
+    const wait = this.wait(now, limit, count)
+    if (wait === 0) this.#taken += count
+    return wait
+  }
+
+  /** Takes more, whether they are there or not; a negative number gives some back. */
   correct(difference: number): void {
     this.#taken = Math.max(0, this.#taken + difference)
   }

@@ -1,9 +1,10 @@
+import type { ApiError } from '../errors.ts'
 import type { Allowance, Bucket } from './bucket.ts'
-import { openAiTokenHeaders, type RequestHeaders } from './headers.ts'
+import { type Headers, openAiTokenHeaders, type RequestHeaders } from './headers.ts'
 import type { LimitName } from './limits.ts'
 import { exceeded, tooMany } from './refusals.ts'
 import { type Spending, untilNextMonth, untilTomorrow } from './spending.ts'
-import type { Applied, Terms } from './terms.ts'
+import type { Applied, Ceilings, Terms } from './terms.ts'
 
 /** What is counted for one key or one account. */
 export interface Tally {
@@ -18,52 +19,87 @@ export interface Tally {
 }
 
 /**
- * Takes one request.
+ * Takes one request from all limits, or from none.
  * @param tell writes the headers of a refusal
- * @returns how many are left
- * @throws ApiError 429
+ * @returns what is left of the limit of which the least is; undefined where there is none
+ * @throws ApiError 429 for the limit that makes the caller wait longest
  */
 export function takeRequest(
-  { limit, subject }: Applied<Pick<Tally, 'requests'>>,
+  ceilings: Ceilings<Pick<Tally, 'requests'>>,
   now: number,
   tell: RequestHeaders,
-): Allowance {
-  const wait = subject.requests.take(now, limit, 1)
-  const allowance = subject.requests.left(now, limit)
-  if (wait > 0) throw exceeded('requests_per_minute', limit, wait, tell(allowance))
-  return allowance
+): Allowance | undefined {
+  const refusal = longestWait(ceilings, ({ limit, subject }) => subject.requests.wait(now, limit, 1))
+  if (refusal) {
+    const { limit, subject } = refusal.by
+    throw exceeded('requests_per_minute', limit, refusal.wait, tell(subject.requests.left(now, limit)))
+  }
+  for (const { subject } of ceilings) subject.requests.correct(1)
+  return least(ceilings, ({ limit, subject }) => subject.requests.left(now, limit))
 }
 
 /**
- * Takes a place for a chat request, and the tokens that it may spend.
- * @returns what is left of the tokens of this minute, where that is limited
- * @throws ApiError 429, and then nothing is taken
+ * Takes a place for a chat request, and the tokens that it may spend, from all limits or from none.
+ * @returns what is left of the tokens of this minute, where they are limited
+ * @throws ApiError 429
  */
 export function takePlace(terms: Terms<Tally>, wanted: number, now: number): Allowance | undefined {
-  const { key, account, countsAtOnce, tokens, atOnce, perDay, perMonth } = terms
-  if (atOnce && atOnce.subject.chats >= atOnce.limit) throw exceeded('chat_at_once', atOnce.limit, 1000)
-  if (perDay) refuseBeyond('tokens_per_day', perDay, perDay.subject.spending?.today(now), wanted, untilTomorrow(now))
-  if (perMonth) {
-    const spent = perMonth.subject.spending?.thisMonth(now)
-    refuseBeyond('tokens_per_month', perMonth, spent, wanted, untilNextMonth(now))
+  const { key, account, tokens, atOnce, perDay, perMonth } = terms
+  const full = atOnce.find(({ limit, subject }) => subject.chats >= limit)
+  if (full) throw exceeded('chat_at_once', full.limit, 1000)
+  refuseBeyond('tokens_per_day', perDay, (spending) => spending.today(now), wanted, untilTomorrow(now))
+  refuseBeyond('tokens_per_month', perMonth, (spending) => spending.thisMonth(now), wanted, untilNextMonth(now))
+  const refusal = longestWait(tokens, ({ limit, subject }) => subject.tokens.wait(now, limit, wanted))
+  if (refusal) {
+    const { limit, subject } = refusal.by
+    const headers = openAiTokenHeaders(subject.tokens.left(now, limit))
+    throw refused('tokens_per_minute', limit, wanted, refusal.wait, headers)
   }
-  if (tokens) {
-    const { limit, subject } = tokens
-    const wait = subject.tokens.take(now, limit, wanted)
-    if (wait > 0) {
-      const headers = openAiTokenHeaders(subject.tokens.left(now, limit))
-      throw wanted > limit
-        ? tooMany('tokens_per_minute', limit, wanted, wait, headers)
-        : exceeded('tokens_per_minute', limit, wait, headers)
-    }
+  for (const { subject } of tokens) subject.tokens.correct(wanted)
+  for (const subject of [key, account]) {
+    subject.chats++
+    subject.reserved += wanted
   }
-  for (const subject of countsAtOnce) subject.chats++
-  for (const subject of [key, account]) subject.reserved += wanted
-  return tokens?.subject.tokens.left(now, tokens.limit)
+  return least(tokens, ({ limit, subject }) => subject.tokens.left(now, limit))
 }
 
-function refuseBeyond(name: LimitName, { limit, subject }: Applied<Tally>, spent = 0, wanted: number, wait: number) {
-  if (spent + subject.reserved + wanted <= limit) return
-  if (wanted > limit) throw tooMany(name, limit, wanted, wait)
-  throw exceeded(name, limit, wait)
+/** What is left of the limit of which the least is, the key's own where they are alike; undefined where there is none. */
+export function least<Subject>(
+  ceilings: Ceilings<Subject>,
+  left: (applied: Applied<Subject>) => Allowance,
+): Allowance | undefined {
+  let found: Allowance | undefined
+  for (const applied of ceilings) {
+    const allowance = left(applied)
+    if (!found || allowance.remaining < found.remaining) found = allowance
+  }
+  return found
+}
+
+/** The limit that makes the caller wait longest, so that he need not hear of the other after it; undefined where none does. */
+function longestWait<Subject>(ceilings: Ceilings<Subject>, waitFor: (applied: Applied<Subject>) => number) {
+  let found: { readonly by: Applied<Subject>; readonly wait: number } | undefined
+  for (const by of ceilings) {
+    const wait = waitFor(by)
+    if (wait > (found?.wait ?? 0)) found = { by, wait }
+  }
+  return found
+}
+
+function refuseBeyond(
+  name: LimitName,
+  ceilings: Ceilings<Tally>,
+  spentOf: (spending: NonNullable<Tally['spending']>) => number,
+  wanted: number,
+  wait: number,
+): void {
+  for (const { limit, subject } of ceilings) {
+    const spent = subject.spending ? spentOf(subject.spending) : 0
+    if (spent + subject.reserved + wanted > limit) throw refused(name, limit, wanted, wait)
+  }
+}
+
+/** The 429 for tokens that are not there, now or ever. */
+function refused(name: LimitName, limit: number, wanted: number, wait: number, headers: Headers = {}): ApiError {
+  return wanted > limit ? tooMany(name, limit, wanted, wait, headers) : exceeded(name, limit, wait, headers)
 }

@@ -31,7 +31,7 @@ export interface Reservation {
   readonly allowance: Allowance | undefined
   /**
    * Gives the rest back, once; to be called however the request ends.
-   * @param recorded resolves when what was spent is on record, where it must be
+   * @param recorded resolves when what was spent is on record, where it must be; rejects where that is still to come
    * @returns a promise where others count as well: that they know of it. It never rejects.
    */
   settle(spent: number, recorded?: Promise<void>): Promise<void> | undefined

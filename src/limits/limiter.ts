@@ -11,7 +11,7 @@ import { isLasting, type Terms, termsOf } from './terms.ts'
 
 /** What limits are judged by. */
 export interface LimiterOptions {
-  /** For keys and accounts that have none of their own. */
+  /** For accounts that have none of their own. */
   readonly settings: Limits
   /** Knows what was spent before. */
   readonly ledger: Pick<Ledger, 'spent'>
@@ -49,20 +49,20 @@ export class Limiter implements LimitKeeper {
 
   admit(key: Key, tell: RequestHeaders = openAiRequestHeaders): Allowance | undefined {
     const { requests } = this.#termsOf(key)
-    return requests && takeRequest(requests, this.#now(), tell)
+    return requests.length === 0 ? undefined : takeRequest(requests, this.#now(), tell)
   }
 
   async reserve(key: Key, estimate: () => number): Promise<Reservation> {
     let terms = this.#termsOf(key)
     for (let known: Terms<Subject> | undefined; known !== terms; terms = this.#termsOf(key)) {
       known = terms
-      for (const applied of [terms.perDay, terms.perMonth]) {
-        await applied?.subject.loadSpending(this.#spent, this.#now())
+      for (const { subject } of [...terms.perDay, ...terms.perMonth]) {
+        await subject.loadSpending(this.#spent, this.#now())
       }
     }
     // From here on nothing waits, so that what fits now fits still when it is counted.
     const now = this.#now()
-    const wanted = terms.tokens || isLasting(terms) ? estimate() : 0
+    const wanted = terms.tokens.length > 0 || isLasting(terms) ? estimate() : 0
     const allowance = takePlace(terms, wanted, now)
     return this.#hold(terms, wanted, allowance, dayOf(now))
   }
@@ -72,7 +72,7 @@ export class Limiter implements LimitKeeper {
   }
 
   #hold(terms: Terms<Subject>, wanted: number, allowance: Allowance | undefined, day: string): Reservation {
-    const { key, account, countsAtOnce, tokens } = terms
+    const { key, account, tokens } = terms
     this.#chats++
     let isSettled = false
     const free = () => this.#chats--
@@ -84,12 +84,12 @@ export class Limiter implements LimitKeeper {
         if (isSettled) return undefined
         isSettled = true
         free()
-        for (const subject of countsAtOnce) subject.chats--
         for (const subject of [key, account]) {
+          subject.chats--
           subject.reserved -= wanted
           subject.spending?.add(day, spent)
         }
-        tokens?.subject.tokens.correct(spent - wanted)
+        for (const { subject } of tokens) subject.tokens.correct(spent - wanted)
         return undefined
       },
     }

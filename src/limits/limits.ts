@@ -9,7 +9,7 @@ export const limitNames = [
 ] as const
 export type LimitName = (typeof limitNames)[number]
 
-/** Limits that are set; what is not among them falls back: from a key to its account, from there to the settings. */
+/** Limits that are set: a key's own, which hold beside its account's; an account's; or those of the settings, for accounts that have none. */
 export type Limits = Readonly<Partial<Record<LimitName, number>>>
 
 /** The highest a limit can be. */

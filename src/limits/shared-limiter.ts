@@ -7,16 +7,20 @@ import type { LimitKeeper, Reservation } from './keeper.ts'
 import type { Limits } from './limits.ts'
 import type { SharedCounts } from './shared-counts.ts'
 import { SharedRequests } from './shared-requests.ts'
-import { isLasting, type Terms, termsOf } from './terms.ts'
+import { type Ceilings, isLasting, type Terms, termsOf } from './terms.ts'
 
 /** What limits over several replicas are judged by. */
 export interface SharedLimiterOptions {
-  /** For keys and accounts that have none of their own. */
+  /** For accounts that have none of their own. */
   readonly settings: Limits
   readonly counts: SharedCounts
   /** Tells how many requests come in a second; the machine's without it. */
   readonly clock?: Clock
+  /** Resolves when the ledger has written all ends that it could not write when they came. */
+  readonly caughtUp?: () => Promise<void>
 }
+
+const nothing = { chats: 0, reserved: 0, tokens: 0 }
 
 /** How many keys and accounts are remembered; forgetting them costs a question to the database. */
 const manySubjects = 10_000
@@ -29,26 +33,29 @@ export class SharedLimiter implements LimitKeeper {
   readonly #settings: Limits
   readonly #counts: SharedCounts
   readonly #clock: Clock
+  readonly #caughtUp: () => Promise<void>
   /** A key comes as another object when it or its account has changed. */
   readonly #terms = new WeakMap<Key, Terms<string>>()
   readonly #requests = new Map<string, SharedRequests>()
   #chats = 0
 
-  constructor({ settings, counts, clock = machineClock }: SharedLimiterOptions) {
+  constructor({ settings, counts, clock = machineClock, caughtUp = async () => {} }: SharedLimiterOptions) {
     this.#settings = settings
     this.#counts = counts
     this.#clock = clock
+    this.#caughtUp = caughtUp
   }
 
   admit(key: Key, tell: RequestHeaders = openAiRequestHeaders): Allowance | Promise<Allowance> | undefined {
     const { requests } = this.#termsOf(key)
-    return requests && this.#requestsOf(requests.subject).admit(requests.limit, tell)
+    return requests.length === 0 ? undefined : this.#requestsOf(requests).admit(requests, tell)
   }
 
   async reserve(key: Key, estimate: () => number): Promise<Reservation> {
     const terms = this.#termsOf(key)
-    const countsTokens = terms.tokens !== undefined || isLasting(terms)
-    if (!countsTokens && !terms.atOnce) return this.#hold({ tokens: 0, isLasting: false, allowance: undefined })
+    const countsTokens = terms.tokens.length > 0 || isLasting(terms)
+    const isCounted = countsTokens || terms.atOnce.length > 0
+    if (!isCounted) return this.#hold({ tokens: 0, isLasting: false, allowance: undefined })
     const wanted = countsTokens ? estimate() : 0
     const allowance = await this.#counts.take(
       [terms.key, terms.account],
@@ -62,12 +69,14 @@ export class SharedLimiter implements LimitKeeper {
     return this.#chats
   }
 
-  #requestsOf(subject: string): SharedRequests {
-    const known = this.#requests.get(subject)
+  #requestsOf(ceilings: Ceilings<string>): SharedRequests {
+    const subjects = ceilings.map(({ subject }) => subject)
+    const name = subjects.join(' ')
+    const known = this.#requests.get(name)
     if (known) return known
     if (this.#requests.size >= manySubjects) this.#requests.clear()
-    const requests = new SharedRequests(subject, this.#counts, this.#clock)
-    this.#requests.set(subject, requests)
+    const requests = new SharedRequests(subjects, this.#counts, this.#clock)
+    this.#requests.set(name, requests)
     return requests
   }
 
@@ -86,15 +95,20 @@ export class SharedLimiter implements LimitKeeper {
     }
   }
 
-  /** What was reserved is given back only when what was spent can be seen in its stead. */
+  /** What was reserved is given back only when what was spent can be seen in its stead; the place at once. */
   async #giveBack(terms: Terms<string>, reserved: number, spent: number, recorded?: Promise<void>): Promise<void> {
-    await recorded
-    const { key, account, countsAtOnce, tokens } = terms
-    const all = [key, account].map((subject) => ({
+    const isRecorded = await (recorded ?? Promise.resolve()).then(
+      () => true,
+      () => false,
+    )
+    const subjects = [terms.key, terms.account]
+    const giveReserved = () => this.#counts.giveBack(subjects.map((subject) => ({ ...nothing, subject, reserved })))
+    if (!isRecorded) void this.#caughtUp().then(giveReserved)
+    const all = subjects.map((subject) => ({
       subject,
-      chats: countsAtOnce.includes(subject) ? 1 : 0,
-      reserved,
-      tokens: tokens?.subject === subject ? spent - reserved : 0,
+      chats: 1,
+      reserved: isRecorded ? reserved : 0,
+      tokens: terms.tokens.some((each) => each.subject === subject) ? spent - reserved : 0,
     }))
     await this.#counts.giveBack(all)
   }

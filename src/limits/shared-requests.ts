@@ -2,8 +2,9 @@ import type { Clock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
 import type { Allowance, Bucket } from './bucket.ts'
 import type { RequestHeaders } from './headers.ts'
-import { takeRequest } from './judge.ts'
+import { least, type Tally, takeRequest } from './judge.ts'
 import type { SharedCounts } from './shared-counts.ts'
+import type { Ceilings } from './terms.ts'
 
 /** Milliseconds within which what was taken in advance is used, or forgotten. */
 const shortly = 1000
@@ -11,16 +12,17 @@ const shortly = 1000
 const smallPart = 1 / 100
 
 /**
- * The requests of one subject as one replica knows them. The busier they are, the more of them are taken in advance, so
+ * The requests of one key as one replica knows them, or of all keys of an account which have no limit of their own: what
+ * they take is taken from each of their limits. The busier they are, the more of them are taken in advance, so
  * that not each has to wait; never more than come back within the second in which they have to be used. So all replicas
  * together admit no more than that beyond the limit, in whatever minute; what is not used comes back as if it had been.
  */
 export class SharedRequests {
-  readonly #subject: string
+  readonly #subjects: readonly string[]
   readonly #counts: SharedCounts
   readonly #clock: Clock
-  /** As it was when this was last asked for. Others take from it meanwhile, and nobody gives back. */
-  #known: Bucket | undefined
+  /** By subject, as they were when this was last asked for. Others take from them meanwhile, and nobody gives back. */
+  #known: ReadonlyMap<string, Bucket> | undefined
   /** By how much the clock of that is ahead of ours. */
   #ahead = 0
   #spare = 0
@@ -31,45 +33,50 @@ export class SharedRequests {
   #since = 0
   #cameBefore = 0
 
-  /** @param subject `key:ID` or `account:ID` */
-  constructor(subject: string, counts: SharedCounts, clock: Clock) {
-    this.#subject = subject
+  /** @param subjects `key:ID`, `account:ID` or both */
+  constructor(subjects: readonly string[], counts: SharedCounts, clock: Clock) {
+    this.#subjects = subjects
     this.#counts = counts
     this.#clock = clock
   }
 
   /**
    * Takes one request.
+   * @param ceilings the limits of these subjects as they are now
    * @param tell writes the headers of a refusal
    * @returns how many are left
    * @throws ApiError 429, and 503 when the counts cannot be read or written
    */
-  admit(limit: number, tell: RequestHeaders): Allowance | Promise<Allowance> {
+  admit(ceilings: Ceilings<string>, tell: RequestHeaders): Allowance | Promise<Allowance> | undefined {
     const now = this.#clock.now()
     this.#noteDemand(now)
-    if (this.#known) {
+    const known = this.#known
+    if (known) {
+      const inForce = bucketsOf(ceilings, (subject) => known.get(subject))
       if (this.#spare > 0 && now < this.#spareUntil) {
-        const left = this.#known.left(now + this.#ahead, limit)
-        return { ...left, remaining: left.remaining + --this.#spare }
+        const left = least(inForce, ({ limit, subject }) => subject.requests.left(now + this.#ahead, limit))
+        return left && { ...left, remaining: left.remaining + --this.#spare }
       }
       // Throws as long as none can be left: a flood of requests is no flood of questions.
-      takeRequest({ limit, subject: { requests: this.#known } }, now + this.#ahead, tell)
+      takeRequest(inForce, now + this.#ahead, tell)
     }
-    return this.#ask(now, limit, tell)
+    return this.#ask(now, ceilings, tell)
   }
 
-  async #ask(asked: number, limit: number, tell: RequestHeaders): Promise<Allowance> {
+  async #ask(asked: number, ceilings: Ceilings<string>, tell: RequestHeaders): Promise<Allowance> {
     const takesSpare = !this.#isTakingSpare
     this.#isTakingSpare = true
-    let judged: { readonly requests: Bucket; readonly now: number } | undefined
+    let judged: { readonly buckets: ReadonlyMap<string, Bucket>; readonly now: number } | undefined
     let spare = 0
     try {
-      return await this.#counts.take([this.#subject], (tallyOf, now) => {
-        const { requests } = tallyOf(this.#subject)
-        judged = { requests, now }
-        const left = takeRequest({ limit, subject: { requests } }, now, tell)
-        spare = takesSpare ? this.#spareOf(left) : 0
-        requests.take(now, limit, spare)
+      return await this.#counts.take(this.#subjects, (tallyOf, now) => {
+        const buckets = new Map(this.#subjects.map((subject) => [subject, tallyOf(subject).requests]))
+        judged = { buckets, now }
+        const inForce = bucketsOf(ceilings, (subject) => buckets.get(subject))
+        const left = takeRequest(inForce, now, tell)
+        if (!left) throw new Error('no limit is in force')
+        spare = takesSpare ? this.#spareOf(inForce, now) : 0
+        for (const { subject } of inForce) subject.requests.correct(spare)
         return left
       })
     } catch (error) {
@@ -82,7 +89,7 @@ export class SharedRequests {
       throw error
     } finally {
       if (judged) {
-        this.#known = judged.requests
+        this.#known = judged.buckets
         this.#ahead = judged.now - this.#clock.now()
       }
       if (takesSpare) {
@@ -93,9 +100,12 @@ export class SharedRequests {
     }
   }
 
-  #spareOf({ limit, remaining }: Allowance): number {
+  #spareOf(inForce: Ceilings<Requests>, now: number): number {
     const demand = Math.max(this.#come, this.#cameBefore) / 2
-    return Math.floor(Math.min(demand, (limit * shortly) / 60_000, remaining * smallPart))
+    const most = inForce.map(({ limit, subject }) =>
+      Math.min((limit * shortly) / 60_000, subject.requests.left(now, limit).remaining * smallPart),
+    )
+    return Math.floor(Math.min(demand, ...most))
   }
 
   #noteDemand(now: number): void {
@@ -106,4 +116,14 @@ export class SharedRequests {
     }
     this.#come++
   }
+}
+
+type Requests = Pick<Tally, 'requests'>
+
+/** The limits in force with the buckets that they are taken from. */
+function bucketsOf(ceilings: Ceilings<string>, bucketOf: (subject: string) => Bucket | undefined): Ceilings<Requests> {
+  return ceilings.flatMap(({ limit, subject }) => {
+    const requests = bucketOf(subject)
+    return requests ? [{ limit, subject: { requests } }] : []
+  })
 }

@@ -193,6 +193,6 @@ export function ownPlants(): ApiError {
 
 /** The refusal of a plant more than the account may have. No time to wait is told, since waiting frees nothing. */
 export function plantsLimit(limit: number): ApiError {
-  const message = `The account may have ${limit} plants (its limit "plants"), and has them. Delete some, or ask the operator for more.`
+  const message = `The limit "plants" of ${limit} is reached: the account has as many or more. Delete some, or ask the operator for more.`
   return new ApiError(429, 'plants_limit', message)
 }

@@ -9,6 +9,7 @@ import { answers } from '../http/openapi-fields.ts'
 import { standardHeaders } from '../limits/headers.ts'
 import { tellRequestsLeft } from '../limits/hooks.ts'
 import type { Limits } from '../limits/limits.ts'
+import { plantsAllowed } from '../limits/terms.ts'
 import { readIdempotency } from './idempotency.ts'
 import { listRoute } from './list-route.ts'
 import { refusals, security } from './openapi-fields.ts'
@@ -93,7 +94,7 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
     async (request, reply) => {
       const idempotency = readIdempotency(request.headers['idempotency-key'], request.body)
       const caller = callerOf(request)
-      const limit = caller.limits.plants ?? caller.account.limits.plants ?? limits.plants
+      const limit = plantsAllowed(caller, limits)
       const { plant, isReplay } = await store.create(caller.account.id, checkedPlant(request.body), idempotency, limit)
       reply.header('location', `/plants/${plant.id}`)
       if (isReplay) reply.header('idempotency-replayed', 'true')

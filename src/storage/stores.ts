@@ -26,7 +26,7 @@ export interface Stores {
   readonly usage: UsageReader
   /**
    * Gives what holds keys and accounts to their limits, together with all who use this database.
-   * @param settings for those that have none of their own
+   * @param settings for accounts that have none of their own
    */
   limiter(settings: Limits): LimitKeeper
   /** What the database can tell of its work; the same names for every engine. */

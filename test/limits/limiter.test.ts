@@ -17,27 +17,50 @@ async function refusal(call: () => unknown): Promise<readonly [string, string | 
 }
 
 describe('a limiter', () => {
-  it("takes a key's limit, else its account's, else that of the settings", async () => {
+  it("holds a key to its own limit and to its account's, which is the operator's value for it, else that of the settings", async () => {
     let now = 0
     const settings = { requests_per_minute: 3 }
     const limiter = new Limiter({ settings, ledger: unspent, now: () => now })
     const own = keyOf('own', 1, { requests_per_minute: 1 }, { requests_per_minute: 2 })
-    const [one, other] = [
-      keyOf('one', 1, {}, { requests_per_minute: 2 }),
-      keyOf('other', 1, {}, { requests_per_minute: 2 }),
-    ]
+    const higher = keyOf('higher', 1, { requests_per_minute: 100 }, { requests_per_minute: 2 })
+    const none = keyOf('none', 1, {}, { requests_per_minute: 2 })
     expect(limiter.admit(own)?.remaining).toBe(0)
     expect(await refusal(() => limiter.admit(own))).toStrictEqual([
       'The limit requests_per_minute of 1 is reached. Try again in 60 s.',
       '60',
     ])
-    // The account's limit is one for both of the keys that fall back to it, and the other key is none of its business.
-    expect(limiter.admit(one)?.remaining).toBe(1)
-    expect(limiter.admit(other)?.remaining).toBe(0)
-    expect((await refusal(() => limiter.admit(one)))[1]).toBe('30')
+    // What the key was refused has not been taken from the account; what it was let in for has. The least left is told.
+    expect(limiter.admit(higher)).toMatchObject({ limit: 2, remaining: 0 })
+    for (const key of [higher, none]) {
+      expect(await refusal(() => limiter.admit(key))).toStrictEqual([
+        'The limit requests_per_minute of 2 is reached. Try again in 30 s.',
+        '30',
+      ])
+    }
+    // Both refuse, and the longer wait is told.
+    expect((await refusal(() => limiter.admit(own)))[1]).toBe('60')
     expect(limiter.admit(keyOf('third', 2))?.remaining).toBe(2)
     now += 30_000
-    expect(limiter.admit(one)?.remaining).toBe(0)
+    expect(limiter.admit(none)?.remaining).toBe(0)
+    now += 30_000
+    expect(limiter.admit(own)).toMatchObject({ limit: 1, remaining: 0 })
+  })
+
+  it('takes places and tokens from the limits of the key and of the account, or from none', async () => {
+    const limiter = new Limiter({ settings: {}, ledger: unspent, now: () => 0 })
+    const ofAccount = { chat_at_once: 2, tokens_per_minute: 100, tokens_per_day: 100 }
+    const small = keyOf('small', 1, { chat_at_once: 1, tokens_per_minute: 60, tokens_per_day: 1000 }, ofAccount)
+    const large = keyOf('large', 1, { chat_at_once: 9, tokens_per_minute: 900, tokens_per_day: 900 }, ofAccount)
+    const first = await limiter.reserve(small, () => 50)
+    expect(first.allowance).toMatchObject({ limit: 60, remaining: 10 })
+    expect((await refusal(() => limiter.reserve(small, () => 1)))[0]).toMatch(/^The limit chat_at_once of 1 /)
+    expect((await refusal(() => limiter.reserve(large, () => 51)))[0]).toMatch(/^The limit tokens_per_day of 100 /)
+    const second = await limiter.reserve(large, () => 50)
+    expect(second.allowance).toMatchObject({ limit: 100, remaining: 0 })
+    expect((await refusal(() => limiter.reserve(large, () => 1)))[0]).toMatch(/^The limit chat_at_once of 2 /)
+    first.settle(0)
+    second.settle(0)
+    expect((await limiter.reserve(large, () => 100)).allowance).toMatchObject({ limit: 100, remaining: 0 })
   })
 
   it('goes by the new limit when a key comes with another one', async () => {

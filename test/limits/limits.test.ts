@@ -1,8 +1,11 @@
 import { expect, it, onTestFinished } from 'vitest'
+import type { Limits } from '../../src/limits/limits.ts'
 import { pruneOnce } from '../../src/usage/prune.ts'
 import { readChatError, readCompletion } from '../support/chat.ts'
+import { eventually } from '../support/eventually.ts'
 import { expectError } from '../support/http.ts'
 import { ledgerRows, makeLimitedKey } from '../support/limits.ts'
+import { spawnService } from '../support/process.ts'
 import { serviceForThisTest, startTestService, type TestService, temporaryFolder } from '../support/service.ts'
 import { storesForThisTest } from '../support/test-database.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
@@ -69,17 +72,67 @@ it('tokens_per_minute is told of, gives back what was not used, and names itself
   expect((await readChatError(refused)).message).toMatch(/tokens_per_minute/)
 })
 
-it('a limit of the settings is for the whole account, and a key may have another', async () => {
-  const service = await serviceForThisTest({ LIMITS: 'requests_per_minute=1' })
-  const [one, other] = [
-    await makeLimitedKey(service.dataDirectory, {}),
-    await makeLimitedKey(service.dataDirectory, { requests_per_minute: 2 }),
+it('a limit of the settings is for the whole account, and a key that a panel makes lifts it for nobody', async () => {
+  const service = await serviceForThisTest({ LIMITS: 'requests_per_minute=9,chat_at_once=1000,tokens_per_minute=200' })
+  const newKey = async (limits: Record<string, number>): Promise<string> => {
+    const made = await service.request('/keys', { json: { scopes: ['plants:read', 'chat', 'admin'], limits } })
+    expect(made.status).toBe(201)
+    return JSON.parse(await made.text()).key
+  }
+  const [lower, higher] = [
+    await newKey({ requests_per_minute: 2 }),
+    await newKey({ requests_per_minute: 1000, tokens_per_minute: 1_000_000 }),
   ]
-  expect((await plants(service, one)).status).toBe(200)
+  const left = async (key: string) => (await plants(service, key)).headers.get('ratelimit')?.split(';', 2)[1]
+  // Two of the nine were for making the keys. The limit with the least left is told: once the key's, once the account's.
+  expect([await left(lower), await left(higher)]).toEqual(['r=1', 'r=5'])
+  const reply = await chat(service, higher)
+  expect(reply.headers.get('x-ratelimit-limit-requests')).toBe('9')
+  expect(reply.headers.get('x-ratelimit-limit-tokens')).toBe('200')
+  const refused = await chat(service, higher, { max_tokens: 300 })
+  expect([refused.status, (await readChatError(refused)).message]).toEqual([
+    429,
+    expect.stringMatching(/the limit tokens_per_minute is 200\./),
+  ])
+  expect((await plants(service, lower)).status).toBe(200)
+  const ofKey = await plants(service, lower)
+  expect(ofKey.headers.get('ratelimit-policy')).toBe('"requests_per_minute";q=2;w=60')
+  expect((await expectError(ofKey, 'plants', 429)).message).toMatch(/^The limit requests_per_minute of 2 is reached/)
+  expect((await plants(service, higher)).status).toBe(200)
+  expect((await plants(service, higher)).status).toBe(200)
+  const ofAccount = await plants(service, higher)
+  expect(ofAccount.headers.get('ratelimit-policy')).toBe('"requests_per_minute";q=9;w=60')
+  expect((await expectError(ofAccount, 'plants', 429)).message).toMatch(
+    /^The limit requests_per_minute of 9 is reached/,
+  )
   expect((await service.request('/plants')).status).toBe(429)
-  expect((await plants(service, other)).status).toBe(200)
-  expect((await plants(service, other)).status).toBe(200)
-  expect((await plants(service, other)).status).toBe(429)
+})
+
+it('each start tells of the keys whose own limits are above those of their accounts, once each', async () => {
+  const { path, remove } = temporaryFolder()
+  onTestFinished(remove)
+  const stores = await storesForThisTest(path)
+  await stores.access.createAccount('greenhouse', { plants: 10 })
+  const make = (limits: Limits) => stores.access.createKey({ account: 'greenhouse', scopes: ['chat'], limits })
+  const { key: above } = await make({ plants: 11, chat_at_once: 6, tokens_per_day: 5 })
+  await make({ plants: 10, chat_at_once: 5 })
+  const { key: revoked } = await make({ plants: 100 })
+  await stores.access.revokeKey(revoked.id)
+  const service = await spawnService(process.execPath, ['src/main.ts'], {
+    environment: { DATA_DIR: path, LIMITS: 'chat_at_once=5', LOG_LEVEL: 'silent' },
+  })
+  const lines = () =>
+    service
+      .stderr()
+      .split('\n')
+      .filter((line) => line.startsWith('The key '))
+  await eventually(() => expect(lines()).toHaveLength(2))
+  expect((await fetch(`${service.url}/livez`)).status).toBe(200)
+  const { prefix } = above
+  expect(lines()).toEqual([
+    `The key ${prefix} has the limit chat_at_once=6, above the 5 of its account "greenhouse": both hold. Lower it: conservatory keys limit ${prefix} --limit chat_at_once=5`,
+    `The key ${prefix} has the limit plants=11, above the 10 of its account "greenhouse": both hold. Lower it: conservatory keys limit ${prefix} --limit plants=10`,
+  ])
 })
 
 it('tokens_per_day holds over a restart, for what was spent before it was set too', async () => {

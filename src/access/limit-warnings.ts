@@ -1,0 +1,23 @@
+import { type Limits, limitNames } from '../limits/limits.ts'
+import { accountLimit } from '../limits/terms.ts'
+import type { Key } from './access.ts'
+import { isPast } from './refusals.ts'
+
+/**
+ * Tells the operator of each key that works and whose own limit is above its account's, where it has no effect: a sentence
+ * for each such limit.
+ * @param settings for accounts that have no limits of their own
+ */
+export function limitWarnings(keys: readonly Key[], settings: Limits): readonly string[] {
+  return keys
+    .filter(({ revoked, expires }) => !isPast(revoked) && !isPast(expires))
+    .flatMap((key) =>
+      limitNames.flatMap((name) => {
+        const own = key.limits[name]
+        const ofAccount = accountLimit(key, settings, name)
+        if (own === undefined || ofAccount === undefined || own <= ofAccount) return []
+        const { prefix, account } = key
+        return `The key ${prefix} has the limit ${name}=${own}, above the ${ofAccount} of its account ${JSON.stringify(account.name)}: both hold. Lower it: conservatory keys limit ${prefix} --limit ${name}=${ofAccount}`
+      }),
+    )
+}
