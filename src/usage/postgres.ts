@@ -23,6 +23,10 @@ export class PostgresLedger implements Ledger {
   readonly #writes: Batches<Write, true>
   readonly #replica: Replica
   #gathered: Write[] = []
+  /** Ends that could not be written when they came: no more than requests that were going on then. */
+  #late: Write[] = []
+  /** Resolves when all of those are written; undefined where there are none. */
+  #caughtUp: { readonly promise: Promise<void>; readonly resolve: () => void; ends: number } | undefined
   /** How many of what was gathered are being written. */
   #flushing = 0
   #timer: NodeJS.Timeout | undefined
@@ -35,6 +39,8 @@ export class PostgresLedger implements Ledger {
 
   async begin(entry: LedgerEntry): Promise<void> {
     await this.#replica.live()
+    // So no more ends ever wait than requests were going on.
+    if (this.#late.length > 0) await this.flush()
     await this.#writes.add({ kind: 'begun', entry })
   }
 
@@ -44,13 +50,23 @@ export class PostgresLedger implements Ledger {
       await this.#writes.add(write)
     } catch (error) {
       // What it spent must be on record once the database is back.
-      this.#gather(write)
+      this.#caughtUp ??= { ...Promise.withResolvers<void>(), ends: 0 }
+      this.#caughtUp.ends++
+      this.#late.push(write)
+      this.#flushSoon()
       throw error
     }
   }
 
+  /** Resolves when no end waits to be written: what was spent is on record. */
+  async caughtUp(): Promise<void> {
+    await this.#caughtUp?.promise
+  }
+
   record(entry: LedgerEntry): void {
-    this.#gather({ kind: 'ended', entry })
+    if (this.#gathered.length >= mostGathered) this.#gathered.shift()
+    this.#gathered.push({ kind: 'ended', entry })
+    this.#flushSoon()
   }
 
   async spent(subject: string, fromDay: string, toDay: string): Promise<number> {
@@ -95,18 +111,23 @@ export class PostgresLedger implements Ledger {
     clearTimeout(this.#timer)
     this.#timer = undefined
     // Not all at once: who ends a request meanwhile waits behind one batch of them.
-    for (let left = this.#gathered.length; left > 0; left -= largestFlush) {
-      await this.#writeGathered(this.#gathered.splice(0, Math.min(left, largestFlush)))
+    for (let left = this.#late.length + this.#gathered.length; left > 0; left -= largestFlush) {
+      const most = Math.min(left, largestFlush)
+      const ends = this.#late.splice(0, most)
+      await this.#writeGathered(ends, this.#gathered.splice(0, most - ends.length))
     }
   }
 
-  async #writeGathered(writes: readonly Write[]): Promise<void> {
+  async #writeGathered(ends: readonly Write[], others: readonly Write[]): Promise<void> {
+    const writes = [...ends, ...others]
     this.#flushing += writes.length
     try {
       await Promise.all(writes.map((write) => this.#writes.add(write)))
+      this.#catchUp(ends.length)
     } catch (error) {
       // They wait for better days, before those that have come since; what was written is not written twice.
-      this.#gathered = [...writes, ...this.#gathered].slice(-mostGathered)
+      this.#late = [...ends, ...this.#late]
+      this.#gathered = [...others, ...this.#gathered].slice(-mostGathered)
       this.#flushSoon()
       throw error
     } finally {
@@ -115,7 +136,7 @@ export class PostgresLedger implements Ledger {
   }
 
   /** How many entries wait to be written. */
-  readonly queued = (): number => this.#gathered.length + this.#flushing
+  readonly queued = (): number => this.#late.length + this.#gathered.length + this.#flushing
 
   /** Lets nothing be tried again, as before the database is closed. */
   stop(): Promise<void> {
@@ -138,10 +159,13 @@ export class PostgresLedger implements Ledger {
     return writes.map(() => true)
   }
 
-  #gather(write: Write): void {
-    if (this.#gathered.length >= mostGathered) this.#gathered.shift()
-    this.#gathered.push(write)
-    this.#flushSoon()
+  /** So many ends are written that could not be before. */
+  #catchUp(ends: number): void {
+    if (!this.#caughtUp || ends === 0) return
+    this.#caughtUp.ends -= ends
+    if (this.#caughtUp.ends > 0) return
+    this.#caughtUp.resolve()
+    this.#caughtUp = undefined
   }
 
   #flushSoon(): void {

@@ -10,8 +10,9 @@ import { dayOf } from '../../src/limits/spending.ts'
 import { PostgresDatabase, type Transaction } from '../../src/storage/postgres/database.ts'
 import { Conflict } from '../../src/storage/postgres/failures.ts'
 import { migratePostgres } from '../../src/storage/postgres/migrate.ts'
+import { PostgresLedger } from '../../src/usage/postgres.ts'
 import { TestClock } from '../support/clock.ts'
-import { until } from '../support/eventually.ts'
+import { eventually, until } from '../support/eventually.ts'
 import { crowd, placesAtOnce, startWatchfulUpstream, watchedModels } from '../support/limit-rounds.ts'
 import { keyOf } from '../support/limits.ts'
 import { type PostgresServer, startPostgres } from '../support/postgres.ts'
@@ -262,19 +263,81 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
     expect(await statusOr(() => replicas[2].limiter.reserve(key, () => 93))).toMatchObject({ tokens: 93 })
   })
 
-  it("count a key's own limit for the key, and that of its account for all the others", async () => {
+  it("count a key's own limit for the key, and that of its account for all keys", async () => {
     const replicas = openThree()
     const account = limitedKey({}).account.id
-    const own = keyOf('own', account, { chat_at_once: 1 }, { chat_at_once: 2 })
-    const [one, other] = [
-      keyOf('one', account, {}, { chat_at_once: 2 }),
-      keyOf('other', account, {}, { chat_at_once: 2 }),
-    ]
+    const ofAccount = { chat_at_once: 2, requests_per_minute: 3 }
+    const own = keyOf('own', account, { chat_at_once: 1, requests_per_minute: 2 }, ofAccount)
+    const higher = keyOf('higher', account, { chat_at_once: 9, requests_per_minute: 900 }, ofAccount)
+    const other = keyOf('other', account, {}, ofAccount)
     await replicas[0].limiter.reserve(own, () => 1)
     expect(await statusOr(() => replicas[1].limiter.reserve(own, () => 1))).toBe(429)
-    await replicas[1].limiter.reserve(one, () => 1)
+    const held = await replicas[1].limiter.reserve(higher, () => 1)
+    expect(await statusOr(() => replicas[2].limiter.reserve(other, () => 1))).toBe(429)
+    await held.settle(0)
     await replicas[2].limiter.reserve(other, () => 1)
-    expect(await statusOr(() => replicas[0].limiter.reserve(one, () => 1))).toBe(429)
+    expect(await statusOr(() => replicas[0].limiter.reserve(higher, () => 1))).toBe(429)
+
+    expect(await replicas[0].limiter.admit(own)).toMatchObject({ limit: 2, remaining: 1 })
+    expect(await replicas[1].limiter.admit(own)).toMatchObject({ limit: 2, remaining: 0 })
+    expect(await statusOr(() => replicas[2].limiter.admit(own))).toBe(429)
+    expect(await replicas[2].limiter.admit(higher)).toMatchObject({ limit: 3, remaining: 0 })
+    expect(await statusOr(() => replicas[0].limiter.admit(other))).toBe(429)
+  })
+
+  it('hold what a request reserved until its end is on record, also where that could not be written at first', async () => {
+    const replicas = openThree()
+    const [{ database, counts }] = replicas
+    const ledger = new PostgresLedger(database)
+    onTestFinished(() => ledger.stop())
+    const here = new SharedLimiter({ settings: {}, counts, caughtUp: () => ledger.caughtUp() })
+    const key = limitedKey({ tokens_per_day: 100, chat_at_once: 1 })
+    const id = `req_${isolation}`
+    const entry = {
+      id,
+      account: key.account.id,
+      keyId: key.id,
+      keyPrefix: key.prefix,
+      model: 'any',
+      modelUsed: null,
+      character: null,
+      created: Math.floor(Date.now() / 1000),
+      reservedTokens: 90,
+      promptTokens: 0,
+      completionTokens: 0,
+      tokensExact: true,
+      firstTokenMs: null,
+      totalMs: 1,
+      retries: 0,
+      state: 'running',
+    }
+    const held = await here.reserve(key, () => 90)
+    await ledger.begin(entry)
+    const run = (text: string) => database.transaction((sql) => sql.unsafe(text))
+    await run(`
+      CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = 'disk_full'; END $$;
+      CREATE TRIGGER refuse BEFORE UPDATE ON requests FOR EACH ROW EXECUTE FUNCTION refuse()`)
+    const recorded = ledger.finish({ ...entry, state: 'stop', promptTokens: 40 })
+    const settled = held.settle(40, recorded)
+    await expect(recorded).rejects.toMatchObject({ status: 507 })
+    await settled
+    // The place is free, and the tokens are not; what would begin now is refused, and never put down.
+    expect(await statusOr(() => replicas[1].limiter.reserve(key, () => 20))).toBe(429)
+    await expect(ledger.begin({ ...entry, id: `${id} refused` })).rejects.toMatchObject({ status: 507 })
+    expect(ledger.queued()).toBe(1)
+    await run('DROP TRIGGER refuse ON requests; DROP FUNCTION refuse')
+    const again = await eventually(async () => {
+      const next = await statusOr(() => replicas[1].limiter.reserve(key, () => 60))
+      expect(next).toMatchObject({ tokens: 60 })
+      return next
+    })
+    expect(again).not.toBe(429)
+    const rows = await database.read(
+      (sql) => sql<{ state: string }[]>`SELECT state, prompt_tokens FROM requests WHERE account = ${key.account.id}`,
+    )
+    expect([...rows]).toEqual([{ state: 'stop', prompt_tokens: 40 }])
+    expect(await statusOr(() => replicas[2].limiter.reserve(key, () => 1))).toBe(429)
   })
 })
 

@@ -31,7 +31,7 @@ export async function openPostgresStores(url: string): Promise<Stores> {
     characters: new PostgresCharacterStore(database),
     ledger,
     usage: new PostgresUsageReader(database),
-    limiter: (settings) => new SharedLimiter({ settings, counts }),
+    limiter: (settings) => new SharedLimiter({ settings, counts, caughtUp: () => ledger.caughtUp() }),
     metrics: [plants.batchSizes, ledgerQueue(ledger)],
     check: () => checkPostgres(database),
     async close() {
