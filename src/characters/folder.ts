@@ -115,8 +115,7 @@ export class WatchedFolder<T> {
     try {
       stats = await stat(file, { bigint: true })
     } catch (error) {
-      const reason = reasonOf(error)
-      return before && 'reason' in before && before.reason === reason ? before : { signature: '', file, reason }
+      return refused(file, error, before)
     }
     const signature = signatureOf(stats)
     if (before?.signature === signature) return before
@@ -129,9 +128,13 @@ export class WatchedFolder<T> {
       // With the signature from before the reading, what changed during it is found the next time.
       return { signature, file, value: await this.#reading.read(await readFile(file), file) }
     } catch (error) {
-      if (!(await this.#isBeingWritten(file, signature))) return { signature, file, reason: reasonOf(error) }
-      this.#changed?.()
-      return before
+      if (await this.#isBeingWritten(file, signature)) {
+        this.#changed?.()
+        return before
+      }
+      // A file that is no card stays none until it changes; what the system refuses once it may give the next time.
+      const isRefused = error instanceof Error && 'syscall' in error
+      return isRefused ? refused(file, error, before) : { signature, file, reason: reasonOf(error) }
     }
   }
 
@@ -169,6 +172,12 @@ export class WatchedFolder<T> {
 
 function signatureOf({ ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
   return [ino, size, mtimeNs, ctimeNs].join(':')
+}
+
+/** A file that the system refused, which is looked at again with each scan. */
+function refused<T>(file: string, error: unknown, before: Seen<T> | undefined): Seen<T> {
+  const reason = reasonOf(error)
+  return before && 'reason' in before && before.reason === reason ? before : { signature: '', file, reason }
 }
 
 /** Why a file is not read: the card's fault, the system's refusal (no permission, a broken link), or a fault of ours. */

@@ -6,7 +6,9 @@ import { basename, join } from 'node:path'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { readCard } from '../../src/characters/card.ts'
 import { CardCache } from '../../src/characters/card-cache.ts'
+import { CardError } from '../../src/characters/card-error.ts'
 import type { Character } from '../../src/characters/character.ts'
+import { WatchedFolder } from '../../src/characters/folder.ts'
 import { CharacterLibrary, type LibraryOptions } from '../../src/characters/library.ts'
 import { starterFolder } from '../../src/characters/public-cards.ts'
 import type { Stores } from '../../src/storage/stores.ts'
@@ -38,6 +40,29 @@ async function libraryOver(options: Partial<LibraryOptions>): Promise<CharacterL
 
 /** A clock by which no file was written a moment ago. */
 const longAfterwards = () => Date.now() + 3_600_000
+
+test('a file that the system refused once is read by the next scan, and one that is no card is not', async () => {
+  const path = folder({ 'fern.json': 'fern', 'moss.json': 'moss' })
+  const reads: string[] = []
+  const read = (bytes: Buffer) => {
+    const text = bytes.toString()
+    reads.push(text)
+    if (text === 'moss') throw new CardError('card_invalid', 'It is no card.')
+    if (reads.filter((each) => each === text).length < 3)
+      throw Object.assign(new Error('no'), { code: 'EMFILE', syscall: 'open' })
+    return text
+  }
+  const watched = new WatchedFolder(path, { extensions: ['.json'], largestFile: 100, read, now: longAfterwards })
+  const reasons = () => watched.unreadable.map(({ reason }) => reason)
+  expect(await watched.scan()).toBe(true)
+  expect(reasons()).toEqual(['It cannot be read (EMFILE).', 'It is no card.'])
+  // Still refused: that is no news.
+  expect(await watched.scan()).toBe(false)
+  expect(await watched.scan()).toBe(true)
+  expect([watched.files.map(({ value }) => value), reasons()]).toEqual([['fern'], ['It is no card.']])
+  expect(await watched.scan()).toBe(false)
+  expect(reads).toEqual(['fern', 'moss', 'fern', 'fern'])
+})
 
 /** Stores with two accounts, 1 and 2, and a way to upload. */
 async function accounts(): Promise<{
