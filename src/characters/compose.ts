@@ -7,6 +7,7 @@ import { activeGreeting } from './greeting.ts'
 import { mostWork } from './haystack.ts'
 import { type FoundLore, findLore, type Lore } from './lore-found.ts'
 import type { DropReason } from './lore-scan.ts'
+import { clockAt } from './macro-values.ts'
 import { longestExpansion, tooLarge } from './macros.ts'
 import {
   type ExampleBlock,
@@ -36,10 +37,11 @@ export function compose(request: CompositionRequest): Composition {
   const texts = textsOf(persona.card ?? cardOf(persona.name), persona, settings)
   const run: Run = {
     random: request.random ?? Math.random,
-    now: request.now ?? new Date(),
+    clock: clockAt(request.now ?? new Date()),
     seed: `${persona.digest ?? persona.name}/${request.conversationId ?? ''}`,
     unknown: new Set(),
     varied: false,
+    ownTexts: new Map(),
   }
   const firstOwn = messages.findIndex(isOfConversation)
   const ownSystem = firstOwn === -1 ? messages : messages.slice(0, firstOwn)

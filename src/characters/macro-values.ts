@@ -1,5 +1,8 @@
 import { hashOf } from './chance.ts'
 
+/** The card's own texts that macros stand for. */
+export type OwnField = 'description' | 'personality' | 'scenario'
+
 /** What macros stand for. */
 export interface MacroEnvironment {
   readonly character: string
@@ -10,9 +13,10 @@ export interface MacroEnvironment {
   readonly seed?: string
   /** Draws like `Math.random`. */
   readonly random?: () => number
-  readonly now?: () => Date
+  /** What `{{time}}` and the like read; the time of the expansion without it. */
+  readonly clock?: Clock
   /** The card's own texts, expanded: `{{description}}`, `{{personality}}`, `{{scenario}}`. */
-  readonly textOf?: (field: 'description' | 'personality' | 'scenario') => string
+  readonly textOf?: (field: OwnField) => string
   /** Whether `{{hidden_key:A}}` shows its text, as it does to the scan for lore. */
   readonly showsHiddenKeys?: boolean
   /** Told of each macro that is not known, by its name. */
@@ -35,9 +39,9 @@ export function roll(dice: string, random: () => number): string {
   return String(sum)
 }
 
-/** Which of so many items a `{{pick}}` takes: always the same for the same seed, text and place. */
-export function pickedIndex(count: number, seed: string, text: string, offset: number): number {
-  return hashOf(`${seed}/${offset}/${hashOf(text)}`) % count
+/** Which of so many items a `{{pick}}` takes: always the same for the same seed, text (by its hash) and place. */
+export function pickedIndex(count: number, seed: string, hash: number, place: number): number {
+  return hashOf(`${seed}/${place}/${hash}`) % count
 }
 
 /** A text backwards, by code points. */
@@ -46,13 +50,43 @@ export function reversed(text: string): string {
 }
 
 /** Macros without arguments that tell the time, in the zone of the service. */
-export const clocks: ReadonlyMap<string, (now: Date) => string> = new Map([
-  ['time', (now) => now.toLocaleTimeString('en-US', { hour: 'numeric', minute: '2-digit' })],
-  ['date', (now) => now.toLocaleDateString('en-US', { dateStyle: 'long' })],
-  ['weekday', (now) => now.toLocaleDateString('en-US', { weekday: 'long' })],
-  ['isotime', (now) => `${two(now.getHours())}:${two(now.getMinutes())}`],
-  ['isodate', (now) => `${now.getFullYear()}-${two(now.getMonth() + 1)}-${two(now.getDate())}`],
-])
+const clocks = {
+  time: formatter({ hour: 'numeric', minute: '2-digit' }),
+  date: formatter({ dateStyle: 'long' }),
+  weekday: formatter({ weekday: 'long' }),
+  isotime: (now: Date) => `${two(now.getHours())}:${two(now.getMinutes())}`,
+  isodate: (now: Date) => `${now.getFullYear()}-${two(now.getMonth() + 1)}-${two(now.getDate())}`,
+}
+type ClockName = keyof typeof clocks
+
+/** Tells the time of one moment, in the form of a macro. */
+export type Clock = (name: ClockName) => string
+
+/** Whether a macro of this name tells the time. */
+export function isClock(name: string): name is ClockName {
+  return Object.hasOwn(clocks, name)
+}
+
+/** Reads each clock once, however often it is asked: one belongs to one prompt. */
+export function clockAt(now: Date): Clock {
+  const read = new Map<ClockName, string>()
+  return (name) => {
+    const known = read.get(name)
+    if (known !== undefined) return known
+    const made = clocks[name](now)
+    read.set(name, made)
+    return made
+  }
+}
+
+/** Writes dates in one form. What writes them is made once: it takes 35 kB outside the heap, and most of the time. */
+function formatter(form: Intl.DateTimeFormatOptions): (now: Date) => string {
+  let made: Intl.DateTimeFormat | undefined
+  return (now) => {
+    made ??= new Intl.DateTimeFormat('en-US', form)
+    return made.format(now)
+  }
+}
 
 function two(number: number): string {
   return String(number).padStart(2, '0')

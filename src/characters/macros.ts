@@ -1,8 +1,9 @@
 import { ApiError } from '../errors.ts'
 import { bracePairs, firstPairFrom, type Pair } from './braces.ts'
-import { clocks, type MacroEnvironment, pickedIndex, reversed, roll } from './macro-values.ts'
+import { hashOf } from './chance.ts'
+import { type Clock, clockAt, isClock, type MacroEnvironment, pickedIndex, reversed, roll } from './macro-values.ts'
 
-export type { MacroEnvironment } from './macro-values.ts'
+export type { MacroEnvironment, OwnField } from './macro-values.ts'
 
 /** How deep macros may nest; what lies deeper stays as it is written. */
 const mostLevels = 32
@@ -37,6 +38,9 @@ class Expansion {
   readonly #text: string
   readonly #environment: MacroEnvironment
   readonly #pairs: readonly Pair[]
+  /** The hash of the text, once a `{{pick}}` has asked for it. */
+  #hash: number | undefined
+  #clock: Clock | undefined
 
   constructor(text: string, environment: MacroEnvironment) {
     this.#text = text
@@ -133,9 +137,10 @@ class Expansion {
       case 'scenario':
         return environment.textOf?.(name) ?? ''
       default: {
-        const clock = clocks.get(name)
-        if (clock) environment.onVarying?.()
-        return clock?.(environment.now?.() ?? new Date())
+        if (!isClock(name)) return undefined
+        environment.onVarying?.()
+        this.#clock ??= environment.clock ?? clockAt(new Date())
+        return this.#clock(name)
       }
     }
   }
@@ -145,10 +150,15 @@ class Expansion {
     const { seed = '', random = Math.random, onVarying } = this.#environment
     onVarying?.()
     const values = this.#split(start, end)
-    const index =
-      name === 'random' ? Math.floor(random() * values.length) : pickedIndex(values.length, seed, this.#text, start)
+    const index = name === 'random' ? Math.floor(random() * values.length) : this.#picked(values.length, seed, start)
     const [from, to] = values[index] ?? [start, start]
     return this.range(from, to, level + 1, true)
+  }
+
+  /** Which of so many values a `{{pick}}` takes at a place. */
+  #picked(count: number, seed: string, place: number): number {
+    this.#hash ??= hashOf(this.#text)
+    return pickedIndex(count, seed, this.#hash, place)
   }
 
   /** Where the values of a list stand: between `::` where there is one, else between commas, without blanks around. */

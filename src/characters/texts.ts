@@ -3,17 +3,27 @@ import type { Card } from './card.ts'
 import { cleaned } from './fields.ts'
 import type { LoreEntry } from './lore-entry.ts'
 import { type LoreKey, plainKey } from './lore-keys.ts'
-import { expandMacros, hasMacro, type MacroEnvironment } from './macros.ts'
+import type { Clock } from './macro-values.ts'
+import { expandMacros, hasMacro, type MacroEnvironment, type OwnField } from './macros.ts'
 import type { Persona, PromptSettings } from './prompt.ts'
 
 /** What only one request has: its draws, its time, and what was noticed on the way. */
 export interface Run {
   readonly random: () => number
-  readonly now: Date
+  readonly clock: Clock
   readonly seed: string
   readonly unknown: Set<string>
   /** Whether a text was expanded that may come out differently next time. */
   varied: boolean
+  /** The card's own texts as macros of this request have them, by field. */
+  readonly ownTexts: Map<string, OwnText>
+}
+
+/** One of the card's texts where a macro stands for it. */
+interface OwnText {
+  readonly text: string
+  readonly unknown: ReadonlySet<string>
+  readonly varied: boolean
 }
 
 interface Kept {
@@ -85,17 +95,46 @@ export class CardTexts {
       ...this.names,
       seed: run.seed,
       random: run.random,
-      now: () => run.now,
+      clock: run.clock,
       onUnknown: (name) => unknown.add(name),
       onVarying: () => {
         run.varied = true
       },
       ...more,
     }
-    // A text that is put in another is expanded without such macros in it, so that none can hold itself.
-    const textOf = (field: 'description' | 'personality' | 'scenario') =>
-      expandMacros(cleaned(this.card[field]), environment).trim()
+    const seen = new Map<OwnField, string>()
+    const textOf = (field: OwnField) => {
+      const known = seen.get(field)
+      if (known !== undefined) return known
+      const own = this.#ownText(field, run, environment)
+      for (const name of own.unknown) unknown.add(name)
+      run.varied ||= own.varied
+      seen.set(field, own.text)
+      return own.text
+    }
     return expandMacros(text, { ...environment, textOf })
+  }
+
+  /**
+   * What a macro puts in for one of the card's own texts, expanded once for a request. Macros for such texts in it
+   * stand for nothing, so that none can hold itself.
+   */
+  #ownText(field: OwnField, run: Run, environment: MacroEnvironment): OwnText {
+    const key = `${field}/${environment.showsHiddenKeys ?? false}/${environment.original}`
+    const known = run.ownTexts.get(key)
+    if (known) return known
+    const unknown = new Set<string>()
+    let varied = false
+    const expanded = expandMacros(cleaned(this.card[field]), {
+      ...environment,
+      onUnknown: (name) => unknown.add(name),
+      onVarying: () => {
+        varied = true
+      },
+    })
+    const made = { text: expanded.trim(), unknown, varied }
+    run.ownTexts.set(key, made)
+    return made
   }
 
   /**

@@ -1,5 +1,7 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { seededRandom } from '../../src/characters/chance.ts'
+import { clockAt } from '../../src/characters/macro-values.ts'
+
 import { expandMacros, type MacroEnvironment } from '../../src/characters/macros.ts'
 import { cardOf, composed, told } from '../support/lore-cards.ts'
 
@@ -8,7 +10,7 @@ const names: MacroEnvironment = {
   user: 'Ada',
   seed: 's',
   random: () => 0.5,
-  now: () => new Date(2026, 10, 20, 16, 5),
+  clock: clockAt(new Date(2026, 10, 20, 16, 5)),
 }
 const expand = (text: string, more: Partial<MacroEnvironment> = {}) => expandMacros(text, { ...names, ...more })
 
@@ -145,4 +147,42 @@ describe('15 macros are bounded', () => {
       expect(() => composed(card, 'Hi')).toThrow(expect.objectContaining({ status: 400, code: 'card_too_large' }))
     },
   )
+
+  test('15 twice as many {{pick}} take twice the work', () => {
+    const letters = vi.spyOn(String.prototype, 'charCodeAt')
+    onTestFinished(() => letters.mockRestore())
+    const hashed = (picks: number) => {
+      letters.mockClear()
+      expand('{{pick:a,b}}'.repeat(picks))
+      return letters.mock.calls.length
+    }
+    expect(hashed(400)).toBeLessThan(2.2 * hashed(200))
+  })
+
+  test('15 a prompt reads each clock once, and its form is made once', () => {
+    const card = cardOf({ description: '{{time}}{{date}}{{weekday}}{{isotime}}'.repeat(50), scenario: '{{isotime}}' })
+    composed(card, 'Hi')
+    const forms = vi.spyOn(Intl, 'DateTimeFormat')
+    onTestFinished(() => forms.mockRestore())
+    const now = new Date(2026, 10, 20, 16, 5)
+    const readings = vi.spyOn(now, 'getHours')
+    expect(told(composed(card, 'Hi', { now }))[0]).toContain('4:05 PMNovember 20, 2026Friday16:05')
+    expect(forms).not.toHaveBeenCalled()
+    expect(readings).toHaveBeenCalledTimes(1)
+  })
+
+  test("15 the card's own texts are expanded once for a request, however many macros stand for them", () => {
+    let reads = 0
+    const described = {
+      ...cardOf({ personality: '{{description}}'.repeat(50), scenario: '{{description}}{{description}}' }),
+      get description() {
+        reads++
+        return 'D{{random:a,a}}{{unheard}}'
+      },
+    }
+    const composition = composed(described, 'Hi')
+    expect(told(composition)[0]).toContain(`\n\n${'Da{{unheard}}'.repeat(50)}\n\n${'Da{{unheard}}'.repeat(2)}`)
+    expect(composition.unknownMacros).toEqual(['unheard'])
+    expect(reads).toBe(2)
+  })
 })

@@ -1,6 +1,7 @@
 import type { Card } from '../../characters/card.ts'
 import { seededRandom } from '../../characters/chance.ts'
 import { readExamples, type Utterance } from '../../characters/examples.ts'
+import { clockAt } from '../../characters/macro-values.ts'
 import { expandMacros } from '../../characters/macros.ts'
 import { wordsOf } from './words.ts'
 
@@ -38,8 +39,9 @@ export function readMaterial(card: Card): Material {
   const names = { character: card.nickname || card.name, user: userNameMark }
   // The same for the same card: an understudy says the same to the same request.
   const random = seededRandom(card.name)
+  const clock = clockAt(new Date(0))
   const expanded = (text: string) =>
-    expandMacros(text.replaceAll('\r', ''), { ...names, seed: card.name, random, now: () => new Date(0) }).trim()
+    expandMacros(text.replaceAll('\r', ''), { ...names, seed: card.name, random, clock }).trim()
   const blocks = readExamples(expanded(card.examples), { ...names, character: card.name, nickname: names.character })
   const passages = [
     ...blocks.flatMap(readBlock),
