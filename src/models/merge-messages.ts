@@ -1,4 +1,4 @@
-import type { ContentPart, Message } from '../chat/completion-request.ts'
+import { type ContentPart, type Message, textOf } from '../chat/completion-request.ts'
 
 /** Stands before an assistant's message that nobody of the user's precedes; chat programs begin with the like. */
 const opening: Message = { role: 'user', content: '[Start a new chat]' }
@@ -9,14 +9,26 @@ const opening: Message = { role: 'user', content: '[Start a new chat]' }
  */
 export function mergeMessages(messages: readonly Message[]): readonly Message[] {
   const merged: Message[] = []
-  for (const message of messages) {
-    const last = merged.at(-1)
-    const isFirstOfConversation = message.role === 'assistant' && merged.every(({ role }) => isSystem(role))
-    if (isFirstOfConversation) merged.push(opening, message)
-    else if (last && canJoin(last, message)) merged[merged.length - 1] = joined(last, message)
-    else merged.push(message)
+  let hasBegun = false
+  for (let index = 0; index < messages.length; ) {
+    const [first, ...others] = neighboursFrom(messages, index)
+    if (!first) break
+    if (first.role === 'assistant' && !hasBegun) merged.push(opening)
+    hasBegun ||= !isSystem(first.role)
+    merged.push(others.length === 0 ? first : joined([first, ...others]))
+    index += 1 + others.length
   }
   return merged
+}
+
+/** The message at a place, and those behind it that can be joined to it. */
+function neighboursFrom(messages: readonly Message[], start: number): readonly Message[] {
+  let end = start + 1
+  for (let [one, next] = [messages[end - 1], messages[end]]; one && next && canJoin(one, next); ) {
+    end++
+    ;[one, next] = [messages[end - 1], messages[end]]
+  }
+  return messages.slice(start, end)
 }
 
 function isSystem(role: Message['role']): boolean {
@@ -29,12 +41,19 @@ function canJoin(first: Message, second: Message): boolean {
   return isPlain(first) && isPlain(second) && first.role === second.role
 }
 
-function joined(first: Message, second: Message): Message {
+/** One message of several: the texts in one, or what has parts behind the texts before it. */
+function joined([first, ...others]: readonly [Message, ...Message[]]): Message {
   const { name: _name, ...rest } = first
-  if (typeof first.content === 'string' && typeof second.content === 'string') {
-    return { ...rest, content: [first.content, second.content].filter((text) => text !== '').join('\n\n') }
-  }
-  return { ...rest, content: [...partsOf(first), ...partsOf(second)] }
+  const all = [first, ...others]
+  const plain = all.findIndex(({ content }) => typeof content !== 'string')
+  const texts = plain === -1 ? all : all.slice(0, plain)
+  const content = texts
+    .map(textOf)
+    .filter((text) => text !== '')
+    .join('\n\n')
+  if (plain === -1) return { ...rest, content }
+  const opening = plain === 0 ? [] : [{ type: 'text' as const, text: content }]
+  return { ...rest, content: [...opening, ...all.slice(plain).flatMap(partsOf)] }
 }
 
 function partsOf({ content }: Message): readonly ContentPart[] {

@@ -30,13 +30,19 @@ export function toPrompt(messages: readonly Message[], supported: SupportedUrls)
   /** System messages from between a tool call and its results, which nothing may part. */
   const held: LanguageModelV4Message[] = []
   let isExample = false
+  // Where the next message stands that is not the system's: looked for once for all in between.
+  let next = 0
   for (const [index, message] of messages.entries()) {
     const { role } = message
+    if (next <= index) {
+      next = index + 1
+      for (let later = messages[next]; later && isSystem(later); later = messages[next]) next++
+    }
     if (role === 'tool' || role === 'function') {
       append(prompt, { role: 'tool', content: [toolResult(message, toolNames)] })
       continue
     }
-    if (isSystem(message) && isResult(messages.find((later, at) => at > index && !isSystem(later)))) {
+    if (isSystem(message) && isResult(messages[next])) {
       held.push(systemMessage(message, prompt, false))
       continue
     }
@@ -72,10 +78,15 @@ function append(prompt: LanguageModelV4Prompt, message: LanguageModelV4Message):
   if (message.content.length === 0) return
   const last = prompt.at(-1)
   if (last?.role === 'system' && message.role === 'system') last.content += `\n\n${message.content}`
-  else if (last?.role === 'user' && message.role === 'user') last.content.push(...message.content)
-  else if (last?.role === 'assistant' && message.role === 'assistant') last.content.push(...message.content)
-  else if (last?.role === 'tool' && message.role === 'tool') last.content.push(...message.content)
+  else if (last?.role === 'user' && message.role === 'user') addAll(last.content, message.content)
+  else if (last?.role === 'assistant' && message.role === 'assistant') addAll(last.content, message.content)
+  else if (last?.role === 'tool' && message.role === 'tool') addAll(last.content, message.content)
   else prompt.push(message)
+}
+
+/** One by one: so many arguments as a message can have parts are too many for a call. */
+function addAll<T>(parts: T[], more: readonly T[]): void {
+  for (const part of more) parts.push(part)
 }
 
 function user(text: string): LanguageModelV4Message {

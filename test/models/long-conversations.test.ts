@@ -1,0 +1,94 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import type { ContentPart, Message } from '../../src/chat/completion-request.ts'
+import { toPrompt } from '../../src/models/ai-sdk/prompt.ts'
+import { mergeMessages } from '../../src/models/merge-messages.ts'
+
+/** Counts how often the items of a list are looked at. */
+function watched<T>(items: readonly T[]): { readonly items: readonly T[]; readonly looks: () => number } {
+  let looks = 0
+  const get = (target: readonly T[], name: string | symbol, receiver: unknown): unknown => {
+    if (typeof name === 'string' && /^\d+$/.test(name)) looks++
+    return Reflect.get(target, name, receiver)
+  }
+  return { items: new Proxy(items, { get }), looks: () => looks }
+}
+
+describe('a conversation of twice the length takes twice the work', () => {
+  test.each([
+    [['user', 'system']],
+    [['system']],
+    [['user', 'assistant']],
+    [['assistant', 'system', 'system']],
+  ] as const)('for an adapter that translates: %s', (roles) => {
+    const looks = (count: number) => {
+      const messages = Array.from({ length: count }, (_, index): Message => {
+        return { role: roles[index % roles.length] ?? 'user', content: `Line ${index}` }
+      })
+      const { items, looks } = watched(messages)
+      toPrompt(items, {})
+      return looks()
+    }
+    expect(looks(600)).toBeLessThan(2.2 * looks(300))
+  })
+
+  test('a message may have more parts than a call has arguments', () => {
+    const content = Array.from({ length: 200_000 }, (): ContentPart => ({ type: 'text', text: 'a' }))
+    const prompt = toPrompt(
+      [
+        { role: 'user', content: 'Hi' },
+        { role: 'user', content },
+      ],
+      {},
+    )
+    expect(prompt[0]?.content).toHaveLength(200_001)
+  })
+})
+
+describe('mergeMessages', () => {
+  const opening: Message = { role: 'user', content: '[Start a new chat]' }
+  const isSystem = ({ role }: Message) => role === 'system' || role === 'developer'
+  const isPlain = (message: Message) =>
+    !['tool', 'function'].includes(message.role) &&
+    !message.tool_calls?.length &&
+    (message.name == null || isSystem(message))
+  const partsOf = ({ content }: Message): readonly ContentPart[] =>
+    typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? [])
+  const pair = ({ name: _name, ...first }: Message, second: Message): Message => ({
+    ...first,
+    content:
+      typeof first.content === 'string' && typeof second.content === 'string'
+        ? [first.content, second.content].filter((text) => text !== '').join('\n\n')
+        : [...partsOf(first), ...partsOf(second)],
+  })
+  /** The same, one by one. */
+  const oneByOne = (messages: readonly Message[]) =>
+    messages.reduce<readonly Message[]>((merged, message) => {
+      const last = merged.at(-1)
+      if (message.role === 'assistant' && merged.every(isSystem)) return merged.concat(opening, message)
+      if (last && last.role === message.role && isPlain(last) && isPlain(message))
+        return merged.slice(0, -1).concat(pair(last, message))
+      return merged.concat(message)
+    }, [])
+
+  const part = fc.record({ type: fc.constant('text' as const), text: fc.string({ maxLength: 3 }) })
+  const content = fc.oneof(
+    fc.string({ maxLength: 3 }),
+    fc.array(part, { minLength: 1, maxLength: 2 }),
+    fc.constant(null),
+  )
+  const role = fc.constantFrom<Message['role']>('system', 'developer', 'user', 'assistant', 'tool')
+  const name = fc.option(fc.constantFrom('Ada', 'Moss'), { nil: undefined, freq: 8 })
+  const message = fc
+    .record({ role, content, name })
+    .map(({ name, ...rest }): Message => ({ ...rest, ...(name === undefined ? {} : { name }) }))
+
+  test('joins a run of neighbours as it would pair by pair', () => {
+    fc.assert(
+      fc.property(fc.array(message, { maxLength: 12 }), (messages) => {
+        expect(mergeMessages(messages)).toEqual(oneByOne(messages))
+      }),
+      { numRuns: 500 },
+    )
+  })
+})
