@@ -1,6 +1,15 @@
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { PassThrough } from 'node:stream'
+import { gunzipSync } from 'node:zlib'
+import Fastify from 'fastify'
+import { request } from 'undici'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { openAiErrorBody } from '../src/errors.ts'
+import { documentsPlugin } from '../src/http/documents.ts'
+import { errorHandler } from '../src/http/errors.ts'
+import { Readers } from '../src/http/kept-document.ts'
 import { readChatError } from './support/chat.ts'
 import { startTestService, type TestService } from './support/service.ts'
 
@@ -115,5 +124,83 @@ describe('the API reference', () => {
     const response = await get('/docs/', 'HEAD')
     expect(response.status).toBe(200)
     expect(await response.text()).toBe('')
+  })
+})
+
+describe('each document', () => {
+  const paths = ['/docs/', '/docs/js/scalar.js', '/openapi.json']
+  const ask = (path: string, headers: Readonly<Record<string, string>>) =>
+    request(service.url + path, { method: 'GET', headers })
+
+  test.each(paths)('is compressed for those who take it, and the same for all others: %s', async (path) => {
+    const plain = await ask(path, {})
+    const whole = Buffer.from(await plain.body.arrayBuffer())
+    expect(plain.headers).toMatchObject({ vary: 'accept-encoding', 'content-length': String(whole.length) })
+    expect(plain.headers).not.toHaveProperty('content-encoding')
+    for (const accepted of ['gzip', 'br, gzip;q=0.5', 'GZIP', '*', 'identity, *;q=0.1']) {
+      const { headers, body } = await ask(path, { 'accept-encoding': accepted })
+      const compressed = Buffer.from(await body.arrayBuffer())
+      expect(headers).toMatchObject({
+        vary: 'accept-encoding',
+        'content-encoding': 'gzip',
+        'content-length': String(compressed.length),
+        'content-type': plain.headers['content-type'],
+      })
+      expect(gunzipSync(compressed).equals(whole)).toBe(true)
+      expect(headers['etag']).not.toBe(plain.headers['etag'])
+    }
+    for (const accepted of ['', 'br', 'gzip;q=0', '*;q=0', 'gzip;q=0, *']) {
+      const { headers, body } = await ask(path, { 'accept-encoding': accepted })
+      expect(headers).not.toHaveProperty('content-encoding')
+      expect(Buffer.from(await body.arrayBuffer()).equals(whole)).toBe(true)
+    }
+  })
+
+  test.each(paths)('is not sent again to those who have it: %s', async (path) => {
+    for (const encoding of ['identity', 'gzip']) {
+      const headers = { 'accept-encoding': encoding }
+      const first = await ask(path, headers)
+      await first.body.dump()
+      expect(first.headers['cache-control']).toBe('public, max-age=300')
+      const tag = String(first.headers['etag'])
+      for (const known of [tag, `W/${tag}`, `"a", ${tag}`, '*']) {
+        const { statusCode, headers: again, body } = await ask(path, { ...headers, 'if-none-match': known })
+        expect([statusCode, again['etag'], await body.text()]).toEqual([304, tag, ''])
+      }
+      const other = await ask(path, { ...headers, 'if-none-match': '"a"' })
+      await other.body.dump()
+      expect(other.statusCode).toBe(200)
+    }
+  })
+
+  test('is read by only so many at a time', async () => {
+    const app = Fastify()
+    onTestFinished(() => app.close())
+    app.setErrorHandler(errorHandler(openAiErrorBody))
+    await app.register(documentsPlugin)
+    const open = () => app.inject({ url: '/docs/js/scalar.js', payloadAsStream: true })
+    await app.inject('/docs/js/scalar.js')
+    const replies = await Promise.all(Array.from({ length: 64 }, open))
+    expect(replies.map(({ statusCode }) => statusCode)).toEqual(replies.map(() => 200))
+    const refused = await app.inject('/openapi.json')
+    expect(refused.statusCode).toBe(503)
+    expect(refused.headers).toMatchObject({ 'retry-after': '1', 'cache-control': 'no-store' })
+    expect(refused.json()).toMatchObject({ error: { code: 'overloaded' } })
+    expect((await app.inject({ url: '/openapi.json', headers: { 'if-none-match': '*' } })).statusCode).toBe(304)
+  })
+
+  test('frees a place when a reply is over, or its reader leaves', async () => {
+    const readers = new Readers(2)
+    const [one, two] = [new PassThrough(), new PassThrough()]
+    readers.enter(one)
+    readers.enter(two)
+    const refused = expect.objectContaining({ status: 503, code: 'overloaded' })
+    expect(() => readers.enter(new PassThrough())).toThrow(refused)
+    one.destroy()
+    two.end().resume()
+    await Promise.all([once(one, 'close'), once(two, 'close')])
+    readers.enter(new PassThrough())
+    readers.enter(new PassThrough())
+    expect(() => readers.enter(new PassThrough())).toThrow(refused)
   })
 })

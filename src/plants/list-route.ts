@@ -2,13 +2,14 @@ import { Readable } from 'node:stream'
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
+import { namesTag } from '../http/etag.ts'
 import { answers } from '../http/openapi-fields.ts'
 import type { TypedInstance } from '../http/typed-instance.ts'
 import { readCursor } from './cursor.ts'
 import { OpenLists } from './open-lists.ts'
 import { refusals, security } from './openapi-fields.ts'
 import type { PageCache } from './page-cache.ts'
-import { digestOf, hasVersion, jsonArray, jsonType, nextLink, sendPage } from './page-replies.ts'
+import { digestOf, jsonArray, jsonType, nextLink, sendPage } from './page-replies.ts'
 import { checkedText, Plant, PlantError, type PlantQuery, type PlantStore } from './plant.ts'
 
 /** What lists are made from. */
@@ -88,7 +89,7 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
       const version = store.version(account)
       if (version !== null) {
         reply.header('etag', `W/"${version}"`)
-        if (hasVersion(known, version)) return void reply.code(304).send()
+        if (namesTag(known, version)) return void reply.code(304).send()
         const ready = pages.get(account, request.url, version)
         if (ready) return sendPage(reply, ready)
       }
@@ -100,7 +101,7 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
         else {
           const digest = digestOf(page)
           reply.header('etag', `W/"${digest}"`)
-          if (hasVersion(known, digest)) return void reply.code(304).send()
+          if (namesTag(known, digest)) return void reply.code(304).send()
         }
         sendPage(reply, page)
       }

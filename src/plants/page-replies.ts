@@ -22,12 +22,6 @@ function sendText(reply: FastifyReply, text: string): void {
   reply.send(text)
 }
 
-/** Whether an `If-None-Match` header names this version, or any (RFC 9110, section 13.1.2: weakly compared). */
-export function hasVersion(header: string | undefined, version: PlantsVersion): boolean {
-  if (header === undefined) return false
-  return header.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === `"${version}"`)
-}
-
 /** The version of a page where the store knows none: of all that goes out, the address of the next page too. */
 export function digestOf({ text, link = '' }: Page): PlantsVersion {
   return hash('sha256', `${link}\n${text}`, 'base64url')
