@@ -18,6 +18,8 @@ export interface Tokenizer {
    * one more for a name, and three that open the reply. Lets other work in between the parts of a long one.
    */
   countMessages(messages: readonly Message[], signal?: AbortSignal): Promise<number>
+  /** Like `count`, and lets other work in between the parts of a long text. */
+  countInTurns(text: string, signal?: AbortSignal): Promise<number>
 }
 
 /** Tokens that OpenAI's chat format takes for itself; see "How to count tokens with tiktoken" in its cookbook. */
@@ -33,12 +35,14 @@ const longestRun = 128
 const longRun = new RegExp(`[\\p{L}\\p{M}]{${longestRun}}|[^\\s\\p{L}\\p{N}]{${longestRun}}|\\s{${longestRun}}`, 'gu')
 
 /** Words that are counted between two looks at the clock, and milliseconds before other work gets its turn. */
-const wordsPerLook = 256
+const wordsPerLook = 32
 const turn = 8
 
 /** Texts shorter than this are counted sooner than looked up; longer ones than that come once. */
 const shortestRemembered = 256
 const longestRemembered = 64 * 1024
+/** The longest text that is counted without a turn for others: 15 ms of random letters. */
+const longestAtOnce = 8 * 1024
 const rememberedTexts = 8192
 const rememberedWords = 16384
 
@@ -96,40 +100,52 @@ async function createTokenizer(): Promise<Tokenizer> {
   }
 
   const cut = (text: string, maximumTokens: number): string => {
-    if (count(text) <= maximumTokens) return text
+    if (maximumTokens === Infinity || count(text) <= maximumTokens) return text
     const kept = split(text).slice(0, maximumTokens)
     while (kept.length > 0 && countWords(kept.join('')) > maximumTokens) kept.pop()
     return kept.join('')
   }
 
-  const countMessages = async (messages: readonly Message[], signal?: AbortSignal): Promise<number> => {
-    let sum = perReply
-    let looked = 0
+  /** Counts texts one after the other, with turns for other work. */
+  const turnsOf = (signal?: AbortSignal) => {
     let turnStart = performance.now()
     const giveTurn = async () => {
       if (performance.now() - turnStart < turn) return
       await setImmediate(undefined, { signal })
       turnStart = performance.now()
     }
+    return async (text: string): Promise<number> => {
+      let sum = 0
+      if (text.length <= longestAtOnce) {
+        sum = count(text)
+        await giveTurn()
+        return sum
+      }
+      const digest = text.length <= longestRemembered ? hash('sha256', text, 'base64') : undefined
+      const known = digest === undefined ? undefined : texts.get(digest)
+      if (known !== undefined) return known
+      let looked = 0
+      for (const each of wordsOf(text)) {
+        sum += countWord(each)
+        looked += 1
+        if (looked % wordsPerLook === 0) await giveTurn()
+      }
+      return digest === undefined ? sum : keep(texts, rememberedTexts, digest, sum)
+    }
+  }
+
+  const countMessages = async (messages: readonly Message[], signal?: AbortSignal): Promise<number> => {
+    const countNext = turnsOf(signal)
+    let sum = perReply
     for (const message of messages) {
       sum += perMessage + (message.name ? perName : 0)
-      for (const text of textsOf(message)) {
-        if (text.length <= longestRemembered) {
-          sum += count(text)
-          await giveTurn()
-          continue
-        }
-        for (const each of wordsOf(text)) {
-          sum += countWord(each)
-          looked += 1
-          if (looked % wordsPerLook === 0) await giveTurn()
-        }
-      }
+      for (const text of textsOf(message)) sum += await countNext(text)
     }
     return sum
   }
+  const countInTurns = (text: string, signal?: AbortSignal) => turnsOf(signal)(text)
 
-  return { count, split, cut, countMessages }
+  return { count, split, cut, countMessages, countInTurns }
 }
 
 /** All that a message makes the model read. */

@@ -491,3 +491,32 @@ describe('bad input is a 400 that names the field', () => {
     return text.length > 100 ? `${text.slice(0, 100)}…` : text
   }
 })
+
+describe('a schema that would take too much work', () => {
+  const bomb = { type: 'array', minItems: 100, items: { type: 'string', pattern: '([a-z]{1000}){9}' } }
+  const parameters = { required: ['a'], properties: { a: bomb } }
+  const tools = [
+    { type: 'function', function: { name: 'first' } },
+    { type: 'function', function: { name: 'a', parameters } },
+  ]
+  const choice = { type: 'function', function: { name: 'a' } }
+
+  test.each([
+    [
+      'response_format.json_schema.schema',
+      { response_format: { type: 'json_schema', json_schema: { name: 'a', schema: bomb } } },
+    ],
+    ['tools[1].function.parameters', { tools, tool_choice: choice }],
+  ])('is refused where it stands, streamed or not: %s', async (param, more) => {
+    for (const stream of [false, true]) {
+      const response = await service.request('/chat/completions', { json: ask(repotting, { ...more, stream, n: 8 }) })
+      expect(response.status).toBe(400)
+      expect(await readChatError(response)).toStrictEqual({
+        message: `The schema in "${param}" cannot be filled here: its least value takes too much work. Send a simpler one.`,
+        type: 'invalid_request_error',
+        param,
+        code: 'too_complex',
+      })
+    }
+  })
+})

@@ -3,8 +3,8 @@ import { Value } from '@sinclair/typebox/value'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { textForPattern } from '../../src/models/understudy/pattern.ts'
-import { SchemaTooLargeError } from '../../src/models/understudy/schema.ts'
 import { valueFor } from '../../src/models/understudy/schema-value.ts'
+import { SchemaTooLargeError, Steps } from '../../src/models/understudy/steps.ts'
 
 const texts = { next: () => 'Ginger, and a great deal of it.', mentions: () => false }
 
@@ -158,6 +158,68 @@ describe('valueFor', () => {
   })
 })
 
+describe('the budget of steps', () => {
+  const stepsFor = (schema: unknown) => {
+    const steps = new Steps()
+    valueFor(schema, texts, steps)
+    return steps.taken
+  }
+  const numbered = (count: number, make: (index: number) => unknown = (index) => `value ${index}`) =>
+    Array.from({ length: count }, (_, index) => make(index))
+  const named = (count: number, value: unknown) =>
+    Object.fromEntries(numbered(count).map((name) => [String(name), value]))
+
+  /** Schemas by their size: what they ask for, or what they are made of, grows with it. */
+  const growing: readonly (readonly [what: string, schema: (size: number) => unknown])[] = [
+    ['items', (size) => ({ minItems: size, items: { type: 'integer' } })],
+    ['properties', (size) => ({ required: numbered(size), properties: named(size, { type: 'null' }) })],
+    ['any properties', (size) => ({ minProperties: size, type: 'object' })],
+    ['values of an enum', (size) => ({ enum: numbered(size) })],
+    ['enums joined', (size) => ({ enum: numbered(size), allOf: [{ enum: numbered(size).reverse() }] })],
+    ['branches', (size) => ({ anyOf: numbered(size, () => ({ type: 'null' })) })],
+    ['properties joined', (size) => ({ properties: named(size, {}), allOf: [{ properties: named(size, {}) }] })],
+    ['letters of a text', (size) => ({ minLength: 100 * size })],
+    ['letters of a constant', (size) => ({ const: 'a'.repeat(100 * size) })],
+    ['letters of a pattern', (size) => ({ pattern: 'a'.repeat(size) })],
+    ['alternatives', (size) => ({ pattern: 'x|y{9}'.repeat(size) })],
+    ['repeats', (size) => ({ pattern: `(ab){${size}}` })],
+    ['members of a set', (size) => ({ pattern: `[^${'ab'.repeat(size)}]` })],
+    ['a reference', (size) => ({ $ref: `#/${'a'.repeat(100 * size)}` })],
+  ]
+
+  test.each(growing)('twice as much of it takes about twice the steps: %s', (_what, schema) => {
+    const [half, whole] = [stepsFor(schema(100)), stepsFor(schema(200))]
+    expect(whole / half).toBeGreaterThan(1.4)
+    expect(whole / half).toBeLessThan(2.2)
+  })
+
+  test.each(growing)('too much of it is refused: %s', (_what, schema) => {
+    const items = { minItems: 100_000, items: schema(100) }
+    expect(() => valueFor(items, texts)).toThrow(SchemaTooLargeError)
+  })
+
+  test('alternatives that are not taken cost their letters alone', () => {
+    expect(stepsFor({ pattern: 'x|([a-z]{1000}){9}' })).toBeLessThan(1000)
+  })
+
+  test('what a large honest schema asks for is within it', () => {
+    const plant = {
+      type: 'object',
+      required: ['name', 'latin', 'light', 'height', 'care'],
+      properties: {
+        name: { type: 'string', minLength: 3, maxLength: 60 },
+        latin: { type: 'string', pattern: '^[A-Z][a-z]{2,20} [a-z]{3,20}$' },
+        light: { enum: ['shade', 'half shade', 'sun'] },
+        height: { type: 'integer', minimum: 1, maximum: 4000 },
+        care: { type: 'array', minItems: 3, items: { $ref: '#/$defs/step' } },
+      },
+    }
+    const step = { type: 'object', required: ['what'], properties: { what: { type: 'string', format: 'date' } } }
+    expect(stepsFor({ type: 'array', minItems: 100, items: plant, $defs: { step } })).toBeLessThan(500_000)
+    expect(valueFor({ type: 'array', minItems: 9000, items: { type: 'integer' } }, texts)).toHaveLength(9000)
+  })
+})
+
 describe('textForPattern', () => {
   test.each([
     '^[A-Z]{2}\\d{4}$',
@@ -173,13 +235,13 @@ describe('textForPattern', () => {
     '^\\[\\d\\.\\]x*?$',
   ])('%s', (pattern) => {
     for (const variant of [0, 1, 5]) {
-      expect(textForPattern(pattern, 0, variant)).toMatch(new RegExp(pattern, 'u'))
-      expect(textForPattern(pattern, 12, variant)).toMatch(new RegExp(pattern, 'u'))
+      expect(textForPattern(pattern, 0, variant, new Steps())).toMatch(new RegExp(pattern, 'u'))
+      expect(textForPattern(pattern, 12, variant, new Steps())).toMatch(new RegExp(pattern, 'u'))
     }
   })
 
   test('fills up to the least length where repeats allow it', () => {
-    expect(textForPattern('^[a-z]+$', 20, 0)).toHaveLength(20)
+    expect(textForPattern('^[a-z]+$', 20, 0, new Steps())).toHaveLength(20)
   })
 
   test.each([
@@ -193,6 +255,6 @@ describe('textForPattern', () => {
     '('.repeat(200),
     '((a{1000}){1000}){1000}',
   ])('leaves alone %s', (pattern) => {
-    expect(textForPattern(pattern, 5, 0)).toBeUndefined()
+    expect(textForPattern(pattern, 5, 0, new Steps())).toBeUndefined()
   })
 })

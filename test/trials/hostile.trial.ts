@@ -46,6 +46,15 @@ const schemaRow = (name: string, schema: object, more: object = {}): Row => ({
   attack: (house) => house.ask('/chat/completions', schemaRequest(schema, more)),
 })
 
+/** Letters that make no words, the same each time: what costs most to count in tokens. */
+function randomLetters(count: number): string {
+  let state = 1
+  return Array.from({ length: count }, () => {
+    state = (state * 48271) % 2147483647
+    return 'abcdefghijklmnopqrstuvwxyz'[state % 26]
+  }).join('')
+}
+
 const heavy = 'x|([a-z]{1000}){9}|([a-z]{1000}){9}|([a-z]{1000}){9}|([a-z]{1000}){9}|([a-z]{1000}){9}'
 const schemas: readonly Row[] = [
   schemaRow('100 items of a heavy pattern', { type: 'array', minItems: 100, items: { pattern: heavy } }),
@@ -61,6 +70,12 @@ const schemas: readonly Row[] = [
   schemaRow('allOf of 100,000 branches', {
     allOf: Array.from({ length: 100_000 }, () => ({ type: 'object' })),
   }),
+  // What is left of it when the model does nothing.
+  schemaRow(
+    'the same, only read',
+    { allOf: Array.from({ length: 100_000 }, () => ({ type: 'object' })) },
+    { model: 'none' },
+  ),
   schemaRow('9,000 items of anyOf with 9,000 branches', {
     type: 'array',
     minItems: 9000,
@@ -80,6 +95,15 @@ const schemas: readonly Row[] = [
     minItems: 9000,
     items: { type: 'string', minLength: 100_000 },
   }),
+  // Just within the budget: what it costs to count and send.
+  schemaRow(
+    '10 long texts of a pattern, streamed',
+    { type: 'array', minItems: 4, items: { pattern: '([a-z]{1000}){9}' } },
+    {
+      stream: true,
+    },
+  ),
+  schemaRow('90,000 random letters, 8 choices', { const: randomLetters(90_000) }, { n: 8 }),
   {
     ...schemaRow('a heavy pattern in a tool call', {}),
     attack: (house) =>

@@ -1,3 +1,5 @@
+import type { Steps } from './steps.ts'
+
 /*
  * Makes a text that a regular expression matches by walking through the expression, never by running it: it comes from
  * a request, and running it could take for ever. Lookarounds, back references and the like are beyond it.
@@ -7,7 +9,10 @@
 class UnknownSyntaxError extends Error {}
 
 const longestText = 10_000
-const mostSteps = 50_000
+/** Steps of an atom, of reading a letter, and of trying one. */
+const stepsOfAtom = 15
+const stepsOfReading = 3
+const stepsOfTrial = 3
 const deepest = 100
 const printable = Array.from({ length: 95 }, (_, index) => String.fromCharCode(32 + index))
 const classes: Readonly<Record<string, (letter: string) => boolean>> = {
@@ -25,14 +30,18 @@ const byPlainness = [
 /**
  * A text that matches a pattern and is no shorter than so many characters, if the pattern's own repeats allow it;
  * undefined when the pattern is not understood. Variants of it differ if the pattern has room.
+ * @throws SchemaTooLargeError when it takes more steps than there are
  */
-export function textForPattern(pattern: string, shortest: number, variant: number): string | undefined {
+export function textForPattern(pattern: string, shortest: number, variant: number, steps: Steps): string | undefined {
   try {
     let extra = 0
-    let text = new Walk(pattern, extra, variant).text()
-    for (let attempt = 0; attempt < 3 && lengthOf(text) < shortest; attempt += 1) {
-      extra += shortest - lengthOf(text)
-      text = new Walk(pattern, extra, variant).text()
+    let text = new Walk(pattern, extra, variant, steps).text()
+    for (let attempt = 0; attempt < 3; attempt += 1) {
+      steps.take(text.length)
+      const missing = shortest - lengthOf(text)
+      if (missing <= 0) break
+      extra += missing
+      text = new Walk(pattern, extra, variant, steps).text()
     }
     return text
   } catch (error) {
@@ -49,10 +58,14 @@ class Walk {
   #variant: number
   /** Letters that sets name, so that sets of other alphabets have something to be chosen from. */
   readonly #outside = new Set<string>()
-  #steps = 0
+  readonly #steps: Steps
   #depth = 0
+  /** Whether it walks past what the text does not need. */
+  #isIdle = false
 
-  constructor(pattern: string, extra: number, variant: number) {
+  constructor(pattern: string, extra: number, variant: number, steps: Steps) {
+    steps.take(pattern.length)
+    this.#steps = steps
     this.#letters = [...pattern]
     this.#extra = extra
     this.#variant = variant
@@ -81,7 +94,7 @@ class Walk {
       const after = this.#position
       const added = Math.min(this.#extra, most - least)
       if (atom !== '') this.#extra -= added
-      const times = atom === '' ? Math.min(1, least) : least + added
+      const times = atom === '' || this.#isIdle ? Math.min(1, least) : least + added
       for (let count = 0; count < times; count += 1) {
         if (text.length > longestText) throw new UnknownSyntaxError()
         this.#position = start
@@ -93,8 +106,7 @@ class Walk {
   }
 
   #atom(): string {
-    this.#steps += 1
-    if (this.#steps > mostSteps) throw new UnknownSyntaxError()
+    this.#steps.take(stepsOfAtom)
     const letter = this.#next()
     if (letter === '^' || letter === '$') return ''
     if (letter === '.') return this.#choose(() => true)
@@ -136,7 +148,7 @@ class Walk {
       tests.push((letter) => letter >= from && letter <= to)
       this.#outside.add(from)
     }
-    return this.#choose((letter) => tests.some((test) => test(letter)) !== isNegative)
+    return this.#choose((letter) => tests.some((test) => test(letter)) !== isNegative, tests.length)
   }
 
   #member(): string | ((letter: string) => boolean) {
@@ -180,20 +192,31 @@ class Walk {
     return [least, braces[3] === '' ? longestText : Number(braces[3])]
   }
 
-  #choose(test: (letter: string) => boolean): string {
-    const letters = [...byPlainness, ...this.#outside].filter(test)
-    const letter = letters[this.#variant % Math.max(1, letters.length)]
+  /** One of the letters that pass a test. @param tests how many it is made of */
+  #choose(test: (letter: string) => boolean, tests = 1): string {
+    const fitting: string[] = []
+    for (const letters of [byPlainness, this.#outside]) {
+      for (const letter of letters) {
+        this.#steps.take(tests * stepsOfTrial)
+        if (!test(letter)) continue
+        if (this.#variant === 0) return letter
+        fitting.push(letter)
+      }
+    }
+    const letter = fitting[this.#variant % Math.max(1, fitting.length)]
     if (letter === undefined) throw new UnknownSyntaxError()
-    this.#variant = Math.floor(this.#variant / letters.length)
+    this.#variant = Math.floor(this.#variant / fitting.length)
     return letter
   }
 
-  /** Walks without using up what is meant for the text. */
+  /** Walks once, without using up what is meant for the text. */
   #idly(walk: () => void): void {
-    const [extra, variant] = [this.#extra, this.#variant]
+    const [extra, variant, isIdle] = [this.#extra, this.#variant, this.#isIdle]
+    this.#isIdle = true
     walk()
     this.#extra = extra
     this.#variant = variant
+    this.#isIdle = isIdle
   }
 
   #peek(): string {
@@ -204,6 +227,7 @@ class Walk {
     const letter = this.#letters[this.#position]
     if (letter === undefined) throw new UnknownSyntaxError()
     this.#position += 1
+    this.#steps.take(stepsOfReading)
     return letter
   }
 

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { FinishReason, Usage } from '../../chat/completion.ts'
 import type { CompletionRequest } from '../../chat/completion-request.ts'
 import type { ModelRequest } from '../model.ts'
@@ -21,13 +22,21 @@ export async function playReply(
 ): Promise<Reply> {
   const conversation = readConversation(body.messages)
   const tool = requiredTool(body, conversation.question)
-  const choices = Array.from({ length: body.n ?? 1 }, (_, index): Choice => {
+  const choiceOf = (index: number): Choice => {
     if (tool) return cutCall(callOf(tool, body, conversation.question, index), body, tokenizer)
     const words = act(persona, conversation, body.seed ?? null, index).toWellFormed()
     return { call: null, ...cutText(inFormat(words, body, conversation.question), body, tokenizer) }
-  })
+  }
+  const choices: Choice[] = []
+  let completion = 0
+  for (let index = 0; index < (body.n ?? 1); index += 1) {
+    // Each value may take its whole budget, and reading the request took its time: others get their turn before it.
+    if (index > 0 || tool || body.response_format?.type === 'json_schema') await setImmediate(undefined, { signal })
+    const choice = choiceOf(index)
+    choices.push(choice)
+    completion += await tokensOf(choice, tokenizer, signal)
+  }
   const prompt = await tokenizer.countMessages(body.messages, signal)
-  const completion = choices.reduce((sum, choice) => sum + tokensOf(choice, tokenizer), 0)
   return {
     choices,
     usage: { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion },
@@ -70,7 +79,8 @@ function mostTokens(body: CompletionRequest): number {
   return body.max_completion_tokens ?? body.max_tokens ?? Infinity
 }
 
-function tokensOf({ text, call }: Choice, tokenizer: Tokenizer): number {
-  const called = call ? tokenizer.count(call.function.name) + tokenizer.count(call.function.arguments) : 0
-  return called + tokenizer.count(text ?? '')
+async function tokensOf({ text, call }: Choice, tokenizer: Tokenizer, signal: AbortSignal): Promise<number> {
+  if (!call) return tokenizer.countInTurns(text ?? '', signal)
+  const { name, arguments: fields } = call.function
+  return tokenizer.count(name) + (await tokenizer.countInTurns(fields, signal))
 }

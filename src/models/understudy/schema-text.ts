@@ -1,5 +1,6 @@
 import { textForPattern } from './pattern.ts'
-import { numberIn, type Schema, SchemaTooLargeError } from './schema.ts'
+import { numberIn, type Schema } from './schema.ts'
+import { SchemaTooLargeError, type Steps } from './steps.ts'
 
 const longestText = 100_000
 
@@ -24,21 +25,22 @@ const formats: Readonly<Record<string, (variant: number) => string>> = {
 }
 
 /** A text that a schema's `format` or `pattern` asks for; undefined when it has none that is known. */
-export function formattedText(schema: Schema, variant: number): string | undefined {
+export function formattedText(schema: Schema, variant: number, steps: Steps): string | undefined {
   const { format, pattern } = schema
   if (typeof format === 'string' && Object.hasOwn(formats, format)) return formats[format]?.(variant)
   if (typeof pattern !== 'string') return undefined
-  const text = textForPattern(pattern, numberIn(schema, 'minLength') ?? 0, variant)
+  const text = textForPattern(pattern, numberIn(schema, 'minLength') ?? 0, variant, steps)
   if (text !== undefined && text.length > longestText)
     throw new SchemaTooLargeError('its pattern asks for too long a text')
   return text
 }
 
 /** A text, cut or filled up to the lengths that a schema asks for, counted in code points as JSON Schema does. */
-export function fillText(schema: Schema, text: string): string {
+export function fillText(schema: Schema, text: string, steps: Steps): string {
   const shortest = numberIn(schema, 'minLength') ?? 0
   const longest = numberIn(schema, 'maxLength') ?? Infinity
   if (shortest > longestText) throw new SchemaTooLargeError('it asks for too long a text')
+  steps.take(text.length + Math.max(0, shortest))
   const letters = [...text.toWellFormed()]
   if (letters.length > longest) return letters.slice(0, longest).join('')
   return letters.join('') + '.'.repeat(Math.max(0, shortest - letters.length))

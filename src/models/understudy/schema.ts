@@ -1,13 +1,10 @@
+import type { Steps } from './steps.ts'
+
 /** A JSON value. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
 
 /** A JSON Schema, or a part of one, that is an object. */
 export type Schema = Readonly<Record<string, unknown>>
-
-/** A schema that asks for a value too large to make. */
-export class SchemaTooLargeError extends Error {
-  override readonly name = 'SchemaTooLargeError'
-}
 
 /** Whether a JSON value is an object. */
 export function isObject(value: unknown): value is Schema {
@@ -55,28 +52,34 @@ function decodeStep(step: string): string {
 }
 
 /** One schema that asks for what both ask for, as far as their keywords can be joined. */
-export function join(one: Schema, other: Schema): Schema {
+export function join(one: Schema, other: Schema, steps: Steps): Schema {
+  const added = Object.entries(other)
+  steps.take(Object.keys(one).length + added.length)
   const joined: Record<string, unknown> = { ...one }
-  for (const [keyword, value] of Object.entries(other)) {
-    joined[keyword] = Object.hasOwn(one, keyword) ? joinKeyword(keyword, one[keyword], value) : value
+  for (const [keyword, value] of added) {
+    joined[keyword] = Object.hasOwn(one, keyword) ? joinKeyword(keyword, one[keyword], value, steps) : value
   }
   return joined
 }
 
-function joinKeyword(keyword: string, one: unknown, other: unknown): unknown {
+function joinKeyword(keyword: string, one: unknown, other: unknown, steps: Steps): unknown {
   if (typeof one === 'number' && typeof other === 'number') {
     if (/^(min|exclusiveMin)/.test(keyword)) return Math.max(one, other)
     if (/^(max|exclusiveMax)/.test(keyword)) return Math.min(one, other)
     if (keyword === 'multipleOf')
       return Number.isInteger(one / other) ? one : Number.isInteger(other / one) ? other : one * other
   }
+  steps.take(sizeOf(one) + sizeOf(other))
   if (keyword === 'required') return [...new Set([...asList(one), ...asList(other)])]
   if (keyword === 'allOf') return [...asList(one), ...asList(other)]
-  if (keyword === 'enum') return asList(one).filter((value) => includesJson(asList(other), value))
-  if (keyword === 'type')
-    return asTypes(one).filter(
-      (type) => asTypes(other).includes(type) || (type === 'integer' && asTypes(other).includes('number')),
-    )
+  if (keyword === 'enum') {
+    const wanted = new Set(asList(other).map((value) => writtenOf(value, steps)))
+    return asList(one).filter((value) => wanted.has(writtenOf(value, steps)))
+  }
+  if (keyword === 'type') {
+    const wanted = new Set(asTypes(other))
+    return asTypes(one).filter((type) => wanted.has(type) || (type === 'integer' && wanted.has('number')))
+  }
   if (keyword === 'properties' && isObject(one) && isObject(other)) {
     const names = Object.keys(other).filter((name) => Object.hasOwn(one, name))
     return { ...one, ...other, ...Object.fromEntries(names.map((name) => [name, { allOf: [one[name], other[name]] }])) }
@@ -85,14 +88,22 @@ function joinKeyword(keyword: string, one: unknown, other: unknown): unknown {
   return other
 }
 
+/** How many items or properties a value has itself. */
+function sizeOf(value: unknown): number {
+  if (Array.isArray(value)) return value.length
+  return isObject(value) ? Object.keys(value).length : 1
+}
+
+function writtenOf(value: unknown, steps: Steps): string {
+  const written = JSON.stringify(value)
+  steps.take(written.length)
+  return written
+}
+
 function asList(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : []
 }
 
 function asTypes(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [value]
-}
-
-function includesJson(values: readonly unknown[], wanted: unknown): boolean {
-  return values.some((value) => JSON.stringify(value) === JSON.stringify(wanted))
 }

@@ -1,8 +1,9 @@
 import type { CompletionRequest, ToolCall } from '../../chat/completion-request.ts'
 import { ApiError } from '../../errors.ts'
 import { hashOf } from './chance.ts'
-import { type Json, SchemaTooLargeError } from './schema.ts'
+import type { Json } from './schema.ts'
 import { type TextSource, valueFor } from './schema-value.ts'
+import { SchemaTooLargeError } from './steps.ts'
 import { fold, shortened, termsOf, wordsOf } from './words.ts'
 
 type Tool = NonNullable<CompletionRequest['tools']>[number]
@@ -44,7 +45,7 @@ export function callOf(tool: Tool, request: CompletionRequest, question: string,
 
 /**
  * A value that fits a caller's schema.
- * @throws ApiError 400 when the least such value is too large
+ * @throws ApiError 400 `too_complex` when the least such value is too large, or takes too much work
  */
 export function fittingValue(schema: unknown, texts: TextSource, param: string): Json {
   try {
@@ -52,7 +53,7 @@ export function fittingValue(schema: unknown, texts: TextSource, param: string):
   } catch (error) {
     if (!(error instanceof SchemaTooLargeError)) throw error
     const message = `The schema in "${param}" cannot be filled here: ${error.message}. Send a simpler one.`
-    throw new ApiError(400, 'invalid_field', message, { param, cause: error })
+    throw new ApiError(400, 'too_complex', message, { param, cause: error })
   }
 }
 
