@@ -1,12 +1,23 @@
 /** A number from 0 to 2^32 - 1 that looks random and is always the same for the same text (FNV-1a, finished by Murmur's mix). */
 export function hashOf(text: string): number {
-  let hash = 0x811c9dc5
-  for (let index = 0; index < text.length; index += 1) {
-    hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193)
+  return hashAfter(text)('')
+}
+
+/** The hashes of texts that begin alike, by how they go on: the beginning is read once. */
+export function hashAfter(beginning: string): (rest: string) => number {
+  const begun = read(beginning, 0x811c9dc5)
+  return (rest) => {
+    let hash = read(rest, begun)
+    hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)
+    hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35)
+    return (hash ^ (hash >>> 16)) >>> 0
   }
-  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)
-  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35)
-  return (hash ^ (hash >>> 16)) >>> 0
+}
+
+function read(text: string, begun: number): number {
+  let hash = begun
+  for (let index = 0; index < text.length; index += 1) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193)
+  return hash
 }
 
 /** Draws like `Math.random`, and always the same for the same text. */

@@ -1,4 +1,4 @@
-import { hashOf } from './chance.ts'
+import { hashAfter, hashOf } from './chance.ts'
 
 /** The card's own texts that macros stand for. */
 export type OwnField = 'description' | 'personality' | 'scenario'
@@ -39,9 +39,14 @@ export function roll(dice: string, random: () => number): string {
   return String(sum)
 }
 
-/** Which of so many items a `{{pick}}` takes: always the same for the same seed, text (by its hash) and place. */
-export function pickedIndex(count: number, seed: string, hash: number, place: number): number {
-  return hashOf(`${seed}/${place}/${hash}`) % count
+/**
+ * Tells which of so many items the `{{pick}}` at a place of a text takes: always the same for the same seed, text and
+ * place. The text is read once, however many stand in it.
+ */
+export function picker(seed: string, text: string): (count: number, place: number) => number {
+  const hashed = hashAfter(`${seed}/`)
+  const ending = `/${hashOf(text)}`
+  return (count, place) => hashed(`${place}${ending}`) % count
 }
 
 /** A text backwards, by code points. */

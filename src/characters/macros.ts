@@ -1,7 +1,6 @@
 import { ApiError } from '../errors.ts'
 import { bracePairs, firstPairFrom, type Pair } from './braces.ts'
-import { hashOf } from './chance.ts'
-import { type Clock, clockAt, isClock, type MacroEnvironment, pickedIndex, reversed, roll } from './macro-values.ts'
+import { type Clock, clockAt, isClock, type MacroEnvironment, picker, reversed, roll } from './macro-values.ts'
 
 export type { MacroEnvironment, OwnField } from './macro-values.ts'
 
@@ -38,8 +37,7 @@ class Expansion {
   readonly #text: string
   readonly #environment: MacroEnvironment
   readonly #pairs: readonly Pair[]
-  /** The hash of the text, once a `{{pick}}` has asked for it. */
-  #hash: number | undefined
+  #pick: ReturnType<typeof picker> | undefined
   #clock: Clock | undefined
 
   constructor(text: string, environment: MacroEnvironment) {
@@ -150,15 +148,14 @@ class Expansion {
     const { seed = '', random = Math.random, onVarying } = this.#environment
     onVarying?.()
     const values = this.#split(start, end)
-    const index = name === 'random' ? Math.floor(random() * values.length) : this.#picked(values.length, seed, start)
+    const index = name === 'random' ? Math.floor(random() * values.length) : this.#picks(seed)(values.length, start)
     const [from, to] = values[index] ?? [start, start]
     return this.range(from, to, level + 1, true)
   }
 
-  /** Which of so many values a `{{pick}}` takes at a place. */
-  #picked(count: number, seed: string, place: number): number {
-    this.#hash ??= hashOf(this.#text)
-    return pickedIndex(count, seed, this.#hash, place)
+  #picks(seed: string): ReturnType<typeof picker> {
+    this.#pick ??= picker(seed, this.#text)
+    return this.#pick
   }
 
   /** Where the values of a list stand: between `::` where there is one, else between commas, without blanks around. */
