@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { setImmediate } from 'node:timers/promises'
 import type { SharedV4ProviderOptions } from '@ai-sdk/provider'
 import type { Chunk } from '../../chat/completion.ts'
 import { unixSeconds } from '../../time.ts'
@@ -25,6 +26,9 @@ export interface AiSdkModel extends Model {
   prepare(): Promise<void>
   close(): Promise<void>
 }
+
+/** Messages from which translating and sending a conversation each have a turn of the event loop of their own. */
+const longConversation = 1000
 
 /** The shortest header or option that counts as a secret, as keys do at any length. Characters. */
 const minimumSecretLength = 8
@@ -76,10 +80,13 @@ export function createAiSdkModel(settings: AiSdkSettings, importPackage?: Import
       request.onIgnored?.('messages.name')
     }
     const providerOptions = withOwn(dialect.options(body), ownOptions)
+    const isLong = body.messages.length > longConversation
+    if (isLong) await setImmediate()
     const options = {
       ...toCallOptions(body, await model.supportedUrls, providerOptions),
       ...(request.trace ? { headers: request.trace } : {}),
     }
+    if (isLong) await setImmediate()
     // The APIs answer once: further choices are further calls, each with a seed of its own, or they would be alike.
     return Array.from({ length: body.n ?? 1 }, (_, index) =>
       options.seed === undefined ? options : { ...options, seed: options.seed + index },
