@@ -13,13 +13,14 @@ import {
 } from './support/canary-requests.ts'
 import { compileCache, conservatory } from './support/command.ts'
 import { sendRaw } from './support/http.ts'
+import { often } from './support/often.ts'
 import { type SpawnedService, spawnService } from './support/process.ts'
 import { temporaryFolder } from './support/service.ts'
 import { isOverPostgres, openStoresOf } from './support/test-database.ts'
 import { sqlForThisTest, type TestSql } from './support/test-sql.ts'
 import { upstreamForThisTest } from './support/upstream.ts'
 
-const requestsInAll = 2000
+const requestsInAll = often(500)
 const atOnce = 16
 
 /** What tells of everything, read when all has happened. */

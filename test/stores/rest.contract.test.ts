@@ -119,6 +119,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the stores beside plants in %s', (engin
     await ledger.finish({ ...entry, promptTokens: 3, completionTokens: 2, state: 'stop' })
     ledger.record({ ...entry, id: 'r2', promptTokens: 4, state: 'timeout' })
     expect(await ledger.spent('key:k', '1970-01-02', '1970-01-02')).toBe(9)
+    await ledger.flush()
     expect(await usage.find(1, 'r1')).toMatchObject({ state: 'stop', promptTokens: 3, tokensExact: true })
     expect(await usage.sum({ by: 'day', from: 0, until: 100_000 })).toStrictEqual([
       { group: '1970-01-02', requests: 2, promptTokens: 7, completionTokens: 2, failed: 1 },
