@@ -19,10 +19,10 @@ COPY openapi ./openapi
 COPY data/characters ./data/characters
 COPY src ./src
 RUN mkdir /config /data && chown node:node /data \
-  && ln -s /app/src/main.ts /usr/local/bin/conservatory && chmod +x /app/src/main.ts
+  && ln -s /app/src/launcher.cjs /usr/local/bin/conservatory
 USER node
 VOLUME /data
 EXPOSE 3000
 HEALTHCHECK --interval=30s --timeout=3s --start-period=5s \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT}/readyz`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
-CMD ["node", "src/main.ts"]
+CMD ["node", "src/launcher.cjs"]

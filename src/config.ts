@@ -25,7 +25,7 @@ export interface Config {
   readonly readerTimeoutSeconds: number
   readonly shutdownGraceSeconds: number
   readonly sseKeepaliveMs: number
-  /** For keys and accounts that have none of their own. */
+  /** For accounts that have none of their own. */
   readonly limits: Limits
   readonly ledgerDays: number
   readonly characters: 'open' | 'closed'

@@ -14,7 +14,9 @@ try {
   } else {
     const { runCommand } = await import('./command-line.ts')
     process.stdout.on('error', tellUnprinted)
-    process.exitCode ||= await runCommand(words, process.env, startServing)
+    // Read after it has run: what could not be printed has set the code meanwhile.
+    const code = await runCommand(words, process.env, startServing)
+    process.exitCode ||= code
   }
 } catch (error) {
   process.stderr.write(`${sentenceOf(error)}\n`)

@@ -16,11 +16,10 @@ export async function serve(config: Config): Promise<void> {
   const { address, metricsAddress, bootstrap, limitWarnings } = service
   const firstStart = bootstrap.first === undefined ? '' : greeting(address, bootstrap.first)
   const metricsLine = metricsAddress === undefined ? '' : `Metrics are at ${metricsAddress}/metrics\n`
-  const rights = closeToOthers(config.dataDirectory, config.databasePath).map((sentence) => `${sentence}\n`)
+  const warnings = [...closeToOthers(config.dataDirectory, config.databasePath), ...limitWarnings]
   process.stderr.write(
-    `${rights.join('')}Conservatory listens on ${address} (API reference: ${address}/docs)\n${metricsLine}${firstStart}`,
+    `Conservatory listens on ${address} (API reference: ${address}/docs)\n${metricsLine}${firstStart}${warnings.map((warning) => `${warning}\n`).join('')}`,
   )
-  for (const warning of limitWarnings) process.stderr.write(`${warning}\n`)
   process.on('SIGHUP', () => void service.reload())
   // A promise that nobody waited for is a fault of ours, and no reason to drop everybody else's requests.
   process.on('unhandledRejection', (reason) => {

@@ -36,7 +36,7 @@ export interface Service {
   close(): Promise<void>
 }
 
-/** What a service goes by in place of the machine's own time: a test's, which then no machine is too slow for. */
+/** A test's own time in place of the machine's: the test then does not depend on the machine's speed. */
 export interface OwnTime {
   /** Tells of the models' time limits, of pauses between tries, of models that are left alone, and of silent streams. */
   readonly clock?: Clock
@@ -138,10 +138,10 @@ export async function startService(config: Config, { clock, loop }: OwnTime = {}
         logger.error({ err: error }, 'models.json has faults: the models stay as they were')
       }
     }
+    const warnings = limitWarnings(await stores.access.listKeys(), config.limits)
     // Last, since what it makes is told once: a start that fails must not have made it.
     const bootstrap = await bootstrapAccess(stores.access, config.bootstrapKey)
     if (bootstrap.warning !== undefined) logger.warn(bootstrap.warning)
-    const warnings = limitWarnings(await stores.access.listKeys(), config.limits)
     stores.beginServing?.()
     return { address, metricsAddress: metricsServer?.address, bootstrap, limitWarnings: warnings, reload, close }
   } catch (error) {

@@ -196,7 +196,7 @@ describe('ops/conservatory.service', () => {
     expect(lines.filter((line) => !/^[A-Z][A-Za-z]+=/.test(line))).toEqual([])
     const [node = '', ...words] = values.get('ExecStart')?.split(' ') ?? []
     expect(isThere(node.replace('/opt/conservatory/', ''))).toBe(true)
-    expect(words).toEqual(['src/main.ts'])
+    expect(words).toEqual(['src/launcher.cjs'])
     expect(values.get('KillSignal')).toBe('SIGTERM')
     expect(Number(values.get('TimeoutStopSec'))).toBeGreaterThan(shutdownGrace + 1)
     expect(values.get('Restart')).toBe('always')

@@ -70,7 +70,7 @@ export function toAccount(row: AccountRow): Account {
   return { ...row, limits: storedLimits(row.limits) }
 }
 
-/** Fewer characters than these name no key: all that we make begin alike. */
+/** A shorter beginning names no key: all keys that we make begin with `cv_`. */
 const shortestBeginning = 4
 
 /** The beginning of a prefix that may be meant by this; null for one that is too short to mean any. */

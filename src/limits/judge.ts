@@ -63,7 +63,7 @@ export function takePlace(terms: Terms<Tally>, wanted: number, now: number): All
   return least(tokens, ({ limit, subject }) => subject.tokens.left(now, limit))
 }
 
-/** What is left of the limit of which the least is, the key's own where they are alike; undefined where there is none. */
+/** The allowance of the limit that has least, the key's own where they are alike; undefined where there is none. */
 export function least<Subject>(
   ceilings: Ceilings<Subject>,
   left: (applied: Applied<Subject>) => Allowance,
@@ -76,7 +76,7 @@ export function least<Subject>(
   return found
 }
 
-/** The limit that makes the caller wait longest, so that he need not hear of the other after it; undefined where none does. */
+/** The limit that makes the caller wait longest, so that one refusal is enough; undefined where none does. */
 function longestWait<Subject>(ceilings: Ceilings<Subject>, waitFor: (applied: Applied<Subject>) => number) {
   let found: { readonly by: Applied<Subject>; readonly wait: number } | undefined
   for (const by of ceilings) {

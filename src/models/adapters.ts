@@ -7,7 +7,7 @@ const ownAdapters = ['understudy', 'openai', 'llama.cpp', ...misbehaviours.map((
 
 /**
  * Packages that a sentence of ours may tell somebody to install: the AI SDK's own providers. Any other name may be a
- * typing mistake, and whoever waits for those has put a package of that name into the registry.
+ * typing mistake, and an attacker may have published a package under it.
  */
 const knownProviders: readonly string[] = [
   'amazon-bedrock',
@@ -28,17 +28,20 @@ const knownProviders: readonly string[] = [
   'xai',
 ].map((name) => `@ai-sdk/${name}`)
 
-/** What is wrong with the name of an adapter, as the end of a sentence; undefined for one that can be used. */
-export function adapterProblem(adapter: string): string | undefined {
+/**
+ * What is wrong with the name of an adapter, as the end of a sentence; undefined for one that can be used.
+ * @param written the name as the file has it, which is what the sentence repeats
+ */
+export function adapterProblem(adapter: string, written = adapter): string | undefined {
   if (ownAdapters.includes(adapter) || isInstalled(adapter)) return undefined
-  if (knownProviders.includes(adapter)) return `is ${JSON.stringify(adapter)}, which ${howToInstall(adapter)}`
+  if (knownProviders.includes(adapter)) return `is ${JSON.stringify(written)}, which ${howToInstall(adapter)}`
   const inScope = `@ai-sdk/${adapter}`
-  const meant = knownProviders.includes(inScope) ? inScope : nearest(adapter, [...ownAdapters, ...knownProviders])
+  const meant = knownProviders.includes(inScope) ? inScope : nearest(written, [...ownAdapters, ...knownProviders])
   const wayOut =
     meant === undefined
       ? 'Give understudy, openai (for any server that speaks like OpenAI), llama.cpp, or an installed AI SDK provider such as @ai-sdk/anthropic'
       : `Did you mean ${meant}?`
-  return `is ${JSON.stringify(adapter)}, which is no adapter and no installed package. ${wayOut}`
+  return `is ${JSON.stringify(written)}, which is no adapter and no installed package. ${wayOut}`
 }
 
 /** What is to be said of a package that is not there: how it is installed only where its name is known. */

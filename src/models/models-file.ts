@@ -5,6 +5,7 @@ import { ConfigError, type Environment, fitsHeader, plainAddress } from '../conf
 import { nearest } from '../text.ts'
 import { adapterProblem } from './adapters.ts'
 import { isFallback, type ModelSettings, type ModelsConfiguration } from './configuration.ts'
+import { field } from './field.ts'
 import {
   AiSdkSettings,
   FallbackSettings,
@@ -55,7 +56,7 @@ export function readModels(text: string, environment: Environment): ModelsConfig
     if (found.length === 0 && isModelSettings(settings)) models.set(name, settings)
   }
   const names = new Set(entries.map(([name]) => name))
-  faults.push(...faultsOfFallbacks(models, names))
+  faults.push(...faultsOfFallbacks(models, names, new Map(entries)))
   const standard = document['default'] ?? [...names].find((name) => !name.endsWith('*'))
   const isName = typeof standard === 'string' && names.has(standard) && !standard.endsWith('*')
   if (standard !== undefined && !isName) {
@@ -122,7 +123,7 @@ function filledIn(value: unknown, path: string, environment: Environment, faults
   )
 }
 
-/** @param raw the settings as they are written, of which a fault may repeat more than of what the environment has put in */
+/** @param raw the settings as they are written, which a fault may repeat; the values of the environment it may not */
 function faultsOfModel(name: string, raw: unknown, settings: unknown, path: string): readonly string[] {
   if (name.trim() === '') return [fault('models', 'has a model without a name')]
   if (name.indexOf('*') !== -1 && name !== '*' && !/^[^*]+\/\*$/.test(name)) {
@@ -135,8 +136,10 @@ function faultsOfModel(name: string, raw: unknown, settings: unknown, path: stri
   }
   const { adapter } = settings
   if (typeof adapter !== 'string') return [fault(path, 'needs an "adapter" or a "fallback"')]
-  const problem = adapterProblem(adapter)
-  // Which settings it takes is not known of an adapter that there is not.
+  // As it is written: what the environment has put in may be a secret.
+  const written = isRecord(raw) && typeof raw['adapter'] === 'string' ? raw['adapter'] : ''
+  const problem = adapterProblem(adapter, written)
+  // The settings of an unknown adapter are not known.
   if (problem !== undefined) return [fault(`${path}.adapter`, problem)]
   const misshapen = describeFaults(settingsSchema(adapter), settings, raw, path)
   const finer = misshapen.length > 0 ? [] : faultsOfConnection(settings, path)
@@ -232,7 +235,11 @@ function lowerFirst(text: string): string {
 }
 
 /** Names that are not there, and lists that come back to themselves. */
-function faultsOfFallbacks(models: ReadonlyMap<string, ModelSettings>, names: ReadonlySet<string>): readonly string[] {
+function faultsOfFallbacks(
+  models: ReadonlyMap<string, ModelSettings>,
+  names: ReadonlySet<string>,
+  written: ReadonlyMap<string, unknown>,
+): readonly string[] {
   const faults: string[] = []
   const isCircular = (name: string, path: readonly string[]): boolean => {
     const settings = models.get(name)
@@ -248,7 +255,9 @@ function faultsOfFallbacks(models: ReadonlyMap<string, ModelSettings>, names: Re
     for (const [index, target] of settings.fallback.entries()) {
       const isThere = names.has(target) && !target.endsWith('*')
       if (isThere) continue
-      const problem = `is ${JSON.stringify(target)}, which is no model of this file${hint(target, [...names])}`
+      // As it is written: what the environment has put in may be a secret.
+      const raw = field(field(written.get(name), 'fallback'), String(index))
+      const problem = `is ${JSON.stringify(raw)}, which is no model of this file${hint(raw, [...names])}`
       faults.push(fault(`models.${name}.fallback[${index}]`, problem))
     }
     if (isCircular(name, [])) faults.push(fault(`models.${name}.fallback`, 'comes back to itself'))

@@ -1,4 +1,4 @@
-import { copyFileSync, existsSync, renameSync, rmSync, statSync } from 'node:fs'
+import { copyFileSync, existsSync, realpathSync, renameSync, rmSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import Database from 'better-sqlite3'
 import { codeOf } from '../errors.ts'
@@ -39,17 +39,17 @@ export function backUp(databasePath: string, file: string): Contents {
   const target = resolve(file)
   if (!existsSync(databasePath))
     throw new StorageError(`There is no database ${databasePath} to back up. Check DATA_DIR.`)
-  if (existsSync(target)) throw new StorageError(`There is a file ${target} already. Name another.`)
+  if (existsSync(target)) throw new StorageError(`${target} is there already. Name a file that is not.`)
   const database = openSource(databasePath)
   try {
     makeWritable(dirname(target))
     return copyProven(database, target, databasePath)
   } catch (error) {
     if (error instanceof StorageError) throw error
-    const problem = writeProblem(error) ?? (error instanceof Error ? error.message : String(error))
-    throw new StorageError(`The backup ${target} cannot be written: ${problem}, or name another place.`, {
-      cause: error,
-    })
+    const problem = writeProblem(error)
+    const reason = error instanceof Error ? error.message : String(error)
+    const wayOut = problem === undefined ? `${reason}. Name another place.` : `${problem}, or name another place.`
+    throw new StorageError(`The backup ${target} cannot be written: ${wayOut}`, { cause: error })
   } finally {
     database.close()
   }
@@ -62,7 +62,9 @@ export function backUp(databasePath: string, file: string): Contents {
  * @throws StorageError when the backup is not sound, a newer version's or the database itself; when a service runs or
  * another program has the database open; or when a database is there
  */
-export function restore(databasePath: string, file: string, force: boolean): Restored {
+export function restore(database: string, file: string, force: boolean): Restored {
+  // SQLite keeps its files beside the one that a link leads to.
+  const databasePath = existsSync(database) ? realpathSync(database) : database
   if (!statSync(file, { throwIfNoEntry: false })?.isFile()) throw new StorageError(`There is no file ${resolve(file)}.`)
   const part = `${databasePath}.part`
   for (const own of [databasePath, part]) {
@@ -74,7 +76,8 @@ export function restore(databasePath: string, file: string, force: boolean): Res
     const applied = checkSource(source, file)
     const folder = dirname(databasePath)
     prepareFolder(folder)
-    const lock = holdForServing(folder)
+    // The service holds the data folder, wherever a link in it leads.
+    const lock = holdForServing(dirname(database))
     let old: Old | undefined
     try {
       if (existsSync(databasePath) && !force) {
@@ -198,7 +201,7 @@ function setFilesAside(path: string, kept: string): Old | undefined {
   }
   syncFolder(dirname(path))
   for (const beside of besides) rmSync(path + beside, { force: true })
-  return { kept, release() {} }
+  return { kept: kept + (there.includes('') ? '' : there[0]), release() {} }
 }
 
 /** A name with the time in it that nothing has yet. */

@@ -1,4 +1,14 @@
-import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from 'node:fs'
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  fsyncSync,
+  openSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+} from 'node:fs'
 import { dirname } from 'node:path'
 import Database from 'better-sqlite3'
 import { codeOf } from '../errors.ts'
@@ -11,8 +21,8 @@ export type Contents = Readonly<Record<string, number>>
 export const besides = ['-wal', '-shm', '-journal'] as const
 
 /**
- * Copies a database into a file, restores the copy to a scratch place at once, and only then lets it have its name, in
- * the place of what has that name: what is there under it is good at any moment.
+ * Copies a database into a file, restores the copy to a scratch place at once, and only then lets it have its name, and
+ * so replaces a file of that name. The file under that name is good at any moment.
  * @param name what the database is called where it is at fault
  * @returns what the copy holds
  * @throws StorageError when the copy is not sound; what SQLite or the system says when it cannot be written
@@ -66,6 +76,11 @@ export function copyCounted(database: Database.Database, file: string, name: str
 export function openToRead(path: string, name = path): Database.Database {
   let database: Database.Database | undefined
   try {
+    accessSync(path, constants.R_OK)
+  } catch (error) {
+    throw new StorageError(`This user may not read ${name}. Run this as the user that owns the file.`, { cause: error })
+  }
+  try {
     // Where a log is read, a connection that may write would put it into the file at its end; where there is none, one
     // that may not write would leave an empty log behind.
     database = new Database(path, { fileMustExist: true, readonly: hasLog(path) })
@@ -117,8 +132,9 @@ function syncOpened(file: number): void {
   }
 }
 
+/** SQLite keeps the log beside the file that a link leads to. */
 function hasLog(path: string): boolean {
-  return existsSync(`${path}-wal`)
+  return existsSync(`${realpathSync(path)}-wal`)
 }
 
 /** The refusal of a file that SQLite cannot read. */

@@ -9,8 +9,8 @@ export class StorageError extends Error {
 }
 
 /**
- * Why something cannot be written and the first way out, as the middle of a sentence; undefined for what is no matter of
- * room or rights.
+ * Why something cannot be written and the first way out, as the middle of a sentence; undefined for any other
+ * error.
  */
 export function writeProblem(error: unknown): string | undefined {
   const code = codeOf(error)
@@ -19,7 +19,7 @@ export function writeProblem(error: unknown): string | undefined {
   if (!/^(?:EACCES|EPERM|SQLITE_(?:PERM|READONLY|CANTOPEN))/.test(code)) return undefined
   const uid = process.getuid?.()
   const user = uid === undefined ? 'this user' : `this user (uid ${uid})`
-  return `${user} may not write there. Give it and all that is in it to this user (chown -R)`
+  return `${user} may not write there. Make this user the owner of the folder and its files (chown -R)`
 }
 
 /** The refusal of a data folder that cannot be written, where that is a matter of room or rights. */

@@ -185,7 +185,7 @@ export class SqliteLedger implements Ledger {
     this.#timer.unref()
   }
 
-  /** Whoever wants to know whether it was written flushes by himself; here it is tried again, until it works. */
+  /** Tries again until it works: a caller of `flush` hears whether it did. */
   #tryFlush(): void {
     this.flush().catch(() => undefined)
   }

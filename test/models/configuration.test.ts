@@ -32,6 +32,15 @@ function faultsOf(file: unknown): readonly string[] {
 
 const $ = (name: string) => `$\{${name}}`
 
+test('failure mode 27: a fault repeats what is written, and never what the environment has put in', () => {
+  const models = { a: { adapter: $('KEY') }, b: { fallback: [$('KEY')] } }
+  const faults = faultsOf({ models })
+  expect(faults).toHaveLength(2)
+  expect(faults[0]).toContain(`models.a.adapter is ${JSON.stringify($('KEY'))}`)
+  expect(faults[1]).toContain(`models.b.fallback[0] is ${JSON.stringify($('KEY'))}`)
+  for (const fault of faults) expect(fault).not.toContain(environment.KEY)
+})
+
 describe('a good models.json', () => {
   test('is read with everything in it', () => {
     const models = {

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process'
 import {
   copyFileSync,
   linkSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -53,6 +54,20 @@ describe('a restore', () => {
     expect(plantsIn(fileIn(data))).toEqual(plants.restored)
     expect([source, `${source}-wal`].map((file) => readFileSync(file))).toEqual(before)
     expect(readdirSync(data).toSorted()).toEqual(['conservatory.db', 'serve.lock'])
+  })
+
+  it('replaces the file that a linked database leads to, and reads the log beside a linked source', async () => {
+    const { data, away } = folders()
+    const [disk, source] = ['disk', 'source'].map((name) => join(away, name))
+    for (const folder of [disk ?? '', source ?? '']) mkdirSync(folder)
+    symlinkSync(makeKilled(disk ?? '', plants.old), fileIn(data))
+    const link = join(away, 'backup.db')
+    symlinkSync(makeKilled(source ?? '', plants.restored), link)
+    expect(await restore(link, data)).toMatchObject({ code: 0, stderr: expect.stringContaining(', 9 plants, ') })
+    expect(lstatSync(fileIn(data)).isSymbolicLink()).toBe(true)
+    expect(plantsIn(fileIn(disk ?? ''))).toEqual(plants.restored)
+    const [kept = ''] = keptIn(disk ?? '')
+    expect(plantsIn(join(disk ?? '', kept))).toEqual(plants.old)
   })
 
   it('leaves nothing beside a source that has no log', async () => {

@@ -8,7 +8,7 @@ import { temporaryFolder } from '../support/service.ts'
 
 const withCode = (code: string, more: object = {}) => Object.assign(new Error('raw words'), { code, ...more })
 const chown =
-  /: this user( \(uid \d+\))? may not write there\. Give it and all that is in it to this user \(chown -R\), /
+  /: this user( \(uid \d+\))? may not write there\. Make this user the owner of the folder and its files \(chown -R\), /
 
 describe('what cannot be written', () => {
   it.each([
