@@ -9,11 +9,13 @@ const run = /\{{2,}|\}{2,}/g
 /**
  * Finds the pairs of double braces, by where they open; braces without a partner are in none. Of three braces in a
  * row the outer one is text. It takes time in proportion to the text, whatever is left open in it.
+ * @param most after so many pairs it stops
  */
-export function bracePairs(text: string): readonly Pair[] {
+export function bracePairs(text: string, most = Number.POSITIVE_INFINITY): readonly Pair[] {
   const open: number[] = []
   const pairs: Pair[] = []
   for (const { 0: braces, index } of text.matchAll(run)) {
+    if (pairs.length >= most) break
     const start = braces[0] === '{' ? index + (braces.length % 2) : index
     for (let at = start; at + 2 <= index + braces.length; at += 2) {
       if (braces[0] === '{') {

@@ -41,6 +41,7 @@ export function compose(request: CompositionRequest): Composition {
     seed: `${persona.digest ?? persona.name}/${request.conversationId ?? ''}`,
     unknown: new Set(),
     varied: false,
+    counter: { macros: 0 },
     ownTexts: new Map(),
   }
   const firstOwn = messages.findIndex(isOfConversation)

@@ -19,6 +19,8 @@ export interface MacroEnvironment {
   readonly textOf?: (field: OwnField) => string
   /** Whether `{{hidden_key:A}}` shows its text, as it does to the scan for lore. */
   readonly showsHiddenKeys?: boolean
+  /** Counts the macros of all texts of one prompt, each text once; without it they are counted for this text alone. */
+  readonly counter?: { macros: number }
   /** Told of each macro that is not known, by its name. */
   readonly onUnknown?: (name: string) => void
   /** Told when the text could come out differently for the same names. */

@@ -9,6 +9,8 @@ const mostLevels = 32
 /** Characters that one text may have once it is expanded. */
 export const longestExpansion = 1024 ** 2
 const longestUnknownName = 64
+/** Macros that one prompt may have, nested ones included: some 20 ms of work; real cards have dozens. */
+export const mostMacros = 5000
 
 const angled = /<(char|bot|user)>/gi
 const anyMacro = /\{\{|<(?:char|bot|user)>/i
@@ -25,7 +27,8 @@ export function hasMacro(text: string): boolean {
 /**
  * Puts their values in the place of macros, in one pass: what is put in is never read again, so that no name can
  * smuggle in a macro. Unknown macros stay as written. It takes time in proportion to the text.
- * @throws ApiError 400 `card_too_large` when the result gets longer than `longestExpansion`
+ * @throws ApiError 400 `card_too_large` when the result gets longer than `longestExpansion`, or there are more than
+ *   `mostMacros`
  */
 export function expandMacros(text: string, environment: MacroEnvironment): string {
   if (!hasMacro(text)) return text
@@ -43,7 +46,10 @@ class Expansion {
   constructor(text: string, environment: MacroEnvironment) {
     this.#text = text
     this.#environment = environment
-    this.#pairs = bracePairs(text)
+    const counter = environment.counter ?? { macros: 0 }
+    this.#pairs = bracePairs(text, mostMacros - counter.macros + 1)
+    counter.macros += this.#pairs.length
+    if (counter.macros > mostMacros) throw tooManyMacros()
   }
 
   /** Expands what stands from one place to another. @param isArgument whether `\,` stands for a comma there */
@@ -212,6 +218,16 @@ function withoutLineBreaks(text: string, side: 'start' | 'end'): string {
   if (side === 'start') while (isBreak(start)) start++
   else while (end > 0 && isBreak(end - 1)) end--
   return text.slice(start, end)
+}
+
+/** What is said of a card whose macros would take too long. */
+function tooManyMacros(): ApiError {
+  return new ApiError(
+    400,
+    'card_too_large',
+    `The character's texts have more than ${mostMacros} macros, which are not all expanded in one prompt. Use another card.`,
+    { param: 'character' },
+  )
 }
 
 /** What is said of a card whose texts grow beyond all measure. */

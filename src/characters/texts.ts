@@ -13,6 +13,8 @@ export interface Run {
   readonly clock: Clock
   readonly seed: string
   readonly unknown: Set<string>
+  /** How many macros have been expanded for it. */
+  readonly counter: { macros: number }
   /** Whether a text was expanded that may come out differently next time. */
   varied: boolean
   /** The card's own texts as macros of this request have them, by field. */
@@ -96,6 +98,7 @@ export class CardTexts {
       seed: run.seed,
       random: run.random,
       clock: run.clock,
+      counter: run.counter,
       onUnknown: (name) => unknown.add(name),
       onVarying: () => {
         run.varied = true

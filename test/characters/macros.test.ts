@@ -2,7 +2,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { seededRandom } from '../../src/characters/chance.ts'
 import { clockAt } from '../../src/characters/macro-values.ts'
 
-import { expandMacros, type MacroEnvironment } from '../../src/characters/macros.ts'
+import { expandMacros, type MacroEnvironment, mostMacros } from '../../src/characters/macros.ts'
 import { cardOf, composed, told } from '../support/lore-cards.ts'
 
 const names: MacroEnvironment = {
@@ -134,11 +134,22 @@ describe('15 macros are bounded', () => {
       '}}'.repeat(100_000),
       '{{random:'.repeat(100_000),
       `{{random:${'a,'.repeat(100_000)}}}`,
-      '\n{{trim}}'.repeat(100_000),
     ]) {
       expect(timed(() => expand(text))).toBeLessThan(1000)
     }
   })
+
+  test.each(['\n{{trim}}', '{{//}}', '{{pick:a,b}}', '{{reverse:{{time}}}}', '{{unheard}}'])(
+    '15 more macros than one prompt may have are refused, over all texts of the card: %s',
+    (macro) => {
+      const half = (count: number) => cardOf({ description: macro.repeat(count), scenario: macro.repeat(count) })
+      const each = macro.includes('{{time}}') ? mostMacros / 4 : mostMacros / 2
+      expect(() => composed(half(each), 'Hi')).not.toThrow()
+      expect(() => composed(half(each + 1), 'Hi')).toThrow(
+        expect.objectContaining({ status: 400, code: 'card_too_large', message: expect.stringContaining('5000') }),
+      )
+    },
+  )
 
   test.each(['{{char}}', '<BOT>', '{{reverse:{{char}}}}'])(
     '15 a long name times many places is refused: %s',
