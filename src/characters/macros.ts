@@ -9,8 +9,8 @@ const mostLevels = 32
 /** Characters that one text may have once it is expanded. */
 export const longestExpansion = 1024 ** 2
 const longestUnknownName = 64
-/** Macros that one prompt may have, nested ones included: some 20 ms of work; real cards have dozens. */
-export const mostMacros = 5000
+/** Macros that one prompt may have, nested ones included: some 30 ms of work; real cards have dozens. */
+export const mostMacros = 3000
 
 const angled = /<(char|bot|user)>/gi
 const anyMacro = /\{\{|<(?:char|bot|user)>/i

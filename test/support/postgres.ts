@@ -45,10 +45,12 @@ export const isRoot = process.getuid?.() === 0
 export const asUser: { readonly uid?: number; readonly gid?: number } = isRoot ? { uid: nobody, gid: nobody } : {}
 
 /** The folder for what all servers share: that of a whole test run, or else one that goes with this process. */
-let sharedFolder = process.env['TEST_SHARED_FOLDER']
+let sharedFolder: string | undefined
 
 /** Makes a folder that all servers share, unless it is there; several processes may do so at once. */
 function madeOnce(name: string, make: (folder: string) => void): string {
+  // Read now: the set-up of a run names it after this file was loaded.
+  sharedFolder ??= process.env['TEST_SHARED_FOLDER']
   if (sharedFolder === undefined) {
     const folder = mkdtempSync(join(tmpdir(), 'conservatory-postgres-'))
     chmodSync(folder, 0o755)

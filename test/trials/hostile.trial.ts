@@ -185,7 +185,7 @@ const cardRow = (name: string, fields: object): Row => ({
 })
 const cards: readonly Row[] = [
   cardRow('20,000 {{pick}} in a card', { description: '{{pick:a,b}} '.repeat(20_000) }),
-  cardRow('4,900 {{pick}}, about the most there may be', { description: '{{pick:a,b}} '.repeat(4900) }),
+  cardRow('2,900 {{pick}}, about the most there may be', { description: '{{pick:a,b}} '.repeat(2900) }),
   cardRow('60,000 {{time}} in a card', { description: '{{time}} '.repeat(60_000) }),
   cardRow('20,000 {{description}} of a description that is a comment', {
     description: `{{// ${'x'.repeat(100_000)}}}`,
