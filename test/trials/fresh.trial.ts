@@ -4,7 +4,7 @@ import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { projectFolder } from '../support/process.ts'
+import { compileCache, projectFolder } from '../support/process.ts'
 import { shownCommands, steadyAnswer } from '../support/readme.ts'
 import { temporaryFolder } from '../support/service.ts'
 
@@ -25,7 +25,13 @@ const root = join(folder.path, 'root')
 const certificates = '/etc/ssl/certs/ca-certificates.crt'
 
 const run = (command: string, args: readonly string[], cwd = folder.path): string =>
-  execFileSync(command, args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], maxBuffer: 64 * 1024 ** 2 })
+  execFileSync(command, args, {
+    cwd,
+    env: { ...process.env, ...compileCache },
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+    maxBuffer: 64 * 1024 ** 2,
+  })
 
 /** A command in the chroot, as a user, in a folder. */
 interface Inside {

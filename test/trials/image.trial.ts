@@ -16,7 +16,7 @@ import { join } from 'node:path'
 import { Type } from '@sinclair/typebox'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { checked, textOf } from '../support/operations.ts'
-import { projectFolder } from '../support/process.ts'
+import { compileCache, projectFolder } from '../support/process.ts'
 
 /*
  * Builds the image by the Dockerfile and runs what is in it: npm run trials -- image
@@ -45,7 +45,12 @@ const cache = process.env['TRIAL_CACHE'] ?? home
 const storage = ['--storage-driver', 'vfs', '--root', join(home, 'storage'), '--runroot', join(home, 'run')]
 
 function run(command: string, ...args: readonly string[]): string {
-  return execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], maxBuffer: 2 ** 26 }).trim()
+  return execFileSync(command, args, {
+    env: { ...process.env, ...compileCache },
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+    maxBuffer: 2 ** 26,
+  }).trim()
 }
 
 function buildah(...args: readonly string[]): string {
