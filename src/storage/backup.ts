@@ -14,7 +14,7 @@ import {
   syncFile,
   syncFolder,
 } from './copy.ts'
-import { makeWritable, prepareFolder, StorageError, unwritable, writeProblem } from './folder.ts'
+import { makeWritable, newerVersion, prepareFolder, StorageError, unwritable, writeProblem } from './folder.ts'
 import { appliedMigrations, migrations, unknownMigrations } from './migrations.ts'
 import { refuseUnfinished, unfinishedInFile } from './move/unfinished.ts'
 import { holdForServing } from './serve-lock.ts'
@@ -115,11 +115,7 @@ function checkSource(source: Database.Database, file: string): readonly string[]
   const applied = appliedMigrations(source)
   if (!applied) throw new StorageError(`${file} is no database of Conservatory.`)
   const unknown = unknownMigrations(applied)
-  if (unknown.length > 0) {
-    throw new StorageError(
-      `${file} was written by a newer version of Conservatory (it has ${unknown.join(', ')}). Restore it with that version.`,
-    )
-  }
+  if (unknown.length > 0) throw newerVersion(file, unknown, 'Restore it with that version.')
   refuseUnfinished(unfinishedInFile(source), file)
   return applied
 }

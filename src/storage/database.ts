@@ -4,7 +4,7 @@ import Database from 'better-sqlite3'
 import { codeOf } from '../errors.ts'
 import { unixSeconds } from '../time.ts'
 import { copyProven, openToRead } from './copy.ts'
-import { prepareFolder, StorageError, unwritable } from './folder.ts'
+import { newerVersion, prepareFolder, StorageError, unwritable } from './folder.ts'
 import { appliedMigrations, type Migration, migrations, unknownMigrations } from './migrations.ts'
 
 /**
@@ -59,11 +59,7 @@ function migrate(database: Database.Database, history: readonly Migration[]): vo
   const applyAll = database.transaction(() => {
     const applied = appliedMigrations(database) ?? []
     const unknown = unknownMigrations(applied, history)
-    if (unknown.length > 0) {
-      throw new StorageError(
-        `The database was written by a newer version of Conservatory (it has ${unknown.join(', ')}). Start that version.`,
-      )
-    }
+    if (unknown.length > 0) throw newerVersion('The database', unknown, 'Start that version.')
     const missing = history.filter(({ name }) => !applied.includes(name))
     const [next] = missing
     if (next && applied.length > 0 && !database.memory) keepBefore(next, database.name)

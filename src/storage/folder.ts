@@ -8,6 +8,13 @@ export class StorageError extends Error {
   override readonly name = 'StorageError'
 }
 
+/** The refusal of a database with migrations that this version does not know. @param wayOut what to do, as a sentence */
+export function newerVersion(database: string, unknown: readonly string[], wayOut: string): StorageError {
+  return new StorageError(
+    `${database} was written by a newer version of Conservatory (it has ${unknown.join(', ')}). ${wayOut}`,
+  )
+}
+
 /**
  * Why something cannot be written and the first way out, as the middle of a sentence; undefined for any other
  * error.

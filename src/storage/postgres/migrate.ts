@@ -1,6 +1,6 @@
 import { codeOf } from '../../errors.ts'
 import { unixSeconds } from '../../time.ts'
-import { StorageError } from '../folder.ts'
+import { newerVersion, StorageError } from '../folder.ts'
 import type { Migration } from '../migrations.ts'
 import type { PostgresDatabase, Queries } from './database.ts'
 import { postgresMigrations } from './migrations.ts'
@@ -27,9 +27,8 @@ export async function migratePostgres(
       ({ name, servesFrom }) => !known.has(name) && (servesFrom === null || !known.has(servesFrom)),
     )
     if (beyond.length > 0) {
-      throw new StorageError(
-        `The database at ${database.place} was written by a newer version of Conservatory (it has ${beyond.map(({ name }) => name).join(', ')}). Start that version.`,
-      )
+      const names = beyond.map(({ name }) => name)
+      throw newerVersion(`The database at ${database.place}`, names, 'Start that version.')
     }
     for (const { name, sql: statements, servesFrom = null } of history) {
       if (applied.has(name)) continue
