@@ -1,6 +1,6 @@
 import { readCard } from '../src/characters/card.ts'
 import { compose } from '../src/characters/compose.ts'
-import type { Message } from '../src/chat/completion-request.ts'
+import type { Message } from '../src/openai/completion-request.ts'
 import { atMost, type Figure, median } from './measure.ts'
 
 /*

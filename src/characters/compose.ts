@@ -1,4 +1,4 @@
-import type { Message } from '../chat/completion-request.ts'
+import type { Message } from '../openai/completion-request.ts'
 import type { Card } from './card.ts'
 import type { Composition, CompositionRequest, DroppedCounts, LoreReport, Section } from './composition.ts'
 import { Conversation } from './conversation.ts'

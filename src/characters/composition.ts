@@ -1,4 +1,4 @@
-import type { Message } from '../chat/completion-request.ts'
+import type { Message } from '../openai/completion-request.ts'
 import type { DropReason } from './lore-scan.ts'
 import type { Lorebook } from './lorebook.ts'
 import type { Persona, PromptSettings } from './prompt.ts'

@@ -1,4 +1,4 @@
-import { type Message, textOf } from '../chat/completion-request.ts'
+import { type Message, textOf } from '../openai/completion-request.ts'
 import { Haystack, type ScanWork } from './haystack.ts'
 import { withoutComments } from './macros.ts'
 

@@ -1,5 +1,5 @@
-import { type Message, textOf } from '../chat/completion-request.ts'
 import { ApiError } from '../errors.ts'
+import { type Message, textOf } from '../openai/completion-request.ts'
 import { type CompositionRequest, CountNeeded } from './composition.ts'
 import { dropOrder, type Lore } from './lore-found.ts'
 import type { ExampleBlock } from './segments.ts'

@@ -1,5 +1,5 @@
-import { type Message, textOf } from '../chat/completion-request.ts'
 import { ApiError } from '../errors.ts'
+import { type Message, textOf } from '../openai/completion-request.ts'
 import type { CompositionRequest } from './composition.ts'
 import { greetingText } from './segments.ts'
 import type { CardTexts, Run } from './texts.ts'

@@ -1,4 +1,4 @@
-import type { Message } from '../chat/completion-request.ts'
+import type { Message } from '../openai/completion-request.ts'
 import type { Section, SectionName } from './composition.ts'
 import { readExamples } from './examples.ts'
 import type { Lore } from './lore-found.ts'

@@ -1,4 +1,4 @@
-import type { Message } from '../chat/completion-request.ts'
+import type { Message } from '../openai/completion-request.ts'
 import type { Card } from './card.ts'
 import { cleaned } from './fields.ts'
 import type { LoreEntry } from './lore-entry.ts'

@@ -1,4 +1,4 @@
-import type { Message } from '../chat/completion-request.ts'
+import type { Message } from '../openai/completion-request.ts'
 import type { Role } from './decorators.ts'
 import type { Lore } from './lore-found.ts'
 import { loreMessage } from './segments.ts'

@@ -1,9 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf } from '../access/guard.ts'
 import { type Casting, cast } from '../characters/persona.ts'
+import type { CompletionRequest } from '../openai/completion-request.ts'
+import { checkMessages } from '../openai/messages.ts'
 import { checkWhole } from '../whole-text.ts'
-import type { CompletionRequest } from './completion-request.ts'
-import { checkMessages } from './messages.ts'
 import type { ChatOptions } from './options.ts'
 
 /**

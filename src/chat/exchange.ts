@@ -7,7 +7,7 @@ import { checkInput } from '../models/input.ts'
 import { mergeMessages } from '../models/merge-messages.ts'
 import type { Model, ModelRequest } from '../models/model.ts'
 import { loadTokenizer } from '../models/tokenizer.ts'
-import type { CompletionRequest } from './completion-request.ts'
+import type { CompletionRequest } from '../openai/completion-request.ts'
 
 /** What prompts are made with besides the request. */
 export interface PromptMaking {

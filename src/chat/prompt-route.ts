@@ -1,9 +1,9 @@
 import { callerOf } from '../access/guard.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import type { TypedInstance } from '../http/typed-instance.ts'
+import { ChatError } from '../openai/completion.ts'
+import { CompletionRequest } from '../openai/completion-request.ts'
 import { castRequest, checkRequest } from './casting.ts'
-import { ChatError } from './completion.ts'
-import { CompletionRequest } from './completion-request.ts'
 import { type ChatOptions, promptMaking } from './options.ts'
 import { PromptReceipt } from './receipt-schema.ts'
 

@@ -1,5 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { Message } from './completion-request.ts'
+import { Message } from '../openai/completion-request.ts'
 
 /** What a model would be told, and how it came to be that. */
 export const PromptReceipt = Type.Object(

@@ -2,7 +2,7 @@ import type { Section } from '../characters/composition.ts'
 import { tokensOf } from '../characters/fit.ts'
 import type { Casting } from '../characters/persona.ts'
 import { loadTokenizer } from '../models/tokenizer.ts'
-import type { CompletionRequest } from './completion-request.ts'
+import type { CompletionRequest } from '../openai/completion-request.ts'
 import type { Asked } from './exchange.ts'
 import type { PromptReceipt } from './receipt-schema.ts'
 

@@ -3,8 +3,8 @@ import type { FastifyReply } from 'fastify'
 import type { Clock } from '../clock.ts'
 import { type ApiError, openAiErrorBody, toApiError } from '../errors.ts'
 import type { ModelEvent } from '../models/model.ts'
+import { isUsageOnly, recordedReason } from '../openai/completion.ts'
 import type { Visit } from '../usage/visit.ts'
-import { isUsageOnly, recordedReason } from './completion.ts'
 import type { UsageWatch } from './usage.ts'
 
 /** What a stream needs besides its events. */

@@ -1,5 +1,5 @@
-import type { Chunk } from './completion.ts'
-import type { Message } from './completion-request.ts'
+import type { Chunk } from '../openai/completion.ts'
+import type { Message } from '../openai/completion-request.ts'
 
 /**
  * Watches a stream whose caller asked for its usage, so that there is exactly one usage chunk at its end:

@@ -1,5 +1,5 @@
-import { Beginnings } from '../chat/beginnings.ts'
-import { type CompletionRequest, type Message, textOf } from '../chat/completion-request.ts'
+import { Beginnings } from '../openai/beginnings.ts'
+import { type CompletionRequest, type Message, textOf } from '../openai/completion-request.ts'
 
 /** Tokens of a reply whose request sets no limit. */
 const longReply = 1024

@@ -1,4 +1,4 @@
-import type { Chunk, Completion } from '../chat/completion.ts'
+import type { Chunk, Completion } from '../openai/completion.ts'
 import { upstreamFailure } from './upstream-error.ts'
 
 /** The largest answer, and the largest event of one, that is taken from an upstream. Bytes. */

@@ -1,6 +1,6 @@
 import { createParser } from 'eventsource-parser'
-import { type Chunk, isUsageOnly } from '../chat/completion.ts'
 import { ApiError } from '../errors.ts'
+import { type Chunk, isUsageOnly } from '../openai/completion.ts'
 import { isChunk, maximumAnswer, parseAnswer } from './answer.ts'
 import { field } from './field.ts'
 import type { ModelEvent } from './model.ts'

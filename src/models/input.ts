@@ -1,5 +1,5 @@
-import type { ContentPart, Message } from '../chat/completion-request.ts'
 import { ApiError } from '../errors.ts'
+import type { ContentPart, Message } from '../openai/completion-request.ts'
 import type { CandidateTraits } from './candidate.ts'
 
 const kinds = { text: 'text', refusal: 'text', image_url: 'image', input_audio: 'audio', file: 'file' } as const

@@ -1,4 +1,4 @@
-import { type ContentPart, type Message, textOf } from '../chat/completion-request.ts'
+import { type ContentPart, type Message, textOf } from '../openai/completion-request.ts'
 
 /** Stands before an assistant's message that nobody of the user's precedes; chat programs begin with the like. */
 const opening: Message = { role: 'user', content: '[Start a new chat]' }

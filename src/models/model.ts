@@ -1,6 +1,6 @@
 import type { Persona } from '../characters/prompt.ts'
-import type { Chunk, Completion } from '../chat/completion.ts'
-import type { CompletionRequest } from '../chat/completion-request.ts'
+import type { Chunk, Completion } from '../openai/completion.ts'
+import type { CompletionRequest } from '../openai/completion-request.ts'
 
 /** What a model is asked. */
 export interface ModelRequest {

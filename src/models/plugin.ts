@@ -1,9 +1,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
 import { type Guard, requireScope } from '../access/guard.ts'
-import { ChatError } from '../chat/completion.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { unknownRoute } from '../http/unknown-route.ts'
+import { ChatError } from '../openai/completion.ts'
 import { unixSeconds } from '../time.ts'
 import type { ModelListing, ModelRegistry } from './registry.ts'
 

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
-import { type Message, textOf } from '../chat/completion-request.ts'
+import { type Message, textOf } from '../openai/completion-request.ts'
 
 /** Counts and splits text in OpenAI's `o200k_base` tokens. What looks like a special token counts as plain text. */
 export interface Tokenizer {

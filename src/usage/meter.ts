@@ -1,5 +1,5 @@
-import type { Chunk } from '../chat/completion.ts'
 import type { Passage } from '../models/model.ts'
+import type { Chunk } from '../openai/completion.ts'
 
 /** What a request has used. */
 export interface Used {

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { Card } from '../../src/characters/card.ts'
 import { compose } from '../../src/characters/compose.ts'
 import { builtInSystemPrompt } from '../../src/characters/prompt.ts'
-import type { Message } from '../../src/chat/completion-request.ts'
+import type { Message } from '../../src/openai/completion-request.ts'
 import { assistant, cardOf, cardWithLore, composed, firedIn, system, told, user } from '../support/lore-cards.ts'
 
 const question: readonly Message[] = [user('Are you {{char}}, <BOT>, or {{original}}?')]

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Message } from '../../src/chat/completion-request.ts'
+import type { Message } from '../../src/openai/completion-request.ts'
 import { assistant, cardWithLore, composed, firedIn, system, told, user } from '../support/lore-cards.ts'
 
 type Entry = Readonly<Record<string, unknown>>

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { setTimeout as wait } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { Chunk } from '../../src/chat/completion.ts'
+import type { Chunk } from '../../src/openai/completion.ts'
 import { finishReasons, readChatError, readCompletion, readStream, textOfStream } from '../support/chat.ts'
 import { onceAsked, startTestService, type TestService } from '../support/service.ts'
 import {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import type { CompletionRequest, Message } from '../../src/chat/completion-request.ts'
 import { toCallOptions } from '../../src/models/ai-sdk/call-options.ts'
 import { toPrompt } from '../../src/models/ai-sdk/prompt.ts'
+import type { CompletionRequest, Message } from '../../src/openai/completion-request.ts'
 import { asked, complete, failureFrom, gardenTools, stream, vendorForThisTest } from '../support/ai-sdk.ts'
 import { replay, replayStream } from '../support/replay.ts'
 

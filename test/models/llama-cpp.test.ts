@@ -4,7 +4,6 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
-import type { CompletionRequest } from '../../src/chat/completion-request.ts'
 import { followRedirect } from '../../src/models/llama-cpp/download.ts'
 import { createLlamaCppModel } from '../../src/models/llama-cpp/llama-cpp.ts'
 import { loadNodeLlamaCpp } from '../../src/models/llama-cpp/node-llama-cpp.ts'
@@ -12,6 +11,7 @@ import { Queue } from '../../src/models/llama-cpp/queue.ts'
 import { readTask } from '../../src/models/llama-cpp/request.ts'
 import { findWeights } from '../../src/models/llama-cpp/weights.ts'
 import type { ModelRequest } from '../../src/models/model.ts'
+import type { CompletionRequest } from '../../src/openai/completion-request.ts'
 import { until } from '../support/eventually.ts'
 
 /* All of the adapter but inference, which needs a package that is not a dependency: see llama-cpp.inference.ts. */

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { ContentPart, Message } from '../../src/chat/completion-request.ts'
 import { toPrompt } from '../../src/models/ai-sdk/prompt.ts'
 import { mergeMessages } from '../../src/models/merge-messages.ts'
+import type { ContentPart, Message } from '../../src/openai/completion-request.ts'
 
 /** Counts how often the items of a list are looked at. */
 function watched<T>(items: readonly T[]): { readonly items: readonly T[]; readonly looks: () => number } {

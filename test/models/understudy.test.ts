@@ -1,12 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { type Card, readCard } from '../../src/characters/card.ts'
-import type { Chunk, Completion } from '../../src/chat/completion.ts'
-import type { CompletionRequest, Message } from '../../src/chat/completion-request.ts'
 import { ApiError } from '../../src/errors.ts'
 import type { ModelRequest } from '../../src/models/model.ts'
 import { loadTokenizer } from '../../src/models/tokenizer.ts'
 import { createUnderstudy } from '../../src/models/understudy/understudy.ts'
+import type { Chunk, Completion } from '../../src/openai/completion.ts'
+import type { CompletionRequest, Message } from '../../src/openai/completion-request.ts'
 import { chunksIn } from '../support/events.ts'
 
 const understudy = createUnderstudy()

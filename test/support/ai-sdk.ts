@@ -1,10 +1,10 @@
 import { onTestFinished } from 'vitest'
-import type { Chunk } from '../../src/chat/completion.ts'
-import type { CompletionRequest } from '../../src/chat/completion-request.ts'
 import { ApiError } from '../../src/errors.ts'
 import { type AiSdkModel, createAiSdkModel } from '../../src/models/ai-sdk/model.ts'
 import type { ModelRequest } from '../../src/models/model.ts'
 import type { AiSdkSettings } from '../../src/models/settings.ts'
+import type { Chunk } from '../../src/openai/completion.ts'
+import type { CompletionRequest } from '../../src/openai/completion-request.ts'
 import { chunksIn } from './events.ts'
 import { type Script, type ScriptedUpstream, upstreamForThisTest } from './upstream.ts'
 

@@ -1,5 +1,5 @@
-import type { Chunk, Completion } from '../../src/chat/completion.ts'
 import type { OpenAiErrorBody } from '../../src/errors.ts'
+import type { Chunk, Completion } from '../../src/openai/completion.ts'
 
 /** A streamed reply, read as strictly as the SSE format allows: any line that is none of its own throws. */
 export interface Streamed {

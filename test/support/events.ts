@@ -1,5 +1,5 @@
-import type { Chunk } from '../../src/chat/completion.ts'
 import type { ModelEvent } from '../../src/models/model.ts'
+import type { Chunk } from '../../src/openai/completion.ts'
 
 /** The chunks of a group of events that a model of ours made: none of them passes unread. */
 export function chunksIn(events: readonly ModelEvent[]): readonly Chunk[] {

@@ -1,7 +1,7 @@
 import { type Card, readCard } from '../../src/characters/card.ts'
 import { compose } from '../../src/characters/compose.ts'
 import type { Composition, CompositionRequest } from '../../src/characters/composition.ts'
-import type { Message } from '../../src/chat/completion-request.ts'
+import type { Message } from '../../src/openai/completion-request.ts'
 
 /** The document of a V3 card of these fields. */
 export function documentOf(data: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {

@@ -4,7 +4,7 @@ import type {
   LanguageModelV4ToolChoice,
   SharedV4ProviderOptions,
 } from '@ai-sdk/provider'
-import type { CompletionRequest } from '../../chat/completion-request.ts'
+import type { CompletionRequest } from '../../openai/completion-request.ts'
 import type { CallOptions } from './language-model.ts'
 import type { SupportedUrls } from './media.ts'
 import { toPrompt } from './prompt.ts'

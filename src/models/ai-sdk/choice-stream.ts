@@ -1,5 +1,5 @@
 import type { LanguageModelV4FinishReason, SharedV4ProviderMetadata } from '@ai-sdk/provider'
-import type { Chunk } from '../../chat/completion.ts'
+import type { Chunk } from '../../openai/completion.ts'
 import { keptMetadata, type MessageExtra } from './extra-content.ts'
 import { brokenOff, toFinishReason } from './finish-reason.ts'
 import type { StreamPart } from './language-model.ts'

@@ -1,6 +1,6 @@
 import type { SharedV4ProviderMetadata } from '@ai-sdk/provider'
-import type { Completion } from '../../chat/completion.ts'
-import type { ToolCall } from '../../chat/completion-request.ts'
+import type { Completion } from '../../openai/completion.ts'
+import type { ToolCall } from '../../openai/completion-request.ts'
 import { keptMetadata, type MessageExtra, type SignedReasoning } from './extra-content.ts'
 import { toFinishReason } from './finish-reason.ts'
 import type { GenerateResult } from './language-model.ts'

@@ -1,5 +1,5 @@
 import type { LanguageModelV4ReasoningPart, SharedV4ProviderMetadata } from '@ai-sdk/provider'
-import type { Message } from '../../chat/completion-request.ts'
+import type { Message } from '../../openai/completion-request.ts'
 import { field } from '../field.ts'
 
 /*

@@ -1,5 +1,5 @@
 import type { LanguageModelV4FinishReason } from '@ai-sdk/provider'
-import type { FinishReason } from '../../chat/completion.ts'
+import type { FinishReason } from '../../openai/completion.ts'
 import { upstreamFailure } from '../upstream-error.ts'
 
 /**

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import type { SharedV4ProviderOptions } from '@ai-sdk/provider'
-import type { Chunk } from '../../chat/completion.ts'
+import type { Chunk } from '../../openai/completion.ts'
 import { unixSeconds } from '../../time.ts'
 import type { Model, ModelEvent, ModelRequest } from '../model.ts'
 import type { AiSdkSettings } from '../settings.ts'

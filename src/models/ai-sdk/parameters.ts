@@ -1,5 +1,5 @@
 import type { JSONObject, SharedV3Warning, SharedV4Warning } from '@ai-sdk/provider'
-import type { CompletionRequest } from '../../chat/completion-request.ts'
+import type { CompletionRequest } from '../../openai/completion-request.ts'
 
 /** The request parameters that the AI SDK's call options have a field for, or that are served without one. */
 const translated = [

@@ -1,5 +1,5 @@
 import type { LanguageModelV4FilePart, LanguageModelV4TextPart, LanguageModelV4ToolResultPart } from '@ai-sdk/provider'
-import { type ContentPart, type Message, textOf } from '../../chat/completion-request.ts'
+import { type ContentPart, type Message, textOf } from '../../openai/completion-request.ts'
 import { audioType, fault, fileFromBase64, fileFromUrl, type SupportedUrls, typeOfName } from './media.ts'
 
 /** A text as parts of a prompt; none for an empty one, which most APIs refuse. */

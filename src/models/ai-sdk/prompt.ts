@@ -5,7 +5,7 @@ import type {
   LanguageModelV4TextPart,
   LanguageModelV4ToolCallPart,
 } from '@ai-sdk/provider'
-import type { Message, ToolCall } from '../../chat/completion-request.ts'
+import type { Message, ToolCall } from '../../openai/completion-request.ts'
 import { field } from '../field.ts'
 import { keptMetadata, signedReasoning } from './extra-content.ts'
 import { fault, type SupportedUrls } from './media.ts'

@@ -1,5 +1,5 @@
 import type { LanguageModelV4Usage } from '@ai-sdk/provider'
-import type { Usage } from '../../chat/completion.ts'
+import type { Usage } from '../../openai/completion.ts'
 
 /** Tokens used, with the details of OpenAI's `CompletionUsage`. */
 export interface DetailedUsage extends Usage {

@@ -1,6 +1,6 @@
 import { stderr } from 'node:process'
-import type { Usage } from '../../chat/completion.ts'
 import { ApiError } from '../../errors.ts'
+import type { Usage } from '../../openai/completion.ts'
 import type { Model, ModelEvent, ModelReply, ModelRequest } from '../model.ts'
 import type { LlamaCppSettings } from '../settings.ts'
 import { Channel } from './channel.ts'

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { Chunk, Completion, Usage } from '../../chat/completion.ts'
+import type { Chunk, Completion, Usage } from '../../openai/completion.ts'
 import { unixSeconds } from '../../time.ts'
 import type { ModelEvent } from '../model.ts'
 import type { Answer, Piece } from './engine.ts'

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
-import { type CompletionRequest, type Message, maximumChoices } from '../../chat/completion-request.ts'
 import { ApiError } from '../../errors.ts'
+import { type CompletionRequest, type Message, maximumChoices } from '../../openai/completion-request.ts'
 import type { ModelRequest } from '../model.ts'
 import type { HistoryItem, ResponseOptions } from './node-llama-cpp.ts'
 

@@ -1,4 +1,4 @@
-import { type Message, textOf } from '../../chat/completion-request.ts'
+import { type Message, textOf } from '../../openai/completion-request.ts'
 import { copyOf } from '../tokenizer.ts'
 import { userNameMark } from './material.ts'
 import { fold, isWeak, type Word, wordsOf } from './words.ts'

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Chunk } from '../../chat/completion.ts'
 import { ApiError } from '../../errors.ts'
+import type { Chunk } from '../../openai/completion.ts'
 import type { Model, ModelEvent, ModelReply, ModelRequest } from '../model.ts'
 import { brokenOff } from '../upstream-error.ts'
 

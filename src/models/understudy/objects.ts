@@ -1,5 +1,5 @@
-import type { Chunk, Completion, FinishReason, Usage } from '../../chat/completion.ts'
-import type { ToolCall } from '../../chat/completion-request.ts'
+import type { Chunk, Completion, FinishReason, Usage } from '../../openai/completion.ts'
+import type { ToolCall } from '../../openai/completion-request.ts'
 import type { ModelEvent } from '../model.ts'
 import type { Tokenizer } from '../tokenizer.ts'
 

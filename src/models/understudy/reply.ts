@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
-import type { FinishReason, Usage } from '../../chat/completion.ts'
-import type { CompletionRequest } from '../../chat/completion-request.ts'
+import type { FinishReason, Usage } from '../../openai/completion.ts'
+import type { CompletionRequest } from '../../openai/completion-request.ts'
 import type { ModelRequest } from '../model.ts'
 import type { Tokenizer } from '../tokenizer.ts'
 import { act } from './acting.ts'

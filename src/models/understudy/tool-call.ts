@@ -1,5 +1,5 @@
-import type { CompletionRequest, ToolCall } from '../../chat/completion-request.ts'
 import { ApiError } from '../../errors.ts'
+import type { CompletionRequest, ToolCall } from '../../openai/completion-request.ts'
 import { hashOf } from './chance.ts'
 import type { Json } from './schema.ts'
 import { type TextSource, valueFor } from './schema-value.ts'

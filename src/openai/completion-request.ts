@@ -1,5 +1,5 @@
 import { Kind, type SchemaOptions, type Static, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
-import { oneOf } from './words.ts'
+import { oneOf } from './one-of.ts'
 
 /*
  * What OpenAI's API reference publishes of a chat completion request: what we read is typed strictly, what we do not read

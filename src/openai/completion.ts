@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { ToolCall } from './completion-request.ts'
-import { oneOf } from './words.ts'
+import { oneOf } from './one-of.ts'
 
 /* What OpenAI's API reference publishes of a chat completion, whole and in chunks, as far as we read and write it. */
 
