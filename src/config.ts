@@ -1,5 +1,5 @@
 import { join, resolve } from 'node:path'
-import { type Limits, parseLimits } from './limits/limits.ts'
+import { type Limits, parseLimits } from './limit-values.ts'
 
 /** Everything that the operator can set, read once at start. Sizes are bytes, times as their names say. */
 export interface Config {

@@ -1,4 +1,4 @@
-import type { LimitName, Limits } from '../limits/limits.ts'
+import type { LimitName, Limits } from '../limit-values.ts'
 import type { AccountContents } from './contents.ts'
 
 /** What a key may be allowed to do. */

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { printRows } from '../table.ts'
+import { printRows } from '../print.ts'
 import type { AccessStores, WithStores } from './commands.ts'
 import { limitHelp, limitsText, readLimitChanges, readLimits, withChange, withLimit } from './limit-options.ts'
 

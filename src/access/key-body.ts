@@ -1,5 +1,5 @@
 import { Kind, type Static, type TInteger, Type } from '@sinclair/typebox'
-import { highestLimit, limitNames } from '../limits/limits.ts'
+import { highestLimit, limitNames } from '../limit-values.ts'
 import { type Key, latestExpiry, longestOverlap, type Scope, scopes } from './access.ts'
 
 const exampleId = 'key_0f8c2e6a9b7d4c1e8f3a5b6c7d8e9f00'

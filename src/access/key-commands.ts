@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander'
-import { printRows } from '../table.ts'
+import { printRows } from '../print.ts'
 import { counted } from '../text.ts'
 import { isCalendarDay } from '../time.ts'
 import { AccessError, isScope, type Key, longestOverlap, type NewKey, type Scope, scopes } from './access.ts'

@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from 'commander'
-import { type LimitName, type Limits, limitNames, parseLimits } from '../limits/limits.ts'
+import { type LimitName, type Limits, limitNames, parseLimits } from '../limit-values.ts'
 import type { LimitChanges } from './access.ts'
 
 /** What `--help` says of `--limit`. */

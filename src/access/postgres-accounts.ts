@@ -1,4 +1,4 @@
-import type { Limits } from '../limits/limits.ts'
+import type { Limits } from '../limit-values.ts'
 import type { Queries, Transaction } from '../storage/postgres/database.ts'
 import { unixSeconds } from '../time.ts'
 import { AccessError, type Account, type LimitChanges } from './access.ts'

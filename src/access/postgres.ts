@@ -1,5 +1,5 @@
 import { timingSafeEqual } from 'node:crypto'
-import type { Limits } from '../limits/limits.ts'
+import type { Limits } from '../limit-values.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
 import { RememberedShortly } from '../storage/postgres/remembered-shortly.ts'
 import { unixSeconds } from '../time.ts'

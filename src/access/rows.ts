@@ -1,4 +1,4 @@
-import { type Limits, storedLimits } from '../limits/limits.ts'
+import { type Limits, storedLimits } from '../limit-values.ts'
 import { AccessError, type Account, isScope, type Key, type LimitChanges } from './access.ts'
 import type { PortablePlant } from './contents.ts'
 

@@ -1,5 +1,5 @@
 import type { Database, Statement } from 'better-sqlite3'
-import type { Limits } from '../limits/limits.ts'
+import type { Limits } from '../limit-values.ts'
 import { unixSeconds } from '../time.ts'
 import { AccessError, type Account, type LimitChanges } from './access.ts'
 import type { PlantTaker, PortablePlant } from './contents.ts'

@@ -1,6 +1,6 @@
 import { timingSafeEqual } from 'node:crypto'
 import type { Database, Statement } from 'better-sqlite3'
-import type { Limits } from '../limits/limits.ts'
+import type { Limits } from '../limit-values.ts'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
 import { Remembered } from '../storage/remembered.ts'
 import { writing } from '../storage/write-error.ts'

@@ -1,4 +1,4 @@
-import { printable } from '../table.ts'
+import { printable } from '../print.ts'
 import { CardError } from './card-error.ts'
 import { testsOf } from './card-tests.ts'
 import { describeCard } from './describe.ts'

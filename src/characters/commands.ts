@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { AccessStores, WithStores } from '../access/commands.ts'
 import type { Config } from '../config.ts'
-import { printRows } from '../table.ts'
+import { printRows } from '../print.ts'
 import { counted } from '../text.ts'
 import type { CharacterStore } from './character.ts'
 import type { Shelf } from './shelf.ts'

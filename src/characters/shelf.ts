@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { findAccount } from '../access/commands.ts'
 import type { Config } from '../config.ts'
-import { printable } from '../table.ts'
+import { printable } from '../print.ts'
 import { type Character, type CharacterStore, unknownCharacter } from './character.ts'
 import type { UsedStores } from './commands.ts'
 import { type CharacterLibrary, createLibrary } from './library.ts'

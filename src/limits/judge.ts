@@ -1,7 +1,7 @@
 import type { ApiError } from '../errors.ts'
+import type { LimitName } from '../limit-values.ts'
 import type { Allowance, Bucket } from './bucket.ts'
 import { type Headers, openAiTokenHeaders, type RequestHeaders } from './headers.ts'
-import type { LimitName } from './limits.ts'
 import { exceeded, tooMany } from './refusals.ts'
 import { type Spending, untilNextMonth, untilTomorrow } from './spending.ts'
 import type { Applied, Ceilings, Terms } from './terms.ts'

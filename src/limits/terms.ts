@@ -1,5 +1,5 @@
 import type { Key } from '../access/access.ts'
-import type { LimitName, Limits } from './limits.ts'
+import type { LimitName, Limits } from '../limit-values.ts'
 
 /** A limit in force, and for whom it is counted. */
 export interface Applied<Subject> {

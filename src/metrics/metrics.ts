@@ -1,6 +1,6 @@
 import type { RequestWatch } from '../http/requests.ts'
+import { Histogram, type Metric, type Sample, writeMetrics } from '../instruments.ts'
 import type { Used } from '../usage/meter.ts'
-import { Histogram, type Metric, type Sample, writeMetrics } from './instruments.ts'
 
 /** The methods that are named; any other one is `_OTHER`, as OpenTelemetry says. */
 const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT'])

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import type { Config } from '../config.ts'
-import { printRows } from '../table.ts'
+import { printRows } from '../print.ts'
 
 /** Adds `models …` to the command line. */
 export function addModelCommands(program: Command, config: () => Config): void {

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { AccessError, type AccessStore } from '../access/access.ts'
 import { type AccessStores, findAccount, type WithStores } from '../access/commands.ts'
-import { printRows } from '../table.ts'
+import { printRows } from '../print.ts'
 import { checkedText, type PlantStore } from './plant.ts'
 
 /** The stores as far as these commands use them. */

@@ -1,5 +1,5 @@
 import type { ApiError } from '../errors.ts'
-import type { Histogram } from '../metrics/instruments.ts'
+import type { Histogram } from '../instruments.ts'
 import { Batches } from '../storage/postgres/batches.ts'
 import { mostSnapshots, type PostgresDatabase, type Queries } from '../storage/postgres/database.ts'
 import { isOrphan } from '../storage/postgres/failures.ts'

@@ -1,4 +1,4 @@
-import { Histogram } from '../metrics/instruments.ts'
+import { Histogram } from '../instruments.ts'
 
 /** Counts how many writes of plants share a commit, for `/metrics`; the same for every database engine. */
 export function batchSizes(): Histogram {

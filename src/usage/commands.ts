@@ -1,8 +1,8 @@
 import { type Command, Option } from 'commander'
 import { type AccessStores, findAccount, type WithStores } from '../access/commands.ts'
-import { csvOf } from '../csv.ts'
-import { printable, printRows } from '../table.ts'
+import { printable, printRows } from '../print.ts'
 import { unixSeconds } from '../time.ts'
+import { csvOf } from './csv.ts'
 import { readPeriod } from './period.ts'
 import { type Grouping, operatorGroupings, type UsageReader, type UsageRow, usageHeader, usageRow } from './report.ts'
 

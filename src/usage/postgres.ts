@@ -1,7 +1,7 @@
 import { Batches } from '../storage/postgres/batches.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
+import { livingReplicas, Replica } from '../storage/postgres/replicas.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
-import { livingReplicas, Replica } from './replicas.ts'
 import { type Spent, SpentTokens } from './spent.ts'
 
 /** Milliseconds for which recorded entries are gathered. */

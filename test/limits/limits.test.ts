@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished } from 'vitest'
-import type { Limits } from '../../src/limits/limits.ts'
+import type { Limits } from '../../src/limit-values.ts'
 import { pruneOnce } from '../../src/usage/prune.ts'
 import { readChatError, readCompletion } from '../support/chat.ts'
 import { eventually } from '../support/eventually.ts'

@@ -1,5 +1,5 @@
 import type { Key } from '../../src/access/access.ts'
-import type { Limits } from '../../src/limits/limits.ts'
+import type { Limits } from '../../src/limit-values.ts'
 import { openStoresOf } from './test-database.ts'
 import type { TestSql } from './test-sql.ts'
 

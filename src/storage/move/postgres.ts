@@ -1,7 +1,7 @@
-import { goneAfter, livingReplicas } from '../../usage/replicas.ts'
 import { StorageError } from '../folder.ts'
 import { connectPostgres } from '../postgres/connect.ts'
 import { PostgresDatabase } from '../postgres/database.ts'
+import { goneAfter, livingReplicas } from '../postgres/replicas.ts'
 import { escapeNul, unescapeNul } from '../postgres/texts.ts'
 import { type House, type Kind, quoted, type Row, readStatement, type Table, type Value } from './tables.ts'
 import { unfinishedIn } from './unfinished.ts'

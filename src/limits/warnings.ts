@@ -1,7 +1,7 @@
-import { type Limits, limitNames } from '../limits/limits.ts'
-import { accountLimit } from '../limits/terms.ts'
-import type { Key } from './access.ts'
-import { isPast } from './refusals.ts'
+import type { Key } from '../access/access.ts'
+import { isPast } from '../access/refusals.ts'
+import { type Limits, limitNames } from '../limit-values.ts'
+import { accountLimit } from './terms.ts'
 
 /**
  * Tells the operator of each key that works and whose own limit is above its account's, where it has no effect: a sentence

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { PostgresDatabase, Queries } from '../storage/postgres/database.ts'
+import type { PostgresDatabase, Queries } from './database.ts'
 
 /** Milliseconds between two signs of life of a replica. */
 const signInterval = 3000
