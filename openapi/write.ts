@@ -10,7 +10,7 @@ import { Metrics } from '../src/metrics/metrics.ts'
 import { defaultModels } from '../src/models/configuration.ts'
 import { ModelsFile } from '../src/models/models-file.ts'
 import { ModelRegistry } from '../src/models/registry.ts'
-import { openSqliteStores } from '../src/storage/stores.ts'
+import { openSqliteStores } from '../src/stores/stores.ts'
 import { Visits } from '../src/usage/visit.ts'
 
 /** Where the description of the two interfaces is kept; the service serves this very file. */

@@ -6,10 +6,10 @@ import { PlainCommand } from './command.ts'
 import { type Config, type Environment, readConfig } from './config.ts'
 import { ApiError } from './errors.ts'
 import { addModelCommands } from './models/commands.ts'
+import { addTransferCommands } from './plants/account-commands.ts'
 import { addPlantCommands } from './plants/commands.ts'
-import { addStorageCommands } from './storage/commands.ts'
-import type { Stores } from './storage/stores.ts'
-import { addTransferCommands } from './transfer/commands.ts'
+import { addStorageCommands } from './stores/commands.ts'
+import type { Stores } from './stores/stores.ts'
 import { addUsageCommands } from './usage/commands.ts'
 
 /**
@@ -48,7 +48,7 @@ function createProgram(environment: Environment, serve: () => Promise<void>): Co
     .exitOverride()
   program.command('serve').description('run the service, as without any command').action(serve)
   const withStores = async <T>(work: (stores: Stores) => Promise<T>): Promise<T> => {
-    const { openStores } = await import('./storage/open.ts')
+    const { openStores } = await import('./stores/open.ts')
     const stores = await openStores(config())
     try {
       return await work(stores)

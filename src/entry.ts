@@ -1,7 +1,7 @@
 import module from 'node:module'
 import { join } from 'node:path'
 import { readConfig } from './config.ts'
-import { prepareFolder, sentenceOf } from './storage/folder.ts'
+import { prepareFolder, sentenceOf } from './storage/data-folder.ts'
 
 // What the service and its commands make is for this user alone: files 0600, folders 0700.
 process.umask(0o077)

@@ -1,5 +1,5 @@
 import type { LimitName, Limits } from '../limit-values.ts'
-import type { AccountContents } from './contents.ts'
+import type { AccountContents } from '../plants/portable.ts'
 
 /** What a key may be allowed to do. */
 export const scopes = ['plants:read', 'plants:write', 'chat', 'characters:write', 'admin'] as const

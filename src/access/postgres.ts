@@ -1,5 +1,6 @@
 import { timingSafeEqual } from 'node:crypto'
 import type { Limits } from '../limit-values.ts'
+import type { PlantTaker, PortablePlant } from '../plants/portable.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
 import { RememberedShortly } from '../storage/postgres/remembered-shortly.ts'
 import { unixSeconds } from '../time.ts'
@@ -12,7 +13,6 @@ import {
   type LimitChanges,
   type NewKey,
 } from './access.ts'
-import type { PlantTaker, PortablePlant } from './contents.ts'
 import { digestKey } from './key.ts'
 import { newKeys, successorOf } from './new-key.ts'
 import { PostgresAccounts } from './postgres-accounts.ts'

@@ -1,6 +1,6 @@
 import { type Limits, storedLimits } from '../limit-values.ts'
+import type { PortablePlant } from '../plants/portable.ts'
 import { AccessError, type Account, isScope, type Key, type LimitChanges } from './access.ts'
-import type { PortablePlant } from './contents.ts'
 
 /** An account as the database keeps it. */
 export interface AccountRow {

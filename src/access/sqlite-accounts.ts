@@ -1,8 +1,8 @@
 import type { Database, Statement } from 'better-sqlite3'
 import type { Limits } from '../limit-values.ts'
+import type { PlantTaker, PortablePlant } from '../plants/portable.ts'
 import { unixSeconds } from '../time.ts'
 import { AccessError, type Account, type LimitChanges } from './access.ts'
-import type { PlantTaker, PortablePlant } from './contents.ts'
 import {
   type AccountRow,
   accountNamed,

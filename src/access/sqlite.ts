@@ -1,6 +1,7 @@
 import { timingSafeEqual } from 'node:crypto'
 import type { Database, Statement } from 'better-sqlite3'
 import type { Limits } from '../limit-values.ts'
+import type { PlantTaker, PortablePlant } from '../plants/portable.ts'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
 import { Remembered } from '../storage/remembered.ts'
 import { writing } from '../storage/write-error.ts'
@@ -14,7 +15,6 @@ import {
   type LimitChanges,
   type NewKey,
 } from './access.ts'
-import type { PlantTaker, PortablePlant } from './contents.ts'
 import { digestKey } from './key.ts'
 import { newKeys, successorOf } from './new-key.ts'
 import { isPast } from './refusals.ts'

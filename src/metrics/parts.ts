@@ -3,7 +3,7 @@ import process from 'node:process'
 import type { LimitKeeper } from '../limits/keeper.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import type { PageCache } from '../plants/page-cache.ts'
-import type { Stores } from '../storage/stores.ts'
+import type { Stores } from '../stores/stores.ts'
 import type { Metrics } from './metrics.ts'
 
 /** The parts whose figures are read when the metrics are asked for. */

@@ -14,10 +14,10 @@ import {
   syncFile,
   syncFolder,
 } from './copy.ts'
-import { makeWritable, newerVersion, prepareFolder, StorageError, unwritable, writeProblem } from './folder.ts'
+import { makeWritable, newerVersion, prepareFolder, StorageError, unwritable, writeProblem } from './data-folder.ts'
 import { appliedMigrations, migrations, unknownMigrations } from './migrations.ts'
-import { refuseUnfinished, unfinishedInFile } from './move/unfinished.ts'
 import { holdForServing } from './serve-lock.ts'
+import { refuseUnfinished, unfinishedInFile } from './unfinished-move.ts'
 
 /** What a restore has done. */
 export interface Restored {

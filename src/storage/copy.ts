@@ -12,7 +12,7 @@ import {
 import { dirname } from 'node:path'
 import Database from 'better-sqlite3'
 import { codeOf } from '../errors.ts'
-import { StorageError } from './folder.ts'
+import { StorageError } from './data-folder.ts'
 
 /** What a database holds: the rows of each table. */
 export type Contents = Readonly<Record<string, number>>

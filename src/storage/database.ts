@@ -4,7 +4,7 @@ import Database from 'better-sqlite3'
 import { codeOf } from '../errors.ts'
 import { unixSeconds } from '../time.ts'
 import { copyProven, openToRead } from './copy.ts'
-import { newerVersion, prepareFolder, StorageError, unwritable } from './folder.ts'
+import { newerVersion, prepareFolder, StorageError, unwritable } from './data-folder.ts'
 import { appliedMigrations, type Migration, migrations, unknownMigrations } from './migrations.ts'
 
 /**

@@ -11,7 +11,7 @@ import type { Character } from '../../src/characters/character.ts'
 import { WatchedFolder } from '../../src/characters/folder.ts'
 import { CharacterLibrary, type LibraryOptions } from '../../src/characters/library.ts'
 import { starterFolder } from '../../src/characters/public-cards.ts'
-import type { Stores } from '../../src/storage/stores.ts'
+import type { Stores } from '../../src/stores/stores.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { storesForThisTest } from '../support/test-database.ts'
 

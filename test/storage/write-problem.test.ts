@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
-import { StorageError, sentenceOf, unwritable } from '../../src/storage/folder.ts'
+import { StorageError, sentenceOf, unwritable } from '../../src/storage/data-folder.ts'
 import { compileCache } from '../support/command.ts'
 import { projectFolder } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'

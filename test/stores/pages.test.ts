@@ -9,7 +9,7 @@ import { loadCompilerWhenNeeded } from '../../src/http/validation.ts'
 import { PageCache } from '../../src/plants/page-cache.ts'
 import type { PlantStore } from '../../src/plants/plant.ts'
 import { plantsPlugin } from '../../src/plants/plugin.ts'
-import { openSqliteStores, type Stores } from '../../src/storage/stores.ts'
+import { openSqliteStores, type Stores } from '../../src/stores/stores.ts'
 import { engines, type TestDatabase } from '../support/engines.ts'
 import { temporaryFolder } from '../support/service.ts'
 

@@ -22,7 +22,7 @@ export async function conservatory(args: readonly string[], settings: Settings):
   // Without words it serves.
   if (args.length === 0) return conservatoryProcess(args, settings)
   const { runCommand } = await import('../../src/command-line.ts')
-  const { sentenceOf } = await import('../../src/storage/folder.ts')
+  const { sentenceOf } = await import('../../src/storage/data-folder.ts')
   const environment = { ...(await placeOf(settings)), ...settings }
   const printed: Printed = { stdout: [], stderr: [] }
   let served: Ended | undefined

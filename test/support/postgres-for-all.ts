@@ -1,4 +1,4 @@
-import { openPostgresStores } from '../../src/storage/postgres/stores.ts'
+import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { startPostgres } from './postgres.ts'
 
 /** Starts the PostgreSQL that every service of a test run has its database in: a copy of the one that is named, with our tables. */

@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto'
 import postgres from 'postgres'
 import { onTestFinished } from 'vitest'
 import { readConfig } from '../../src/config.ts'
-import { openStores } from '../../src/storage/open.ts'
-import type { Stores } from '../../src/storage/stores.ts'
+import { openStores } from '../../src/stores/open.ts'
+import type { Stores } from '../../src/stores/stores.ts'
 import { eventually } from './eventually.ts'
 
 /**

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { expect, it, onTestFinished, vi } from 'vitest'
-import { openSqliteStores } from '../../src/storage/stores.ts'
+import { openSqliteStores } from '../../src/stores/stores.ts'
 import type { LedgerEntry } from '../../src/usage/ledger.ts'
 import { readChatError } from '../support/chat.ts'
 import { eventually } from '../support/eventually.ts'

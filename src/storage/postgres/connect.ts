@@ -1,5 +1,5 @@
 import { ApiError, codeOf } from '../../errors.ts'
-import { StorageError } from '../folder.ts'
+import { StorageError } from '../data-folder.ts'
 import { PostgresDatabase } from './database.ts'
 import { isConnectionLoss, refusedSetting, Unconfirmed } from './failures.ts'
 import { migratePostgres } from './migrate.ts'

@@ -1,8 +1,8 @@
 import { closeSync, fsyncSync, openSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { PlantTaker, PortablePlant } from '../access/contents.ts'
-import { prepareFolder } from '../storage/folder.ts'
-import { headerLine, plantLine } from './file.ts'
+import { prepareFolder } from '../storage/data-folder.ts'
+import { headerLine, plantLine } from './account-file.ts'
+import type { PlantTaker, PortablePlant } from './portable.ts'
 
 /** Keeps the plants of an account in a file, which is on disk when all have come; without plants there is none. */
 export class PlantsFile implements PlantTaker {

@@ -1,6 +1,6 @@
 import type { Database } from 'better-sqlite3'
-import { StorageError } from '../folder.ts'
-import type { PostgresDatabase } from '../postgres/database.ts'
+import { StorageError } from './data-folder.ts'
+import type { PostgresDatabase } from './postgres/database.ts'
 
 /*
  * A database that a move has begun to fill has a table `moves` until all is there: the source's place under the name

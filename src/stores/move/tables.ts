@@ -1,4 +1,4 @@
-import type { Unfinished } from './unfinished.ts'
+import type { Unfinished } from '../../storage/unfinished-move.ts'
 
 /** A value of a row, the same in both engines; bytes only in the sources of cards. */
 export type Value = string | number | Uint8Array | null

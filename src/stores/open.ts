@@ -7,6 +7,6 @@ import { openSqliteStores, type Stores } from './stores.ts'
  */
 export async function openStores({ databasePath, databaseUrl }: Config): Promise<Stores> {
   if (databaseUrl === undefined) return openSqliteStores(databasePath)
-  const { openPostgresStores } = await import('./postgres/stores.ts')
+  const { openPostgresStores } = await import('./postgres.ts')
   return openPostgresStores(databaseUrl)
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
+import { StorageError } from '../../storage/data-folder.ts'
 import { counted } from '../../text.ts'
-import { StorageError } from '../folder.ts'
 import { engineOf, placeForm } from './engine.ts'
 import { type House, type Row, type Table, tables, type Value } from './tables.ts'
 

@@ -1,10 +1,10 @@
-import { StorageError } from '../folder.ts'
-import { connectPostgres } from '../postgres/connect.ts'
-import { PostgresDatabase } from '../postgres/database.ts'
-import { goneAfter, livingReplicas } from '../postgres/replicas.ts'
-import { escapeNul, unescapeNul } from '../postgres/texts.ts'
+import { StorageError } from '../../storage/data-folder.ts'
+import { connectPostgres } from '../../storage/postgres/connect.ts'
+import { PostgresDatabase } from '../../storage/postgres/database.ts'
+import { goneAfter, livingReplicas } from '../../storage/postgres/replicas.ts'
+import { escapeNul, unescapeNul } from '../../storage/postgres/texts.ts'
+import { unfinishedIn } from '../../storage/unfinished-move.ts'
 import { type House, type Kind, quoted, type Row, readStatement, type Table, type Value } from './tables.ts'
-import { unfinishedIn } from './unfinished.ts'
 
 /** Milliseconds that a statement about a batch, or a count, may take. */
 const patience = 600_000

@@ -1,8 +1,8 @@
 import { AccessError } from '../access/access.ts'
-import type { PortablePlant } from '../access/contents.ts'
 import { ApiError } from '../errors.ts'
-import { checkedPlant } from '../plants/plant.ts'
 import { counted } from '../text.ts'
+import { checkedPlant } from './plant.ts'
+import type { PortablePlant } from './portable.ts'
 
 const format = 'conservatory-account'
 const version = 1

@@ -8,14 +8,14 @@ import type { LimitKeeper } from '../limits/keeper.ts'
 import { Limiter } from '../limits/limiter.ts'
 import type { PlantStore } from '../plants/plant.ts'
 import { SqlitePlantStore } from '../plants/sqlite.ts'
+import { openDatabase } from '../storage/database.ts'
+import { GroupCommit } from '../storage/group-commit.ts'
+import { OutsideChanges } from '../storage/outside-changes.ts'
+import { refuseUnfinished, unfinishedInFile } from '../storage/unfinished-move.ts'
 import type { Ledger } from '../usage/ledger.ts'
 import type { UsageReader } from '../usage/report.ts'
 import { SqliteLedger } from '../usage/sqlite.ts'
 import { SqliteUsageReader } from '../usage/sqlite-report.ts'
-import { openDatabase } from './database.ts'
-import { GroupCommit } from './group-commit.ts'
-import { refuseUnfinished, unfinishedInFile } from './move/unfinished.ts'
-import { OutsideChanges } from './outside-changes.ts'
 
 /** Every store of the service, over one database. */
 export interface Stores {

@@ -2,11 +2,11 @@ import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Database } from 'better-sqlite3'
-import { openDatabase } from '../database.ts'
-import { prepareFolder, StorageError } from '../folder.ts'
-import { holdForServing } from '../serve-lock.ts'
+import { prepareFolder, StorageError } from '../../storage/data-folder.ts'
+import { openDatabase } from '../../storage/database.ts'
+import { holdForServing } from '../../storage/serve-lock.ts'
+import { unfinishedInFile } from '../../storage/unfinished-move.ts'
 import { type House, quoted, type Row, readStatement, type Table, type Value } from './tables.ts'
-import { unfinishedInFile } from './unfinished.ts'
 
 /**
  * Opens a SQLite file for a move, and keeps services away from it; from a source, everybody who writes.

@@ -1,8 +1,8 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import type { Config } from '../config.ts'
+import type { Contents } from '../storage/copy.ts'
+import { StorageError } from '../storage/data-folder.ts'
 import { counted } from '../text.ts'
-import type { Contents } from './copy.ts'
-import { StorageError } from './folder.ts'
 import { engineOf, placeForm } from './move/engine.ts'
 
 /** Adds `backup` and `restore` to the command line. */
@@ -19,7 +19,7 @@ export function addStorageCommands(program: Command, config: () => Config): void
     .argument('<file>', 'where the backup goes; it must not be there yet')
     .description('copy the database while the service runs, and prove that the copy can be restored')
     .action(async (file: string) => {
-      const { backUp } = await import('./backup.ts')
+      const { backUp } = await import('../storage/backup.ts')
       tell(`The backup ${file} is good`, backUp(databasePath(), file))
     })
   program
@@ -28,7 +28,7 @@ export function addStorageCommands(program: Command, config: () => Config): void
     .option('--force', 'replace the database that is there, which is kept beside the new one')
     .description('put a backup in the place of the database; no service may be running')
     .action(async (file: string, options: { force?: true }) => {
-      const { restore } = await import('./backup.ts')
+      const { restore } = await import('../storage/backup.ts')
       const { contents, isOlder, kept } = restore(databasePath(), file, options.force === true)
       tell(`${file} is restored`, contents)
       if (kept !== undefined) process.stderr.write(`The database that was there is kept as ${kept}.\n`)

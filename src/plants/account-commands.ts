@@ -18,7 +18,7 @@ export function addTransferCommands(
     .description('print the plants of an account as JSON lines')
     .action((name: string) =>
       withStores(async ({ access }) => {
-        const { headerLine, plantLine } = await import('./file.ts')
+        const { headerLine, plantLine } = await import('./account-file.ts')
         await access.exportPlants(name, {
           begin: (count) => void process.stdout.write(headerLine(name.trim(), count)),
           add(plants) {
@@ -36,7 +36,7 @@ export function addTransferCommands(
     .description('add the plants of a file to an account, all of them or none')
     .action((name: string, file: string | undefined) =>
       withStores(async ({ access }) => {
-        const { readAccountFile } = await import('./file.ts')
+        const { readAccountFile } = await import('./account-file.ts')
         const plants = readAccountFile(await readText(file))
         await access.importPlants(name, plants, (index) => `Line ${index + 2}`)
         process.stderr.write(
@@ -51,7 +51,7 @@ export function addTransferCommands(
     .description('delete an account with all that it has, at once; its plants are exported first')
     .action((name: string) =>
       withStores(async ({ access }) => {
-        const { PlantsFile } = await import('./plants-file.ts')
+        const { PlantsFile } = await import('./safety-file.ts')
         const file = new PlantsFile(join(config().dataDirectory, 'backups'), name.trim())
         try {
           await access.deleteAccount(name, file)
