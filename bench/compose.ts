@@ -1,5 +1,5 @@
-import { readCard } from '../src/characters/card.ts'
-import { compose } from '../src/characters/compose.ts'
+import { readCard } from '../src/characters/cards/card.ts'
+import { compose } from '../src/characters/prompt/compose.ts'
 import type { Message } from '../src/openai/completion-request.ts'
 import { atMost, type Figure, median } from './measure.ts'
 

@@ -3,7 +3,7 @@ import type { AccessStores, WithStores } from '../access/commands.ts'
 import type { Config } from '../config.ts'
 import { printRows } from '../print.ts'
 import { counted } from '../text.ts'
-import type { CharacterStore } from './character.ts'
+import type { CharacterStore } from './library/character.ts'
 import type { Shelf } from './shelf.ts'
 
 /** The stores as far as these commands use them. */
@@ -33,7 +33,7 @@ export function addCharacterCommands(program: Command, config: () => Config, wit
     .description('add characters; all of the cards or, when one of them is faulty, none')
     .action((files: readonly string[], options: AccountOption & { replace?: true }) =>
       withShelf(options, async (shelf) => {
-        const { importCards } = await import('./import.ts')
+        const { importCards } = await import('./card-import.ts')
         for (const line of await importCards(files, shelf, options.replace === true)) process.stderr.write(`${line}\n`)
       }),
     )
@@ -48,7 +48,7 @@ export function addCharacterCommands(program: Command, config: () => Config, wit
     .description('print the card of a character on stdout')
     .action((name: string, options: AccountOption & { format?: 'json' | 'v2' | 'png' | 'charx' }) =>
       withShelf(options, async (shelf) => {
-        const { exportCard, exportLosses } = await import('./export.ts')
+        const { exportCard, exportLosses } = await import('./cards/export.ts')
         const { source } = await shelf.find(name)
         const format = options.format ?? 'json'
         process.stdout.write(exportCard(source, format))
@@ -62,7 +62,7 @@ export function addCharacterCommands(program: Command, config: () => Config, wit
     .option('--json', 'print JSON')
     .description('tell what is wrong with cards, and what in them would be ignored')
     .action(async (files: readonly string[], options: { json?: true }) => {
-      const { checkFiles, checkLines } = await import('./check.ts')
+      const { checkFiles, checkLines } = await import('./card-check.ts')
       const checks = await checkFiles(files, config().cardBodyLimit)
       process.stdout.write(options.json ? `${JSON.stringify(checks, null, 2)}\n` : `${checkLines(checks).join('\n')}\n`)
       const faulty = checks.filter(({ error }) => error !== null).length
@@ -87,7 +87,7 @@ export function addCharacterCommands(program: Command, config: () => Config, wit
     .description("run a card's own tests (extensions.conservatory.tests) and tell which pass")
     .action((name: string, options: AccountOption & { model: string; json?: true }) =>
       withShelf(options, async (shelf) => {
-        const { runCardTests } = await import('./card-tests.ts')
+        const { runCardTests } = await import('../chat/card-tests.ts')
         const results = await runCardTests(await shelf.find(name), options.model, config(), shelf.library.worldBooks)
         printRows(results, options.json)
         const failed = results.filter(({ passed }) => !passed).length

@@ -1,4 +1,4 @@
-import type { ListedCharacter } from './character.ts'
+import type { ListedCharacter } from './library/character.ts'
 
 /** A character in a list. */
 export function listBody({ name, origin, digest, about, created, updated }: ListedCharacter) {

@@ -4,7 +4,7 @@ import { callerOf, requireScope } from '../access/guard.ts'
 import { ApiError } from '../errors.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
-import { mayRead, unknownCharacter } from './character.ts'
+import { mayRead, unknownCharacter } from './library/character.ts'
 import { listBody } from './list-body.ts'
 import { CharacterBody, CharacterFormat, CharacterList, CharacterPath, CharacterQuery } from './schemas.ts'
 import { type CharactersOptions, cardTypes, uploadRoutes } from './uploads.ts'
@@ -73,10 +73,10 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
       const bytes = character && (await library.source(caller.account.id, character))
       if (!character || !bytes) throw unknownCharacter()
       const { format } = request.query
-      const { readCardSource } = await import('./source.ts')
+      const { readCardSource } = await import('./cards/source.ts')
       const source = readCardSource(bytes)
       if (format === undefined) {
-        const { languagesOf, publicBody } = await import('./views.ts')
+        const { languagesOf, publicBody } = await import('./bodies.ts')
         return publicBody(character, source.document, {
           isReadable: mayRead(caller, character),
           languages: languagesOf(request.headers['accept-language']),
@@ -84,7 +84,7 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
         })
       }
       if (!mayRead(caller, character)) throw hiddenCard()
-      const { exportCard, exportLosses } = await import('./export.ts')
+      const { exportCard, exportLosses } = await import('./cards/export.ts')
       const losses = exportLosses(source, format)
       if (losses.length > 0) reply.header('x-export-losses', losses.join(' '))
       return reply

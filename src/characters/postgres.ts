@@ -9,7 +9,7 @@ import {
   nameTaken,
   type StoredCharacter,
   type StoredVersion,
-} from './character.ts'
+} from './library/character.ts'
 import { type CharacterRow, toCharacter } from './rows.ts'
 
 /** Uploaded characters in PostgreSQL, whose texts cannot hold U+0000: a name that has one is written in another way. */

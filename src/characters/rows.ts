@@ -1,5 +1,5 @@
-import type { CardAbout } from './about.ts'
-import type { StoredCharacter } from './character.ts'
+import type { CardAbout } from './cards/summary.ts'
+import type { StoredCharacter } from './library/character.ts'
 
 /** An uploaded character as the database keeps it. */
 export interface CharacterRow {

@@ -2,10 +2,10 @@ import { join } from 'node:path'
 import { findAccount } from '../access/commands.ts'
 import type { Config } from '../config.ts'
 import { printable } from '../print.ts'
-import { type Character, type CharacterStore, unknownCharacter } from './character.ts'
+import { type CardSource, readCardSource } from './cards/source.ts'
 import type { UsedStores } from './commands.ts'
-import { type CharacterLibrary, createLibrary } from './library.ts'
-import { type CardSource, readCardSource } from './source.ts'
+import { type Character, type CharacterStore, unknownCharacter } from './library/character.ts'
+import { type CharacterLibrary, createLibrary } from './library/library.ts'
 
 /** A character with the source of its card. */
 export type SourcedCharacter = Character & { readonly source: CardSource }

@@ -11,7 +11,7 @@ import {
   nameTaken,
   type StoredCharacter,
   type StoredVersion,
-} from './character.ts'
+} from './library/character.ts'
 import { type CharacterRow, toCharacter } from './rows.ts'
 
 const columns = 'name, digest, about, created, updated'

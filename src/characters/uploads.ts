@@ -5,9 +5,9 @@ import { callerOf, type Guard, requireScope } from '../access/guard.ts'
 import { ApiError } from '../errors.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
-import { type CharacterStore, nameProblem, unknownCharacter } from './character.ts'
-import type { CharacterLibrary } from './library.ts'
-import type { ReadCard } from './read.ts'
+import type { ReadCard } from './library/card-bytes.ts'
+import { type CharacterStore, nameProblem, unknownCharacter } from './library/character.ts'
+import type { CharacterLibrary } from './library/library.ts'
 import { CharacterPath, CharacterSummary, cardBody } from './schemas.ts'
 
 /** What the characters group is built from. */
@@ -51,7 +51,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       },
     },
     async (request, reply) => {
-      const { nameOf, readCardBytes } = await import('./read.ts')
+      const { nameOf, readCardBytes } = await import('./library/card-bytes.ts')
       const read = readCardBytes(bytesOf(request))
       const name = nameOf(read.card)
       await store.create(callerOf(request).account.id, toStore(name, read))
@@ -90,7 +90,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       if (problem !== undefined) {
         throw new ApiError(400, 'invalid_field', `The path part "name" ${problem}.`, { param: 'name' })
       }
-      const { readCardBytes } = await import('./read.ts')
+      const { readCardBytes } = await import('./library/card-bytes.ts')
       const read = readCardBytes(bytesOf(request))
       const isNew = await store.put(callerOf(request).account.id, toStore(name, read))
       if (isNew) reply.code(201).header('location', pathOf(name))
@@ -144,7 +144,7 @@ function toStore(name: string, { digest, source, about }: ReadCard) {
 }
 
 async function summaryBody(name: string, { digest, card, source }: ReadCard) {
-  const { describeCard } = await import('./describe.ts')
+  const { describeCard } = await import('./cards/description.ts')
   return { object: 'character', name, digest: `sha256:${digest}`, ...describeCard(card, source.document) }
 }
 

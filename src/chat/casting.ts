@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf } from '../access/guard.ts'
-import { type Casting, cast } from '../characters/persona.ts'
+import { type Casting, cast } from '../characters/library/persona.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
 import { checkMessages } from '../openai/messages.ts'
 import { checkWhole } from '../whole-text.ts'

@@ -1,5 +1,5 @@
 import { callerOf } from '../access/guard.ts'
-import type { Persona } from '../characters/prompt.ts'
+import type { Persona } from '../characters/prompt/settings.ts'
 import { toApiError } from '../errors.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import type { TypedInstance } from '../http/typed-instance.ts'

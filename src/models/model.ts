@@ -1,4 +1,4 @@
-import type { Persona } from '../characters/prompt.ts'
+import type { Persona } from '../characters/prompt/settings.ts'
 import type { Chunk, Completion } from '../openai/completion.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
 

@@ -1,6 +1,6 @@
 import type { AccessStore } from '../access/access.ts'
 import { SqliteAccessStore } from '../access/sqlite.ts'
-import type { CharacterStore } from '../characters/character.ts'
+import type { CharacterStore } from '../characters/library/character.ts'
 import { SqliteCharacterStore } from '../characters/sqlite.ts'
 import type { Metric } from '../instruments.ts'
 import type { Limits } from '../limit-values.ts'

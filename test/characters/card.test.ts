@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { CardError, readCard } from '../../src/characters/card.ts'
-import { describeCard } from '../../src/characters/describe.ts'
-import { readLorebook } from '../../src/characters/lorebook.ts'
+import { CardError, readCard } from '../../src/characters/cards/card.ts'
+import { describeCard } from '../../src/characters/cards/description.ts'
+import { readLorebook } from '../../src/characters/lore/lorebook.ts'
 import { cardOf, cardWithLore, composed, documentOf, firedIn, told } from '../support/lore-cards.ts'
 
 describe('1 detection', () => {

@@ -1,7 +1,7 @@
 import { deflateRawSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { readCardSource } from '../../src/characters/source.ts'
+import { readCardSource } from '../../src/characters/cards/source.ts'
 import { cardOfV2, cardOfV3, jsonBytes, outcome, refusal } from '../support/cards.ts'
 import { type ZipMember, zip } from '../support/containers.ts'
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import type { Card } from '../../src/characters/card.ts'
-import { compose } from '../../src/characters/compose.ts'
-import { builtInSystemPrompt } from '../../src/characters/prompt.ts'
+import type { Card } from '../../src/characters/cards/card.ts'
+import { compose } from '../../src/characters/prompt/compose.ts'
+import { builtInSystemPrompt } from '../../src/characters/prompt/settings.ts'
 import type { Message } from '../../src/openai/completion-request.ts'
 import { assistant, cardOf, cardWithLore, composed, firedIn, system, told, user } from '../support/lore-cards.ts'
 

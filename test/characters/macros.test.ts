@@ -1,8 +1,7 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { seededRandom } from '../../src/characters/chance.ts'
-import { clockAt } from '../../src/characters/macro-values.ts'
-
-import { expandMacros, type MacroEnvironment, mostMacros } from '../../src/characters/macros.ts'
+import { seededRandom } from '../../src/characters/macros/chance.ts'
+import { expandMacros, type MacroEnvironment, mostMacros } from '../../src/characters/macros/macros.ts'
+import { clockAt } from '../../src/characters/macros/values.ts'
 import { cardOf, composed, told } from '../support/lore-cards.ts'
 
 const names: MacroEnvironment = {

@@ -1,7 +1,7 @@
 import { deflateSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { readCardSource } from '../../src/characters/source.ts'
+import { readCardSource } from '../../src/characters/cards/source.ts'
 import { cardOfV2, cardOfV3, outcome, refusal } from '../support/cards.ts'
 import { base64, cardChunk, chunksIn, png, pngChunk } from '../support/containers.ts'
 

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { readExamples, type Utterance } from '../../src/characters/examples.ts'
+import { readExamples, type Utterance } from '../../src/characters/cards/examples.ts'
 import { serviceForThisTest } from '../support/service.ts'
 
 describe('5 readExamples', () => {

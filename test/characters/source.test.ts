@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { largestFile, readCardSource } from '../../src/characters/source.ts'
+import { largestFile, readCardSource } from '../../src/characters/cards/source.ts'
 import { cardOfV1, cardOfV2, cardOfV3, jsonBytes, outcome, refusal } from '../support/cards.ts'
 import { cardChunk, png, zip } from '../support/containers.ts'
 

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { type Card, readCard } from '../../src/characters/card.ts'
+import { type Card, readCard } from '../../src/characters/cards/card.ts'
 import { ApiError } from '../../src/errors.ts'
 import type { ModelRequest } from '../../src/models/model.ts'
 import { loadTokenizer } from '../../src/models/tokenizer.ts'

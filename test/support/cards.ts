@@ -1,6 +1,6 @@
 import fc from 'fast-check'
-import { CardError } from '../../src/characters/card-error.ts'
-import { readCardSource } from '../../src/characters/source.ts'
+import { readCardSource } from '../../src/characters/cards/source.ts'
+import { CardError } from '../../src/characters/documents/card-error.ts'
 
 export const cardOfV1 = {
   name: 'Ada',

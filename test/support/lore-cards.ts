@@ -1,6 +1,6 @@
-import { type Card, readCard } from '../../src/characters/card.ts'
-import { compose } from '../../src/characters/compose.ts'
-import type { Composition, CompositionRequest } from '../../src/characters/composition.ts'
+import { type Card, readCard } from '../../src/characters/cards/card.ts'
+import { compose } from '../../src/characters/prompt/compose.ts'
+import type { Composition, CompositionRequest } from '../../src/characters/prompt/composition.ts'
 import type { Message } from '../../src/openai/completion-request.ts'
 
 /** The document of a V3 card of these fields. */

@@ -1,4 +1,4 @@
-import type { Persona } from '../../characters/prompt.ts'
+import type { Persona } from '../../characters/prompt/settings.ts'
 import { pick } from './chance.ts'
 import { type Conversation, leaningOf } from './conversation.ts'
 import { beCivil, deflect, ownWords, sayNoMore, standIn } from './manners.ts'

@@ -1,4 +1,4 @@
-import { hashOf } from '../../characters/chance.ts'
+import { hashOf } from '../../characters/macros/chance.ts'
 
 export { hashOf }
 

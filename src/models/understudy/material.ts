@@ -1,8 +1,8 @@
-import type { Card } from '../../characters/card.ts'
-import { seededRandom } from '../../characters/chance.ts'
-import { readExamples, type Utterance } from '../../characters/examples.ts'
-import { clockAt } from '../../characters/macro-values.ts'
-import { expandMacros } from '../../characters/macros.ts'
+import type { Card } from '../../characters/cards/card.ts'
+import { readExamples, type Utterance } from '../../characters/cards/examples.ts'
+import { seededRandom } from '../../characters/macros/chance.ts'
+import { expandMacros } from '../../characters/macros/macros.ts'
+import { clockAt } from '../../characters/macros/values.ts'
 import { wordsOf } from './words.ts'
 
 /** Something that a character can say, and what it is found by. */

@@ -1,4 +1,4 @@
-import type { Card } from '../../characters/card.ts'
+import type { Card } from '../../characters/cards/card.ts'
 import type { Conversation } from './conversation.ts'
 import { type Material, type Passage, readMaterial, userNameMark } from './material.ts'
 import { createSearch, type Search } from './search.ts'

@@ -1,0 +1,132 @@
+import { CardError } from '../documents/card-error.ts'
+import {
+  type Fields,
+  fieldsIn,
+  isFields,
+  nestsWithin,
+  numberIn,
+  textIn,
+  textsIn,
+  valueIn,
+} from '../documents/fields.ts'
+import type { Role } from '../lore/decorators.ts'
+import type { ReadingNotes } from '../lore/entry.ts'
+import { deepestDocument, emptyNotes, type Lorebook, readBook } from '../lore/lorebook.ts'
+import { pygmalionNames } from './versions.ts'
+
+export { CardError } from '../documents/card-error.ts'
+
+/** How a card was written. */
+export type CardSpec = 'v1' | 'chara_card_v2' | 'chara_card_v3'
+
+/** A lorebook entry as one reads it who plays the character from the card itself. */
+export interface LoreText {
+  readonly name: string
+  readonly keys: readonly string[]
+  readonly content: string
+}
+
+/** A text that the card wants near the end of the conversation (SillyTavern's "character note"). */
+export interface DepthNote {
+  readonly prompt: string
+  readonly depth: number
+  readonly role: Role
+}
+
+/** What prompting reads of a card: its texts as they stand, macros unexpanded. */
+export interface Card {
+  readonly spec?: CardSpec
+  readonly name: string
+  readonly nickname: string
+  readonly description: string
+  readonly personality: string
+  readonly scenario: string
+  readonly systemPrompt: string
+  readonly postHistory?: string
+  readonly examples: string
+  /** `first_mes`, then `alternate_greetings`; empty ones stay, so that the index is the request's. */
+  readonly greetings: readonly string[]
+  readonly depthNote?: DepthNote
+  readonly book?: Lorebook
+  readonly lorebook: readonly LoreText[]
+}
+
+const standardDepth = 4
+const notACard = 'It is not a character card.'
+
+/**
+ * Reads a card of version 1, 2 or 3 from its parsed document. Missing and wrong-typed fields count as empty, since
+ * real cards have both; only own properties are read.
+ * @param notes what is counted and passed over
+ * @throws CardError when it is not a card, or larger than any is
+ */
+export function readCard(document: Fields, notes: ReadingNotes = emptyNotes()): Card {
+  if (!isFields(document)) throw new CardError('card_invalid', notACard)
+  if (!nestsWithin(document, deepestDocument)) {
+    throw new CardError('card_invalid', `The card nests deeper than ${deepestDocument} levels.`)
+  }
+  const { spec, data } = cardData(document)
+  const bookFields = valueIn(data, 'character_book')
+  const book = isFields(bookFields) ? readBook(bookFields, notes) : undefined
+  const depthNote = readDepthNote(fieldsIn(fieldsIn(data, 'extensions'), 'depth_prompt'))
+  return {
+    spec,
+    name: textIn(data, 'name'),
+    nickname: textIn(data, 'nickname'),
+    description: textIn(data, 'description'),
+    personality: textIn(data, 'personality'),
+    scenario: textIn(data, 'scenario'),
+    systemPrompt: textIn(data, 'system_prompt'),
+    postHistory: textIn(data, 'post_history_instructions'),
+    examples: textIn(data, 'mes_example'),
+    greetings: [textIn(data, 'first_mes'), ...textsIn(data, 'alternate_greetings')],
+    ...(depthNote ? { depthNote } : {}),
+    ...(book ? { book } : {}),
+    lorebook: (book?.entries ?? []).map(({ name, keys, body }) => ({
+      name,
+      keys: keys.filter(({ text }) => text !== undefined).map(({ written }) => written),
+      content: body,
+    })),
+  }
+}
+
+/** Where a card keeps its fields, and which version that is. @throws CardError when it is none */
+export function cardData(document: Fields): { readonly spec: CardSpec; readonly data: Fields } {
+  const data = valueIn(document, 'data')
+  const spec = valueIn(document, 'spec')
+  if (isFields(data)) {
+    if (spec === 'chara_card_v3' || spec === 'chara_card_v2') return { spec, data }
+    if (typeof valueIn(data, 'name') === 'string') return { spec: 'chara_card_v3', data }
+  }
+  if (isFirstVersion(document)) return { spec: 'v1', data: withNames(document, firstVersionNames) }
+  if (typeof valueIn(document, 'char_name') === 'string')
+    return { spec: 'v1', data: withNames(document, pygmalionNames) }
+  throw new CardError('card_invalid', notACard)
+}
+
+const firstVersionTexts = ['description', 'personality', 'scenario', 'first_mes', 'mes_example']
+
+function isFirstVersion(document: Fields): boolean {
+  return (
+    typeof valueIn(document, 'name') === 'string' &&
+    firstVersionTexts.some((name) => typeof valueIn(document, name) === 'string')
+  )
+}
+
+const firstVersionNames = Object.fromEntries(['name', ...firstVersionTexts].map((name) => [name, name]))
+
+/** Only the fields that version 1 has: whatever else stands at its root is other programs' business. */
+function withNames(document: Fields, names: Readonly<Record<string, string>>): Fields {
+  return Object.fromEntries(Object.entries(names).map(([ours, theirs]) => [ours, valueIn(document, theirs)]))
+}
+
+function readDepthNote(note: Fields): DepthNote | undefined {
+  const prompt = textIn(note, 'prompt')
+  if (prompt.trim() === '') return undefined
+  const role = valueIn(note, 'role')
+  return {
+    prompt,
+    depth: Math.floor(numberIn(note, 'depth') ?? standardDepth),
+    role: role === 'user' || role === 'assistant' ? role : 'system',
+  }
+}

@@ -1,0 +1,42 @@
+import { CardError } from '../documents/card-error.ts'
+import type { Fields } from '../documents/fields.ts'
+import { largestDocument, readJsonDocument } from '../documents/json-document.ts'
+import { listZip, unzip, type ZipEntry } from './zip.ts'
+import { writeZip, zipFile } from './zip-writer.ts'
+
+/** The name of the card in a CHARX archive: exactly this, at the root (Character Card V3, "CHARX"). */
+const cardName = 'card.json'
+
+/**
+ * Reads the card of a CHARX archive; nothing else in it is unpacked.
+ * @throws CardError
+ */
+export function readCharx(bytes: Buffer): Fields {
+  const cards = listZip(bytes).filter(isCard)
+  const [card] = cards
+  if (card === undefined) {
+    throw new CardError('card_invalid', 'The archive has no card.json at its root. Send the CHARX file as it was.')
+  }
+  if (cards.length > 1) {
+    throw new CardError('card_invalid', 'The archive has more than one card.json. Keep one of them.')
+  }
+  return readJsonDocument(unzip(card, largestDocument))
+}
+
+/** Writes a CHARX archive: the card, and the other files of the archive that it was in, as they are packed there. */
+export function writeCharx(document: Buffer, archive?: Buffer): Buffer {
+  const entries = archive ? listZip(archive) : []
+  const start = entries.reduce((least, entry) => Math.min(least, entry.start), archive?.length ?? 0)
+  const others = entries.filter((entry) => entry.name !== cardName)
+  return writeZip([zipFile(cardName, document), ...others], archive?.subarray(0, entries.length > 0 ? start : 0))
+}
+
+/** How many files there are in an archive besides the card. */
+export function countAssets(archive: Buffer): number {
+  return listZip(archive).filter((entry) => entry.name !== cardName && !entry.name.endsWith('/')).length
+}
+
+/** A link of that name is ignored: what it points to is not in the archive. */
+function isCard(entry: ZipEntry): boolean {
+  return entry.name === cardName && !entry.isSymbolicLink
+}

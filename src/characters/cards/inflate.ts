@@ -1,0 +1,19 @@
+import { inflateRawSync, inflateSync } from 'node:zlib'
+import { codeOf } from '../../errors.ts'
+import { CardError } from '../documents/card-error.ts'
+
+/**
+ * Unpacks deflated bytes (RFC 1951), or those in a zlib wrapper (RFC 1950).
+ * The limit is on what comes out, whatever any header declares: unpacking stops there.
+ * @throws CardError
+ */
+export function inflate(packed: Buffer, wrapper: 'none' | 'zlib', largest: number): Buffer {
+  try {
+    return (wrapper === 'zlib' ? inflateSync : inflateRawSync)(packed, { maxOutputLength: largest })
+  } catch (cause) {
+    if (codeOf(cause) === 'ERR_BUFFER_TOO_LARGE') {
+      throw new CardError('card_too_large', `The packed card unpacks to more than ${largest} bytes. Shorten it.`, cause)
+    }
+    throw new CardError('card_damaged', 'The packed card cannot be unpacked: it is damaged. Send it again.', cause)
+  }
+}

@@ -1,0 +1,196 @@
+import { crc32, deflateSync } from 'node:zlib'
+import { CardError } from '../documents/card-error.ts'
+import type { Fields } from '../documents/fields.ts'
+import { largestDocument, readJsonDocument } from '../documents/json-document.ts'
+import { inflate } from './inflate.ts'
+import { cardVersion } from './versions.ts'
+
+/*
+ * Cards in PNG and APNG pictures: text chunks whose keyword is `ccv3` or `chara` (Character Card V3, "PNG/APNG").
+ * Sections are those of the PNG specification, third edition (https://www.w3.org/TR/png-3/).
+ */
+
+const signature = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1')
+/** Characters of the longest base64 that is decoded. */
+const longestBase64 = 24 * 1024 * 1024
+/** Far more chunks than pictures of the size that we take have. */
+const mostChunks = 100_000
+/** Section 5.3: a chunk's length is less than 2^31. */
+const longestChunk = 0x7fffffff
+/** A chunk's length, type and checksum. */
+const chunkOverhead = 12
+
+interface Chunk {
+  readonly type: string
+  /** A view of the file's bytes, no copy. */
+  readonly data: Buffer
+  /** Type and data, over which the checksum goes (section 5.3). */
+  readonly checked: Buffer
+  readonly checksum: number
+}
+
+/** A text that is to go into a picture. */
+export interface CardText {
+  readonly keyword: 'ccv3' | 'chara'
+  readonly document: Buffer
+}
+
+/** Whether the bytes begin as every PNG does (section 5.2). */
+export function isPng(bytes: Buffer): boolean {
+  return bytes.subarray(0, signature.length).equals(signature)
+}
+
+/**
+ * Reads the card in a picture: that of the first `ccv3` text, else that of the first `chara` text.
+ * @throws CardError
+ */
+export function readPngCard(bytes: Buffer): { readonly document: Fields; readonly warnings: readonly string[] } {
+  const chunks = new Map<string, Chunk>()
+  for (const chunk of chunksOf(bytes)) {
+    const keyword = cardKeyword(chunk)
+    if (keyword !== undefined && !chunks.has(keyword)) chunks.set(keyword, chunk)
+  }
+  const version3 = chunks.get('ccv3')
+  const version2 = chunks.get('chara')
+  if (version3 === undefined) {
+    if (version2) return readCardChunk(version2)
+    throw new CardError('card_not_found_in_image', 'The picture holds no card. Send the original file of the card.')
+  }
+  try {
+    return readCardChunk(version3)
+  } catch (error) {
+    const fallback = error instanceof CardError && version2 ? readIfSound(version2) : undefined
+    if (fallback === undefined) throw error
+    return { ...fallback, warnings: ["The picture's V3 card is unusable; its V2 copy was read.", ...fallback.warnings] }
+  }
+}
+
+/** Puts cards into a picture, instead of all that it held, before its end; every checksum is computed anew. */
+export function writePngCards(picture: Buffer, texts: readonly CardText[]): Buffer {
+  const kept = [...chunksOf(picture)].filter((chunk) => chunk.type !== 'IEND' && cardKeyword(chunk) === undefined)
+  return Buffer.concat([
+    signature,
+    ...kept.flatMap(({ type, data }) => chunkParts(type, data)),
+    ...texts.flatMap(({ keyword, document }) =>
+      chunkParts('tEXt', Buffer.from(`${keyword}\0${document.toString('base64')}`, 'latin1')),
+    ),
+    ...chunkParts('IEND', Buffer.alloc(0)),
+  ])
+}
+
+/** A plain grey picture in the proportions of a portrait, for cards that have none. */
+export function plainPicture(): Buffer {
+  const [width, height] = [256, 384]
+  const header = Buffer.alloc(13)
+  header.writeUInt32BE(width, 0)
+  header.writeUInt32BE(height, 4)
+  // Section 11.2.1: 8 bits a sample; colour type 0 (greyscale), and the only methods that there are, are zeros.
+  header[8] = 8
+  // Section 7.3: each line begins with its filter type, 0 for none.
+  const line = Buffer.alloc(1 + width, 0x80).fill(0, 0, 1)
+  const pixels = deflateSync(Buffer.concat(Array<Buffer>(height).fill(line)))
+  return Buffer.concat([signature, ...chunkParts('IHDR', header), ...chunkParts('IDAT', pixels), ...chunkParts('IEND')])
+}
+
+/** Walks over the chunks up to IEND, or to the end of a file that lacks it; pixels are never looked at. */
+function* chunksOf(bytes: Buffer): Generator<Chunk> {
+  let offset = signature.length
+  for (let count = 0; offset < bytes.length; count++) {
+    if (count === mostChunks) throw new CardError('card_too_large', `The picture has more than ${mostChunks} chunks.`)
+    const length = offset + chunkOverhead <= bytes.length ? bytes.readUInt32BE(offset) : Number.POSITIVE_INFINITY
+    const end = offset + chunkOverhead + length
+    if (length > longestChunk || end > bytes.length) {
+      throw new CardError(
+        'card_damaged',
+        'The picture is cut off or damaged: a chunk ends behind its end. Send it again.',
+      )
+    }
+    const checked = bytes.subarray(offset + 4, end - 4)
+    const type = checked.toString('latin1', 0, 4)
+    yield { type, data: checked.subarray(4), checked, checksum: bytes.readUInt32BE(end - 4) }
+    if (type === 'IEND') return
+    offset = end
+  }
+}
+
+function chunkParts(type: string, data: Buffer = Buffer.alloc(0)): readonly Buffer[] {
+  const head = Buffer.alloc(8)
+  head.writeUInt32BE(data.length, 0)
+  head.write(type, 4, 'latin1')
+  const tail = Buffer.alloc(4)
+  tail.writeUInt32BE(crc32(data, crc32(head.subarray(4))), 0)
+  return [head, data, tail]
+}
+
+/** The keyword of a text chunk that holds a card, in lower case (section 11.3.3). */
+function cardKeyword({ type, data }: Chunk): string | undefined {
+  if (type !== 'tEXt' && type !== 'zTXt' && type !== 'iTXt') return undefined
+  const start = data.toString('latin1', 0, 6).toLowerCase()
+  return ['ccv3', 'chara'].find((keyword) => start.startsWith(`${keyword}\0`))
+}
+
+function readIfSound(chunk: Chunk): ReturnType<typeof readPngCard> | undefined {
+  try {
+    return readCardChunk(chunk)
+  } catch (error) {
+    if (error instanceof CardError) return undefined
+    throw error
+  }
+}
+
+function readCardChunk(chunk: Chunk): ReturnType<typeof readPngCard> {
+  const document = readJsonDocument(decodePayload(textOf(chunk)), 'card_damaged')
+  if (cardVersion(document) === undefined) {
+    throw new CardError('card_invalid', 'The picture holds JSON, but not a character card. Send a card.')
+  }
+  const isSound = crc32(chunk.checked) === chunk.checksum
+  const warning = "The checksum of the picture's card is wrong; it was read in spite of that."
+  return { document, warnings: isSound ? [] : [warning] }
+}
+
+/** The text of a chunk behind its keyword, unpacked (sections 11.3.3.2 to 11.3.3.4). */
+function textOf({ type, data }: Chunk): Buffer {
+  const rest = data.subarray(data.indexOf(0) + 1)
+  if (type === 'tEXt') return rest
+  if (type === 'zTXt') return unpack(rest[0], rest.subarray(1))
+  const languageEnd = rest.indexOf(0, 2)
+  const translationEnd = languageEnd === -1 ? -1 : rest.indexOf(0, languageEnd + 1)
+  if (translationEnd === -1) throw new CardError('card_damaged', "The picture's card has no text. Send it again.")
+  const text = rest.subarray(translationEnd + 1)
+  return rest[0] === 0 ? text : unpack(rest[1], text)
+}
+
+function unpack(method: number | undefined, packed: Buffer): Buffer {
+  if (method === 0) return inflate(packed, 'zlib', largestDocument)
+  throw new CardError('card_unsupported', "The picture's card is packed in an unknown way. Save it without packing.")
+}
+
+/** The JSON in a chunk's text: base64, in either alphabet and with or without padding, or the JSON itself. */
+function decodePayload(payload: Buffer): Buffer {
+  if (payload.length > longestBase64) {
+    throw new CardError('card_too_large', `The picture's card is longer than ${longestBase64} characters. Shorten it.`)
+  }
+  const start = payload
+    .toString('latin1', 0, 64)
+    .replace(/^\xef\xbb\xbf/, '')
+    .trimStart()
+  if (start.startsWith('{')) return payload
+  if (start.startsWith('rcc||')) {
+    throw new CardError(
+      'card_unsupported',
+      'RisuAI encrypted this card, and only it can read it. Export it unencrypted.',
+    )
+  }
+  const text = payload.toString('latin1')
+  const digitsEnd = text.includes('=') ? text.indexOf('=') : text.length
+  // Searching for what must not be there takes linear time and no stack, however long the text is.
+  const isBase64 = !/[^\w+/\-\s]/.test(text.slice(0, digitsEnd)) && !/[^=\s]/.test(text.slice(digitsEnd))
+  if (!isBase64 || start === '') {
+    throw new CardError(
+      'card_damaged',
+      "The picture's card is not valid base64: it is damaged. Send the original file.",
+    )
+  }
+  // The decoder skips white space and knows both alphabets.
+  return Buffer.from(text.slice(0, digitsEnd), 'base64')
+}

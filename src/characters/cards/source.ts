@@ -1,0 +1,84 @@
+import { CardError } from '../documents/card-error.ts'
+import type { Fields } from '../documents/fields.ts'
+import { readJsonDocument } from '../documents/json-document.ts'
+import { readCharx } from './charx.ts'
+import { isPng, readPngCard } from './png.ts'
+import { cardVersion, versionWarnings } from './versions.ts'
+import { isZip } from './zip.ts'
+
+/** How a card came: the bytes decide, never a file's name or a declared type. */
+export type Container = 'json' | 'png' | 'charx'
+
+/** A card's source: the bytes as they came, and the JSON document in them exactly as parsed. */
+export interface CardSource {
+  readonly container: Container
+  readonly bytes: Buffer
+  /** The card object; own properties only are to be read, none is to be written. */
+  readonly document: Fields
+  /** What was taken in spite of a fault, one sentence each. */
+  readonly warnings: readonly string[]
+  /** The document is no longer that of the bytes, which still hold the picture or the archive's other files. */
+  readonly isEdited?: boolean
+}
+
+/** Bytes of the largest file that is read or written. */
+export const largestFile = 64 * 1024 * 1024
+
+/**
+ * Reads a card out of a JSON, PNG or CHARX file.
+ * @throws CardError for everything else; its sentence quotes nothing of the file
+ */
+export function readCardSource(bytes: Buffer): CardSource {
+  if (bytes.length > largestFile) {
+    throw new CardError('card_too_large', `The file is larger than ${largestFile} bytes. Send a smaller one.`)
+  }
+  const container = containerOf(bytes)
+  const { document, warnings } = readContainer(bytes, container)
+  if (cardVersion(document) === undefined) {
+    throw new CardError('card_invalid', 'This is JSON, but not a character card. Send a card of V1, V2 or V3.')
+  }
+  return { container, bytes, document, warnings: [...warnings, ...versionWarnings(document)] }
+}
+
+/** The same source with another document, for export: the picture or the archive's other files stay. */
+export function editSource(source: CardSource, document: Fields): CardSource {
+  return { ...source, document, isEdited: true }
+}
+
+function readContainer(bytes: Buffer, container: Container): Pick<CardSource, 'document' | 'warnings'> {
+  if (container === 'png') return readPngCard(bytes)
+  return { document: container === 'json' ? readJsonDocument(bytes) : readCharx(bytes), warnings: [] }
+}
+
+/** Files that people take for cards, by their first bytes: said by name, so that nobody searches for the fault. */
+const refused = [
+  [
+    /^RIFF[\s\S]{4}WEBP/,
+    'WEBP pictures hold no card that any card specification knows. Send a PNG, JSON or CHARX file.',
+  ],
+  [/^\xff\xd8\xff/, 'This JPEG picture has no CHARX archive behind it. Send a PNG, JSON or CHARX file.'],
+  [/^GIF8/, 'GIF pictures hold no card. Send a PNG, JSON or CHARX file.'],
+  [/^(?:\xff\xfe|\xfe\xff)/, 'The text is UTF-16. Save it as UTF-8.'],
+] as const
+
+function containerOf(bytes: Buffer): Container {
+  const first = firstCharacter(bytes)
+  if (first === '{') return 'json'
+  if (isPng(bytes)) return 'png'
+  if (isZip(bytes)) return 'charx'
+  const start = bytes.toString('latin1', 0, 16)
+  const refusal = refused.find(([pattern]) => pattern.test(start))
+  if (refusal) throw new CardError('card_unsupported', refusal[1])
+  if (start.startsWith('PK\x03\x04')) {
+    throw new CardError('card_damaged', 'The archive has no end: it was cut off or changed. Send the whole file.')
+  }
+  if (first === '[' || first === '"') return 'json'
+  throw new CardError('card_invalid', 'This is no character card: neither JSON, PNG nor CHARX. Send one of these.')
+}
+
+/** The first character after a byte order mark and what JSON takes for white space (RFC 8259, section 2). */
+function firstCharacter(bytes: Buffer): string {
+  let index = bytes.toString('latin1', 0, 3) === '\xef\xbb\xbf' ? 3 : 0
+  while (' \t\r\n'.includes(String.fromCharCode(bytes[index] ?? 0))) index++
+  return String.fromCharCode(bytes[index] ?? 0)
+}

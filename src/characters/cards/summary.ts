@@ -1,0 +1,68 @@
+import { type Fields, isFields, textIn, valueIn } from '../documents/fields.ts'
+
+/** What anybody may know of a card besides its greetings. */
+export interface CardAbout {
+  readonly tags: readonly string[]
+  readonly creator: string
+}
+
+/** The object that holds a card's fields: `data` of V2 and V3, the root of V1. */
+export function dataOf(document: Fields): Fields {
+  const data = valueIn(document, 'data')
+  return isFields(data) ? data : document
+}
+
+/** What lists tell of a card. */
+export function aboutCard(document: Fields): CardAbout {
+  const data = dataOf(document)
+  return { tags: tagsOf(valueIn(data, 'tags')), creator: textIn(data, 'creator') }
+}
+
+/** The version of a card that its creator gave it. */
+export function versionOf(document: Fields): string {
+  const version = valueIn(dataOf(document), 'character_version')
+  return typeof version === 'string' || typeof version === 'number' ? String(version) : ''
+}
+
+/** The creator's note to people, in the first of these languages that there is one in (cards.md 2.3). */
+export function creatorNotes(document: Fields, languages: readonly string[]): string {
+  const data = dataOf(document)
+  const notes = textIn(data, 'creator_notes') || textIn(data, 'creatorcomment')
+  const translated = valueIn(data, 'creator_notes_multilingual')
+  if (!isFields(translated)) return notes
+  const inLanguage = (language: string) =>
+    textIn(translated, language) || (language === 'en' && !Object.hasOwn(translated, 'en') ? notes : '')
+  const [found] = languages.map(inLanguage).filter((note) => note !== '')
+  return found ?? (inLanguage('en') || notes)
+}
+
+/** The fields that tell a model how to play, and that give a story away. */
+const hidden = [
+  'nickname',
+  'description',
+  'personality',
+  'scenario',
+  'mes_example',
+  'system_prompt',
+  'post_history_instructions',
+  'character_book',
+]
+
+/** The hidden fields of a card, as they stand in it. */
+export function hiddenFields(document: Fields): Record<string, unknown> {
+  const data = dataOf(document)
+  return Object.fromEntries(hidden.filter((name) => Object.hasOwn(data, name)).map((name) => [name, data[name]]))
+}
+
+/** More would make lists of characters long, and are no help in finding one. */
+const mostTags = 100
+
+/** Tags as a list; some programs write them as one text with commas. */
+function tagsOf(value: unknown): readonly string[] {
+  const tags: readonly unknown[] = typeof value === 'string' ? value.split(',') : Array.isArray(value) ? value : []
+  return tags
+    .filter((tag) => typeof tag === 'string')
+    .map((tag) => tag.trim())
+    .filter((tag) => tag !== '')
+    .slice(0, mostTags)
+}

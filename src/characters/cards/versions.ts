@@ -1,0 +1,50 @@
+import { type Fields, isFields, valueIn } from '../documents/fields.ts'
+
+/** The specification that a card follows; `other` has its fields in `data` and an unknown `spec`, and is read as V3. */
+export type CardVersion = 'v1' | 'v2' | 'v3' | 'other'
+
+/** What `spec` and `spec_version` must say (V2, "spec" and "spec_version"; V3, "CharacterCard Object"). */
+export const specs = {
+  v2: { spec: 'chara_card_v2', spec_version: '2.0' },
+  v3: { spec: 'chara_card_v3', spec_version: '3.0' },
+} as const
+
+/** The names that Pygmalion gave to the fields of V1. */
+export const pygmalionNames = {
+  name: 'char_name',
+  description: 'char_persona',
+  scenario: 'world_scenario',
+  first_mes: 'char_greeting',
+  mes_example: 'example_dialogue',
+} as const
+
+/** Fields that nothing but a V1 card has at its root; `name` and `description` are in many a JSON file. */
+const tellingFields = ['first_mes', 'mes_example', 'personality', 'scenario', ...Object.values(pygmalionNames)]
+
+/** Tells a card's version from its fields; undefined for what is no card, lorebooks included. */
+export function cardVersion(document: Fields): CardVersion | undefined {
+  const spec = valueIn(document, 'spec')
+  const data = valueIn(document, 'data')
+  if (spec === 'lorebook_v3') return undefined
+  if (isFields(data)) {
+    if (spec === specs.v3.spec) return 'v3'
+    if (spec === specs.v2.spec) return 'v2'
+    if (typeof valueIn(data, 'name') === 'string') return 'other'
+  }
+  return hasFieldsOfV1(document) ? 'v1' : undefined
+}
+
+function hasFieldsOfV1(document: Fields): boolean {
+  const isText = (name: string) => typeof valueIn(document, name) === 'string'
+  return tellingFields.some(isText) || (isText('name') && !Object.hasOwn(document, 'entries'))
+}
+
+/** What the operator is to know of a card's version, one sentence each. */
+export function versionWarnings(document: Fields): readonly string[] {
+  const written = valueIn(document, 'spec_version')
+  const version = typeof written === 'string' || typeof written === 'number' ? Number.parseFloat(String(written)) : 0
+  return [
+    ...(version > 3 ? ['The card follows a later specification than 3.0; what is new in it is kept, not used.'] : []),
+    ...(cardVersion(document) === 'other' ? ['The card names no known specification; it was read as V3.'] : []),
+  ]
+}

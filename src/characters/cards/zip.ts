@@ -1,0 +1,163 @@
+import { crc32 } from 'node:zlib'
+import { CardError } from '../documents/card-error.ts'
+import { inflate } from './inflate.ts'
+
+/*
+ * Zip archives, as far as cards need them: sections are those of PKWARE's APPNOTE.TXT, version 6.3.10
+ * (https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT). Names are compared, never used as paths.
+ */
+
+/** A file of an archive: what its central directory says of it (section 4.3.12), and its bytes as they are stored. */
+export interface ZipEntry {
+  /** The name's bytes as Latin-1, which keeps every name apart; ASCII names read as they are. */
+  readonly name: string
+  readonly isSymbolicLink: boolean
+  /** 0 for stored, 8 for deflated (section 4.4.5). */
+  readonly method: number
+  readonly flags: number
+  readonly checksum: number
+  readonly size: number
+  /** The stored bytes: a view, no copy. */
+  readonly packed: Buffer
+  /** Where the entry begins and ends in the file, its own header included. */
+  readonly start: number
+  readonly end: number
+  /** Its own header and the directory name it alike; else programs would read different files. */
+  readonly isConsistent: boolean
+  /** Its header in the central directory, without the name, and what follows the name. */
+  readonly header: Buffer
+  readonly trailer: Buffer
+}
+
+const localSignature = 0x04034b50
+const centralSignature = 0x02014b50
+const endSignature = 0x06054b50
+const endLength = 22
+const centralLength = 46
+const localLength = 30
+const longestComment = 0xffff
+const mostEntries = 4_000
+/** How much larger than its packed form a file may be: text packs to a fifth, bombs to a thousandth. */
+const largestRatio = 200
+/** Section 4.4.4: bit 0 is encryption, 6 strong encryption, 13 an encrypted directory. */
+const encryptionFlags = 0x2041
+
+/** Whether the bytes end with an archive's end record, whatever stands before the archive. */
+export function isZip(bytes: Buffer): boolean {
+  return findEnd(bytes) !== undefined
+}
+
+/**
+ * Lists an archive's files without unpacking any.
+ * @throws CardError for one that is damaged, has too many files, or has files that share bytes
+ */
+export function listZip(bytes: Buffer): readonly ZipEntry[] {
+  const end = findEnd(bytes) ?? fail('it has no end record')
+  const count = bytes.readUInt16LE(end + 10)
+  const directoryStart = end - bytes.readUInt32LE(end + 12)
+  // Offsets count from the archive's start or from the file's: the directory, which ends at `end`, tells which.
+  const shift = directoryStart - bytes.readUInt32LE(end + 16)
+  if (bytes.readUInt32LE(end + 4) !== 0 || count === 0xffff || bytes.readUInt32LE(end + 16) === 0xffffffff) {
+    throw new CardError('card_unsupported', 'The archive is split or in Zip64 format. Pack it as an ordinary zip.')
+  }
+  if (count > mostEntries) throw new CardError('card_too_large', `The archive has more than ${mostEntries} files.`)
+  if (directoryStart < 0 || shift < 0) fail('its directory is not where its end record says')
+  const entries: ZipEntry[] = []
+  let offset = directoryStart
+  while (entries.length < count) {
+    const entry = readEntry(bytes, offset, shift, { directoryStart, end })
+    entries.push(entry)
+    offset += centralLength + entry.name.length + entry.trailer.length
+  }
+  if (offset !== end) fail('its directory is not as long as its end record says')
+  checkOverlaps(entries)
+  return entries
+}
+
+/** Unpacks a file. @throws CardError when it is larger than allowed, packed in an unknown way, or not what it should be */
+export function unzip(entry: ZipEntry, largest: number): Buffer {
+  if ((entry.flags & encryptionFlags) !== 0) {
+    throw new CardError('card_unsupported', 'The archive is encrypted. Pack it without a password.')
+  }
+  if (entry.method !== 0 && entry.method !== 8) {
+    throw new CardError('card_unsupported', 'The archive is packed in an unusual way. Pack it as an ordinary zip.')
+  }
+  if (!entry.isConsistent) fail('its directory and its files disagree')
+  const mostBytes = Math.min(largest, Math.max(1, entry.packed.length * largestRatio))
+  const content = entry.method === 0 ? entry.packed : inflate(entry.packed, 'none', mostBytes)
+  if (content.length !== entry.size || crc32(content) !== entry.checksum) fail('a checksum or a length is wrong')
+  return content
+}
+
+/** Whether a file of this size packs so well that `unzip` would refuse it. */
+export function looksLikeBomb(size: number, packedSize: number): boolean {
+  return size > packedSize * largestRatio
+}
+
+/** The end record that ends exactly where the file does (section 4.3.16). */
+function findEnd(bytes: Buffer): number | undefined {
+  const first = Math.max(0, bytes.length - endLength - longestComment)
+  for (let offset = bytes.length - endLength; offset >= first; offset--) {
+    if (bytes.readUInt32LE(offset) !== endSignature) continue
+    if (offset + endLength + bytes.readUInt16LE(offset + 20) === bytes.length) return offset
+  }
+  return undefined
+}
+
+function readEntry(
+  bytes: Buffer,
+  offset: number,
+  shift: number,
+  { directoryStart, end }: { readonly directoryStart: number; readonly end: number },
+): ZipEntry {
+  if (offset + centralLength > end || bytes.readUInt32LE(offset) !== centralSignature) fail('its directory is damaged')
+  const header = bytes.subarray(offset, offset + centralLength)
+  const nameEnd = offset + centralLength + header.readUInt16LE(28)
+  const trailerEnd = nameEnd + header.readUInt16LE(30) + header.readUInt16LE(32)
+  if (trailerEnd > end) fail('its directory is damaged')
+  const name = bytes.toString('latin1', offset + centralLength, nameEnd)
+  const start = shift + header.readUInt32LE(42)
+  const local = readLocalHeader(bytes, start, directoryStart)
+  const dataEnd = local.dataStart + header.readUInt32LE(20)
+  if (dataEnd > directoryStart) fail('a file in it ends behind its end')
+  return {
+    name,
+    // Section 4.4.2: attributes are Unix's (3), whose file type in the upper half tells links.
+    isSymbolicLink: header[5] === 3 && (header.readUInt16LE(40) & 0xf000) === 0xa000,
+    method: header.readUInt16LE(10),
+    flags: header.readUInt16LE(8),
+    checksum: header.readUInt32LE(16),
+    size: header.readUInt32LE(24),
+    packed: bytes.subarray(local.dataStart, dataEnd),
+    start,
+    end: dataEnd,
+    isConsistent: local.name === name && local.method === header.readUInt16LE(10),
+    header,
+    trailer: bytes.subarray(nameEnd, trailerEnd),
+  }
+}
+
+/** Reads a file's own header (section 4.3.7). */
+function readLocalHeader(bytes: Buffer, start: number, limit: number) {
+  const nameStart = start + localLength
+  if (nameStart > limit || bytes.readUInt32LE(start) !== localSignature) fail('a file in it is not where it should be')
+  const nameEnd = nameStart + bytes.readUInt16LE(start + 26)
+  return {
+    name: bytes.toString('latin1', nameStart, nameEnd),
+    method: bytes.readUInt16LE(start + 8),
+    dataStart: nameEnd + bytes.readUInt16LE(start + 28),
+  }
+}
+
+function checkOverlaps(entries: readonly ZipEntry[]): void {
+  const inOrder = entries.toSorted((one, other) => one.start - other.start)
+  let end = 0
+  for (const entry of inOrder) {
+    if (entry.start < end) fail('files in it overlap')
+    end = entry.end
+  }
+}
+
+function fail(reason: string): never {
+  throw new CardError('card_damaged', `The archive is damaged: ${reason}. Pack it again.`)
+}

@@ -1,0 +1,137 @@
+import type { Key } from '../../access/access.ts'
+import { ApiError } from '../../errors.ts'
+import type { Card } from '../cards/card.ts'
+import type { CardAbout } from '../cards/summary.ts'
+
+/** Where a character comes from: an account's upload, the operator's folder, or the package. */
+export type Origin = 'account' | 'folder' | 'starter'
+
+/** A character that can be played: its card and the digest of the card's bytes. */
+export interface Character {
+  /** The name that it is kept under, which may differ from the card's own. */
+  readonly name: string
+  readonly origin: Origin
+  readonly card: Card
+  /** SHA-256 of the source bytes, 64 hex digits. */
+  readonly digest: string
+}
+
+/** What a list tells of a character, without its card. */
+export interface ListedCharacter {
+  readonly name: string
+  readonly origin: Origin
+  readonly digest: string
+  readonly about: CardAbout
+  /** Unix seconds; only uploads have them. */
+  readonly created?: number
+  readonly updated?: number
+}
+
+/** A card as it is given to the store. */
+export interface NewCharacter {
+  readonly name: string
+  readonly digest: string
+  /** The bytes as they came. */
+  readonly source: Buffer
+  readonly about: CardAbout
+}
+
+/** An account's character as the store keeps it. */
+export interface StoredCharacter extends ListedCharacter {
+  readonly origin: 'account'
+  readonly created: number
+  readonly updated: number
+}
+
+/** A version of an account's character: one card that has been uploaded under this name. */
+export interface StoredVersion {
+  readonly name: string
+  readonly digest: string
+}
+
+/** How a name is compared: letter by letter, or whatever its case. */
+export type NameMatch = 'exact' | 'any-case'
+
+/** Keeps the characters that accounts upload. Every method takes the account first and sees nothing of another's. */
+export interface CharacterStore {
+  /**
+   * Adds a character; resolves when it is on disk.
+   * @throws ApiError 409 when the name is taken
+   */
+  create(account: number, character: NewCharacter): Promise<void>
+  /** Adds a character or replaces the one of this name, whose versions stay; tells whether it is new. */
+  put(account: number, character: NewCharacter): Promise<boolean>
+  find(account: number, name: string, match: NameMatch): Promise<StoredCharacter | undefined>
+  /** The versions of this name whose digest begins like this. */
+  findVersions(account: number, name: string, match: NameMatch, digest: string): Promise<readonly StoredVersion[]>
+  /** The source bytes of a version. */
+  source(account: number, name: string, digest: string): Promise<Buffer | undefined>
+  /** At most `limit` characters whose names come after this one, in the order of `compareNames`. */
+  list(account: number, after: string, limit: number): Promise<readonly StoredCharacter[]>
+  /** Removes a character with all its versions; tells whether there was one. */
+  remove(account: number, name: string): Promise<boolean>
+}
+
+/** The order of lists: by code points, as databases compare bytes. */
+export function compareNames(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b))
+}
+
+/** A name whatever its case. */
+export function foldName(name: string): string {
+  return name.toLowerCase()
+}
+
+/** Longest name, in code points; the same as of a request's `character`. */
+const longestName = 200
+
+/** What is wrong with a trimmed name, as the end of a sentence. */
+export function nameProblem(name: string): string | undefined {
+  if (name === '') return 'is blank; give the character a name'
+  if (!name.isWellFormed()) return 'has half of a surrogate pair; write whole characters'
+  if (name.includes(pinMark)) return `has "${pinMark}" in it, which pins a version; leave it out`
+  // A text of 200 code points has at most 400 UTF-16 units: longer ones need no count.
+  const isTooLong = name.length > 2 * longestName || (name.length > longestName && [...name].length > longestName)
+  return isTooLong ? `is longer than ${longestName} characters; shorten it` : undefined
+}
+
+const pinMark = '@sha256:'
+/** So few digits are taken for a typing error. */
+const shortestPin = 8
+
+/** A name as requests give it: with `@sha256:…` behind it, it means one version and no other. */
+export interface WantedName {
+  readonly name: string
+  /** The beginning of a digest; null when it cannot be one, and nothing is meant by it. */
+  readonly digest?: string | null
+}
+
+/** Reads a name that may pin a version by its digest, or by the first 8 digits of it or more. */
+export function readWantedName(text: string): WantedName {
+  const mark = text.lastIndexOf(pinMark)
+  if (mark === -1) return { name: text.trim() }
+  const digest = text.slice(mark + pinMark.length).trim()
+  const isDigest = new RegExp(`^[0-9a-f]{${shortestPin},64}$`, 'i').test(digest)
+  return { name: text.slice(0, mark).trim(), digest: isDigest ? digest.toLowerCase() : null }
+}
+
+/**
+ * Whether a caller may read the whole card: its prompt, its lore, its examples. A folder's cards are the operator's
+ * own; only what belongs to the caller's account is found as an upload in the first place.
+ */
+export function mayRead(caller: Pick<Key, 'scopes'>, { origin }: Pick<Character, 'origin'>): boolean {
+  return origin !== 'folder' || caller.scopes.includes('admin')
+}
+
+/** The one answer to every name that does not resolve, whatever it looks like and whoever has a card of that name. */
+export function unknownCharacter(): ApiError {
+  return new ApiError(404, 'character_not_found', 'There is no character of this name here. Check the name.', {
+    param: 'character',
+  })
+}
+
+/** The refusal of a name that another of one's characters has. */
+export function nameTaken(): ApiError {
+  const message = 'You have a character of this name already. Replace it with PUT, or use another name.'
+  return new ApiError(409, 'name_taken', message, { param: 'name' })
+}

@@ -1,0 +1,265 @@
+import { basename, join, relative } from 'node:path'
+import type { Config } from '../../config.ts'
+import type { Lorebook } from '../lore/lorebook.ts'
+import { CardCache } from './card-cache.ts'
+import { type Character, type CharacterStore, compareNames, foldName, type ListedCharacter } from './character.ts'
+import { type Found, findCharacter } from './lookup.ts'
+import { originOf, type PublicCard, PublicCards, starterFolder } from './public-cards.ts'
+import { type FolderFile, realPath, type UnreadableFile, WatchedFolder } from './watched-folder.ts'
+
+/** What the library is opened with. */
+export interface LibraryOptions {
+  /** The accounts' own characters. */
+  readonly store: CharacterStore
+  /** Folders of cards; of equal names the first folder's is played. Two that are one are read once. */
+  readonly folders?: readonly string[]
+  /** Folders of the world books, which apply to every character; of equal file names the first folder's does. */
+  readonly lorebooks?: readonly string[]
+  /** Bytes. */
+  readonly largestCard: number
+  readonly logger?: LibraryLogger
+  /** The time that files' times are compared with, in milliseconds: the machine's clock. */
+  readonly now?: () => number
+}
+
+/** The library tells of counts, of file names and of reasons; never of what is in a card. */
+export interface LibraryLogger {
+  info(facts: object, message: string): void
+  warn(facts: object, message: string): void
+  error(facts: object, message: string): void
+}
+
+/** Bytes of source whose cards are kept ready. */
+const cacheLimit = 128 * 1024 ** 2
+
+/** The characters that can be played: an account's uploads first, then those of the operator's folder, then the starters. */
+export class CharacterLibrary {
+  readonly #store: CharacterStore
+  readonly #folders: readonly WatchedFolder<PublicCard>[]
+  readonly #lorebooks: readonly WatchedFolder<Lorebook>[]
+  readonly #logger: LibraryLogger | undefined
+  readonly #cache = new CardCache(cacheLimit)
+  #public = new PublicCards([])
+  #worldBooks: readonly Lorebook[] = []
+  #hiddenBooks: readonly UnreadableFile[] = []
+  #told = new Set<string>()
+  #scanning: Promise<void> | undefined
+  #isScanned = false
+  #isClosed = false
+
+  constructor({ store, folders = [], lorebooks = [], largestCard, logger, now = Date.now }: LibraryOptions) {
+    this.#store = store
+    this.#logger = logger
+    const cards = { extensions: ['.json', '.png', '.charx'], largestFile: largestCard, read: this.#readCard, now }
+    const paths = new Set(folders.map(realPath))
+    this.#folders = [...paths].map((path) => new WatchedFolder(path, cards))
+    const books = { extensions: ['.json'], largestFile: largestCard, read: readWorldBook, now }
+    this.#lorebooks = [...new Set(lorebooks.map(realPath))].map((path) => new WatchedFolder(path, books))
+  }
+
+  /** The world books, in the order of their files' names. */
+  get worldBooks(): readonly Lorebook[] {
+    return this.#worldBooks
+  }
+
+  /** Files that hold no card or no lorebook, and cards that another of the same name hides. */
+  get unreadable(): readonly UnreadableFile[] {
+    const folders = [...this.#folders, ...this.#lorebooks]
+    return [...folders.flatMap(({ unreadable }) => unreadable), ...this.#public.hidden, ...this.#hiddenBooks]
+  }
+
+  /** Reads what has changed in the folders, and logs what came of it. */
+  async load(): Promise<void> {
+    await this.rescan()
+    this.report()
+  }
+
+  /** Reads what has changed in the folders. */
+  async rescan(): Promise<void> {
+    // One after the other: a scan that is under way may have passed by what has just changed.
+    const scan = async () => {
+      const changes = await Promise.all(this.#folders.map((folder) => folder.scan()))
+      if (changes.includes(true)) this.#public = new PublicCards(this.#folders.flatMap(({ files }) => files))
+      const newBooks = await Promise.all(this.#lorebooks.map((folder) => folder.scan()))
+      if (newBooks.includes(true)) this.#putBooks(this.#lorebooks.flatMap(({ files }) => files))
+    }
+    const scanning = (this.#scanning ?? Promise.resolve()).then(scan)
+    this.#scanning = scanning.catch(() => {})
+    await scanning
+    this.#isScanned = true
+  }
+
+  /** Follows what changes in the folders until `close`. */
+  watch(): void {
+    // The first reading may end after the service has.
+    if (this.#isClosed) return
+    const onChange = () => {
+      const before = [this.#public, this.#worldBooks, this.unreadable.map(told).join('\n')]
+      this.rescan().then(
+        () => {
+          const after = [this.#public, this.#worldBooks, this.unreadable.map(told).join('\n')]
+          if (after.some((part, index) => part !== before[index])) this.report('the characters have changed')
+        },
+        (error: unknown) => this.#logger?.error({ err: error }, 'the characters cannot be read again'),
+      )
+    }
+    for (const folder of this.#folders) folder.watch(onChange)
+    for (const folder of this.#lorebooks) folder.watch(onChange)
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    for (const folder of this.#folders) folder.close()
+    for (const folder of this.#lorebooks) folder.close()
+    await this.#scanning
+  }
+
+  /**
+   * The character that an account means by a name: of exactly this name, else of this one whatever its letters' case;
+   * the account's own before the folder's before the starters. `name@sha256:…` means that very version.
+   * @param account null for nobody's: uploads are not looked at
+   */
+  async resolve(account: number | null, name: string): Promise<Character | undefined> {
+    await this.#scanned()
+    // A file may have changed since its folder was read: then what is there now is looked at, once.
+    for (const isLast of [false, true]) {
+      const found = await findCharacter(this.#store, this.#public, account, name)
+      if (!found) return undefined
+      const { origin, digest } = found
+      const card = await this.#cache.get(digest, () => loadCard(found)).catch(orGone)
+      if (card) return { name: found.name, origin, digest, card }
+      if (!isLast) await this.rescan()
+    }
+    return undefined
+  }
+
+  /** The source bytes of a character that has been found; undefined when it has gone since. */
+  async source(
+    account: number | null,
+    { name, digest }: Pick<Character, 'name' | 'digest'>,
+  ): Promise<Buffer | undefined> {
+    await this.#scanned()
+    const found = await findCharacter(this.#store, this.#public, account, `${name}@sha256:${digest}`)
+    return (await found?.source()) ?? undefined
+  }
+
+  /**
+   * At most `limit` of the characters that an account can name, after this name, in the order of `compareNames`.
+   * @param tag only those with this tag, whatever its letters' case
+   */
+  async list(account: number | null, after: string, limit: number, tag?: string): Promise<readonly ListedCharacter[]> {
+    await this.#scanned()
+    const wanted = tag === undefined ? undefined : foldName(tag)
+    const found: ListedCharacter[] = []
+    for (let from = after; ; ) {
+      const page = await this.#page(account, from, limit)
+      found.push(
+        ...page.filter(({ about }) => wanted === undefined || about.tags.some((each) => foldName(each) === wanted)),
+      )
+      const last = page.at(-1)
+      if (!last || page.length < limit || found.length >= limit) return found.slice(0, limit)
+      from = last.name
+    }
+  }
+
+  async #page(account: number | null, after: string, limit: number): Promise<readonly ListedCharacter[]> {
+    const own = account === null ? [] : await this.#store.list(account, after, limit)
+    const names = new Set(own.map(({ name }) => name))
+    const others = this.#public.listed.filter(({ name }) => compareNames(name, after) > 0 && !names.has(name))
+    return [...own, ...others].sort((a, b) => compareNames(a.name, b.name)).slice(0, limit)
+  }
+
+  /** Waits for the folders to have been read once. */
+  async #scanned(): Promise<void> {
+    if (!this.#isScanned) await (this.#scanning ?? this.rescan())
+  }
+
+  /** The operator's own card of exactly this name. */
+  inFolder(name: string): PublicCard | undefined {
+    const card = this.#public.find(name, 'exact')
+    return card?.origin === 'folder' ? card : undefined
+  }
+
+  readonly #readCard = async (bytes: Buffer, file: string): Promise<PublicCard> => {
+    const { nameOf, readCardBytes } = await reading()
+    const { card, digest, about } = readCardBytes(bytes)
+    const name = nameOf(card)
+    this.#cache.add(digest, card, bytes.length)
+    return { name, origin: originOf(file), digest, about, file }
+  }
+
+  #putBooks(files: readonly FolderFile<Lorebook>[]): void {
+    const byName = new Map<string, FolderFile<Lorebook>>()
+    const hidden: UnreadableFile[] = []
+    for (const found of files) {
+      const first = byName.get(basename(found.file))
+      if (!first) byName.set(basename(found.file), found)
+      else hidden.push({ file: found.file, reason: `Its name is that of ${first.file}, which comes first.` })
+    }
+    const names = [...byName.keys()].sort()
+    this.#worldBooks = names.flatMap((name) => byName.get(name)?.value ?? [])
+    this.#hiddenBooks = hidden
+  }
+
+  /** Logs how many characters there are, and each file that is not read and has not been told of. */
+  report(message = 'the characters are read'): void {
+    const { unreadable } = this
+    this.#logger?.info({ characters: this.#public.listed.length, lorebooks: this.#worldBooks.length }, message)
+    for (const fault of unreadable.filter((each) => !this.#told.has(told(each)))) {
+      this.#logger?.warn({ file: relative('.', fault.file), reason: fault.reason }, 'a file is not read')
+    }
+    this.#told = new Set(unreadable.map(told))
+  }
+}
+
+/** How cards are read: many modules, that a service which has not been asked for a character does without. */
+function reading() {
+  return import('./card-bytes.ts')
+}
+
+/** What tells one complaint from another. */
+function told({ file, reason }: UnreadableFile): string {
+  return `${file}\n${reason}`
+}
+
+/** A character whose source is there no more. */
+class GoneError extends Error {}
+
+async function loadCard({ source }: Found) {
+  const bytes = await source()
+  if (!bytes) throw new GoneError()
+  const { readCardBytes } = await reading()
+  return { card: readCardBytes(bytes).card, bytes: bytes.length }
+}
+
+function orGone(error: unknown): undefined {
+  if (!(error instanceof GoneError)) throw error
+}
+
+async function readWorldBook(bytes: Buffer): Promise<Lorebook> {
+  const [{ readLorebook }, { readJsonDocument }] = await Promise.all([
+    import('../lore/lorebook.ts'),
+    import('../documents/json-document.ts'),
+  ])
+  return readLorebook(readJsonDocument(bytes))
+}
+
+/** The library of a service with these settings, or of a command that works beside it; nothing is read yet. */
+export function createLibrary(
+  {
+    configDirectory,
+    dataDirectory,
+    cardBodyLimit,
+  }: Pick<Config, 'configDirectory' | 'dataDirectory' | 'cardBodyLimit'>,
+  store: CharacterStore,
+  logger?: LibraryLogger,
+): CharacterLibrary {
+  return new CharacterLibrary({
+    store,
+    // In this order, since by default the starters' folder is the data folder's too.
+    folders: [join(configDirectory, 'characters'), join(dataDirectory, 'characters'), starterFolder],
+    lorebooks: [join(configDirectory, 'lorebooks'), join(dataDirectory, 'lorebooks')],
+    largestCard: cardBodyLimit,
+    ...(logger ? { logger } : {}),
+  })
+}

@@ -1,0 +1,80 @@
+import { basename, dirname, extname } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import {
+  compareNames,
+  foldName,
+  type ListedCharacter,
+  type NameMatch,
+  type Origin,
+  type StoredVersion,
+} from './character.ts'
+import { type FolderFile, realPath, type UnreadableFile } from './watched-folder.ts'
+
+/** What is kept of a card in a folder: enough to find it by; the card itself is read when it is played. */
+export interface PublicCard extends ListedCharacter {
+  readonly origin: 'folder' | 'starter'
+  readonly file: string
+}
+
+/** Where the characters that ship with the package are. By default the operator's folder is the same one. */
+export const starterFolder = realPath(fileURLToPath(new URL('../../../data/characters', import.meta.url)))
+
+/** The characters that ship with the package, by file name: whatever else is beside them is the operator's own. */
+const starters: ReadonlySet<string> = new Set(['bolt', 'fern', 'tolliver', 'vesper'])
+
+/** Tells a starter from a card that the operator put there. */
+export function originOf(file: string): Exclude<Origin, 'account'> {
+  const isStarter = dirname(file) === starterFolder && starters.has(basename(file, extname(file)))
+  return isStarter ? 'starter' : 'folder'
+}
+
+/** A file as it is named to whoever looks at another: by its name alone in the same folder. */
+function seenFrom(file: string, other: string): string {
+  return dirname(file) === dirname(other) ? basename(other) : other
+}
+
+/** The characters that everybody may talk to, by name: those of the operator's folder before the starters. */
+export class PublicCards {
+  /** In the order of `compareNames`; of equal names only the one that is found. */
+  readonly listed: readonly PublicCard[]
+  /** Cards that are not found, since another has their name. */
+  readonly hidden: readonly UnreadableFile[]
+  readonly #byName = new Map<string, PublicCard>()
+  readonly #byFoldedName = new Map<string, PublicCard>()
+  readonly #all: readonly PublicCard[]
+
+  constructor(files: readonly FolderFile<PublicCard>[]) {
+    const hidden: UnreadableFile[] = []
+    const all = files.map(({ value }) => value)
+    this.#all = [
+      ...all.filter(({ origin }) => origin === 'folder'),
+      ...all.filter(({ origin }) => origin === 'starter'),
+    ]
+    for (const card of this.#all) {
+      const first = this.#byName.get(card.name)
+      if (!first) this.#byName.set(card.name, card)
+      else if (first.origin === card.origin) {
+        hidden.push({
+          file: card.file,
+          reason: `Its name is that of ${seenFrom(card.file, first.file)}, which comes first.`,
+        })
+      }
+      const folded = foldName(card.name)
+      if (!this.#byFoldedName.has(folded)) this.#byFoldedName.set(folded, card)
+    }
+    this.hidden = hidden
+    this.listed = [...this.#byName.values()].sort((a, b) => compareNames(a.name, b.name))
+  }
+
+  /** A name is looked up in a map: it is never part of a path. */
+  find(name: string, match: NameMatch): PublicCard | undefined {
+    return match === 'exact' ? this.#byName.get(name) : this.#byFoldedName.get(foldName(name))
+  }
+
+  /** The cards of this name whose digest begins like this. */
+  findVersions(name: string, match: NameMatch, digest: string): readonly PublicCard[] {
+    const folded = foldName(name)
+    const isNamed = (card: StoredVersion) => (match === 'exact' ? card.name === name : foldName(card.name) === folded)
+    return this.#all.filter((card) => card.digest.startsWith(digest) && isNamed(card))
+  }
+}

@@ -1,0 +1,218 @@
+import { booleanIn, cleaned, type Fields, fieldsIn, numberIn, textIn, textsIn, valueIn } from '../documents/fields.ts'
+import { anywhere, type Decorators, type Role, readDecorators, splitDecorators } from './decorators.ts'
+import { isSlashForm, type LoreKey, longestKey, type PatternCount, readKey } from './keys.ts'
+
+/** Where an entry's body stands in the prompt. */
+export type LorePlace =
+  | { readonly section: 'before_char' | 'after_char' | 'before_examples' | 'after_examples' | 'nowhere' }
+  | { readonly section: 'depth'; readonly depth: number; readonly role: Role }
+
+/** How secondary keys combine, by SillyTavern's `selectiveLogic`. */
+export type SelectiveLogic = 'any' | 'not all' | 'not any' | 'all'
+
+/** One piece of knowledge of a character, ready to be looked for. */
+export interface LoreEntry {
+  /** Its position in the file. */
+  readonly index: number
+  readonly name: string
+  /** Without decorators, macros unexpanded. */
+  readonly body: string
+  readonly keys: readonly LoreKey[]
+  /** Empty unless the entry is selective. */
+  readonly secondaryKeys: readonly LoreKey[]
+  readonly logic: SelectiveLogic
+  readonly constant: boolean
+  readonly caseSensitive: boolean
+  readonly wholeWords: boolean
+  readonly insertionOrder: number
+  /** For dropping: lower goes first. */
+  readonly priority: number
+  readonly scanDepth: number | undefined
+  readonly place: LorePlace
+  /** Percent. */
+  readonly probability: number
+  readonly excludeRecursion: boolean
+  readonly preventRecursion: boolean
+  /** The first pass of the recursion in which it may match; 0 when it need not be lore that names it. */
+  readonly recursionLevel: number
+  readonly groups: readonly string[]
+  readonly groupOverride: boolean
+  readonly groupWeight: number
+  /** Messages that the conversation must have. */
+  readonly delay: number
+  /** Texts of the card in which its keys are looked for as well. */
+  readonly alsoScans: readonly ScannedField[]
+  /** What the decorators say, by `decoratorContext`'s number. */
+  readonly decorators: readonly DecoratedRules[]
+}
+
+/** Decorators with their keys made ready. */
+export interface DecoratedRules extends Decorators {
+  readonly additional: readonly (readonly LoreKey[])[]
+  readonly excluded: readonly LoreKey[]
+}
+
+export type ScannedField = 'description' | 'personality' | 'scenario' | 'depthNote'
+
+/** What reading entries counts and passes over, for the summary of a registration. */
+export interface ReadingNotes {
+  readonly patterns: PatternCount
+  readonly ignored: Set<string>
+}
+
+/** Keys of an entry of one kind. */
+const mostKeys = 64
+const standardDepth = 4
+
+/** The number of a context, by which the readings of decorators are kept. */
+export function decoratorContext(hasPersonality: boolean, hasScenario: boolean, knowsGreeting: boolean): number {
+  return (hasPersonality ? 1 : 0) | (hasScenario ? 2 : 0) | (knowsGreeting ? 4 : 0)
+}
+
+/** Reads an entry of a card's book; undefined for one that can never say anything. */
+export function readEntry(entry: Fields, index: number, notes: ReadingNotes): LoreEntry | undefined {
+  const enabled = valueIn(entry, 'enabled')
+  if (enabled === false || enabled === 'false' || enabled === 0) return undefined
+  const { body, chains } = splitDecorators(cleaned(textIn(entry, 'content')))
+  if (body === '') return undefined
+  const extensions = fieldsIn(entry, 'extensions')
+  noteIgnored(extensions, notes)
+
+  const allowsPatterns = valueIn(entry, 'use_regex') !== false
+  const written = textsIn(entry, 'keys')
+  const isFromSillyTavern =
+    numberIn(extensions, 'position') !== undefined || numberIn(extensions, 'display_index') !== undefined
+  const isPattern = allowsPatterns && !isFromSillyTavern && written.some((key) => isSlashForm(key.trim()))
+  const readKeys = (texts: readonly string[]) => {
+    if (texts.length > mostKeys) notes.ignored.add(`character_book.entries[].keys[${mostKeys}…]`)
+    if (texts.some((text) => text.length > longestKey)) notes.ignored.add('character_book.entries[].keys[] too long')
+    return texts
+      .slice(0, mostKeys)
+      .map((text) => readKey(text, allowsPatterns, notes.patterns))
+      .filter((key) => key !== undefined)
+  }
+  const insertionOrder = numberIn(entry, 'insertion_order') ?? 0
+  const decorators = readRules(chains, readKeys, isPattern, notes)
+  const first = decorators[0]
+  return {
+    index,
+    name: textIn(entry, 'name') || textIn(entry, 'comment'),
+    body,
+    keys: readKeys(written),
+    secondaryKeys:
+      valueIn(entry, 'selective') === true && !isPattern ? readKeys(commaSeparated(entry, 'secondary_keys')) : [],
+    logic: (['any', 'not all', 'not any', 'all'] as const)[numberIn(extensions, 'selectiveLogic') ?? 0] ?? 'any',
+    constant: valueIn(entry, 'constant') === true && !isPattern,
+    caseSensitive: booleanIn(extensions, 'case_sensitive') ?? valueIn(entry, 'case_sensitive') === true,
+    wholeWords: first?.wholeWords ?? booleanIn(extensions, 'match_whole_words') ?? false,
+    insertionOrder,
+    priority: first?.priority ?? numberIn(entry, 'priority') ?? insertionOrder,
+    scanDepth: numberIn(extensions, 'scan_depth'),
+    place: placeOf(entry, extensions),
+    probability:
+      first?.probability ??
+      (booleanIn(extensions, 'useProbability') === false ? 100 : (numberIn(extensions, 'probability') ?? 100)),
+    excludeRecursion: valueIn(extensions, 'exclude_recursion') === true,
+    preventRecursion: valueIn(extensions, 'prevent_recursion') === true,
+    recursionLevel:
+      valueIn(extensions, 'delay_until_recursion') === true ? 1 : (numberIn(extensions, 'delay_until_recursion') ?? 0),
+    groups: commaSeparated(extensions, 'group'),
+    groupOverride: valueIn(extensions, 'group_override') === true,
+    groupWeight: Math.max(0, numberIn(extensions, 'group_weight') ?? 100),
+    delay: numberIn(extensions, 'delay') ?? 0,
+    alsoScans: scannedFields.filter(([name]) => valueIn(extensions, name) === true).map(([, field]) => field),
+    decorators,
+  }
+}
+
+function readRules(
+  chains: ReturnType<typeof splitDecorators>['chains'],
+  readKeys: (texts: readonly string[]) => readonly LoreKey[],
+  isPattern: boolean,
+  notes: ReadingNotes,
+): readonly DecoratedRules[] {
+  if (chains.length === 0) return plain
+  readDecorators(chains, anywhere, (name) => notes.ignored.add(`character_book.entries[].@@${name.slice(0, 40)}`))
+  const rulesIn = (context: number): DecoratedRules => {
+    const decorators = readDecorators(chains, {
+      hasPersonality: (context & 1) !== 0,
+      hasScenario: (context & 2) !== 0,
+      knowsGreeting: (context & 4) !== 0,
+    })
+    return {
+      ...decorators,
+      additional: (decorators.additionalKeys ?? []).map(readKeys),
+      excluded: isPattern ? [] : readKeys(decorators.excludeKeys ?? []),
+    }
+  }
+  const depends = chains.some((chain) => chain.some(({ name }) => name === 'position' || name === 'is_greeting'))
+  if (depends) return Array.from({ length: 8 }, (_none, context) => rulesIn(context))
+  return Array.from<DecoratedRules>({ length: 8 }).fill(rulesIn(0))
+}
+
+const plain: readonly DecoratedRules[] = Array.from({ length: 8 }, () => ({ additional: [], excluded: [] }))
+
+/** A list, or a text with commas. */
+function commaSeparated(fields: Fields, name: string): readonly string[] {
+  const value = valueIn(fields, name)
+  const texts = typeof value === 'string' ? value.split(',') : textsIn(fields, name)
+  return texts.map((text) => text.trim()).filter((text) => text !== '')
+}
+
+function placeOf(entry: Fields, extensions: Fields): LorePlace {
+  const standard: LorePlace = { section: valueIn(entry, 'position') === 'before_char' ? 'before_char' : 'after_char' }
+  switch (numberIn(extensions, 'position')) {
+    case 0:
+      return { section: 'before_char' }
+    case 1:
+      return { section: 'after_char' }
+    case 2:
+    case 3:
+      return { section: 'depth', depth: standardDepth, role: 'system' }
+    case 4: {
+      const role = (['system', 'user', 'assistant'] as const)[numberIn(extensions, 'role') ?? 0] ?? 'system'
+      return { section: 'depth', depth: Math.floor(numberIn(extensions, 'depth') ?? standardDepth), role }
+    }
+    case 5:
+      return { section: 'before_examples' }
+    case 6:
+      return { section: 'after_examples' }
+    case 7:
+      return { section: 'nowhere' }
+    default:
+      return standard
+  }
+}
+
+const scannedFields: readonly (readonly [string, ScannedField])[] = [
+  ['match_character_description', 'description'],
+  ['match_character_personality', 'personality'],
+  ['match_scenario', 'scenario'],
+  ['match_character_depth_prompt', 'depthNote'],
+]
+
+/** Extensions of entries that are read, and those that only chat programs have a use for. */
+const silent: ReadonlySet<string> = new Set([
+  ...[
+    'position',
+    'display_index',
+    'selectiveLogic',
+    'case_sensitive',
+    'match_whole_words',
+    'scan_depth',
+    'depth',
+    'role',
+  ],
+  ...['probability', 'useProbability', 'exclude_recursion', 'prevent_recursion', 'delay_until_recursion', 'delay'],
+  ...['group', 'group_override', 'group_weight', 'match_persona_description', ...scannedFields.map(([name]) => name)],
+])
+
+function noteIgnored(extensions: Fields, { ignored }: ReadingNotes): void {
+  for (const [name, value] of Object.entries(extensions)) {
+    const isNothing = value == null || value === false || value === '' || value === 0
+    const isEmpty = typeof value === 'object' && value !== null && Object.keys(value).length === 0
+    if (!silent.has(name) && !isNothing && !isEmpty)
+      ignored.add(`character_book.entries[].extensions.${name.slice(0, 60)}`)
+  }
+  if (numberIn(extensions, 'position') === 7) ignored.add('character_book.entries[].extensions.position 7')
+}

@@ -1,0 +1,121 @@
+import { CardError } from '../documents/card-error.ts'
+import { type Fields, fieldsIn, isFields, listIn, nestsWithin, numberIn, textIn, valueIn } from '../documents/fields.ts'
+import { type LoreEntry, type ReadingNotes, readEntry } from './entry.ts'
+
+/** A lorebook, ready to be scanned: a character's own, or one of the service's for all characters. */
+export interface Lorebook {
+  readonly name: string
+  /** Those that can ever say something, in the order of the file. */
+  readonly entries: readonly LoreEntry[]
+  /** Messages, from the newest. */
+  readonly scanDepth: number
+  /** Tokens; undefined where the book does not say. */
+  readonly tokenBudget: number | undefined
+  readonly recursive: boolean
+  /** How many entries the file has, disabled and empty ones too. */
+  readonly written: number
+}
+
+/** More would take the time of other requests. */
+const mostEntries = 20_000
+const standardScanDepth = 4
+/** Levels of anything that is walked or written again. */
+export const deepestDocument = 200
+
+/** Nothing noted yet. */
+export function emptyNotes(): ReadingNotes {
+  return { patterns: { compiled: 0, refused: [] }, ignored: new Set() }
+}
+
+/**
+ * Reads a book as cards embed it.
+ * @throws CardError for more entries than are taken
+ */
+export function readBook(book: Fields, notes: ReadingNotes): Lorebook {
+  const entries = valueIn(book, 'entries')
+  const written = isFields(entries) ? Object.values(entries) : listIn(book, 'entries')
+  if (written.length > mostEntries) {
+    throw new CardError(
+      'card_too_large',
+      `The lorebook has ${written.length} entries (character_book.entries). At most ${mostEntries} are taken.`,
+    )
+  }
+  const budget = numberIn(book, 'token_budget') ?? 0
+  return {
+    name: textIn(book, 'name'),
+    entries: written
+      .map((entry, index) => (isFields(entry) ? readEntry(entry, index, notes) : undefined))
+      .filter((entry) => entry !== undefined),
+    scanDepth: Math.max(0, Math.floor(numberIn(book, 'scan_depth') ?? standardScanDepth)),
+    tokenBudget: budget > 0 ? budget : undefined,
+    recursive: valueIn(book, 'recursive_scanning') !== false,
+    written: written.length,
+  }
+}
+
+/**
+ * Reads a lorebook that stands by itself: `lorebook_v3`, a bare book, or a world file of SillyTavern's.
+ * @throws CardError when it is none
+ */
+export function readLorebook(document: Fields, notes: ReadingNotes = emptyNotes()): Lorebook {
+  if (!nestsWithin(document, deepestDocument)) {
+    throw new CardError('card_invalid', `The lorebook nests deeper than ${deepestDocument} levels.`)
+  }
+  const data = fieldsIn(document, 'data')
+  const book = valueIn(document, 'spec') === 'lorebook_v3' || !Object.hasOwn(document, 'entries') ? data : document
+  const entries = valueIn(book, 'entries')
+  if (!isFields(entries) && !Array.isArray(entries)) {
+    throw new CardError('card_invalid', 'It is not a lorebook: it has no entries.')
+  }
+  const list = Object.values(entries)
+  const isWorldFile = list.some(
+    (entry) => isFields(entry) && Object.hasOwn(entry, 'key') && !Object.hasOwn(entry, 'keys'),
+  )
+  return readBook(isWorldFile ? { ...book, entries: list.map(fromWorldFile) } : book, notes)
+}
+
+/** The names that SillyTavern's world files give an entry's extensions, by those that its cards give them. */
+const worldNames: Readonly<Record<string, string>> = {
+  position: 'position',
+  depth: 'depth',
+  role: 'role',
+  selectiveLogic: 'selectiveLogic',
+  probability: 'probability',
+  useProbability: 'useProbability',
+  exclude_recursion: 'excludeRecursion',
+  prevent_recursion: 'preventRecursion',
+  delay_until_recursion: 'delayUntilRecursion',
+  scan_depth: 'scanDepth',
+  case_sensitive: 'caseSensitive',
+  match_whole_words: 'matchWholeWords',
+  group: 'group',
+  group_override: 'groupOverride',
+  group_weight: 'groupWeight',
+  sticky: 'sticky',
+  cooldown: 'cooldown',
+  delay: 'delay',
+  display_index: 'displayIndex',
+  match_character_description: 'matchCharacterDescription',
+  match_character_personality: 'matchCharacterPersonality',
+  match_character_depth_prompt: 'matchCharacterDepthPrompt',
+  match_scenario: 'matchScenario',
+}
+
+/** An entry of a world file as a card would embed it. */
+function fromWorldFile(entry: unknown): unknown {
+  if (!isFields(entry)) return entry
+  const extensions = Object.entries(worldNames).flatMap(([ours, theirs]) =>
+    Object.hasOwn(entry, theirs) ? [[ours, valueIn(entry, theirs)] as const] : [],
+  )
+  return {
+    keys: valueIn(entry, 'key'),
+    secondary_keys: valueIn(entry, 'keysecondary'),
+    content: valueIn(entry, 'content'),
+    comment: valueIn(entry, 'comment'),
+    constant: valueIn(entry, 'constant'),
+    selective: valueIn(entry, 'selective'),
+    insertion_order: valueIn(entry, 'order'),
+    enabled: valueIn(entry, 'disable') !== true,
+    extensions: { ...fieldsIn(entry, 'extensions'), display_index: 0, ...Object.fromEntries(extensions) },
+  }
+}

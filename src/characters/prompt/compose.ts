@@ -1,0 +1,216 @@
+import type { Message } from '../../openai/completion-request.ts'
+import type { Card } from '../cards/card.ts'
+import { Conversation } from '../lore/conversation.ts'
+import { mostWork } from '../lore/haystack.ts'
+import type { DropReason } from '../lore/scan.ts'
+import { longestExpansion, tooLarge } from '../macros/macros.ts'
+import { clockAt } from '../macros/values.ts'
+import type { Composition, CompositionRequest, DroppedCounts, LoreReport, Section } from './composition.ts'
+import { fitted, type Material } from './fit.ts'
+import { type FoundLore, findLore, type Lore } from './found-lore.ts'
+import { activeGreeting } from './greeting.ts'
+import {
+  type ExampleBlock,
+  examplesOf,
+  greetingMessage,
+  leadOf,
+  loreMessage,
+  postHistoryMessage,
+  postHistoryOf,
+} from './segments.ts'
+import { type CardTexts, type Run, textsOf } from './texts.ts'
+import { injectionsOf, isOfConversation, isPrefill, weave } from './weave.ts'
+
+/** Characters that a card may bring into one prompt. */
+const longestPrompt = 8 * longestExpansion
+
+/**
+ * Composes what the model is told, in the order of `docs/cards.md`: main prompt, the request's own system messages,
+ * lore and the character's definition, example dialogues, the conversation with what stands at a depth, post-history.
+ * It is pure but for what it remembers: equal requests give equal messages, unless the card draws lots.
+ * @throws ApiError 400 for a greeting that there is not, and for a prompt that does not fit the model's context
+ * @throws CountNeeded when tokens must be counted and the request has no counter
+ */
+export function compose(request: CompositionRequest): Composition {
+  const { persona, messages, settings } = request
+  if (persona.name === null) return unplayed(request)
+  const texts = textsOf(persona.card ?? cardOf(persona.name), persona, settings)
+  const run: Run = {
+    random: request.random ?? Math.random,
+    clock: clockAt(request.now ?? new Date()),
+    seed: `${persona.digest ?? persona.name}/${request.conversationId ?? ''}`,
+    unknown: new Set(),
+    varied: false,
+    counter: { macros: 0 },
+    ownTexts: new Map(),
+  }
+  const firstOwn = messages.findIndex(isOfConversation)
+  const ownSystem = firstOwn === -1 ? messages : messages.slice(0, firstOwn)
+  const own = firstOwn === -1 ? [] : messages.slice(firstOwn)
+
+  const { index, inserts } = activeGreeting(texts, run, request, own)
+  const greeting = inserts ? greetingMessage(texts, run, index ?? 0) : null
+  const conversation = greeting ? [greeting, ...own] : own
+  const scanned = new Conversation(conversation.filter(isOfConversation), { left: mostWork })
+  const lore = findLore(texts, run, scanned, index, request)
+
+  const material = { lore: lore.kept, examples: examplesOf(texts, run), conversation }
+  const assemble = (kept: Material) => assembled(texts, run, ownSystem, kept)
+  const fitting = fitted(material, (kept) => assemble(kept).messages, request)
+  const { messages: composed, sections } = assemble(fitting)
+  return {
+    messages: composed,
+    // Only a receipt wants these.
+    get sections() {
+      return sectionsOf(sections(), fitting, greeting)
+    },
+    get lore() {
+      return reportsOf(lore, fitting)
+    },
+    dropped: countsOf(lore, material, fitting),
+    unknownMacros: [...run.unknown],
+  }
+}
+
+/** What goes to a model when nobody is played: the request's messages. */
+function unplayed({ messages, ...request }: CompositionRequest): Composition {
+  const material = { lore: [], examples: [], conversation: messages }
+  const fitting = fitted(material, ({ conversation }) => conversation, { messages, ...request })
+  return {
+    messages: fitting.conversation,
+    sections: [{ section: 'conversation', messages: fitting.conversation }],
+    lore: [],
+    dropped: countsOf({ kept: [], dropped: [] }, material, fitting),
+    unknownMacros: [],
+  }
+}
+
+const namedCards = new Map<string, Card>()
+
+/** A card with nothing but a name, the same one for the same name, so that what is made of it is kept. */
+function cardOf(name: string): Card {
+  const known = namedCards.get(name)
+  if (known) return known
+  const empty = { nickname: '', description: '', personality: '', scenario: '', systemPrompt: '', examples: '' }
+  const made = { name, ...empty, greetings: [''], lorebook: [] }
+  if (namedCards.size >= 200) namedCards.clear()
+  namedCards.set(name, made)
+  return made
+}
+
+interface Assembled {
+  readonly messages: readonly Message[]
+  /** All but the greeting and the conversation, each with its place among them. */
+  readonly sections: () => readonly Section[]
+}
+
+function assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], material: Material): Assembled {
+  const { lore, examples, conversation } = material
+  const lead = leadOf(texts, run, lore, ownSystem.length > 0)
+  const beside = (section: 'before_examples' | 'after_examples') =>
+    lore
+      .filter(({ entry, rules }) => entry.place.section === section && !isPlacedByRule(rules))
+      .map((each) => loreMessage(texts, run, each, 'system'))
+  const [before, after] = [beside('before_examples'), beside('after_examples')]
+  const length = conversation.filter(isOfConversation).length
+  const injections = injectionsOf(texts, run, lore, length)
+  const prefills = injections.filter(isPrefill)
+  const woven = prefills.length > 0 ? injections.filter((injection) => !isPrefill(injection)) : injections
+  const postHistory = postHistoryOf(texts, run, lore)
+  const prefill = prefills.map(({ message }) => message.content).join('\n')
+  const blocks = flat(examples)
+  const messages = [
+    ...(lead.main ? [lead.main] : []),
+    ...ownSystem,
+    ...(lead.character ? [lead.character] : []),
+    ...before,
+    ...blocks,
+    ...after,
+    ...weave(conversation, woven),
+    ...(postHistory === '' ? [] : [postHistoryMessage(texts, run, postHistory)]),
+    ...(prefill === '' ? [] : [{ role: 'assistant' as const, content: prefill }]),
+  ]
+  const written = lead.sections.reduce(
+    (sum, { text }) => sum + (text?.length ?? 0),
+    postHistory.length + prefill.length,
+  )
+  if (written > longestPrompt) throw tooLarge()
+  const list = (): readonly Section[] => {
+    const sections: Section[] = [...lead.sections]
+    const add = (section: Section['section'], parts: readonly Message[]) => {
+      if (parts.length > 0) sections.push({ section, messages: parts })
+    }
+    add('request_system', ownSystem)
+    add('lore_examples', [...before, ...after])
+    add('examples', blocks)
+    for (const section of ['lore_at_depth', 'depth_note'] as const) {
+      add(
+        section,
+        woven.filter((injection) => injection.section === section).map(({ message }) => message),
+      )
+    }
+    if (postHistory !== '') sections.push({ section: 'post_history', text: postHistory })
+    if (prefill !== '') sections.push({ section: 'prefill', text: prefill })
+    return sections
+  }
+  return { messages, sections: list }
+}
+
+const flattened = new WeakMap<readonly ExampleBlock[], readonly Message[]>()
+
+/** The messages of the example dialogues: hundreds, and nearly always the same ones as before. */
+function flat(examples: readonly ExampleBlock[]): readonly Message[] {
+  const known = flattened.get(examples)
+  if (known) return known
+  const messages = examples.flat()
+  flattened.set(examples, messages)
+  return messages
+}
+
+function isPlacedByRule({ position, depth, reverseDepth }: Lore['rules']): boolean {
+  return position !== undefined || depth !== undefined || reverseDepth !== undefined
+}
+
+function sectionsOf(
+  sections: readonly Section[],
+  { conversation }: Material,
+  greeting: Message | null,
+): readonly Section[] {
+  const rest = conversation.filter((message) => message !== greeting)
+  return [
+    ...sections,
+    ...(rest.length < conversation.length && greeting ? [{ section: 'greeting' as const, messages: [greeting] }] : []),
+    ...(rest.length > 0 ? [{ section: 'conversation' as const, messages: rest }] : []),
+  ]
+}
+
+function reportsOf({ kept, dropped }: FoundLore, fitting: Material): readonly LoreReport[] {
+  const staying = new Set(fitting.lore)
+  return [
+    ...kept.map((lore) => (staying.has(lore) ? reportOf(lore) : reportOf(lore, 'context'))),
+    ...dropped.map(({ lore, reason }) => reportOf(lore, reason)),
+  ]
+}
+
+function reportOf({ entry, book, keys, body }: Lore, dropped?: DropReason): LoreReport {
+  const named = entry.name || (entry.keys[0]?.written ?? `entry ${entry.index + 1}`)
+  return {
+    entry: named,
+    book,
+    fired: dropped === undefined,
+    ...(keys.length > 0 ? { keys } : {}),
+    ...(dropped === undefined ? {} : { dropped }),
+    text: body,
+  }
+}
+
+/** Reasons for which an entry is missed that had its place in the prompt; lots and groups are the card's own will. */
+const lossy: ReadonlySet<DropReason> = new Set(['budget', 'limit', 'context'])
+
+function countsOf(lore: FoundLore, whole: Material, fitting: Material): DroppedCounts {
+  return {
+    lore: whole.lore.length - fitting.lore.length + lore.dropped.filter(({ reason }) => lossy.has(reason)).length,
+    examples: whole.examples.length - fitting.examples.length,
+    messages: whole.conversation.length - fitting.conversation.length,
+  }
+}

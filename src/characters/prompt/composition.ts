@@ -1,0 +1,84 @@
+import type { Message } from '../../openai/completion-request.ts'
+import type { Lorebook } from '../lore/lorebook.ts'
+import type { DropReason } from '../lore/scan.ts'
+import type { Persona, PromptSettings } from './settings.ts'
+
+/** All that a prompt is composed of. */
+export interface CompositionRequest {
+  readonly persona: Persona
+  readonly messages: readonly Message[]
+  readonly settings: PromptSettings
+  /** 0 is `first_mes`, n the nth of `alternate_greetings`. */
+  readonly greeting?: number
+  /** Seeds `{{pick}}` and the draws of groups, together with the card. */
+  readonly conversationId?: string
+  /** Lorebooks for all characters, after the character's own. */
+  readonly worldBooks?: readonly Lorebook[]
+  /** Tokens that the model takes, the reply included; unknown without it. */
+  readonly contextWindow?: number
+  /** Tokens to be left for the reply. */
+  readonly replyTokens?: number
+  readonly overflow?: 'drop-oldest'
+  /** Tokens of a text; only asked where something may not fit. */
+  readonly count?: (text: string) => number
+  /** Draws like `Math.random`. */
+  readonly random?: () => number
+  readonly now?: Date
+}
+
+/** One part of a prompt: a text of the card's or the operator's, or messages. */
+export interface Section {
+  readonly section: SectionName
+  readonly text?: string
+  readonly messages?: readonly Message[]
+}
+
+export type SectionName =
+  | 'system_prompt'
+  | 'request_system'
+  | 'lore_before_char'
+  | 'description'
+  | 'personality'
+  | 'scenario'
+  | 'lore_after_char'
+  | 'lore_examples'
+  | 'examples'
+  | 'greeting'
+  | 'conversation'
+  | 'lore_at_depth'
+  | 'depth_note'
+  | 'post_history'
+  | 'prefill'
+
+/** An entry that fired, or that would have and was left out. */
+export interface LoreReport {
+  readonly entry: string
+  readonly book: string
+  readonly fired: boolean
+  /** What it was found by; none for one that needs no key. */
+  readonly keys?: readonly string[]
+  readonly dropped?: DropReason
+  /** Its body as it was sent, or would have been. */
+  readonly text: string
+}
+
+/** How much did not fit. */
+export interface DroppedCounts {
+  readonly lore: number
+  readonly examples: number
+  readonly messages: number
+}
+
+/** What the model is told, and how it came to be that. */
+export interface Composition {
+  readonly messages: readonly Message[]
+  readonly sections: readonly Section[]
+  readonly lore: readonly LoreReport[]
+  readonly dropped: DroppedCounts
+  readonly unknownMacros: readonly string[]
+}
+
+/** Thrown where it takes a token counter to go on, and there is none: so nobody loads one before it is needed. */
+export class CountNeeded extends Error {
+  override readonly name = 'CountNeeded'
+}

@@ -1,0 +1,144 @@
+import { ApiError } from '../../errors.ts'
+import { type Message, textOf } from '../../openai/completion-request.ts'
+import { type CompositionRequest, CountNeeded } from './composition.ts'
+import { dropOrder, type Lore } from './found-lore.ts'
+import type { ExampleBlock } from './segments.ts'
+import { isToolResult } from './weave.ts'
+
+/** What of a prompt may give way. */
+export interface Material {
+  readonly lore: readonly Lore[]
+  readonly examples: readonly ExampleBlock[]
+  /** The greeting and the request's messages but its leading system messages. */
+  readonly conversation: readonly Message[]
+}
+
+/** Tokens that OpenAI's chat format takes for itself, as in the tokenizer's `countMessages`. */
+const perMessage = 3
+const perName = 1
+const perReply = 3
+
+/**
+ * Takes away what does not fit the context: lore that says so itself, examples from the last, the other lore, and the
+ * oldest messages only for a model that is set so. What the character is, is never cut.
+ * @throws ApiError 400 `context_length_exceeded` when what must stay does not fit
+ */
+export function fitted(
+  material: Material,
+  assemble: (material: Material) => readonly Message[],
+  { contextWindow, replyTokens = 0, overflow, count }: CompositionRequest,
+): Material {
+  if (contextWindow === undefined) return material
+  const room = contextWindow - replyTokens
+  const whole = assemble(material)
+  // A token is at least a byte, so what is short enough need not be counted.
+  if (tokensOf(whole, (text) => Buffer.byteLength(text)) <= room) return material
+  if (!count) throw new CountNeeded()
+  // A huge conversation that fits by no means is counted no further than that: megabytes would take seconds.
+  if (overflow === undefined && isHuge(material.conversation) && exceeds(material.conversation, room, count)) {
+    throw tooLong(`more than ${Math.max(0, room)}`, replyTokens, contextWindow)
+  }
+  let total = tokensOf(whole, count)
+  if (total <= room) return material
+  const gone = new Set<unknown>()
+  const rest = (): Material => ({
+    lore: material.lore.filter((each) => !gone.has(each)),
+    examples: material.examples.filter((block) => !gone.has(block)),
+    conversation: material.conversation.filter((message) => !gone.has(message)),
+  })
+  for (const { goes, texts, messages } of steps(material, overflow)) {
+    for (const each of goes) gone.add(each)
+    for (const text of texts) total -= count(text)
+    for (const message of messages) total -= tokensOfMessage(message, count)
+    if (total > room) continue
+    // Where texts join, their tokens may: only the whole is counted exactly.
+    const fitting = rest()
+    total = tokensOf(assemble(fitting), count)
+    if (total <= room) return fitting
+  }
+  total = tokensOf(assemble(rest()), count)
+  throw tooLong(String(total), replyTokens, contextWindow)
+}
+
+function tooLong(tokens: string, replyTokens: number, contextWindow: number): ApiError {
+  return new ApiError(
+    400,
+    'context_length_exceeded',
+    `The prompt has ${tokens} tokens and ${replyTokens} are for the reply, but the model takes ${contextWindow} in all. Send fewer or shorter messages.`,
+    { param: 'messages' },
+  )
+}
+
+/** Characters that are counted between two looks at the sum. */
+const piece = 64 * 1024
+const huge = 512 * 1024
+
+function isHuge(messages: readonly Message[]): boolean {
+  return messages.reduce((sum, message) => sum + textOf(message).length, 0) > huge
+}
+
+/** Tells whether messages have more tokens than this. */
+function exceeds(messages: readonly Message[], most: number, count: (text: string) => number): boolean {
+  let sum = 0
+  for (const message of messages) {
+    const text = textOf(message)
+    for (let start = 0; start < text.length && sum <= most; start += piece)
+      sum += count(text.slice(start, start + piece))
+    if (sum > most) return true
+  }
+  return false
+}
+
+/** What goes next, and what that saves. */
+interface Step {
+  readonly goes: readonly unknown[]
+  readonly texts: readonly string[]
+  readonly messages: readonly Message[]
+}
+
+function* steps({ lore, examples, conversation }: Material, overflow: 'drop-oldest' | undefined): Iterable<Step> {
+  const ordered = dropOrder(lore)
+  const isFirst = ({ rules }: Lore) => rules.ignoreOnMaxContext === true
+  const others = ordered.filter((each) => !isFirst(each))
+  yield* ordered.filter(isFirst).map(withoutLore)
+  for (const block of examples.toReversed()) {
+    yield { goes: [block], texts: [], messages: block }
+  }
+  yield* others.filter(({ entry }) => !entry.constant).map(withoutLore)
+  yield* others.filter(({ entry }) => entry.constant).map(withoutLore)
+  if (overflow !== 'drop-oldest') return
+  for (const turn of turnsOf(conversation).slice(0, -1)) {
+    yield { goes: turn, texts: [], messages: turn }
+  }
+}
+
+function withoutLore(lore: Lore): Step {
+  return { goes: [lore], texts: [lore.body], messages: [] }
+}
+
+/** Messages that can only go together: one, and the results of the tools that it calls. */
+function turnsOf(conversation: readonly Message[]): readonly (readonly Message[])[] {
+  const turns: Message[][] = []
+  for (const message of conversation) {
+    const last = turns.at(-1)
+    if (last && isToolResult(message)) last.push(message)
+    else turns.push([message])
+  }
+  return turns
+}
+
+/** What messages cost by OpenAI's rule. */
+export function tokensOf(messages: readonly Message[], count: (text: string) => number): number {
+  return messages.reduce((sum, message) => sum + tokensOfMessage(message, count), perReply)
+}
+
+function tokensOfMessage(message: Message, count: (text: string) => number): number {
+  const calls = message.tool_calls ?? []
+  return (
+    perMessage +
+    1 +
+    (message.name ? perName + count(message.name) : 0) +
+    count(textOf(message)) +
+    calls.reduce((sum, call) => sum + count(call.function.name) + count(call.function.arguments), 0)
+  )
+}

@@ -1,0 +1,147 @@
+import type { Conversation } from '../lore/conversation.ts'
+import { decoratorContext } from '../lore/entry.ts'
+import type { Lorebook } from '../lore/lorebook.ts'
+import { type DropReason, deepestScan, type Match, type Scanned, scanBook } from '../lore/scan.ts'
+import { type CompositionRequest, CountNeeded } from './composition.ts'
+import type { CardTexts, Run } from './texts.ts'
+
+/** An entry that is in the prompt, unless something has to give way. */
+export interface Lore extends Match {
+  readonly body: string
+  readonly book: string
+  /** The character's book comes before the world's. */
+  readonly bookIndex: number
+}
+
+/** What was found in all books. */
+export interface FoundLore {
+  readonly kept: readonly Lore[]
+  readonly dropped: readonly { readonly lore: Lore; readonly reason: DropReason }[]
+}
+
+const nothing: FoundLore = { kept: [], dropped: [] }
+/** Characters of lore in one prompt, whatever the books allow. */
+const mostLoreCharacters = 1024 ** 2
+/** How much of a known context a book may fill that does not say. */
+const standardShare = 0.25
+
+/** Scans the character's book and the world's, each within its own budget. */
+export function findLore(
+  texts: CardTexts,
+  run: Run,
+  conversation: Conversation,
+  greeting: number | undefined,
+  request: CompositionRequest,
+): FoundLore {
+  const { card } = texts
+  const books = [...(card.book ? [card.book] : []), ...(request.worldBooks ?? [])]
+  if (books.every(({ entries }) => entries.length === 0)) return nothing
+  const deepest = Math.max(...books.map(cachedDepth))
+  const context = decoratorContext(card.personality.trim() !== '', card.scenario.trim() !== '', greeting !== undefined)
+  const kept: Lore[] = []
+  const dropped: { lore: Lore; reason: DropReason }[] = []
+  for (const [bookIndex, book] of books.entries()) {
+    const scanned = scanBook({
+      book,
+      conversation,
+      context,
+      greeting,
+      deepest,
+      expandKey: (key) => texts.expandKey(key, run),
+      recursionText: (entry) => texts.recursionText(entry, run),
+      fieldText: (field) =>
+        field === 'depthNote'
+          ? texts.expand(field, card.depthNote?.prompt ?? '', run)
+          : texts.expand(field, card[field], run),
+      random: run.random,
+      seed: run.seed,
+    })
+    const named = book.name || (book === card.book ? texts.names.character : '')
+    const found = expandAll(scanned, texts, run, named, bookIndex)
+    dropped.push(...found.dropped)
+    const within = withinBudget(found.kept, book, request)
+    kept.push(...within.kept)
+    dropped.push(...within.dropped)
+  }
+  kept.sort(inOrder)
+  return { kept, dropped }
+}
+
+const depths = new WeakMap<Lorebook, number>()
+
+function cachedDepth(book: Lorebook): number {
+  const known = depths.get(book)
+  if (known !== undefined) return known
+  const depth = deepestScan(book)
+  depths.set(book, depth)
+  return depth
+}
+
+/** Ascending insertion order, then as the file has it. */
+function inOrder(a: Lore, b: Lore): number {
+  return a.entry.insertionOrder - b.entry.insertionOrder || a.bookIndex - b.bookIndex || a.entry.index - b.entry.index
+}
+
+/** Lowest priority first, of equals the later in the file: what goes first when there is not room for all. */
+export function dropOrder(lore: readonly Lore[]): readonly Lore[] {
+  return lore.toSorted(
+    (a, b) => a.entry.priority - b.entry.priority || b.bookIndex - a.bookIndex || b.entry.index - a.entry.index,
+  )
+}
+
+function expandAll(
+  { matches, dropped }: Scanned,
+  texts: CardTexts,
+  run: Run,
+  book: string,
+  bookIndex: number,
+): FoundLore {
+  const loreOf = (match: Match): Lore => ({
+    ...match,
+    body: texts.expand(match.entry, match.entry.body, run),
+    book,
+    bookIndex,
+  })
+  const all = matches.map(loreOf).filter(({ body }) => body !== '')
+  const isNowhere = ({ entry, rules }: Lore) =>
+    entry.place.section === 'nowhere' && rules.position === undefined && rules.depth === undefined
+  return {
+    kept: all.filter((lore) => !isNowhere(lore)),
+    dropped: [
+      ...dropped.map(({ match, reason }) => ({ lore: loreOf(match), reason })),
+      ...all.filter(isNowhere).map((lore) => ({ lore, reason: 'position' as const })),
+    ],
+  }
+}
+
+function withinBudget(lore: readonly Lore[], book: Lorebook, request: CompositionRequest): FoundLore {
+  const { contextWindow, count } = request
+  const share = contextWindow === undefined ? undefined : Math.floor(contextWindow * standardShare)
+  const budget = book.tokenBudget ?? share
+  const characters = within(lore, mostLoreCharacters, 'limit', ({ body }) => body.length)
+  if (budget === undefined) return characters
+  // A token is at least a byte, so what is short enough need not be counted.
+  const bytes = characters.kept.reduce((sum, { body }) => sum + Buffer.byteLength(body), 0)
+  if (bytes <= budget) return characters
+  if (!count) throw new CountNeeded()
+  const tokens = within(characters.kept, budget, 'budget', ({ body }) => count(body))
+  return { kept: tokens.kept, dropped: [...characters.dropped, ...tokens.dropped] }
+}
+
+/** Drops until the rest costs no more than the budget. */
+function within(lore: readonly Lore[], budget: number, reason: DropReason, costOf: (lore: Lore) => number): FoundLore {
+  let cost = lore.reduce((sum, each) => sum + costOf(each), 0)
+  if (cost <= budget) return { kept: lore, dropped: [] }
+  const gone = new Set<Lore>()
+  const ordered = dropOrder(lore)
+  const isFirst = ({ rules }: Lore) => rules.ignoreOnMaxContext === true
+  for (const each of [...ordered.filter(isFirst), ...ordered.filter((other) => !isFirst(other))]) {
+    if (cost <= budget) break
+    gone.add(each)
+    cost -= costOf(each)
+  }
+  return {
+    kept: lore.filter((each) => !gone.has(each)),
+    dropped: [...gone].map((each) => ({ lore: each, reason })),
+  }
+}

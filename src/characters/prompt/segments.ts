@@ -1,0 +1,145 @@
+import type { Message } from '../../openai/completion-request.ts'
+import { readExamples } from '../cards/examples.ts'
+import { withoutComments } from '../macros/macros.ts'
+import type { Section, SectionName } from './composition.ts'
+import type { Lore } from './found-lore.ts'
+import { type CardTexts, Keeper, type Run, system } from './texts.ts'
+
+/** The messages before the conversation that are the character's, and the parts that they are made of. */
+export interface Lead {
+  /** The main prompt, when the request has system messages of its own, which follow it; else null. */
+  readonly main: Message | null
+  /** All else about the character, in one message; null when there is nothing. */
+  readonly character: Message | null
+  readonly sections: readonly Section[]
+}
+
+/** One block of an example dialogue, its separator first. */
+export type ExampleBlock = readonly Message[]
+
+const keptLeads = new Keeper<Lead>(32)
+const keptExamples = new Keeper<readonly ExampleBlock[]>(1)
+const keptGreetings = new Keeper<Message>(32)
+const keptLore = new Keeper<Message>(256)
+const keptPostHistory = new Keeper<Message>(8)
+
+/** Main prompt, lore and the character's definition. @param isSplit whether the request's system messages stand between */
+export function leadOf(texts: CardTexts, run: Run, lore: readonly Lore[], isSplit: boolean): Lead {
+  const placed = lore.filter((each) => leadSection(each) !== null || disables(each))
+  const key = `${isSplit}/${placed.map(({ entry }) => texts.numberOf(entry)).join()}`
+  // Bodies were expanded before; one that varies makes no lead worth keeping.
+  if (placed.some(({ entry }) => !texts.isKept(entry))) return makeLead(texts, run, placed, isSplit)
+  return texts.keep(keptLeads, key, run, () => makeLead(texts, run, placed, isSplit))
+}
+
+function makeLead(texts: CardTexts, run: Run, lore: readonly Lore[], isSplit: boolean): Lead {
+  const { card } = texts
+  const bodies = (section: LeadSection) =>
+    lore
+      .filter((each) => leadSection(each) === section)
+      .map(({ body }) => body)
+      .join('\n')
+  const main = mainPrompt(texts, run, !lore.some(({ rules }) => rules.disables?.includes('system_prompt')))
+  const rest: readonly (readonly [SectionName, string])[] = [
+    ['lore_before_char', bodies('before_char')],
+    ['lore_before_char', bodies('before_desc')],
+    ['description', texts.expand('description', card.description, run)],
+    ['lore_after_char', bodies('after_desc')],
+    ['personality', texts.expand('personality', card.personality, run)],
+    ['lore_after_char', bodies('personality')],
+    ['scenario', texts.expand('scenario', card.scenario, run)],
+    ['lore_after_char', bodies('scenario')],
+    ['lore_after_char', bodies('after_char')],
+  ]
+  const sections = [['system_prompt', main] as const, ...rest]
+    .filter(([, text]) => text !== '')
+    .map(([section, text]) => ({ section, text }))
+  const joined = sections
+    .filter(({ section }) => !isSplit || section !== 'system_prompt')
+    .map(({ text }) => text)
+    .join('\n\n')
+  return {
+    main: isSplit && main !== '' ? system(main) : null,
+    character: joined === '' ? null : system(joined),
+    sections,
+  }
+}
+
+type LeadSection = 'before_char' | 'before_desc' | 'after_desc' | 'personality' | 'scenario' | 'after_char'
+
+/** Where in the lead an entry stands; null for one that stands elsewhere. */
+function leadSection({ entry, rules }: Lore): LeadSection | null {
+  if (rules.position) return rules.position
+  if (rules.depth !== undefined || rules.reverseDepth !== undefined) return null
+  const { section } = entry.place
+  return section === 'before_char' || section === 'after_char' ? section : null
+}
+
+function disables({ rules }: Lore): boolean {
+  return rules.disables !== undefined
+}
+
+/** The card's main prompt, else the operator's. */
+function mainPrompt(texts: CardTexts, run: Run, allowsOperators: boolean): string {
+  const { card, settings } = texts
+  const original = allowsOperators ? texts.expand('operator_prompt', settings.systemPrompt, run) : ''
+  return overridden(texts, run, 'system_prompt', card.systemPrompt, original)
+}
+
+/** The card's text for after the conversation, else the operator's. */
+export function postHistoryOf(texts: CardTexts, run: Run, lore: readonly Lore[]): string {
+  const { card, settings } = texts
+  const isOff = lore.some(({ rules }) => rules.disables?.includes('post_history_instructions'))
+  const original = isOff ? '' : texts.expand('operator_post_history', settings.postHistoryPrompt ?? '', run)
+  return overridden(texts, run, 'post_history', card.postHistory ?? '', original)
+}
+
+/** What stands after the conversation, as a message. */
+export function postHistoryMessage(texts: CardTexts, run: Run, text: string): Message {
+  return texts.keep(keptPostHistory, text, run, () => system(text))
+}
+
+function overridden(texts: CardTexts, run: Run, key: string, own: string, original: string): string {
+  if (own.trim() === '') return original
+  return texts.expand(`${key}/${original === ''}`, own, run, { original })
+}
+
+/** The example dialogues, block by block, each behind a separator. */
+export function examplesOf(texts: CardTexts, run: Run): readonly ExampleBlock[] {
+  return texts.keep(keptExamples, 'examples', run, () => {
+    const { card, names } = texts
+    const speakers = { ...names, character: card.name, nickname: names.character }
+    // Comments may span lines; all else is expanded line by line, so that no name can begin an utterance.
+    return readExamples(withoutComments(card.examples), speakers, (line) => texts.expandLine(line, run))
+      .map((block) => block.filter(({ text }) => text !== ''))
+      .filter((block) => block.length > 0)
+      .map((block) => [
+        system('[Example Chat]'),
+        ...block.map(({ speaker, text }) =>
+          speaker === null
+            ? system(text)
+            : Object.freeze({ ...system(text), name: speaker === 'user' ? 'example_user' : 'example_assistant' }),
+        ),
+      ])
+  })
+}
+
+/** A greeting as the character's first message; null for an empty one. */
+export function greetingMessage(texts: CardTexts, run: Run, index: number): Message | null {
+  const text = greetingText(texts, run, index)
+  if (text === '') return null
+  const make = () => Object.freeze({ role: 'assistant' as const, content: text })
+  return texts.isKept(`greeting/${index}`) ? texts.keep(keptGreetings, index, run, make) : make()
+}
+
+/** A greeting with its macros expanded. */
+export function greetingText(texts: CardTexts, run: Run, index: number): string {
+  return texts.expand(`greeting/${index}`, texts.card.greetings[index] ?? '', run)
+}
+
+/** A body as a message of its own. */
+export function loreMessage(texts: CardTexts, run: Run, { entry, body }: Lore, role: Message['role']): Message {
+  const make = () => Object.freeze({ role, content: body })
+  if (!texts.isKept(entry)) return make()
+  return texts.keep(keptLore, `${role}/${texts.numberOf(entry)}`, run, make)
+}

@@ -1,0 +1,229 @@
+import type { Message } from '../../openai/completion-request.ts'
+import type { Card } from '../cards/card.ts'
+import { cleaned } from '../documents/fields.ts'
+import type { LoreEntry } from '../lore/entry.ts'
+import { type LoreKey, plainKey } from '../lore/keys.ts'
+import { expandMacros, hasMacro, type MacroEnvironment, type OwnField } from '../macros/macros.ts'
+import type { Clock } from '../macros/values.ts'
+import type { Persona, PromptSettings } from './settings.ts'
+
+/** What only one request has: its draws, its time, and what was noticed on the way. */
+export interface Run {
+  readonly random: () => number
+  readonly clock: Clock
+  readonly seed: string
+  readonly unknown: Set<string>
+  /** How many macros have been expanded for it. */
+  readonly counter: { macros: number }
+  /** Whether a text was expanded that may come out differently next time. */
+  varied: boolean
+  /** The card's own texts as macros of this request have them, by field. */
+  readonly ownTexts: Map<string, OwnText>
+}
+
+/** One of the card's texts where a macro stands for it. */
+interface OwnText {
+  readonly text: string
+  readonly unknown: ReadonlySet<string>
+  readonly varied: boolean
+}
+
+interface Kept {
+  readonly text: string
+  readonly unknown: readonly string[]
+}
+
+/** A card's texts with the names of one user in them; what does not vary is expanded once and kept. */
+export class CardTexts {
+  readonly card: Card
+  readonly settings: PromptSettings
+  readonly names: { readonly character: string; readonly user: string }
+  readonly #kept = new Map<string | LoreEntry, Kept>()
+  readonly #numbers = new Map<LoreEntry, number>()
+  readonly #account: Account
+
+  constructor(card: Card, name: string, userName: string, settings: PromptSettings, account: Account) {
+    this.card = card
+    this.settings = settings
+    this.names = { character: cleaned(card.nickname.trim() || card.name.trim() || name), user: cleaned(userName) }
+    this.#account = account
+  }
+
+  /** A text with its macros expanded, trimmed. @param key what it is kept under */
+  expand(key: string | LoreEntry, raw: string, run: Run, more: Partial<MacroEnvironment> = {}): string {
+    const known = this.#kept.get(key)
+    if (known) {
+      for (const name of known.unknown) run.unknown.add(name)
+      return known.text
+    }
+    const unknown = new Set<string>()
+    const variedBefore = run.varied
+    run.varied = false
+    const text = this.#expandNow(raw, run, unknown, more).trim()
+    if (run.varied === false) {
+      this.#account.spend(text.length)
+      this.#kept.set(key, { text, unknown: [...unknown] })
+    }
+    run.varied ||= variedBefore
+    for (const name of unknown) run.unknown.add(name)
+    return text
+  }
+
+  /** Whether a text came out the same for all requests of this user. */
+  isKept(key: string | LoreEntry): boolean {
+    return this.#kept.has(key)
+  }
+
+  /** A text with its macros expanded, for once; line breaks and blanks stay. */
+  expandLine(raw: string, run: Run): string {
+    return this.#expandNow(raw, run, run.unknown, {})
+  }
+
+  /** A body as the recursion reads it: with the hidden keys, and without whatever else is not sent. */
+  recursionText(entry: LoreEntry, run: Run): string {
+    if (!/hidden_key/i.test(entry.body)) return this.expand(entry, entry.body, run)
+    return this.#expandNow(entry.body, run, new Set(), { showsHiddenKeys: true })
+  }
+
+  /** A key of a lorebook with its macros expanded. */
+  expandKey(key: LoreKey, run: Run): LoreKey {
+    return plainKey(this.#expandNow(key.written, run, run.unknown, {}).trim())
+  }
+
+  #expandNow(raw: string, run: Run, unknown: Set<string>, more: Partial<MacroEnvironment>): string {
+    const text = cleaned(raw)
+    if (!hasMacro(text)) return text
+    const environment: MacroEnvironment = {
+      ...this.names,
+      seed: run.seed,
+      random: run.random,
+      clock: run.clock,
+      counter: run.counter,
+      onUnknown: (name) => unknown.add(name),
+      onVarying: () => {
+        run.varied = true
+      },
+      ...more,
+    }
+    const seen = new Map<OwnField, string>()
+    const textOf = (field: OwnField) => {
+      const known = seen.get(field)
+      if (known !== undefined) return known
+      const own = this.#ownText(field, run, environment)
+      for (const name of own.unknown) unknown.add(name)
+      run.varied ||= own.varied
+      seen.set(field, own.text)
+      return own.text
+    }
+    return expandMacros(text, { ...environment, textOf })
+  }
+
+  /**
+   * What a macro puts in for one of the card's own texts, expanded once for a request. Macros for such texts in it
+   * stand for nothing, so that none can hold itself.
+   */
+  #ownText(field: OwnField, run: Run, environment: MacroEnvironment): OwnText {
+    const key = `${field}/${environment.showsHiddenKeys ?? false}/${environment.original}`
+    const known = run.ownTexts.get(key)
+    if (known) return known
+    const unknown = new Set<string>()
+    let varied = false
+    const expanded = expandMacros(cleaned(this.card[field]), {
+      ...environment,
+      onUnknown: (name) => unknown.add(name),
+      onVarying: () => {
+        varied = true
+      },
+    })
+    const made = { text: expanded.trim(), unknown, varied }
+    run.ownTexts.set(key, made)
+    return made
+  }
+
+  /**
+   * Something made of these texts, kept under a key unless what it is made of varies.
+   * Messages in it are to be frozen, so that they are written as JSON once.
+   */
+  keep<T>(keeper: Keeper<T>, key: string | number, run: Run, make: () => T): T {
+    const known = keeper.get(this, key)
+    if (known !== undefined) return known
+    const variedBefore = run.varied
+    run.varied = false
+    const made = make()
+    if (run.varied === false) keeper.set(this, key, made)
+    run.varied ||= variedBefore
+    return made
+  }
+
+  /** A number of an entry, the same as long as these texts are kept. */
+  numberOf(entry: LoreEntry): number {
+    const known = this.#numbers.get(entry)
+    if (known !== undefined) return known
+    this.#numbers.set(entry, this.#numbers.size)
+    return this.#numbers.size - 1
+  }
+}
+
+/** One kind of things that are kept; each has its own map, so that its type is known. */
+export class Keeper<T> {
+  readonly #most: number
+  readonly #maps = new WeakMap<CardTexts, Map<string | number, T>>()
+
+  /** @param most how many of them are kept at once */
+  constructor(most: number) {
+    this.#most = most
+  }
+
+  get(owner: CardTexts, key: string | number): T | undefined {
+    return this.#maps.get(owner)?.get(key)
+  }
+
+  set(owner: CardTexts, key: string | number, value: T): void {
+    const map = this.#maps.get(owner) ?? new Map<string | number, T>()
+    this.#maps.set(owner, map)
+    if (map.size >= this.#most) map.clear()
+    map.set(key, value)
+  }
+}
+
+/** What may be kept of one card for all its users, in characters; beyond it all is made anew. */
+const mostKeptCharacters = 4 * 1024 ** 2
+const mostKeptUsers = 100
+
+/** Counts what is kept of a card. */
+class Account {
+  spent = 0
+
+  spend(characters: number): void {
+    this.spent += characters
+  }
+}
+
+interface KeptUsers {
+  readonly account: Account
+  readonly texts: Map<string, CardTexts>
+}
+
+const keptByCard = new WeakMap<PromptSettings, WeakMap<Card, KeptUsers>>()
+
+/** The texts of a persona; they are kept with its card. */
+export function textsOf(card: Card, { name, userName }: Persona, settings: PromptSettings): CardTexts {
+  const byCard = keptByCard.get(settings) ?? new WeakMap<Card, KeptUsers>()
+  keptByCard.set(settings, byCard)
+  let users = byCard.get(card)
+  if (!users || users.account.spent > mostKeptCharacters || users.texts.size > mostKeptUsers) {
+    users = { account: new Account(), texts: new Map() }
+    byCard.set(card, users)
+  }
+  const key = `${userName}\n${name ?? ''}`
+  const known = users.texts.get(key)
+  if (known) return known
+  const made = new CardTexts(card, name ?? '', userName, settings, users.account)
+  users.texts.set(key, made)
+  return made
+}
+
+/** A frozen system message. */
+export function system(content: string): Message {
+  return Object.freeze({ role: 'system' as const, content })
+}

@@ -1,0 +1,80 @@
+import type { Message } from '../../openai/completion-request.ts'
+import type { Role } from '../lore/decorators.ts'
+import type { Lore } from './found-lore.ts'
+import { loreMessage } from './segments.ts'
+import type { CardTexts, Run } from './texts.ts'
+
+/** A message that is to stand so many messages before the end of the conversation. */
+export interface Injection {
+  readonly depth: number
+  readonly role: Role
+  readonly message: Message
+  readonly section: 'lore_at_depth' | 'depth_note'
+}
+
+/** What stands at a depth: lore by its order, then the card's note. @param length messages of the conversation */
+export function injectionsOf(texts: CardTexts, run: Run, lore: readonly Lore[], length: number): readonly Injection[] {
+  const injections: Injection[] = []
+  for (const each of lore) {
+    const place = depthOf(each, length)
+    if (!place) continue
+    const message = loreMessage(texts, run, each, place.role)
+    injections.push({ ...place, message, section: 'lore_at_depth' })
+  }
+  const note = texts.card.depthNote
+  const prompt = note ? texts.expand('depthNote', note.prompt, run) : ''
+  if (note && prompt !== '') {
+    const message = Object.freeze({ role: note.role, content: prompt })
+    injections.push({ depth: note.depth, role: note.role, message, section: 'depth_note' })
+  }
+  return injections
+}
+
+function depthOf({ entry, rules }: Lore, length: number): { readonly depth: number; readonly role: Role } | null {
+  if (rules.position) return null
+  const placed = entry.place.section === 'depth' ? entry.place : null
+  const role = rules.role ?? placed?.role ?? 'system'
+  if (rules.depth !== undefined) return { depth: rules.depth, role }
+  if (rules.reverseDepth !== undefined) return { depth: length - rules.reverseDepth, role }
+  return placed && { depth: placed.depth, role }
+}
+
+/** What the model is to go on from: the character's words at the very end. */
+export function isPrefill({ depth, role }: Injection): boolean {
+  return depth <= 0 && role === 'assistant'
+}
+
+/**
+ * Puts messages at their depths. Only conversation messages count, before any injection; a message never comes
+ * between a tool call and its results.
+ */
+export function weave(messages: readonly Message[], injections: readonly Injection[]): readonly Message[] {
+  if (injections.length === 0) return messages
+  const places = messages.flatMap((message, index) => (isOfConversation(message) ? [index] : []))
+  const byPlace = new Map<number, Message[]>()
+  for (const { depth, message } of injections) {
+    let place = depth <= 0 ? messages.length : (places[Math.max(0, places.length - depth)] ?? messages.length)
+    while (place > 0 && isToolResult(messages[place])) place -= 1
+    const there = byPlace.get(place)
+    if (there) there.push(message)
+    else byPlace.set(place, [message])
+  }
+  const woven: Message[] = []
+  for (let index = 0; index <= messages.length; index++) {
+    const there = byPlace.get(index)
+    if (there) woven.push(...there)
+    const message = messages[index]
+    if (message) woven.push(message)
+  }
+  return woven
+}
+
+/** Whether a message is said in the conversation, and not told to the model. */
+export function isOfConversation({ role }: Message): boolean {
+  return role !== 'system' && role !== 'developer'
+}
+
+/** Whether a message answers a tool call, and so cannot stand without it. */
+export function isToolResult(message: Message | undefined): boolean {
+  return message?.role === 'tool' || message?.role === 'function'
+}
