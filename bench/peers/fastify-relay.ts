@@ -1,5 +1,5 @@
 import Fastify, { type FastifyRequest } from 'fastify'
-import { UpstreamConnections } from '../../src/models/upstream.ts'
+import { UpstreamConnections } from '../../src/models/upstream/connections.ts'
 
 /*
  * The least that a relay of Fastify can do which puts a prompt before the messages: `node bench/peers/fastify-relay.ts PORT

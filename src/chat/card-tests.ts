@@ -123,7 +123,7 @@ export async function runCardTests(
   if (faults.length > 0) throw new Error(faults.join('\n'))
   if (tests.length === 0) throw new Error('The card has no tests: there is no extensions.conservatory.tests in it.')
   const [{ loadModels }, { ModelRegistry }] = await Promise.all([
-    import('../models/configuration.ts'),
+    import('../models/configuration/configuration.ts'),
     import('../models/registry.ts'),
   ])
   const registry = new ModelRegistry(await loadModels(config), config)

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { ApiError } from '../errors.ts'
 import { errorBodyOf } from './errors.ts'
-import { makeRequestId } from './requests.ts'
+import { makeRequestId } from './request-log.ts'
 
 /** Node's, with the bytes that it stumbled over where it has them. */
 type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: unknown }

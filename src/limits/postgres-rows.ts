@@ -1,6 +1,6 @@
 import type { Transaction } from '../storage/postgres/database.ts'
 import { Bucket } from './bucket.ts'
-import type { Tally } from './judge.ts'
+import type { Tally } from './counting.ts'
 import { dayOf } from './spending.ts'
 
 /** What one replica holds of a subject. */

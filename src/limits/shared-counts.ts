@@ -1,4 +1,4 @@
-import type { Tally } from './judge.ts'
+import type { Tally } from './counting.ts'
 
 /** What is counted of a subject: `key:ID` or `account:ID`. */
 export type TallyOf = (subject: string) => Tally

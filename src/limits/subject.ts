@@ -1,5 +1,5 @@
 import { Bucket } from './bucket.ts'
-import type { Tally } from './judge.ts'
+import type { Tally } from './counting.ts'
 import { Spending, type SpentBetween } from './spending.ts'
 
 /** Everything that is counted in this process for one key or one account. */

@@ -1,6 +1,6 @@
 import type { ApiError } from '../errors.ts'
-import type { WatchAttempt } from '../models/attempt.ts'
-import { isCallersFault } from '../models/breaker.ts'
+import type { WatchAttempt } from '../models/routing/attempt.ts'
+import { isCallersFault } from '../models/routing/breaker.ts'
 import type { Metrics } from './metrics.ts'
 
 /**

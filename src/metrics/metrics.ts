@@ -1,4 +1,4 @@
-import type { RequestWatch } from '../http/requests.ts'
+import type { RequestWatch } from '../http/request-log.ts'
 import { Histogram, type Metric, type Sample, writeMetrics } from '../instruments.ts'
 import type { Used } from '../usage/meter.ts'
 

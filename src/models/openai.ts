@@ -1,11 +1,11 @@
 import type { Clock } from '../clock.ts'
-import { isCompletion, maximumAnswer, parseAnswer } from './answer.ts'
-import { readEvents } from './event-stream.ts'
+import type { OpenAiSettings } from './configuration/settings.ts'
 import type { Model, ModelRequest } from './model.ts'
-import { requestBytes } from './request-bytes.ts'
-import type { OpenAiSettings } from './settings.ts'
-import { UpstreamConnections, type UpstreamResponse } from './upstream.ts'
-import { failureOf, refusalOf, upstreamFailure } from './upstream-error.ts'
+import { isCompletion, maximumAnswer, parseAnswer } from './upstream/answer.ts'
+import { UpstreamConnections, type UpstreamResponse } from './upstream/connections.ts'
+import { failureOf, refusalOf, upstreamFailure } from './upstream/errors.ts'
+import { readEvents } from './upstream/event-stream.ts'
+import { requestBytes } from './upstream/request-bytes.ts'
 
 /** Milliseconds. The other time limits are the candidate's. */
 const connectTimeout = 10_000

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { errorType } from '../metrics/attempts.ts'
-import type { WatchAttempt } from '../models/attempt.ts'
+import type { WatchAttempt } from '../models/routing/attempt.ts'
 import { childOf, readContext, type TraceContext, writeContext } from './context.ts'
 import { attributes, OtlpExporter, type OtlpOptions, timeNow } from './otlp.ts'
 

@@ -1,7 +1,7 @@
 import type { Key } from '../access/access.ts'
 import type { ApiError } from '../errors.ts'
 import { type Headers, openAiTokenHeaders } from '../limits/headers.ts'
-import type { LimitKeeper, Reservation } from '../limits/keeper.ts'
+import type { LimitKeeper, Reservation } from '../limits/reservation.ts'
 import { unixSeconds } from '../time.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
 import { Meter, type Used } from './meter.ts'

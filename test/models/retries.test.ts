@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Clock } from '../../src/clock.ts'
 import { ApiError } from '../../src/errors.ts'
-import { Candidate, type CandidateTraits } from '../../src/models/candidate.ts'
 import type { Model, ModelRequest } from '../../src/models/model.ts'
+import { Candidate, type CandidateTraits } from '../../src/models/routing/candidate.ts'
 
 /** How long each pause was to be; none is waited for. */
 const pauses: number[] = []

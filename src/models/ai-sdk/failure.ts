@@ -1,6 +1,6 @@
 import { ApiError } from '../../errors.ts'
 import { field } from '../field.ts'
-import { cleaned, failureOf, networkCode, refusalFrom, upstreamFailure } from '../upstream-error.ts'
+import { cleaned, failureOf, networkCode, refusalFrom, upstreamFailure } from '../upstream/errors.ts'
 import { ProviderError } from './provider.ts'
 
 /**

@@ -1,5 +1,5 @@
 import type { Agent, RequestInfo, RequestInit, Response } from 'undici'
-import { maximumAnswer } from '../answer.ts'
+import { maximumAnswer } from '../upstream/answer.ts'
 
 /** How long an upstream may take to be connected to, where its settings do not say. Milliseconds. */
 const standardConnectTimeout = 10_000

@@ -1,6 +1,6 @@
 import type { LanguageModelV4FinishReason } from '@ai-sdk/provider'
 import type { FinishReason } from '../../openai/completion.ts'
-import { upstreamFailure } from '../upstream-error.ts'
+import { upstreamFailure } from '../upstream/errors.ts'
 
 /**
  * Translates why an answer ended (`LanguageModelV4FinishReason`; v3's reasons are some of them).

@@ -1,5 +1,5 @@
-import { howToInstall } from '../adapters.ts'
-import { networkCode } from '../upstream-error.ts'
+import { howToInstall } from '../configuration/adapters.ts'
+import { networkCode } from '../upstream/errors.ts'
 import { type LanguageModel, toLanguageModel } from './language-model.ts'
 
 /** What an AI SDK provider package is set up with; every package takes these names, and its own beside them. */

@@ -1,5 +1,5 @@
 import { ApiError } from '../../errors.ts'
-import { failureOf, upstreamFailure } from '../upstream-error.ts'
+import { failureOf, upstreamFailure } from '../upstream/errors.ts'
 import type { StreamPart } from './language-model.ts'
 
 /** The life of one request: it ends when the caller's signal says so, and with it all that was begun for it. */

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { setImmediate } from 'node:timers/promises'
 import { ApiError } from '../../errors.ts'
-import type { LlamaCppSettings } from '../settings.ts'
+import type { LlamaCppSettings } from '../configuration/settings.ts'
 import type { Chat, HistoryItem, Llama, LlamaModel, NodeLlamaCpp, Sequence, Token } from './node-llama-cpp.ts'
 import type { ProgressOutput } from './progress.ts'
 import type { Sampling } from './request.ts'

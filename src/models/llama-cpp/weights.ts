@@ -3,7 +3,7 @@ import { createReadStream } from 'node:fs'
 import { mkdir, open, rm, stat } from 'node:fs/promises'
 import { basename, join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import type { LlamaCppSettings } from '../settings.ts'
+import type { LlamaCppSettings } from '../configuration/settings.ts'
 import { download, WeightsError } from './download.ts'
 import type { ProgressOutput } from './progress.ts'
 

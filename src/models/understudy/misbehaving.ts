@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { ApiError } from '../../errors.ts'
 import type { Chunk } from '../../openai/completion.ts'
 import type { Model, ModelEvent, ModelReply, ModelRequest } from '../model.ts'
-import { brokenOff } from '../upstream-error.ts'
+import { brokenOff } from '../upstream/errors.ts'
 
 /** Milliseconds. */
 const slowness = { beforeFirst: 2000, betweenWords: 100 }

@@ -1,11 +1,11 @@
-import { type Clock, machineClock, pause } from '../clock.ts'
-import { ApiError, toApiError } from '../errors.ts'
+import { type Clock, machineClock, pause } from '../../clock.ts'
+import { ApiError, toApiError } from '../../errors.ts'
+import type { Timeouts } from '../configuration/settings.ts'
+import type { Model, ModelEvent, ModelReply, ModelRequest } from '../model.ts'
 import { type Attempt, type WatchAttempt, watchNothing } from './attempt.ts'
 import { type Breaker, isCallersFault } from './breaker.ts'
 import { Deadlines } from './deadlines.ts'
-import type { Model, ModelEvent, ModelReply, ModelRequest } from './model.ts'
 import { OpenEvents } from './open-events.ts'
-import type { Timeouts } from './settings.ts'
 
 /** What a model of the configuration is, besides the adapter that talks to it. */
 export interface CandidateTraits {

@@ -1,6 +1,6 @@
-import { ApiError } from '../errors.ts'
-import { field } from './field.ts'
-import type { UpstreamResponse } from './upstream.ts'
+import { ApiError } from '../../errors.ts'
+import { field } from '../field.ts'
+import type { UpstreamResponse } from './connections.ts'
 
 /** Statuses of an upstream that are the caller's doing, and so are told as they are. */
 const callersFault = new Set([400, 404, 409, 413, 422])

@@ -1,11 +1,11 @@
 import { createParser } from 'eventsource-parser'
-import { ApiError } from '../errors.ts'
-import { type Chunk, isUsageOnly } from '../openai/completion.ts'
+import { ApiError } from '../../errors.ts'
+import { type Chunk, isUsageOnly } from '../../openai/completion.ts'
+import { field } from '../field.ts'
+import type { ModelEvent } from '../model.ts'
 import { isChunk, maximumAnswer, parseAnswer } from './answer.ts'
-import { field } from './field.ts'
-import type { ModelEvent } from './model.ts'
-import type { UpstreamResponse } from './upstream.ts'
-import { brokenOff, failureOf, upstreamFailure } from './upstream-error.ts'
+import type { UpstreamResponse } from './connections.ts'
+import { brokenOff, failureOf, upstreamFailure } from './errors.ts'
 
 /** The data of the event that ends a stream. */
 const done = '[DONE]'

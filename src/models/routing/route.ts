@@ -1,7 +1,7 @@
-import { toApiError } from '../errors.ts'
+import { toApiError } from '../../errors.ts'
+import type { ModelReply, ModelRequest } from '../model.ts'
 import { isCallersFault } from './breaker.ts'
 import type { Candidate, OpenedStream } from './candidate.ts'
-import type { ModelReply, ModelRequest } from './model.ts'
 
 /** What one candidate would be asked; made anew for each, since each has its own context, defaults and id. */
 export type RequestFor = (candidate: Candidate) => ModelRequest | Promise<ModelRequest>

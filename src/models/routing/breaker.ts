@@ -1,6 +1,6 @@
-import type { Clock } from '../clock.ts'
-import { ApiError } from '../errors.ts'
-import type { Breaking } from './settings.ts'
+import type { Clock } from '../../clock.ts'
+import { ApiError } from '../../errors.ts'
+import type { Breaking } from '../configuration/settings.ts'
 
 /** How many failures in a row open the breaker, and for how many milliseconds nothing is asked then. */
 const standard = { failures: 5, pause: 10_000 } as const

@@ -1,5 +1,5 @@
 import { isBuiltin } from 'node:module'
-import { nearest } from '../text.ts'
+import { nearest } from '../../text.ts'
 import { misbehaviours } from './configuration.ts'
 
 /** The adapters of this service, by the names that `models.json` has for them. */

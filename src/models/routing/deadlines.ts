@@ -1,6 +1,6 @@
-import type { Alarm, Clock } from '../clock.ts'
-import { ApiError } from '../errors.ts'
-import type { Timeouts } from './settings.ts'
+import type { Alarm, Clock } from '../../clock.ts'
+import { ApiError } from '../../errors.ts'
+import type { Timeouts } from '../configuration/settings.ts'
 
 /** How long a model may take when its settings do not say. Milliseconds. */
 const standard = { firstToken: 300_000, idle: 120_000, total: 1_800_000 } as const

@@ -1,8 +1,8 @@
-import { ApiError, toApiError } from '../errors.ts'
+import { ApiError, toApiError } from '../../errors.ts'
+import type { ModelEvent } from '../model.ts'
 import type { Attempt } from './attempt.ts'
 import { type Breaker, isCallersFault } from './breaker.ts'
 import type { Deadlines } from './deadlines.ts'
-import type { ModelEvent } from './model.ts'
 
 /** What is told how a stream goes on. */
 export interface Watchers {

@@ -1,11 +1,11 @@
 import { type TSchema, Type } from '@sinclair/typebox'
 import { type ValueError, ValueErrorType } from '@sinclair/typebox/errors'
 import { Value, ValuePointer } from '@sinclair/typebox/value'
-import { ConfigError, type Environment, fitsHeader, plainAddress } from '../config.ts'
-import { nearest } from '../text.ts'
+import { ConfigError, type Environment, fitsHeader, plainAddress } from '../../config.ts'
+import { nearest } from '../../text.ts'
+import { field } from '../field.ts'
 import { adapterProblem } from './adapters.ts'
 import { isFallback, type ModelSettings, type ModelsConfiguration } from './configuration.ts'
-import { field } from './field.ts'
 import {
   AiSdkSettings,
   FallbackSettings,

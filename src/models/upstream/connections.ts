@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Dispatcher, Pool } from 'undici'
-import { type Clock, machineClock } from '../clock.ts'
+import { type Clock, machineClock } from '../../clock.ts'
 
 /** How much of an answer waits here for its reader before the upstream is held up. Bytes. */
 const highWater = 256 * 1024

@@ -1,5 +1,5 @@
-import { Beginnings } from '../openai/beginnings.ts'
-import type { CompletionRequest } from '../openai/completion-request.ts'
+import { Beginnings } from '../../openai/beginnings.ts'
+import type { CompletionRequest } from '../../openai/completion-request.ts'
 
 /** Messages as JSON, with a comma between any two. */
 const written = new Beginnings((messages) => Buffer.from(messages.map((message) => JSON.stringify(message)).join(',')))

@@ -1,5 +1,5 @@
-import type { ApiError } from '../errors.ts'
-import type { ModelRequest } from './model.ts'
+import type { ApiError } from '../../errors.ts'
+import type { ModelRequest } from '../model.ts'
 
 /** Which model is tried, and with what. */
 export interface Attempted {

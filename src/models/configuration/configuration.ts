@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Config, ConfigError, type Upstream } from '../config.ts'
-import { codeOf } from '../errors.ts'
+import { type Config, ConfigError, type Upstream } from '../../config.ts'
+import { codeOf } from '../../errors.ts'
 import type { AdapterSettings, FallbackSettings } from './settings.ts'
 
 /** A model of the configuration: one that answers by itself, or a list of others to try. */

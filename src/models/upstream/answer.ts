@@ -1,5 +1,5 @@
-import type { Chunk, Completion } from '../openai/completion.ts'
-import { upstreamFailure } from './upstream-error.ts'
+import type { Chunk, Completion } from '../../openai/completion.ts'
+import { upstreamFailure } from './errors.ts'
 
 /** The largest answer, and the largest event of one, that is taken from an upstream. Bytes. */
 export const maximumAnswer = 64 * 1024 ** 2

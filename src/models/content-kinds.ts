@@ -1,6 +1,6 @@
 import { ApiError } from '../errors.ts'
 import type { ContentPart, Message } from '../openai/completion-request.ts'
-import type { CandidateTraits } from './candidate.ts'
+import type { CandidateTraits } from './routing/candidate.ts'
 
 const kinds = { text: 'text', refusal: 'text', image_url: 'image', input_audio: 'audio', file: 'file' } as const
 
