@@ -25,6 +25,11 @@ export class ApiError extends Error {
   }
 }
 
+/** A fault of the data folder or the database that the operator can mend; its message is one clear line. */
+export class StorageError extends Error {
+  override readonly name = 'StorageError'
+}
+
 /** Fastify's own refusals that a caller can mend, as our status, code and sentence. */
 const frameworkErrors: Readonly<Record<string, readonly [status: number, code: string, message: string]>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: [

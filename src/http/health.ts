@@ -1,6 +1,5 @@
 import type { FastifyPluginAsync } from 'fastify'
-import { ApiError } from '../errors.ts'
-import { StorageError } from '../storage/data-folder.ts'
+import { ApiError, StorageError } from '../errors.ts'
 
 /** `/livez`: the process answers. `/readyz`: and so does what it needs. Neither asks for a key. */
 export const healthPlugin: FastifyPluginAsync<{ readonly check: () => Promise<void> }> = async (app, { check }) => {

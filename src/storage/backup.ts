@@ -1,7 +1,7 @@
 import { copyFileSync, existsSync, realpathSync, renameSync, rmSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import Database from 'better-sqlite3'
-import { codeOf } from '../errors.ts'
+import { codeOf, StorageError } from '../errors.ts'
 import {
   besides,
   type Contents,
@@ -14,7 +14,7 @@ import {
   syncFile,
   syncFolder,
 } from './copy.ts'
-import { makeWritable, newerVersion, prepareFolder, StorageError, unwritable, writeProblem } from './data-folder.ts'
+import { makeWritable, newerVersion, prepareFolder, unwritable, writeProblem } from './data-folder.ts'
 import { appliedMigrations, migrations, unknownMigrations } from './migrations.ts'
 import { holdForServing } from './serve-lock.ts'
 import { refuseUnfinished, unfinishedInFile } from './unfinished-move.ts'

@@ -11,8 +11,7 @@ import {
 } from 'node:fs'
 import { dirname } from 'node:path'
 import Database from 'better-sqlite3'
-import { codeOf } from '../errors.ts'
-import { StorageError } from './data-folder.ts'
+import { codeOf, StorageError } from '../errors.ts'
 
 /** What a database holds: the rows of each table. */
 export type Contents = Readonly<Record<string, number>>

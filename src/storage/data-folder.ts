@@ -1,12 +1,7 @@
 import { accessSync, constants, existsSync, mkdirSync, opendirSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { codeOf } from '../errors.ts'
+import { codeOf, StorageError } from '../errors.ts'
 import { isNoRoom } from './write-error.ts'
-
-/** A fault of the data folder or the database that the operator can mend; its message is one clear line. */
-export class StorageError extends Error {
-  override readonly name = 'StorageError'
-}
 
 /** The refusal of a database with migrations that this version does not know. @param wayOut what to do, as a sentence */
 export function newerVersion(database: string, unknown: readonly string[], wayOut: string): StorageError {

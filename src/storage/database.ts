@@ -1,10 +1,10 @@
 import { statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import Database from 'better-sqlite3'
-import { codeOf } from '../errors.ts'
+import { codeOf, StorageError } from '../errors.ts'
 import { unixSeconds } from '../time.ts'
 import { copyProven, openToRead } from './copy.ts'
-import { newerVersion, prepareFolder, StorageError, unwritable } from './data-folder.ts'
+import { newerVersion, prepareFolder, unwritable } from './data-folder.ts'
 import { appliedMigrations, type Migration, migrations, unknownMigrations } from './migrations.ts'
 
 /**

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
-import { codeOf } from '../errors.ts'
-import { StorageError, unwritable } from './data-folder.ts'
+import { codeOf, StorageError } from '../errors.ts'
+import { unwritable } from './data-folder.ts'
 
 /** A data folder held by one service. */
 export interface ServeLock {

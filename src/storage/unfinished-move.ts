@@ -1,5 +1,5 @@
 import type { Database } from 'better-sqlite3'
-import { StorageError } from './data-folder.ts'
+import { StorageError } from '../errors.ts'
 import type { PostgresDatabase } from './postgres/database.ts'
 
 /*

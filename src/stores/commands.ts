@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import type { Config } from '../config.ts'
+import { StorageError } from '../errors.ts'
 import type { Contents } from '../storage/copy.ts'
-import { StorageError } from '../storage/data-folder.ts'
 import { counted } from '../text.ts'
 import { engineOf, placeForm } from './move/engine.ts'
 

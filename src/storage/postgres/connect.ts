@@ -1,5 +1,4 @@
-import { ApiError, codeOf } from '../../errors.ts'
-import { StorageError } from '../data-folder.ts'
+import { ApiError, codeOf, StorageError } from '../../errors.ts'
 import { PostgresDatabase } from './database.ts'
 import { isConnectionLoss, refusedSetting, Unconfirmed } from './failures.ts'
 import { migratePostgres } from './migrate.ts'

@@ -1,6 +1,6 @@
-import { codeOf } from '../../errors.ts'
+import { codeOf, StorageError } from '../../errors.ts'
 import { unixSeconds } from '../../time.ts'
-import { newerVersion, StorageError } from '../data-folder.ts'
+import { newerVersion } from '../data-folder.ts'
 import type { Migration } from '../migrations.ts'
 import type { PostgresDatabase, Queries } from './database.ts'
 import { postgresMigrations } from './migrations.ts'

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { StorageError } from '../../storage/data-folder.ts'
+import { StorageError } from '../../errors.ts'
 import { counted } from '../../text.ts'
 import { engineOf, placeForm } from './engine.ts'
 import { type House, type Row, type Table, tables, type Value } from './tables.ts'

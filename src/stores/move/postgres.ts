@@ -1,4 +1,4 @@
-import { StorageError } from '../../storage/data-folder.ts'
+import { StorageError } from '../../errors.ts'
 import { connectPostgres } from '../../storage/postgres/connect.ts'
 import { PostgresDatabase } from '../../storage/postgres/database.ts'
 import { goneAfter, livingReplicas } from '../../storage/postgres/replicas.ts'
