@@ -5,7 +5,6 @@ import { Guard } from '../src/access/guard.ts'
 import { createServer, registerService } from '../src/app.ts'
 import { CharacterLibrary } from '../src/characters/library/library.ts'
 import { readConfig } from '../src/config.ts'
-import { Limiter } from '../src/limits/limiter.ts'
 import { Metrics } from '../src/metrics/metrics.ts'
 import { defaultModels } from '../src/models/configuration/configuration.ts'
 import { ModelsFile } from '../src/models/configuration/models-file.ts'
@@ -62,7 +61,7 @@ export async function writeOpenApi(): Promise<string> {
     models: new ModelRegistry(defaultModels(undefined), config),
     library: new CharacterLibrary({ store: stores.characters, largestCard: config.cardBodyLimit }),
     visits: new Visits({
-      limiter: new Limiter({ settings: config.limits, ledger: stores.ledger }),
+      limiter: stores.limiter(config.limits),
       ledger: stores.ledger,
       onFailure: () => {},
     }),

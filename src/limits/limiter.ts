@@ -1,6 +1,5 @@
 import type { Key } from '../access/access.ts'
 import type { Limits } from '../limit-values.ts'
-import type { Ledger } from '../usage/ledger.ts'
 import type { Allowance } from './bucket.ts'
 import { takePlace, takeRequest } from './counting.ts'
 import { openAiRequestHeaders, type RequestHeaders } from './headers.ts'
@@ -14,7 +13,7 @@ export interface LimiterOptions {
   /** For accounts that have none of their own. */
   readonly settings: Limits
   /** Knows what was spent before. */
-  readonly ledger: Pick<Ledger, 'spent'>
+  readonly spent: SpentBetween
   /** Milliseconds; the system's clock without it. */
   readonly now?: () => number
 }
@@ -41,9 +40,9 @@ export class Limiter implements LimitKeeper {
   #sweepAt = manySubjects
   #chats = 0
 
-  constructor({ settings, ledger, now = Date.now }: LimiterOptions) {
+  constructor({ settings, spent, now = Date.now }: LimiterOptions) {
     this.#settings = settings
-    this.#spent = (subject, fromDay, toDay) => ledger.spent(subject, fromDay, toDay)
+    this.#spent = spent
     this.#now = now
   }
 

@@ -65,7 +65,7 @@ export function openSqliteStores(path: string): Stores {
     characters: new SqliteCharacterStore(database, changes),
     ledger,
     usage: new SqliteUsageReader(database),
-    limiter: (settings) => new Limiter({ settings, ledger }),
+    limiter: (settings) => new Limiter({ settings, spent: (...question) => ledger.spent(...question) }),
     metrics: [commit.sizes, ledgerQueue(ledger)],
     async check() {
       ping.get()

@@ -9,7 +9,6 @@ import { createServer, registerService } from '../../src/app.ts'
 import { CharacterLibrary } from '../../src/characters/library/library.ts'
 import { builtInSystemPrompt } from '../../src/characters/prompt/settings.ts'
 import { readConfig } from '../../src/config.ts'
-import { Limiter } from '../../src/limits/limiter.ts'
 import { Metrics } from '../../src/metrics/metrics.ts'
 import { defaultModels } from '../../src/models/configuration/configuration.ts'
 import { ModelRegistry } from '../../src/models/registry.ts'
@@ -1043,7 +1042,7 @@ describe('the log says how each completion ended, once, and nothing that was sai
       models,
       library: new CharacterLibrary({ store: stores.characters, largestCard: config.cardBodyLimit }),
       visits: new Visits({
-        limiter: new Limiter({ settings: config.limits, ledger: stores.ledger }),
+        limiter: stores.limiter(config.limits),
         ledger: stores.ledger,
         onFailure: () => {},
       }),

@@ -181,8 +181,8 @@ function fail(): never {
 describe('no counter passes any limit above it', () => {
   it('in one process, and nothing is refused that fits', async () => {
     const property = fc.asyncProperty(plan, async (each) => {
-      const ledger = { spent: async () => 0 }
-      const limiter = new Limiter({ settings: each.settings, ledger, now: () => Date.UTC(2026, 10, 20) })
+      const spent = async () => 0
+      const limiter = new Limiter({ settings: each.settings, spent, now: () => Date.UTC(2026, 10, 20) })
       await check(each, { limiters: [limiter], spend: async () => {}, isExact: true })
     })
     await fc.assert(property, { numRuns: often(300) })

@@ -3,7 +3,7 @@ import { ApiError } from '../../src/errors.ts'
 import { Limiter } from '../../src/limits/limiter.ts'
 import { keyOf } from '../support/limits.ts'
 
-const unspent = { spent: async () => 0 }
+const unspent = async () => 0
 
 /** What a refusal says, and its Retry-After. */
 async function refusal(call: () => unknown): Promise<readonly [string, string | undefined]> {
@@ -20,7 +20,7 @@ describe('a limiter', () => {
   it("holds a key to its own limit and to its account's, which is the operator's value for it, else that of the settings", async () => {
     let now = 0
     const settings = { requests_per_minute: 3 }
-    const limiter = new Limiter({ settings, ledger: unspent, now: () => now })
+    const limiter = new Limiter({ settings, spent: unspent, now: () => now })
     const own = keyOf('own', 1, { requests_per_minute: 1 }, { requests_per_minute: 2 })
     const higher = keyOf('higher', 1, { requests_per_minute: 100 }, { requests_per_minute: 2 })
     const none = keyOf('none', 1, {}, { requests_per_minute: 2 })
@@ -47,7 +47,7 @@ describe('a limiter', () => {
   })
 
   it('takes places and tokens from the limits of the key and of the account, or from none', async () => {
-    const limiter = new Limiter({ settings: {}, ledger: unspent, now: () => 0 })
+    const limiter = new Limiter({ settings: {}, spent: unspent, now: () => 0 })
     const ofAccount = { chat_at_once: 2, tokens_per_minute: 100, tokens_per_day: 100 }
     const small = keyOf('small', 1, { chat_at_once: 1, tokens_per_minute: 60, tokens_per_day: 1000 }, ofAccount)
     const large = keyOf('large', 1, { chat_at_once: 9, tokens_per_minute: 900, tokens_per_day: 900 }, ofAccount)
@@ -64,7 +64,7 @@ describe('a limiter', () => {
   })
 
   it('goes by the new limit when a key comes with another one', async () => {
-    const limiter = new Limiter({ settings: {}, ledger: unspent, now: () => 0 })
+    const limiter = new Limiter({ settings: {}, spent: unspent, now: () => 0 })
     expect(limiter.admit(keyOf('one', 1))).toBeUndefined()
     expect(limiter.admit(keyOf('one', 1, { requests_per_minute: 2 }))?.remaining).toBe(1)
     expect(limiter.admit(keyOf('one', 1, { requests_per_minute: 4 }))?.remaining).toBe(2)
@@ -72,7 +72,7 @@ describe('a limiter', () => {
   })
 
   it('counts what goes on before a limit is set, and gives a place back once', async () => {
-    const limiter = new Limiter({ settings: {}, ledger: unspent, now: () => 0 })
+    const limiter = new Limiter({ settings: {}, spent: unspent, now: () => 0 })
     const first = await limiter.reserve(keyOf('one', 1), () => 1)
     const limited = keyOf('two', 1, {}, { chat_at_once: 2 })
     const second = await limiter.reserve(limited, () => 1)
@@ -95,7 +95,7 @@ describe('a limiter', () => {
   }
 
   it('forgets no account for which something is held, though it counts none of its chats', async () => {
-    const limiter = new Limiter({ settings: {}, ledger: unspent })
+    const limiter = new Limiter({ settings: {}, spent: unspent })
     const key = keyOf('one', 1, { chat_at_once: 5 }, { tokens_per_day: 100 })
     const first = await limiter.reserve(key, () => 100)
     flood(limiter)
@@ -106,7 +106,7 @@ describe('a limiter', () => {
 
   it('counts for the same account whoever waited while it was forgotten', async () => {
     const ledger = Promise.withResolvers<number>()
-    const limiter = new Limiter({ settings: {}, ledger: { spent: () => ledger.promise } })
+    const limiter = new Limiter({ settings: {}, spent: () => ledger.promise })
     const key = keyOf('one', 1, {}, { chat_at_once: 1, tokens_per_day: 1000 })
     const first = limiter.reserve(key, () => 1)
     flood(limiter)
@@ -117,7 +117,7 @@ describe('a limiter', () => {
   })
 
   it('holds what a request may take of a day, and counts what it took', async () => {
-    const limiter = new Limiter({ settings: { tokens_per_day: 100 }, ledger: { spent: async () => 40 } })
+    const limiter = new Limiter({ settings: { tokens_per_day: 100 }, spent: async () => 40 })
     const key = keyOf('one', 1)
     const first = await limiter.reserve(key, () => 50)
     expect((await refusal(() => limiter.reserve(key, () => 20)))[0]).toMatch(
@@ -135,7 +135,7 @@ describe('a limiter', () => {
   it('begins anew at midnight and at the first of a month (UTC), and says when that is', async () => {
     let now = Date.UTC(2026, 10, 27, 23, 59, 30)
     const settings = { tokens_per_day: 10, tokens_per_month: 25 }
-    const limiter = new Limiter({ settings, ledger: unspent, now: () => now })
+    const limiter = new Limiter({ settings, spent: unspent, now: () => now })
     const key = keyOf('one', 1)
     const spend = async (tokens: number) => (await limiter.reserve(key, () => tokens)).settle(tokens)
     await spend(10)
@@ -152,7 +152,7 @@ describe('a limiter', () => {
   })
 
   it('gives back tokens of a minute that were not used', async () => {
-    const limiter = new Limiter({ settings: { tokens_per_minute: 100 }, ledger: unspent, now: () => 0 })
+    const limiter = new Limiter({ settings: { tokens_per_minute: 100 }, spent: unspent, now: () => 0 })
     const key = keyOf('one', 1)
     const first = await limiter.reserve(key, () => 90)
     expect(first.allowance).toMatchObject({ limit: 100, remaining: 10 })
@@ -167,7 +167,7 @@ describe('a limiter', () => {
       if (isBroken) throw new Error('no ledger')
       return 7
     }
-    const limiter = new Limiter({ settings: { tokens_per_day: 10 }, ledger: { spent } })
+    const limiter = new Limiter({ settings: { tokens_per_day: 10 }, spent })
     const key = keyOf('one', 1)
     await expect(limiter.reserve(key, () => 1)).rejects.toThrow('no ledger')
     isBroken = false
@@ -176,7 +176,7 @@ describe('a limiter', () => {
   })
 
   it('counts on for those who are busy when it forgets the idle', async () => {
-    const limiter = new Limiter({ settings: { chat_at_once: 1 }, ledger: unspent, now: () => 0 })
+    const limiter = new Limiter({ settings: { chat_at_once: 1 }, spent: unspent, now: () => 0 })
     const busy = keyOf('busy', 1, { requests_per_minute: 1 })
     limiter.admit(busy)
     const held = await limiter.reserve(busy, () => 1)
