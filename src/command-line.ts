@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { type Command, CommanderError } from 'commander'
-import { addAccessCommands } from './access/commands.ts'
+import { addAccountCommands } from './access/account-commands.ts'
+import { addKeyCommands } from './access/key-commands.ts'
 import { addCharacterCommands } from './characters/commands.ts'
 import { PlainCommand } from './command.ts'
 import { type Config, type Environment, readConfig } from './config.ts'
@@ -56,7 +57,8 @@ function createProgram(environment: Environment, serve: () => Promise<void>): Co
       await stores.close()
     }
   }
-  addTransferCommands(addAccessCommands(program, withStores), config, withStores)
+  addTransferCommands(addAccountCommands(program, withStores), config, withStores)
+  addKeyCommands(program, withStores)
   addPlantCommands(program, withStores)
   addCharacterCommands(program, config, withStores)
   addModelCommands(program, config)

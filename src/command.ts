@@ -1,6 +1,9 @@
 import { Command, type ErrorOptions } from 'commander'
 import { nearest } from './text.ts'
 
+/** Opens the stores for one piece of work, closes them, and gives what came of it. */
+export type WithStores<Stores> = <T>(work: (stores: Stores) => Promise<T>) => Promise<T>
+
 /** A command that tells wrong usage in one line: what is wrong, what may be meant, and where the help is. */
 export class PlainCommand extends Command {
   override createCommand(name?: string): Command {

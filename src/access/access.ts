@@ -110,6 +110,26 @@ export interface AccessStore extends AccountContents {
   noteUses(uses: ReadonlyMap<string, number>): Promise<void>
 }
 
+/** The stores as far as commands use them that look for accounts. */
+export interface AccessStores {
+  readonly access: AccessStore
+}
+
+/** The refusal of an account that is not there. */
+export function unknownAccount(name: string): AccessError {
+  return new AccessError(`There is no account ${JSON.stringify(name)}. See: conservatory accounts list`)
+}
+
+/**
+ * Finds an account by the name that an operator gave.
+ * @throws AccessError when there is none of this name
+ */
+export async function findAccount(store: AccessStore, name: string): Promise<Account> {
+  const account = (await store.listAccounts()).find((each) => each.name === name.trim())
+  if (!account) throw unknownAccount(name)
+  return account
+}
+
 /** Tells whether a text is the name of a scope. */
 export function isScope(text: string): text is Scope {
   return scopes.some((scope) => scope === text)

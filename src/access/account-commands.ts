@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
+import type { WithStores } from '../command.ts'
 import { printRows } from '../print.ts'
-import type { AccessStores, WithStores } from './commands.ts'
+import type { AccessStores } from './access.ts'
 import { limitHelp, limitsText, readLimitChanges, readLimits, withChange, withLimit } from './limit-options.ts'
 
 /** Adds `accounts …` to the command line, and gives it. */

@@ -1,9 +1,10 @@
 import { type Command, InvalidArgumentError } from 'commander'
+import type { WithStores } from '../command.ts'
 import { printRows } from '../print.ts'
 import { counted } from '../text.ts'
 import { isCalendarDay } from '../time.ts'
+import type { AccessStores } from './access.ts'
 import { AccessError, isScope, type Key, longestOverlap, type NewKey, type Scope, scopes } from './access.ts'
-import type { AccessStores, WithStores } from './commands.ts'
 import { limitHelp, limitsText, readLimitChanges, readLimits, withChange, withLimit } from './limit-options.ts'
 
 interface CreateOptions {

@@ -2,16 +2,8 @@ import type { Limits } from '../limit-values.ts'
 import type { PlantTaker, PortablePlant } from '../plants/portable.ts'
 import type { Queries, Transaction } from '../storage/postgres/database.ts'
 import { unixSeconds } from '../time.ts'
-import { AccessError, type Account, type LimitChanges } from './access.ts'
-import {
-  type AccountRow,
-  accountNamed,
-  type PlantRow,
-  toAccount,
-  toPortable,
-  unknownAccount,
-  withChanges,
-} from './rows.ts'
+import { AccessError, type Account, type LimitChanges, unknownAccount } from './access.ts'
+import { type AccountRow, accountNamed, type PlantRow, toAccount, toPortable, withChanges } from './rows.ts'
 
 /** Plants that are read or written at once. */
 const batchSize = 1000

@@ -112,11 +112,6 @@ export function accountNamed(name: string): string {
   )
 }
 
-/** The refusal of an account that is not there. */
-export function unknownAccount(name: string): AccessError {
-  return new AccessError(`There is no account ${JSON.stringify(name)}. See: conservatory accounts list`)
-}
-
 /** The refusal of a key that is not there; what was given may be a whole secret, so it is not repeated. */
 export function unknownKey(): AccessError {
   return new AccessError('There is no such key. See: conservatory keys list')

@@ -2,16 +2,8 @@ import type { Database, Statement } from 'better-sqlite3'
 import type { Limits } from '../limit-values.ts'
 import type { PlantTaker, PortablePlant } from '../plants/portable.ts'
 import { unixSeconds } from '../time.ts'
-import { AccessError, type Account, type LimitChanges } from './access.ts'
-import {
-  type AccountRow,
-  accountNamed,
-  type PlantRow,
-  toAccount,
-  toPortable,
-  unknownAccount,
-  withChanges,
-} from './rows.ts'
+import { AccessError, type Account, type LimitChanges, unknownAccount } from './access.ts'
+import { type AccountRow, accountNamed, type PlantRow, toAccount, toPortable, withChanges } from './rows.ts'
 
 /** What goes with an account, in an order in which nothing is left that names something gone. */
 const owned = [

@@ -1,5 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import type { AccessStores, WithStores } from '../access/commands.ts'
+import type { AccessStores } from '../access/access.ts'
+import type { WithStores } from '../command.ts'
 import type { Config } from '../config.ts'
 import { printRows } from '../print.ts'
 import { counted } from '../text.ts'

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { findAccount } from '../access/commands.ts'
+import { findAccount } from '../access/access.ts'
 import type { Config } from '../config.ts'
 import { printable } from '../print.ts'
 import { type CardSource, readCardSource } from './cards/source.ts'

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import { AccessError, type AccessStore } from '../access/access.ts'
-import { type AccessStores, findAccount, type WithStores } from '../access/commands.ts'
+import { AccessError, type AccessStore, type AccessStores, findAccount } from '../access/access.ts'
+import type { WithStores } from '../command.ts'
 import { printRows } from '../print.ts'
 import { checkedText, type PlantStore } from './plant.ts'
 

@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander'
-import { type AccessStores, findAccount, type WithStores } from '../access/commands.ts'
+import { type AccessStores, findAccount } from '../access/access.ts'
+import type { WithStores } from '../command.ts'
 import { printable, printRows } from '../print.ts'
 import { unixSeconds } from '../time.ts'
 import { csvOf } from './csv.ts'
