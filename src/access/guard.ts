@@ -1,14 +1,13 @@
 import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
 import { ApiError } from '../errors.ts'
-import type { RequestHeaders } from '../limits/headers.ts'
-import type { LimitKeeper } from '../limits/reservation.ts'
 import type { AccessStore, Key, Scope } from './access.ts'
 import { FailedLogins } from './failed-logins.ts'
 import { digestKey, isMistyped } from './key.ts'
 import { KeyUses } from './key-uses.ts'
 import { KeyWatch } from './key-watch.ts'
 import { refusalOf, unauthorized } from './refusals.ts'
+import type { RequestCounter, RequestHeaders } from './request-counter.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -33,15 +32,15 @@ export class Guard {
   readonly #failures = new FailedLogins()
   readonly #uses: KeyUses
   readonly #watch: KeyWatch
-  readonly #limiter: Pick<LimitKeeper, 'admit'> | undefined
+  readonly #counter: RequestCounter | undefined
   readonly #admitted = new WeakMap<Socket, Admitted>()
 
-  /** @param limiter counts the requests of each key; nothing does without it */
-  constructor(store: AccessStore, limiter?: Pick<LimitKeeper, 'admit'>) {
+  /** @param counter counts the requests of each key; nothing does without it */
+  constructor(store: AccessStore, counter?: RequestCounter) {
     this.#store = store
     this.#uses = new KeyUses(store)
     this.#watch = new KeyWatch(store)
-    this.#limiter = limiter
+    this.#counter = counter
   }
 
   /**
@@ -101,7 +100,7 @@ export class Guard {
     if (refusal) throw refusal.status === 401 ? unauthorized('invalid_api_key', refusal.message) : refusal
     this.#uses.note(key.id)
     request.caller = key
-    const left = this.#limiter?.admit(key, tell) ?? null
+    const left = this.#counter?.admit(key, tell) ?? null
     if (left instanceof Promise) {
       return left.then((allowance) => {
         request.requestsLeft = allowance

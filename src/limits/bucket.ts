@@ -1,13 +1,6 @@
-const minute = 60_000
+import type { Allowance } from '../access/request-counter.ts'
 
-/** How much of a limit per minute is left. */
-export interface Allowance {
-  readonly limit: number
-  /** Whole ones that may be taken now. */
-  readonly remaining: number
-  /** Milliseconds until all of them may be. */
-  readonly resetMs: number
-}
+const minute = 60_000
 
 /**
  * A token bucket that keeps what has been taken and not yet come back, instead of what is left: so the limit may be

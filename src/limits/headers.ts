@@ -1,10 +1,4 @@
-import type { Allowance } from './bucket.ts'
-
-/** Reply headers by their names. */
-export type Headers = Readonly<Record<string, string>>
-
-/** The way in which a group of routes tells how many requests are left. */
-export type RequestHeaders = (allowance: Allowance) => Headers
+import type { Allowance, Headers } from '../access/request-counter.ts'
 
 /** How many requests are left, as OpenAI's clients read it. */
 export function openAiRequestHeaders(allowance: Allowance): Headers {

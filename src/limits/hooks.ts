@@ -1,6 +1,5 @@
 import type { onRequestHookHandler } from 'fastify'
-import type { Allowance } from './bucket.ts'
-import type { RequestHeaders } from './headers.ts'
+import type { Allowance, RequestHeaders } from '../access/request-counter.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -1,6 +1,6 @@
+import type { Headers } from '../access/request-counter.ts'
 import { ApiError } from '../errors.ts'
 import type { LimitName } from '../limit-values.ts'
-import type { Headers } from './headers.ts'
 
 /** The 429 for a limit that is reached. @param wait milliseconds after which to ask again */
 export function exceeded(name: LimitName, limit: number, wait: number, headers: Headers = {}): ApiError {

@@ -1,18 +1,10 @@
 import type { Key } from '../access/access.ts'
-import type { Allowance } from './bucket.ts'
-import type { RequestHeaders } from './headers.ts'
+import type { Allowance, RequestCounter } from '../access/request-counter.ts'
 
 /** Holds keys and accounts to their limits. */
-export interface LimitKeeper {
+export interface LimitKeeper extends RequestCounter {
   /** How many chat requests are going on here, of all keys. */
   readonly chats: number
-  /**
-   * Counts one request of a key.
-   * @param tell writes the headers of a refusal; as OpenAI does without it
-   * @returns how many are left; undefined where nothing limits them, and a promise only where others count as well
-   * @throws ApiError 429, and 503 where others count as well and that cannot be read
-   */
-  admit(key: Key, tell?: RequestHeaders): Allowance | Promise<Allowance> | undefined
   /**
    * Lets a chat request begin, and holds a place and tokens for it.
    * @param estimate how many tokens it may spend; asked only where they are limited

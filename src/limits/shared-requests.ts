@@ -1,8 +1,8 @@
+import type { Allowance, RequestHeaders } from '../access/request-counter.ts'
 import type { Clock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
-import type { Allowance, Bucket } from './bucket.ts'
+import type { Bucket } from './bucket.ts'
 import { least, type Tally, takeRequest } from './counting.ts'
-import type { RequestHeaders } from './headers.ts'
 import type { SharedCounts } from './shared-counts.ts'
 import type { Ceilings } from './terms.ts'
 

@@ -1,6 +1,7 @@
 import type { Key } from '../access/access.ts'
+import type { Headers } from '../access/request-counter.ts'
 import type { ApiError } from '../errors.ts'
-import { type Headers, openAiTokenHeaders } from '../limits/headers.ts'
+import { openAiTokenHeaders } from '../limits/headers.ts'
 import type { LimitKeeper, Reservation } from '../limits/reservation.ts'
 import { unixSeconds } from '../time.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
