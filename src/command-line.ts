@@ -3,6 +3,7 @@ import { type Command, CommanderError } from 'commander'
 import { addAccountCommands } from './access/account-commands.ts'
 import { addKeyCommands } from './access/key-commands.ts'
 import { addCharacterCommands } from './characters/commands.ts'
+import { addCardTestCommand } from './chat/commands.ts'
 import { PlainCommand } from './command.ts'
 import { type Config, type Environment, readConfig } from './config.ts'
 import { ApiError } from './errors.ts'
@@ -60,7 +61,7 @@ function createProgram(environment: Environment, serve: () => Promise<void>): Co
   addTransferCommands(addAccountCommands(program, withStores), config, withStores)
   addKeyCommands(program, withStores)
   addPlantCommands(program, withStores)
-  addCharacterCommands(program, config, withStores)
+  addCardTestCommand(addCharacterCommands(program, config, withStores), config, withStores)
   addModelCommands(program, config)
   addUsageCommands(program, withStores)
   addStorageCommands(program, config)

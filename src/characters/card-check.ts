@@ -1,6 +1,6 @@
-import { testsOf } from '../chat/card-tests.ts'
 import { printable } from '../print.ts'
 import { readWhole } from './card-import.ts'
+import { testsOf } from './cards/card-tests.ts'
 import { describeCard } from './cards/description.ts'
 import { CardError } from './documents/card-error.ts'
 import { type Fields, valueIn } from './documents/fields.ts'

@@ -1,23 +1,23 @@
-import { type Command, InvalidArgumentError, Option } from 'commander'
-import type { AccessStores } from '../access/access.ts'
+import { type Command, Option } from 'commander'
 import type { WithStores } from '../command.ts'
 import type { Config } from '../config.ts'
 import { printRows } from '../print.ts'
 import { counted } from '../text.ts'
-import type { CharacterStore } from './library/character.ts'
-import type { Shelf } from './shelf.ts'
-
-/** The stores as far as these commands use them. */
-export interface UsedStores extends AccessStores {
-  readonly characters: CharacterStore
-}
+import type { CharacterStores, Shelf } from './shelf.ts'
 
 interface AccountOption {
   readonly account?: string
 }
 
-/** Adds `characters …` to the command line. */
-export function addCharacterCommands(program: Command, config: () => Config, withStores: WithStores<UsedStores>): void {
+/**
+ * Adds `characters …` to the command line.
+ * @returns `characters`, for what else can be done with one
+ */
+export function addCharacterCommands(
+  program: Command,
+  config: () => Config,
+  withStores: WithStores<CharacterStores>,
+): Command {
   const characters = program.command('characters').description('look after characters and their cards')
   const account = (what: string) => new Option('--account <name>', what)
 
@@ -78,26 +78,5 @@ export function addCharacterCommands(program: Command, config: () => Config, wit
     .action((options: AccountOption & { json?: true }) =>
       withShelf(options, async (shelf) => printRows(await shelf.list(options.json === true), options.json)),
     )
-
-  characters
-    .command('test')
-    .argument('<name>', 'the character, as a chat completion would name it')
-    .requiredOption('--model <model>', 'the model that plays it', notBlank)
-    .addOption(account("look among this account's uploads first"))
-    .option('--json', 'print JSON')
-    .description("run a card's own tests (extensions.conservatory.tests) and tell which pass")
-    .action((name: string, options: AccountOption & { model: string; json?: true }) =>
-      withShelf(options, async (shelf) => {
-        const { runCardTests } = await import('../chat/card-tests.ts')
-        const results = await runCardTests(await shelf.find(name), options.model, config(), shelf.library.worldBooks)
-        printRows(results, options.json)
-        const failed = results.filter(({ passed }) => !passed).length
-        if (failed > 0) throw new Error(`${failed} of ${counted(results.length, 'test')} failed.`)
-      }),
-    )
-}
-
-function notBlank(text: string): string {
-  if (text.trim() === '') throw new InvalidArgumentError('Name a model.')
-  return text
+  return characters
 }

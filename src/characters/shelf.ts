@@ -1,11 +1,15 @@
 import { join } from 'node:path'
-import { findAccount } from '../access/access.ts'
+import { type AccessStores, findAccount } from '../access/access.ts'
 import type { Config } from '../config.ts'
 import { printable } from '../print.ts'
 import { type CardSource, readCardSource } from './cards/source.ts'
-import type { UsedStores } from './commands.ts'
 import { type Character, type CharacterStore, unknownCharacter } from './library/character.ts'
 import { type CharacterLibrary, createLibrary } from './library/library.ts'
+
+/** The stores as far as commands use them that look after characters. */
+export interface CharacterStores extends AccessStores {
+  readonly characters: CharacterStore
+}
 
 /** A character with the source of its card. */
 export type SourcedCharacter = Character & { readonly source: CardSource }
@@ -66,7 +70,11 @@ export class Shelf {
  * Opens the shelf for one command.
  * @throws AccessError when there is no account of this name
  */
-export async function openShelf(config: Config, { access, characters }: UsedStores, account?: string): Promise<Shelf> {
+export async function openShelf(
+  config: Config,
+  { access, characters }: CharacterStores,
+  account?: string,
+): Promise<Shelf> {
   const owner = account === undefined ? null : (await findAccount(access, account)).id
   const library = createLibrary(config, characters)
   await library.rescan()

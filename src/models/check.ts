@@ -1,7 +1,8 @@
 import { type Clock, machineClock } from '../clock.ts'
 import type { Config } from '../config.ts'
 import { ApiError, toApiError } from '../errors.ts'
-import { isFallback, loadModels } from './configuration/configuration.ts'
+import { loadModels } from './configuration/configuration.ts'
+import { isFallback } from './configuration/model-settings.ts'
 import { ModelRegistry } from './registry.ts'
 
 /** What came of asking one model for one word. */

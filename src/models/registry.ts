@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { type Clock, machineClock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
-import { isFallback, type ModelsConfiguration } from './configuration/configuration.ts'
+import { isFallback, type ModelsConfiguration } from './configuration/model-settings.ts'
 import type { AdapterSettings, LlamaCppSettings, OpenAiSettings, UnderstudySettings } from './configuration/settings.ts'
 import { lazily } from './lazily.ts'
 import type { Model } from './model.ts'

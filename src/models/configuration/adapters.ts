@@ -1,6 +1,6 @@
 import { isBuiltin } from 'node:module'
 import { nearest } from '../../text.ts'
-import { misbehaviours } from './configuration.ts'
+import { misbehaviours } from './model-settings.ts'
 
 /** The adapters of this service, by the names that `models.json` has for them. */
 const ownAdapters = ['understudy', 'openai', 'llama.cpp', ...misbehaviours.map((name) => `understudy/${name}`)]

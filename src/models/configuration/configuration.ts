@@ -2,20 +2,7 @@ import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Config, ConfigError, type Upstream } from '../../config.ts'
 import { codeOf } from '../../errors.ts'
-import type { AdapterSettings, FallbackSettings } from './settings.ts'
-
-/** A model of the configuration: one that answers by itself, or a list of others to try. */
-export type ModelSettings = AdapterSettings | FallbackSettings
-
-/** The models of the service by name, checked, every `${NAME}` filled in. */
-export interface ModelsConfiguration {
-  /** The model that the id `default` stands for; none where all names are prefixes. */
-  readonly default?: string
-  readonly models: ReadonlyMap<string, ModelSettings>
-}
-
-/** How the understudy is, when it misbehaves on purpose. */
-export const misbehaviours = ['slow', 'stall', 'cut', '429', '500', 'garbage', 'empty'] as const
+import { type ModelSettings, type ModelsConfiguration, misbehaviours } from './model-settings.ts'
 
 /**
  * The models that the operator configured: those of the `models.json` in `CONFIG_DIR`, else of the one in `DATA_DIR`, or
@@ -66,9 +53,4 @@ export function defaultModels(upstream: Upstream | undefined): ModelsConfigurati
     models.set('*', { adapter: 'openai', baseUrl, ...(apiKey === undefined ? {} : { apiKey }) })
   }
   return { default: 'understudy', models }
-}
-
-/** Tells whether these settings are a list of other models. */
-export function isFallback(settings: ModelSettings): settings is FallbackSettings {
-  return 'fallback' in settings
 }

@@ -5,7 +5,7 @@ import { ConfigError, type Environment, fitsHeader, plainAddress } from '../../c
 import { nearest } from '../../text.ts'
 import { field } from '../field.ts'
 import { adapterProblem } from './adapters.ts'
-import { isFallback, type ModelSettings, type ModelsConfiguration } from './configuration.ts'
+import { isFallback, type ModelSettings, type ModelsConfiguration } from './model-settings.ts'
 import {
   AiSdkSettings,
   FallbackSettings,

@@ -1,0 +1,43 @@
+import { type Command, InvalidArgumentError } from 'commander'
+import type { CharacterStores } from '../characters/shelf.ts'
+import type { WithStores } from '../command.ts'
+import type { Config } from '../config.ts'
+import { printRows } from '../print.ts'
+import { counted } from '../text.ts'
+
+interface TestOptions {
+  readonly model: string
+  readonly account?: string
+  readonly json?: true
+}
+
+/** Adds `test` to the command `characters`: it talks to a model, as a chat completion does. */
+export function addCardTestCommand(
+  characters: Command,
+  config: () => Config,
+  withStores: WithStores<CharacterStores>,
+): void {
+  characters
+    .command('test')
+    .argument('<name>', 'the character, as a chat completion would name it')
+    .requiredOption('--model <model>', 'the model that plays it', notBlank)
+    .option('--account <name>', "look among this account's uploads first")
+    .option('--json', 'print JSON')
+    .description("run a card's own tests (extensions.conservatory.tests) and tell which pass")
+    .action(async (name: string, { model, account, json }: TestOptions) => {
+      const { openShelf } = await import('../characters/shelf.ts')
+      await withStores(async (stores) => {
+        const shelf = await openShelf(config(), stores, account)
+        const { runCardTests } = await import('./card-tests.ts')
+        const results = await runCardTests(await shelf.find(name), model, config(), shelf.library.worldBooks)
+        printRows(results, json)
+        const failed = results.filter(({ passed }) => !passed).length
+        if (failed > 0) throw new Error(`${failed} of ${counted(results.length, 'test')} failed.`)
+      })
+    })
+}
+
+function notBlank(text: string): string {
+  if (text.trim() === '') throw new InvalidArgumentError('Name a model.')
+  return text
+}
