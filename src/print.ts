@@ -1,9 +1,42 @@
 /** Cells that are Unix seconds, and shown to people as ISO 8601. */
 const moments = new Set(['created', 'expires', 'revoked', 'suspended', 'last_used'])
 
+/** Where progress is shown: standard error, or a test's stand-in for it. */
+export interface ProgressOutput {
+  readonly isTTY?: boolean | undefined
+  write(text: string): unknown
+}
+
+/** Standard error, for progress. */
+export function progressOutput(): ProgressOutput {
+  return process.stderr
+}
+
+/** Prints a command's data on stdout, exactly as it is. */
+export function print(data: string | Uint8Array): void {
+  process.stdout.write(data)
+}
+
+/** Prints a line on stdout. @returns what kept it from being printed; nothing when it is */
+export async function printSurely(line: string): Promise<unknown> {
+  return await new Promise((resolve) => void process.stdout.write(`${line}\n`, resolve))
+}
+
+/** Tells the operator a sentence, on stderr. */
+export function tell(sentence: string): void {
+  process.stderr.write(`${sentence}\n`)
+}
+
+/** All of stdin, as UTF-8. */
+export async function readInput(): Promise<string> {
+  const pieces: Buffer[] = []
+  for await (const piece of process.stdin) pieces.push(Buffer.from(piece))
+  return Buffer.concat(pieces).toString('utf8')
+}
+
 /** Prints rows on stdout: as JSON, or as a table for people with times as ISO 8601 and nothing as a dash. */
 export function printRows(rows: readonly object[], json: true | undefined): void {
-  process.stdout.write(json ? `${JSON.stringify(rows, null, 2)}\n` : tableOf(rows))
+  print(json ? `${JSON.stringify(rows, null, 2)}\n` : tableOf(rows))
 }
 
 function tableOf(rows: readonly object[]): string {

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import type { WithStores } from '../command.ts'
-import { printRows } from '../print.ts'
+import { printRows, tell } from '../print.ts'
 import type { AccessStores } from './access.ts'
 import { limitHelp, limitsText, readLimitChanges, readLimits, withChange, withLimit } from './limit-options.ts'
 
@@ -67,8 +67,4 @@ export function addAccountCommands(program: Command, withStores: WithStores<Acce
       }),
     )
   return accounts
-}
-
-function tell(sentence: string): void {
-  process.stderr.write(`${sentence}\n`)
 }

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import type { WithStores } from '../command.ts'
-import { printRows } from '../print.ts'
+import { printRows, printSurely, tell } from '../print.ts'
 import { counted } from '../text.ts'
 import { isCalendarDay } from '../time.ts'
 import type { AccessStores } from './access.ts'
@@ -68,7 +68,7 @@ export function addKeyCommands(program: Command, withStores: WithStores<AccessSt
         await printSecret(made)
         const { key } = made
         const old = overlap === 0 ? 'The old one has ended' : `The old one ends in ${counted(overlap, 'second')}`
-        process.stderr.write(`The new key ${key.prefix} of ${JSON.stringify(key.account.name)} is made. ${old}.\n`)
+        tell(`The new key ${key.prefix} of ${JSON.stringify(key.account.name)} is made. ${old}.`)
       }),
     )
   keys
@@ -79,7 +79,7 @@ export function addKeyCommands(program: Command, withStores: WithStores<AccessSt
     .action((prefixOrKey: string, options: { limit: readonly string[] }) =>
       withStores(async ({ access }) => {
         const key = await access.limitKey(prefixOrKey, readLimitChanges(options.limit))
-        process.stderr.write(`The limits of the key ${key.prefix} are now: ${limitsText(key.limits) ?? 'none'}.\n`)
+        tell(`The limits of the key ${key.prefix} are now: ${limitsText(key.limits) ?? 'none'}.`)
       }),
     )
   keys
@@ -89,14 +89,14 @@ export function addKeyCommands(program: Command, withStores: WithStores<AccessSt
     .action((prefixOrKey: string) =>
       withStores(async ({ access }) => {
         const key = await access.revokeKey(prefixOrKey)
-        process.stderr.write(`The key ${key.prefix} of ${JSON.stringify(key.account.name)} is revoked.\n`)
+        tell(`The key ${key.prefix} of ${JSON.stringify(key.account.name)} is revoked.`)
       }),
     )
 }
 
 /** Prints a new key alone on stdout. @throws AccessError when nobody can have seen it */
 async function printSecret({ key, secret }: NewKey): Promise<void> {
-  const failure = await new Promise((resolve) => void process.stdout.write(`${secret}\n`, resolve))
+  const failure = await printSurely(secret)
   if (!failure) return
   throw new AccessError(
     `The key ${key.prefix} is made, but could not be shown. Revoke it: conservatory keys revoke ${key.prefix}`,

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
 import type { WithStores } from '../command.ts'
 import type { Config } from '../config.ts'
-import { printRows } from '../print.ts'
+import { print, printRows, tell } from '../print.ts'
 import { counted } from '../text.ts'
 import type { CharacterStores, Shelf } from './shelf.ts'
 
@@ -35,7 +35,7 @@ export function addCharacterCommands(
     .action((files: readonly string[], options: AccountOption & { replace?: true }) =>
       withShelf(options, async (shelf) => {
         const { importCards } = await import('./card-import.ts')
-        for (const line of await importCards(files, shelf, options.replace === true)) process.stderr.write(`${line}\n`)
+        for (const line of await importCards(files, shelf, options.replace === true)) tell(`${line}`)
       }),
     )
 
@@ -52,8 +52,8 @@ export function addCharacterCommands(
         const { exportCard, exportLosses } = await import('./cards/export.ts')
         const { source } = await shelf.find(name)
         const format = options.format ?? 'json'
-        process.stdout.write(exportCard(source, format))
-        for (const loss of exportLosses(source, format)) process.stderr.write(`${loss}\n`)
+        print(exportCard(source, format))
+        for (const loss of exportLosses(source, format)) tell(`${loss}`)
       }),
     )
 
@@ -65,7 +65,7 @@ export function addCharacterCommands(
     .action(async (files: readonly string[], options: { json?: true }) => {
       const { checkFiles, checkLines } = await import('./card-check.ts')
       const checks = await checkFiles(files, config().cardBodyLimit)
-      process.stdout.write(options.json ? `${JSON.stringify(checks, null, 2)}\n` : `${checkLines(checks).join('\n')}\n`)
+      print(options.json ? `${JSON.stringify(checks, null, 2)}\n` : `${checkLines(checks).join('\n')}\n`)
       const faulty = checks.filter(({ error }) => error !== null).length
       if (faulty > 0) throw new Error(`${faulty} of ${counted(checks.length, 'file')} cannot be read.`)
     })

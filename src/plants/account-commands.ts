@@ -5,6 +5,7 @@ import { AccessError } from '../access/access.ts'
 import type { WithStores } from '../command.ts'
 import type { Config } from '../config.ts'
 import { ApiError } from '../errors.ts'
+import { print, readInput, tell } from '../print.ts'
 import { counted } from '../text.ts'
 
 /** Adds `accounts export|import|delete`: what an account owns, on its way out and in. */
@@ -21,9 +22,9 @@ export function addTransferCommands(
       withStores(async ({ access }) => {
         const { headerLine, plantLine } = await import('./account-file.ts')
         await access.exportPlants(name, {
-          begin: (count) => void process.stdout.write(headerLine(name.trim(), count)),
+          begin: (count) => void print(headerLine(name.trim(), count)),
           add(plants) {
-            for (const plant of plants) process.stdout.write(plantLine(plant))
+            for (const plant of plants) print(plantLine(plant))
           },
           end() {},
         })
@@ -40,9 +41,7 @@ export function addTransferCommands(
         const { readAccountFile } = await import('./account-file.ts')
         const plants = readAccountFile(await readText(file))
         await access.importPlants(name, plants, (index) => `Line ${index + 2}`)
-        process.stderr.write(
-          `The account ${JSON.stringify(name.trim())} has ${counted(plants.length, 'plant')} more now.\n`,
-        )
+        tell(`The account ${JSON.stringify(name.trim())} has ${counted(plants.length, 'plant')} more now.`)
       }),
     )
 
@@ -63,7 +62,7 @@ export function addTransferCommands(
           throw error
         }
         const kept = file.path === undefined ? 'It had no plants.' : `Its plants are in ${file.path}.`
-        process.stderr.write(`The account ${JSON.stringify(name.trim())} is deleted. ${kept}\n`)
+        tell(`The account ${JSON.stringify(name.trim())} is deleted. ${kept}`)
       }),
     )
 }
@@ -75,7 +74,5 @@ async function readText(file: string | undefined): Promise<string> {
       throw new AccessError(`The file ${JSON.stringify(file)} cannot be read.`, 'refused', { cause })
     })
   }
-  const pieces: Buffer[] = []
-  for await (const piece of process.stdin) pieces.push(Buffer.from(piece))
-  return Buffer.concat(pieces).toString('utf8')
+  return await readInput()
 }

@@ -16,6 +16,7 @@ import {
 } from './copy.ts'
 import { makeWritable, newerVersion, prepareFolder, unwritable, writeProblem } from './data-folder.ts'
 import { appliedMigrations, migrations, unknownMigrations } from './migrations.ts'
+import { isWindows } from './rights.ts'
 import { holdForServing } from './serve-lock.ts'
 import { refuseUnfinished, unfinishedInFile } from './unfinished-move.ts'
 
@@ -88,7 +89,7 @@ export function restore(database: string, file: string, force: boolean): Restore
       const contents = copyCounted(source, part, file)
       old = setAside(databasePath)
       // Windows renames nothing over a file that is open.
-      if (process.platform === 'win32') old?.release()
+      if (isWindows) old?.release()
       renameSync(part, databasePath)
       syncFolder(folder)
       return { contents, isOlder: migrations.some(({ name }) => !applied.includes(name)), kept: old?.kept }

@@ -12,6 +12,7 @@ import {
 import { dirname } from 'node:path'
 import Database from 'better-sqlite3'
 import { codeOf, StorageError } from '../errors.ts'
+import { isWindows } from './rights.ts'
 
 /** What a database holds: the rows of each table. */
 export type Contents = Readonly<Record<string, number>>
@@ -120,7 +121,7 @@ export function syncFile(path: string): void {
 
 /** Brings the names in a folder down to the disk; Windows does so by itself. */
 export function syncFolder(path: string): void {
-  if (process.platform !== 'win32') syncOpened(openSync(path, 'r'))
+  if (!isWindows) syncOpened(openSync(path, 'r'))
 }
 
 function syncOpened(file: number): void {

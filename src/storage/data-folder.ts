@@ -1,6 +1,7 @@
 import { accessSync, constants, existsSync, mkdirSync, opendirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { codeOf, StorageError } from '../errors.ts'
+import { userId } from './rights.ts'
 import { isNoRoom } from './write-error.ts'
 
 /** The refusal of a database with migrations that this version does not know. @param wayOut what to do, as a sentence */
@@ -19,8 +20,7 @@ export function writeProblem(error: unknown): string | undefined {
   if (isNoRoom(code)) return 'its disk is full. Make room'
   if (code === 'EROFS') return 'its file system is read-only. Mount it for writing'
   if (!/^(?:EACCES|EPERM|SQLITE_(?:PERM|READONLY|CANTOPEN))/.test(code)) return undefined
-  const uid = process.getuid?.()
-  const user = uid === undefined ? 'this user' : `this user (uid ${uid})`
+  const user = userId === undefined ? 'this user' : `this user (uid ${userId})`
   return `${user} may not write there. Make this user the owner of the folder and its files (chown -R)`
 }
 

@@ -1,12 +1,18 @@
 import { chmodSync, statSync } from 'node:fs'
 
+/** Whether this is Windows, which knows no owners and modes of files, and renames nothing over an open file. */
+export const isWindows = process.platform === 'win32'
+
+/** The number of the user that the process runs as; undefined where a system has none. */
+export const userId = process.getuid?.()
+
 /**
  * Takes others' rights from the files of a database, which an earlier version may have made for all to read, and looks
  * whether others may write to the data folder. Where a system knows no such rights, there is nothing to do.
  * @returns what has been done, and what is left to the operator, each as a sentence
  */
 export function closeToOthers(folder: string, databasePath: string): readonly string[] {
-  if (process.getuid === undefined) return []
+  if (userId === undefined) return []
   const files = ['', '-wal', '-shm'].map((beside) => databasePath + beside)
   const told = files.flatMap((file) => {
     const mode = modeOf(file)

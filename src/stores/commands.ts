@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import type { Config } from '../config.ts'
 import { StorageError } from '../errors.ts'
+import { progressOutput, tell } from '../print.ts'
 import type { Contents } from '../storage/copy.ts'
 import { counted } from '../text.ts'
 import { engineOf, placeForm } from './move/engine.ts'
@@ -20,7 +21,7 @@ export function addStorageCommands(program: Command, config: () => Config): void
     .description('copy the database while the service runs, and prove that the copy can be restored')
     .action(async (file: string) => {
       const { backUp } = await import('../storage/backup.ts')
-      tell(`The backup ${file} is good`, backUp(databasePath(), file))
+      tellContents(`The backup ${file} is good`, backUp(databasePath(), file))
     })
   program
     .command('restore')
@@ -30,9 +31,9 @@ export function addStorageCommands(program: Command, config: () => Config): void
     .action(async (file: string, options: { force?: true }) => {
       const { restore } = await import('../storage/backup.ts')
       const { contents, isOlder, kept } = restore(databasePath(), file, options.force === true)
-      tell(`${file} is restored`, contents)
-      if (kept !== undefined) process.stderr.write(`The database that was there is kept as ${kept}.\n`)
-      if (isOlder) process.stderr.write('The backup has an older schema, which the next start brings up to date.\n')
+      tellContents(`${file} is restored`, contents)
+      if (kept !== undefined) tell(`The database that was there is kept as ${kept}.`)
+      if (isOlder) tell('The backup has an older schema, which the next start brings up to date.')
     })
   program
     .command('migrate')
@@ -41,16 +42,16 @@ export function addStorageCommands(program: Command, config: () => Config): void
     .description('move everything to another database, and compare both; no service may be running')
     .action(async (options: { from: string; to: string }) => {
       const { runMove } = await import('./move/run.ts')
-      await runMove(options.from, options.to, process.stderr)
+      await runMove(options.from, options.to, progressOutput())
     })
 }
 
-function tell(what: string, contents: Contents): void {
+function tellContents(what: string, contents: Contents): void {
   const rows = Object.entries(contents).map(([table, count]) => {
     const name = table.replaceAll('_', ' ')
     return name.endsWith('s') ? counted(count, name.slice(0, -1)) : `${counted(count, 'row')} of ${name}`
   })
-  process.stderr.write(`${what}: ${rows.join(', ')}.\n`)
+  tell(`${what}: ${rows.join(', ')}.`)
 }
 
 function readPlace(url: string): string {

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
 import { type AccessStores, findAccount } from '../access/access.ts'
 import type { WithStores } from '../command.ts'
-import { printable, printRows } from '../print.ts'
+import { print, printable, printRows } from '../print.ts'
 import { unixSeconds } from '../time.ts'
 import { csvOf } from './csv.ts'
 import { readPeriod } from './period.ts'
@@ -43,12 +43,12 @@ export function addUsageCommands(program: Command, withStores: WithStores<UsedSt
         return usage.sum({ by, ...owner, ...period })
       })
       const rows = lines.map((line) => usageRow(by, line))
-      print(rows, options)
+      printUsage(rows, options)
     })
 }
 
-function print(rows: readonly UsageRow[], { by, json, csv }: UsageOptions): void {
-  if (csv) process.stdout.write(csvOf(usageHeader(by), rows.map(Object.values)))
+function printUsage(rows: readonly UsageRow[], { by, json, csv }: UsageOptions): void {
+  if (csv) print(csvOf(usageHeader(by), rows.map(Object.values)))
   else printRows(json ? rows : rows.map((row) => withPrintableName(row, by)), json)
 }
 

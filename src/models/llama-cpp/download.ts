@@ -1,6 +1,7 @@
 import { type FileHandle, open, readdir, rename, rm, statfs } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { Progress, type ProgressOutput } from './progress.ts'
+import type { ProgressOutput } from '../../print.ts'
+import { Progress } from './progress.ts'
 
 const maximumRedirects = 5
 

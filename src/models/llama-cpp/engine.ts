@@ -1,9 +1,9 @@
 import { availableParallelism } from 'node:os'
 import { setImmediate } from 'node:timers/promises'
 import { ApiError } from '../../errors.ts'
+import type { ProgressOutput } from '../../print.ts'
 import type { LlamaCppSettings } from '../configuration/settings.ts'
 import type { Chat, HistoryItem, Llama, LlamaModel, NodeLlamaCpp, Sequence, Token } from './node-llama-cpp.ts'
-import type { ProgressOutput } from './progress.ts'
 import type { Sampling } from './request.ts'
 
 /** The window of a model whose settings name none, at most; what it was trained on can take many gigabytes. */

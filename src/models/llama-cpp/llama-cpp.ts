@@ -1,12 +1,12 @@
-import { stderr } from 'node:process'
 import { ApiError } from '../../errors.ts'
 import type { Usage } from '../../openai/completion.ts'
+import type { ProgressOutput } from '../../print.ts'
+import { progressOutput } from '../../print.ts'
 import type { LlamaCppSettings } from '../configuration/settings.ts'
 import type { Model, ModelEvent, ModelReply, ModelRequest } from '../model.ts'
 import { Channel } from './channel.ts'
 import { type Answer, Engine } from './engine.ts'
 import { loadNodeLlamaCpp, NodeLlamaCppError } from './node-llama-cpp.ts'
-import type { ProgressOutput } from './progress.ts'
 import { Queue } from './queue.ts'
 import { Reply, type Turn } from './reply.ts'
 import { ignoredParameters, readTask, type Task } from './request.ts'
@@ -39,7 +39,7 @@ const failureMemory = 60_000
 export function createLlamaCppModel(
   settings: LlamaCppSettings,
   folder: string,
-  { output = stderr, packageName = 'node-llama-cpp' }: LlamaCppOptions = {},
+  { output = progressOutput(), packageName = 'node-llama-cpp' }: LlamaCppOptions = {},
 ): LlamaCppModel {
   const queue = new Queue(settings.queue ?? defaultQueue)
   const closing = new AbortController()

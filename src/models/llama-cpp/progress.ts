@@ -1,8 +1,4 @@
-/** Where progress is shown: standard error, or a test's stand-in for it. */
-export interface ProgressOutput {
-  readonly isTTY?: boolean | undefined
-  write(text: string): unknown
-}
+import type { ProgressOutput } from '../../print.ts'
 
 const barWidth = 30
 /** Milliseconds between two states of the bar. */

@@ -3,9 +3,9 @@ import { createReadStream } from 'node:fs'
 import { mkdir, open, rm, stat } from 'node:fs/promises'
 import { basename, join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
+import type { ProgressOutput } from '../../print.ts'
 import type { LlamaCppSettings } from '../configuration/settings.ts'
 import { download, WeightsError } from './download.ts'
-import type { ProgressOutput } from './progress.ts'
 
 /** Where weights are looked for and downloaded to, and who is shown how far that is. */
 export interface WeightsOptions {

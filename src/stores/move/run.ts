@@ -1,13 +1,9 @@
+import type { ProgressOutput } from '../../print.ts'
 import { counted } from '../../text.ts'
 import { move, openHouse } from './move.ts'
 
-interface Output {
-  readonly isTTY?: boolean | undefined
-  write(text: string): unknown
-}
-
 /** Moves from one URL to another and shows how far it is: a bar on a terminal, elsewhere a line for every tenth. */
-export async function runMove(from: string, to: string, output: Output): Promise<void> {
+export async function runMove(from: string, to: string, output: ProgressOutput): Promise<void> {
   const source = await openHouse(from, true)
   try {
     const target = await openHouse(to, false)
