@@ -1,5 +1,4 @@
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks'
-import process from 'node:process'
 import type { LimitKeeper } from '../limits/reservation.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import type { PageCache } from '../plants/page-cache.ts'
