@@ -51,8 +51,8 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       },
     },
     async (request, reply) => {
-      const { nameOf, readCardBytes } = await import('./library/card-bytes.ts')
-      const read = readCardBytes(bytesOf(request))
+      const { nameOf } = await import('./library/card-bytes.ts')
+      const read = await readUpload(request)
       const name = nameOf(read.card)
       await store.create(callerOf(request).account.id, toStore(name, read))
       return reply
@@ -85,13 +85,8 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       },
     },
     async (request, reply) => {
-      const name = request.params.name.trim()
-      const problem = nameProblem(name)
-      if (problem !== undefined) {
-        throw new ApiError(400, 'invalid_field', `The path part "name" ${problem}.`, { param: 'name' })
-      }
-      const { readCardBytes } = await import('./library/card-bytes.ts')
-      const read = readCardBytes(bytesOf(request))
+      const name = readName(request.params.name)
+      const read = await readUpload(request)
       const isNew = await store.put(callerOf(request).account.id, toStore(name, read))
       if (isNew) reply.code(201).header('location', pathOf(name))
       return await summaryBody(name, read)
@@ -115,14 +110,8 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
     async (request, reply) => {
       const account = callerOf(request).account.id
       const name = request.params.name.trim()
-      if (await store.remove(account, name)) return reply.code(204).send()
-      const found = await library.resolve(account, name)
-      if (!found || found.origin === 'account') throw unknownCharacter()
-      throw new ApiError(
-        403,
-        'character_read_only',
-        'This character is not one of your uploads. Only its operator can remove it.',
-      )
+      if (!(await store.remove(account, name))) throw await whyNotRemoved(library, account, name)
+      return reply.code(204).send()
     },
   )
 }
@@ -135,8 +124,28 @@ async function acceptCards({ headers }: FastifyRequest): Promise<void> {
   throw new ApiError(415, 'unsupported_media_type', message)
 }
 
-function bytesOf({ body }: { readonly body: unknown }): Buffer {
-  return Buffer.isBuffer(body) ? body : Buffer.alloc(0)
+/** @throws ApiError 400 for what cannot be a name */
+function readName(text: string): string {
+  const name = text.trim()
+  const problem = nameProblem(name)
+  if (problem === undefined) return name
+  throw new ApiError(400, 'invalid_field', `The path part "name" ${problem}.`, { param: 'name' })
+}
+
+/** The error for a name of which the account has no upload: a character that everybody sees, or none. */
+async function whyNotRemoved(library: CharacterLibrary, account: number, name: string): Promise<ApiError> {
+  const found = await library.resolve(account, name)
+  if (!found || found.origin === 'account') return unknownCharacter()
+  return new ApiError(
+    403,
+    'character_read_only',
+    'This character is not one of your uploads. Only its operator can remove it.',
+  )
+}
+
+async function readUpload({ body }: { readonly body: unknown }): Promise<ReadCard> {
+  const { readCardBytes } = await import('./library/card-bytes.ts')
+  return readCardBytes(Buffer.isBuffer(body) ? body : Buffer.alloc(0))
 }
 
 function toStore(name: string, { digest, source, about }: ReadCard) {

@@ -7,6 +7,15 @@ export const largestDocument = 16 * 1024 * 1024
 /** Levels of nesting up to which JSON is read, so that no walk over a card can exhaust the stack. */
 const deepestNesting = 200
 
+const ascii = {
+  quote: 0x22,
+  openBracket: 0x5b,
+  backslash: 0x5c,
+  closeBracket: 0x5d,
+  openBrace: 0x7b,
+  closeBrace: 0x7d,
+}
+
 /**
  * Reads one JSON object (RFC 8259), with or without a byte order mark.
  * The refusals quote nothing and have no cause, since the engine's own messages quote the text.
@@ -78,17 +87,20 @@ function checkSize(bytes: Buffer): void {
 /** Counts brackets outside of strings, before anything recursive sees the text. UTF-8 has no ASCII inside characters. */
 function checkNesting(bytes: Buffer): void {
   let depth = 0
-  let isInString = false
   for (let index = 0; index < bytes.length; index++) {
     const byte = bytes[index]
-    if (isInString) {
-      if (byte === 0x5c) index++
-      else if (byte === 0x22) isInString = false
-    } else if (byte === 0x22) isInString = true
-    else if (byte === 0x5b || byte === 0x7b) depth++
-    else if (byte === 0x5d || byte === 0x7d) depth--
+    if (byte === ascii.quote) index = endOfString(bytes, index)
+    else if (byte === ascii.openBracket || byte === ascii.openBrace) depth++
+    else if (byte === ascii.closeBracket || byte === ascii.closeBrace) depth--
     if (depth > deepestNesting) {
       throw new CardError('card_invalid', `The card's JSON is nested deeper than ${deepestNesting} levels. Flatten it.`)
     }
   }
+}
+
+/** The index of the quotation mark that ends a string; behind the last byte where nothing ends it. */
+function endOfString(bytes: Buffer, start: number): number {
+  let index = start + 1
+  while (index < bytes.length && bytes[index] !== ascii.quote) index += bytes[index] === ascii.backslash ? 2 : 1
+  return index
 }

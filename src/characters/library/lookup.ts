@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { type Character, type CharacterStore, readWantedName, type StoredVersion } from './character.ts'
+import { type Character, type CharacterStore, type NameMatch, readWantedName, type StoredVersion } from './character.ts'
 import type { PublicCard, PublicCards } from './public-cards.ts'
 
 /** A found character whose card has not been looked at. */
@@ -25,24 +25,48 @@ export async function findCharacter(
 ): Promise<Found | undefined> {
   const { name, digest } = readWantedName(text)
   if (digest === null) return undefined
+  const places = { store, cards, account }
   for (const match of ['exact', 'any-case'] as const) {
-    if (digest === undefined) {
-      const own = account === null ? undefined : await store.find(account, name, match)
-      if (own && account !== null) return ofAccount(store, account, own)
-      const card = cards.find(name, match)
-      if (card) return ofFolder(card)
-      continue
-    }
-    const own = account === null ? [] : await store.findVersions(account, name, match, digest)
-    const others = cards.findVersions(name, match, digest)
-    // Where two versions begin alike, neither is meant.
-    if (new Set([...own, ...others].map((version) => version.digest)).size !== 1) continue
-    const [version] = own
-    if (version && account !== null) return ofAccount(store, account, version)
-    const [card] = others
-    if (card) return ofFolder(card)
+    const found =
+      digest === undefined ? await findNewest(places, name, match) : await findVersion(places, name, match, digest)
+    if (found) return found
   }
   return undefined
+}
+
+/** Where one account's characters are looked for. */
+interface Places {
+  readonly store: CharacterStore
+  readonly cards: PublicCards
+  readonly account: number | null
+}
+
+async function findNewest(
+  { store, cards, account }: Places,
+  name: string,
+  match: NameMatch,
+): Promise<Found | undefined> {
+  const own = account === null ? undefined : await store.find(account, name, match)
+  if (own && account !== null) return ofAccount(store, account, own)
+  const card = cards.find(name, match)
+  return card && ofFolder(card)
+}
+
+/** @param digest the beginning of the version's digest */
+async function findVersion(
+  { store, cards, account }: Places,
+  name: string,
+  match: NameMatch,
+  digest: string,
+): Promise<Found | undefined> {
+  const own = account === null ? [] : await store.findVersions(account, name, match, digest)
+  const others = cards.findVersions(name, match, digest)
+  // Where two versions begin alike, neither is meant.
+  if (new Set([...own, ...others].map((version) => version.digest)).size !== 1) return undefined
+  const [version] = own
+  if (version && account !== null) return ofAccount(store, account, version)
+  const [card] = others
+  return card && ofFolder(card)
 }
 
 function ofAccount(store: CharacterStore, account: number, { name, digest }: StoredVersion): Found {
