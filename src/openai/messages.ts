@@ -10,19 +10,21 @@ export function checkMessages(messages: readonly Message[]): void {
   for (const [index, message] of messages.entries()) {
     const at = `messages[${index}]`
     for (const call of message.tool_calls ?? []) openCalls.add(call.id)
-    if (message.role === 'tool') {
-      if (!message.tool_call_id)
-        throw fault(`${at}.tool_call_id`, 'is missing: a tool message names the call that it answers')
-      if (!openCalls.has(message.tool_call_id)) {
-        throw fault(`${at}.tool_call_id`, 'answers no tool call of an assistant message before it')
-      }
-    }
+    if (message.role === 'tool') checkToolResult(message, openCalls, at)
     const mayLackContent = message.role === 'assistant' || message.role === 'function'
     if (message.content == null && !mayLackContent) throw fault(`${at}.content`, 'is missing: send a text')
-    if (Array.isArray(message.content)) {
-      for (const [part, content] of message.content.entries()) checkPart(content, `${at}.content[${part}]`)
-    }
+    if (Array.isArray(message.content)) checkParts(message.content, `${at}.content`)
   }
+}
+
+/** @param openCalls the ids of the calls that messages before it have made */
+function checkToolResult({ tool_call_id: id }: Message, openCalls: ReadonlySet<string>, at: string): void {
+  if (!id) throw fault(`${at}.tool_call_id`, 'is missing: a tool message names the call that it answers')
+  if (!openCalls.has(id)) throw fault(`${at}.tool_call_id`, 'answers no tool call of an assistant message before it')
+}
+
+function checkParts(parts: readonly ContentPart[], at: string): void {
+  for (const [index, part] of parts.entries()) checkPart(part, `${at}[${index}]`)
 }
 
 function checkPart(part: ContentPart, at: string): void {
