@@ -24,14 +24,19 @@ function edits(from: string, to: string): number {
       const same = from[row - 1] === to[column - 1]
       const swapped = from[row - 1] === to[column - 2] && from[row - 2] === to[column - 1]
       current[column] = Math.min(
-        (last[column] ?? 0) + 1,
-        (current[column - 1] ?? 0) + 1,
-        (last[column - 1] ?? 0) + (same ? 0 : 1),
-        swapped ? (beforeLast[column - 2] ?? Number.POSITIVE_INFINITY) + 1 : Number.POSITIVE_INFINITY,
+        editsAt(last, column) + 1,
+        editsAt(current, column - 1) + 1,
+        editsAt(last, column - 1) + (same ? 0 : 1),
+        swapped ? editsAt(beforeLast, column - 2) + 1 : Number.POSITIVE_INFINITY,
       )
     }
     beforeLast = last
     last = current
   }
-  return last[to.length] ?? 0
+  return editsAt(last, to.length)
+}
+
+/** A cell of the table of edits; there is no way by one that is outside. */
+function editsAt(row: readonly number[], column: number): number {
+  return row[column] ?? Number.POSITIVE_INFINITY
 }

@@ -51,8 +51,7 @@ export interface UpstreamRefusal {
  */
 export function refusalFrom({ status, retryAfter, body }: UpstreamRefusal, secrets: readonly string[]): ApiError {
   const said = readError(body)
-  const raw = said.message ?? ''
-  if (status === 401 || status === 402 || status === 403 || (status === 400 && operatorsAccount.test(raw))) {
+  if (isOperatorsFault(status, said)) {
     return upstreamFailure(
       502,
       'upstream_auth_error',
@@ -69,15 +68,22 @@ export function refusalFrom({ status, retryAfter, body }: UpstreamRefusal, secre
       headers,
     )
   }
-  if (callersFault.has(status)) {
-    const message = said.message === undefined ? 'The model refused the request.' : cleaned(said.message, secrets)
-    if (said.code === 'context_length_exceeded' || contextTooLong.test(raw)) {
-      return new ApiError(400, 'context_length_exceeded', message, { param: said.param ?? 'messages' })
-    }
-    const param = said.param === undefined ? {} : { param: said.param }
-    return new ApiError(status, said.code ?? 'upstream_refused', message, param)
-  }
+  if (callersFault.has(status)) return callersError(status, said, secrets)
   return new ApiError(502, 'upstream_error', `The model's service failed (${status}). Try again.`, headers)
+}
+
+function isOperatorsFault(status: number, { message = '' }: SaidError): boolean {
+  return status === 401 || status === 402 || status === 403 || (status === 400 && operatorsAccount.test(message))
+}
+
+/** The error for what the caller can mend, in the upstream's own words as far as they may be repeated. */
+function callersError(status: number, said: SaidError, secrets: readonly string[]): ApiError {
+  const message = said.message === undefined ? 'The model refused the request.' : cleaned(said.message, secrets)
+  if (said.code === 'context_length_exceeded' || contextTooLong.test(said.message ?? '')) {
+    return new ApiError(400, 'context_length_exceeded', message, { param: said.param ?? 'messages' })
+  }
+  const param = said.param === undefined ? {} : { param: said.param }
+  return new ApiError(status, said.code ?? 'upstream_refused', message, param)
 }
 
 /** The error for an HTTP answer of an upstream that is not a 200; its body is read for that, and given up after a while. */
