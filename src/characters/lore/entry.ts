@@ -71,8 +71,7 @@ export function decoratorContext(hasPersonality: boolean, hasScenario: boolean, 
 
 /** Reads an entry of a card's book; undefined for one that can never say anything. */
 export function readEntry(entry: Fields, index: number, notes: ReadingNotes): LoreEntry | undefined {
-  const enabled = valueIn(entry, 'enabled')
-  if (enabled === false || enabled === 'false' || enabled === 0) return undefined
+  if (isDisabled(entry)) return undefined
   const { body, chains } = splitDecorators(cleaned(textIn(entry, 'content')))
   if (body === '') return undefined
   const extensions = fieldsIn(entry, 'extensions')
@@ -80,17 +79,8 @@ export function readEntry(entry: Fields, index: number, notes: ReadingNotes): Lo
 
   const allowsPatterns = valueIn(entry, 'use_regex') !== false
   const written = textsIn(entry, 'keys')
-  const isFromSillyTavern =
-    numberIn(extensions, 'position') !== undefined || numberIn(extensions, 'display_index') !== undefined
-  const isPattern = allowsPatterns && !isFromSillyTavern && written.some((key) => isSlashForm(key.trim()))
-  const readKeys = (texts: readonly string[]) => {
-    if (texts.length > mostKeys) notes.ignored.add(`character_book.entries[].keys[${mostKeys}…]`)
-    if (texts.some((text) => text.length > longestKey)) notes.ignored.add('character_book.entries[].keys[] too long')
-    return texts
-      .slice(0, mostKeys)
-      .map((text) => readKey(text, allowsPatterns, notes.patterns))
-      .filter((key) => key !== undefined)
-  }
+  const isPattern = allowsPatterns && !isFromSillyTavern(extensions) && written.some((key) => isSlashForm(key.trim()))
+  const readKeys = (texts: readonly string[]) => keysOf(texts, allowsPatterns, notes)
   const insertionOrder = numberIn(entry, 'insertion_order') ?? 0
   const decorators = readRules(chains, readKeys, isPattern, notes)
   const first = decorators[0]
@@ -101,7 +91,7 @@ export function readEntry(entry: Fields, index: number, notes: ReadingNotes): Lo
     keys: readKeys(written),
     secondaryKeys:
       valueIn(entry, 'selective') === true && !isPattern ? readKeys(commaSeparated(entry, 'secondary_keys')) : [],
-    logic: (['any', 'not all', 'not any', 'all'] as const)[numberIn(extensions, 'selectiveLogic') ?? 0] ?? 'any',
+    logic: logicOf(extensions),
     constant: valueIn(entry, 'constant') === true && !isPattern,
     caseSensitive: booleanIn(extensions, 'case_sensitive') ?? valueIn(entry, 'case_sensitive') === true,
     wholeWords: first?.wholeWords ?? booleanIn(extensions, 'match_whole_words') ?? false,
@@ -109,13 +99,10 @@ export function readEntry(entry: Fields, index: number, notes: ReadingNotes): Lo
     priority: first?.priority ?? numberIn(entry, 'priority') ?? insertionOrder,
     scanDepth: numberIn(extensions, 'scan_depth'),
     place: placeOf(entry, extensions),
-    probability:
-      first?.probability ??
-      (booleanIn(extensions, 'useProbability') === false ? 100 : (numberIn(extensions, 'probability') ?? 100)),
+    probability: first?.probability ?? probabilityOf(extensions),
     excludeRecursion: valueIn(extensions, 'exclude_recursion') === true,
     preventRecursion: valueIn(extensions, 'prevent_recursion') === true,
-    recursionLevel:
-      valueIn(extensions, 'delay_until_recursion') === true ? 1 : (numberIn(extensions, 'delay_until_recursion') ?? 0),
+    recursionLevel: recursionLevelOf(extensions),
     groups: commaSeparated(extensions, 'group'),
     groupOverride: valueIn(extensions, 'group_override') === true,
     groupWeight: Math.max(0, numberIn(extensions, 'group_weight') ?? 100),
@@ -123,6 +110,39 @@ export function readEntry(entry: Fields, index: number, notes: ReadingNotes): Lo
     alsoScans: scannedFields.filter(([name]) => valueIn(extensions, name) === true).map(([, field]) => field),
     decorators,
   }
+}
+
+function isDisabled(entry: Fields): boolean {
+  const enabled = valueIn(entry, 'enabled')
+  return enabled === false || enabled === 'false' || enabled === 0
+}
+
+/** By the extensions that SillyTavern writes. In its entries a pattern turns nothing off (docs/cards.md, 6.4). */
+function isFromSillyTavern(extensions: Fields): boolean {
+  return numberIn(extensions, 'position') !== undefined || numberIn(extensions, 'display_index') !== undefined
+}
+
+function keysOf(texts: readonly string[], allowsPatterns: boolean, notes: ReadingNotes): readonly LoreKey[] {
+  if (texts.length > mostKeys) notes.ignored.add(`character_book.entries[].keys[${mostKeys}…]`)
+  if (texts.some((text) => text.length > longestKey)) notes.ignored.add('character_book.entries[].keys[] too long')
+  return texts
+    .slice(0, mostKeys)
+    .map((text) => readKey(text, allowsPatterns, notes.patterns))
+    .filter((key) => key !== undefined)
+}
+
+function logicOf(extensions: Fields): SelectiveLogic {
+  return (['any', 'not all', 'not any', 'all'] as const)[numberIn(extensions, 'selectiveLogic') ?? 0] ?? 'any'
+}
+
+function probabilityOf(extensions: Fields): number {
+  if (booleanIn(extensions, 'useProbability') === false) return 100
+  return numberIn(extensions, 'probability') ?? 100
+}
+
+function recursionLevelOf(extensions: Fields): number {
+  if (valueIn(extensions, 'delay_until_recursion') === true) return 1
+  return numberIn(extensions, 'delay_until_recursion') ?? 0
 }
 
 function readRules(

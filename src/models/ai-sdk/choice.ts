@@ -3,7 +3,7 @@ import type { Completion } from '../../openai/completion.ts'
 import type { ToolCall } from '../../openai/completion-request.ts'
 import { keptMetadata, type MessageExtra, type SignedReasoning } from './extra-content.ts'
 import { toFinishReason } from './finish-reason.ts'
-import type { GenerateResult } from './language-model.ts'
+import type { Content, GenerateResult } from './language-model.ts'
 
 /** A tool call, with what its provider wants back. */
 export interface TranslatedCall extends ToolCall {
@@ -26,28 +26,10 @@ export interface TranslatedChoice extends Choice {
  * @param wantsJson whether the request asked for JSON: then the provider may mark which text is the JSON
  */
 export function toChoice(result: GenerateResult, index: number, wantsJson: boolean): TranslatedChoice {
-  let text = ''
-  let reasoning = ''
-  const signed: SignedReasoning[] = []
-  const calls: TranslatedCall[] = []
-  for (const part of result.content) {
-    if (part.type === 'text') text += part.text
-    if (part.type === 'reasoning') {
-      reasoning += part.text
-      const provider = keptMetadata(part.providerMetadata)
-      if (provider) signed.push({ text: part.text, provider })
-    }
-    if (part.type === 'tool-call' && !part.providerExecuted) {
-      const extra = keptMetadata(part.providerMetadata)
-      calls.push({
-        id: part.toolCallId,
-        type: 'function',
-        function: { name: part.toolName, arguments: part.input },
-        ...(extra === undefined ? {} : { extra_content: extra }),
-      })
-    }
-  }
-  const content = (wantsJson ? result.structuredOutputText : undefined) ?? text
+  const reasoning = textOf(result.content, 'reasoning')
+  const signed = signedIn(result.content)
+  const calls = callsIn(result.content)
+  const content = (wantsJson ? result.structuredOutputText : undefined) ?? textOf(result.content, 'text')
   return {
     index,
     message: {
@@ -60,5 +42,39 @@ export function toChoice(result: GenerateResult, index: number, wantsJson: boole
     },
     logprobs: null,
     finish_reason: toFinishReason(result.finishReason, calls.length > 0, content === '' && calls.length === 0),
+  }
+}
+
+/** The pieces of one kind, as one text. */
+function textOf(content: readonly Content[], kind: 'text' | 'reasoning'): string {
+  let text = ''
+  for (const part of content) if (part.type === kind) text += part.text
+  return text
+}
+
+function signedIn(content: readonly Content[]): readonly SignedReasoning[] {
+  const signed: SignedReasoning[] = []
+  for (const part of content) {
+    if (part.type !== 'reasoning') continue
+    const provider = keptMetadata(part.providerMetadata)
+    if (provider) signed.push({ text: part.text, provider })
+  }
+  return signed
+}
+
+/** The calls of the client's own tools. */
+function callsIn(content: readonly Content[]): TranslatedCall[] {
+  const calls: TranslatedCall[] = []
+  for (const part of content) if (part.type === 'tool-call' && !part.providerExecuted) calls.push(toToolCall(part))
+  return calls
+}
+
+function toToolCall(part: Extract<Content, { readonly type: 'tool-call' }>): TranslatedCall {
+  const extra = keptMetadata(part.providerMetadata)
+  return {
+    id: part.toolCallId,
+    type: 'function',
+    function: { name: part.toolName, arguments: part.input },
+    ...(extra === undefined ? {} : { extra_content: extra }),
   }
 }

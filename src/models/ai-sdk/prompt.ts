@@ -24,45 +24,86 @@ export const startOfChat = '[Start a new chat]'
  *   also what parallel tool results need: all of them in one message.
  */
 export function toPrompt(messages: readonly Message[], supported: SupportedUrls): LanguageModelV4Prompt {
-  const prompt: LanguageModelV4Prompt = []
-  const toolNames = new Map<string, string>()
+  const writer = new PromptWriter(supported)
   const lastUser = messages.findLastIndex(({ role }) => role === 'user')
-  /** System messages from between a tool call and its results, which nothing may part. */
-  const held: LanguageModelV4Message[] = []
-  let isExample = false
   // Where the next message stands that is not the system's: looked for once for all in between.
   let next = 0
   for (const [index, message] of messages.entries()) {
-    const { role } = message
-    if (next <= index) {
-      next = index + 1
-      for (let later = messages[next]; later && isSystem(later); later = messages[next]) next++
-    }
-    if (role === 'tool' || role === 'function') {
-      append(prompt, { role: 'tool', content: [toolResult(message, toolNames)] })
-      continue
-    }
-    if (isSystem(message) && isResult(messages[next])) {
-      held.push(systemMessage(message, prompt, false))
-      continue
-    }
-    for (const note of held.splice(0)) append(prompt, note)
-    const speaker = exampleSpeaker(message)
-    if (isExample && !isSystem(message)) append(prompt, user(startOfChat))
-    isExample = speaker !== undefined || (isExample && isSystem(message))
-    if (speaker !== undefined) append(prompt, { role: speaker, content: textParts(plainText(message)) })
-    else if (isSystem(message)) {
-      append(prompt, systemMessage(message, prompt, exampleSpeaker(messages[index + 1]) !== undefined))
-    } else if (role === 'assistant') {
-      for (const { id, function: called } of callsOf(message)) toolNames.set(id, called.name)
-      append(prompt, { role, content: assistantContent(message, index > lastUser) })
-    } else append(prompt, { role: 'user', content: userContent(message, supported) })
+    if (next <= index) next = nextOfConversation(messages, index)
+    if (isResult(message)) writer.addResult(message)
+    else if (isSystem(message) && isResult(messages[next])) writer.hold(message)
+    else if (isSystem(message)) writer.addSystem(message, messages[index + 1])
+    else writer.addTurn(message, index > lastUser)
   }
-  for (const note of held) append(prompt, note)
-  if (isExample || prompt.every(({ role }) => role === 'system')) append(prompt, user(startOfChat))
-  const first = prompt.findIndex(({ role }) => role !== 'system')
-  if (prompt[first]?.role === 'assistant') prompt.splice(first, 0, user(startOfChat))
-  return prompt
+  return writer.end()
+}
+
+/** Writes a prompt, message by message. */
+class PromptWriter {
+  readonly #supported: SupportedUrls
+  readonly #prompt: LanguageModelV4Prompt = []
+  /** The names of called tools, by the ids of the calls. */
+  readonly #toolNames = new Map<string, string>()
+  /** System messages from between a tool call and its results, which nothing may part. */
+  readonly #held: LanguageModelV4Message[] = []
+  #isExample = false
+
+  constructor(supported: SupportedUrls) {
+    this.#supported = supported
+  }
+
+  addResult(message: Message): void {
+    append(this.#prompt, { role: 'tool', content: [toolResult(message, this.#toolNames)] })
+  }
+
+  /** Takes a system message that is to stand behind the results of tools. */
+  hold(message: Message): void {
+    this.#held.push(systemMessage(message, this.#prompt, false))
+  }
+
+  /** Adds a system message, which may be a turn of an example dialogue. */
+  addSystem(message: Message, following: Message | undefined): void {
+    this.#release()
+    const speaker = exampleSpeaker(message)
+    if (speaker !== undefined) {
+      this.#isExample = true
+      append(this.#prompt, { role: speaker, content: textParts(plainText(message)) })
+    } else {
+      append(this.#prompt, systemMessage(message, this.#prompt, exampleSpeaker(following) !== undefined))
+    }
+  }
+
+  /** Adds a turn of the conversation. @param isInToolLoop whether the user has said nothing since */
+  addTurn(message: Message, isInToolLoop: boolean): void {
+    this.#release()
+    if (this.#isExample) append(this.#prompt, user(startOfChat))
+    this.#isExample = false
+    if (message.role === 'assistant') {
+      for (const { id, function: called } of callsOf(message)) this.#toolNames.set(id, called.name)
+      append(this.#prompt, { role: 'assistant', content: assistantContent(message, isInToolLoop) })
+    } else append(this.#prompt, { role: 'user', content: userContent(message, this.#supported) })
+  }
+
+  end(): LanguageModelV4Prompt {
+    this.#release()
+    const prompt = this.#prompt
+    if (this.#isExample || prompt.every(({ role }) => role === 'system')) append(prompt, user(startOfChat))
+    const first = prompt.findIndex(({ role }) => role !== 'system')
+    if (prompt[first]?.role === 'assistant') prompt.splice(first, 0, user(startOfChat))
+    return prompt
+  }
+
+  #release(): void {
+    if (this.#held.length === 0) return
+    for (const note of this.#held.splice(0)) append(this.#prompt, note)
+  }
+}
+
+/** The index of the first message after this one that is not the system's. */
+function nextOfConversation(messages: readonly Message[], index: number): number {
+  let next = index + 1
+  for (let later = messages[next]; later && isSystem(later); later = messages[next]) next++
+  return next
 }
 
 function isSystem({ role }: Message): boolean {

@@ -42,10 +42,7 @@ export function readModels(text: string, environment: Environment): ModelsConfig
   const faults: string[] = []
   const models = new Map<string, ModelSettings>()
   if (!isRecord(document)) throw new ConfigError(['models.json: it must be an object with "models".'])
-  for (const name of Object.keys(document)) {
-    if (!['$schema', 'default', 'models'].includes(name))
-      faults.push(fault(name, `is not a setting; there are default and models${hint(name, ['default', 'models'])}`))
-  }
+  faults.push(...faultsOfNames(document))
   const entries = isRecord(document['models']) ? Object.entries(document['models']) : []
   if (entries.length === 0) faults.push(fault('models', 'must be an object with at least one model'))
   for (const [name, raw] of entries) {
@@ -57,16 +54,29 @@ export function readModels(text: string, environment: Environment): ModelsConfig
   }
   const names = new Set(entries.map(([name]) => name))
   faults.push(...faultsOfFallbacks(models, names, new Map(entries)))
-  const standard = document['default'] ?? [...names].find((name) => !name.endsWith('*'))
-  const isName = typeof standard === 'string' && names.has(standard) && !standard.endsWith('*')
-  if (standard !== undefined && !isName) {
-    const plain = [...names].filter((name) => !name.endsWith('*'))
+  const standard = readDefault(document['default'], [...names], faults)
+  if (faults.length > 0) throw new ConfigError(faults)
+  return standard === undefined ? { models } : { default: standard, models }
+}
+
+/** Settings of the whole file that there are not. */
+function faultsOfNames(document: Record<string, unknown>): readonly string[] {
+  return Object.keys(document)
+    .filter((name) => !['$schema', 'default', 'models'].includes(name))
+    .map((name) => fault(name, `is not a setting; there are default and models${hint(name, ['default', 'models'])}`))
+}
+
+/** The model that "default" names, or the first of the file; undefined where there is none, or a fault. */
+function readDefault(written: unknown, names: readonly string[], faults: string[]): string | undefined {
+  const plain = names.filter((name) => !name.endsWith('*'))
+  const standard = written ?? plain[0]
+  const found = plain.find((name) => name === standard)
+  if (standard !== undefined && found === undefined) {
     faults.push(
       fault('default', `${shown(standard)}give the name of one of the models, not of a prefix${hint(standard, plain)}`),
     )
   }
-  if (faults.length > 0) throw new ConfigError(faults)
-  return isName ? { default: standard, models } : { models }
+  return found
 }
 
 function parse(text: string): unknown {
