@@ -1,21 +1,15 @@
-import { randomUUID } from 'node:crypto'
-import { setImmediate } from 'node:timers/promises'
 import type { SharedV4ProviderOptions } from '@ai-sdk/provider'
-import type { Chunk } from '../../openai/completion.ts'
-import { unixSeconds } from '../../time.ts'
 import type { AiSdkSettings } from '../configuration/settings.ts'
 import type { Model, ModelEvent, ModelRequest } from '../model.ts'
-import { effortOf, toCallOptions } from './call-options.ts'
-import { toChoice } from './choice.ts'
-import { ChoiceStream, type TranslatedDelta } from './choice-stream.ts'
+import { toChoiceCalls } from './choice-calls.ts'
+import { CompletionStream, toCompletion } from './completion.ts'
 import { failureOfProvider } from './failure.ts'
-import { createFetch } from './fetch.ts'
-import type { CallOptions, GenerateResult, LanguageModel } from './language-model.ts'
+import { createFetch, type ProviderFetch } from './fetch.ts'
+import type { CallOptions, LanguageModel, StreamPart } from './language-model.ts'
 import { merge } from './merge.ts'
-import { dialectOf, ignoredParameters, warnedParameters } from './parameters.ts'
+import { dialectOf, ignoredParameters } from './parameters.ts'
 import { type ImportPackage, loadProvider, openModel, type ProviderOptions } from './provider.ts'
 import { Scope } from './scope.ts'
-import { sumOf, toUsage } from './usage.ts'
 
 /** A model of an AI SDK provider package, and the connections to its service. */
 export interface AiSdkModel extends Model {
@@ -27,9 +21,6 @@ export interface AiSdkModel extends Model {
   close(): Promise<void>
 }
 
-/** Messages from which translating and sending a conversation each have a turn of the event loop of their own. */
-const longConversation = 1000
-
 /** The shortest header or option that counts as a secret, as keys do at any length. Characters. */
 const minimumSecretLength = 8
 
@@ -38,63 +29,18 @@ const minimumSecretLength = 8
  * by the package's own `doGenerate` and `doStream`, below the AI SDK's core: nothing here retries.
  */
 export function createAiSdkModel(settings: AiSdkSettings, importPackage?: ImportPackage): AiSdkModel {
-  const { adapter, apiKey, headers } = settings
-  const dialect = dialectOf(adapter)
-  const otherUrl = settings.options?.['baseURL']
-  const baseUrl = settings.baseUrl ?? (typeof otherUrl === 'string' ? otherUrl : dialect.baseUrl)
+  const dialect = dialectOf(settings.adapter)
+  const baseUrl = baseUrlOf(settings)
   const connection = createFetch({ baseUrl, connectTimeout: settings.timeouts?.connect })
   const ownOptions = toProviderOptions(settings.providerOptions ?? {})
-  const others = [...Object.values(headers ?? {}), ...Object.values(settings.options ?? {})]
-  const secrets = [
-    ...(apiKey === undefined ? [] : [apiKey]),
-    ...others.filter((value) => typeof value === 'string').filter((value) => value.length >= minimumSecretLength),
-  ]
+  const secrets = secretsOf(settings)
   const failure = (error: unknown, isAnswering = false) => failureOfProvider(error, secrets, isAnswering)
-
-  const factoryOptions: ProviderOptions = {
-    ...(apiKey === undefined ? {} : { apiKey }),
-    ...(headers === undefined ? {} : { headers }),
-    ...settings.options,
-    ...(baseUrl === undefined ? {} : { baseURL: baseUrl }),
-    fetch: connection.fetch,
-  }
-  let opened: Promise<LanguageModel> | undefined
-  const open = (): Promise<LanguageModel> => {
-    opened ??= loadProvider(adapter, importPackage)
-      .then((factories) => openModel(adapter, factories, factoryOptions, settings.model))
-      .catch((error: unknown) => {
-        // A package that is installed later is found by a later request.
-        opened = undefined
-        throw error
-      })
-    return opened
-  }
-
-  /** Translates a request into one call for each of its choices. */
-  const callsOf = async (model: LanguageModel, request: ModelRequest): Promise<readonly CallOptions[]> => {
-    const { body } = request
-    if (body.reasoning_effort != null && (!model.takesReasoning || effortOf(body) === undefined)) {
-      request.onIgnored?.('reasoning_effort')
-    }
-    if (body.messages.some(({ role, name }) => name && (role === 'user' || role === 'assistant'))) {
-      request.onIgnored?.('messages.name')
-    }
-    const providerOptions = withOwn(dialect.options(body), ownOptions)
-    const isLong = body.messages.length > longConversation
-    if (isLong) await setImmediate()
-    const options = {
-      ...toCallOptions(body, await model.supportedUrls, providerOptions),
-      ...(request.trace ? { headers: request.trace } : {}),
-    }
-    if (isLong) await setImmediate()
-    // The APIs answer once: further choices are further calls, each with a seed of its own, or they would be alike.
-    return Array.from({ length: body.n ?? 1 }, (_, index) =>
-      options.seed === undefined ? options : { ...options, seed: options.seed + index },
-    )
-  }
+  const open = opener(settings, baseUrl, connection, importPackage)
+  const callsOf = (model: LanguageModel, request: ModelRequest) =>
+    toChoiceCalls(model, request, withOwn(dialect.options(request.body), ownOptions))
 
   return {
-    ignoredParameters: ignoredParameters(adapter),
+    ignoredParameters: ignoredParameters(settings.adapter),
 
     async complete(request, callerSignal) {
       using scope = new Scope(callerSignal)
@@ -104,16 +50,7 @@ export function createAiSdkModel(settings: AiSdkSettings, importPackage?: Import
         const results = await scope.orAborted(
           Promise.all(calls.map((options) => model.generate({ ...options, abortSignal: scope.signal }))),
         )
-        tellIgnored(request, results)
-        const usage = sumOf(results.map((result) => toUsage(result.usage)))
-        const wantsJson = calls[0]?.responseFormat?.type === 'json'
-        return {
-          completion: {
-            ...envelope('chat.completion', results[0]?.response?.modelId ?? settings.model),
-            choices: results.map((result, index) => toChoice(result, index, wantsJson)),
-            ...(usage === undefined ? {} : { usage }),
-          },
-        }
+        return { completion: toCompletion(request, calls, results, settings.model) }
       } catch (error) {
         throw scope.failure(error, failure)
       }
@@ -121,35 +58,19 @@ export function createAiSdkModel(settings: AiSdkSettings, importPackage?: Import
 
     async *stream(request, callerSignal): AsyncIterable<readonly ModelEvent[]> {
       using scope = new Scope(callerSignal)
-      let head: Envelope<'chat.completion.chunk'> | undefined
+      const completion = new CompletionStream(request, settings.model)
       try {
         const model = await open()
         const calls = await callsOf(model, request)
-        const choices = calls.map((_, index) => new ChoiceStream(index))
-        let modelId: string | undefined
-
-        const event = (pieces: readonly TranslatedDelta[], rest: Pick<Chunk, 'usage'> = {}): ModelEvent => {
-          head ??= envelope('chat.completion.chunk', modelId ?? settings.model)
-          return { chunk: { ...head, choices: [...pieces], ...rest } }
+        const answers = calls.map((options, index) => partsOf(model, options, index, scope))
+        for await (const { index, part } of merge(answers)) {
+          const events = completion.next(index, part)
+          if (events.length > 0) yield events
         }
-        const partsOf = async function* (options: CallOptions, index: number) {
-          const { stream } = await scope.orAborted(model.stream({ ...options, abortSignal: scope.signal }))
-          for await (const part of scope.read(stream)) yield { index, part }
-          yield { index, part: undefined }
-        }
-
-        for await (const { index, part } of merge(calls.map(partsOf))) {
-          if (part?.type === 'error') throw part.error
-          if (part?.type === 'stream-start') tellIgnored(request, [part])
-          if (part?.type === 'response-metadata') modelId ??= part.modelId
-          const choice = choices[index]
-          const pieces = (part === undefined ? choice?.end() : choice?.next(part)) ?? []
-          if (pieces.length > 0) yield pieces.map((piece) => event([piece]))
-        }
-        const usage = sumOf(choices.map((choice) => choice.usage))
-        if (usage) yield [event([], { usage })]
+        const usage = completion.usage()
+        if (usage) yield [usage]
       } catch (error) {
-        throw scope.failure(error, (thrown) => failure(thrown, head !== undefined))
+        throw scope.failure(error, (thrown) => failure(thrown, completion.hasBegun))
       }
     },
 
@@ -161,20 +82,64 @@ export function createAiSdkModel(settings: AiSdkSettings, importPackage?: Import
   }
 }
 
-interface Envelope<T extends string> {
-  readonly id: string
-  readonly object: T
-  readonly created: number
-  readonly model: string
+/** The address that a model is asked at; undefined where only its package knows. */
+function baseUrlOf({ adapter, baseUrl, options }: AiSdkSettings): string | undefined {
+  const otherUrl = options?.['baseURL']
+  return baseUrl ?? (typeof otherUrl === 'string' ? otherUrl : dialectOf(adapter).baseUrl)
 }
 
-function envelope<const T extends string>(object: T, model: string): Envelope<T> {
-  return { id: `chatcmpl-${randomUUID()}`, object, created: unixSeconds(), model }
+/** What no sentence may repeat. */
+function secretsOf({ apiKey, headers, options }: AiSdkSettings): readonly string[] {
+  const others = [...Object.values(headers ?? {}), ...Object.values(options ?? {})]
+  return [
+    ...(apiKey === undefined ? [] : [apiKey]),
+    ...others.filter((value) => typeof value === 'string').filter((value) => value.length >= minimumSecretLength),
+  ]
 }
 
-function tellIgnored(request: ModelRequest, results: readonly Pick<GenerateResult, 'warnings'>[]): void {
-  const ignored = new Set(results.flatMap(({ warnings }) => warnedParameters(warnings, request.body)))
-  for (const parameter of ignored) request.onIgnored?.(parameter)
+/** Gives a function that loads the package and makes the provider's model, once. */
+function opener(
+  { adapter, apiKey, headers, options, model }: AiSdkSettings,
+  baseUrl: string | undefined,
+  { fetch }: ProviderFetch,
+  importPackage: ImportPackage | undefined,
+): () => Promise<LanguageModel> {
+  const factoryOptions: ProviderOptions = {
+    ...(apiKey === undefined ? {} : { apiKey }),
+    ...(headers === undefined ? {} : { headers }),
+    ...options,
+    ...(baseUrl === undefined ? {} : { baseURL: baseUrl }),
+    fetch,
+  }
+  let opened: Promise<LanguageModel> | undefined
+  return () => {
+    opened ??= loadProvider(adapter, importPackage)
+      .then((factories) => openModel(adapter, factories, factoryOptions, model))
+      .catch((error: unknown) => {
+        // A package that is installed later is found by a later request.
+        opened = undefined
+        throw error
+      })
+    return opened
+  }
+}
+
+interface AnswerPart {
+  readonly index: number
+  /** Undefined for the end. */
+  readonly part: StreamPart | undefined
+}
+
+/** The parts of the streamed answer to one call. @param index the number of its choice */
+async function* partsOf(
+  model: LanguageModel,
+  options: CallOptions,
+  index: number,
+  scope: Scope,
+): AsyncIterable<AnswerPart> {
+  const { stream } = await scope.orAborted(model.stream({ ...options, abortSignal: scope.signal }))
+  for await (const part of scope.read(stream)) yield { index, part }
+  yield { index, part: undefined }
 }
 
 /** The operator's own options, which came as JSON, as the AI SDK types them. */

@@ -23,13 +23,8 @@ export async function download(
   const part = await findPart(file)
   const start = part?.tag === undefined ? 0 : part.size
   const response = await request(url, part?.tag === undefined ? {} : { tag: part.tag, start }, signal)
-  const isContinued = response.status === 206 && response.headers.get('content-range')?.startsWith(`bytes ${start}-`)
-  if (response.status !== 200 && !isContinued) {
-    await response.body?.cancel()
-    // A range that no longer fits would not fit the next time either.
-    if (part && response.status === 416) await rm(part.path, { force: true })
-    throw new WeightsError(`${shown(url)} cannot be downloaded: its server answered ${response.status}.`)
-  }
+  const isContinued = continues(response, start)
+  if (response.status !== 200 && !isContinued) throw await refused(response, part, url)
   const done = isContinued ? start : 0
   const length = Number(response.headers.get('content-length') ?? 'NaN')
   const total = Number.isSafeInteger(length) ? done + length : undefined
@@ -40,23 +35,41 @@ export async function download(
   const handle = await open(path, isContinued ? 'a' : 'w')
   try {
     await checkSpace(file, length)
-    for await (const bytes of response.body ?? []) {
-      await handle.write(bytes)
-      progress.add(bytes.length)
-    }
+    await writeBody(response, handle, progress)
     await checkSize(handle, total, url)
     await handle.sync()
   } catch (error) {
     signal.throwIfAborted()
-    if (error instanceof WeightsError) throw error
-    throw new WeightsError(`The download of ${shown(url)} broke off; the next try goes on from there.`, {
-      cause: error,
-    })
+    throw brokenOff(error, url)
   } finally {
     progress.end()
     await handle.close()
   }
   await rename(path, file)
+}
+
+function continues({ status, headers }: Response, start: number): boolean {
+  return status === 206 && headers.get('content-range')?.startsWith(`bytes ${start}-`) === true
+}
+
+/** Gives an answer up that is no download, and the part with it that it refuses to continue. */
+async function refused(response: Response, part: Part | undefined, url: URL): Promise<WeightsError> {
+  await response.body?.cancel()
+  // A range that no longer fits would not fit the next time either.
+  if (part && response.status === 416) await rm(part.path, { force: true })
+  return new WeightsError(`${shown(url)} cannot be downloaded: its server answered ${response.status}.`)
+}
+
+async function writeBody({ body }: Response, handle: FileHandle, progress: Progress): Promise<void> {
+  for await (const bytes of body ?? []) {
+    await handle.write(bytes)
+    progress.add(bytes.length)
+  }
+}
+
+function brokenOff(error: unknown, url: URL): WeightsError {
+  if (error instanceof WeightsError) return error
+  return new WeightsError(`The download of ${shown(url)} broke off; the next try goes on from there.`, { cause: error })
 }
 
 /** Sends the request, and follows redirects by hand, so that each can be looked at. */

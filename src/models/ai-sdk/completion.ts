@@ -1,0 +1,91 @@
+import { randomUUID } from 'node:crypto'
+import type { Chunk, Completion } from '../../openai/completion.ts'
+import { unixSeconds } from '../../time.ts'
+import type { ModelEvent, ModelRequest } from '../model.ts'
+import { toChoice } from './choice.ts'
+import { ChoiceStream, type TranslatedDelta } from './choice-stream.ts'
+import type { CallOptions, GenerateResult, StreamPart } from './language-model.ts'
+import { warnedParameters } from './parameters.ts'
+import { sumOf, toUsage } from './usage.ts'
+
+/**
+ * Puts the answers to the calls of one request together, a choice each, and tells the request what they ignored.
+ * @param model the model's name, where the provider tells none
+ */
+export function toCompletion(
+  request: ModelRequest,
+  calls: readonly CallOptions[],
+  results: readonly GenerateResult[],
+  model: string,
+): Completion {
+  tellIgnored(request, results)
+  const usage = sumOf(results.map((result) => toUsage(result.usage)))
+  const wantsJson = calls[0]?.responseFormat?.type === 'json'
+  return {
+    ...envelope('chat.completion', results[0]?.response?.modelId ?? model),
+    choices: results.map((result, index) => toChoice(result, index, wantsJson)),
+    ...(usage === undefined ? {} : { usage }),
+  }
+}
+
+/** The streamed answers to the calls of one request, put together to one. */
+export class CompletionStream {
+  readonly #request: ModelRequest
+  readonly #model: string
+  readonly #choices: readonly ChoiceStream[]
+  #modelId: string | undefined
+  #head: Envelope<'chat.completion.chunk'> | undefined
+
+  /** @param model the model's name, where the provider tells none */
+  constructor(request: ModelRequest, model: string) {
+    this.#request = request
+    this.#model = model
+    this.#choices = Array.from({ length: request.body.n ?? 1 }, (_, index) => new ChoiceStream(index))
+  }
+
+  /** Whether an event has been given. */
+  get hasBegun(): boolean {
+    return this.#head !== undefined
+  }
+
+  /**
+   * The events for a part of a choice's answer, or for its end; tells the request what the provider ignores.
+   * @param part undefined for the end
+   * @throws what the provider says went wrong; ApiError 502 for an end that comes too early
+   */
+  next(index: number, part: StreamPart | undefined): readonly ModelEvent[] {
+    if (part?.type === 'error') throw part.error
+    if (part?.type === 'stream-start') tellIgnored(this.#request, [part])
+    if (part?.type === 'response-metadata') this.#modelId ??= part.modelId
+    const choice = this.#choices[index]
+    const pieces = (part === undefined ? choice?.end() : choice?.next(part)) ?? []
+    return pieces.map((piece) => this.#event([piece]))
+  }
+
+  /** The last event, with the tokens of all choices; undefined where they are not known. */
+  usage(): ModelEvent | undefined {
+    const usage = sumOf(this.#choices.map((choice) => choice.usage))
+    return usage && this.#event([], { usage })
+  }
+
+  #event(pieces: readonly TranslatedDelta[], rest: Pick<Chunk, 'usage'> = {}): ModelEvent {
+    this.#head ??= envelope('chat.completion.chunk', this.#modelId ?? this.#model)
+    return { chunk: { ...this.#head, choices: [...pieces], ...rest } }
+  }
+}
+
+interface Envelope<T extends string> {
+  readonly id: string
+  readonly object: T
+  readonly created: number
+  readonly model: string
+}
+
+function envelope<const T extends string>(object: T, model: string): Envelope<T> {
+  return { id: `chatcmpl-${randomUUID()}`, object, created: unixSeconds(), model }
+}
+
+function tellIgnored(request: ModelRequest, results: readonly Pick<GenerateResult, 'warnings'>[]): void {
+  const ignored = new Set(results.flatMap(({ warnings }) => warnedParameters(warnings, request.body)))
+  for (const parameter of ignored) request.onIgnored?.(parameter)
+}
