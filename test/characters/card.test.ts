@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { CardError, readCard } from '../../src/characters/cards/card.ts'
+import { readCard } from '../../src/characters/cards/card.ts'
 import { describeCard } from '../../src/characters/cards/description.ts'
+import { CardError } from '../../src/characters/documents/card-error.ts'
 import { readLorebook } from '../../src/characters/lore/lorebook.ts'
 import { cardOf, cardWithLore, composed, documentOf, firedIn, told } from '../support/lore-cards.ts'
 

@@ -14,8 +14,6 @@ import type { ReadingNotes } from '../lore/entry.ts'
 import { deepestDocument, emptyNotes, type Lorebook, readBook } from '../lore/lorebook.ts'
 import { pygmalionNames } from './versions.ts'
 
-export { CardError } from '../documents/card-error.ts'
-
 /** How a card was written. */
 export type CardSpec = 'v1' | 'chara_card_v2' | 'chara_card_v3'
 

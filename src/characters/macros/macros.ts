@@ -2,8 +2,6 @@ import { ApiError } from '../../errors.ts'
 import { bracePairs, firstPairFrom, type Pair } from './braces.ts'
 import { type Clock, clockAt, isClock, type MacroEnvironment, picker, reversed, roll } from './values.ts'
 
-export type { MacroEnvironment, OwnField } from './values.ts'
-
 /** How deep macros may nest; what lies deeper stays as it is written. */
 const mostLevels = 32
 /** Characters that one text may have once it is expanded. */

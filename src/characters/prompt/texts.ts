@@ -3,8 +3,8 @@ import type { Card } from '../cards/card.ts'
 import { cleaned } from '../documents/fields.ts'
 import type { LoreEntry } from '../lore/entry.ts'
 import { type LoreKey, plainKey } from '../lore/keys.ts'
-import { expandMacros, hasMacro, type MacroEnvironment, type OwnField } from '../macros/macros.ts'
-import type { Clock } from '../macros/values.ts'
+import { expandMacros, hasMacro } from '../macros/macros.ts'
+import type { Clock, MacroEnvironment, OwnField } from '../macros/values.ts'
 import type { Persona, PromptSettings } from './settings.ts'
 
 /** What only one request has: its draws, its time, and what was noticed on the way. */
