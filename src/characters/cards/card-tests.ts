@@ -1,4 +1,4 @@
-import { isFields, valueIn } from '../documents/fields.ts'
+import { isFields, valueIn } from '../../fields.ts'
 import { dataOf } from './summary.ts'
 
 interface TestMessage {

@@ -1,14 +1,5 @@
+import { type Fields, fieldsIn, isFields, nestsWithin, numberIn, textIn, textsIn, valueIn } from '../../fields.ts'
 import { CardError } from '../documents/card-error.ts'
-import {
-  type Fields,
-  fieldsIn,
-  isFields,
-  nestsWithin,
-  numberIn,
-  textIn,
-  textsIn,
-  valueIn,
-} from '../documents/fields.ts'
 import type { Role } from '../lore/decorators.ts'
 import type { ReadingNotes } from '../lore/entry.ts'
 import { deepestDocument, emptyNotes, type Lorebook, readBook } from '../lore/lorebook.ts'

@@ -1,5 +1,5 @@
+import type { Fields } from '../../fields.ts'
 import { CardError } from '../documents/card-error.ts'
-import type { Fields } from '../documents/fields.ts'
 import { largestDocument, readJsonDocument } from '../documents/json-document.ts'
 import { listZip, unzip, type ZipEntry } from './zip.ts'
 import { writeZip, zipFile } from './zip-writer.ts'

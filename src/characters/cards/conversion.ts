@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type Fields, isFields, valueIn } from '../documents/fields.ts'
+import { type Fields, isFields, valueIn } from '../../fields.ts'
 import { cardVersion, pygmalionNames, specs } from './versions.ts'
 
 /*

@@ -1,4 +1,4 @@
-import { type Fields, fieldsIn, isFields, listIn, numberIn, textIn, valueIn } from '../documents/fields.ts'
+import { type Fields, fieldsIn, isFields, listIn, numberIn, textIn, valueIn } from '../../fields.ts'
 import { emptyNotes } from '../lore/lorebook.ts'
 import { type Card, type CardSpec, cardData, readCard } from './card.ts'
 

@@ -1,5 +1,5 @@
+import { type Fields, isFields, valueIn } from '../../fields.ts'
 import { CardError } from '../documents/card-error.ts'
-import { type Fields, isFields, valueIn } from '../documents/fields.ts'
 import { writeJsonDocument } from '../documents/json-document.ts'
 import { countAssets, writeCharx } from './charx.ts'
 import { toBackfill, toVersion } from './conversion.ts'

@@ -1,6 +1,6 @@
 import { crc32, deflateSync } from 'node:zlib'
+import type { Fields } from '../../fields.ts'
 import { CardError } from '../documents/card-error.ts'
-import type { Fields } from '../documents/fields.ts'
 import { largestDocument, readJsonDocument } from '../documents/json-document.ts'
 import { inflate } from './inflate.ts'
 import { cardVersion } from './versions.ts'

@@ -1,5 +1,5 @@
+import type { Fields } from '../../fields.ts'
 import { CardError } from '../documents/card-error.ts'
-import type { Fields } from '../documents/fields.ts'
 import { readJsonDocument } from '../documents/json-document.ts'
 import { readCharx } from './charx.ts'
 import { isPng, readPngCard } from './png.ts'

@@ -1,4 +1,4 @@
-import { type Fields, isFields, textIn, valueIn } from '../documents/fields.ts'
+import { type Fields, isFields, textIn, valueIn } from '../../fields.ts'
 
 /** What anybody may know of a card besides its greetings. */
 export interface CardAbout {

@@ -1,4 +1,4 @@
-import { type Fields, isFields, valueIn } from '../documents/fields.ts'
+import { type Fields, isFields, valueIn } from '../../fields.ts'
 
 /** The specification that a card follows; `other` has its fields in `data` and an unknown `spec`, and is read as V3. */
 export type CardVersion = 'v1' | 'v2' | 'v3' | 'other'

@@ -1,5 +1,5 @@
+import { type Fields, isFields } from '../../fields.ts'
 import { CardError, type CardErrorCode } from './card-error.ts'
-import { type Fields, isFields } from './fields.ts'
 
 /** Bytes of the largest JSON that is read or written: about ten times the largest real card that was found. */
 export const largestDocument = 16 * 1024 * 1024

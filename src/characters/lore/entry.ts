@@ -1,4 +1,4 @@
-import { booleanIn, cleaned, type Fields, fieldsIn, numberIn, textIn, textsIn, valueIn } from '../documents/fields.ts'
+import { booleanIn, cleaned, type Fields, fieldsIn, numberIn, textIn, textsIn, valueIn } from '../../fields.ts'
 import { anywhere, type Decorators, type Role, readDecorators, splitDecorators } from './decorators.ts'
 import { isSlashForm, type LoreKey, longestKey, type PatternCount, readKey } from './keys.ts'
 

@@ -1,5 +1,5 @@
 import { RE2JS } from 're2js'
-import { cleaned } from '../documents/fields.ts'
+import { cleaned } from '../../fields.ts'
 import { hasMacro } from '../macros/macros.ts'
 import { marksOf } from './triples.ts'
 

@@ -1,5 +1,5 @@
+import { type Fields, fieldsIn, isFields, listIn, nestsWithin, numberIn, textIn, valueIn } from '../../fields.ts'
 import { CardError } from '../documents/card-error.ts'
-import { type Fields, fieldsIn, isFields, listIn, nestsWithin, numberIn, textIn, valueIn } from '../documents/fields.ts'
 import { type LoreEntry, type ReadingNotes, readEntry } from './entry.ts'
 
 /** A lorebook, ready to be scanned: a character's own, or one of the service's for all characters. */

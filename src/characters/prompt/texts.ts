@@ -1,6 +1,6 @@
+import { cleaned } from '../../fields.ts'
 import type { Message } from '../../openai/completion-request.ts'
 import type { Card } from '../cards/card.ts'
-import { cleaned } from '../documents/fields.ts'
 import type { LoreEntry } from '../lore/entry.ts'
 import { type LoreKey, plainKey } from '../lore/keys.ts'
 import { expandMacros, hasMacro } from '../macros/macros.ts'
