@@ -11,6 +11,12 @@ export function valueIn(fields: Fields, name: string): unknown {
   return Object.hasOwn(fields, name) ? fields[name] : undefined
 }
 
+/** An own property of a value of whatever shape, a list's too; undefined where there is none. */
+export function field(value: unknown, name: string): unknown {
+  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined
+  return Reflect.get(value, name)
+}
+
 /** A text; whatever else stands there counts as empty. */
 export function textIn(fields: Fields, name: string): string {
   const value = valueIn(fields, name)
@@ -62,12 +68,4 @@ export function nestsWithin(document: unknown, mostLevels: number): boolean {
     )
   }
   return true
-}
-
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it is for
-const control = /[\0-\x08\x0b-\x1f\x7f]/g
-
-/** A card's text as it may be sent: without carriage returns and other control characters. */
-export function cleaned(text: string): string {
-  return text.replace(control, '')
 }

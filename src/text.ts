@@ -3,6 +3,14 @@ export function counted(count: number, noun: string): string {
   return count === 1 ? `1 ${noun}` : `${count} ${noun}s`
 }
 
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it is for
+const control = /[\0-\x08\x0b-\x1f\x7f]/g
+
+/** A text without carriage returns and other control characters; tabs and line feeds stay. */
+export function withoutControls(text: string): string {
+  return text.replace(control, '')
+}
+
 /** Of some names the one that a mistyped word may have meant, in whatever case; undefined where none is like it. */
 export function nearest(word: string, names: readonly string[]): string | undefined {
   const written = word.toLowerCase()

@@ -1,4 +1,5 @@
-import { booleanIn, cleaned, type Fields, fieldsIn, numberIn, textIn, textsIn, valueIn } from '../../fields.ts'
+import { booleanIn, type Fields, fieldsIn, numberIn, textIn, textsIn, valueIn } from '../../fields.ts'
+import { withoutControls } from '../../text.ts'
 import { anywhere, type Decorators, type Role, readDecorators, splitDecorators } from './decorators.ts'
 import { isSlashForm, type LoreKey, longestKey, type PatternCount, readKey } from './keys.ts'
 
@@ -72,7 +73,7 @@ export function decoratorContext(hasPersonality: boolean, hasScenario: boolean, 
 /** Reads an entry of a card's book; undefined for one that can never say anything. */
 export function readEntry(entry: Fields, index: number, notes: ReadingNotes): LoreEntry | undefined {
   if (isDisabled(entry)) return undefined
-  const { body, chains } = splitDecorators(cleaned(textIn(entry, 'content')))
+  const { body, chains } = splitDecorators(withoutControls(textIn(entry, 'content')))
   if (body === '') return undefined
   const extensions = fieldsIn(entry, 'extensions')
   noteIgnored(extensions, notes)

@@ -1,5 +1,5 @@
 import { RE2JS } from 're2js'
-import { cleaned } from '../../fields.ts'
+import { withoutControls } from '../../text.ts'
 import { hasMacro } from '../macros/macros.ts'
 import { marksOf } from './triples.ts'
 
@@ -40,7 +40,7 @@ export function isSlashForm(key: string): boolean {
 
 /** Makes a key ready; blank ones match nothing and are none. @param allowsPatterns whether `/…/` is a pattern in this entry */
 export function readKey(raw: string, allowsPatterns: boolean, patterns: PatternCount): LoreKey | undefined {
-  const written = cleaned(raw).trim()
+  const written = withoutControls(raw).trim()
   if (written === '' || written.length > longestKey) return undefined
   if (allowsPatterns && isSlashForm(written)) return { written, pattern: compile(written, patterns) }
   return { ...plainKey(written), hasMacro: hasMacro(written) }

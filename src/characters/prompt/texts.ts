@@ -1,5 +1,5 @@
-import { cleaned } from '../../fields.ts'
 import type { Message } from '../../openai/completion-request.ts'
+import { withoutControls } from '../../text.ts'
 import type { Card } from '../cards/card.ts'
 import type { LoreEntry } from '../lore/entry.ts'
 import { type LoreKey, plainKey } from '../lore/keys.ts'
@@ -45,7 +45,10 @@ export class CardTexts {
   constructor(card: Card, name: string, userName: string, settings: PromptSettings, account: Account) {
     this.card = card
     this.settings = settings
-    this.names = { character: cleaned(card.nickname.trim() || card.name.trim() || name), user: cleaned(userName) }
+    this.names = {
+      character: withoutControls(card.nickname.trim() || card.name.trim() || name),
+      user: withoutControls(userName),
+    }
     this.#account = account
   }
 
@@ -91,7 +94,7 @@ export class CardTexts {
   }
 
   #expandNow(raw: string, run: Run, unknown: Set<string>, more: Partial<MacroEnvironment>): string {
-    const text = cleaned(raw)
+    const text = withoutControls(raw)
     if (!hasMacro(text)) return text
     const environment: MacroEnvironment = {
       ...this.names,
@@ -128,7 +131,7 @@ export class CardTexts {
     if (known) return known
     const unknown = new Set<string>()
     let varied = false
-    const expanded = expandMacros(cleaned(this.card[field]), {
+    const expanded = expandMacros(withoutControls(this.card[field]), {
       ...environment,
       onUnknown: (name) => unknown.add(name),
       onVarying: () => {

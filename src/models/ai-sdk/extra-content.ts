@@ -1,6 +1,6 @@
 import type { LanguageModelV4ReasoningPart, SharedV4ProviderMetadata } from '@ai-sdk/provider'
+import { field } from '../../fields.ts'
 import type { Message } from '../../openai/completion-request.ts'
-import { field } from '../field.ts'
 
 /*
  * What a provider wants back with the next request of a tool loop, though OpenAI's shapes have no place for it:

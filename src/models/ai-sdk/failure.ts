@@ -1,5 +1,5 @@
 import { ApiError } from '../../errors.ts'
-import { field } from '../field.ts'
+import { field } from '../../fields.ts'
 import { cleaned, failureOf, networkCode, refusalFrom, upstreamFailure } from '../upstream/errors.ts'
 import { ProviderError } from './provider.ts'
 

@@ -5,8 +5,8 @@ import type {
   LanguageModelV4TextPart,
   LanguageModelV4ToolCallPart,
 } from '@ai-sdk/provider'
+import { field, isFields } from '../../fields.ts'
 import type { Message, ToolCall } from '../../openai/completion-request.ts'
-import { field } from '../field.ts'
 import { keptMetadata, signedReasoning } from './extra-content.ts'
 import { fault, type SupportedUrls } from './media.ts'
 import { olderId, plainText, refusalOf, textParts, toolResult, userContent } from './parts.ts'
@@ -191,7 +191,7 @@ function readArguments(text: string): unknown {
   if (text.trim() === '') return {}
   try {
     const value: unknown = JSON.parse(text)
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
+    if (isFields(value)) return value
   } catch {
     // Told below.
   }

@@ -2,8 +2,8 @@ import { type TSchema, Type } from '@sinclair/typebox'
 import { type ValueError, ValueErrorType } from '@sinclair/typebox/errors'
 import { Value, ValuePointer } from '@sinclair/typebox/value'
 import { ConfigError, type Environment, fitsHeader, plainAddress } from '../../config.ts'
+import { type Fields, field, isFields } from '../../fields.ts'
 import { nearest } from '../../text.ts'
-import { field } from '../field.ts'
 import { adapterProblem } from './adapters.ts'
 import { isFallback, type ModelSettings, type ModelsConfiguration } from './model-settings.ts'
 import {
@@ -41,9 +41,9 @@ export function readModels(text: string, environment: Environment): ModelsConfig
   const document = parse(text)
   const faults: string[] = []
   const models = new Map<string, ModelSettings>()
-  if (!isRecord(document)) throw new ConfigError(['models.json: it must be an object with "models".'])
+  if (!isFields(document)) throw new ConfigError(['models.json: it must be an object with "models".'])
   faults.push(...faultsOfNames(document))
-  const entries = isRecord(document['models']) ? Object.entries(document['models']) : []
+  const entries = isFields(document['models']) ? Object.entries(document['models']) : []
   if (entries.length === 0) faults.push(fault('models', 'must be an object with at least one model'))
   for (const [name, raw] of entries) {
     const path = `models.${name}`
@@ -60,7 +60,7 @@ export function readModels(text: string, environment: Environment): ModelsConfig
 }
 
 /** Settings of the whole file that there are not. */
-function faultsOfNames(document: Record<string, unknown>): readonly string[] {
+function faultsOfNames(document: Fields): readonly string[] {
   return Object.keys(document)
     .filter((name) => !['$schema', 'default', 'models'].includes(name))
     .map((name) => fault(name, `is not a setting; there are default and models${hint(name, ['default', 'models'])}`))
@@ -127,7 +127,7 @@ function filledIn(value: unknown, path: string, environment: Environment, faults
     })
   }
   if (Array.isArray(value)) return value.map((item, index) => filledIn(item, `${path}[${index}]`, environment, faults))
-  if (!isRecord(value)) return value
+  if (!isFields(value)) return value
   return Object.fromEntries(
     Object.entries(value).map(([name, item]) => [name, filledIn(item, `${path}.${name}`, environment, faults)]),
   )
@@ -139,7 +139,7 @@ function faultsOfModel(name: string, raw: unknown, settings: unknown, path: stri
   if (name.indexOf('*') !== -1 && name !== '*' && !/^[^*]+\/\*$/.test(name)) {
     return [fault(path, 'may have a * only at its end, after a slash')]
   }
-  if (!isRecord(settings)) return [fault(path, 'must be an object')]
+  if (!isFields(settings)) return [fault(path, 'must be an object')]
   if ('fallback' in settings) {
     if (name.endsWith('*')) return [fault(path, 'is a prefix, and a list of other models goes by one name')]
     return describeFaults(FallbackSettings, settings, raw, path)
@@ -147,7 +147,7 @@ function faultsOfModel(name: string, raw: unknown, settings: unknown, path: stri
   const { adapter } = settings
   if (typeof adapter !== 'string') return [fault(path, 'needs an "adapter" or a "fallback"')]
   // As it is written: what the environment has put in may be a secret.
-  const written = isRecord(raw) && typeof raw['adapter'] === 'string' ? raw['adapter'] : ''
+  const written = isFields(raw) && typeof raw['adapter'] === 'string' ? raw['adapter'] : ''
   const problem = adapterProblem(adapter, written)
   // The settings of an unknown adapter are not known.
   if (problem !== undefined) return [fault(`${path}.adapter`, problem)]
@@ -157,8 +157,8 @@ function faultsOfModel(name: string, raw: unknown, settings: unknown, path: stri
 }
 
 /** Parameters that every request has, or that the service goes by: a default would make it misread the answer. */
-function faultsOfDefaults({ defaults }: Record<string, unknown>, path: string): readonly string[] {
-  if (!isRecord(defaults)) return []
+function faultsOfDefaults({ defaults }: Fields, path: string): readonly string[] {
+  if (!isFields(defaults)) return []
   return ['model', 'messages', 'stream']
     .filter((name) => name in defaults)
     .map((name) => fault(`${path}.defaults.${name}`, 'can have no default'))
@@ -170,7 +170,7 @@ const notPlain = 'is not a plain address such as https://api.openai.com/v1'
 const headersOfRequests = new Set(['content-length', 'transfer-encoding', 'connection', 'host', 'upgrade', 'expect'])
 
 /** An address that is none, and what no HTTP header can carry: they would fail with each request, as if nobody were there. */
-function faultsOfConnection({ baseUrl, apiKey, headers }: Record<string, unknown>, path: string): readonly string[] {
+function faultsOfConnection({ baseUrl, apiKey, headers }: Fields, path: string): readonly string[] {
   const faults: string[] = []
   const checkValue = (place: string, value: unknown): void => {
     if (typeof value !== 'string' || value === '' || fitsHeader.test(value)) return
@@ -180,7 +180,7 @@ function faultsOfConnection({ baseUrl, apiKey, headers }: Record<string, unknown
     faults.push(fault(`${path}.baseUrl`, notPlain))
   }
   checkValue(`${path}.apiKey`, apiKey)
-  for (const [name, value] of Object.entries(isRecord(headers) ? headers : {})) {
+  for (const [name, value] of Object.entries(isFields(headers) ? headers : {})) {
     const place = `${path}.headers.${name}`
     if (!/^[!#$%&'*+.^_`|~\w-]+$/.test(name)) faults.push(fault(place, 'is no name of an HTTP header'))
     else if (headersOfRequests.has(name.toLowerCase())) faults.push(fault(place, 'follows from each request'))
@@ -276,11 +276,7 @@ function faultsOfFallbacks(
 }
 
 function isModelSettings(value: unknown): value is ModelSettings {
-  return isRecord(value) && ('fallback' in value || 'adapter' in value)
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return isFields(value) && ('fallback' in value || 'adapter' in value)
 }
 
 function fault(path: string, problem: string): string {

@@ -1,5 +1,5 @@
 import { ApiError } from '../../errors.ts'
-import { field } from '../field.ts'
+import { field } from '../../fields.ts'
 import type { UpstreamResponse } from './connections.ts'
 
 /** Statuses of an upstream that are the caller's doing, and so are told as they are. */

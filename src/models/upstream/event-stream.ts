@@ -1,7 +1,7 @@
 import { createParser } from 'eventsource-parser'
 import { ApiError } from '../../errors.ts'
+import { field } from '../../fields.ts'
 import { type Chunk, isUsageOnly } from '../../openai/completion.ts'
-import { field } from '../field.ts'
 import type { ModelEvent } from '../model.ts'
 import { isChunk, maximumAnswer, parseAnswer } from './answer.ts'
 import type { UpstreamResponse } from './connections.ts'
