@@ -1,7 +1,8 @@
 import type { LanguageModelV4FinishReason, SharedV4ProviderMetadata } from '@ai-sdk/provider'
 import type { Chunk } from '../../openai/completion.ts'
+import { brokenOff } from '../upstream/errors.ts'
 import { keptMetadata, type MessageExtra } from './extra-content.ts'
-import { brokenOff, toFinishReason } from './finish-reason.ts'
+import { toFinishReason } from './finish-reason.ts'
 import type { StreamPart } from './language-model.ts'
 import { type DetailedUsage, toUsage } from './usage.ts'
 

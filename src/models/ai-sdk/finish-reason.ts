@@ -1,6 +1,6 @@
 import type { LanguageModelV4FinishReason } from '@ai-sdk/provider'
 import type { FinishReason } from '../../openai/completion.ts'
-import { upstreamFailure } from '../upstream/errors.ts'
+import { brokenOff, upstreamFailure } from '../upstream/errors.ts'
 
 /**
  * Translates why an answer ended (`LanguageModelV4FinishReason`; v3's reasons are some of them).
@@ -26,9 +26,4 @@ export function toFinishReason(reason: LanguageModelV4FinishReason, hasCalls: bo
         ? upstreamFailure(502, 'upstream_error', 'The model reported an error instead of an answer. Ask again.')
         : brokenOff()
   }
-}
-
-/** The failure of an answer that ends before it is complete. */
-export function brokenOff() {
-  return upstreamFailure(502, 'upstream_error', 'The model broke off before its answer was complete. Ask again.')
 }
