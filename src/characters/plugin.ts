@@ -7,7 +7,7 @@ import { ChatError } from '../openai/completion.ts'
 import { mayRead, unknownCharacter } from './library/character.ts'
 import { listBody } from './list-body.ts'
 import { CharacterBody, CharacterFormat, CharacterList, CharacterPath, CharacterQuery } from './schemas.ts'
-import { type CharactersOptions, cardTypes, uploadRoutes } from './uploads.ts'
+import { type CharactersOptions, cardTypes, uploadRoutes } from './upload-routes.ts'
 
 /** A page, when none is asked for by its length. */
 const standardPage = 100
@@ -76,7 +76,7 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
       const { readCardSource } = await import('./cards/source.ts')
       const source = readCardSource(bytes)
       if (format === undefined) {
-        const { languagesOf, publicBody } = await import('./bodies.ts')
+        const { languagesOf, publicBody } = await import('./character-body.ts')
         return publicBody(character, source.document, {
           isReadable: mayRead(caller, character),
           languages: languagesOf(request.headers['accept-language']),

@@ -1,6 +1,6 @@
 import type { Casting } from '../characters/library/persona.ts'
 import type { Section } from '../characters/prompt/composition.ts'
-import { tokensOf } from '../characters/prompt/fit.ts'
+import { tokensOf } from '../characters/prompt/fit-context.ts'
 import { loadTokenizer } from '../models/tokenizer.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
 import type { Asked } from './exchange.ts'

@@ -11,7 +11,7 @@ export function addModelCommands(program: Command, config: () => Config): void {
     .option('--json', 'print JSON')
     .description('ask each configured model for one word, and tell which answer')
     .action(async (options: { json?: true }) => {
-      const { checkModels, notAsked } = await import('./check.ts')
+      const { checkModels, notAsked } = await import('./model-check.ts')
       const rows = await checkModels(config())
       printRows(rows, options.json)
       if (rows.some(({ state }) => state !== 'ok' && state !== notAsked)) throw new Error('Not every model answers.')

@@ -3,7 +3,7 @@ import { type Clock, machineClock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
 import { isFallback, type ModelsConfiguration } from './configuration/model-settings.ts'
 import type { AdapterSettings, LlamaCppSettings, OpenAiSettings, UnderstudySettings } from './configuration/settings.ts'
-import { lazily } from './lazily.ts'
+import { lazily } from './lazy-model.ts'
 import type { Model } from './model.ts'
 import { type WatchAttempt, watchNothing } from './routing/attempt.ts'
 import { Breaker, type BreakerState } from './routing/breaker.ts'
@@ -184,7 +184,8 @@ async function close({ opened }: Generation): Promise<void> {
 /** Opens the adapter of a model's settings: a new adapter is a file of its own and a line here. */
 function createModel(settings: AdapterSettings, { dataDirectory }: Place, clock: Clock): Model {
   if (isUnderstudy(settings)) return understudyOf(settings.adapter)
-  if (isOpenAi(settings)) return lazily(async () => (await import('./openai.ts')).createOpenAiModel(settings, clock))
+  if (isOpenAi(settings))
+    return lazily(async () => (await import('./openai-model.ts')).createOpenAiModel(settings, clock))
   if (isLlamaCpp(settings)) {
     const folder = join(dataDirectory, 'weights')
     return lazily(async () => (await import('./llama-cpp/llama-cpp.ts')).createLlamaCppModel(settings, folder))

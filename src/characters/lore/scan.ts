@@ -1,4 +1,4 @@
-import { hashOf } from '../macros/chance.ts'
+import { hashOf } from '../macros/seeded-random.ts'
 import type { Conversation } from './conversation.ts'
 import type { DecoratedRules, LoreEntry, ScannedField } from './entry.ts'
 import { Haystack } from './haystack.ts'

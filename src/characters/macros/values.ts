@@ -1,4 +1,4 @@
-import { hashAfter, hashOf } from './chance.ts'
+import { hashAfter, hashOf } from './seeded-random.ts'
 
 /** The card's own texts that macros stand for. */
 export type OwnField = 'description' | 'personality' | 'scenario'

@@ -5,10 +5,12 @@ import { mostWork } from '../lore/haystack.ts'
 import type { DropReason } from '../lore/scan.ts'
 import { longestExpansion, tooLarge } from '../macros/macros.ts'
 import { clockAt } from '../macros/values.ts'
+import { type CardTexts, type Run, textsOf } from './card-texts.ts'
 import type { Composition, CompositionRequest, DroppedCounts, LoreReport, Section } from './composition.ts'
-import { fitted, type Material } from './fit.ts'
+import { fitted, type Material } from './fit-context.ts'
 import { type FoundLore, findLore, type Lore } from './found-lore.ts'
 import { activeGreeting } from './greeting.ts'
+import { injectionsOf, isOfConversation, isPrefill, weave } from './injections.ts'
 import {
   type ExampleBlock,
   examplesOf,
@@ -18,8 +20,6 @@ import {
   postHistoryMessage,
   postHistoryOf,
 } from './segments.ts'
-import { type CardTexts, type Run, textsOf } from './texts.ts'
-import { injectionsOf, isOfConversation, isPrefill, weave } from './weave.ts'
 
 /** Characters that a card may bring into one prompt. */
 const longestPrompt = 8 * longestExpansion

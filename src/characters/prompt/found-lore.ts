@@ -2,8 +2,8 @@ import type { Conversation } from '../lore/conversation.ts'
 import { decoratorContext } from '../lore/entry.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
 import { type DropReason, deepestScan, type Match, type Scanned, scanBook } from '../lore/scan.ts'
+import type { CardTexts, Run } from './card-texts.ts'
 import { type CompositionRequest, CountNeeded } from './composition.ts'
-import type { CardTexts, Run } from './texts.ts'
 
 /** An entry that is in the prompt, unless something has to give way. */
 export interface Lore extends Match {

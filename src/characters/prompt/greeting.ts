@@ -1,8 +1,8 @@
 import { ApiError } from '../../errors.ts'
 import { type Message, textOf } from '../../openai/completion-request.ts'
+import type { CardTexts, Run } from './card-texts.ts'
 import type { CompositionRequest } from './composition.ts'
 import { greetingText } from './segments.ts'
-import type { CardTexts, Run } from './texts.ts'
 
 /** Which greeting the conversation has, and whether it is still to be said. */
 export interface ActiveGreeting {

@@ -1,9 +1,9 @@
 import type { Message } from '../../openai/completion-request.ts'
 import { readExamples } from '../cards/examples.ts'
 import { withoutComments } from '../macros/macros.ts'
+import { type CardTexts, Keeper, type Run, system } from './card-texts.ts'
 import type { Section, SectionName } from './composition.ts'
 import type { Lore } from './found-lore.ts'
-import { type CardTexts, Keeper, type Run, system } from './texts.ts'
 
 /** The messages before the conversation that are the character's, and the parts that they are made of. */
 export interface Lead {

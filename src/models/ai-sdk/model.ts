@@ -6,10 +6,10 @@ import { CompletionStream, toCompletion } from './completion.ts'
 import { failureOfProvider } from './failure.ts'
 import { createFetch, type ProviderFetch } from './fetch.ts'
 import type { CallOptions, LanguageModel, StreamPart } from './language-model.ts'
-import { merge } from './merge.ts'
+import { merge } from './merge-streams.ts'
 import { dialectOf, ignoredParameters } from './parameters.ts'
 import { type ImportPackage, loadProvider, openModel, type ProviderOptions } from './provider.ts'
-import { Scope } from './scope.ts'
+import { Scope } from './request-scope.ts'
 
 /** A model of an AI SDK provider package, and the connections to its service. */
 export interface AiSdkModel extends Model {

@@ -9,7 +9,7 @@ import { field, isFields } from '../../fields.ts'
 import type { Message, ToolCall } from '../../openai/completion-request.ts'
 import { keptMetadata, signedReasoning } from './extra-content.ts'
 import { fault, type SupportedUrls } from './media.ts'
-import { olderId, plainText, refusalOf, textParts, toolResult, userContent } from './parts.ts'
+import { olderId, plainText, refusalOf, textParts, toolResult, userContent } from './prompt-parts.ts'
 
 /** A neutral user line: where a conversation begins that would otherwise begin with the assistant. */
 export const startOfChat = '[Start a new chat]'

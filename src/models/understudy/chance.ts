@@ -1,4 +1,4 @@
-import { hashOf } from '../../characters/macros/chance.ts'
+import { hashOf } from '../../characters/macros/seeded-random.ts'
 
 export { hashOf }
 

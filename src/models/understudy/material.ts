@@ -1,7 +1,7 @@
 import type { Card } from '../../characters/cards/card.ts'
 import { readExamples, type Utterance } from '../../characters/cards/examples.ts'
-import { seededRandom } from '../../characters/macros/chance.ts'
 import { expandMacros } from '../../characters/macros/macros.ts'
+import { seededRandom } from '../../characters/macros/seeded-random.ts'
 import { clockAt } from '../../characters/macros/values.ts'
 import { wordsOf } from './words.ts'
 

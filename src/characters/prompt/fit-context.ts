@@ -2,8 +2,8 @@ import { ApiError } from '../../errors.ts'
 import { type Message, textOf } from '../../openai/completion-request.ts'
 import { type CompositionRequest, CountNeeded } from './composition.ts'
 import { dropOrder, type Lore } from './found-lore.ts'
+import { isToolResult } from './injections.ts'
 import type { ExampleBlock } from './segments.ts'
-import { isToolResult } from './weave.ts'
 
 /** What of a prompt may give way. */
 export interface Material {

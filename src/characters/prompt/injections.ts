@@ -1,8 +1,8 @@
 import type { Message } from '../../openai/completion-request.ts'
 import type { Role } from '../lore/decorators.ts'
+import type { CardTexts, Run } from './card-texts.ts'
 import type { Lore } from './found-lore.ts'
 import { loreMessage } from './segments.ts'
-import type { CardTexts, Run } from './texts.ts'
 
 /** A message that is to stand so many messages before the end of the conversation. */
 export interface Injection {
