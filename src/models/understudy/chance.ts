@@ -1,7 +1,5 @@
 import { hashOf } from '../../characters/macros/seeded-random.ts'
 
-export { hashOf }
-
 /**
  * One of the items, always the same for the same text, and another for each step from it until all were taken;
  * undefined when there are none.

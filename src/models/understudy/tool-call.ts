@@ -1,6 +1,6 @@
+import { hashOf } from '../../characters/macros/seeded-random.ts'
 import { ApiError } from '../../errors.ts'
 import type { CompletionRequest, ToolCall } from '../../openai/completion-request.ts'
-import { hashOf } from './chance.ts'
 import type { Json } from './schema.ts'
 import { type TextSource, valueFor } from './schema-value.ts'
 import { SchemaTooLargeError } from './steps.ts'
