@@ -213,7 +213,7 @@ function understudyOf(adapter: string): Model {
   const understudy = createUnderstudy()
   if (adapter === 'understudy') return understudy
   return lazily(async () => {
-    const { misbehavingUnderstudies } = await import('./understudy/misbehaving.ts')
+    const { misbehavingUnderstudies } = await import('./understudy/misbehaving-understudies.ts')
     const model = misbehavingUnderstudies(understudy)[adapter.split('/')[1] ?? '']
     if (!model) throw new Error(`no understudy ${adapter}`)
     return model

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { textForPattern } from '../../src/models/understudy/pattern.ts'
 import { valueFor } from '../../src/models/understudy/schema-value.ts'
-import { SchemaTooLargeError, Steps } from '../../src/models/understudy/steps.ts'
+import { SchemaTooLargeError, Steps } from '../../src/models/understudy/step-budget.ts'
 
 const texts = { next: () => 'Ginger, and a great deal of it.', mentions: () => false }
 

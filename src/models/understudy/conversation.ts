@@ -1,6 +1,6 @@
 import { type Message, textOf } from '../../openai/completion-request.ts'
 import { copyOf } from '../tokenizer.ts'
-import { userNameMark } from './material.ts'
+import { userNameMark } from './card-passages.ts'
 import { fold, isWeak, type Word, wordsOf } from './words.ts'
 
 /** What an understudy looks at in the messages of a request. */

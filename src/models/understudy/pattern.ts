@@ -1,4 +1,4 @@
-import type { Steps } from './steps.ts'
+import type { Steps } from './step-budget.ts'
 
 /*
  * Makes a text that a regular expression matches by walking through the expression, never by running it: it comes from

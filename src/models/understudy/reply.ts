@@ -3,9 +3,9 @@ import type { FinishReason, Usage } from '../../openai/completion.ts'
 import type { CompletionRequest } from '../../openai/completion-request.ts'
 import type { ModelRequest } from '../model.ts'
 import type { Tokenizer } from '../tokenizer.ts'
-import { act } from './acting.ts'
+import { act } from './card-answer.ts'
+import type { Choice } from './completion-objects.ts'
 import { readConversation } from './conversation.ts'
-import type { Choice } from './objects.ts'
 import { callOf, fittingValue, requiredTool, textsOf } from './tool-call.ts'
 
 /** All choices of a reply, and what they cost. */

@@ -1,5 +1,5 @@
 import { numberIn, type Schema } from './schema.ts'
-import type { Steps } from './steps.ts'
+import type { Steps } from './step-budget.ts'
 
 /** A number that fits a schema: 0 where it can be, else the one nearest to it; variants of it differ while there is room. */
 export function numberFor(schema: Schema, isInteger: boolean, variant: number, steps: Steps): number {

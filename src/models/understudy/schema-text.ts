@@ -1,6 +1,6 @@
 import { textForPattern } from './pattern.ts'
 import { numberIn, type Schema } from './schema.ts'
-import { SchemaTooLargeError, type Steps } from './steps.ts'
+import { SchemaTooLargeError, type Steps } from './step-budget.ts'
 
 const longestText = 100_000
 

@@ -1,7 +1,7 @@
 import { isObject, type Json, join, listIn, numberIn, objectIn, resolve, type Schema } from './schema.ts'
 import { numberFor } from './schema-number.ts'
 import { fillText, formattedText } from './schema-text.ts'
-import { SchemaTooLargeError, Steps } from './steps.ts'
+import { SchemaTooLargeError, Steps } from './step-budget.ts'
 
 /** Where a value's free texts come from. */
 export interface TextSource {

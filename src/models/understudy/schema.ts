@@ -1,4 +1,4 @@
-import type { Steps } from './steps.ts'
+import type { Steps } from './step-budget.ts'
 
 /** A JSON value. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }

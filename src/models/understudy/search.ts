@@ -1,6 +1,6 @@
 import MiniSearch from 'minisearch'
-import type { Passage } from './material.ts'
-import { conceptsOf } from './relations.ts'
+import type { Passage } from './card-passages.ts'
+import { conceptsOf } from './thesaurus.ts'
 import { isWeak, termsOf, type Word, wordsOf } from './words.ts'
 
 /** A passage that speaks of what was asked. */

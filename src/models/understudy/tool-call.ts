@@ -3,7 +3,7 @@ import { ApiError } from '../../errors.ts'
 import type { CompletionRequest, ToolCall } from '../../openai/completion-request.ts'
 import type { Json } from './schema.ts'
 import { type TextSource, valueFor } from './schema-value.ts'
-import { SchemaTooLargeError } from './steps.ts'
+import { SchemaTooLargeError } from './step-budget.ts'
 import { fold, shortened, termsOf, wordsOf } from './words.ts'
 
 type Tool = NonNullable<CompletionRequest['tools']>[number]

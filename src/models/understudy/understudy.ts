@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { unixSeconds } from '../../time.ts'
 import type { Model, ModelRequest } from '../model.ts'
-import type { Identity } from './objects.ts'
+import type { Identity } from './completion-objects.ts'
 
 /** What it does as it is told, or what asks for nothing that a reply could show. */
 const honoured: ReadonlySet<string> = new Set([
@@ -50,7 +50,7 @@ async function play(request: ModelRequest, signal: AbortSignal) {
   // Loaded when first needed: a service that only relays does without the tokenizer and the thesaurus.
   const [{ playReply }, objects, { loadTokenizer }] = await Promise.all([
     import('./reply.ts'),
-    import('./objects.ts'),
+    import('./completion-objects.ts'),
     import('../tokenizer.ts'),
   ])
   const tokenizer = await loadTokenizer()

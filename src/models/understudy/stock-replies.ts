@@ -1,8 +1,8 @@
-import { pick } from './chance.ts'
+import { userNameMark } from './card-passages.ts'
 import { type Conversation, nounOf } from './conversation.ts'
-import { userNameMark } from './material.ts'
 import * as phrases from './phrases.ts'
-import { chanceOf, type Scene, spoken, wasSaid } from './scene.ts'
+import { pick } from './pick.ts'
+import { chanceOf, type Scene, spoken, wasSaid } from './reply-context.ts'
 import { isMisleading, moodOf, type SmallTalk, smallTalkOf } from './small-talk.ts'
 import { shortened } from './words.ts'
 

@@ -1,6 +1,6 @@
 import type { Card } from '../../characters/cards/card.ts'
+import { type Material, type Passage, readMaterial, userNameMark } from './card-passages.ts'
 import type { Conversation } from './conversation.ts'
-import { type Material, type Passage, readMaterial, userNameMark } from './material.ts'
 import { createSearch, type Search } from './search.ts'
 import { type SmallTalk, smallTalkOf } from './small-talk.ts'
 import { fold, wordsOf } from './words.ts'

@@ -1,11 +1,11 @@
 import type { Persona } from '../../characters/prompt/settings.ts'
-import { pick } from './chance.ts'
 import { type Conversation, leaningOf } from './conversation.ts'
-import { beCivil, deflect, ownWords, sayNoMore, standIn } from './manners.ts'
 import { hedges, openings } from './phrases.ts'
-import { addressed, chanceOf, partOf, plainWords, type Scene, spoken, wasSaid } from './scene.ts'
+import { pick } from './pick.ts'
+import { addressed, chanceOf, partOf, plainWords, type Scene, spoken, wasSaid } from './reply-context.ts'
 import type { Find } from './search.ts'
 import { smallTalkOf } from './small-talk.ts'
+import { beCivil, deflect, ownWords, sayNoMore, standIn } from './stock-replies.ts'
 import { shortened } from './words.ts'
 
 /** Scores from which a passage is taken for the answer, and from which it is offered as the nearest there is. */
