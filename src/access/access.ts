@@ -1,5 +1,4 @@
 import type { LimitName, Limits } from '../limit-values.ts'
-import type { AccountContents } from '../plants/portable.ts'
 
 /** What a key may be allowed to do. */
 export const scopes = ['plants:read', 'plants:write', 'chat', 'characters:write', 'admin'] as const
@@ -72,7 +71,7 @@ export class AccessError extends Error {
  * Keeps accounts and keys. Every method that refuses throws an `AccessError`. What would leave nobody with a working key
  * of the scope `admin` is refused with the code `last_admin_key`.
  */
-export interface AccessStore extends AccountContents {
+export interface AccessStore {
   /** Refuses a name that is taken or malformed. */
   createAccount(name: string, limits?: Limits): Promise<Account>
   listAccounts(): Promise<readonly Account[]>

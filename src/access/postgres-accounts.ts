@@ -1,16 +1,10 @@
 import type { Limits } from '../limit-values.ts'
-import type { PlantTaker, PortablePlant } from '../plants/portable.ts'
 import type { Queries, Transaction } from '../storage/postgres/database.ts'
 import { unixSeconds } from '../time.ts'
 import { AccessError, type Account, type LimitChanges, unknownAccount } from './access.ts'
-import { type AccountRow, accountNamed, type PlantRow, toAccount, toPortable, withChanges } from './rows.ts'
+import { type AccountRow, accountNamed, toAccount, withChanges } from './rows.ts'
 
-/** Plants that are read or written at once. */
-const batchSize = 1000
-/** Before every id that there can be. */
-const beforeAll = -(2 ** 53)
-
-/** Accounts in PostgreSQL, and what they own where it goes with them. Transactions are the caller's. */
+/** Accounts in PostgreSQL. Transactions are the caller's. */
 export class PostgresAccounts {
   async create(sql: Transaction, name: string, limits: Limits = {}): Promise<Account> {
     const trimmed = accountNamed(name)
@@ -65,57 +59,13 @@ export class PostgresAccounts {
     return rows.some(({ scopes }) => scopes.split(',').includes('admin'))
   }
 
-  /** Hands over all plants of an account. All of them are to be of one moment: by a snapshot, or a lock on the account. */
-  async exportPlants(sql: Queries, { id }: Account, taker: PlantTaker): Promise<void> {
-    const [counted] = await sql<{ count: number }[]>`SELECT count(*) FROM plants WHERE account = ${id}`
-    taker.begin(counted?.count ?? 0)
-    for (let after = beforeAll; ; ) {
-      const rows = await sql<PlantRow[]>`
-        SELECT id, name, tag FROM plants WHERE account = ${id} AND id > ${after} ORDER BY id LIMIT ${batchSize}`
-      taker.add(rows.map(toPortable))
-      const last = rows.at(-1)
-      if (!last) break
-      after = last.id
-    }
-    taker.end()
-  }
-
-  /** Lets nobody write the account's plants until the transaction is over. */
+  /** Lets nobody write anything of the account until the transaction is over. */
   async lock(sql: Transaction, { id }: Account): Promise<void> {
     await sql`SELECT id FROM accounts WHERE id = ${id} FOR UPDATE`
   }
 
-  async importPlants(
-    sql: Transaction,
-    { id }: Account,
-    plants: readonly PortablePlant[],
-    place: (index: number) => string,
-  ): Promise<void> {
-    for (let start = 0; start < plants.length; start += batchSize) {
-      const batch = plants.slice(start, start + batchSize)
-      const inserted = await sql<{ id: number }[]>`
-        INSERT INTO plants (account, id, name, tag)
-        SELECT ${id}::bigint, x.id, x.name, x.tag
-        FROM json_to_recordset(${JSON.stringify(batch)}::text::json) AS x(id bigint, name text, tag text)
-        ON CONFLICT DO NOTHING RETURNING id`
-      if (inserted.length === batch.length) continue
-      const left = inserted.map((row) => row.id)
-      const index = batch.findIndex((plant, at) => !left.includes(plant.id) || isRepeated(batch, plant, at))
-      throw new AccessError(
-        `${place(start + index)}: there is a plant with the id ${batch[index]?.id} already. Nothing was imported.`,
-      )
-    }
-  }
-
-  async removePlants(sql: Transaction, { id }: Account): Promise<void> {
-    await sql`DELETE FROM idempotency_keys WHERE account = ${id}`
-    await sql`DELETE FROM plants WHERE account = ${id}`
-  }
-
-  /** Removes an account, whose plants are gone already. */
+  /** Removes an account, of which nothing is left but its keys. */
   async remove(sql: Transaction, { id }: Account): Promise<void> {
-    await sql`DELETE FROM characters WHERE account = ${id}`
-    await sql`DELETE FROM grants WHERE owner = ${id} OR grantee = ${id}`
     await sql`DELETE FROM keys WHERE account = ${id}`
     await sql`DELETE FROM accounts WHERE id = ${id}`
   }
@@ -124,10 +74,6 @@ export class PostgresAccounts {
 /** Each by its name: a statement that is prepared fails once a newer version's column makes `*` another one. */
 function columns(sql: Queries) {
   return sql`id, name, created, suspended, limits`
-}
-
-function isRepeated(plants: readonly PortablePlant[], { id }: PortablePlant, index: number): boolean {
-  return plants.findIndex((plant) => plant.id === id) < index
 }
 
 async function setSuspended(sql: Transaction, account: Account, suspended: number | null): Promise<Account> {

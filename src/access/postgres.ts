@@ -1,6 +1,5 @@
 import { timingSafeEqual } from 'node:crypto'
 import type { Limits } from '../limit-values.ts'
-import type { PlantTaker, PortablePlant } from '../plants/portable.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
 import { RememberedShortly } from '../storage/postgres/remembered-shortly.ts'
 import { unixSeconds } from '../time.ts'
@@ -19,8 +18,8 @@ import { PostgresAccounts } from './postgres-accounts.ts'
 import { isPast } from './refusals.ts'
 import { beginningIn, type KeyRow, lastAdminKey, meantKey, selectKeys, toKey, withChanges } from './rows.ts'
 
-/** Milliseconds that a command about all plants of an account may take. */
-const longest = 600_000
+/** Milliseconds that deleting an account may take, whatever it has. */
+const longestDeletion = 600_000
 
 /** Accounts and keys in PostgreSQL. What another replica ends is known here half a second later. */
 export class PostgresAccessStore implements AccessStore {
@@ -63,30 +62,23 @@ export class PostgresAccessStore implements AccessStore {
     return this.#change((sql) => this.#accounts.limit(sql, name, changes))
   }
 
-  async exportPlants(account: string, taker: PlantTaker): Promise<void> {
-    const accounts = this.#accounts
-    const exported = this.#database.snapshot(async function* (sql) {
-      await sql.unsafe(`SET LOCAL statement_timeout = ${longest}`)
-      yield await accounts.exportPlants(sql, await accounts.named(sql, account), taker)
-    })
-    for await (const _ of exported);
-  }
-
-  async importPlants(account: string, plants: readonly PortablePlant[], place: (index: number) => string) {
-    await this.#change(
-      async (sql) => this.#accounts.importPlants(sql, await this.#accounts.named(sql, account), plants, place),
-      longest,
-    )
-  }
-
-  async deleteAccount(name: string, keeper: PlantTaker): Promise<void> {
+  /**
+   * Deletes an account with its keys, in one transaction. What it has used stays in the ledger.
+   * @param removeBelongings removes, in the same transaction, what other rooms keep of the account with this id, which nobody
+   *   adds to meanwhile; nothing is deleted when it throws
+   * @throws AccessError for an unknown account, and one with the last working key of the scope `admin`
+   */
+  async deleteAccount(
+    name: string,
+    removeBelongings: (sql: Transaction, account: number) => Promise<void>,
+  ): Promise<void> {
     await this.#change(async (sql) => {
       const account = await this.#accounts.named(sql, name)
       await this.#accounts.lock(sql, account)
-      await this.#accounts.exportPlants(sql, account, keeper)
-      await this.#accounts.removePlants(sql, account)
+      // Before the lock that every change of an admin's key waits for: it may take its time.
+      await removeBelongings(sql, account.id)
       await this.#keepingAnAdmin(sql, () => this.#accounts.remove(sql, account))
-    }, longest)
+    }, longestDeletion)
   }
 
   createKey(request: KeyRequest): Promise<NewKey> {

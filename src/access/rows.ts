@@ -1,5 +1,4 @@
 import { type Limits, storedLimits } from '../limit-values.ts'
-import type { PortablePlant } from '../plants/portable.ts'
 import { AccessError, type Account, isScope, type Key, type LimitChanges } from './access.ts'
 
 /** An account as the database keeps it. */
@@ -28,13 +27,6 @@ export interface KeyRow {
   readonly revoked: number | null
   readonly last_used: number | null
   readonly limits: string
-}
-
-/** A plant as the database keeps it, without its account. */
-export interface PlantRow {
-  readonly id: number
-  readonly name: string
-  readonly tag: string | null
 }
 
 /** Selects rows that `toKey` reads. */
@@ -93,11 +85,6 @@ export function meantKey(rows: readonly KeyRow[], given: string, digest: string)
   if (!row) throw unknownKey()
   if (!exact && rows.length > 1) throw severalKeys(given, rows)
   return toKey(row)
-}
-
-/** The plant that a row tells of. */
-export function toPortable({ id, name, tag }: PlantRow): PortablePlant {
-  return tag === null ? { id, name } : { id, name, tag }
 }
 
 /**

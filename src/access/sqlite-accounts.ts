@@ -1,21 +1,10 @@
 import type { Database, Statement } from 'better-sqlite3'
 import type { Limits } from '../limit-values.ts'
-import type { PlantTaker, PortablePlant } from '../plants/portable.ts'
 import { unixSeconds } from '../time.ts'
 import { AccessError, type Account, type LimitChanges, unknownAccount } from './access.ts'
-import { type AccountRow, accountNamed, type PlantRow, toAccount, toPortable, withChanges } from './rows.ts'
+import { type AccountRow, accountNamed, toAccount, withChanges } from './rows.ts'
 
-/** What goes with an account, in an order in which nothing is left that names something gone. */
-const owned = [
-  'DELETE FROM idempotency_keys WHERE account = $id',
-  'DELETE FROM plants WHERE account = $id',
-  'DELETE FROM characters WHERE account = $id',
-  'DELETE FROM grants WHERE owner = $id OR grantee = $id',
-  'DELETE FROM keys WHERE account = $id',
-  'DELETE FROM accounts WHERE id = $id',
-]
-
-/** Accounts in SQLite, and what they own where it goes with them. Transactions are the caller's. */
+/** Accounts in SQLite. Transactions are the caller's. */
 export class SqliteAccounts {
   readonly #database: Database
   readonly #byName: Statement<[string], AccountRow>
@@ -76,45 +65,14 @@ export class SqliteAccounts {
     return scopes.some((held) => held.split(',').includes('admin'))
   }
 
-  exportPlants({ id }: Account, taker: PlantTaker): void {
-    const count = this.#database
-      .prepare<[number], number>('SELECT count(*) FROM plants WHERE account = ?')
-      .pluck()
-      .get(id)
-    const plants = this.#database
-      .prepare<[number], PlantRow>('SELECT id, name, tag FROM plants WHERE account = ? ORDER BY id')
-      .iterate(id)
-    try {
-      taker.begin(count ?? 0)
-      taker.add(portable(plants))
-      taker.end()
-    } finally {
-      plants.return?.()
-    }
-  }
-
-  importPlants({ id }: Account, plants: readonly PortablePlant[], place: (index: number) => string): void {
-    const insert = this.#database.prepare(
-      'INSERT INTO plants (account, id, name, tag) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
-    )
-    for (const [index, plant] of plants.entries()) {
-      if (insert.run(id, plant.id, plant.name, plant.tag ?? null).changes === 1) continue
-      throw new AccessError(`${place(index)}: there is a plant with the id ${plant.id} already. Nothing was imported.`)
-    }
-  }
-
-  remove(account: Account, keeper: PlantTaker): void {
-    const { id } = account
-    this.exportPlants(account, keeper)
-    for (const statement of owned) this.#database.prepare(statement).run({ id })
+  /** Removes an account, of which nothing is left but its keys. */
+  remove({ id }: Account): void {
+    this.#database.prepare('DELETE FROM keys WHERE account = ?').run(id)
+    this.#database.prepare('DELETE FROM accounts WHERE id = ?').run(id)
   }
 
   #setSuspended(account: Account, suspended: number | null): Account {
     this.#database.prepare('UPDATE accounts SET suspended = ? WHERE id = ?').run(suspended, account.id)
     return { ...account, suspended }
   }
-}
-
-function* portable(rows: Iterable<PlantRow>): Iterable<PortablePlant> {
-  for (const row of rows) yield toPortable(row)
 }

@@ -1,7 +1,6 @@
 import { timingSafeEqual } from 'node:crypto'
 import type { Database, Statement } from 'better-sqlite3'
 import type { Limits } from '../limit-values.ts'
-import type { PlantTaker, PortablePlant } from '../plants/portable.ts'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
 import { Remembered } from '../storage/remembered.ts'
 import { writing } from '../storage/write-error.ts'
@@ -74,19 +73,17 @@ export class SqliteAccessStore implements AccessStore {
     return this.#change(() => this.#accounts.limit(name, changes))
   }
 
-  async exportPlants(account: string, taker: PlantTaker): Promise<void> {
-    // Deferred: a reader holds nobody up.
-    this.#database.transaction(() => this.#accounts.exportPlants(this.#accounts.named(account), taker)).deferred()
-  }
-
-  async importPlants(account: string, plants: readonly PortablePlant[], place: (index: number) => string) {
-    this.#change(() => this.#accounts.importPlants(this.#accounts.named(account), plants, place))
-  }
-
-  async deleteAccount(name: string, keeper: PlantTaker): Promise<void> {
+  /**
+   * Deletes an account with its keys, in one transaction. What it has used stays in the ledger.
+   * @param removeBelongings removes, in the same transaction, what other rooms keep of the account with this id; nothing is
+   *   deleted when it throws
+   * @throws AccessError for an unknown account, and one with the last working key of the scope `admin`
+   */
+  async deleteAccount(name: string, removeBelongings: (account: number) => void): Promise<void> {
     this.#changeKeepingAnAdmin(() => {
       const account = this.#accounts.named(name)
-      this.#accounts.remove(account, keeper)
+      removeBelongings(account.id)
+      this.#accounts.remove(account)
     })
   }
 

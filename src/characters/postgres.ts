@@ -102,6 +102,11 @@ export class PostgresCharacterStore implements CharacterStore {
   }
 }
 
+/** Removes all characters of an account with their versions. */
+export async function removeCharacters(sql: Transaction, account: number): Promise<void> {
+  await sql`DELETE FROM characters WHERE account = ${account}`
+}
+
 async function add(sql: Transaction, account: number, character: NewCharacter): Promise<boolean> {
   const { digest, source, about } = character
   const name = escapeNul(character.name)

@@ -125,3 +125,8 @@ export class SqliteCharacterStore implements CharacterStore {
     return changes === 1
   }
 }
+
+/** Removes all characters of an account with their versions. To be called in a transaction. */
+export function removeCharacters(database: Database, account: number): void {
+  database.prepare('DELETE FROM characters WHERE account = ?').run(account)
+}

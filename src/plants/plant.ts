@@ -1,5 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { ApiError } from '../errors.ts'
+import type { PlantTaker, PortablePlant } from './portable.ts'
 
 const name = Type.String({
   description: 'Name of the plant: 1 to 255 characters after trimming, no control characters.',
@@ -139,6 +140,14 @@ export interface PlantStore {
   unshare(account: number, grantee: number, tag?: string): Promise<boolean>
   /** All that is shared, by owner, grantee and tag. */
   shares(): Promise<readonly Share[]>
+  /** Hands the account's own plants over. */
+  exportPlants(account: number, taker: PlantTaker): Promise<void>
+  /**
+   * Adds plants to the account, all of them or none.
+   * @param place says where the plant at this index came from, as the begin of a refusal
+   * @throws AccessError for an id that is taken
+   */
+  importPlants(account: number, plants: readonly PortablePlant[], place: (index: number) => string): Promise<void>
 }
 
 /**

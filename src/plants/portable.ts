@@ -1,8 +1,17 @@
+import { AccessError } from '../access/access.ts'
+
 /** A plant on its way out of an account, or into one. */
 export interface PortablePlant {
   readonly id: number
   readonly name: string
   readonly tag?: string
+}
+
+/** A plant as the database keeps it, without its account. */
+export interface PortableRow {
+  readonly id: number
+  readonly name: string
+  readonly tag: string | null
 }
 
 /** Takes all plants of an account, of one moment and in the order of their ids. What it throws is thrown to the caller. */
@@ -15,19 +24,12 @@ export interface PlantTaker {
   end(): void
 }
 
-/** What accounts own, as far as it is moved and deleted with them. Every method refuses an account that is not there. */
-export interface AccountContents {
-  /** Hands the account's own plants over. */
-  exportPlants(account: string, taker: PlantTaker): Promise<void>
-  /**
-   * Adds plants to an account, all of them or none.
-   * Refuses ids that are taken; `place` says where the plant at this index came from, as the sentence's begin.
-   */
-  importPlants(account: string, plants: readonly PortablePlant[], place: (index: number) => string): Promise<void>
-  /**
-   * Deletes an account with its keys, plants, characters, grants and idempotency keys, in one transaction, once `keeper` has
-   * taken the plants; nothing is deleted when that throws. What it has used stays in the ledger.
-   * Refuses one with the last working key of the scope `admin`.
-   */
-  deleteAccount(account: string, keeper: PlantTaker): Promise<void>
+/** The plant that a row tells of. */
+export function toPortable({ id, name, tag }: PortableRow): PortablePlant {
+  return tag === null ? { id, name } : { id, name, tag }
+}
+
+/** The refusal to import a plant whose id is taken. @param place where it came from, as the sentence's begin */
+export function takenId(place: string, id: number | undefined): AccessError {
+  return new AccessError(`${place}: there is a plant with the id ${id} already. Nothing was imported.`)
 }

@@ -17,6 +17,8 @@ import {
   type Share,
   type StoredPlant,
 } from './plant.ts'
+import type { PlantTaker, PortablePlant } from './portable.ts'
+import { exportPlants, importPlants } from './postgres-transfer.ts'
 import { type Outcome, type PlantWrite, writePlants } from './postgres-writes.ts'
 import {
   type GrantRow,
@@ -38,6 +40,8 @@ const pageLength = 500
 /** Seconds from one cleaning of old idempotency keys to the next, and how many go at once. */
 const cleaningInterval = 60
 const mostCleaned = 1000
+/** Milliseconds that moving all plants of an account may take. */
+const longestTransfer = 600_000
 /** Before every id that there can be. */
 const beforeAll = -(2 ** 53)
 
@@ -135,6 +139,18 @@ export class PostgresPlantStore implements PlantStore {
         ORDER BY owners.name COLLATE "C", grantees.name COLLATE "C", tag COLLATE "C"`,
     )
     return [...rows]
+  }
+
+  async exportPlants(account: number, taker: PlantTaker): Promise<void> {
+    const exported = this.#database.snapshot(async function* (sql) {
+      await sql.unsafe(`SET LOCAL statement_timeout = ${longestTransfer}`)
+      yield await exportPlants(sql, account, taker)
+    })
+    for await (const _ of exported);
+  }
+
+  async importPlants(account: number, plants: readonly PortablePlant[], place: (index: number) => string) {
+    await this.#database.transaction((sql) => importPlants(sql, account, plants, place), longestTransfer)
   }
 
   async #changeShares(change: (sql: Queries) => PromiseLike<{ readonly count: number }>): Promise<boolean> {

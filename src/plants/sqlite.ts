@@ -3,6 +3,7 @@ import type { Database, Statement } from 'better-sqlite3'
 import type { GroupCommit } from '../storage/group-commit.ts'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
 import { Remembered } from '../storage/remembered.ts'
+import { writing } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import { HighestIds } from './highest-ids.ts'
 import {
@@ -20,8 +21,10 @@ import {
   type StoredPlant,
 } from './plant.ts'
 import { PlantCounts } from './plant-counts.ts'
+import type { PlantTaker, PortablePlant } from './portable.ts'
 import { type KeyedRow, keysKeptFor, type PlantRow, RunningKeys, replayOf, type Sharer, toPlant } from './rows.ts'
 import { PageReader, Snapshot } from './sqlite-pages.ts'
+import { exportPlants, importPlants } from './sqlite-transfer.ts'
 
 /** How many plants one page of a long list has: it holds the event loop for a tenth of a millisecond. */
 const pageLength = 500
@@ -153,6 +156,18 @@ export class SqlitePlantStore implements PlantStore {
 
   async shares(): Promise<readonly Share[]> {
     return this.#shares.all()
+  }
+
+  async exportPlants(account: number, taker: PlantTaker): Promise<void> {
+    // Deferred: a reader holds nobody up.
+    this.#database.transaction(() => exportPlants(this.#database, account, taker)).deferred()
+  }
+
+  async importPlants(account: number, plants: readonly PortablePlant[], place: (index: number) => string) {
+    this.#touch(account)
+    const add = this.#database.transaction(() => importPlants(this.#database, account, plants, place))
+    writing(() => add.immediate())
+    this.#counts.follow(account, plants.length)
   }
 
   #changeShares(change: () => number): Promise<boolean> {

@@ -1,8 +1,9 @@
 import { PostgresAccessStore } from '../access/postgres.ts'
-import { PostgresCharacterStore } from '../characters/postgres.ts'
+import { PostgresCharacterStore, removeCharacters } from '../characters/postgres.ts'
 import { PostgresCounts } from '../limits/postgres.ts'
 import { SharedLimiter } from '../limits/shared-limiter.ts'
 import { PostgresPlantStore } from '../plants/postgres.ts'
+import { removePlants } from '../plants/postgres-transfer.ts'
 import { connectPostgres } from '../storage/postgres/connect.ts'
 import { checkPostgres } from '../storage/postgres/migrate.ts'
 import { refuseUnfinished, unfinishedIn } from '../storage/unfinished-move.ts'
@@ -22,15 +23,21 @@ export async function openPostgresStores(url: string): Promise<Stores> {
     await database.close(0)
     throw error
   }
+  const access = new PostgresAccessStore(database)
   const ledger = new PostgresLedger(database)
   const plants = new PostgresPlantStore(database)
   const counts = new PostgresCounts(database)
   return {
-    access: new PostgresAccessStore(database),
+    access,
     plants,
     characters: new PostgresCharacterStore(database),
     ledger,
     usage: new PostgresUsageReader(database),
+    deleteAccount: (name, keeper) =>
+      access.deleteAccount(name, async (sql, account) => {
+        await removePlants(sql, account, keeper)
+        await removeCharacters(sql, account)
+      }),
     limiter: (settings) => new SharedLimiter({ settings, counts, caughtUp: () => ledger.caughtUp() }),
     metrics: [plants.batchSizes, ledgerQueue(ledger)],
     check: () => checkPostgres(database),

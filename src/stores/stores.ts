@@ -1,13 +1,15 @@
 import type { AccessStore } from '../access/access.ts'
 import { SqliteAccessStore } from '../access/sqlite.ts'
 import type { CharacterStore } from '../characters/library/character.ts'
-import { SqliteCharacterStore } from '../characters/sqlite.ts'
+import { removeCharacters, SqliteCharacterStore } from '../characters/sqlite.ts'
 import type { Metric } from '../instruments.ts'
 import type { Limits } from '../limit-values.ts'
 import { Limiter } from '../limits/limiter.ts'
 import type { LimitKeeper } from '../limits/reservation.ts'
 import type { PlantStore } from '../plants/plant.ts'
+import type { PlantTaker } from '../plants/portable.ts'
 import { SqlitePlantStore } from '../plants/sqlite.ts'
+import { removePlants } from '../plants/sqlite-transfer.ts'
 import { openDatabase } from '../storage/database.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
 import { OutsideChanges } from '../storage/outside-changes.ts'
@@ -24,6 +26,12 @@ export interface Stores {
   readonly characters: CharacterStore
   readonly ledger: Ledger
   readonly usage: UsageReader
+  /**
+   * Deletes an account with its keys, plants, characters, grants and idempotency keys, in one transaction, once `keeper` has
+   * taken the plants; nothing is deleted when that throws. What it has used stays in the ledger.
+   * @throws AccessError for an unknown account, and one with the last working key of the scope `admin`
+   */
+  deleteAccount(name: string, keeper: PlantTaker): Promise<void>
   /**
    * Gives what holds keys and accounts to their limits, together with all who use this database.
    * @param settings for accounts that have none of their own
@@ -59,12 +67,18 @@ export function openSqliteStores(path: string): Stores {
   const ledger = new SqliteLedger(database, ledgerCommit)
   const changes = new OutsideChanges(database)
   const ping = database.prepare('SELECT 1')
+  const access = new SqliteAccessStore(database, changes)
   return {
-    access: new SqliteAccessStore(database, changes),
+    access,
     plants: new SqlitePlantStore(database, commit, changes),
     characters: new SqliteCharacterStore(database, changes),
     ledger,
     usage: new SqliteUsageReader(database),
+    deleteAccount: (name, keeper) =>
+      access.deleteAccount(name, (account) => {
+        removePlants(database, account, keeper)
+        removeCharacters(database, account)
+      }),
     limiter: (settings) => new Limiter({ settings, spent: (...question) => ledger.spent(...question) }),
     metrics: [commit.sizes, ledgerQueue(ledger)],
     async check() {

@@ -1,8 +1,7 @@
 import { once } from 'node:events'
 import { setTimeout as wait } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
-import type { AccessStore } from '../../src/access/access.ts'
-import type { PlantStore } from '../../src/plants/plant.ts'
+import type { Stores } from '../../src/stores/stores.ts'
 import { parseStream, readChatError } from '../support/chat.ts'
 import { conservatory } from '../support/command.ts'
 import { connectTo } from '../support/connection.ts'
@@ -16,18 +15,16 @@ import { pieces, type ScriptedUpstream, streamOf, upstreamForThisTest } from '..
 const keeper = { begin() {}, add() {}, end() {} }
 
 /** A service, and its stores opened once more beside it, as a command opens them. */
-interface Beside {
+interface Beside extends Pick<Stores, 'access' | 'plants' | 'deleteAccount'> {
   readonly service: TestService
   readonly upstream: ScriptedUpstream
-  readonly access: AccessStore
-  readonly plants: PlantStore
 }
 
 async function serviceWithStores(): Promise<Beside> {
   const upstream = await upstreamForThisTest(pieces(streamOf('One two three').slice(0, 3), 'hang'))
   const service = await serviceForThisTest({}, onceAsked(upstream.url))
-  const { access, plants } = await storesForThisTest(service.dataDirectory)
-  return { service, upstream, access, plants }
+  const { access, plants, deleteAccount } = await storesForThisTest(service.dataDirectory)
+  return { service, upstream, access, plants, deleteAccount }
 }
 
 function chat(service: TestService, key: string, stream: boolean, model = 'of-ann'): Promise<Response> {
@@ -77,7 +74,7 @@ const endings: readonly (readonly [
   ['its account is suspended', ({ access }) => access.suspendAccount('ann'), 'permission_error', 'account_suspended'],
   [
     'its account is deleted',
-    ({ access }) => access.deleteAccount('ann', keeper),
+    ({ deleteAccount }) => deleteAccount('ann', keeper),
     'authentication_error',
     'key_revoked',
   ],
@@ -163,9 +160,9 @@ describe('a key that ends', () => {
   })
 
   it('fails the writes of nobody else when its account is deleted before its own is done', async () => {
-    const { access, plants } = await serviceWithStores()
+    const { access, plants, deleteAccount } = await serviceWithStores()
     const [gone, kept] = [await access.createAccount('ann'), await access.createAccount('bob')]
-    await access.deleteAccount('ann', keeper)
+    await deleteAccount('ann', keeper)
     const [refused, done] = await Promise.allSettled([
       plants.create(gone.id, { name: 'late' }),
       plants.create(kept.id, { name: 'fine' }),

@@ -1,47 +1,34 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { PostgresAccessStore } from '../../src/access/postgres.ts'
-import { PostgresCharacterStore } from '../../src/characters/postgres.ts'
-import { PostgresDatabase } from '../../src/storage/postgres/database.ts'
-import { migratePostgres } from '../../src/storage/postgres/migrate.ts'
+import { findAccount } from '../../src/access/access.ts'
+import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { openSqliteStores, type Stores } from '../../src/stores/stores.ts'
-import { PostgresLedger } from '../../src/usage/postgres.ts'
-import { PostgresUsageReader } from '../../src/usage/postgres-report.ts'
 import { type PostgresServer, startPostgres } from '../support/postgres.ts'
 import { temporaryFolder } from '../support/service.ts'
 
-type Tested = Pick<Stores, 'access' | 'characters' | 'ledger' | 'usage'>
 let server: PostgresServer
-let database: PostgresDatabase
 const folder = temporaryFolder()
-const opened: Record<string, Tested> = {}
+const opened: Record<string, Stores> = {}
 beforeAll(async () => {
   server = await startPostgres({ default_transaction_isolation: 'serializable' })
-  database = new PostgresDatabase(await server.createDatabase())
-  await migratePostgres(database)
-  opened['PostgreSQL'] = {
-    access: new PostgresAccessStore(database),
-    characters: new PostgresCharacterStore(database),
-    ledger: new PostgresLedger(database),
-    usage: new PostgresUsageReader(database),
-  }
+  opened['PostgreSQL'] = await openPostgresStores(await server.createDatabase())
   opened['SQLite'] = openSqliteStores(join(folder.path, 'conservatory.db'))
 })
 afterAll(async () => {
-  await database.close()
+  await opened['PostgreSQL']?.close()
   await server.stop()
   folder.remove()
 })
 
 describe.each(['SQLite', 'PostgreSQL'])('the stores beside plants in %s', (engine) => {
-  const stores = (): Tested => {
+  const stores = (): Stores => {
     const found = opened[engine]
     if (!found) throw new Error('the engine is not open')
     return found
   }
 
   it('keep accounts and keys, and one working admin key', async () => {
-    const { access } = stores()
+    const { access, plants } = stores()
     const request = { account: 'first', scopes: ['admin'] } as const
     const made = await Promise.all([1, 2, 3].map(() => access.createFirstAccount(request)))
     const [first] = made.filter((each) => each !== null)
@@ -49,8 +36,9 @@ describe.each(['SQLite', 'PostgreSQL'])('the stores beside plants in %s', (engin
     const prefix = first?.key.prefix ?? ''
     await expect(access.revokeKey(prefix)).rejects.toMatchObject({ code: 'last_admin_key' })
     await expect(access.createAccount('first')).rejects.toThrow('There is an account "first" already.')
-    await access.importPlants('first', [{ id: 7, name: 'Fern' }], () => 'line 1')
-    await expect(access.importPlants('first', [{ id: 7, name: 'Moss' }], () => 'line 1')).rejects.toThrow(
+    const account = (await findAccount(access, 'first')).id
+    await plants.importPlants(account, [{ id: 7, name: 'Fern' }], () => 'line 1')
+    await expect(plants.importPlants(account, [{ id: 7, name: 'Moss' }], () => 'line 1')).rejects.toThrow(
       'id 7 already',
     )
     const second = await access.rotateKey(prefix, 0)
@@ -61,7 +49,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the stores beside plants in %s', (engin
   })
 
   it('find a key by all of it, its id, its prefix and a beginning of that, and tell which keys share one', async () => {
-    const { access } = stores()
+    const { access, deleteAccount } = stores()
     await access.createAccount('named')
     // No key that was made at random begins so.
     const create = (secret: string) => access.createKey({ account: 'named', scopes: ['chat'], secret })
@@ -82,7 +70,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the stores beside plants in %s', (engin
     for (const text of ['', 'c', 'cv_', 'it%', 'cv_%', 'cv_!!12-', 'CV_!!1', key.id.slice(0, -1), '\0']) {
       await expect(found(text)).rejects.toThrow('There is no such key.')
     }
-    await access.deleteAccount('named', { begin() {}, add() {}, end() {} })
+    await deleteAccount('named', { begin() {}, add() {}, end() {} })
   })
 
   it('keep every version of a character', async () => {

@@ -30,14 +30,14 @@ async function startHere() {
     await stores.close()
     folder.remove()
   })
-  await stores.access.createAccount('ann')
-  await stores.access.importPlants('ann', plants, () => '')
+  const { id } = await stores.access.createAccount('ann')
+  await stores.plants.importPlants(id, plants, () => '')
   const run = (...args: string[]) => conservatory(args, { DATABASE_URL: url, DATA_DIR: folder.path })
-  return { stores, sql, run, backups: join(folder.path, 'backups') }
+  return { stores, account: id, sql, run, backups: join(folder.path, 'backups') }
 }
 
 it('exports an account in batches, all of one moment', async () => {
-  const { stores, sql, run } = await startHere()
+  const { stores, account, sql, run } = await startHere()
   const batches: PortablePlant[][] = []
   let counted = 0
   let deleted: Promise<unknown> | undefined
@@ -51,7 +51,7 @@ it('exports an account in batches, all of one moment', async () => {
     },
     end() {},
   }
-  await stores.access.exportPlants('ann', taker)
+  await stores.plants.exportPlants(account, taker)
   await deleted
   expect(counted).toBe(plants.length)
   expect(batches.flat()).toStrictEqual(plants)

@@ -33,9 +33,13 @@ async function startHere(folder = folderForThisTest()): Promise<Here> {
   return { folder, stores, run: (...args) => conservatory(args, { DATA_DIR: folder }) }
 }
 
-async function plantsOf({ stores }: Here, account: string): Promise<readonly unknown[]> {
+async function plantsOf(here: Here, account: string): Promise<readonly unknown[]> {
   const found: unknown[] = []
-  await stores.access.exportPlants(account, { begin() {}, add: (plants) => found.push(...plants), end() {} })
+  await here.stores.plants.exportPlants(await idOf(here, account), {
+    begin() {},
+    add: (plants) => found.push(...plants),
+    end() {},
+  })
   return found
 }
 
