@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto'
 import { unixSeconds } from '../time.ts'
 import { AccessError, type Account, type Key, type KeyRequest, keyNameProblem, type NewKey } from './access.ts'
 import { keyPrefix, makeKey } from './key.ts'
-import { isPast } from './refusals.ts'
 
 /** How many keys are made at most until one has a prefix that nobody has. */
 const mostAttempts = 100
@@ -36,20 +35,4 @@ export function* newKeys(request: KeyRequest, account: Account): Generator<NewKe
     if (request.secret !== undefined) throw new AccessError('That key, or one that begins like it, exists already.')
   }
   throw new AccessError('No unused key prefix was found; revoke and delete old keys.')
-}
-
-/**
- * What the successor of a key is to be: like it.
- * @throws AccessError with the code `key_ended` for a key that does not work any more, or has a successor
- */
-export function successorOf({ prefix, account, scopes, name, expires, revoked, limits }: Key): KeyRequest {
-  if (isPast(revoked)) throw endedKey(prefix, 'is revoked')
-  if (isPast(expires)) throw endedKey(prefix, 'has expired')
-  if (revoked !== null) throw endedKey(prefix, 'has been rotated already')
-  const asBefore = { ...(name === null ? {} : { name }), ...(expires === null ? {} : { expires }) }
-  return { account: account.name, scopes, limits, ...asBefore }
-}
-
-function endedKey(prefix: string, why: string): AccessError {
-  return new AccessError(`The key ${prefix} ${why}, so it cannot be rotated. Make a new one.`, 'key_ended')
 }

@@ -1,8 +1,9 @@
 import type { Limits } from '../limit-values.ts'
 import type { Queries, Transaction } from '../storage/postgres/database.ts'
 import { unixSeconds } from '../time.ts'
-import { AccessError, type Account, type LimitChanges, unknownAccount } from './access.ts'
-import { type AccountRow, accountNamed, toAccount, withChanges } from './rows.ts'
+import { type Account, type LimitChanges, unknownAccount } from './access.ts'
+import { accountNamed, accountTaken, holdsAdmin, limited, resumed, suspended } from './policy.ts'
+import { type AccountRow, type AdminRow, selectAdmins, toAccount } from './rows.ts'
 
 /** Accounts in PostgreSQL. Transactions are the caller's. */
 export class PostgresAccounts {
@@ -16,7 +17,7 @@ export class PostgresAccounts {
     const inserted = await sql`
       INSERT INTO accounts (id, name, created, limits)
       VALUES (${counter.value}, ${trimmed}, ${created}, ${JSON.stringify(limits)}) ON CONFLICT DO NOTHING RETURNING id`
-    if (inserted.length === 0) throw new AccessError(`There is an account ${JSON.stringify(trimmed)} already.`)
+    if (inserted.length === 0) throw accountTaken(trimmed)
     return { id: counter.value, name: trimmed, created, suspended: null, limits }
   }
 
@@ -33,30 +34,22 @@ export class PostgresAccounts {
   }
 
   async suspend(sql: Transaction, name: string): Promise<Account> {
-    const account = await this.named(sql, name)
-    if (account.suspended !== null) throw new AccessError(`The account ${JSON.stringify(name)} is suspended already.`)
-    return setSuspended(sql, account, unixSeconds())
+    return setSuspended(sql, suspended(await this.named(sql, name), name, unixSeconds()))
   }
 
   async resume(sql: Transaction, name: string): Promise<Account> {
-    const account = await this.named(sql, name)
-    if (account.suspended === null) throw new AccessError(`The account ${JSON.stringify(name)} is not suspended.`)
-    return setSuspended(sql, account, null)
+    return setSuspended(sql, resumed(await this.named(sql, name), name))
   }
 
   async limit(sql: Transaction, name: string, changes: LimitChanges): Promise<Account> {
-    const account = await this.named(sql, name)
-    const limits = withChanges(account.limits, changes)
-    await sql`UPDATE accounts SET limits = ${JSON.stringify(limits)} WHERE id = ${account.id}`
-    return { ...account, limits }
+    const account = limited(await this.named(sql, name), changes)
+    await sql`UPDATE accounts SET limits = ${JSON.stringify(account.limits)} WHERE id = ${account.id}`
+    return account
   }
 
-  /** Whether any key is left with which an operator may do everything. One that has a successor does not count. */
+  /** Whether any key is left with which an operator may do everything. */
   async hasAdmin(sql: Transaction): Promise<boolean> {
-    const rows = await sql<{ scopes: string }[]>`
-      SELECT DISTINCT keys.scopes FROM keys JOIN accounts ON accounts.id = keys.account
-      WHERE revoked IS NULL AND (expires IS NULL OR expires > ${unixSeconds()}) AND accounts.suspended IS NULL`
-    return rows.some(({ scopes }) => scopes.split(',').includes('admin'))
+    return holdsAdmin(await sql<AdminRow[]>`${sql.unsafe(selectAdmins)}`, unixSeconds())
   }
 
   /** Lets nobody write anything of the account until the transaction is over. */
@@ -76,7 +69,7 @@ function columns(sql: Queries) {
   return sql`id, name, created, suspended, limits`
 }
 
-async function setSuspended(sql: Transaction, account: Account, suspended: number | null): Promise<Account> {
-  await sql`UPDATE accounts SET suspended = ${suspended} WHERE id = ${account.id}`
-  return { ...account, suspended }
+async function setSuspended(sql: Transaction, account: Account): Promise<Account> {
+  await sql`UPDATE accounts SET suspended = ${account.suspended} WHERE id = ${account.id}`
+  return account
 }

@@ -1,22 +1,13 @@
-import { timingSafeEqual } from 'node:crypto'
 import type { Limits } from '../limit-values.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
 import { RememberedShortly } from '../storage/postgres/remembered-shortly.ts'
 import { unixSeconds } from '../time.ts'
-import {
-  AccessError,
-  type AccessStore,
-  type Account,
-  type Key,
-  type KeyRequest,
-  type LimitChanges,
-  type NewKey,
-} from './access.ts'
+import type { AccessStore, Account, Key, KeyRequest, LimitChanges, NewKey } from './access.ts'
 import { digestKey } from './key.ts'
-import { newKeys, successorOf } from './new-key.ts'
+import { newKeys } from './new-key.ts'
+import { beginningIn, checkAdminIsLeft, limited, meantKey, revoked, rotated } from './policy.ts'
 import { PostgresAccounts } from './postgres-accounts.ts'
-import { isPast } from './refusals.ts'
-import { beginningIn, type KeyRow, lastAdminKey, meantKey, selectKeys, toKey, withChanges } from './rows.ts'
+import { type KeyRow, keyWithDigest, selectKeys, toKey } from './rows.ts'
 
 /** Milliseconds that deleting an account may take, whatever it has. */
 const longestDeletion = 600_000
@@ -96,27 +87,23 @@ export class PostgresAccessStore implements AccessStore {
 
   rotateKey(prefixOrKey: string, overlapSeconds: number): Promise<NewKey> {
     return this.#changeKeepingAnAdmin(async (sql) => {
-      const old = await this.#named(sql, prefixOrKey)
-      const successor = successorOf(old)
-      await setRevoked(sql, old, unixSeconds() + overlapSeconds)
+      const { old, successor } = rotated(await this.#named(sql, prefixOrKey), overlapSeconds, unixSeconds())
+      await setRevoked(sql, old)
       return this.#createKey(sql, successor)
     })
   }
 
   revokeKey(prefixOrKey: string): Promise<Key> {
-    return this.#changeKeepingAnAdmin(async (sql) => {
-      const key = await this.#named(sql, prefixOrKey)
-      if (isPast(key.revoked)) throw new AccessError(`The key ${key.prefix} is revoked already.`, 'key_ended')
-      return setRevoked(sql, key, unixSeconds())
-    })
+    return this.#changeKeepingAnAdmin(async (sql) =>
+      setRevoked(sql, revoked(await this.#named(sql, prefixOrKey), unixSeconds())),
+    )
   }
 
   limitKey(prefixOrKey: string, changes: LimitChanges): Promise<Key> {
     return this.#change(async (sql) => {
-      const key = await this.#named(sql, prefixOrKey)
-      const limits = withChanges(key.limits, changes)
-      await sql`UPDATE keys SET limits = ${JSON.stringify(limits)} WHERE id = ${key.id}`
-      return { ...key, limits }
+      const key = limited(await this.#named(sql, prefixOrKey), changes)
+      await sql`UPDATE keys SET limits = ${JSON.stringify(key.limits)} WHERE id = ${key.id}`
+      return key
     })
   }
 
@@ -130,8 +117,8 @@ export class PostgresAccessStore implements AccessStore {
     const [row] = await this.#database.read(
       (sql) => sql<KeyRow[]>`${sql.unsafe(selectKeys)} WHERE keys.digest = ${digest}`,
     )
-    if (!row || !timingSafeEqual(Buffer.from(row.digest), Buffer.from(digest))) return undefined
-    return this.#known.set(digest, toKey(row))
+    const key = keyWithDigest(row, digest)
+    return key && this.#known.set(digest, key)
   }
 
   async findKeyById(id: string): Promise<Key | undefined> {
@@ -196,12 +183,12 @@ export class PostgresAccessStore implements AccessStore {
     await sql`SELECT value FROM counters WHERE name = 'accounts' FOR UPDATE`
     const hadAdmin = await this.#accounts.hasAdmin(sql)
     const result = await change()
-    if (hadAdmin && !(await this.#accounts.hasAdmin(sql))) throw lastAdminKey()
+    checkAdminIsLeft(hadAdmin, await this.#accounts.hasAdmin(sql))
     return result
   }
 }
 
-async function setRevoked(sql: Transaction, key: Key, revoked: number): Promise<Key> {
-  await sql`UPDATE keys SET revoked = ${revoked} WHERE id = ${key.id}`
-  return { ...key, revoked }
+async function setRevoked(sql: Transaction, key: Key): Promise<Key> {
+  await sql`UPDATE keys SET revoked = ${key.revoked} WHERE id = ${key.id}`
+  return key
 }

@@ -1,4 +1,5 @@
 import { ApiError } from '../errors.ts'
+import { unixSeconds } from '../time.ts'
 import type { Key } from './access.ts'
 
 /** A 401 with the challenge that RFC 9110 (section 11.6.1) asks for. */
@@ -17,6 +18,6 @@ export function refusalOf(key: Key | undefined): ApiError | undefined {
 }
 
 /** Whether this moment, Unix seconds, has come. */
-export function isPast(moment: number | null): boolean {
-  return moment !== null && moment * 1000 <= Date.now()
+export function isPast(moment: number | null, now: number = unixSeconds()): boolean {
+  return moment !== null && moment <= now
 }

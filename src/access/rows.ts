@@ -1,5 +1,6 @@
-import { type Limits, storedLimits } from '../limit-values.ts'
-import { AccessError, type Account, isScope, type Key, type LimitChanges } from './access.ts'
+import { timingSafeEqual } from 'node:crypto'
+import { storedLimits } from '../limit-values.ts'
+import { type Account, isScope, type Key } from './access.ts'
 
 /** An account as the database keeps it. */
 export interface AccountRow {
@@ -29,6 +30,17 @@ export interface KeyRow {
   readonly limits: string
 }
 
+/** What tells of a key whether an operator may do everything with it. */
+export interface AdminRow extends Pick<KeyRow, 'scopes' | 'revoked' | 'expires'> {
+  /** When its account was suspended. */
+  readonly suspended: number | null
+}
+
+/** Selects rows that tell of every key with the scope `admin`, and perhaps of others. */
+export const selectAdmins = `
+  SELECT keys.scopes, keys.revoked, keys.expires, accounts.suspended
+  FROM keys JOIN accounts ON accounts.id = keys.account WHERE keys.scopes LIKE '%admin%'`
+
 /** Selects rows that `toKey` reads. */
 export const selectKeys = `
   SELECT keys.*, accounts.name AS account_name, accounts.created AS account_created,
@@ -57,75 +69,12 @@ export function toKey(row: KeyRow): Key {
   }
 }
 
+/** The key that was looked for by this digest, compared once more in a time that tells nothing of it. */
+export function keyWithDigest(row: KeyRow | undefined, digest: string): Key | undefined {
+  return row && timingSafeEqual(Buffer.from(row.digest), Buffer.from(digest)) ? toKey(row) : undefined
+}
+
 /** The account that a row tells of. */
 export function toAccount(row: AccountRow): Account {
   return { ...row, limits: storedLimits(row.limits) }
-}
-
-/** A shorter beginning names no key: all keys that we make begin with `cv_`. */
-const shortestBeginning = 4
-
-/** The beginning of a prefix that may be meant by this; null for one that is too short to mean any. */
-export function beginningIn(text: string): string | null {
-  return text.length < shortestBeginning ? null : text
-}
-
-/**
- * The key that an operator means by all of it, by its id, by its prefix, or by a beginning of that.
- * @param rows those that it may be
- * @param digest of what was given
- * @throws AccessError when it may be none of them, or more than one
- */
-export function meantKey(rows: readonly KeyRow[], given: string, digest: string): Key {
-  const exact =
-    rows.find((row) => row.digest === digest) ??
-    rows.find(({ id }) => id === given) ??
-    rows.find(({ prefix }) => prefix === given)
-  const row = exact ?? rows[0]
-  if (!row) throw unknownKey()
-  if (!exact && rows.length > 1) throw severalKeys(given, rows)
-  return toKey(row)
-}
-
-/**
- * The name of a new account, trimmed.
- * @throws AccessError when it cannot be one
- */
-export function accountNamed(name: string): string {
-  const trimmed = name.trim()
-  if (/^[\p{L}\p{N}][\p{L}\p{N} ._@-]{0,99}$/u.test(trimmed)) return trimmed
-  throw new AccessError(
-    `${JSON.stringify(name)} cannot be an account's name; use up to 100 letters, digits, spaces and . _ @ -`,
-  )
-}
-
-/** The refusal of a key that is not there; what was given may be a whole secret, so it is not repeated. */
-export function unknownKey(): AccessError {
-  return new AccessError('There is no such key. See: conservatory keys list')
-}
-
-/** How many keys a refusal names. */
-const mostNamed = 10
-
-/** The refusal of a beginning that several keys share. */
-function severalKeys(given: string, rows: readonly KeyRow[]): AccessError {
-  const named = rows
-    .slice(0, mostNamed)
-    .map(({ prefix, account_name }) => `${prefix} of ${JSON.stringify(account_name)}`)
-  const more = rows.length > mostNamed ? ` and ${rows.length - mostNamed} more` : ''
-  return new AccessError(
-    `Several keys begin with ${JSON.stringify(given)}: ${named.join(', ')}${more}. Name one of them.`,
-  )
-}
-
-/** The refusal to take the last working key with the scope `admin` away. */
-export function lastAdminKey(): AccessError {
-  const message = 'No working key with the scope admin would be left. Make another one first.'
-  return new AccessError(message, 'last_admin_key')
-}
-
-/** Limits after changes. */
-export function withChanges(limits: Limits, changes: LimitChanges): Limits {
-  const entries = Object.entries({ ...limits, ...changes })
-  return Object.fromEntries(entries.filter(([, value]) => value !== null))
 }

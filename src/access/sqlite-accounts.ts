@@ -1,8 +1,9 @@
 import type { Database, Statement } from 'better-sqlite3'
 import type { Limits } from '../limit-values.ts'
 import { unixSeconds } from '../time.ts'
-import { AccessError, type Account, type LimitChanges, unknownAccount } from './access.ts'
-import { type AccountRow, accountNamed, toAccount, withChanges } from './rows.ts'
+import { type Account, type LimitChanges, unknownAccount } from './access.ts'
+import { accountNamed, accountTaken, holdsAdmin, limited, resumed, suspended } from './policy.ts'
+import { type AccountRow, type AdminRow, selectAdmins, toAccount } from './rows.ts'
 
 /** Accounts in SQLite. Transactions are the caller's. */
 export class SqliteAccounts {
@@ -20,7 +21,7 @@ export class SqliteAccounts {
     const result = this.#database
       .prepare('INSERT INTO accounts (name, created, limits) VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING')
       .run(trimmed, created, JSON.stringify(limits))
-    if (result.changes === 0) throw new AccessError(`There is an account ${JSON.stringify(trimmed)} already.`)
+    if (result.changes === 0) throw accountTaken(trimmed)
     return { id: Number(result.lastInsertRowid), name: trimmed, created, suspended: null, limits }
   }
 
@@ -36,33 +37,24 @@ export class SqliteAccounts {
   }
 
   suspend(name: string): Account {
-    const account = this.named(name)
-    if (account.suspended !== null) throw new AccessError(`The account ${JSON.stringify(name)} is suspended already.`)
-    return this.#setSuspended(account, unixSeconds())
+    return this.#setSuspended(suspended(this.named(name), name, unixSeconds()))
   }
 
   resume(name: string): Account {
-    const account = this.named(name)
-    if (account.suspended === null) throw new AccessError(`The account ${JSON.stringify(name)} is not suspended.`)
-    return this.#setSuspended(account, null)
+    return this.#setSuspended(resumed(this.named(name), name))
   }
 
   limit(name: string, changes: LimitChanges): Account {
-    const account = this.named(name)
-    const limits = withChanges(account.limits, changes)
-    this.#database.prepare('UPDATE accounts SET limits = ? WHERE id = ?').run(JSON.stringify(limits), account.id)
-    return { ...account, limits }
+    const account = limited(this.named(name), changes)
+    this.#database
+      .prepare('UPDATE accounts SET limits = ? WHERE id = ?')
+      .run(JSON.stringify(account.limits), account.id)
+    return account
   }
 
-  /** Whether any key is left with which an operator may do everything. One that has a successor does not count. */
+  /** Whether any key is left with which an operator may do everything. */
   hasAdmin(): boolean {
-    const scopes = this.#database
-      .prepare<[number], string>(`
-        SELECT DISTINCT keys.scopes FROM keys JOIN accounts ON accounts.id = keys.account
-        WHERE revoked IS NULL AND (expires IS NULL OR expires > ?) AND accounts.suspended IS NULL`)
-      .pluck()
-      .all(unixSeconds())
-    return scopes.some((held) => held.split(',').includes('admin'))
+    return holdsAdmin(this.#database.prepare<[], AdminRow>(selectAdmins).all(), unixSeconds())
   }
 
   /** Removes an account, of which nothing is left but its keys. */
@@ -71,8 +63,8 @@ export class SqliteAccounts {
     this.#database.prepare('DELETE FROM accounts WHERE id = ?').run(id)
   }
 
-  #setSuspended(account: Account, suspended: number | null): Account {
-    this.#database.prepare('UPDATE accounts SET suspended = ? WHERE id = ?').run(suspended, account.id)
-    return { ...account, suspended }
+  #setSuspended(account: Account): Account {
+    this.#database.prepare('UPDATE accounts SET suspended = ? WHERE id = ?').run(account.suspended, account.id)
+    return account
   }
 }

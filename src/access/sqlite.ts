@@ -1,23 +1,14 @@
-import { timingSafeEqual } from 'node:crypto'
 import type { Database, Statement } from 'better-sqlite3'
 import type { Limits } from '../limit-values.ts'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
 import { Remembered } from '../storage/remembered.ts'
 import { writing } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
-import {
-  AccessError,
-  type AccessStore,
-  type Account,
-  type Key,
-  type KeyRequest,
-  type LimitChanges,
-  type NewKey,
-} from './access.ts'
+import type { AccessStore, Account, Key, KeyRequest, LimitChanges, NewKey } from './access.ts'
 import { digestKey } from './key.ts'
-import { newKeys, successorOf } from './new-key.ts'
-import { isPast } from './refusals.ts'
-import { beginningIn, type KeyRow, lastAdminKey, meantKey, selectKeys, toKey, withChanges } from './rows.ts'
+import { newKeys } from './new-key.ts'
+import { beginningIn, checkAdminIsLeft, limited, meantKey, revoked, rotated } from './policy.ts'
+import { type KeyRow, keyWithDigest, selectKeys, toKey } from './rows.ts'
 import { SqliteAccounts } from './sqlite-accounts.ts'
 
 /** Accounts and keys in SQLite. */
@@ -103,27 +94,21 @@ export class SqliteAccessStore implements AccessStore {
 
   async rotateKey(prefixOrKey: string, overlapSeconds: number): Promise<NewKey> {
     return this.#changeKeepingAnAdmin(() => {
-      const old = this.#named(prefixOrKey)
-      const successor = successorOf(old)
-      this.#setRevoked(old, unixSeconds() + overlapSeconds)
+      const { old, successor } = rotated(this.#named(prefixOrKey), overlapSeconds, unixSeconds())
+      this.#setRevoked(old)
       return this.#createKey(successor)
     })
   }
 
   async revokeKey(prefixOrKey: string): Promise<Key> {
-    return this.#changeKeepingAnAdmin(() => {
-      const key = this.#named(prefixOrKey)
-      if (isPast(key.revoked)) throw new AccessError(`The key ${key.prefix} is revoked already.`, 'key_ended')
-      return this.#setRevoked(key, unixSeconds())
-    })
+    return this.#changeKeepingAnAdmin(() => this.#setRevoked(revoked(this.#named(prefixOrKey), unixSeconds())))
   }
 
   async limitKey(prefixOrKey: string, changes: LimitChanges): Promise<Key> {
     return this.#change(() => {
-      const key = this.#named(prefixOrKey)
-      const limits = withChanges(key.limits, changes)
-      this.#database.prepare('UPDATE keys SET limits = ? WHERE id = ?').run(JSON.stringify(limits), key.id)
-      return { ...key, limits }
+      const key = limited(this.#named(prefixOrKey), changes)
+      this.#database.prepare('UPDATE keys SET limits = ? WHERE id = ?').run(JSON.stringify(key.limits), key.id)
+      return key
     })
   }
 
@@ -134,9 +119,8 @@ export class SqliteAccessStore implements AccessStore {
   async findKey(digest: string): Promise<Key | undefined> {
     const known = this.knownKey(digest)
     if (known) return known
-    const row = this.#keyByDigest.get(digest)
-    if (!row || !timingSafeEqual(Buffer.from(row.digest), Buffer.from(digest))) return undefined
-    return this.#known.set(digest, toKey(row))
+    const key = keyWithDigest(this.#keyByDigest.get(digest), digest)
+    return key && this.#known.set(digest, key)
   }
 
   async findKeyById(id: string): Promise<Key | undefined> {
@@ -179,9 +163,9 @@ export class SqliteAccessStore implements AccessStore {
     return meantKey(this.#keysMeant.all({ digest, given, beginning: beginningIn(given) }), given, digest)
   }
 
-  #setRevoked(key: Key, revoked: number): Key {
-    this.#database.prepare('UPDATE keys SET revoked = ? WHERE id = ?').run(revoked, key.id)
-    return { ...key, revoked }
+  #setRevoked(key: Key): Key {
+    this.#database.prepare('UPDATE keys SET revoked = ? WHERE id = ?').run(key.revoked, key.id)
+    return key
   }
 
   /** Does a change in one transaction; what was remembered may not be so afterwards. */
@@ -198,7 +182,7 @@ export class SqliteAccessStore implements AccessStore {
     return this.#change(() => {
       const hadAdmin = this.#accounts.hasAdmin()
       const result = change()
-      if (hadAdmin && !this.#accounts.hasAdmin()) throw lastAdminKey()
+      checkAdminIsLeft(hadAdmin, this.#accounts.hasAdmin())
       return result
     })
   }

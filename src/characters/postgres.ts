@@ -10,7 +10,7 @@ import {
   type StoredCharacter,
   type StoredVersion,
 } from './library/character.ts'
-import { type CharacterRow, toCharacter } from './rows.ts'
+import { type CharacterRow, digestsLike, toCharacter } from './rows.ts'
 
 /** Uploaded characters in PostgreSQL, whose texts cannot hold U+0000: a name that has one is written in another way. */
 export class PostgresCharacterStore implements CharacterStore {
@@ -61,14 +61,13 @@ export class PostgresCharacterStore implements CharacterStore {
     match: NameMatch,
     digest: string,
   ): Promise<readonly StoredVersion[]> {
-    // A text that begins like the digest lies between it and it with the highest digits there can be behind it.
-    const last = digest.padEnd(64, 'f')
+    const [first, last] = digestsLike(digest)
     const rows = await this.#database.read(
       (sql) => sql<StoredVersion[]>`
         SELECT characters.name, character_versions.digest
         FROM character_versions JOIN characters
           ON characters.account = character_versions.account AND characters.name = character_versions.name
-        WHERE characters.account = ${account} AND character_versions.digest BETWEEN ${digest} AND ${last}
+        WHERE characters.account = ${account} AND character_versions.digest BETWEEN ${first} AND ${last}
           AND ${match === 'exact' ? sql`characters.name = ${escapeNul(name)}` : sql`folded = ${escapeNul(foldName(name))}`}
         ORDER BY characters.name`,
     )

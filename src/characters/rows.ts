@@ -10,6 +10,11 @@ export interface CharacterRow {
   readonly updated: number
 }
 
+/** The first and the last digest that begin like this: any such text lies between it and it with the highest digits behind. */
+export function digestsLike(beginning: string): readonly [first: string, last: string] {
+  return [beginning, beginning.padEnd(64, 'f')]
+}
+
 /** The character that a row tells of. */
 export function toCharacter({ name, digest, about, created, updated }: CharacterRow): StoredCharacter {
   const read: CardAbout = JSON.parse(about)

@@ -12,7 +12,7 @@ import {
   type StoredCharacter,
   type StoredVersion,
 } from './library/character.ts'
-import { type CharacterRow, toCharacter } from './rows.ts'
+import { type CharacterRow, digestsLike, toCharacter } from './rows.ts'
 
 const columns = 'name, digest, about, created, updated'
 
@@ -100,9 +100,8 @@ export class SqliteCharacterStore implements CharacterStore {
     match: NameMatch,
     digest: string,
   ): Promise<readonly StoredVersion[]> {
-    // A text that begins like the digest lies between it and it with the highest digits there can be behind it.
     const wanted = match === 'exact' ? name : foldName(name)
-    return this.#versions[match].all(account, digest, digest.padEnd(64, 'f'), wanted)
+    return this.#versions[match].all(account, ...digestsLike(digest), wanted)
   }
 
   async source(account: number, name: string, digest: string): Promise<Buffer | undefined> {

@@ -1,7 +1,6 @@
 import type { Database, Statement } from 'better-sqlite3'
 import type { GroupCommit } from '../storage/group-commit.ts'
-import { noIdLeft } from './plant.ts'
-import { idAfter } from './rows.ts'
+import { nextId } from './policy.ts'
 
 /** The highest id of each account, looked up once in a transaction however many plants it adds. */
 export class HighestIds {
@@ -24,8 +23,7 @@ export class HighestIds {
     this.#transaction = this.#commit.transaction
     const highest = this.#known.get(account) ?? this.#lookUp.get(account) ?? 0
     this.#known.set(account, highest)
-    if (highest >= Number.MAX_SAFE_INTEGER) throw noIdLeft()
-    return idAfter(highest)
+    return nextId(highest)
   }
 
   /** A plant with this id was added. */

@@ -26,3 +26,25 @@ function canonical(value: unknown): string {
   const properties = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
   return `{${properties.map(([name, item]) => `${JSON.stringify(name)}:${canonical(item)}`).join(',')}}`
 }
+
+/** Idempotency keys of requests that have not been answered. */
+export class RunningKeys {
+  readonly #running = new Set<string>()
+
+  /**
+   * Does what the first request with this key asks for.
+   * @throws ApiError 409 while another one with the key is not answered
+   */
+  run<T>(account: number, { key }: Idempotency, work: () => Promise<T>): Promise<T> {
+    const running = `${account} ${key}`
+    if (this.#running.has(running)) {
+      throw new ApiError(
+        409,
+        'still_running',
+        'The first request with this Idempotency-Key is still running. Wait for it.',
+      )
+    }
+    this.#running.add(running)
+    return work().finally(() => this.#running.delete(running))
+  }
+}

@@ -181,27 +181,3 @@ function textProblem(text: string): string | undefined {
   const isTooLong = text.length > 510 || (text.length > 255 && [...text].length > 255)
   return isTooLong ? 'is longer than 255 characters; shorten it' : undefined
 }
-
-/** The refusal of an id that another plant of the account has. */
-export function idTaken(id: number): ApiError {
-  return new ApiError(409, 'id_taken', `There is a plant with the id ${id} already. Send another id, or none.`, {
-    param: 'id',
-  })
-}
-
-/** The refusal to assign an id where the highest there can be is taken. */
-export function noIdLeft(): ApiError {
-  const message = 'The highest id there can be is taken, so none can be assigned. Send an id.'
-  return new ApiError(409, 'no_id_left', message, { param: 'id' })
-}
-
-/** The refusal to share an account's plants with itself. */
-export function ownPlants(): ApiError {
-  return new ApiError(400, 'own_plants', 'An account sees its own plants already.')
-}
-
-/** The refusal of a plant more than the account may have. No time to wait is told, since waiting frees nothing. */
-export function plantsLimit(limit: number): ApiError {
-  const message = `The limit "plants" of ${limit} is reached: the account has as many or more. Delete some, or ask the operator for more.`
-  return new ApiError(429, 'plants_limit', message)
-}

@@ -3,8 +3,9 @@ import type { Transaction } from '../storage/postgres/database.ts'
 import { Conflict } from '../storage/postgres/failures.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
-import { type AddedPlant, type Idempotency, idTaken, type NewPlant, noIdLeft, plantsLimit } from './plant.ts'
-import { idAfter, type KeyedRow, keysKeptFor, type PlantRow, replayOf } from './rows.ts'
+import type { AddedPlant, Idempotency, NewPlant } from './plant.ts'
+import { checkPlantsLimit, idTaken, keysKnownSince, nextId, replayOf } from './policy.ts'
+import type { KeyedRow, PlantRow } from './rows.ts'
 
 /** A plant to add. */
 export interface Addition {
@@ -110,9 +111,8 @@ class Judge {
   }
 
   #add(state: AccountState, { account, plant, limit }: Addition): AddedPlant {
-    if (limit !== undefined && state.count >= limit) throw plantsLimit(limit)
-    if (plant.id === undefined && state.highest === Number.MAX_SAFE_INTEGER) throw noIdLeft()
-    const id = plant.id ?? idAfter(state.highest ?? 0)
+    if (limit !== undefined) checkPlantsLimit(limit, state.count)
+    const id = plant.id ?? nextId(state.highest ?? 0)
     const place = `${account} ${id}`
     if (this.#there.has(place)) throw idTaken(id)
     this.#there.add(place)
@@ -170,7 +170,7 @@ async function readState(sql: Transaction, writes: readonly PlantWrite[]): Promi
       : sql<KeyRow[]>`
           SELECT kept.account, kept.key, request, plant, name, tag FROM idempotency_keys AS kept
           JOIN json_to_recordset(${list(keys)}::text::json) AS asked (account BIGINT, key TEXT)
-          ON kept.account = asked.account AND kept.key = asked.key WHERE created >= ${unixSeconds() - keysKeptFor}`,
+          ON kept.account = asked.account AND kept.key = asked.key WHERE created >= ${keysKnownSince(unixSeconds())}`,
   ])
   const highestOf = new Map(highest.map((row) => [row.account, row.highest]))
   const countOf = new Map(counts.map((row) => [row.account, row.count]))

@@ -5,28 +5,27 @@ import { mostSnapshots, type PostgresDatabase, type Queries } from '../storage/p
 import { isOrphan } from '../storage/postgres/failures.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
-import {
-  type AddedPlant,
-  type Idempotency,
-  type NewPlant,
-  ownPlants,
-  type PlantPage,
-  type PlantQuery,
-  type PlantStore,
-  type PlantsVersion,
-  type Share,
-  type StoredPlant,
+import { RunningKeys } from './idempotency.ts'
+import type {
+  AddedPlant,
+  Idempotency,
+  NewPlant,
+  PlantPage,
+  PlantQuery,
+  PlantStore,
+  PlantsVersion,
+  Share,
+  StoredPlant,
 } from './plant.ts'
+import { checkGrantee, keysKnownSince } from './policy.ts'
 import type { PlantTaker, PortablePlant } from './portable.ts'
 import { exportPlants, importPlants } from './postgres-transfer.ts'
 import { type Outcome, type PlantWrite, writePlants } from './postgres-writes.ts'
 import {
   type GrantRow,
-  keysKeptFor,
   longestList,
   type PlantRow,
   pageOf,
-  RunningKeys,
   type Sharer,
   type Stretch,
   sharersOf,
@@ -115,7 +114,7 @@ export class PostgresPlantStore implements PlantStore {
   }
 
   share(account: number, grantee: number, tag = ''): Promise<boolean> {
-    if (account === grantee) throw ownPlants()
+    checkGrantee(account, grantee)
     return this.#changeShares(
       (sql) => sql`
         INSERT INTO grants (owner, grantee, tag, created) VALUES (${account}, ${grantee}, ${tag}, ${unixSeconds()})
@@ -169,7 +168,7 @@ export class PostgresPlantStore implements PlantStore {
       if (isToClean) {
         await sql`
           DELETE FROM idempotency_keys WHERE (account, key) IN (
-            SELECT account, key FROM idempotency_keys WHERE created < ${time - keysKeptFor} LIMIT ${mostCleaned}
+            SELECT account, key FROM idempotency_keys WHERE created < ${keysKnownSince(time)} LIMIT ${mostCleaned}
           )`
       }
       return answers

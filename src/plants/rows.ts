@@ -1,12 +1,4 @@
-import { ApiError } from '../errors.ts'
-import {
-  type AddedPlant,
-  type Idempotency,
-  type PlantPage,
-  type PlantQuery,
-  type StoredPlant,
-  toReply,
-} from './plant.ts'
+import { type PlantPage, type PlantQuery, type StoredPlant, toReply } from './plant.ts'
 
 /** A plant as the database keeps it. */
 export interface PlantRow {
@@ -42,9 +34,6 @@ export interface Stretch {
   readonly tags: readonly string[] | undefined
   readonly afterId: number | undefined
 }
-
-/** Seconds for which an idempotency key is known. */
-export const keysKeptFor = 24 * 60 * 60
 
 /** Milliseconds that a long list may take, since the moment that it shows holds up the database's cleaning. */
 export const longestList = 600_000
@@ -87,42 +76,4 @@ export function* stretchesOf(account: number, sharers: readonly Sharer[], query:
     const afterId = sharer.account === after?.account ? after.id : undefined
     yield { account: sharer.account, tags: asked ?? sharer.tags, afterId }
   }
-}
-
-/**
- * The answer to a request whose idempotency key was used before.
- * @throws ApiError 422 when it was used for another request
- */
-export function replayOf(account: number, first: KeyedRow, { request }: Idempotency): AddedPlant {
-  if (first.request !== request) {
-    throw new ApiError(422, 'key_reused', 'This Idempotency-Key was used for another request. Send a new one.')
-  }
-  return { plant: toPlant({ account, id: first.plant, name: first.name, tag: first.tag }), isReplay: true }
-}
-
-/** Idempotency keys of requests that have not been answered. */
-export class RunningKeys {
-  readonly #running = new Set<string>()
-
-  /**
-   * Does what the first request with this key asks for.
-   * @throws ApiError 409 while another one with the key is not answered
-   */
-  run<T>(account: number, { key }: Idempotency, work: () => Promise<T>): Promise<T> {
-    const running = `${account} ${key}`
-    if (this.#running.has(running)) {
-      throw new ApiError(
-        409,
-        'still_running',
-        'The first request with this Idempotency-Key is still running. Wait for it.',
-      )
-    }
-    this.#running.add(running)
-    return work().finally(() => this.#running.delete(running))
-  }
-}
-
-/** The id for a new plant where this is the highest. */
-export function idAfter(highest: number): number {
-  return Math.max(highest, 0) + 1
 }

@@ -6,23 +6,22 @@ import { Remembered } from '../storage/remembered.ts'
 import { writing } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import { HighestIds } from './highest-ids.ts'
-import {
-  type AddedPlant,
-  type Idempotency,
-  idTaken,
-  type NewPlant,
-  ownPlants,
-  type PlantPage,
-  type PlantQuery,
-  type PlantStore,
-  type PlantsVersion,
-  plantsLimit,
-  type Share,
-  type StoredPlant,
+import { RunningKeys } from './idempotency.ts'
+import type {
+  AddedPlant,
+  Idempotency,
+  NewPlant,
+  PlantPage,
+  PlantQuery,
+  PlantStore,
+  PlantsVersion,
+  Share,
+  StoredPlant,
 } from './plant.ts'
 import { PlantCounts } from './plant-counts.ts'
+import { checkGrantee, checkPlantsLimit, idTaken, keysKnownSince, replayOf } from './policy.ts'
 import type { PlantTaker, PortablePlant } from './portable.ts'
-import { type KeyedRow, keysKeptFor, type PlantRow, RunningKeys, replayOf, type Sharer, toPlant } from './rows.ts'
+import { type KeyedRow, type PlantRow, type Sharer, toPlant } from './rows.ts'
 import { PageReader, Snapshot } from './sqlite-pages.ts'
 import { exportPlants, importPlants } from './sqlite-transfer.ts'
 
@@ -146,7 +145,7 @@ export class SqlitePlantStore implements PlantStore {
   }
 
   share(account: number, grantee: number, tag?: string): Promise<boolean> {
-    if (account === grantee) throw ownPlants()
+    checkGrantee(account, grantee)
     return this.#changeShares(() => this.#share.run(account, grantee, tag ?? '', unixSeconds()).changes)
   }
 
@@ -184,7 +183,7 @@ export class SqlitePlantStore implements PlantStore {
   }
 
   #add(account: number, plant: NewPlant, limit?: number): StoredPlant {
-    if (limit !== undefined && this.#counts.of(account) >= limit) throw plantsLimit(limit)
+    if (limit !== undefined) checkPlantsLimit(limit, this.#counts.of(account))
     const id = plant.id ?? this.#highestIds.next(account)
     const { changes } = this.#insert.run(account, id, plant.name, plant.tag ?? null)
     if (changes === 0) throw idTaken(id)
@@ -196,7 +195,7 @@ export class SqlitePlantStore implements PlantStore {
 
   #addOnce(account: number, plant: NewPlant, idempotency: Idempotency, limit?: number): AddedPlant {
     const { key, request } = idempotency
-    this.#forgetKeys.run(unixSeconds() - keysKeptFor)
+    this.#forgetKeys.run(keysKnownSince(unixSeconds()))
     const first = this.#keyed.get(account, key)
     if (first) return replayOf(account, first, idempotency)
     const added = this.#add(account, plant, limit)

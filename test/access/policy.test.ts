@@ -1,0 +1,202 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { AccessError, type Account, type Key, type LimitChanges, scopes } from '../../src/access/access.ts'
+import {
+  accountNamed,
+  beginningIn,
+  checkAdminIsLeft,
+  holdsAdmin,
+  limited,
+  meantKey,
+  resumed,
+  revoked,
+  rotated,
+  suspended,
+} from '../../src/access/policy.ts'
+import { isPast } from '../../src/access/refusals.ts'
+import type { AdminRow, KeyRow } from '../../src/access/rows.ts'
+import { type Limits, limitNames } from '../../src/limit-values.ts'
+
+const now = 1_760_000_000
+const moment = fc.integer({ min: now - 100, max: now + 100 })
+const momentOrNever = fc.option(moment, { nil: null })
+const limits: fc.Arbitrary<Limits> = fc.dictionary(fc.constantFrom(...limitNames), fc.nat())
+const changes: fc.Arbitrary<LimitChanges> = fc.dictionary(
+  fc.constantFrom(...limitNames),
+  fc.option(fc.nat(), { nil: null }),
+)
+
+const account: Account = { id: 1, name: 'ann', created: now, suspended: null, limits: {} }
+const key: fc.Arbitrary<Key> = fc.record({
+  id: fc.constant('key_1'),
+  account: fc.constant(account),
+  prefix: fc.constant('cv_ab12'),
+  name: fc.option(fc.string(), { nil: null }),
+  scopes: fc.subarray([...scopes]),
+  created: fc.constant(now),
+  expires: momentOrNever,
+  revoked: momentOrNever,
+  lastUsed: momentOrNever,
+  limits,
+})
+
+function refusalOf(work: () => unknown): AccessError | undefined {
+  try {
+    work()
+    return undefined
+  } catch (error) {
+    if (error instanceof AccessError) return error
+    throw error
+  }
+}
+
+describe('a rotation', () => {
+  it('ends the old key after the overlap, and makes a key like it', () => {
+    fc.assert(
+      fc.property(key, fc.nat({ max: 1000 }), (old, overlap) => {
+        fc.pre(old.revoked === null && !isPast(old.expires, now))
+        const result = rotated(old, overlap, now)
+        expect(result.old).toStrictEqual({ ...old, revoked: now + overlap })
+        const { name = null, expires = null, ...rest } = result.successor
+        expect({ name, expires, ...rest }).toStrictEqual({
+          name: old.name,
+          expires: old.expires,
+          account: 'ann',
+          scopes: old.scopes,
+          limits: old.limits,
+        })
+        // A key has one successor, however long it goes on working.
+        const reason = overlap === 0 ? 'is revoked' : 'has been rotated already'
+        expect(refusalOf(() => rotated(result.old, overlap, now))).toMatchObject({
+          code: 'key_ended',
+          message: `The key cv_ab12 ${reason}, so it cannot be rotated. Make a new one.`,
+        })
+      }),
+    )
+  })
+
+  it('is refused for every key that has ended or has a successor, and a revocation for those that are revoked', () => {
+    fc.assert(
+      fc.property(key, fc.nat(), (each, overlap) => {
+        const isOver = each.revoked !== null || isPast(each.expires, now)
+        expect(refusalOf(() => rotated(each, overlap, now))?.code).toBe(isOver ? 'key_ended' : undefined)
+        const refusal = refusalOf(() => expect(revoked(each, now)).toStrictEqual({ ...each, revoked: now }))
+        expect(refusal?.code).toBe(isPast(each.revoked, now) ? 'key_ended' : undefined)
+      }),
+    )
+  })
+})
+
+describe('the last admin key', () => {
+  const row: fc.Arbitrary<AdminRow> = fc.record({
+    scopes: fc.constantFrom('admin', 'chat,admin', 'plants:read,admin,chat', 'chat', 'administrator', ''),
+    revoked: momentOrNever,
+    expires: momentOrNever,
+    suspended: momentOrNever,
+  })
+
+  it('is one that works for good: neither revoked, now or later, nor expired, nor of a suspended account', () => {
+    fc.assert(
+      fc.property(fc.array(row), (rows) => {
+        const works = ({ scopes, revoked, expires, suspended }: AdminRow) =>
+          /\badmin\b/.test(scopes) && revoked === null && suspended === null && (expires === null || expires > now)
+        expect(holdsAdmin(rows, now)).toBe(rows.some(works))
+        // Nothing that is taken away brings one back.
+        if (!holdsAdmin(rows, now)) expect(holdsAdmin(rows.slice(1), now)).toBe(false)
+      }),
+    )
+  })
+
+  it('may not go, and where there was none nothing is refused', () => {
+    for (const [before, after] of [
+      [true, true],
+      [false, false],
+      [false, true],
+    ] as const) {
+      expect(refusalOf(() => checkAdminIsLeft(before, after))).toBeUndefined()
+    }
+    expect(refusalOf(() => checkAdminIsLeft(true, false))?.code).toBe('last_admin_key')
+  })
+})
+
+describe('a suspension', () => {
+  it('is taken back by a resumption, and neither is done twice', () => {
+    const stopped = suspended(account, 'ann', now)
+    expect(stopped).toStrictEqual({ ...account, suspended: now })
+    expect(resumed(stopped, 'ann')).toStrictEqual(account)
+    expect(refusalOf(() => suspended(stopped, ' ann', now))?.message).toBe('The account " ann" is suspended already.')
+    expect(refusalOf(() => resumed(account, ' ann'))?.message).toBe('The account " ann" is not suspended.')
+  })
+})
+
+describe('changes of limits', () => {
+  it('set what they name, take away what is null, leave the rest, and do no more when they come again', () => {
+    fc.assert(
+      fc.property(limits, changes, (before, wanted) => {
+        const after = limited({ limits: before }, wanted).limits
+        for (const name of limitNames) {
+          const change = wanted[name]
+          expect(after[name]).toBe(change === undefined ? before[name] : (change ?? undefined))
+          expect(name in after).toBe(after[name] !== undefined)
+        }
+        expect(limited({ limits: after }, wanted).limits).toStrictEqual(after)
+      }),
+    )
+  })
+})
+
+describe("an account's name", () => {
+  it('is trimmed, begins with a letter or a digit, and has at most 100 characters', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 110 }), (text) => {
+        const refusal = refusalOf(() => {
+          const name = accountNamed(text)
+          expect(name).toBe(text.trim())
+          expect(accountNamed(name)).toBe(name)
+          expect([...name].length).toBeLessThanOrEqual(100)
+        })
+        if (refusal) expect(refusal.message).toContain("cannot be an account's name")
+      }),
+    )
+    expect(accountNamed(' Ärzte & co'.replace('&', '@'))).toBe('Ärzte @ co')
+    for (const text of ['', ' ', '-ann', 'a\0b', 'a/b', 'a'.repeat(101)]) {
+      expect(refusalOf(() => accountNamed(text))).toBeDefined()
+    }
+  })
+})
+
+describe('the key that is meant', () => {
+  const rowOf = (prefix: string, id = `key_${prefix}`, digest = `digest of ${prefix}`): KeyRow => ({
+    id,
+    account: 1,
+    account_name: 'ann',
+    account_created: now,
+    account_suspended: null,
+    account_limits: '{}',
+    prefix,
+    name: null,
+    digest,
+    scopes: 'chat',
+    created: now,
+    expires: null,
+    revoked: null,
+    last_used: null,
+    limits: '{}',
+  })
+
+  it('is the one of this digest before that of this id before that of this prefix, and else the only one', () => {
+    const [byDigest, byId, byPrefix] = [rowOf('cv_1', 'key_1', 'd'), rowOf('cv_2', 'given'), rowOf('given', 'key_3')]
+    expect(meantKey([byPrefix, byId, byDigest], 'given', 'd').id).toBe('key_1')
+    expect(meantKey([byPrefix, byId], 'given', 'd').id).toBe('given')
+    expect(meantKey([byPrefix, rowOf('given-more')], 'given', 'd').id).toBe('key_3')
+    expect(meantKey([rowOf('given-more')], 'given', 'd').prefix).toBe('given-more')
+    expect(refusalOf(() => meantKey([], 'given', 'd'))?.message).not.toContain('given')
+  })
+
+  it('is not guessed: a refusal names ten of those that it may be', () => {
+    const rows = Array.from({ length: 12 }, (_, index) => rowOf(`cv_a${index}`))
+    const { message = '' } = refusalOf(() => meantKey(rows, 'cv_a', 'd')) ?? {}
+    expect(message).toContain('cv_a9 of "ann" and 2 more. Name one of them.')
+    expect([beginningIn('cv_'), beginningIn('cv_a')]).toStrictEqual([null, 'cv_a'])
+  })
+})
