@@ -30,6 +30,15 @@ export class StorageError extends Error {
   override readonly name = 'StorageError'
 }
 
+/**
+ * The 400 for something sent that is not as it must be.
+ * @param problem the end of the sentence that says so, without its full stop
+ * @param what the begin of the sentence, before the quoted name
+ */
+export function invalidField(param: string, problem: string, what = 'The field'): ApiError {
+  return new ApiError(400, 'invalid_field', `${what} "${param}" ${problem}.`, { param })
+}
+
 /** Fastify's own refusals that a caller can mend, as our status, code and sentence. */
 const frameworkErrors: Readonly<Record<string, readonly [status: number, code: string, message: string]>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: [

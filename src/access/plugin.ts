@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply } from 'fastify'
-import { ApiError } from '../errors.ts'
+import { ApiError, invalidField } from '../errors.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
 import { AccessError, type AccessStore, type Key, keyNameProblem, type NewKey } from './access.ts'
@@ -159,8 +159,4 @@ function toConflict(error: unknown): never {
 
 function unknownKey(): ApiError {
   return new ApiError(404, 'unknown_key', 'Your account has no key with this id. GET /keys lists those it has.')
-}
-
-function invalidField(param: string, problem: string): ApiError {
-  return new ApiError(400, 'invalid_field', `The field "${param}" ${problem}.`, { param })
 }

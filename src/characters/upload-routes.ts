@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
-import { ApiError } from '../errors.ts'
+import { ApiError, invalidField } from '../errors.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
 import type { ReadCard } from './library/card-bytes.ts'
@@ -129,7 +129,7 @@ function readName(text: string): string {
   const name = text.trim()
   const problem = nameProblem(name)
   if (problem === undefined) return name
-  throw new ApiError(400, 'invalid_field', `The path part "name" ${problem}.`, { param: 'name' })
+  throw invalidField('name', problem, 'The path part')
 }
 
 /** The error for a name of which the account has no upload: a character that everybody sees, or none. */

@@ -1,7 +1,7 @@
 import { KindGuard, type TObject, type TSchema } from '@sinclair/typebox'
 import type { TypeCheck, TypeCompiler, ValueError } from '@sinclair/typebox/compiler'
 import type { FastifyInstance, FastifySchemaCompiler } from 'fastify'
-import { ApiError } from '../errors.ts'
+import { ApiError, invalidField } from '../errors.ts'
 
 /**
  * Compiles route schemas with TypeBox: bodies are taken as they are, nothing coerced and nothing removed;
@@ -102,7 +102,7 @@ function describe(error: ValueError | undefined, httpPart: string | undefined): 
   }
   const { errorMessage } = error.schema
   const sentence = typeof errorMessage === 'string' ? errorMessage : lowerFirst(error.message)
-  return new ApiError(400, 'invalid_field', `The ${where} "${param}" is not valid: ${sentence}.`, { param })
+  return invalidField(param, `is not valid: ${sentence}`, `The ${where}`)
 }
 
 /** `/messages/0/role` as `messages[0].role`. */

@@ -1,4 +1,4 @@
-import { ApiError } from '../errors.ts'
+import { invalidField } from '../errors.ts'
 import type { ContentPart, Message } from './completion-request.ts'
 
 /**
@@ -12,15 +12,16 @@ export function checkMessages(messages: readonly Message[]): void {
     for (const call of message.tool_calls ?? []) openCalls.add(call.id)
     if (message.role === 'tool') checkToolResult(message, openCalls, at)
     const mayLackContent = message.role === 'assistant' || message.role === 'function'
-    if (message.content == null && !mayLackContent) throw fault(`${at}.content`, 'is missing: send a text')
+    if (message.content == null && !mayLackContent) throw invalidField(`${at}.content`, 'is missing: send a text')
     if (Array.isArray(message.content)) checkParts(message.content, `${at}.content`)
   }
 }
 
 /** @param openCalls the ids of the calls that messages before it have made */
 function checkToolResult({ tool_call_id: id }: Message, openCalls: ReadonlySet<string>, at: string): void {
-  if (!id) throw fault(`${at}.tool_call_id`, 'is missing: a tool message names the call that it answers')
-  if (!openCalls.has(id)) throw fault(`${at}.tool_call_id`, 'answers no tool call of an assistant message before it')
+  if (!id) throw invalidField(`${at}.tool_call_id`, 'is missing: a tool message names the call that it answers')
+  if (!openCalls.has(id))
+    throw invalidField(`${at}.tool_call_id`, 'answers no tool call of an assistant message before it')
 }
 
 function checkParts(parts: readonly ContentPart[], at: string): void {
@@ -28,9 +29,6 @@ function checkParts(parts: readonly ContentPart[], at: string): void {
 }
 
 function checkPart(part: ContentPart, at: string): void {
-  if (part[part.type] === undefined) throw fault(`${at}.${part.type}`, `is missing: a part of this type needs it`)
-}
-
-function fault(param: string, problem: string): ApiError {
-  return new ApiError(400, 'invalid_field', `The field "${param}" ${problem}.`, { param })
+  if (part[part.type] === undefined)
+    throw invalidField(`${at}.${part.type}`, `is missing: a part of this type needs it`)
 }

@@ -1,5 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { ApiError } from '../errors.ts'
+import { invalidField } from '../errors.ts'
 import type { PlantTaker, PortablePlant } from './portable.ts'
 
 const name = Type.String({
@@ -170,7 +170,7 @@ export function checkedText(field: string, text: string): string {
   const trimmed = text.trim()
   const problem = textProblem(trimmed)
   if (problem === undefined) return trimmed
-  throw new ApiError(400, 'invalid_field', `The field "${field}" ${problem}.`, { param: field })
+  throw invalidField(field, problem)
 }
 
 function textProblem(text: string): string | undefined {

@@ -1,4 +1,4 @@
-import { ApiError } from '../errors.ts'
+import { invalidField } from '../errors.ts'
 import { isCalendarDay } from '../time.ts'
 
 /** A span of time in Unix seconds: the first moment, and the first after it. */
@@ -25,7 +25,7 @@ export function readPeriod(written: { readonly from?: string; readonly to?: stri
     written.from === undefined ? lastDay - (standardDays - 1) * secondsOfDay : readMoment('from', written.from, 0)
   if (from < until) return { from, until }
   const param = written.from === undefined ? 'to' : 'from'
-  throw invalid(param, 'leaves no time: "from" must be before "to", and not in the future')
+  throw invalidField(param, 'leaves no time: "from" must be before "to", and not in the future', 'The value of')
 }
 
 /** Unix seconds, rounded up; a whole day has so many seconds added. */
@@ -34,11 +34,11 @@ function readMoment(param: string, text: string, addedToDay: number): number {
     /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2}))?$/.exec(text) ?? []
   const milliseconds = isCalendarDay(day) ? Date.parse(text) : Number.NaN
   if (Number.isNaN(milliseconds)) {
-    throw invalid(param, 'is not a day or a moment: write it like 2026-11-20 or 2026-11-20T08:00:00Z')
+    throw invalidField(
+      param,
+      'is not a day or a moment: write it like 2026-11-20 or 2026-11-20T08:00:00Z',
+      'The value of',
+    )
   }
   return Math.ceil(milliseconds / 1000) + (time === undefined ? addedToDay : 0)
-}
-
-function invalid(param: string, reason: string): ApiError {
-  return new ApiError(400, 'invalid_field', `The value of "${param}" ${reason}.`, { param })
 }

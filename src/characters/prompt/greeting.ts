@@ -1,4 +1,4 @@
-import { ApiError } from '../../errors.ts'
+import { invalidField } from '../../errors.ts'
 import { type Message, textOf } from '../../openai/completion-request.ts'
 import type { CardTexts, Run } from './card-texts.ts'
 import type { CompositionRequest } from './composition.ts'
@@ -24,12 +24,8 @@ export function activeGreeting(
 ): ActiveGreeting {
   const { greetings } = texts.card
   if (greeting !== undefined && greeting >= greetings.length) {
-    throw new ApiError(
-      400,
-      'invalid_field',
-      `The field "greeting" is ${greeting}, but the last greeting is ${greetings.length - 1}. Send a number up to that.`,
-      { param: 'greeting' },
-    )
+    const last = greetings.length - 1
+    throw invalidField('greeting', `is ${greeting}, but the last greeting is ${last}. Send a number up to that`)
   }
   const first = conversation[0]
   const isOpened = first?.role === 'assistant'

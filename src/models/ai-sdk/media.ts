@@ -1,5 +1,5 @@
 import type { LanguageModelV4FilePart } from '@ai-sdk/provider'
-import { ApiError } from '../../errors.ts'
+import { invalidField } from '../../errors.ts'
 
 /** The addresses that a provider's own service fetches, by media type; patterns may be `*`, `image/*` and the like. */
 export type SupportedUrls = Readonly<Record<string, readonly RegExp[]>>
@@ -41,18 +41,18 @@ export function fileFromUrl(
   if (/^data:/i.test(url)) return fileFromDataUrl(url, kind, param)
   const address = URL.parse(url)
   if (address === null || !['http:', 'https:'].includes(address.protocol)) {
-    throw fault(param, 'is neither a data: URL nor an http(s) address')
+    throw invalidField(param, 'is neither a data: URL nor an http(s) address')
   }
   const mediaType = typeOfName(address.pathname) ?? (kind === 'image' ? 'image/*' : 'application/octet-stream')
   if (!isSupported(url, mediaType, supported)) {
-    throw fault(param, "is an address that this model's service does not fetch. Send the content as a data: URL")
+    throw invalidField(param, "is an address that this model's service does not fetch. Send the content as a data: URL")
   }
   return { type: 'file', mediaType, data: { type: 'url', url: address } }
 }
 
 /** A file for the model from base64, as OpenAI's `input_audio.data` and `file.file_data` hold it. */
 export function fileFromBase64(data: string, mediaType: string, param: string): LanguageModelV4FilePart {
-  if (!/^[A-Za-z0-9+/_-]+={0,2}$/.test(data)) throw fault(param, 'is not base64')
+  if (!/^[A-Za-z0-9+/_-]+={0,2}$/.test(data)) throw invalidField(param, 'is not base64')
   return { type: 'file', mediaType: misspelt.get(mediaType) ?? mediaType, data: { type: 'data', data } }
 }
 
@@ -69,7 +69,7 @@ export function typeOfName(name: string): string | undefined {
 /** Reads a `data:` URL (RFC 2397). */
 function fileFromDataUrl(url: string, kind: 'image' | 'file', param: string): LanguageModelV4FilePart {
   const comma = url.indexOf(',')
-  if (comma === -1) throw fault(param, 'is not a whole data: URL')
+  if (comma === -1) throw invalidField(param, 'is not a whole data: URL')
   const [type = '', ...attributes] = url.slice('data:'.length, comma).split(';')
   const mediaType = type.toLowerCase() || (kind === 'image' ? 'image/*' : 'application/pdf')
   const content = url.slice(comma + 1)
@@ -80,7 +80,7 @@ function fileFromDataUrl(url: string, kind: 'image' | 'file', param: string): La
     const data = Buffer.from(decodeURIComponent(content)).toString('base64')
     return { type: 'file', mediaType, data: { type: 'data', data } }
   } catch {
-    throw fault(param, 'is not a whole data: URL')
+    throw invalidField(param, 'is not a whole data: URL')
   }
 }
 
@@ -98,9 +98,4 @@ function isSupported(url: string, mediaType: string, supported: SupportedUrls): 
 function fitsType(mediaType: string, pattern: string): boolean {
   if (pattern === '*' || pattern === '*/*') return true
   return pattern.endsWith('/*') ? mediaType.startsWith(pattern.slice(0, -1)) : mediaType === pattern
-}
-
-/** The error for a part of a message that this kind of model cannot be given. */
-export function fault(param: string, problem: string): ApiError {
-  return new ApiError(400, 'invalid_field', `The field "${param}" ${problem}.`, { param })
 }

@@ -1,6 +1,7 @@
 import type { LanguageModelV4FilePart, LanguageModelV4TextPart, LanguageModelV4ToolResultPart } from '@ai-sdk/provider'
+import { invalidField } from '../../errors.ts'
 import { type ContentPart, type Message, textOf } from '../../openai/completion-request.ts'
-import { audioType, fault, fileFromBase64, fileFromUrl, type SupportedUrls, typeOfName } from './media.ts'
+import { audioType, fileFromBase64, fileFromUrl, type SupportedUrls, typeOfName } from './media.ts'
 
 /** A text as parts of a prompt; none for an empty one, which most APIs refuse. */
 export function textParts(text: string): LanguageModelV4TextPart[] {
@@ -13,7 +14,8 @@ export function textParts(text: string): LanguageModelV4TextPart[] {
  */
 export function plainText(message: Message): string {
   const other = partsOf(message).find(({ type }) => type !== 'text' && type !== 'refusal')
-  if (other) throw fault(`messages[].content[].${other.type}`, `cannot be in a message of the role ${message.role}`)
+  if (other)
+    throw invalidField(`messages[].content[].${other.type}`, `cannot be in a message of the role ${message.role}`)
   return textOf(message)
 }
 
@@ -77,5 +79,5 @@ function filePart(part: ContentPart, supported: SupportedUrls): LanguageModelV4F
       : fileFromBase64(data, typeOfName(filename ?? '') ?? 'application/pdf', param)
     return filename === undefined ? file : { ...file, filename }
   }
-  throw fault(at, 'is nothing that this model can be given. Send text, or a file with "file_data"')
+  throw invalidField(at, 'is nothing that this model can be given. Send text, or a file with "file_data"')
 }

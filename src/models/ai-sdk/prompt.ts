@@ -5,10 +5,11 @@ import type {
   LanguageModelV4TextPart,
   LanguageModelV4ToolCallPart,
 } from '@ai-sdk/provider'
+import { invalidField } from '../../errors.ts'
 import { field, isFields } from '../../fields.ts'
 import type { Message, ToolCall } from '../../openai/completion-request.ts'
 import { keptMetadata, signedReasoning } from './extra-content.ts'
-import { fault, type SupportedUrls } from './media.ts'
+import type { SupportedUrls } from './media.ts'
 import { olderId, plainText, refusalOf, textParts, toolResult, userContent } from './prompt-parts.ts'
 
 /** A neutral user line: where a conversation begins that would otherwise begin with the assistant. */
@@ -195,5 +196,5 @@ function readArguments(text: string): unknown {
   } catch {
     // Told below.
   }
-  throw fault('messages[].tool_calls[].function.arguments', 'is not a JSON object')
+  throw invalidField('messages[].tool_calls[].function.arguments', 'is not a JSON object')
 }

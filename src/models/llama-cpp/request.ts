@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto'
-import { ApiError } from '../../errors.ts'
+import { type ApiError, invalidField } from '../../errors.ts'
 import { type CompletionRequest, type Message, maximumChoices } from '../../openai/completion-request.ts'
 import type { ModelRequest } from '../model.ts'
 import type { HistoryItem, ResponseOptions } from './node-llama-cpp.ts'
@@ -117,5 +117,5 @@ function speakerOf({ name }: Message, { card, name: character, userName }: Model
 }
 
 function fault(param: string, problem: string): ApiError {
-  return new ApiError(400, 'invalid_field', `The field "${param}" does not suit this model: ${problem}.`, { param })
+  return invalidField(param, `does not suit this model: ${problem}`)
 }

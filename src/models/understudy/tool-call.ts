@@ -1,5 +1,5 @@
 import { hashOf } from '../../characters/macros/seeded-random.ts'
-import { ApiError } from '../../errors.ts'
+import { ApiError, invalidField } from '../../errors.ts'
 import type { CompletionRequest, ToolCall } from '../../openai/completion-request.ts'
 import type { Json } from './schema.ts'
 import { type TextSource, valueFor } from './schema-value.ts'
@@ -21,11 +21,11 @@ export function requiredTool({ tools, tool_choice: choice }: CompletionRequest, 
       ? fittest(offered, question)
       : offered.find((each) => each.function.name === choice.function.name)
   if (tool) return tool
-  const message =
+  const problem =
     choice === 'required'
-      ? 'The field "tool_choice" requires a tool, and "tools" has none. Send one, or leave "tool_choice" out.'
-      : `The field "tool_choice" names the tool ${JSON.stringify(choice.function.name)}, which is not in "tools". Send one of those.`
-  throw new ApiError(400, 'invalid_field', message, { param: 'tool_choice' })
+      ? 'requires a tool, and "tools" has none. Send one, or leave "tool_choice" out'
+      : `names the tool ${JSON.stringify(choice.function.name)}, which is not in "tools". Send one of those`
+  throw invalidField('tool_choice', problem)
 }
 
 /** A call of the tool with arguments that fit its schema; the same request gives the same call. */
