@@ -1,3 +1,42 @@
+import { invalidField } from './errors.ts'
+
+/** What a name, or another short text, must be like; the sentences about it say what to do in the words of their place. */
+export interface NameRule {
+  /** Code points after trimming. */
+  readonly longest: number
+  /** What to do about a blank one. */
+  readonly ifBlank: string
+  /** What its author does with it: sends it to us, say, or writes it into a card. */
+  readonly verb: 'give' | 'send' | 'write'
+  /** What may not be in it, and the end of the sentence that says so. */
+  readonly refused: { readonly pattern: RegExp; readonly problem: string }
+}
+
+/** What most names must be without. */
+export const controlCharacters: NameRule['refused'] = {
+  pattern: /\p{Cc}/u,
+  problem: 'has control characters; leave them out',
+}
+
+/** What is wrong with a name, as the end of a sentence; undefined where nothing is. Spaces around it do not count. */
+export function nameProblem(name: string, { longest, ifBlank, verb, refused }: NameRule): string | undefined {
+  const trimmed = name.trim()
+  if (trimmed === '') return `is blank; ${ifBlank}`
+  if (!name.isWellFormed()) return `has half of a surrogate pair; ${verb} whole characters`
+  if (refused.pattern.test(name)) return refused.problem
+  // A code point has one or two UTF-16 units: most texts need no count.
+  const isTooLong = trimmed.length > 2 * longest || (trimmed.length > longest && [...trimmed].length > longest)
+  return isTooLong ? `is longer than ${longest} characters; shorten it` : undefined
+}
+
+/**
+ * Refuses half of a character where a text goes into a reply header, which cannot carry it.
+ * @throws ApiError 400 that names the field
+ */
+export function checkWhole(param: string, text: string): void {
+  if (!text.isWellFormed()) throw invalidField(param, 'has half of a surrogate pair. Send whole characters')
+}
+
 /** A number with its noun: `1 plant`, `2 plants`. */
 export function counted(count: number, noun: string): string {
   return count === 1 ? `1 ${noun}` : `${count} ${noun}s`

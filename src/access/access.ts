@@ -1,4 +1,5 @@
 import type { LimitName, Limits } from '../limit-values.ts'
+import { controlCharacters, type NameRule, nameProblem } from '../text.ts'
 
 /** What a key may be allowed to do. */
 export const scopes = ['plants:read', 'plants:write', 'chat', 'characters:write', 'admin'] as const
@@ -136,10 +137,14 @@ export function isScope(text: string): text is Scope {
 
 /** What keeps a text from being a key's name, as the end of a sentence; undefined for one that can be one. */
 export function keyNameProblem(name: string): string | undefined {
-  if (name.trim() === '') return 'is blank; give it 1 to 255 characters'
-  if (!name.isWellFormed()) return 'has half of a surrogate pair; give whole characters'
-  if (/\p{Cc}/u.test(name)) return 'has control characters; leave them out'
-  return [...name.trim()].length > 255 ? 'is longer than 255 characters; shorten it' : undefined
+  return nameProblem(name, keyNameRule)
+}
+
+const keyNameRule: NameRule = {
+  longest: 255,
+  ifBlank: 'give it 1 to 255 characters',
+  verb: 'give',
+  refused: controlCharacters,
 }
 
 /** The longest that a rotated key may go on working, seconds: a year. */

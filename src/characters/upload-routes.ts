@@ -6,7 +6,7 @@ import { ApiError, invalidField } from '../errors.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
 import type { ReadCard } from './library/card-bytes.ts'
-import { type CharacterStore, nameProblem, unknownCharacter } from './library/character.ts'
+import { type CharacterStore, characterNameProblem, unknownCharacter } from './library/character.ts'
 import type { CharacterLibrary } from './library/library.ts'
 import { CharacterPath, CharacterSummary, cardBody } from './schemas.ts'
 
@@ -127,7 +127,7 @@ async function acceptCards({ headers }: FastifyRequest): Promise<void> {
 /** @throws ApiError 400 for what cannot be a name */
 function readName(text: string): string {
   const name = text.trim()
-  const problem = nameProblem(name)
+  const problem = characterNameProblem(name)
   if (problem === undefined) return name
   throw invalidField('name', problem, 'The path part')
 }

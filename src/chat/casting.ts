@@ -3,7 +3,7 @@ import { callerOf } from '../access/guard.ts'
 import { type Casting, cast } from '../characters/library/persona.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
 import { checkMessages } from '../openai/messages.ts'
-import { checkWhole } from '../whole-text.ts'
+import { checkWhole } from '../text.ts'
 import type { ChatOptions } from './options.ts'
 
 /**

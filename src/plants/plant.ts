@@ -1,5 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { invalidField } from '../errors.ts'
+import { controlCharacters, type NameRule, nameProblem } from '../text.ts'
 import type { PlantTaker, PortablePlant } from './portable.ts'
 
 const name = Type.String({
@@ -168,16 +169,15 @@ export function checkedPlant(plant: NewPlant): NewPlant {
  */
 export function checkedText(field: string, text: string): string {
   const trimmed = text.trim()
-  const problem = textProblem(trimmed)
+  const problem = nameProblem(trimmed, textRule)
   if (problem === undefined) return trimmed
   throw invalidField(field, problem)
 }
 
-function textProblem(text: string): string | undefined {
-  if (text === '') return 'is blank; send 1 to 255 characters'
-  if (!text.isWellFormed()) return 'has half of a surrogate pair; send whole characters'
-  if (/\p{Cc}/u.test(text)) return 'has control characters; leave them out'
-  // A text of 255 code points has at most 510 UTF-16 units: longer ones need no count.
-  const isTooLong = text.length > 510 || (text.length > 255 && [...text].length > 255)
-  return isTooLong ? 'is longer than 255 characters; shorten it' : undefined
+/** The rule for a plant's name, and for its tag. */
+const textRule: NameRule = {
+  longest: 255,
+  ifBlank: 'send 1 to 255 characters',
+  verb: 'send',
+  refused: controlCharacters,
 }

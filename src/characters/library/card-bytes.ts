@@ -3,7 +3,7 @@ import { type Card, readCard } from '../cards/card.ts'
 import { type CardSource, readCardSource } from '../cards/source.ts'
 import { aboutCard, type CardAbout } from '../cards/summary.ts'
 import { CardError } from '../documents/card-error.ts'
-import { nameProblem } from './character.ts'
+import { characterNameProblem } from './character.ts'
 
 /** All that is made of a card's bytes. */
 export interface ReadCard {
@@ -31,7 +31,7 @@ export function readCardBytes(bytes: Buffer): ReadCard {
  */
 export function nameOf({ name }: Pick<Card, 'name'>): string {
   const trimmed = name.trim()
-  const problem = nameProblem(trimmed)
+  const problem = characterNameProblem(trimmed)
   if (problem !== undefined) throw new CardError('card_invalid', `The card's name ${problem}.`)
   return trimmed
 }

@@ -1,5 +1,6 @@
 import type { Key } from '../../access/access.ts'
 import { ApiError } from '../../errors.ts'
+import { type NameRule, nameProblem } from '../../text.ts'
 import type { Card } from '../cards/card.ts'
 import type { CardAbout } from '../cards/summary.ts'
 
@@ -82,20 +83,21 @@ export function foldName(name: string): string {
   return name.toLowerCase()
 }
 
-/** Longest name, in code points; the same as of a request's `character`. */
-const longestName = 200
+const pinMark = '@sha256:'
 
-/** What is wrong with a trimmed name, as the end of a sentence. */
-export function nameProblem(name: string): string | undefined {
-  if (name === '') return 'is blank; give the character a name'
-  if (!name.isWellFormed()) return 'has half of a surrogate pair; write whole characters'
-  if (name.includes(pinMark)) return `has "${pinMark}" in it, which pins a version; leave it out`
-  // A text of 200 code points has at most 400 UTF-16 units: longer ones need no count.
-  const isTooLong = name.length > 2 * longestName || (name.length > longestName && [...name].length > longestName)
-  return isTooLong ? `is longer than ${longestName} characters; shorten it` : undefined
+const characterNameRule: NameRule = {
+  // The same as of a request's `character`.
+  longest: 200,
+  ifBlank: 'give the character a name',
+  verb: 'write',
+  refused: { pattern: new RegExp(pinMark), problem: `has "${pinMark}" in it, which pins a version; leave it out` },
 }
 
-const pinMark = '@sha256:'
+/** What is wrong with a character's name, as the end of a sentence; undefined where nothing is. */
+export function characterNameProblem(name: string): string | undefined {
+  return nameProblem(name, characterNameRule)
+}
+
 /** So few digits are taken for a typing error. */
 const shortestPin = 8
 

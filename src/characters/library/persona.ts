@@ -1,4 +1,4 @@
-import { checkWhole } from '../../whole-text.ts'
+import { checkWhole } from '../../text.ts'
 import type { Persona } from '../prompt/settings.ts'
 import { type Character, readWantedName, unknownCharacter } from './character.ts'
 import type { CharacterLibrary } from './library.ts'

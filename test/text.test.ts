@@ -1,0 +1,47 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { checkWhole, controlCharacters, type NameRule, nameProblem } from '../src/text.ts'
+
+const rule: NameRule = { longest: 5, ifBlank: 'send one', verb: 'send', refused: controlCharacters }
+const units = fc.constantFrom(' ', 'a', '🌵', '\u{1f3dc}\ufe0f', '\0', '\t', '\ud83c', 'é')
+const text = fc.string({ unit: units, maxLength: 14 })
+
+describe('a name', () => {
+  it('is not blank, whole, without what is refused, and no longer than it may be, and the first fault is told', () => {
+    fc.assert(
+      fc.property(text, fc.integer({ min: 1, max: 12 }), (name, longest) => {
+        const faults = [
+          [/^\s*$/.test(name), 'is blank; send one'],
+          [/\p{Surrogate}/u.test(name), 'has half of a surrogate pair; send whole characters'],
+          [/\p{Cc}/u.test(name), 'has control characters; leave them out'],
+          [[...name.trim()].length > longest, `is longer than ${longest} characters; shorten it`],
+        ] as const
+        const [first] = faults.filter(([isSo]) => isSo)
+        expect(nameProblem(name, { ...rule, longest })).toBe(first?.[1])
+      }),
+    )
+  })
+
+  it('is counted in code points, at its border too', () => {
+    expect(nameProblem('🌵'.repeat(5), rule)).toBeUndefined()
+    expect(nameProblem(` ${'🌵'.repeat(5)} `, rule)).toBeUndefined()
+    expect(nameProblem('🌵'.repeat(6), rule)).toBe('is longer than 5 characters; shorten it')
+    expect(nameProblem('a'.repeat(11), rule)).toBe('is longer than 5 characters; shorten it')
+  })
+
+  it('may be refused for something else, and then have control characters', () => {
+    const refused = { pattern: /@/, problem: 'has "@" in it' }
+    expect(nameProblem('a@b', { ...rule, refused })).toBe('has "@" in it')
+    expect(nameProblem('a\0b', { ...rule, refused })).toBeUndefined()
+  })
+})
+
+it('that goes into a header is whole', () => {
+  fc.assert(
+    fc.property(text, (name) => {
+      const check = () => checkWhole('model', name)
+      if (name.isWellFormed()) expect(check()).toBeUndefined()
+      else expect(check).toThrow('The field "model" has half of a surrogate pair. Send whole characters.')
+    }),
+  )
+})
