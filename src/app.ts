@@ -11,7 +11,7 @@ import { type Clock, machineClock } from './clock.ts'
 import type { Config } from './config.ts'
 import { openAiErrorBody } from './errors.ts'
 import { documentsPlugin } from './http/documents.ts'
-import { errorBodyOf, errorHandler } from './http/errors.ts'
+import { errorBodyOf, errorHandler, plantsPrefix } from './http/errors.ts'
 import { healthPlugin } from './http/health.ts'
 import { acceptJsonOnly } from './http/json.ts'
 import { answerParserError } from './http/parser-error.ts'
@@ -105,7 +105,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   const pages = new PageCache()
   countPages(metrics, pages)
   await app.register(plantsPlugin, {
-    prefix: '/plants',
+    prefix: plantsPrefix,
     store: stores.plants,
     guard,
     pages,

@@ -6,6 +6,7 @@ import { describeCard } from './cards/description.ts'
 import { CardError } from './documents/card-error.ts'
 import { readJsonDocument } from './documents/json-document.ts'
 import { nameOf, readCardBytes } from './library/card-bytes.ts'
+import { shownDigest } from './library/character.ts'
 import { emptyNotes, readLorebook } from './lore/lorebook.ts'
 
 /** What is in a card or a lorebook, and what of it the service would pass over. */
@@ -72,7 +73,7 @@ function checkCard(file: string, bytes: Buffer): FileCheck {
     kind: 'card',
     container: source.container,
     name: nameOf(card),
-    digest: `sha256:${digest}`,
+    digest: shownDigest(digest),
     contents: describeCard(card, source.document),
     tests: tests.length,
     warnings: [...source.warnings, ...faults],

@@ -2,6 +2,7 @@ import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { codeOf } from '../errors.ts'
 import { nameOf, type ReadCard, readCardBytes } from './library/card-bytes.ts'
+import { shownDigest } from './library/character.ts'
 import { realPath } from './library/watched-folder.ts'
 import type { Shelf } from './shelf.ts'
 
@@ -77,7 +78,7 @@ async function refuseTaken(name: string, { digest }: ReadCard, shelf: Shelf, isR
 
 async function keep(card: NamedCard, shelf: Shelf): Promise<string> {
   const { name, digest, source, about } = card
-  const shown = `${JSON.stringify(name)} (sha256:${digest})`
+  const shown = `${JSON.stringify(name)} (${shownDigest(digest)})`
   if (shelf.account !== null) {
     await shelf.store.put(shelf.account, { name, digest, source: source.bytes, about })
     return `${shown} is among the account's characters.`

@@ -1,7 +1,7 @@
-import type { ListedCharacter } from './library/character.ts'
+import { type ListedCharacter, shownDigest } from './library/character.ts'
 
 /** A character in a list. */
 export function listBody({ name, origin, digest, about, created, updated }: ListedCharacter) {
   const times = created === undefined ? {} : { created, updated }
-  return { object: 'character', name, origin, digest: `sha256:${digest}`, ...about, ...times }
+  return { object: 'character', name, origin, digest: shownDigest(digest), ...about, ...times }
 }

@@ -3,7 +3,7 @@ import { type AccessStores, findAccount } from '../access/access.ts'
 import type { Config } from '../config.ts'
 import { printable } from '../print.ts'
 import { type CardSource, readCardSource } from './cards/source.ts'
-import { type Character, type CharacterStore, unknownCharacter } from './library/character.ts'
+import { type Character, type CharacterStore, shownDigest, unknownCharacter } from './library/character.ts'
 import { type CharacterLibrary, createLibrary } from './library/library.ts'
 
 /** The stores as far as commands use them that look after characters. */
@@ -55,7 +55,7 @@ export class Shelf {
         rows.push({
           name: text(name),
           origin,
-          digest: `sha256:${digest}`,
+          digest: shownDigest(digest),
           creator: text(creator),
           tags: tags.map(text),
         })

@@ -6,7 +6,7 @@ import { ApiError, invalidField } from '../errors.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
 import type { ReadCard } from './library/card-bytes.ts'
-import { type CharacterStore, characterNameProblem, unknownCharacter } from './library/character.ts'
+import { type CharacterStore, characterNameProblem, shownDigest, unknownCharacter } from './library/character.ts'
 import type { CharacterLibrary } from './library/library.ts'
 import { CharacterPath, CharacterSummary, cardBody } from './schemas.ts'
 
@@ -154,7 +154,7 @@ function toStore(name: string, { digest, source, about }: ReadCard) {
 
 async function summaryBody(name: string, { digest, card, source }: ReadCard) {
   const { describeCard } = await import('./cards/description.ts')
-  return { object: 'character', name, digest: `sha256:${digest}`, ...describeCard(card, source.document) }
+  return { object: 'character', name, digest: shownDigest(digest), ...describeCard(card, source.document) }
 }
 
 function pathOf(name: string): string {

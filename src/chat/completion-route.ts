@@ -1,4 +1,5 @@
 import { callerOf } from '../access/guard.ts'
+import { pinnedName } from '../characters/library/character.ts'
 import type { Persona } from '../characters/prompt/settings.ts'
 import { toApiError } from '../errors.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
@@ -130,5 +131,5 @@ export function completionRoute(app: TypedInstance, options: ChatOptions, replie
 
 /** Who is played, as the ledger names it; null when it is nobody. */
 function played({ name, digest }: Persona): string | null {
-  return name === null || digest === undefined ? name : `${name}@sha256:${digest}`
+  return name === null || digest === undefined ? name : pinnedName(name, digest)
 }

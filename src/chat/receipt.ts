@@ -1,3 +1,4 @@
+import { pinnedName } from '../characters/library/character.ts'
 import type { Casting } from '../characters/library/persona.ts'
 import type { Section } from '../characters/prompt/composition.ts'
 import { tokensOf } from '../characters/prompt/fit-context.ts'
@@ -55,7 +56,7 @@ export async function receiptOf(parts: ReceiptParts): Promise<PromptReceipt> {
 }
 
 function characterOf({ persona, character }: Casting): string | null {
-  return character ? `${character.name}@sha256:${character.digest}` : persona.name
+  return character ? pinnedName(character.name, character.digest) : persona.name
 }
 
 /** Tokens by section, in the order of the prompt. */

@@ -31,7 +31,11 @@ function leftEarly({ raw }: FastifyRequest): boolean {
   return raw.readableAborted && !raw.complete
 }
 
+/** Where the plants interface is, the one group whose errors have a shape of their own. */
+export const plantsPrefix = '/plants'
+const isOfPlants = new RegExp(`^${plantsPrefix}(?:[/?]|$)`)
+
 /** The shape of what answers outside every group, where Fastify knows no more than the URL. */
 export function errorBodyOf(url: string): ErrorBody {
-  return /^\/plants(?:[/?]|$)/.test(url) ? plantErrorBody : openAiErrorBody
+  return isOfPlants.test(url) ? plantErrorBody : openAiErrorBody
 }

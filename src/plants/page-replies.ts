@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { setImmediate as endOfTurn } from 'node:timers/promises'
 import type { FastifyReply } from 'fastify'
+import { plantsPrefix } from '../http/errors.ts'
 import { writeCursor } from './cursor.ts'
 import type { Page } from './page-cache.ts'
 import type { PlantPage, PlantsVersion, Position } from './plant.ts'
@@ -30,7 +31,7 @@ export function digestOf({ text, link = '' }: Page): PlantsVersion {
 /** The `Link` header (RFC 8288) of a page that others follow. */
 export function nextLink(last: Position, limit: number, tag: string | undefined): string {
   const tagged = tag === undefined ? '' : `&tag=${encodeURIComponent(tag)}`
-  return `</plants?limit=${limit}${tagged}&after=${writeCursor(last)}>; rel="next"`
+  return `<${plantsPrefix}?limit=${limit}${tagged}&after=${writeCursor(last)}>; rel="next"`
 }
 
 /** Pages as the text of one JSON array, a piece to a page. */

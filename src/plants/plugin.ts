@@ -4,7 +4,7 @@ import { Type } from '@sinclair/typebox'
 import { callerOf, type Guard, refuseTwoCredentials, requireScope } from '../access/guard.ts'
 import { unauthorized } from '../access/refusals.ts'
 import { ApiError, plantErrorBody } from '../errors.ts'
-import { errorHandler } from '../http/errors.ts'
+import { errorHandler, plantsPrefix } from '../http/errors.ts'
 import { answers } from '../http/openapi-fields.ts'
 import type { Limits } from '../limit-values.ts'
 import { standardHeaders } from '../limits/headers.ts'
@@ -96,7 +96,7 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
       const caller = callerOf(request)
       const limit = plantsAllowed(caller, limits)
       const { plant, isReplay } = await store.create(caller.account.id, checkedPlant(request.body), idempotency, limit)
-      reply.header('location', `/plants/${plant.id}`)
+      reply.header('location', `${plantsPrefix}/${plant.id}`)
       if (isReplay) reply.header('idempotency-replayed', 'true')
       return toReply(plant)
     },

@@ -83,7 +83,13 @@ export function foldName(name: string): string {
   return name.toLowerCase()
 }
 
-const pinMark = '@sha256:'
+/** A digest as it is shown. */
+export function shownDigest(digest: string): string {
+  return `sha256:${digest}`
+}
+
+/** Stands between a name and the digest that pins a version of it. */
+const pinMark = `@${shownDigest('')}`
 
 const characterNameRule: NameRule = {
   // The same as of a request's `character`.
@@ -106,6 +112,11 @@ export interface WantedName {
   readonly name: string
   /** The beginning of a digest; null when it cannot be one, and nothing is meant by it. */
   readonly digest?: string | null
+}
+
+/** The name that means one version of a character and no other. */
+export function pinnedName(name: string, digest: string): string {
+  return `${name}${pinMark}${digest}`
 }
 
 /** Reads a name that may pin a version by its digest, or by the first 8 digits of it or more. */

@@ -2,7 +2,14 @@ import { basename, join, relative } from 'node:path'
 import type { Config } from '../../config.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
 import { CardCache } from './card-cache.ts'
-import { type Character, type CharacterStore, compareNames, foldName, type ListedCharacter } from './character.ts'
+import {
+  type Character,
+  type CharacterStore,
+  compareNames,
+  foldName,
+  type ListedCharacter,
+  pinnedName,
+} from './character.ts'
 import { type Found, findCharacter } from './lookup.ts'
 import { originOf, type PublicCard, PublicCards, starterFolder } from './public-cards.ts'
 import { type FolderFile, realPath, type UnreadableFile, WatchedFolder } from './watched-folder.ts'
@@ -139,7 +146,7 @@ export class CharacterLibrary {
     { name, digest }: Pick<Character, 'name' | 'digest'>,
   ): Promise<Buffer | undefined> {
     await this.#scanned()
-    const found = await findCharacter(this.#store, this.#public, account, `${name}@sha256:${digest}`)
+    const found = await findCharacter(this.#store, this.#public, account, pinnedName(name, digest))
     return (await found?.source()) ?? undefined
   }
 

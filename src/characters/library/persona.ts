@@ -1,6 +1,6 @@
 import { checkWhole } from '../../text.ts'
 import type { Persona } from '../prompt/settings.ts'
-import { type Character, readWantedName, unknownCharacter } from './character.ts'
+import { type Character, pinnedName, readWantedName, unknownCharacter } from './character.ts'
 import type { CharacterLibrary } from './library.ts'
 
 /** Whether a name that is not known is played by its name alone, or refused. */
@@ -32,7 +32,7 @@ export async function cast(
   checkWhole('character', name)
   const found = await library.resolve(account, name)
   if (found) {
-    const header = `${encodeURIComponent(found.name)}@sha256:${found.digest}`
+    const header = pinnedName(encodeURIComponent(found.name), found.digest)
     return { persona: { name: found.name, card: found.card, userName, digest: found.digest }, header, character: found }
   }
   if (unknown === 'closed' || readWantedName(name).digest !== undefined) throw unknownCharacter()
