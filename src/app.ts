@@ -1,6 +1,6 @@
 import type { Server } from 'node:http'
 import Fastify, { type FastifyBaseLogger, type FastifyHttpOptions, type FastifyInstance, LogController } from 'fastify'
-import { type Guard, refuseEndedKeys } from './access/guard.ts'
+import { type Guard, guardRequests } from './access/guard.ts'
 import { keysPlugin } from './access/plugin.ts'
 import { mayRead } from './characters/library/character.ts'
 import type { CharacterLibrary } from './characters/library/library.ts'
@@ -93,7 +93,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   const lookAgain = await refuseUnderPressure(app, parts.loop)
   refuseUnfitRequests(app)
   refuseUnknownRoutes(app)
-  refuseEndedKeys(app, guard)
+  guardRequests(app, guard)
   app.setErrorHandler(errorHandler(openAiErrorBody))
 
   await app.register(healthPlugin, { check: stores.check })

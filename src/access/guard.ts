@@ -7,12 +7,14 @@ import { digestKey, isMistyped } from './key.ts'
 import { KeyUses } from './key-uses.ts'
 import { KeyWatch } from './key-watch.ts'
 import { refusalOf, unauthorized } from './refusals.ts'
-import type { RequestCounter, RequestHeaders } from './request-counter.ts'
+import type { Allowance, RequestCounter, RequestHeaders } from './request-counter.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** The key that the request came with, once its guard has let it pass. */
     caller: Key | null
+    /** How many requests that key has left; null where nothing limits them. */
+    requestsLeft: Allowance | null
   }
 }
 
@@ -100,6 +102,7 @@ export class Guard {
     if (refusal) throw refusal.status === 401 ? unauthorized('invalid_api_key', refusal.message) : refusal
     this.#uses.note(key.id)
     request.caller = key
+    request.facts['key'] = key.prefix
     const left = this.#counter?.admit(key, tell) ?? null
     if (left instanceof Promise) {
       return left.then((allowance) => {
@@ -133,8 +136,10 @@ export class Guard {
   }
 }
 
-/** Lets no request go on whose key ended while its body was on its way. */
-export function refuseEndedKeys(app: FastifyInstance, guard: Guard): void {
+/** Gives requests what a guard notes on them, and lets none go on whose key ended while its body was on its way. */
+export function guardRequests(app: FastifyInstance, guard: Guard): void {
+  app.decorateRequest('caller', null)
+  app.decorateRequest('requestsLeft', null)
   app.addHook('preHandler', (request, reply, done) => {
     if (request.body === undefined || reply.elapsedTime < shortlyAfter) done()
     else guard.admitStill(request).then(() => done(), done)

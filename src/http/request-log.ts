@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What a route wants in the request's one log line besides status and time: names and counts, never texts. */
+    /** What the request's one log line says besides status and time: names and counts, never texts. */
     facts: Record<string, string | number | boolean>
     /** The code of the error that it was answered with, where that is a 5xx; empty otherwise. */
     failure: string
@@ -39,8 +39,6 @@ export function tellOfRequests(app: FastifyInstance, watch?: RequestWatch): void
   app.decorateRequest('facts')
   app.decorateRequest('failure', '')
   app.decorateRequest('trace', undefined)
-  app.decorateRequest('caller', null)
-  app.decorateRequest('requestsLeft', null)
   app.addHook('onRequest', (request, reply, done) => {
     request.facts = {}
     watch?.started(request.method)
@@ -59,7 +57,6 @@ export function tellOfRequests(app: FastifyInstance, watch?: RequestWatch): void
         route,
         status,
         ms: Math.round(reply.elapsedTime * 1000) / 1000,
-        key: request.caller?.prefix,
         ...request.facts,
         ...(isGone ? { state: 'client_gone' } : {}),
       }

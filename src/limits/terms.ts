@@ -24,15 +24,24 @@ export interface Terms<Subject> {
 /** The part of a key that its limits are read from. */
 export type LimitedKey = Pick<Key, 'limits'> & { readonly account: Pick<Key['account'], 'limits'> }
 
-/** The limit of a key's account: the operator's value for it, else that of the settings; undefined where there is none. */
-export function accountLimit(key: LimitedKey, settings: Limits, name: LimitName): number | undefined {
-  return key.account.limits[name] ?? settings[name]
+/** The limits of one name for a key, both of which hold; each is undefined where there is none. */
+export interface LimitsInForce {
+  /** The key's own. */
+  readonly own: number | undefined
+  /** Its account's, for all its keys together: the operator's value for it, else that of the settings. */
+  readonly ofAccount: number | undefined
 }
 
-/** How many plants the account of a key may have for the key to add one: its own limit and its account's both hold. */
+/** The limits of this name that hold for a key. */
+export function limitsInForce(key: LimitedKey, settings: Limits, name: LimitName): LimitsInForce {
+  return { own: key.limits[name], ofAccount: key.account.limits[name] ?? settings[name] }
+}
+
+/** How many plants the account of a key may have for the key to add one; undefined where there is no limit. */
 export function plantsAllowed(key: LimitedKey, settings: Limits): number | undefined {
-  const both = [key.limits.plants, accountLimit(key, settings, 'plants')].filter((limit) => limit !== undefined)
-  return both.length === 0 ? undefined : Math.min(...both)
+  const { own, ofAccount } = limitsInForce(key, settings, 'plants')
+  if (own === undefined || ofAccount === undefined) return own ?? ofAccount
+  return Math.min(own, ofAccount)
 }
 
 /**
@@ -45,10 +54,9 @@ export function termsOf<Subject>(key: Key, settings: Limits, subjectOf: (name: s
   const account = subjectOf(`account:${key.account.id}`)
   const ceilings = (name: LimitName): Ceilings<Subject> => {
     const found: Applied<Subject>[] = []
-    const ofKey = key.limits[name]
-    if (ofKey !== undefined) found.push({ limit: ofKey, subject: own })
-    const ofAccount = accountLimit(key, settings, name)
-    if (ofAccount !== undefined) found.push({ limit: ofAccount, subject: account })
+    const limits = limitsInForce(key, settings, name)
+    if (limits.own !== undefined) found.push({ limit: limits.own, subject: own })
+    if (limits.ofAccount !== undefined) found.push({ limit: limits.ofAccount, subject: account })
     return found
   }
   return {

@@ -1,7 +1,7 @@
 import type { Key } from '../access/access.ts'
 import { isPast } from '../access/refusals.ts'
 import { type Limits, limitNames } from '../limit-values.ts'
-import { accountLimit } from './terms.ts'
+import { limitsInForce } from './terms.ts'
 
 /**
  * Tells the operator of each key that works and whose own limit is above its account's, where it has no effect: a sentence
@@ -13,8 +13,7 @@ export function limitWarnings(keys: readonly Key[], settings: Limits): readonly 
     .filter(({ revoked, expires }) => !isPast(revoked) && !isPast(expires))
     .flatMap((key) =>
       limitNames.flatMap((name) => {
-        const own = key.limits[name]
-        const ofAccount = accountLimit(key, settings, name)
+        const { own, ofAccount } = limitsInForce(key, settings, name)
         if (own === undefined || ofAccount === undefined || own <= ofAccount) return []
         const { prefix, account } = key
         return `The key ${prefix} has the limit ${name}=${own}, above the ${ofAccount} of its account ${JSON.stringify(account.name)}: both hold. Lower it: conservatory keys limit ${prefix} --limit ${name}=${ofAccount}`

@@ -2,9 +2,10 @@ import { inspect } from 'node:util'
 import fc from 'fast-check'
 import pino from 'pino'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { Guard } from '../../src/access/guard.ts'
+import { Guard, guardRequests } from '../../src/access/guard.ts'
 import { digestKey, makeKey } from '../../src/access/key.ts'
 import { createServer } from '../../src/app.ts'
+import { tellOfRequests } from '../../src/http/request-log.ts'
 import { expectError } from '../support/http.ts'
 import { serviceForThisTest, temporaryFolder } from '../support/service.ts'
 import { storesForThisTest } from '../support/test-database.ts'
@@ -74,7 +75,8 @@ describe('failure mode 25: a key', () => {
     const app = createServer(pino({ level: 'silent' }), { requestTimeoutSeconds: 1 })
     onTestFinished(() => app.close())
     const guard = new Guard(store)
-    app.decorateRequest('caller', null)
+    tellOfRequests(app)
+    guardRequests(app, guard)
     app.get('/', { onRequest: (request) => guard.admitApiKey(request) }, async () => 'in')
 
     const place = fc.nat({ max: secret.length - 1 })

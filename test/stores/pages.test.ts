@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { Guard, refuseEndedKeys } from '../../src/access/guard.ts'
+import { Guard, guardRequests } from '../../src/access/guard.ts'
 import { createServer } from '../../src/app.ts'
 import { tellOfRequests } from '../../src/http/request-log.ts'
 import { loadCompilerWhenNeeded } from '../../src/http/validation.ts'
@@ -34,7 +34,7 @@ describe.each(engines())('pages of plants in $name', (engine) => {
     const guard = new Guard(access.access)
     loadCompilerWhenNeeded(app)
     tellOfRequests(app)
-    refuseEndedKeys(app, guard)
+    guardRequests(app, guard)
     const options = { store, guard, bodyLimit: 1000, limits: {}, pages: new PageCache() }
     await app.register(plantsPlugin, { prefix: '/plants', ...options })
     address = await app.listen({ host: '127.0.0.1', port: 0 })

@@ -1,0 +1,19 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { type Limits, limitNames } from '../../src/limit-values.ts'
+import { limitsInForce, plantsAllowed } from '../../src/limits/terms.ts'
+
+const limits: fc.Arbitrary<Limits> = fc.dictionary(fc.constantFrom(...limitNames), fc.nat({ max: 9 }))
+
+it("a key's own limit holds beside its account's, which takes the place of the settings'", () => {
+  fc.assert(
+    fc.property(limits, limits, limits, fc.constantFrom(...limitNames), (own, ofAccount, settings, name) => {
+      const key = { limits: own, account: { limits: ofAccount } }
+      const held = name in ofAccount ? ofAccount[name] : settings[name]
+      expect(limitsInForce(key, settings, name)).toStrictEqual({ own: own[name], ofAccount: held })
+      // The lower of both, so that no key has more than its account and none more than its own.
+      const both = [own.plants, ofAccount.plants ?? settings.plants].filter((limit) => limit !== undefined)
+      expect(plantsAllowed(key, settings)).toBe(both.sort((a, b) => a - b)[0])
+    }),
+  )
+})
