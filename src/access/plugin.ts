@@ -3,11 +3,12 @@ import { Type } from '@sinclair/typebox'
 import type { FastifyReply } from 'fastify'
 import { ApiError, invalidField } from '../errors.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
+import type { TypedInstance } from '../http/typed-instance.ts'
 import { ChatError } from '../openai/completion.ts'
 import { AccessError, type AccessStore, type Key, keyNameProblem, type NewKey } from './access.ts'
 import { callerOf, type Guard, requireScope } from './guard.ts'
 import { KeyBody, KeyList, KeyPath, KeyRequestBody, keyBody, NewKeyBody, RotationBody } from './key-body.ts'
-import { isPast } from './refusals.ts'
+import { hasEnded, isPast } from './refusals.ts'
 
 /** What the keys group is built from. */
 export interface KeysOptions {
@@ -23,17 +24,20 @@ export const keysPlugin: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { 
   app.addHook('onRequest', (request) => guard.admitApiKey(request))
   app.addHook('onRequest', requireScope('admin'))
 
-  const keysOf = async (caller: Key): Promise<readonly Key[]> => {
+  const keysOf: KeysOf = async ({ account }) => {
     await guard.settle()
-    const keys = await store.listKeys(caller.account.name)
-    return keys.filter(({ revoked, expires }) => !isPast(revoked) && !isPast(expires))
+    const keys = await store.listKeys(account.name)
+    return keys.filter((key) => !hasEnded(key))
   }
-  const find = async (caller: Key, id: string): Promise<Key> => {
-    const key = (await keysOf(caller)).find((each) => each.id === id)
-    if (!key) throw unknownKey()
-    return key
-  }
+  addListRoutes(app, store, keysOf)
+  addKeyRoutes(app, store, keysOf)
+}
 
+/** Gives the working keys of the account of this key. */
+type KeysOf = (caller: Key) => Promise<readonly Key[]>
+
+/** Adds what is done with all keys of an account: listing them, and adding one. */
+function addListRoutes(app: TypedInstance, store: AccessStore, keysOf: KeysOf): void {
   app.get(
     '',
     {
@@ -80,6 +84,15 @@ export const keysPlugin: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { 
       return sendNew(reply, made)
     },
   )
+}
+
+/** Adds what is done with one key. */
+function addKeyRoutes(app: TypedInstance, store: AccessStore, keysOf: KeysOf): void {
+  const find = async (caller: Key, id: string): Promise<Key> => {
+    const key = (await keysOf(caller)).find((each) => each.id === id)
+    if (!key) throw unknownKey()
+    return key
+  }
 
   app.get(
     '/:id',

@@ -17,6 +17,11 @@ export function refusalOf(key: Key | undefined): ApiError | undefined {
   return new ApiError(403, 'account_suspended', 'The account of this key is suspended. Ask the operator.')
 }
 
+/** Whether a key has ended for good; one whose account is suspended may be let in again. */
+export function hasEnded({ revoked, expires }: Pick<Key, 'revoked' | 'expires'>): boolean {
+  return isPast(revoked) || isPast(expires)
+}
+
 /** Whether this moment, Unix seconds, has come. */
 export function isPast(moment: number | null, now: number = unixSeconds()): boolean {
   return moment !== null && moment <= now

@@ -1,5 +1,5 @@
 import type { Key } from '../access/access.ts'
-import { isPast } from '../access/refusals.ts'
+import { hasEnded } from '../access/refusals.ts'
 import { type Limits, limitNames } from '../limit-values.ts'
 import { limitsInForce } from './terms.ts'
 
@@ -10,7 +10,7 @@ import { limitsInForce } from './terms.ts'
  */
 export function limitWarnings(keys: readonly Key[], settings: Limits): readonly string[] {
   return keys
-    .filter(({ revoked, expires }) => !isPast(revoked) && !isPast(expires))
+    .filter((key) => !hasEnded(key))
     .flatMap((key) =>
       limitNames.flatMap((name) => {
         const { own, ofAccount } = limitsInForce(key, settings, name)

@@ -10,7 +10,7 @@ import { OpenLists } from './open-lists.ts'
 import { refusals, security } from './openapi-fields.ts'
 import type { PageCache } from './page-cache.ts'
 import { digestOf, jsonArray, jsonType, nextLink, sendPage } from './page-replies.ts'
-import { checkedText, Plant, PlantError, type PlantQuery, type PlantStore } from './plant.ts'
+import { checkedText, Plant, PlantError, type PlantQuery, type PlantStore, type PlantsVersion } from './plant.ts'
 
 /** What lists are made from. */
 interface Lists {
@@ -79,17 +79,12 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
     (request, reply) => {
       const account = callerOf(request).account.id
       const { limit, tag, after } = request.query
-      const known = request.headers['if-none-match']
       // First, since a question that is refused has no version.
-      const query = {
-        ...(tag === undefined ? {} : { tag: checkedText('tag', tag) }),
-        ...(after === undefined ? {} : { after: readCursor(after) }),
-      }
+      const query = queryOf(tag, after)
       // Read before the plants: what changes in between makes the tag too old, never too new.
       const version = store.version(account)
       if (version !== null) {
-        reply.header('etag', `W/"${version}"`)
-        if (namesTag(known, version)) return void reply.code(304).send()
+        if (isKnown(request, reply, version)) return
         const ready = pages.get(account, request.url, version)
         if (ready) return sendPage(reply, ready)
       }
@@ -98,14 +93,26 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
         if (last && limit === undefined) return sendAll(request, reply, account, query)
         const page = last && limit !== undefined ? { text: json, link: nextLink(last, limit, tag) } : { text: json }
         if (version !== null) pages.set(account, request.url, version, page)
-        else {
-          const digest = digestOf(page)
-          reply.header('etag', `W/"${digest}"`)
-          if (namesTag(known, digest)) return void reply.code(304).send()
-        }
+        else if (isKnown(request, reply, digestOf(page))) return
         sendPage(reply, page)
       }
       read().catch((error: unknown) => reply.send(error))
     },
   )
+}
+
+/** Which plants are asked for. @throws ApiError 400 for a tag that no plant can have, and a cursor that we did not write */
+function queryOf(tag: string | undefined, after: string | undefined): PlantQuery {
+  return {
+    ...(tag === undefined ? {} : { tag: checkedText('tag', tag) }),
+    ...(after === undefined ? {} : { after: readCursor(after) }),
+  }
+}
+
+/** Names the version of a reply, and sends a 304 where the caller has that one already; tells whether it has. */
+function isKnown(request: FastifyRequest, reply: FastifyReply, version: PlantsVersion): boolean {
+  reply.header('etag', `W/"${version}"`)
+  const isThere = namesTag(request.headers['if-none-match'], version)
+  if (isThere) reply.code(304).send()
+  return isThere
 }

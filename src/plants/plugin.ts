@@ -1,11 +1,13 @@
 import bearerAuth from '@fastify/bearer-auth'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
+import type { FastifyInstance } from 'fastify'
 import { callerOf, type Guard, refuseTwoCredentials, requireScope } from '../access/guard.ts'
 import { unauthorized } from '../access/refusals.ts'
 import { ApiError, plantErrorBody } from '../errors.ts'
 import { errorHandler, plantsPrefix } from '../http/errors.ts'
 import { answers } from '../http/openapi-fields.ts'
+import type { TypedInstance } from '../http/typed-instance.ts'
 import type { Limits } from '../limit-values.ts'
 import { standardHeaders, tellRequestsLeft } from '../limits/headers.ts'
 import { plantsAllowed } from '../limits/terms.ts'
@@ -43,34 +45,7 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
 ) => {
   app.setErrorHandler(errorHandler(plantErrorBody))
   app.setNotFoundHandler(() => {})
-  await app.register(bearerAuth, {
-    keys: [],
-    specCompliance: 'rfc6749',
-    addHook: false,
-    verifyErrorLogLevel: 'trace',
-    auth: async (key, request) => {
-      await guard.admit(request, key, standardHeaders)
-      return true
-    },
-  })
-  app.addHook('onRequest', (request, reply, done) => {
-    refuseTwoCredentials(request)
-    const again = guard.admitAgain(request, standardHeaders)
-    if (again === true) return done()
-    if (again) {
-      again.then(() => done(), done)
-      return
-    }
-    app.verifyBearerAuth?.(request, reply, (error) => {
-      // Its own complaint is that there is no bearer token; whatever else fails on the way is no fault of the caller.
-      const isNoToken = error && 'code' in error && String(error.code).startsWith('FST_BEARER_AUTH_')
-      done(
-        isNoToken
-          ? unauthorized('missing_token', 'Send your token in the header Authorization: Bearer YOUR_TOKEN.')
-          : error,
-      )
-    })
-  })
+  await letIn(app, guard)
   app.addHook('onRequest', tellRequestsLeft(standardHeaders))
 
   listRoute(app, { store, guard, pages })
@@ -101,6 +76,43 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
     },
   )
 
+  addPlantRoutes(app, store)
+}
+
+/** Lets callers in by their bearer token, as the specification wants it. */
+async function letIn(app: FastifyInstance, guard: Guard): Promise<void> {
+  await app.register(bearerAuth, {
+    keys: [],
+    specCompliance: 'rfc6749',
+    addHook: false,
+    verifyErrorLogLevel: 'trace',
+    auth: async (key, request) => {
+      await guard.admit(request, key, standardHeaders)
+      return true
+    },
+  })
+  app.addHook('onRequest', (request, reply, done) => {
+    refuseTwoCredentials(request)
+    const again = guard.admitAgain(request, standardHeaders)
+    if (again === true) return done()
+    if (again) {
+      again.then(() => done(), done)
+      return
+    }
+    app.verifyBearerAuth?.(request, reply, (error) => {
+      // Its own complaint is that there is no bearer token; whatever else fails on the way is no fault of the caller.
+      const isNoToken = error && 'code' in error && String(error.code).startsWith('FST_BEARER_AUTH_')
+      done(
+        isNoToken
+          ? unauthorized('missing_token', 'Send your token in the header Authorization: Bearer YOUR_TOKEN.')
+          : error,
+      )
+    })
+  })
+}
+
+/** Adds what is done with one plant. */
+function addPlantRoutes(app: TypedInstance, store: PlantStore): void {
   app.get(
     '/:id',
     {

@@ -3,9 +3,9 @@ import { ApiError, codeOf } from '../errors.ts'
 import { batchSizes } from './batch-sizes.ts'
 import { accountGone, isOrphan, toWriteError } from './write-error.ts'
 
-/** A write that waits: doing it gives the way to tell its caller, once it is on disk. */
+/** A write that waits: doing it, or being refused, gives the way to tell its caller, once the transaction is on disk. */
 interface Waiting {
-  readonly write: () => () => void
+  readonly attempt: () => () => void
   readonly reject: (reason: unknown) => void
 }
 
@@ -49,11 +49,16 @@ export class GroupCommit {
   run<T>(write: () => T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (this.#waiting.length === 0) setImmediate(() => this.#commit())
-      const writeAndTell = () => {
-        const result = write()
-        return () => resolve(result)
+      const attempt = () => {
+        try {
+          const result = write()
+          return () => resolve(result)
+        } catch (thrown) {
+          const refusal = this.#refusalOf(thrown)
+          return () => reject(refusal)
+        }
       }
-      this.#waiting.push({ write: writeAndTell, reject })
+      this.#waiting.push({ attempt, reject })
     })
   }
 
@@ -80,15 +85,8 @@ export class GroupCommit {
         setTimeout(() => this.#commit(), betweenLooks)
         return
       }
-      for (const { write, reject } of writes) {
-        try {
-          answers.push(write())
-        } catch (thrown) {
-          const error = isOrphan(thrown) ? accountGone(thrown) : thrown
-          if (!(error instanceof ApiError)) throw error
-          this.#checkTransaction(error.cause)
-          answers.push(() => reject(error))
-        }
+      for (const { attempt } of writes) {
+        answers.push(attempt())
         this.#checkTransaction()
       }
       this.#database.exec('COMMIT')
@@ -105,6 +103,17 @@ export class GroupCommit {
       if (this.#durability !== 'FULL' && this.#database.open) this.#database.exec('PRAGMA synchronous = FULL')
     }
     for (const answer of answers) answer()
+  }
+
+  /**
+   * What the caller of a write that failed is told, where the writes beside it go on.
+   * @throws what it failed with, where they do not
+   */
+  #refusalOf(thrown: unknown): ApiError {
+    const error = isOrphan(thrown) ? accountGone(thrown) : thrown
+    if (!(error instanceof ApiError)) throw error
+    this.#checkTransaction(error.cause)
+    return error
   }
 
   /**

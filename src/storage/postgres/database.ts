@@ -174,19 +174,20 @@ export class PostgresDatabase {
       try {
         return await withinTime(attempt(), end - performance.now())
       } catch (error) {
-        if (error instanceof TookTooLong) {
-          onTooLong()
-          throw databaseUnavailable(error)
-        }
-        if (isRefusal(error)) throw databaseUnavailable(error)
-        if (isPoolers(error)) this.#expectPooler()
-        if (!isConflict(error) && !isConnectionLoss(error)) throw toWriteError(error)
-        if (isReadOnly(error)) this.#sockets.endAll()
+        if (error instanceof TookTooLong) onTooLong()
+        if (!isConflict(error) && !isConnectionLoss(error)) throw lastingFailure(error)
+        this.#followServer(error)
         const pause = Math.min(500, 10 * 2 ** tries) * (0.5 + Math.random())
         if (!mayRetry(error) || performance.now() + pause >= end) throw databaseUnavailable(error)
         await sleep(pause)
       }
     }
+  }
+
+  /** Takes from a failure what it tells of the server: that there is a pooler before it, or that it is a standby now. */
+  #followServer(error: unknown): void {
+    if (isPoolers(error)) this.#expectPooler()
+    if (isReadOnly(error)) this.#sockets.endAll()
   }
 
   /**
@@ -251,6 +252,11 @@ export class PostgresDatabase {
     this.#sockets.endAll()
     this.#snapshotSockets.endAll()
   }
+}
+
+/** What a caller is told of a failure that no further try mends. */
+function lastingFailure(error: unknown): unknown {
+  return error instanceof TookTooLong || isRefusal(error) ? databaseUnavailable(error) : toWriteError(error)
 }
 
 /** Ends statements of a transaction that take longer than so many milliseconds, whatever the session has been told. */
