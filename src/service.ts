@@ -1,7 +1,8 @@
+import type { FastifyInstance } from 'fastify'
 import { type Bootstrap, bootstrapAccess } from './access/bootstrap.ts'
 import { Guard } from './access/guard.ts'
 import { createServer, registerService } from './app.ts'
-import { createLibrary } from './characters/library/library.ts'
+import { type CharacterLibrary, createLibrary } from './characters/library/library.ts'
 import { promptSettings } from './characters/prompt/settings.ts'
 import type { Clock } from './clock.ts'
 import type { Config, Traces } from './config.ts'
@@ -17,6 +18,7 @@ import { ModelRegistry } from './models/registry.ts'
 import { prepareFolder } from './storage/data-folder.ts'
 import { holdForServing, type ServeLock } from './storage/serve-lock.ts'
 import { openStores } from './stores/open.ts'
+import type { Stores } from './stores/stores.ts'
 import type { Tracer } from './tracing/tracer.ts'
 import { pruneLedger } from './usage/prune.ts'
 import { Visits } from './usage/visit.ts'
@@ -47,11 +49,61 @@ export interface OwnTime {
 /** Milliseconds after the start. */
 const readCharactersAfter = 500
 
+/** What the service is made of, opened. */
+interface Parts {
+  readonly log: Log
+  /** Undefined where the folder may be shared. */
+  readonly lock: ServeLock | undefined
+  readonly stores: Stores
+  readonly metrics: Metrics
+  readonly tracer: Tracer | undefined
+  readonly models: ModelRegistry
+  readonly library: CharacterLibrary
+  readonly guard: Guard
+  readonly visits: Visits
+  readonly app: FastifyInstance
+  /** Ends the metrics' reading of the others. */
+  readonly stopReading: () => void
+}
+
+/** What goes on beside the requests, as far as it has begun. */
+interface Beside {
+  metricsServer?: MetricsServer
+  /** The first reading of the characters, which is to come. */
+  reading?: NodeJS.Timeout
+  stopPruning?: () => Promise<void>
+}
+
 /**
  * Opens everything that the service needs, and listens.
  * @throws StorageError, or Node's error of a port that cannot be had; what was opened is closed again
  */
 export async function startService(config: Config, { clock, loop }: OwnTime = {}): Promise<Service> {
+  const parts = await openParts(config, clock)
+  const { stores, app, log } = parts
+  const beside: Beside = {}
+  const close = () => closeParts(parts, beside, config.shutdownGraceSeconds * 1000)
+  try {
+    // Nobody else can have them running: the folder is held.
+    await stores.ledger.interruptRunning()
+    await registerService(app, { ...parts, config, prompt: promptSettings(config), logger: log.logger, clock, loop })
+    const address = await app.listen({ host: config.host, port: config.port })
+    await beginBeside(beside, parts, config)
+    const warnings = limitWarnings(await stores.access.listKeys(), config.limits)
+    // Last, since what it makes is told once: a start that fails must not have made it.
+    const bootstrap = await bootstrapAccess(stores.access, config.bootstrapKey)
+    if (bootstrap.warning !== undefined) log.logger.warn(bootstrap.warning)
+    stores.beginServing?.()
+    const metricsAddress = beside.metricsServer?.address
+    return { address, metricsAddress, bootstrap, limitWarnings: warnings, reload: () => reload(parts, config), close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** Opens what the service is made of. */
+async function openParts(config: Config, clock: Clock | undefined): Promise<Parts> {
   const configuration = await loadModels(config)
   const log = openLog(config.logLevel)
   const { logger } = log
@@ -74,80 +126,67 @@ export async function startService(config: Config, { clock, loop }: OwnTime = {}
   })
   const app = createServer(logger, config)
   const stopReading = readParts(metrics, { stores, models, limiter })
-  let metricsServer: MetricsServer | undefined
-  let soon: NodeJS.Timeout | undefined
-  let stopPruning: (() => Promise<void>) | undefined
-  const close = async (): Promise<void> => {
-    clearTimeout(soon)
-    // Replies that are still going on after the grace are cut off, or closing would wait for the slowest client.
-    const cutOff = setTimeout(() => app.server.closeAllConnections(), config.shutdownGraceSeconds * 1000)
-    // Clients keep a connection open after its last reply, and closing would wait for them.
-    const hangUp = setInterval(() => app.server.closeIdleConnections(), 50)
-    await app.close()
-    clearTimeout(cutOff)
-    clearInterval(hangUp)
-    stopReading()
-    await metricsServer?.close()
-    await models.close()
-    await library.close()
-    await tracer?.close()
-    await guard.settle()
-    await stopPruning?.()
-    await stores.close()
-    lock?.release()
-    await log.close()
+  return { log, lock, stores, metrics, tracer, models, library, guard, visits, app, stopReading }
+}
+
+/**
+ * Begins what goes on beside the requests, and notes it.
+ * @throws Error with one sentence when the port of the metrics cannot be had
+ */
+async function beginBeside(beside: Beside, { log, stores, library, metrics }: Parts, config: Config): Promise<void> {
+  const { logger } = log
+  if (config.metricsPort !== undefined) {
+    beside.metricsServer = await serveMetrics(metrics, config.host, config.metricsPort)
   }
+  // The characters are read when one is first asked for, and in any case soon: starting is quick, and faults are told.
+  const follow = async (): Promise<void> => {
+    await library.load()
+    library.watch()
+  }
+  beside.reading = setTimeout(() => {
+    follow().catch((error: unknown) => logger.error({ err: error }, 'the characters cannot be read'))
+  }, readCharactersAfter)
+  beside.stopPruning = pruneLedger(stores.ledger, config.ledgerDays, (error) =>
+    logger.error({ err: error }, 'old entries of the ledger were not removed'),
+  )
+}
+
+/** Reads the characters and `models.json` again; what has faults changes nothing. */
+async function reload({ log, library, models }: Parts, config: Config): Promise<void> {
+  const { logger } = log
+  await library.load().catch((error: unknown) => logger.error({ err: error }, 'the characters cannot be read again'))
   try {
-    // Nobody else can have them running: the folder is held.
-    await stores.ledger.interruptRunning()
-    await registerService(app, {
-      config,
-      stores,
-      models,
-      library,
-      visits,
-      guard,
-      prompt: promptSettings(config),
-      metrics,
-      tracer,
-      logger,
-      clock,
-      loop,
-    })
-    const address = await app.listen({ host: config.host, port: config.port })
-    if (config.metricsPort !== undefined) metricsServer = await serveMetrics(metrics, config.host, config.metricsPort)
-    // The characters are read when one is first asked for, and in any case soon: starting is quick, and faults are told.
-    const follow = async (): Promise<void> => {
-      await library.load()
-      library.watch()
-    }
-    soon = setTimeout(() => {
-      follow().catch((error: unknown) => logger.error({ err: error }, 'the characters cannot be read'))
-    }, readCharactersAfter)
-    stopPruning = pruneLedger(stores.ledger, config.ledgerDays, (error) =>
-      logger.error({ err: error }, 'old entries of the ledger were not removed'),
-    )
-    const reload = async (): Promise<void> => {
-      await library
-        .load()
-        .catch((error: unknown) => logger.error({ err: error }, 'the characters cannot be read again'))
-      try {
-        await models.replace(await loadModels(config))
-        logger.info('models.json has been read again')
-      } catch (error) {
-        logger.error({ err: error }, 'models.json has faults: the models stay as they were')
-      }
-    }
-    const warnings = limitWarnings(await stores.access.listKeys(), config.limits)
-    // Last, since what it makes is told once: a start that fails must not have made it.
-    const bootstrap = await bootstrapAccess(stores.access, config.bootstrapKey)
-    if (bootstrap.warning !== undefined) logger.warn(bootstrap.warning)
-    stores.beginServing?.()
-    return { address, metricsAddress: metricsServer?.address, bootstrap, limitWarnings: warnings, reload, close }
+    await models.replace(await loadModels(config))
+    logger.info('models.json has been read again')
   } catch (error) {
-    await close()
-    throw error
+    logger.error({ err: error }, 'models.json has faults: the models stay as they were')
   }
+}
+
+/**
+ * Stops accepting, lets open replies end, and closes everything in the reverse order of opening.
+ * @param graceMs milliseconds that replies which are still going on may take
+ */
+async function closeParts(parts: Parts, beside: Beside, graceMs: number): Promise<void> {
+  const { app, stopReading, models, library, tracer, guard, stores, lock, log } = parts
+  clearTimeout(beside.reading)
+  // Replies that are still going on after the grace are cut off, or closing would wait for the slowest client.
+  const cutOff = setTimeout(() => app.server.closeAllConnections(), graceMs)
+  // Clients keep a connection open after its last reply, and closing would wait for them.
+  const hangUp = setInterval(() => app.server.closeIdleConnections(), 50)
+  await app.close()
+  clearTimeout(cutOff)
+  clearInterval(hangUp)
+  stopReading()
+  await beside.metricsServer?.close()
+  await models.close()
+  await library.close()
+  await tracer?.close()
+  await guard.settle()
+  await beside.stopPruning?.()
+  await stores.close()
+  lock?.release()
+  await log.close()
 }
 
 /** Loaded only where traces are wanted. */
