@@ -159,6 +159,14 @@ export function requireScope(...anyOf: readonly Scope[]): onRequestHookHandler {
   }
 }
 
+/** Gives a hook, for after the guard's, that tells the caller how many requests are left. */
+export function tellRequestsLeft(tell: RequestHeaders): onRequestHookHandler {
+  return (request, reply, done) => {
+    if (request.requestsLeft !== null) reply.headers(tell(request.requestsLeft))
+    done()
+  }
+}
+
 /** The key that a guarded request came with. A missing one is a fault of ours: the route has no guard. */
 export function callerOf(request: FastifyRequest): Key {
   if (request.caller === null) throw new Error('the route has no guard')

@@ -23,6 +23,6 @@ export function hasEnded({ revoked, expires }: Pick<Key, 'revoked' | 'expires'>)
 }
 
 /** Whether this moment, Unix seconds, has come. */
-export function isPast(moment: number | null, now: number = unixSeconds()): boolean {
-  return moment !== null && moment <= now
+export function isPast(moment: number | null, now?: number): boolean {
+  return moment !== null && moment <= (now ?? unixSeconds())
 }

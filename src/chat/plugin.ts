@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { requireScope } from '../access/guard.ts'
-import { openAiRequestHeaders, tellRequestsLeft } from '../limits/headers.ts'
+import { requireScope, tellRequestsLeft } from '../access/guard.ts'
+import { openAiRequestHeaders } from '../limits/headers.ts'
 import { completionRoute } from './completion-route.ts'
 import { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'

@@ -1,13 +1,4 @@
-import type { onRequestHookHandler } from 'fastify'
-import type { Allowance, Headers, RequestHeaders } from '../access/request-counter.ts'
-
-/** Gives a hook, for after the guard's, that tells the caller how many requests are left. */
-export function tellRequestsLeft(tell: RequestHeaders): onRequestHookHandler {
-  return (request, reply, done) => {
-    if (request.requestsLeft !== null) reply.headers(tell(request.requestsLeft))
-    done()
-  }
-}
+import type { Allowance, Headers } from '../access/request-counter.ts'
 
 /** How many requests are left, as OpenAI's clients read it. */
 export function openAiRequestHeaders(allowance: Allowance): Headers {
