@@ -146,7 +146,7 @@ export interface PlantStore {
   /**
    * Adds plants to the account, all of them or none.
    * @param place says where the plant at this index came from, as the begin of a refusal
-   * @throws AccessError for an id that is taken
+   * @throws AccessError for an id that is taken, and ApiError 403 when the account is not there any more
    */
   importPlants(account: number, plants: readonly PortablePlant[], place: (index: number) => string): Promise<void>
 }

@@ -1,7 +1,7 @@
 import type { ApiError } from '../errors.ts'
 import type { Histogram } from '../instruments.ts'
 import { Batches } from '../storage/postgres/batches.ts'
-import { mostSnapshots, type PostgresDatabase, type Queries } from '../storage/postgres/database.ts'
+import { mostSnapshots, type PostgresDatabase, type Queries, type Transaction } from '../storage/postgres/database.ts'
 import { isOrphan } from '../storage/postgres/failures.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
@@ -149,12 +149,17 @@ export class PostgresPlantStore implements PlantStore {
   }
 
   async importPlants(account: number, plants: readonly PortablePlant[], place: (index: number) => string) {
-    await this.#database.transaction((sql) => importPlants(sql, account, plants, place), longestTransfer)
+    await this.#change((sql) => importPlants(sql, account, plants, place), longestTransfer)
   }
 
-  async #changeShares(change: (sql: Queries) => PromiseLike<{ readonly count: number }>): Promise<boolean> {
+  #changeShares(change: (sql: Queries) => PromiseLike<{ readonly count: number }>): Promise<boolean> {
+    return this.#change(async (sql) => (await change(sql)).count > 0)
+  }
+
+  /** Does a change in one transaction. @throws ApiError 403 when an account that it is about was deleted meanwhile */
+  async #change<T>(change: (sql: Transaction) => Promise<T>, patience?: number): Promise<T> {
     try {
-      return await this.#database.transaction(async (sql) => (await change(sql)).count > 0)
+      return await this.#database.transaction(change, patience)
     } catch (error) {
       throw isOrphan(error) ? accountGone(error) : error
     }

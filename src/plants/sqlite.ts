@@ -3,7 +3,7 @@ import type { Database, Statement } from 'better-sqlite3'
 import type { GroupCommit } from '../storage/group-commit.ts'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
 import { Remembered } from '../storage/remembered.ts'
-import { writing } from '../storage/write-error.ts'
+import { accountGone, isOrphan, writing } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import { HighestIds } from './highest-ids.ts'
 import { RunningKeys } from './idempotency.ts'
@@ -165,7 +165,11 @@ export class SqlitePlantStore implements PlantStore {
   async importPlants(account: number, plants: readonly PortablePlant[], place: (index: number) => string) {
     this.#touch(account)
     const add = this.#database.transaction(() => importPlants(this.#database, account, plants, place))
-    writing(() => add.immediate())
+    try {
+      writing(() => add.immediate())
+    } catch (error) {
+      throw isOrphan(error) ? accountGone(error) : error
+    }
     this.#counts.follow(account, plants.length)
   }
 
