@@ -1,0 +1,118 @@
+import { execFile } from 'node:child_process'
+import { copyFileSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import { Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { projectFolder } from '../support/process.ts'
+
+/** The part of `biome.json` that says which room may import which. */
+const Rules = Type.Object({
+  overrides: Type.Array(
+    Type.Object({
+      includes: Type.Array(Type.String()),
+      linter: Type.Optional(
+        Type.Object({
+          rules: Type.Object({
+            style: Type.Optional(
+              Type.Object({
+                noRestrictedImports: Type.Optional(
+                  Type.Object({
+                    options: Type.Object({ patterns: Type.Array(Type.Object({ group: Type.Array(Type.String()) })) }),
+                  }),
+                ),
+              }),
+            ),
+          }),
+        }),
+      ),
+    }),
+  ),
+})
+
+const source = join(projectFolder, 'src')
+const files = globSync('**/*.{ts,cjs}', { cwd: source }).filter((file) => file !== 'main.ts')
+const folders = [...new Set(files.map(dirname))].filter((folder) => folder !== '.').sort()
+const { overrides } = Value.Decode(Rules, JSON.parse(readFileSync(join(projectFolder, 'biome.json'), 'utf8')))
+
+/** The rules of one folder of src/: what its files may not import, and, after `!`, what they may. */
+function rulesOf(folder: string): readonly string[] {
+  const [room = ''] = folder.split('/')
+  const names = [`src/${folder}/*`, folder === room ? '' : `src/${room}/*/*`]
+  const found = overrides.findLast(({ includes }) => includes.some((name) => names.includes(name)))
+  return found?.linter?.rules.style?.noRestrictedImports?.options.patterns.flatMap(({ group }) => group) ?? []
+}
+
+/** The rooms that the files of a folder import, from the folder's own point of view: `../access`, `../../http`. */
+function importedBy(folder: string): ReadonlySet<string> {
+  const own = files.filter((file) => dirname(file) === folder)
+  const names = own.flatMap((file) => [
+    ...readFileSync(join(source, file), 'utf8').matchAll(/(?:from|import\() ?'((?:\.\.\/)+[^'./]+)\//g),
+  ])
+  return new Set(names.map(([, name = '']) => name))
+}
+
+describe('the rooms of src/', () => {
+  it('have a rule of imports each', () => {
+    expect(folders.filter((folder) => rulesOf(folder).length === 0)).toEqual([])
+  })
+
+  it('import nothing from above: a file that does is refused in every one of them', { timeout: 60_000 }, async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'house-'))
+    onTestFinished(() => rmSync(folder, { recursive: true }))
+    copyFileSync(join(projectFolder, 'biome.json'), join(folder, 'biome.json'))
+    for (const room of folders) {
+      const file = join(folder, 'src', room, 'wrong.ts')
+      mkdirSync(dirname(file), { recursive: true })
+      const up = '../'.repeat(room.split('/').length)
+      writeFileSync(file, `import type { AppParts } from '${up}app.ts'\n\nexport type Wrong = AppParts\n`)
+    }
+    const biome = join(projectFolder, 'node_modules/@biomejs/biome/bin/biome')
+    const words = [
+      biome,
+      'lint',
+      '--only=style/noRestrictedImports',
+      '--max-diagnostics=none',
+      '--vcs-enabled=false',
+      '--reporter=github',
+    ]
+    const told = await promisify(execFile)(process.execPath, words, { cwd: folder }).then(
+      () => '',
+      ({ stdout }: { stdout: string }) => stdout,
+    )
+    const refused = [...told.matchAll(/file=src\/(.*?)\/wrong\.ts/g)].map(([, room]) => room)
+    expect(refused.sort()).toEqual(folders)
+  })
+
+  it('are allowed no arrow that they do not need', () => {
+    const idle = folders.flatMap((folder) => {
+      const roomMates = folders.filter((each) => each.split('/')[0] === folder.split('/')[0])
+      const imported = new Set(
+        roomMates.flatMap((each) => [...importedBy(each)]).map((name) => name.replaceAll('../', '')),
+      )
+      const allowed = rulesOf(folder).flatMap(
+        (rule) => /^!(?:\.\.\/)+\{?([\w,-]+)\}?\/\*\*$/.exec(rule)?.[1]?.split(',') ?? [],
+      )
+      return allowed.filter((name) => !imported.has(name)).map((name) => `${folder} -> ${name}`)
+    })
+    expect(idle).toEqual([])
+  })
+
+  it('take types alone of node:http, which costs 30 ms and 3 MB at every start, and process from nowhere', () => {
+    const wrong = files.filter((file) =>
+      /^import (?!type)[^\n]*'node:http'|'node:process'/m.test(readFileSync(join(source, file), 'utf8')),
+    )
+    expect(wrong).toEqual([])
+  })
+
+  it('have at most eight functions that are excused from the rule of complexity, each with its reason', () => {
+    const excused = files.flatMap((file) =>
+      [...readFileSync(join(source, file), 'utf8').matchAll(/biome-ignore lint\/complexity\/\w+: \S+/g)].map(
+        () => file,
+      ),
+    )
+    expect(excused.length).toBeLessThanOrEqual(8)
+  })
+})
