@@ -13,6 +13,7 @@ import { benchReads } from './reads.ts'
 import { benchRelay } from './relay.ts'
 import { benchRuntimes } from './runtimes.ts'
 import { benchStartup } from './startup.ts'
+import { benchWalk } from './walk.ts'
 import { benchWrites } from './writes.ts'
 
 /*
@@ -21,6 +22,7 @@ import { benchWrites } from './writes.ts'
  */
 const benchmarks: Readonly<Record<string, () => Promise<readonly Figure[]>>> = {
   startup: benchStartup,
+  walk: benchWalk,
   reads: benchReads,
   writes: benchWrites,
   list: benchList,

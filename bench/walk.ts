@@ -1,0 +1,147 @@
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { Agent, type IncomingMessage, request } from 'node:http'
+import { Session } from 'node:inspector/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { readConfig } from '../src/config.ts'
+import { startService } from '../src/service.ts'
+import { atMost, type Figure } from './measure.ts'
+import { benchKey } from './processes.ts'
+
+/*
+ * How far one warm request walks through our own code: how many files of src/ it enters and how many calls of functions it
+ * makes there, by V8's precise coverage. What is only loaded does not count, and neither does the client, which runs in the
+ * same process. Timers of the service may fall into a request, so the shortest of several walks counts.
+ * Targets: 26 files and 80 calls for a new plant, 60 files and 2,500 calls for a streamed completion as Fern.
+ */
+
+/** A request that is followed. */
+interface Walk {
+  readonly name: string
+  readonly path: string
+  readonly body: unknown
+  readonly mostFiles: number
+  readonly mostCalls: number
+}
+
+const walks: readonly Walk[] = [
+  {
+    name: 'a new plant',
+    path: '/plants',
+    body: { name: 'Monstera' },
+    mostFiles: 26,
+    mostCalls: 80,
+  },
+  {
+    name: 'a streamed completion as Fern',
+    path: '/chat/completions',
+    body: {
+      model: 'understudy',
+      character: 'Fern',
+      messages: [{ role: 'user', content: 'Why are my leaves yellow?' }],
+      stream: true,
+    },
+    mostFiles: 60,
+    mostCalls: 2500,
+  },
+]
+
+/** How often a request is sent before it is followed, and how often it is followed. */
+const warmUps = 30
+const followed = 20
+
+const source = new URL('../src/', import.meta.url).href
+
+/** Calls of functions by the files of src/ that they are in. */
+type Calls = ReadonlyMap<string, number>
+
+/** Follows a new plant and a streamed completion, and prints where their calls go. */
+export async function benchWalk(): Promise<readonly Figure[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'conservatory-bench-'))
+  const environment = { PORT: '0', DATA_DIR: folder, BOOTSTRAP_KEY: benchKey, LOG_LEVEL: 'silent' }
+  const service = await startService(readConfig(environment))
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  const session = new Session()
+  session.connect()
+  await session.post('Profiler.enable')
+  await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false })
+  try {
+    const figures: Figure[] = []
+    for (const walk of walks) {
+      for (let sent = 0; sent < warmUps; sent++) await send(service.address, walk, agent)
+      const calls = await shortest(session, () => send(service.address, walk, agent))
+      print(walk.name, calls)
+      figures.push(
+        atMost(`files entered by ${walk.name}`, walk.mostFiles, calls.size),
+        atMost(`calls made by ${walk.name}`, walk.mostCalls, sum(calls)),
+      )
+    }
+    return figures
+  } finally {
+    session.disconnect()
+    agent.destroy()
+    await service.close()
+    rmSync(folder, { recursive: true })
+  }
+}
+
+/** Sends the request and reads the whole reply. */
+async function send(address: string, { path, body }: Walk, agent: Agent): Promise<void> {
+  const headers = { authorization: `Bearer ${benchKey}`, 'content-type': 'application/json' }
+  const sent = request(address + path, { method: 'POST', headers, agent }).end(JSON.stringify(body))
+  const reply = await new Promise<IncomingMessage>((resolve, reject) => {
+    sent.once('response', resolve)
+    sent.once('error', reject)
+  })
+  reply.resume()
+  await once(reply, 'end')
+  if (reply.statusCode !== 200 && reply.statusCode !== 201) throw new Error(`${path} answers ${reply.statusCode}`)
+  // What the service does at the very end of a request comes after the client has its reply.
+  for (let turn = 0; turn < 3; turn++) await setImmediate()
+}
+
+/** The walk with the fewest calls of several. */
+async function shortest(session: Session, go: () => Promise<void>): Promise<Calls> {
+  let found: Calls | undefined
+  const counts: number[] = []
+  for (let round = 0; round < followed; round++) {
+    // Counts begin anew each time that they are taken.
+    await session.post('Profiler.takePreciseCoverage')
+    await go()
+    const calls = await callsOf(session)
+    counts.push(sum(calls))
+    if (!found || sum(calls) < sum(found)) found = calls
+  }
+  console.log(`calls in each of ${followed} walks: ${counts.join(' ')}`)
+  return found ?? new Map()
+}
+
+async function callsOf(session: Session): Promise<Calls> {
+  const { result } = await session.post('Profiler.takePreciseCoverage')
+  const calls = new Map<string, number>()
+  for (const { url, functions } of result) {
+    if (!url.startsWith(source)) continue
+    // What begins at the very beginning is the file itself, as it is loaded.
+    const own = functions.flatMap(({ ranges }) => ranges.slice(0, 1)).filter(({ startOffset }) => startOffset > 0)
+    const count = own.reduce((total, range) => total + range.count, 0)
+    const file = fileURLToPath(url).slice(fileURLToPath(source).length)
+    if (count > 0) calls.set(file, (calls.get(file) ?? 0) + count)
+  }
+  return calls
+}
+
+function sum(calls: Calls): number {
+  return [...calls.values()].reduce((total, count) => total + count, 0)
+}
+
+function print(name: string, calls: Calls): void {
+  console.log(`${name}: ${calls.size} files, ${sum(calls)} calls`)
+  console.table(
+    Object.fromEntries(
+      [...calls].sort(([, one], [, other]) => other - one).map(([file, count]) => [file, { calls: count }]),
+    ),
+  )
+}
