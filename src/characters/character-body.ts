@@ -1,8 +1,8 @@
 import { describeCard } from './cards/description.ts'
 import { aboutCard, creatorNotes, hiddenFields, versionOf } from './cards/summary.ts'
 import type { Character, StoredCharacter } from './library/character.ts'
-import { listBody } from './list-body.ts'
 import { expandMacros } from './macros/macros.ts'
+import { listBody } from './schemas.ts'
 
 /** Who looks at a character, as far as it matters. */
 export interface Viewer {

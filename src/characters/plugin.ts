@@ -5,8 +5,7 @@ import { ApiError } from '../errors.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
 import { mayRead, unknownCharacter } from './library/character.ts'
-import { listBody } from './list-body.ts'
-import { CharacterBody, CharacterFormat, CharacterList, CharacterPath, CharacterQuery } from './schemas.ts'
+import { CharacterBody, CharacterFormat, CharacterList, CharacterPath, CharacterQuery, listBody } from './schemas.ts'
 import { type CharactersOptions, cardTypes, uploadRoutes } from './upload-routes.ts'
 
 /** A page, when none is asked for by its length. */

@@ -1,4 +1,5 @@
 import { Kind, Type, TypeRegistry } from '@sinclair/typebox'
+import { type ListedCharacter, shownDigest } from './library/character.ts'
 
 const text = (description: string) => Type.String({ description })
 const origin = Type.Unsafe<'account' | 'folder' | 'starter'>({
@@ -169,4 +170,10 @@ const exampleCard = {
     character_version: '1',
     extensions: {},
   },
+}
+
+/** A character in a list. */
+export function listBody({ name, origin, digest, about, created, updated }: ListedCharacter) {
+  const times = created === undefined ? {} : { created, updated }
+  return { object: 'character', name, origin, digest: shownDigest(digest), ...about, ...times }
 }

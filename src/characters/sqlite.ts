@@ -1,6 +1,5 @@
 import type { Database, Statement } from 'better-sqlite3'
-import type { OutsideChanges } from '../storage/outside-changes.ts'
-import { Remembered } from '../storage/remembered.ts'
+import { type OutsideChanges, Remembered } from '../storage/outside-changes.ts'
 import { writing } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import {

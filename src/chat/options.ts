@@ -3,13 +3,15 @@ import type { Key } from '../access/access.ts'
 import type { Guard } from '../access/guard.ts'
 import type { Character } from '../characters/library/character.ts'
 import type { CharacterLibrary } from '../characters/library/library.ts'
-import type { UnknownCharacters } from '../characters/library/persona.ts'
 import type { Lorebook } from '../characters/lore/lorebook.ts'
 import type { PromptSettings } from '../characters/prompt/settings.ts'
 import type { Clock } from '../clock.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import type { Visits } from '../usage/visit.ts'
 import type { PromptMaking } from './exchange.ts'
+
+/** Whether a name that is not known is played by its name alone, or refused. */
+export type UnknownCharacters = 'open' | 'closed'
 
 /** What the chat group is built from. */
 export interface ChatOptions {

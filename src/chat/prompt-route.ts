@@ -1,6 +1,5 @@
 import { callerOf } from '../access/guard.ts'
-import { answers, refusals, security } from '../http/openapi-fields.ts'
-import type { TypedInstance } from '../http/typed-instance.ts'
+import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
 import { CompletionRequest } from '../openai/completion-request.ts'
 import { castRequest, checkRequest } from './casting.ts'

@@ -1,9 +1,9 @@
 import { pinnedName } from '../characters/library/character.ts'
-import type { Casting } from '../characters/library/persona.ts'
 import type { Section } from '../characters/prompt/composition.ts'
 import { tokensOf } from '../characters/prompt/fit-context.ts'
 import { loadTokenizer } from '../models/tokenizer.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
+import type { Casting } from './casting.ts'
 import type { Asked } from './exchange.ts'
 import type { PromptReceipt } from './receipt-schema.ts'
 

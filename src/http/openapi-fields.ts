@@ -1,6 +1,10 @@
 // Types only: the fields that the OpenAPI document reads of a route (hide, summary, tags …).
 import type {} from '@fastify/swagger'
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { TSchema } from '@sinclair/typebox'
+
+/** A Fastify instance whose handlers know the types that their schemas say. */
+export type TypedInstance = Parameters<FastifyPluginAsyncTypebox>[0]
 
 /** How a key is sent, where it may be bare as well. */
 export const security: readonly Readonly<Record<string, readonly string[]>>[] = [{ apiKey: [] }, { bearer: [] }]

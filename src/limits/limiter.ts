@@ -1,10 +1,11 @@
 import type { Key } from '../access/access.ts'
 import type { Allowance, RequestHeaders } from '../access/request-counter.ts'
 import type { Limits } from '../limit-values.ts'
+import { dayOf } from '../time.ts'
 import { takePlace, takeRequest } from './counting.ts'
 import { openAiRequestHeaders } from './headers.ts'
 import type { LimitKeeper, Reservation } from './reservation.ts'
-import { dayOf, type SpentBetween } from './spending.ts'
+import type { SpentBetween } from './spending.ts'
 import { Subject } from './subject.ts'
 import { isLasting, type Terms, termsOf } from './terms.ts'
 

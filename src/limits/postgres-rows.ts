@@ -1,7 +1,7 @@
 import type { Transaction } from '../storage/postgres/database.ts'
+import { dayOf } from '../time.ts'
 import { Bucket } from './bucket.ts'
 import type { Tally } from './counting.ts'
-import { dayOf } from './spending.ts'
 
 /** What one replica holds of a subject. */
 export interface Share {

@@ -1,16 +1,7 @@
+import { dayOf } from '../time.ts'
+
 /** Gives the tokens that were spent by a subject on the days from one to another, both included, such as `2026-11-20`. */
 export type SpentBetween = (subject: string, fromDay: string, toDay: string) => Promise<number>
-
-const millisecondsOfDay = 86_400_000
-/** The day that was asked for last, which is nearly always the one that is asked for next. */
-let known = { number: Number.NaN, name: '' }
-
-/** The UTC day of a time in milliseconds, such as `2026-11-20`. */
-export function dayOf(time: number): string {
-  const number = Math.floor(time / millisecondsOfDay)
-  if (number !== known.number) known = { number, name: new Date(time).toISOString().slice(0, 10) }
-  return known.name
-}
 
 /** What one subject has spent today and this month (UTC): read once from the ledger, and followed from there. */
 export class Spending {

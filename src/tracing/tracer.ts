@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
-import { errorType } from '../metrics/attempts.ts'
+import { errorType } from '../metrics/metrics.ts'
 import type { WatchAttempt } from '../models/routing/attempt.ts'
 import { childOf, readContext, type TraceContext, writeContext } from './context.ts'
 import { attributes, OtlpExporter, type OtlpOptions, timeNow } from './otlp.ts'

@@ -1,4 +1,4 @@
-import { dayOf } from '../limits/spending.ts'
+import { dayOf } from '../time.ts'
 import type { LedgerEntry } from './ledger.ts'
 
 /** Tokens that a subject (`key:ID`, `account:ID`) spent on a UTC day, such as `2026-11-20`. */

@@ -1,7 +1,8 @@
 import { booleanIn, type Fields, fieldsIn, numberIn, textIn, textsIn, valueIn } from '../../fields.ts'
 import { withoutControls } from '../../text.ts'
 import { anywhere, type Decorators, type Role, readDecorators, splitDecorators } from './decorators.ts'
-import { isSlashForm, type LoreKey, longestKey, type PatternCount, readKey } from './keys.ts'
+import type { LoreKey } from './haystack.ts'
+import { isSlashForm, longestKey, type PatternCount, readKey } from './keys.ts'
 
 /** Where an entry's body stands in the prompt. */
 export type LorePlace =

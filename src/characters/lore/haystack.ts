@@ -1,5 +1,19 @@
-import type { LoreKey } from './keys.ts'
-import { tripleHash } from './triples.ts'
+import type { RE2JS } from 're2js'
+
+/** A key of a lorebook entry, ready to be looked for. */
+export interface LoreKey {
+  /** As it is written in the card. */
+  readonly written: string
+  /** What is looked for: as it is, and in lower case. Absent for a regular expression. */
+  readonly text?: string
+  readonly lower?: string
+  /** What a text must have for the key to occur in it, as `marksOf` gives it. */
+  readonly marks?: readonly number[]
+  /** Whether macros in it are to be expanded first. */
+  readonly hasMacro?: boolean
+  /** Null for one that the engine refuses, which never matches. */
+  readonly pattern?: RE2JS | null
+}
 
 /** What a request may spend on looking for keys: characters looked at, so that no card can hold up the service. */
 export interface ScanWork {
@@ -95,4 +109,32 @@ export class Haystack {
     }
     return table
   }
+}
+
+/** The first of the keys that occurs in one of the texts. @param expand gives a key with its macros expanded */
+export function firstKeyIn(
+  keys: readonly LoreKey[],
+  texts: readonly Haystack[],
+  { caseSensitive, wholeWords }: { readonly caseSensitive: boolean; readonly wholeWords: boolean },
+  expand: (key: LoreKey) => LoreKey,
+): LoreKey | undefined {
+  for (const key of keys) {
+    const expanded = key.hasMacro === true ? expand(key) : key
+    for (const text of texts) if (text.has(expanded, caseSensitive, wholeWords)) return key
+  }
+  return undefined
+}
+
+/** Which triples of characters a text must have for this key to occur in it, by their hash; none for a short key. */
+export function marksOf(lower: string): readonly number[] {
+  const last = lower.length - 3
+  if (last < 0) return []
+  // Keys of one book often begin alike (`place 7`, `place 8`), so that their ends and middles say more.
+  const places = new Set([last, 0, (last + 1) >> 1])
+  return [...places].map((at) => tripleHash(lower.charCodeAt(at), lower.charCodeAt(at + 1), lower.charCodeAt(at + 2)))
+}
+
+/** A number for three characters that follow one another. Letters of one alphabet differ in their lowest five bits. */
+export function tripleHash(first: number, second: number, third: number): number {
+  return (first << 10) ^ (second << 5) ^ third ^ (third >>> 5)
 }

@@ -1,20 +1,5 @@
 import type { DecoratedRules, LoreEntry } from './entry.ts'
-import type { Haystack } from './haystack.ts'
-import type { LoreKey } from './keys.ts'
-
-/** The first of the keys that occurs in one of the texts. @param expand gives a key with its macros expanded */
-export function firstKeyIn(
-  keys: readonly LoreKey[],
-  texts: readonly Haystack[],
-  { caseSensitive, wholeWords }: LoreEntry,
-  expand: (key: LoreKey) => LoreKey,
-): LoreKey | undefined {
-  for (const key of keys) {
-    const expanded = key.hasMacro === true ? expand(key) : key
-    for (const text of texts) if (text.has(expanded, caseSensitive, wholeWords)) return key
-  }
-  return undefined
-}
+import { firstKeyIn, type Haystack, type LoreKey } from './haystack.ts'
 
 /** Tells whether the keys besides the first list allow a match: secondary ones, and those of decorators. */
 export function othersAllow(

@@ -1,22 +1,7 @@
 import { RE2JS } from 're2js'
 import { withoutControls } from '../../text.ts'
 import { hasMacro } from '../macros/macros.ts'
-import { marksOf } from './triples.ts'
-
-/** A key of a lorebook entry, ready to be looked for. */
-export interface LoreKey {
-  /** As it is written in the card. */
-  readonly written: string
-  /** What is looked for: as it is, and in lower case. Absent for a regular expression. */
-  readonly text?: string
-  readonly lower?: string
-  /** What a text must have for the key to occur in it, as `marksOf` gives it. */
-  readonly marks?: readonly number[]
-  /** Whether macros in it are to be expanded first. */
-  readonly hasMacro?: boolean
-  /** Null for one that the engine refuses, which never matches. */
-  readonly pattern?: RE2JS | null
-}
+import { type LoreKey, marksOf } from './haystack.ts'
 
 /** Characters of a key, and of a pattern. */
 export const longestKey = 1000

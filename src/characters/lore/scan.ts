@@ -1,9 +1,8 @@
 import { hashOf } from '../macros/seeded-random.ts'
 import type { Conversation } from './conversation.ts'
 import type { DecoratedRules, LoreEntry, ScannedField } from './entry.ts'
-import { Haystack } from './haystack.ts'
-import { firstKeyIn, othersAllow } from './key-match.ts'
-import type { LoreKey } from './keys.ts'
+import { firstKeyIn, Haystack, type LoreKey } from './haystack.ts'
+import { othersAllow } from './key-match.ts'
 import type { Lorebook } from './lorebook.ts'
 
 /** What a book is scanned with. */
