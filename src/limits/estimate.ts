@@ -1,5 +1,6 @@
 import { Beginnings } from '../openai/beginnings.ts'
 import { type CompletionRequest, type Message, textOf } from '../openai/completion-request.ts'
+import { leastTokensPerMessage } from '../openai/message-tokens.ts'
 
 /** Tokens of a reply whose request sets no limit. */
 const longReply = 1024
@@ -7,7 +8,6 @@ const longReply = 1024
 const bytesToToken = 3
 /** Tokens of what is no text: an image, a sound. */
 const otherPart = 1000
-const perMessage = 4
 
 const counted = new Beginnings(sizeOf)
 
@@ -26,7 +26,7 @@ function sizeOf(messages: readonly Message[]): { readonly bytes: number; readonl
   for (const message of messages) {
     bytes += Buffer.byteLength(textOf(message))
     for (const { function: call } of message.tool_calls ?? []) bytes += call.name.length + call.arguments.length
-    more += perMessage + otherPart * otherParts(message)
+    more += leastTokensPerMessage + otherPart * otherParts(message)
   }
   return { bytes, more }
 }

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
-import { type Message, textOf } from '../openai/completion-request.ts'
+import type { Message } from '../openai/completion-request.ts'
+import { textsOf, tokensBesideTexts, tokensPerReply } from '../openai/message-tokens.ts'
 
 /** Counts and splits text in OpenAI's `o200k_base` tokens. What looks like a special token counts as plain text. */
 export interface Tokenizer {
@@ -21,11 +22,6 @@ export interface Tokenizer {
   /** Like `count`, and lets other work in between the parts of a long text. */
   countInTurns(text: string, signal?: AbortSignal): Promise<number>
 }
-
-/** Tokens that OpenAI's chat format takes for itself; see "How to count tokens with tiktoken" in its cookbook. */
-const perMessage = 3
-const perName = 1
-const perReply = 3
 
 /**
  * A word is merged in a time that grows with its square, so runs of one kind of characters are cut at this length.
@@ -67,91 +63,119 @@ async function createTokenizer(): Promise<Tokenizer> {
   ])
   // Its own cache keeps slices of the texts, each of which would keep a whole request body in memory.
   encoding.setMergeCacheSize(0)
-
-  /** Cuts a text into the words that no token reaches over. */
-  function* wordsOf(text: string): Iterable<string> {
-    for (const part of partsOf(text)) {
-      for (const run of withoutLongRuns(part)) for (const match of run.matchAll(word)) yield match[0]
-    }
-  }
-  const words = new Map<string, number>()
-  const countWord = (text: string) =>
-    words.get(text) ?? keep(words, rememberedWords, copyOf(text), encoding.countTokens(text, plainText))
-  const countWords = (text: string) => {
-    let sum = 0
-    for (const each of wordsOf(text)) sum += countWord(each)
-    return sum
-  }
-  // Texts are known by their digests, so that no conversation stays in memory.
-  const texts = new Map<string, number>()
-  const count = (text: string) => {
-    if (text.length < shortestRemembered || text.length > longestRemembered) return countWords(text)
-    const digest = hash('sha256', text, 'base64')
-    return texts.get(digest) ?? keep(texts, rememberedTexts, digest, countWords(text))
-  }
+  const { count, countInTurns, countMessages } = countingWith(word, (text) => encoding.countTokens(text, plainText))
 
   const split = (text: string): readonly string[] => {
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
-    return withoutLongRuns(text)
-      .flatMap((run) => encoding.encode(run, plainText))
-      .map((id) => tokens[id] ?? '')
-      .map((token) => (typeof token === 'string' ? token : decoder.decode(Uint8Array.from(token), { stream: true })))
-      .filter((decoded) => decoded !== '')
+    const texts: string[] = []
+    for (const run of withoutLongRuns(text)) {
+      for (const id of encoding.encode(run, plainText)) {
+        const token = tokens[id] ?? ''
+        const decoded = typeof token === 'string' ? token : decoder.decode(Uint8Array.from(token), { stream: true })
+        if (decoded !== '') texts.push(decoded)
+      }
+    }
+    return texts
   }
 
   const cut = (text: string, maximumTokens: number): string => {
     if (maximumTokens === Infinity || count(text) <= maximumTokens) return text
     const kept = split(text).slice(0, maximumTokens)
-    while (kept.length > 0 && countWords(kept.join('')) > maximumTokens) kept.pop()
+    while (kept.length > 0 && count(kept.join('')) > maximumTokens) kept.pop()
     return kept.join('')
   }
-
-  /** Counts texts one after the other, with turns for other work. */
-  const turnsOf = (signal?: AbortSignal) => {
-    let turnStart = performance.now()
-    const giveTurn = async () => {
-      if (performance.now() - turnStart < turn) return
-      await setImmediate(undefined, { signal })
-      turnStart = performance.now()
-    }
-    return async (text: string): Promise<number> => {
-      let sum = 0
-      if (text.length <= longestAtOnce) {
-        sum = count(text)
-        await giveTurn()
-        return sum
-      }
-      const digest = text.length <= longestRemembered ? hash('sha256', text, 'base64') : undefined
-      const known = digest === undefined ? undefined : texts.get(digest)
-      if (known !== undefined) return known
-      let looked = 0
-      for (const each of wordsOf(text)) {
-        sum += countWord(each)
-        looked += 1
-        if (looked % wordsPerLook === 0) await giveTurn()
-      }
-      return digest === undefined ? sum : keep(texts, rememberedTexts, digest, sum)
-    }
-  }
-
-  const countMessages = async (messages: readonly Message[], signal?: AbortSignal): Promise<number> => {
-    const countNext = turnsOf(signal)
-    let sum = perReply
-    for (const message of messages) {
-      sum += perMessage + (message.name ? perName : 0)
-      for (const text of textsOf(message)) sum += await countNext(text)
-    }
-    return sum
-  }
-  const countInTurns = (text: string, signal?: AbortSignal) => turnsOf(signal)(text)
 
   return { count, split, cut, countMessages, countInTurns }
 }
 
-/** All that a message makes the model read. */
-function textsOf(message: Message): readonly string[] {
-  const calls = (message.tool_calls ?? []).flatMap((call) => [call.function.name, call.function.arguments])
-  return [message.role, message.name ?? '', textOf(message), ...calls]
+/**
+ * Counts texts word by word, and remembers: each word, text and message is counted once.
+ * @param word matches the words that no token reaches over
+ * @param countTokens counts the tokens of one word
+ */
+function countingWith(
+  word: RegExp,
+  countTokens: (text: string) => number,
+): Pick<Tokenizer, 'count' | 'countInTurns' | 'countMessages'> {
+  const words = new Map<string, number>()
+  // Texts are known by their digests, so that no conversation stays in memory.
+  const texts = new Map<string, number>()
+  // A card gives each of its requests the same messages, which are never changed.
+  const messages = new WeakMap<Message, number>()
+
+  const countWord = (text: string) => words.get(text) ?? keep(words, rememberedWords, copyOf(text), countTokens(text))
+  const countWords = (text: string) => {
+    let sum = 0
+    for (const each of wordsOf(text, word)) sum += countWord(each)
+    return sum
+  }
+  const count = (text: string) => {
+    const digest = digestOf(text)
+    if (digest === undefined) return countWords(text)
+    return texts.get(digest) ?? keep(texts, rememberedTexts, digest, countWords(text))
+  }
+
+  const countLong = async (text: string, giveTurn: GiveTurn): Promise<number> => {
+    const digest = digestOf(text)
+    const known = digest === undefined ? undefined : texts.get(digest)
+    if (known !== undefined) return known
+    let sum = 0
+    let looked = 0
+    for (const each of wordsOf(text, word)) {
+      sum += countWord(each)
+      looked += 1
+      if (looked % wordsPerLook === 0) await giveTurn()
+    }
+    return digest === undefined ? sum : keep(texts, rememberedTexts, digest, sum)
+  }
+  const countNext = async (text: string, giveTurn: GiveTurn): Promise<number> => {
+    if (text.length > longestAtOnce) return countLong(text, giveTurn)
+    const sum = count(text)
+    await giveTurn()
+    return sum
+  }
+  const countMessage = async (message: Message, giveTurn: GiveTurn): Promise<number> => {
+    let sum = tokensBesideTexts(message)
+    for (const text of textsOf(message)) sum += await countNext(text, giveTurn)
+    messages.set(message, sum)
+    return sum
+  }
+
+  return {
+    count,
+    countInTurns: (text, signal) => countNext(text, turns(signal)),
+    async countMessages(conversation, signal) {
+      const giveTurn = turns(signal)
+      let sum = tokensPerReply
+      for (const message of conversation) sum += messages.get(message) ?? (await countMessage(message, giveTurn))
+      return sum
+    },
+  }
+}
+
+/** Lets other work in, where the last turn for it is some time ago. */
+type GiveTurn = () => Promise<void>
+
+function turns(signal?: AbortSignal): GiveTurn {
+  let turnStart = performance.now()
+  return async () => {
+    if (performance.now() - turnStart < turn) return
+    await setImmediate(undefined, { signal })
+    turnStart = performance.now()
+  }
+}
+
+/** What a text is remembered by; undefined for one that is not. */
+function digestOf(text: string): string | undefined {
+  if (text.length < shortestRemembered || text.length > longestRemembered) return undefined
+  return hash('sha256', text, 'base64')
+}
+
+/** Cuts a text into the words that no token reaches over. */
+function* wordsOf(text: string, word: RegExp): Iterable<string> {
+  for (const part of partsOf(text)) {
+    for (const run of withoutLongRuns(part)) for (const match of run.matchAll(word)) yield match[0]
+  }
 }
 
 /** Cuts a long text before blanks, where tokens begin, so that the parts have as many tokens as the whole. */

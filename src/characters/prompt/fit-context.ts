@@ -1,5 +1,6 @@
 import { ApiError } from '../../errors.ts'
 import { type Message, textOf } from '../../openai/completion-request.ts'
+import { tokensOf, tokensOfMessage } from '../../openai/message-tokens.ts'
 import { type CompositionRequest, CountNeeded } from './composition.ts'
 import { dropOrder, type Lore } from './found-lore.ts'
 import { isToolResult } from './injections.ts'
@@ -12,11 +13,6 @@ export interface Material {
   /** The greeting and the request's messages but its leading system messages. */
   readonly conversation: readonly Message[]
 }
-
-/** Tokens that OpenAI's chat format takes for itself, as in the tokenizer's `countMessages`. */
-const perMessage = 3
-const perName = 1
-const perReply = 3
 
 /**
  * Takes away what does not fit the context: lore that says so itself, examples from the last, the other lore, and the
@@ -125,20 +121,4 @@ function turnsOf(conversation: readonly Message[]): readonly (readonly Message[]
     else turns.push([message])
   }
   return turns
-}
-
-/** What messages cost by OpenAI's rule. */
-export function tokensOf(messages: readonly Message[], count: (text: string) => number): number {
-  return messages.reduce((sum, message) => sum + tokensOfMessage(message, count), perReply)
-}
-
-function tokensOfMessage(message: Message, count: (text: string) => number): number {
-  const calls = message.tool_calls ?? []
-  return (
-    perMessage +
-    1 +
-    (message.name ? perName + count(message.name) : 0) +
-    count(textOf(message)) +
-    calls.reduce((sum, call) => sum + count(call.function.name) + count(call.function.arguments), 0)
-  )
 }
