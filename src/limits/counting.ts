@@ -48,8 +48,8 @@ export function takePlace(terms: Terms<Tally>, wanted: number, now: number): All
   const { key, account, tokens, atOnce, perDay, perMonth } = terms
   const full = atOnce.find(({ limit, subject }) => subject.chats >= limit)
   if (full) throw exceeded('chat_at_once', full.limit, 1000)
-  refuseBeyond('tokens_per_day', perDay, (spending) => spending.today(now), wanted, untilTomorrow(now))
-  refuseBeyond('tokens_per_month', perMonth, (spending) => spending.thisMonth(now), wanted, untilNextMonth(now))
+  refuseBeyond('tokens_per_day', perDay, 'today', wanted, now)
+  refuseBeyond('tokens_per_month', perMonth, 'thisMonth', wanted, now)
   const refusal = longestWait(tokens, ({ limit, subject }) => subject.tokens.wait(now, limit, wanted))
   if (refusal) {
     const { limit, subject } = refusal.by
@@ -90,13 +90,14 @@ function longestWait<Subject>(ceilings: Ceilings<Subject>, waitFor: (applied: Ap
 function refuseBeyond(
   name: LimitName,
   ceilings: Ceilings<Tally>,
-  spentOf: (spending: NonNullable<Tally['spending']>) => number,
+  period: 'today' | 'thisMonth',
   wanted: number,
-  wait: number,
+  now: number,
 ): void {
   for (const { limit, subject } of ceilings) {
-    const spent = subject.spending ? spentOf(subject.spending) : 0
-    if (spent + subject.reserved + wanted > limit) throw refused(name, limit, wanted, wait)
+    const spent = subject.spending?.[period](now) ?? 0
+    if (spent + subject.reserved + wanted <= limit) continue
+    throw refused(name, limit, wanted, period === 'today' ? untilTomorrow(now) : untilNextMonth(now))
   }
 }
 

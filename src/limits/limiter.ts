@@ -7,7 +7,7 @@ import { openAiRequestHeaders } from './headers.ts'
 import type { LimitKeeper, Reservation } from './reservation.ts'
 import type { SpentBetween } from './spending.ts'
 import { Subject } from './subject.ts'
-import { isLasting, type Terms, termsOf } from './terms.ts'
+import { type Terms, termsOf } from './terms.ts'
 
 /** What limits are judged by. */
 export interface LimiterOptions {
@@ -62,23 +62,23 @@ export class Limiter implements LimitKeeper {
     }
     // From here on nothing waits, so that what fits now fits still when it is counted.
     const now = this.#now()
-    const wanted = terms.tokens.length > 0 || isLasting(terms) ? estimate() : 0
+    const wanted = terms.tokens.length > 0 || terms.isLasting ? estimate() : 0
     const allowance = takePlace(terms, wanted, now)
-    return this.#hold(terms, wanted, allowance, dayOf(now))
+    return this.#hold(terms, wanted, allowance, now)
   }
 
   get chats(): number {
     return this.#chats
   }
 
-  #hold(terms: Terms<Subject>, wanted: number, allowance: Allowance | undefined, day: string): Reservation {
+  #hold(terms: Terms<Subject>, wanted: number, allowance: Allowance | undefined, now: number): Reservation {
     const { key, account, tokens } = terms
     this.#chats++
     let isSettled = false
     const free = () => this.#chats--
     return {
       tokens: wanted,
-      isLasting: isLasting(terms),
+      isLasting: terms.isLasting,
       allowance,
       settle(spent) {
         if (isSettled) return undefined
@@ -87,7 +87,7 @@ export class Limiter implements LimitKeeper {
         for (const subject of [key, account]) {
           subject.chats--
           subject.reserved -= wanted
-          subject.spending?.add(day, spent)
+          subject.spending?.add(dayOf(now), spent)
         }
         for (const { subject } of tokens) subject.tokens.correct(spent - wanted)
         return undefined

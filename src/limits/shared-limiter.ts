@@ -7,7 +7,7 @@ import { openAiRequestHeaders } from './headers.ts'
 import type { LimitKeeper, Reservation } from './reservation.ts'
 import type { SharedCounts } from './shared-counts.ts'
 import { SharedRequests } from './shared-requests.ts'
-import { type Ceilings, isLasting, type Terms, termsOf } from './terms.ts'
+import { type Ceilings, type Terms, termsOf } from './terms.ts'
 
 /** What limits over several replicas are judged by. */
 export interface SharedLimiterOptions {
@@ -53,16 +53,16 @@ export class SharedLimiter implements LimitKeeper {
 
   async reserve(key: Key, estimate: () => number): Promise<Reservation> {
     const terms = this.#termsOf(key)
-    const countsTokens = terms.tokens.length > 0 || isLasting(terms)
+    const countsTokens = terms.tokens.length > 0 || terms.isLasting
     const isCounted = countsTokens || terms.atOnce.length > 0
     if (!isCounted) return this.#hold({ tokens: 0, isLasting: false, allowance: undefined })
     const wanted = countsTokens ? estimate() : 0
     const allowance = await this.#counts.take(
       [terms.key, terms.account],
       (tallyOf, now) => takePlace(termsOf(key, this.#settings, tallyOf), wanted, now),
-      isLasting(terms),
+      terms.isLasting,
     )
-    return this.#hold({ tokens: wanted, isLasting: isLasting(terms), allowance }, terms)
+    return this.#hold({ tokens: wanted, isLasting: terms.isLasting, allowance }, terms)
   }
 
   get chats(): number {

@@ -10,15 +10,11 @@ export class Subject implements Tally {
   readonly tokens = new Bucket()
   chats = 0
   reserved = 0
-  #spending: Spending | undefined
+  /** What it has spent; there once somebody has asked for it. */
+  spending: Spending | undefined
 
   constructor(name: string) {
     this.name = name
-  }
-
-  /** What it has spent; there once somebody has asked for it. */
-  get spending(): Spending | undefined {
-    return this.#spending
   }
 
   /**
@@ -26,12 +22,12 @@ export class Subject implements Tally {
    * @throws what the ledger says when it cannot be read; the next one asks it again
    */
   async loadSpending(spent: SpentBetween, now: number): Promise<Spending> {
-    this.#spending ??= new Spending(this.name, spent, now)
-    const spending = this.#spending
+    this.spending ??= new Spending(this.name, spent, now)
+    const spending = this.spending
     try {
       await spending.ready
     } catch (error) {
-      if (this.#spending === spending) this.#spending = undefined
+      if (this.spending === spending) this.spending = undefined
       throw error
     }
     return spending

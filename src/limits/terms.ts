@@ -19,6 +19,8 @@ export interface Terms<Subject> {
   readonly atOnce: Ceilings<Subject>
   readonly perDay: Ceilings<Subject>
   readonly perMonth: Ceilings<Subject>
+  /** Whether a limit for a day or a month is in force. */
+  readonly isLasting: boolean
 }
 
 /** The part of a key that its limits are read from. */
@@ -59,18 +61,15 @@ export function termsOf<Subject>(key: Key, settings: Limits, subjectOf: (name: s
     if (limits.ofAccount !== undefined) found.push({ limit: limits.ofAccount, subject: account })
     return found
   }
+  const [perDay, perMonth] = [ceilings('tokens_per_day'), ceilings('tokens_per_month')]
   return {
     key: own,
     account,
     requests: ceilings('requests_per_minute'),
     tokens: ceilings('tokens_per_minute'),
     atOnce: ceilings('chat_at_once'),
-    perDay: ceilings('tokens_per_day'),
-    perMonth: ceilings('tokens_per_month'),
+    perDay,
+    perMonth,
+    isLasting: perDay.length + perMonth.length > 0,
   }
-}
-
-/** Whether a limit for a day or a month is in force. */
-export function isLasting({ perDay, perMonth }: Terms<unknown>): boolean {
-  return perDay.length > 0 || perMonth.length > 0
 }
