@@ -2,7 +2,6 @@ import type { Server } from 'node:http'
 import Fastify, { type FastifyBaseLogger, type FastifyHttpOptions, type FastifyInstance, LogController } from 'fastify'
 import { type Guard, guardRequests } from './access/guard.ts'
 import { keysPlugin } from './access/plugin.ts'
-import { mayRead } from './characters/library/character.ts'
 import type { CharacterLibrary } from './characters/library/library.ts'
 import { charactersPlugin } from './characters/plugin.ts'
 import type { PromptSettings } from './characters/prompt/settings.ts'
@@ -16,7 +15,7 @@ import { healthPlugin } from './http/health.ts'
 import { acceptJsonOnly } from './http/json.ts'
 import { answerParserError } from './http/parser-error.ts'
 import { type LoopWatch, refuseUnderPressure } from './http/pressure.ts'
-import { makeRequestId, tellOfRequests } from './http/request-log.ts'
+import { makeRequestId, sameLogger, tellOfRequests } from './http/request-log.ts'
 import { cutOffStalledReaders, timeLimits } from './http/slow-clients.ts'
 import { refuseUnfitRequests, refuseUnknownRoutes } from './http/unfit-request.ts'
 import { loadCompilerWhenNeeded, serializerCompiler, validatorCompiler } from './http/validation.ts'
@@ -60,8 +59,7 @@ export function createServer(
   const options: FastifyHttpOptions<Server, FastifyBaseLogger> = {
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
-    // One logger for all: a child for each request costs more than naming the request in each line.
-    childLoggerFactory: (parent) => parent,
+    childLoggerFactory: sameLogger,
     genReqId: makeRequestId,
     requestIdHeader: false,
     return503OnClosing: false,
@@ -131,8 +129,6 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     visits,
     prompt,
     characters: config.characters,
-    worldBooks: () => library.worldBooks,
-    mayRead,
     lookAgain,
     bodyLimit: config.chatBodyLimit,
     sseKeepaliveMs: config.sseKeepaliveMs,

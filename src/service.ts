@@ -119,7 +119,7 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   const visits = new Visits({
     limiter,
     ledger: stores.ledger,
-    onUsed: (model, used) => metrics.used(model, used),
+    watch: metrics,
     onFailure: (request_id, error) =>
       logger.error({ request_id, err: error }, 'the end of a request waits to be written'),
   })

@@ -1,23 +1,25 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf } from '../access/guard.ts'
-import { pinnedName } from '../characters/library/character.ts'
 import type { Persona } from '../characters/prompt/settings.ts'
-import { toApiError } from '../errors.ts'
+import { ApiError, toApiError } from '../errors.ts'
 import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
 import { promptEstimate, replyEstimate } from '../limits/estimate.ts'
 import type { Candidate } from '../models/routing/candidate.ts'
+import type { Route } from '../models/routing/route.ts'
 import { ChatError, Completion, recordedReason } from '../openai/completion.ts'
 import { CompletionRequest } from '../openai/completion-request.ts'
-import { failedState, type Visit } from '../usage/visit.ts'
+import { type End, Outcome } from '../usage/outcome.ts'
+import type { Visit, Visits } from '../usage/visit.ts'
 import { castRequest, checkRequest } from './casting.ts'
+import type { Exchange } from './exchange.ts'
 import type { OpenReplies } from './open-replies.ts'
-import { type ChatOptions, promptMaking } from './options.ts'
+import type { ChatOptions } from './options.ts'
 import { UsageWatch } from './usage.ts'
 
 /** Registers `POST /chat/completions` (spec, section 4.3). @param replies keeps those that are not complete */
 export function completionRoute(app: TypedInstance, options: ChatOptions, replies: OpenReplies): void {
-  const { models, visits } = options
   // How prompts are composed, and how replies are streamed, is loaded with the first request of the kind.
-  let making: typeof import('./exchange.ts') | undefined
+  let exchanging: typeof import('./exchange.ts') | undefined
   let streaming: typeof import('./reply.ts') | undefined
 
   app.post(
@@ -41,94 +43,119 @@ export function completionRoute(app: TypedInstance, options: ChatOptions, replie
       checkRequest(body)
       // Before anything waits: a client that leaves meanwhile is noticed.
       const signal = replies.signalOf(reply)
-      const route = models.resolve(body.model)
-      const { persona } = await castRequest(request, reply, body, options)
-      request.facts['model'] = route.name
-
-      making ??= await import('./exchange.ts')
-      if (body.stream === true) streaming ??= await import('./reply.ts')
-      const exchange = new making.Exchange(body, persona, promptMaking(options), request.trace)
-      const ask = (candidate: Candidate) => {
-        const asked = exchange.ask(candidate)
-        return asked instanceof Promise ? asked.then(({ request }) => request) : asked.request
-      }
-      let visit: Visit | undefined
-      const tellOf = ({ candidate, retries }: { candidate: Candidate; retries: number }) => {
-        const { name } = candidate.traits
-        visit?.answeredBy(name, retries, candidate.configuredName)
-        request.facts['model_used'] = name
-        request.facts['retries'] = retries
-        if (reply.sent) return
-        reply.header('x-model', encodeURIComponent(name))
-        const ignored = exchange.ignoredBy(candidate.model)
-        if (ignored !== undefined) reply.header('x-ignored-params', ignored)
-        const dropped = exchange.droppedFor(candidate)
-        if (dropped !== undefined) reply.header('x-dropped', dropped)
-      }
-
-      try {
-        // What is reserved is for the candidate that is asked first.
-        const [first] = route.candidates
-        if (!first) throw new Error('the route has no candidate')
-        const { body: asked } = await ask(first)
-        const entered = await visits.enter({
-          id: request.id,
-          key: callerOf(request),
-          model: body.model,
-          character: played(persona),
-          promptTokens: () => promptEstimate(asked),
-          replyTokens: replyEstimate(asked),
-        })
-        visit = entered
-        reply.headers(entered.headers)
-        // Again, since the models may have been replaced while this waited.
-        const current = models.resolve(body.model)
-        if (streaming && body.stream === true) {
-          const usage = body.stream_options?.include_usage === true ? new UsageWatch() : null
-          const opening = current
-            .open(async (candidate) => {
-              const request = await ask(candidate)
-              usage?.begin(request.body.messages)
-              return request
-            }, signal)
-            .then((opened) => {
-              tellOf(opened)
-              return opened.events
-            })
-          await streaming.sendEvents(reply, opening, {
-            usage,
-            visit: entered,
-            keepaliveMs: options.sseKeepaliveMs,
-            clock: options.clock,
-            onEnd: (state, failure) => {
-              request.facts['state'] = state
-              if (failure && failure.status >= 500)
-                request.log.error({ request_id: request.id, err: failure.cause ?? failure }, failure.code)
-              return entered.end(failure ? failedState(failure) : state)
-            },
-          })
+      const route = options.models.resolve(body.model)
+      return route.use(async () => {
+        const { persona } = await castRequest(request, reply, body, options)
+        const outcome = new Outcome()
+        // Before the log line, which is written then.
+        reply.raw.prependOnceListener('close', () => Object.assign(request.facts, factsOf(route, outcome)))
+        exchanging ??= await import('./exchange.ts')
+        if (body.stream === true) streaming ??= await import('./reply.ts')
+        const making = { settings: options.prompt, worldBooks: options.library.worldBooks }
+        const exchange = new exchanging.Exchange(body, persona, making, request.trace)
+        const turn: Turn = { request, reply, body, persona, route, exchange, outcome, signal }
+        let visit: Visit | undefined
+        try {
+          visit = await enter(turn, options.visits)
+          reply.headers(visit.headers)
+          if (!streaming || body.stream !== true) return await sendWhole(turn, visit)
+          await sendStream(turn, visit, streaming, options)
           return reply
+        } catch (thrown) {
+          const error = toApiError(thrown)
+          if (visit) await visit.end(error)
+          else outcome.end(error)
+          throw error
         }
-        const answer = await current.complete(ask, signal)
-        tellOf(answer)
-        const { choices, usage } = answer.completion
-        const state = recordedReason(choices[0]?.finish_reason)
-        request.facts['state'] = state
-        if (usage) entered.meter.tell(usage, true)
-        else for (const { message } of choices) entered.meter.say(message)
-        await entered.end(state)
-        return reply.type('application/json; charset=utf-8').send(answer.bytes ?? JSON.stringify(answer.completion))
-      } catch (thrown) {
-        const error = toApiError(thrown)
-        request.facts['state'] = error.code
-        await visit?.end(failedState(error))
-        throw error
-      }
+      })
     },
   )
 }
 
+/** One request on its way to a model and back. */
+interface Turn {
+  readonly request: FastifyRequest
+  readonly reply: FastifyReply
+  readonly body: CompletionRequest
+  readonly persona: Persona
+  readonly route: Route
+  readonly exchange: Exchange
+  readonly outcome: Outcome
+  /** Aborts when nobody wants the answer any more. */
+  readonly signal: AbortSignal
+}
+
+/** Holds what the candidate may use that is asked first. @throws ApiError as `Exchange.ask` and `Visits.enter` do */
+async function enter({ request, body, persona, route, exchange, outcome }: Turn, visits: Visits): Promise<Visit> {
+  const { body: asked } = await exchange.requestFor(route.first)
+  const visitor = {
+    id: request.id,
+    key: callerOf(request),
+    model: body.model,
+    character: played(persona),
+    promptTokens: () => promptEstimate(asked),
+    get replyTokens() {
+      return replyEstimate(asked)
+    },
+  }
+  return visits.enter(visitor, outcome)
+}
+
+/** Asks for the whole answer, and sends it. */
+async function sendWhole(turn: Turn, visit: Visit): Promise<FastifyReply> {
+  const { route, exchange, reply, signal } = turn
+  const answer = await route.complete(exchange.requestFor, signal)
+  tellOf(answer, turn)
+  const { choices, usage } = answer.completion
+  if (usage) visit.meter.tell(usage, true)
+  else for (const { message } of choices) visit.meter.say(message)
+  await visit.end(recordedReason(choices[0]?.finish_reason))
+  return reply.type('application/json; charset=utf-8').send(answer.bytes ?? JSON.stringify(answer.completion))
+}
+
+/** Asks for the answer as a stream, and sends that as it comes; resolves when that is over. */
+async function sendStream(
+  turn: Turn,
+  visit: Visit,
+  { sendEvents }: typeof import('./reply.ts'),
+  { sseKeepaliveMs, clock }: ChatOptions,
+): Promise<void> {
+  const { body, route, exchange, request, reply, signal } = turn
+  const usage = body.stream_options?.include_usage === true ? new UsageWatch() : null
+  const opening = route.open(exchange.requestFor, signal).then((opened) => {
+    tellOf(opened, turn)
+    visit.began()
+    usage?.begin(exchange.promptOf(opened.candidate))
+    return opened.events
+  })
+  const onEnd = (end: End) => {
+    if (end instanceof ApiError && end.status >= 500)
+      request.log.error({ request_id: request.id, err: end.cause ?? end }, end.code)
+    return visit.end(end)
+  }
+  await sendEvents(reply, opening, { usage, meter: visit.meter, keepaliveMs: sseKeepaliveMs, clock, onEnd })
+}
+
+/** Notes which candidate answers, and tells the caller while that can be told. */
+function tellOf(
+  { candidate, retries }: { readonly candidate: Candidate; readonly retries: number },
+  { exchange, outcome, reply }: Turn,
+): void {
+  const { configuredName, traits } = candidate
+  outcome.answering = { name: traits.name, configuredName, retries }
+  if (!reply.sent) reply.headers(exchange.headersFor(candidate))
+}
+
+/** What the log says of a request. */
+function factsOf({ name }: Route, { answering, reason }: Outcome) {
+  return {
+    model: name,
+    ...(answering ? { model_used: answering.name, retries: answering.retries } : {}),
+    ...(reason === undefined ? {} : { state: reason }),
+  }
+}
+
 /** Who is played, as the ledger names it; null when it is nobody. */
 function played({ name, digest }: Persona): string | null {
-  return name === null || digest === undefined ? name : pinnedName(name, digest)
+  return name === null || digest === undefined ? name : `${name}@sha256:${digest}`
 }

@@ -6,8 +6,9 @@ import { checkInput } from '../models/content-kinds.ts'
 import { mergeMessages } from '../models/merge-messages.ts'
 import type { Model, ModelRequest } from '../models/model.ts'
 import type { Candidate } from '../models/routing/candidate.ts'
+import type { RequestFor } from '../models/routing/route.ts'
 import { loadTokenizer } from '../models/tokenizer.ts'
-import type { CompletionRequest } from '../openai/completion-request.ts'
+import type { CompletionRequest, Message } from '../openai/completion-request.ts'
 
 /** What prompts are made with besides the request. */
 export interface PromptMaking {
@@ -53,22 +54,42 @@ export class Exchange {
   /**
    * What one candidate is asked: the character's prompt around the caller's messages, the operator's defaults for
    * parameters that were not sent, and the id that the model goes by upstream. Composed once for each candidate: what the
-   * card draws by lot stays the same. It waits only where tokens must be counted and the tokenizer is not there yet.
+   * card draws by lot stays the same.
    * @throws ApiError 400 when the candidate does not take what the messages hold, or not so much of it
    */
-  ask(candidate: Candidate): Asked | Promise<Asked> {
+  async ask(candidate: Candidate): Promise<Asked> {
     const known = this.#asked.get(candidate)
     if (known) return known
     try {
       return this.#compose(candidate)
     } catch (error) {
       if (!(error instanceof CountNeeded)) throw error
-      return loadTokenizer().then(({ count }) => this.#compose(candidate, count))
+      const { count } = await loadTokenizer()
+      return this.#compose(candidate, count)
     }
   }
 
+  /** The request that one candidate is asked with. @throws ApiError as `ask` */
+  readonly requestFor: RequestFor = async (candidate) => (await this.ask(candidate)).request
+
+  /** What the reply headers say of the candidate that answers, and of what of the request it did not get. */
+  headersFor(candidate: Candidate): Readonly<Record<string, string>> {
+    const ignored = this.#ignoredBy(candidate.model)
+    const dropped = this.#asked.get(candidate)?.composition.dropped
+    return {
+      'x-model': encodeURIComponent(candidate.traits.name),
+      ...(ignored === undefined ? {} : { 'x-ignored-params': ignored }),
+      ...(dropped ? droppedHeader(dropped) : {}),
+    }
+  }
+
+  /** The messages that one candidate was asked with; none before that. */
+  promptOf(candidate: Candidate): readonly Message[] {
+    return this.#asked.get(candidate)?.request.body.messages ?? []
+  }
+
   /** The parameters that were sent, with a value, to a model that cannot honour them; undefined when there is none. */
-  ignoredBy({ ignoredParameters }: Model): string | undefined {
+  #ignoredBy({ ignoredParameters }: Model): string | undefined {
     if (ignoredParameters) {
       for (const [name, value] of Object.entries(this.#sent)) {
         if (value != null && ignoredParameters.has(name)) this.#ignored.add(name)
@@ -77,15 +98,9 @@ export class Exchange {
     return this.#ignored.size > 0 ? ignoredHeader([...this.#ignored]) : undefined
   }
 
-  /** What did not fit into what this candidate was asked; undefined when all did. */
-  droppedFor(candidate: Candidate): string | undefined {
-    const composition = this.#asked.get(candidate)?.composition
-    return composition && droppedHeader(composition.dropped)
-  }
-
   #compose(candidate: Candidate, count?: (text: string) => number): Asked {
     const { traits } = candidate
-    checkInput(this.#sent.messages, traits)
+    if (traits.input) checkInput(this.#sent.messages, traits.name, traits.input)
     const sent = traits.defaults ? withDefaults(this.#sent, traits.defaults) : this.#sent
     const { contextWindow, overflow } = traits
     const composition = compose({
@@ -113,9 +128,10 @@ export class Exchange {
   }
 }
 
-/** What the reply header `x-dropped` says; undefined where all fitted. */
-export function droppedHeader({ lore, examples, messages }: DroppedCounts): string | undefined {
-  return lore + examples + messages === 0 ? undefined : `lore=${lore}, examples=${examples}, messages=${messages}`
+/** The reply header that says what of the prompt did not fit; none where all did. */
+export function droppedHeader({ lore, examples, messages }: DroppedCounts): Readonly<Record<string, string>> {
+  if (lore + examples + messages === 0) return {}
+  return { 'x-dropped': `lore=${lore}, examples=${examples}, messages=${messages}` }
 }
 
 /** How long the reply header `x-ignored-params` may be: clients refuse headers beyond some 16 KiB in all. */

@@ -1,6 +1,7 @@
 import type { FastifyReply } from 'fastify'
 import type { Guard } from '../access/guard.ts'
 import { ApiError } from '../errors.ts'
+import { clientGone } from '../models/faults.ts'
 
 /** Milliseconds that are left, of the grace, for the last words to get out; half of a grace that is shorter than two. */
 const lastWords = 1000
@@ -26,7 +27,7 @@ export class OpenReplies {
     reply.raw.once('close', () => {
       unwatch()
       this.#controllers.delete(controller)
-      if (!reply.raw.writableFinished) controller.abort(new ApiError(499, 'client_gone', 'The client went away.'))
+      if (!reply.raw.writableFinished) controller.abort(clientGone())
     })
     return controller.signal
   }

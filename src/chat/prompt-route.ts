@@ -1,9 +1,10 @@
 import { callerOf } from '../access/guard.ts'
+import { mayRead } from '../characters/library/character.ts'
 import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
 import { CompletionRequest } from '../openai/completion-request.ts'
 import { castRequest, checkRequest } from './casting.ts'
-import { type ChatOptions, promptMaking } from './options.ts'
+import type { ChatOptions } from './options.ts'
 import { PromptReceipt } from './receipt-schema.ts'
 
 /** Registers `POST /chat/prompt`: the receipt of a prompt, for which no model is asked. */
@@ -29,18 +30,17 @@ export function promptRoute(app: TypedInstance, options: ChatOptions): void {
       checkRequest(body)
       const route = options.models.resolve(body.model)
       const casting = await castRequest(request, reply, body, options)
-      const [candidate] = route.candidates
-      if (!candidate) throw new Error('the route has no candidate')
+      const candidate = route.first
+      const making = { settings: options.prompt, worldBooks: options.library.worldBooks }
       const [{ droppedHeader, Exchange }, { receiptOf }] = await Promise.all([
         import('./exchange.ts'),
         import('./receipt.ts'),
       ])
-      const asked = await new Exchange(body, casting.persona, promptMaking(options)).ask(candidate)
+      const asked = await new Exchange(body, casting.persona, making).ask(candidate)
       const { character } = casting
-      const isShown = !character || (options.mayRead?.(callerOf(request), character) ?? true)
+      const isShown = !character || mayRead(callerOf(request), character)
       reply.header('x-model', encodeURIComponent(candidate.traits.name))
-      const dropped = droppedHeader(asked.composition.dropped)
-      if (dropped !== undefined) reply.header('x-dropped', dropped)
+      reply.headers(droppedHeader(asked.composition.dropped))
       return await receiptOf({
         model: route.name,
         upstreamId: candidate.traits.upstreamId,

@@ -1,30 +1,27 @@
-import type { OutgoingHttpHeader, ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
 import type { Clock } from '../clock.ts'
-import { type ApiError, openAiErrorBody, toApiError } from '../errors.ts'
+import { openAiErrorBody, toApiError } from '../errors.ts'
+import { clientGone } from '../models/faults.ts'
 import type { ModelEvent } from '../models/model.ts'
-import { isUsageOnly, recordedReason } from '../openai/completion.ts'
-import type { Visit } from '../usage/visit.ts'
+import { type Chunk, type FinishReason, isUsageOnly, recordedReason } from '../openai/completion.ts'
+import type { Meter } from '../usage/meter.ts'
+import type { End } from '../usage/outcome.ts'
+import { StreamWriter } from './stream-writer.ts'
 import type { UsageWatch } from './usage.ts'
 
 /** What a stream needs besides its events. */
 export interface StreamOptions {
   /** What counts the usage for the reply, when the caller asked for it. */
   readonly usage: UsageWatch | null
-  /** Told of the first event, and counts what passes. */
-  readonly visit: Pick<Visit, 'began' | 'meter'>
+  /** Counts what passes. */
+  readonly meter: Meter
   /** Milliseconds of silence after which a comment line is sent. */
   readonly keepaliveMs: number
   /** Tells how long the silence is. */
   readonly clock: Clock
-  /**
-   * Told once, when a stream that has begun is over: the finish reason, or the code of the error that ended it, and the
-   * error. Where it gives a promise, the last words wait for that.
-   */
-  readonly onEnd: (state: string, failure?: ApiError) => Promise<void> | undefined
+  /** Told once, when a stream that has begun is over. Where it gives a promise, the last words wait for that. */
+  readonly onEnd: (end: End) => Promise<void> | undefined
 }
-
-const comment = ': waiting\n\n'
 
 /**
  * Sends a model's events as server-sent events, and resolves when that is over. The status line waits for the first of
@@ -35,92 +32,73 @@ const comment = ': waiting\n\n'
 export async function sendEvents(
   reply: FastifyReply,
   opening: Promise<AsyncIterable<readonly ModelEvent[]>>,
-  { usage, visit, keepaliveMs, clock, onEnd }: StreamOptions,
+  { usage, meter, keepaliveMs, clock, onEnd }: StreamOptions,
 ): Promise<void> {
-  const response = reply.raw
-  const begin = () => {
-    if (!response.headersSent) beginStream(reply)
-  }
-  const keepalive = clock.setTimeout(() => {
-    begin()
-    if (!response.writableNeedDrain) response.write(comment)
-    keepalive.refresh()
-  }, keepaliveMs)
-
-  const { meter } = visit
-  const end = (state: string, failure?: ApiError) => (response.destroyed ? onEnd('client_gone') : onEnd(state, failure))
-  let state = 'stop'
+  const writer = new StreamWriter(reply, keepaliveMs, clock)
+  const tellEnd = (end: End) => onEnd(writer.isGone ? clientGone() : end)
   try {
-    for await (const events of await opening) {
-      if (response.destroyed) break
-      begin()
-      visit.began()
-      keepalive.refresh()
-      // What is written in one turn leaves in one piece: Node corks it.
-      for (const event of events) {
-        for (const chunk of 'passage' in event ? event.read : [event.chunk]) {
-          const reason = chunk.choices[0]?.finish_reason
-          if (reason) state = recordedReason(reason)
-          usage?.note(chunk)
-          meter.note(chunk)
-        }
-        if ('passage' in event) {
-          meter.pass(event)
-          response.write(event.passage)
-        } else {
-          for (const { delta } of event.chunk.choices) meter.say(delta)
-          // A usage chunk waits for the end, where there is one of it, and only when it was asked for.
-          if (!isUsageOnly(event.chunk)) response.write(eventOf(event.text ?? JSON.stringify(event.chunk)))
-        }
-      }
-      if (response.writableNeedDrain) await drained(response)
-    }
-    if (usage && !response.destroyed) {
+    const relay = new Relay(writer, meter, usage)
+    await relay.passAll(await opening)
+    if (usage && !writer.isGone) {
       const chunk = await usage.chunk()
       if (chunk.usage) meter.tell(chunk.usage, false)
-      response.write(eventOf(JSON.stringify(chunk)))
+      writer.write(JSON.stringify(chunk))
     }
-    const kept = end(state)
+    const kept = tellEnd(relay.reason)
     // Without a promise nothing waits, so that the end leaves in one piece with what came before it.
     if (kept) await kept
-    response.end(eventOf('[DONE]'))
+    writer.end('[DONE]')
   } catch (thrown) {
     const failure = toApiError(thrown)
-    if (!response.headersSent) throw failure
-    await end(failure.code, failure)
-    response.end(eventOf(JSON.stringify(openAiErrorBody(failure))))
+    if (!writer.hasBegun) throw failure
+    await tellEnd(failure)
+    writer.end(JSON.stringify(openAiErrorBody(failure)))
   } finally {
-    keepalive.close()
+    writer.close()
   }
 }
 
-/** Takes the reply out of Fastify's hands, whose streams would cost as much as the rest of the relay. */
-function beginStream(reply: FastifyReply): void {
-  reply.hijack()
-  const headers: NodeJS.Dict<OutgoingHttpHeader> = reply.getHeaders()
-  reply.raw.writeHead(200, {
-    ...headers,
-    'content-type': 'text/event-stream; charset=utf-8',
-    'cache-control': 'no-cache',
-    'x-accel-buffering': 'no',
-  })
-}
+/** Passes a model's events on to the client, and takes note of what they say. */
+class Relay {
+  /** Why the model ended, as far as it has said. */
+  reason: FinishReason = 'stop'
+  readonly #writer: StreamWriter
+  readonly #meter: Meter
+  readonly #usage: UsageWatch | null
 
-/** Resolves when the response takes more, or will never take any. */
-function drained(response: ServerResponse): Promise<void> {
-  return new Promise((resolve) => {
-    const go = () => {
-      response.off('drain', go)
-      response.off('close', go)
-      resolve()
+  constructor(writer: StreamWriter, meter: Meter, usage: UsageWatch | null) {
+    this.#writer = writer
+    this.#meter = meter
+    this.#usage = usage
+  }
+
+  /** Writes events as they come, as long as somebody reads them. */
+  async passAll(groups: AsyncIterable<readonly ModelEvent[]>): Promise<void> {
+    for await (const events of groups) {
+      if (!this.#writer.begin()) return
+      for (const event of events) this.#pass(event)
+      const { room } = this.#writer
+      if (room) await room
     }
-    response.on('drain', go)
-    response.on('close', go)
-    if (response.destroyed) go()
-  })
-}
+  }
 
-/** One server-sent event; a text of several lines has the field's name before each (WHATWG HTML, section 9.2.6). */
-function eventOf(data: string): string {
-  return data.includes('\n') ? `data: ${data.replaceAll('\n', '\ndata: ')}\n\n` : `data: ${data}\n\n`
+  #pass(event: ModelEvent): void {
+    if ('passage' in event) {
+      for (const chunk of event.read) this.#note(chunk)
+      this.#meter.pass(event)
+      this.#writer.pass(event.passage)
+      return
+    }
+    this.#note(event.chunk)
+    for (const { delta } of event.chunk.choices) this.#meter.say(delta)
+    // A usage chunk waits for the end, where there is one of it, and only when it was asked for.
+    if (!isUsageOnly(event.chunk)) this.#writer.write(event.text ?? JSON.stringify(event.chunk))
+  }
+
+  #note(chunk: Chunk): void {
+    const reason = chunk.choices[0]?.finish_reason
+    if (reason) this.reason = recordedReason(reason)
+    this.#usage?.note(chunk)
+    this.#meter.note(chunk)
+  }
 }

@@ -1,8 +1,7 @@
-import type { ApiError } from '../errors.ts'
 import type { RequestWatch } from '../http/request-log.ts'
 import { Histogram, type Metric, type Sample, writeMetrics } from '../instruments.ts'
+import { failureName } from '../models/faults.ts'
 import type { WatchAttempt } from '../models/routing/attempt.ts'
-import { isCallersFault } from '../models/routing/breaker.ts'
 import type { Used } from '../usage/meter.ts'
 
 /** The methods that are named; any other one is `_OTHER`, as OpenTelemetry says. */
@@ -126,15 +125,9 @@ export function countAttempts({ operations, firstTokens }: Metrics, also?: Watch
         other?.began()
       },
       ended(error) {
-        operations.record(elapsed(), 'chat', configuredName, error ? errorType(error) : '')
+        operations.record(elapsed(), 'chat', configuredName, error ? failureName(error) : '')
         other?.ended(error)
       },
     }
   }
-}
-
-/** The code of a failure. A refusal's is the upstream's own word, of which there may be any number: all are one. */
-export function errorType(error: ApiError): string {
-  if (error.status === 499) return 'client_gone'
-  return isCallersFault(error) ? 'refused' : error.code
 }

@@ -1,26 +1,28 @@
 import { ApiError } from '../errors.ts'
 import type { ContentPart, Message } from '../openai/completion-request.ts'
-import type { CandidateTraits } from './routing/candidate.ts'
+
+/** A kind of content that a model may take. */
+export type ContentKind = 'text' | 'image' | 'audio' | 'file'
 
 const kinds = { text: 'text', refusal: 'text', image_url: 'image', input_audio: 'audio', file: 'file' } as const
 
 /**
  * Makes sure that a model takes every kind of content that the messages have: nothing is left out silently.
+ * @param taken the kinds that it takes
  * @throws ApiError 400 `unsupported_input` that names the part
  */
-export function checkInput(messages: readonly Message[], { name, input }: CandidateTraits): void {
-  if (input === undefined) return
+export function checkInput(messages: readonly Message[], model: string, taken: readonly ContentKind[]): void {
   for (const [index, { content }] of messages.entries()) {
     if (!Array.isArray(content)) continue
     const parts: readonly ContentPart[] = content
-    const place = parts.findIndex(({ type }) => !input.includes(kinds[type]))
+    const place = parts.findIndex(({ type }) => !taken.includes(kinds[type]))
     const part = parts[place]
     if (part === undefined) continue
     const param = `messages[${index}].content[${place}]`
     throw new ApiError(
       400,
       'unsupported_input',
-      `The model ${JSON.stringify(name)} takes no ${kinds[part.type]} (${param}). Leave it out.`,
+      `The model ${JSON.stringify(model)} takes no ${kinds[part.type]} (${param}). Leave it out.`,
       {
         param,
       },

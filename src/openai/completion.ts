@@ -15,7 +15,8 @@ export const Usage = Type.Object(
 )
 export type Usage = Static<typeof Usage>
 
-const finishReasons = ['stop', 'length', 'tool_calls', 'content_filter', 'function_call'] as const
+/** Why a choice can have ended. */
+export const finishReasons = ['stop', 'length', 'tool_calls', 'content_filter', 'function_call'] as const
 const finishReason = oneOf(...finishReasons)
 export type FinishReason = Static<typeof finishReason>
 

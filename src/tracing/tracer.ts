@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
-import { errorType } from '../metrics/metrics.ts'
+import { failureName } from '../models/faults.ts'
 import type { WatchAttempt } from '../models/routing/attempt.ts'
 import { childOf, readContext, type TraceContext, writeContext } from './context.ts'
 import { attributes, OtlpExporter, type OtlpOptions, timeNow } from './otlp.ts'
@@ -80,7 +80,7 @@ export class Tracer {
             'gen_ai.operation.name': 'chat',
             'gen_ai.request.model': configuredName,
             'http.request.resend_count': retries === 0 ? undefined : retries,
-            'error.type': error && errorType(error),
+            'error.type': error && failureName(error),
           },
           ...(firstToken === undefined ? {} : { events: [{ name: 'first_token', timeUnixNano: firstToken }] }),
         }),

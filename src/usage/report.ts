@@ -38,14 +38,6 @@ export interface UsageReader {
   sum(question: UsageQuestion): Promise<readonly UsageLine[]>
 }
 
-/** States that are no failure: answers, and callers who left before theirs was complete. */
-const unfailed = new Set(['stop', 'length', 'tool_calls', 'function_call', 'content_filter', 'client_gone'])
-
-/** Tells whether a request that ended so got no answer through a fault, its own or ours. */
-export function isFailure(state: string): boolean {
-  return !unfailed.has(state)
-}
-
 /** A line as JSON and CSV have it: the first field is named by what was asked for. */
 export type UsageRow = Readonly<Record<string, string | number | null>>
 

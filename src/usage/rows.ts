@@ -1,4 +1,5 @@
-import { type Grouping, isFailure, type LedgerRequest, type UsageLine } from './report.ts'
+import { isFailure } from './outcome.ts'
+import type { Grouping, LedgerRequest, UsageLine } from './report.ts'
 
 /** A request as the database keeps it. */
 export interface RequestRow {

@@ -1,5 +1,6 @@
 import { ApiError } from '../../errors.ts'
-import { failureOf, upstreamFailure } from '../upstream/errors.ts'
+import { clientGone } from '../faults.ts'
+import { failureOf } from '../upstream/errors.ts'
 import type { StreamPart } from './language-model.ts'
 
 /** The life of one request: it ends when the caller's signal says so, and with it all that was begun for it. */
@@ -52,7 +53,7 @@ export class Scope implements Disposable {
     if (!this.#caller.aborted) return failure(error)
     const reason: unknown = this.#caller.reason
     const isKnown = reason instanceof ApiError || (reason instanceof Error && reason.name === 'TimeoutError')
-    return isKnown ? failureOf(reason) : upstreamFailure(499, 'client_gone', 'The client went away.')
+    return isKnown ? failureOf(reason) : clientGone()
   }
 
   [Symbol.dispose](): void {

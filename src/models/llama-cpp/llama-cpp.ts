@@ -3,6 +3,7 @@ import type { Usage } from '../../openai/completion.ts'
 import type { ProgressOutput } from '../../print.ts'
 import { progressOutput } from '../../print.ts'
 import type { LlamaCppSettings } from '../configuration/settings.ts'
+import { clientGone } from '../faults.ts'
 import type { Model, ModelEvent, ModelReply, ModelRequest } from '../model.ts'
 import { Channel } from './channel.ts'
 import { type Answer, Engine } from './engine.ts'
@@ -170,9 +171,7 @@ function loadFailure(cause: unknown): ApiError {
 function failure(error: unknown, caller: AbortSignal, closing: AbortSignal): unknown {
   if (error instanceof ApiError) return error
   if (caller.aborted) {
-    return caller.reason instanceof ApiError
-      ? caller.reason
-      : new ApiError(499, 'client_gone', 'The client went away.', { cause: caller.reason })
+    return caller.reason instanceof ApiError ? caller.reason : clientGone(caller.reason)
   }
   if (closing.aborted) return new ApiError(503, 'model_unavailable', 'The model is being closed. Try again later.')
   return new ApiError(502, 'upstream_error', 'The model failed. Try again.', { cause: error })

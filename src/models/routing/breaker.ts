@@ -5,11 +5,6 @@ import type { Breaking } from '../configuration/settings.ts'
 /** How many failures in a row open the breaker, and for how many milliseconds nothing is asked then. */
 const standard = { failures: 5, pause: 10_000 } as const
 
-/** Failures that say nothing bad about the model and would come again: the caller's own, and a client that left. */
-export function isCallersFault(error: ApiError): boolean {
-  return error.status < 500 && error.status !== 429 && error.status !== 408
-}
-
 /** What the breaker is doing: letting requests through, refusing them, or waiting for what one probe says. */
 export type BreakerState = 'closed' | 'open' | 'probing'
 

@@ -1,9 +1,11 @@
 import { type Clock, machineClock, pause } from '../../clock.ts'
 import { ApiError, toApiError } from '../../errors.ts'
 import type { Timeouts } from '../configuration/settings.ts'
+import type { ContentKind } from '../content-kinds.ts'
+import { isCallersFault, isPassing } from '../faults.ts'
 import type { Model, ModelEvent, ModelReply, ModelRequest } from '../model.ts'
 import { type Attempt, type WatchAttempt, watchNothing } from './attempt.ts'
-import { type Breaker, isCallersFault } from './breaker.ts'
+import type { Breaker } from './breaker.ts'
 import { Deadlines } from './deadlines.ts'
 import { OpenEvents } from './open-events.ts'
 
@@ -21,7 +23,7 @@ export interface CandidateTraits {
   readonly contextWindow?: number
   readonly defaults?: Readonly<Record<string, unknown>>
   /** Kinds of content that it takes; all of them without it. */
-  readonly input?: readonly ('text' | 'image' | 'audio' | 'file')[]
+  readonly input?: readonly ContentKind[]
   readonly mergeMessages?: boolean
   readonly overflow?: 'drop-oldest'
 }
@@ -31,9 +33,6 @@ export interface OpenedStream {
   readonly retries: number
   readonly events: AsyncIterable<readonly ModelEvent[]>
 }
-
-/** Failures that another try may not have. */
-const passing = new Set(['upstream_error', 'upstream_unreachable', 'rate_limit_exceeded', 'model_busy'])
 
 const standardRetries = 2
 /** Milliseconds: the first pause, and the longest. */
@@ -136,8 +135,8 @@ export class Candidate {
         if (isCallersFault(error) || error.status === 429) this.breaker?.gaveUp()
         else this.breaker?.failed()
         const wait = pauseBefore(error, retries)
-        const isPassing = passing.has(error.code) && wait <= longestPause && this.breaker?.state !== 'open'
-        if (retries >= most || !isPassing || signal.aborted) throw error
+        const mayHelp = isPassing(error) && wait <= longestPause && this.breaker?.state !== 'open'
+        if (retries >= most || !mayHelp || signal.aborted) throw error
         await pause(this.#clock, wait, signal)
       }
     }

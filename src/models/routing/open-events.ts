@@ -1,7 +1,8 @@
 import { ApiError, toApiError } from '../../errors.ts'
+import { isCallersFault } from '../faults.ts'
 import type { ModelEvent } from '../model.ts'
 import type { Attempt } from './attempt.ts'
-import { type Breaker, isCallersFault } from './breaker.ts'
+import type { Breaker } from './breaker.ts'
 import type { Deadlines } from './deadlines.ts'
 
 /** What is told how a stream goes on. */

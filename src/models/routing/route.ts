@@ -1,6 +1,6 @@
 import { toApiError } from '../../errors.ts'
+import { isCallersFault } from '../faults.ts'
 import type { ModelReply, ModelRequest } from '../model.ts'
-import { isCallersFault } from './breaker.ts'
 import type { Candidate, OpenedStream } from './candidate.ts'
 
 /** What one candidate would be asked; made anew for each, since each has its own context, defaults and id. */
@@ -41,9 +41,26 @@ export class Route {
     this.#seekers = seekers
   }
 
+  /** The candidate that is asked first. */
+  get first(): Candidate {
+    const [first] = this.candidates
+    if (!first) throw new Error('the route has no candidate')
+    return first
+  }
+
+  /** Does some work for which the candidates stay open, though other models may take their place meanwhile. */
+  async use<T>(work: () => Promise<T>): Promise<T> {
+    this.#seekers.enter()
+    try {
+      return await work()
+    } finally {
+      this.#seekers.leave()
+    }
+  }
+
   /** @throws ApiError of the last candidate, or of one that blames the caller */
   complete(requestFor: RequestFor, signal: AbortSignal): Promise<Answered<ModelReply & { readonly retries: number }>> {
-    return this.#first(signal, async (candidate) => ({
+    return this.#ask(signal, async (candidate) => ({
       ...(await candidate.complete(await requestFor(candidate), signal)),
       candidate,
     }))
@@ -54,16 +71,16 @@ export class Route {
    * @throws ApiError of the last candidate, or of one that blames the caller
    */
   open(requestFor: RequestFor, signal: AbortSignal): Promise<Answered<OpenedStream>> {
-    return this.#first(signal, async (candidate) => ({
+    return this.#ask(signal, async (candidate) => ({
       ...(await candidate.open(await requestFor(candidate), signal)),
       candidate,
     }))
   }
 
-  async #first<T>(signal: AbortSignal, ask: (candidate: Candidate) => Promise<T>): Promise<T> {
-    let failure: unknown
-    this.#seekers.enter()
-    try {
+  /** Asks one candidate after the other, until one answers. */
+  #ask<T>(signal: AbortSignal, ask: (candidate: Candidate) => Promise<T>): Promise<T> {
+    return this.use(async () => {
+      let failure: unknown
       for (const candidate of this.candidates) {
         try {
           return await ask(candidate)
@@ -73,9 +90,7 @@ export class Route {
           if (signal.aborted || isCallersFault(toApiError(error))) throw error
         }
       }
-    } finally {
-      this.#seekers.leave()
-    }
-    throw failure
+      throw failure
+    })
   }
 }

@@ -1,5 +1,6 @@
 import { ApiError } from '../../errors.ts'
 import { field } from '../../fields.ts'
+import { clientGone } from '../faults.ts'
 import type { UpstreamResponse } from './connections.ts'
 
 /** Statuses of an upstream that are the caller's doing, and so are told as they are. */
@@ -110,7 +111,7 @@ export function failureOf(error: unknown, isAnswering = false): ApiError {
   if (name === 'TimeoutError' || /TIMEOUT|TIMEDOUT/.test(networkCode(error) ?? '')) {
     return upstreamFailure(504, 'upstream_timeout', 'The model took too long to answer. Try again.', cause)
   }
-  if (name === 'AbortError') return upstreamFailure(499, 'client_gone', 'The client went away.', cause)
+  if (name === 'AbortError') return clientGone(cause)
   if (isAnswering) return brokenOff(cause)
   return upstreamFailure(502, 'upstream_unreachable', "The model's service cannot be reached. Try again later.", cause)
 }

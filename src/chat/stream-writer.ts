@@ -1,0 +1,104 @@
+import type { OutgoingHttpHeader, ServerResponse } from 'node:http'
+import type { FastifyReply } from 'fastify'
+import type { Alarm, Clock } from '../clock.ts'
+
+const comment = ': waiting\n\n'
+
+/**
+ * Writes server-sent events to a reply (WHATWG HTML, section 9.2): its head, comment lines while it is silent, the events
+ * as fast as they are read, and its end. Whoever makes a writer closes it.
+ */
+export class StreamWriter {
+  readonly #reply: FastifyReply
+  readonly #response: ServerResponse
+  readonly #keepalive: Alarm
+
+  /**
+   * @param keepaliveMs milliseconds of silence after which a comment line is sent
+   * @param clock tells how long the silence is
+   */
+  constructor(reply: FastifyReply, keepaliveMs: number, clock: Clock) {
+    this.#reply = reply
+    this.#response = reply.raw
+    this.#keepalive = clock.setTimeout(() => {
+      if (this.begin() && !this.#response.writableNeedDrain) this.#response.write(comment)
+    }, keepaliveMs)
+  }
+
+  /** Whether the client has left. */
+  get isGone(): boolean {
+    return this.#response.destroyed
+  }
+
+  /** Whether the head has gone out, so that a failure cannot be told by a status any more. */
+  get hasBegun(): boolean {
+    return this.#response.headersSent
+  }
+
+  /**
+   * Ends a silence; the first time, the head goes out with what is written next.
+   * @returns false when the client has left, and nothing is to be written any more
+   */
+  begin(): boolean {
+    if (this.#response.destroyed) return false
+    if (!this.#response.headersSent) this.#writeHead()
+    this.#keepalive.refresh()
+    return true
+  }
+
+  /** Writes one event. What is written in one turn leaves in one piece: Node corks it. */
+  write(data: string): void {
+    this.#response.write(eventOf(data))
+  }
+
+  /** Writes whole events as they are. */
+  pass(events: Buffer): void {
+    this.#response.write(events)
+  }
+
+  /** A promise where the client must read before more is written: that it takes more, or never will. */
+  get room(): Promise<void> | undefined {
+    return this.#response.writableNeedDrain ? drained(this.#response) : undefined
+  }
+
+  /** Writes the last event. */
+  end(data: string): void {
+    this.#response.end(eventOf(data))
+  }
+
+  /** Ends the comment lines. */
+  close(): void {
+    this.#keepalive.close()
+  }
+
+  /** Takes the reply out of Fastify's hands, whose streams would cost as much as the rest of the relay. */
+  #writeHead(): void {
+    this.#reply.hijack()
+    const headers: NodeJS.Dict<OutgoingHttpHeader> = this.#reply.getHeaders()
+    this.#response.writeHead(200, {
+      ...headers,
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-cache',
+      'x-accel-buffering': 'no',
+    })
+  }
+}
+
+/** Resolves when the response takes more, or will never take any. */
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const go = () => {
+      response.off('drain', go)
+      response.off('close', go)
+      resolve()
+    }
+    response.on('drain', go)
+    response.on('close', go)
+    if (response.destroyed) go()
+  })
+}
+
+/** One server-sent event; a text of several lines has the field's name before each (WHATWG HTML, section 9.2.6). */
+function eventOf(data: string): string {
+  return data.includes('\n') ? `data: ${data.replaceAll('\n', '\ndata: ')}\n\n` : `data: ${data}\n\n`
+}

@@ -1,0 +1,32 @@
+import { ApiError } from '../errors.ts'
+
+/* Whose fault it is when a request to a model fails, and what follows from that. */
+
+/** A failure's status and code, which tell all that is asked here. */
+type Failure = Pick<ApiError, 'status' | 'code'>
+
+/** The end of a request whose client went away. @param cause goes to the log alone */
+export function clientGone(cause?: unknown): ApiError {
+  return new ApiError(499, 'client_gone', 'The client went away.', { cause })
+}
+
+/** Failures that say nothing bad about the model and would come again: the caller's own, and a client that left. */
+export function isCallersFault({ status }: Failure): boolean {
+  return status < 500 && status !== 429 && status !== 408
+}
+
+const passingCodes = new Set(['upstream_error', 'upstream_unreachable', 'rate_limit_exceeded', 'model_busy'])
+
+/** Failures that another try may not have. */
+export function isPassing({ code }: Failure): boolean {
+  return passingCodes.has(code)
+}
+
+/**
+ * What a failure is called where there must be few names, as in metrics and traces: its code. A refusal's is the
+ * upstream's own word, of which there may be any number: all are one.
+ */
+export function failureName(error: Failure): string {
+  if (error.status === 499) return 'client_gone'
+  return isCallersFault(error) ? 'refused' : error.code
+}
