@@ -66,11 +66,6 @@ export interface ReadingNotes {
 const mostKeys = 64
 const standardDepth = 4
 
-/** The number of a context, by which the readings of decorators are kept. */
-export function decoratorContext(hasPersonality: boolean, hasScenario: boolean, knowsGreeting: boolean): number {
-  return (hasPersonality ? 1 : 0) | (hasScenario ? 2 : 0) | (knowsGreeting ? 4 : 0)
-}
-
 /** Reads an entry of a card's book; undefined for one that can never say anything. */
 export function readEntry(entry: Fields, index: number, notes: ReadingNotes): LoreEntry | undefined {
   if (isDisabled(entry)) return undefined

@@ -47,6 +47,11 @@ export function scanBook(request: ScanRequest): Scanned {
   return { matches: scan.matches, dropped: scan.dropped }
 }
 
+/** The number of a context, by which the readings of decorators are kept. */
+export function decoratorContext(hasPersonality: boolean, hasScenario: boolean, knowsGreeting: boolean): number {
+  return (hasPersonality ? 1 : 0) | (hasScenario ? 2 : 0) | (knowsGreeting ? 4 : 0)
+}
+
 type Verdict = 'never' | 'not yet' | Match
 
 class Scan {

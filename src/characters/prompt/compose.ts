@@ -9,9 +9,9 @@ import { type CardTexts, type Run, textsOf } from './card-texts.ts'
 import type { Composition, CompositionRequest, DroppedCounts, LoreReport, Section } from './composition.ts'
 import { fitted, type Material } from './fit-context.ts'
 import { type FoundLore, findLore, type Lore } from './found-lore.ts'
-import { activeGreeting } from './greeting.ts'
 import { injectionsOf, isOfConversation, isPrefill, weave } from './injections.ts'
 import {
+  activeGreeting,
   type ExampleBlock,
   examplesOf,
   greetingMessage,

@@ -1,7 +1,6 @@
 import type { Conversation } from '../lore/conversation.ts'
-import { decoratorContext } from '../lore/entry.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
-import { type DropReason, deepestScan, type Match, type Scanned, scanBook } from '../lore/scan.ts'
+import { type DropReason, decoratorContext, deepestScan, type Match, type Scanned, scanBook } from '../lore/scan.ts'
 import type { CardTexts, Run } from './card-texts.ts'
 import { type CompositionRequest, CountNeeded } from './composition.ts'
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { unixSeconds } from '../../time.ts'
 import type { Model, ModelRequest } from '../model.ts'
-import type { Identity } from './completion-objects.ts'
+import type { Identity } from './reply.ts'
 
 /** What it does as it is told, or what asks for nothing that a reply could show. */
 const honoured: ReadonlySet<string> = new Set([
@@ -32,12 +32,12 @@ export function createUnderstudy(): Model {
   return {
     ignoredParameters,
     async complete(request, signal) {
-      const { reply, objects } = await play(request, signal)
-      return { completion: objects.completionOf(identityOf(request), reply.choices, reply.usage) }
+      const { reply, completionOf } = await play(request, signal)
+      return { completion: completionOf(identityOf(request), reply.choices, reply.usage) }
     },
     async *stream(request, signal) {
-      const { reply, objects, tokenizer } = await play(request, signal)
-      for (const event of objects.eventsOf(identityOf(request), reply.choices, reply.usage, tokenizer)) {
+      const { reply, eventsOf, tokenizer } = await play(request, signal)
+      for (const event of eventsOf(identityOf(request), reply.choices, reply.usage, tokenizer)) {
         signal.throwIfAborted()
         yield [event]
       }
@@ -48,15 +48,14 @@ export function createUnderstudy(): Model {
 async function play(request: ModelRequest, signal: AbortSignal) {
   signal.throwIfAborted()
   // Loaded when first needed: a service that only relays does without the tokenizer and the thesaurus.
-  const [{ playReply }, objects, { loadTokenizer }] = await Promise.all([
+  const [{ playReply, completionOf, eventsOf }, { loadTokenizer }] = await Promise.all([
     import('./reply.ts'),
-    import('./completion-objects.ts'),
     import('../tokenizer.ts'),
   ])
   const tokenizer = await loadTokenizer()
   const reply = await playReply(request, tokenizer, signal)
   signal.throwIfAborted()
-  return { reply, objects, tokenizer }
+  return { reply, completionOf, eventsOf, tokenizer }
 }
 
 function identityOf({ body }: ModelRequest): Identity {
