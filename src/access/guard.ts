@@ -49,7 +49,7 @@ export class Guard {
    * Lets in a request whose `Authorization` header holds the bare key, or `Bearer` and the key (spec, section 5.2).
    * @throws ApiError 400 for two such headers, 401 for none or a key that is not valid
    */
-  async admitApiKey(request: FastifyRequest): Promise<void> {
+  readonly admitApiKey = async (request: FastifyRequest): Promise<void> => {
     refuseTwoCredentials(request)
     if (await this.admitAgain(request)) return
     const header = request.headers.authorization?.trim() ?? ''

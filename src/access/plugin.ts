@@ -20,7 +20,7 @@ const writeRefusals = [...refusals, 400, 413, 415, 507]
 
 /** The keys of the caller's account, for a panel that hands them out: those that work, and no others. */
 export const keysPlugin: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { store, guard }) => {
-  app.addHook('onRequest', (request) => guard.admitApiKey(request))
+  app.addHook('onRequest', guard.admitApiKey)
   app.addHook('onRequest', requireScope('admin'))
 
   const keysOf: KeysOf = async ({ account }) => {

@@ -26,7 +26,7 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
   // Bytes, and not strict JSON: a card is kept as it came, and reading it has rules of its own.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(cardTypes, { parseAs: 'buffer' }, async (_request: FastifyRequest, body: Buffer) => body)
-  app.addHook('onRequest', (request) => guard.admitApiKey(request))
+  app.addHook('onRequest', guard.admitApiKey)
 
   app.get(
     '',

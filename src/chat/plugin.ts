@@ -12,7 +12,7 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
   const replies = new OpenReplies(guard)
   app.addHook('preClose', async () => replies.endWithin(options.shutdownGraceMs))
 
-  app.addHook('onRequest', (request) => guard.admitApiKey(request))
+  app.addHook('onRequest', guard.admitApiKey)
   app.addHook('onRequest', tellRequestsLeft(openAiRequestHeaders))
   app.addHook('onRequest', requireScope('chat'))
 

@@ -69,12 +69,13 @@ export class Metrics implements RequestWatch {
   }
 
   started(method: string): void {
-    this.#count(named(method), 1)
+    const name = named(method)
+    this.#active.set(name, (this.#active.get(name) ?? 0) + 1)
   }
 
   ended(method: string, route: string, status: number, seconds: number, failure: string): void {
     const name = named(method)
-    this.#count(name, -1)
+    this.#active.set(name, (this.#active.get(name) ?? 0) - 1)
     this.requests.record(seconds, name, route, String(status), failure)
   }
 
@@ -87,10 +88,6 @@ export class Metrics implements RequestWatch {
   /** Everything, in Prometheus' text format. */
   write(): string {
     return writeMetrics(this.#metrics)
-  }
-
-  #count(method: string, change: number): void {
-    this.#active.set(method, (this.#active.get(method) ?? 0) + change)
   }
 
   #histogram(options: ConstructorParameters<typeof Histogram>[0]): Histogram {

@@ -13,7 +13,7 @@ export interface MetricsOptions {
 
 /** `GET /metrics` on the main port, for keys with the scope `admin`. */
 export const metricsPlugin: FastifyPluginAsync<MetricsOptions> = async (app, { guard, metrics }) => {
-  app.addHook('onRequest', (request) => guard.admitApiKey(request))
+  app.addHook('onRequest', guard.admitApiKey)
   app.addHook('onRequest', requireScope('admin'))
   app.get('/metrics', { schema: { hide: true } }, async (_request, reply) =>
     reply.type(contentType).send(metrics.write()),

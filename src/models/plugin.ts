@@ -35,7 +35,7 @@ export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (app
   const hide = isAlias === true
   const openedAt = unixSeconds()
 
-  app.addHook('onRequest', (request) => guard.admitApiKey(request))
+  app.addHook('onRequest', guard.admitApiKey)
   app.addHook('onRequest', requireScope('chat'))
 
   const listed = ({ id, ownedBy }: ModelListing) => ({

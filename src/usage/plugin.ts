@@ -20,7 +20,7 @@ const mostLines = 1000
 
 /** What has become of a chat request, and what the caller's account used. */
 export const usagePlugin: FastifyPluginAsyncTypebox<UsageOptions> = async (app, { guard, usage, flush }) => {
-  app.addHook('onRequest', (request) => guard.admitApiKey(request))
+  app.addHook('onRequest', guard.admitApiKey)
 
   // What cannot be written now waits until it can be, and what is there is told all the same.
   const written = () => flush?.().catch(() => undefined)

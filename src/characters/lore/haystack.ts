@@ -98,14 +98,9 @@ export class Haystack {
     const places = 2 ** bits - 1
     this.#places = places
     this.#work.left -= text.length * 4
-    let first = text.charCodeAt(0)
-    let second = text.charCodeAt(1)
-    for (let at = 2; at < text.length; at++) {
-      const third = text.charCodeAt(at)
-      const place = tripleHash(first, second, third) & places
+    for (const hash of tripleHashes(text)) {
+      const place = hash & places
       table[place >>> 5] = (table[place >>> 5] ?? 0) | (1 << (place & 31))
-      first = second
-      second = third
     }
     return table
   }
@@ -127,14 +122,23 @@ export function firstKeyIn(
 
 /** Which triples of characters a text must have for this key to occur in it, by their hash; none for a short key. */
 export function marksOf(lower: string): readonly number[] {
-  const last = lower.length - 3
-  if (last < 0) return []
+  const hashes = tripleHashes(lower)
+  const last = hashes.length - 1
   // Keys of one book often begin alike (`place 7`, `place 8`), so that their ends and middles say more.
   const places = new Set([last, 0, (last + 1) >> 1])
-  return [...places].map((at) => tripleHash(lower.charCodeAt(at), lower.charCodeAt(at + 1), lower.charCodeAt(at + 2)))
+  return [...places].flatMap((place) => hashes[place] ?? [])
 }
 
-/** A number for three characters that follow one another. Letters of one alphabet differ in their lowest five bits. */
-export function tripleHash(first: number, second: number, third: number): number {
-  return (first << 10) ^ (second << 5) ^ third ^ (third >>> 5)
+/** A number for each three characters that follow one another. Letters of one alphabet differ in their lowest five bits. */
+function tripleHashes(text: string): Int32Array {
+  const hashes = new Int32Array(Math.max(0, text.length - 2))
+  let first = text.charCodeAt(0)
+  let second = text.charCodeAt(1)
+  for (let place = 0; place < hashes.length; place++) {
+    const third = text.charCodeAt(place + 2)
+    hashes[place] = (first << 10) ^ (second << 5) ^ third ^ (third >>> 5)
+    first = second
+    second = third
+  }
+  return hashes
 }

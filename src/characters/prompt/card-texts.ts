@@ -5,13 +5,15 @@ import type { LoreEntry } from '../lore/entry.ts'
 import type { LoreKey } from '../lore/haystack.ts'
 import { plainKey } from '../lore/keys.ts'
 import { expandMacros, hasMacro } from '../macros/macros.ts'
-import type { Clock, MacroEnvironment, OwnField } from '../macros/values.ts'
+import { type Clock, clockAt, type MacroEnvironment, type OwnField } from '../macros/values.ts'
 import type { Persona, PromptSettings } from './settings.ts'
 
 /** What only one request has: its draws, its time, and what was noticed on the way. */
 export interface Run {
   readonly random: () => number
-  readonly clock: Clock
+  readonly now: Date
+  /** Tells that time; made when it is first asked for. */
+  clock?: Clock
   readonly seed: string
   readonly unknown: Set<string>
   /** How many macros have been expanded for it. */
@@ -97,6 +99,7 @@ export class CardTexts {
   #expandNow(raw: string, run: Run, unknown: Set<string>, more: Partial<MacroEnvironment>): string {
     const text = withoutControls(raw)
     if (!hasMacro(text)) return text
+    run.clock ??= clockAt(run.now)
     const environment: MacroEnvironment = {
       ...this.names,
       seed: run.seed,

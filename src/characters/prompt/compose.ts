@@ -4,7 +4,6 @@ import { Conversation } from '../lore/conversation.ts'
 import { mostWork } from '../lore/haystack.ts'
 import type { DropReason } from '../lore/scan.ts'
 import { longestExpansion, tooLarge } from '../macros/macros.ts'
-import { clockAt } from '../macros/values.ts'
 import { type CardTexts, type Run, textsOf } from './card-texts.ts'
 import type { Composition, CompositionRequest, DroppedCounts, LoreReport, Section } from './composition.ts'
 import { fitted, type Material } from './fit-context.ts'
@@ -37,7 +36,7 @@ export function compose(request: CompositionRequest): Composition {
   const texts = textsOf(persona.card ?? cardOf(persona.name), persona, settings)
   const run: Run = {
     random: request.random ?? Math.random,
-    clock: clockAt(request.now ?? new Date()),
+    now: request.now ?? new Date(),
     seed: `${persona.digest ?? persona.name}/${request.conversationId ?? ''}`,
     unknown: new Set(),
     varied: false,
@@ -56,7 +55,7 @@ export function compose(request: CompositionRequest): Composition {
 
   const material = { lore: lore.kept, examples: examplesOf(texts, run), conversation }
   const assemble = (kept: Material) => assembled(texts, run, ownSystem, kept)
-  const fitting = fitted(material, (kept) => assemble(kept).messages, request)
+  const fitting = fittingOf(material, request, (kept) => assemble(kept).messages)
   const { messages: composed, sections } = assemble(fitting)
   return {
     messages: composed,
@@ -75,7 +74,7 @@ export function compose(request: CompositionRequest): Composition {
 /** What goes to a model when nobody is played: the request's messages. */
 function unplayed({ messages, ...request }: CompositionRequest): Composition {
   const material = { lore: [], examples: [], conversation: messages }
-  const fitting = fitted(material, ({ conversation }) => conversation, { messages, ...request })
+  const fitting = fittingOf(material, request, ({ conversation }) => conversation)
   return {
     messages: fitting.conversation,
     sections: [{ section: 'conversation', messages: fitting.conversation }],
@@ -83,6 +82,15 @@ function unplayed({ messages, ...request }: CompositionRequest): Composition {
     dropped: countsOf({ kept: [], dropped: [] }, material, fitting),
     unknownMacros: [],
   }
+}
+
+/** What of a prompt fits the model's context; all of it where that is not known. */
+function fittingOf(
+  material: Material,
+  { contextWindow, ...request }: Omit<CompositionRequest, 'messages'>,
+  assemble: (material: Material) => readonly Message[],
+): Material {
+  return contextWindow === undefined ? material : fitted(material, { ...request, contextWindow, assemble })
 }
 
 const namedCards = new Map<string, Card>()

@@ -14,17 +14,24 @@ export interface Material {
   readonly conversation: readonly Message[]
 }
 
+/** What a prompt must fit into. */
+export interface Context extends Pick<CompositionRequest, 'replyTokens' | 'overflow' | 'count'> {
+  /** Tokens that the model takes, the reply included. */
+  readonly contextWindow: number
+  /** Makes the messages of what is kept. */
+  readonly assemble: (material: Material) => readonly Message[]
+}
+
 /**
  * Takes away what does not fit the context: lore that says so itself, examples from the last, the other lore, and the
  * oldest messages only for a model that is set so. What the character is, is never cut.
  * @throws ApiError 400 `context_length_exceeded` when what must stay does not fit
+ * @throws CountNeeded when tokens must be counted and there is no counter
  */
 export function fitted(
   material: Material,
-  assemble: (material: Material) => readonly Message[],
-  { contextWindow, replyTokens = 0, overflow, count }: CompositionRequest,
+  { contextWindow, replyTokens = 0, overflow, count, assemble }: Context,
 ): Material {
-  if (contextWindow === undefined) return material
   const room = contextWindow - replyTokens
   const whole = assemble(material)
   // A token is at least a byte, so what is short enough need not be counted.
@@ -34,26 +41,55 @@ export function fitted(
   if (overflow === undefined && isHuge(material.conversation) && exceeds(material.conversation, room, count)) {
     throw tooLong(`more than ${Math.max(0, room)}`, replyTokens, contextWindow)
   }
-  let total = tokensOf(whole, count)
+  const total = tokensOf(whole, count)
   if (total <= room) return material
-  const gone = new Set<unknown>()
-  const rest = (): Material => ({
-    lore: material.lore.filter((each) => !gone.has(each)),
-    examples: material.examples.filter((block) => !gone.has(block)),
-    conversation: material.conversation.filter((message) => !gone.has(message)),
+  const fitting = reduced(material, total, room, steps(material, overflow), {
+    count,
+    countAll: (rest) => tokensOf(assemble(rest), count),
   })
-  for (const { goes, texts, messages } of steps(material, overflow)) {
+  if (typeof fitting === 'number') throw tooLong(String(fitting), replyTokens, contextWindow)
+  return fitting
+}
+
+interface Counting {
+  readonly count: (text: string) => number
+  /** Tokens of the whole prompt, exactly. */
+  readonly countAll: (material: Material) => number
+}
+
+/**
+ * Takes step after step until the rest fits.
+ * @param total tokens of the whole
+ * @returns what fits, or the tokens of what must stay and does not
+ */
+function reduced(
+  material: Material,
+  total: number,
+  room: number,
+  steps: Iterable<Step>,
+  { count, countAll }: Counting,
+): Material | number {
+  let left = total
+  const gone = new Set<unknown>()
+  for (const { goes, texts, messages } of steps) {
     for (const each of goes) gone.add(each)
-    for (const text of texts) total -= count(text)
-    for (const message of messages) total -= tokensOfMessage(message, count)
-    if (total > room) continue
+    for (const text of texts) left -= count(text)
+    for (const message of messages) left -= tokensOfMessage(message, count)
+    if (left > room) continue
     // Where texts join, their tokens may: only the whole is counted exactly.
-    const fitting = rest()
-    total = tokensOf(assemble(fitting), count)
-    if (total <= room) return fitting
+    const fitting = without(gone, material)
+    left = countAll(fitting)
+    if (left <= room) return fitting
   }
-  total = tokensOf(assemble(rest()), count)
-  throw tooLong(String(total), replyTokens, contextWindow)
+  return countAll(without(gone, material))
+}
+
+function without(gone: ReadonlySet<unknown>, { lore, examples, conversation }: Material): Material {
+  return {
+    lore: lore.filter((each) => !gone.has(each)),
+    examples: examples.filter((block) => !gone.has(block)),
+    conversation: conversation.filter((message) => !gone.has(message)),
+  }
 }
 
 function tooLong(tokens: string, replyTokens: number, contextWindow: number): ApiError {

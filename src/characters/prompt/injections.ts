@@ -51,22 +51,21 @@ export function isPrefill({ depth, role }: Injection): boolean {
 export function weave(messages: readonly Message[], injections: readonly Injection[]): readonly Message[] {
   if (injections.length === 0) return messages
   const places = messages.flatMap((message, index) => (isOfConversation(message) ? [index] : []))
-  const byPlace = new Map<number, Message[]>()
-  for (const { depth, message } of injections) {
-    let place = depth <= 0 ? messages.length : (places[Math.max(0, places.length - depth)] ?? messages.length)
-    while (place > 0 && isToolResult(messages[place])) place -= 1
-    const there = byPlace.get(place)
-    if (there) there.push(message)
-    else byPlace.set(place, [message])
-  }
+  const byPlace = Map.groupBy(injections, ({ depth }) => placeOf(depth, places, messages))
   const woven: Message[] = []
   for (let index = 0; index <= messages.length; index++) {
-    const there = byPlace.get(index)
-    if (there) woven.push(...there)
+    for (const { message } of byPlace.get(index) ?? []) woven.push(message)
     const message = messages[index]
     if (message) woven.push(message)
   }
   return woven
+}
+
+/** Before which message a depth is. @param places those of the conversation's messages among them all */
+function placeOf(depth: number, places: readonly number[], messages: readonly Message[]): number {
+  let place = depth <= 0 ? messages.length : (places[Math.max(0, places.length - depth)] ?? messages.length)
+  while (place > 0 && isToolResult(messages[place])) place -= 1
+  return place
 }
 
 /** Whether a message is said in the conversation, and not told to the model. */

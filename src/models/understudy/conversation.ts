@@ -24,9 +24,9 @@ const mostSaid = 20
 
 /** Reads the conversation off the messages, the composed ones of the prompt included. */
 export function readConversation(messages: readonly Message[]): Conversation {
-  const spoken = messages.filter(({ role }) => role === 'user').slice(-mostSaid)
+  const spoken = lastOf('user', messages)
   const questions = spoken.slice(-2)
-  const said = messages.filter(({ role }) => role === 'assistant').slice(-mostSaid)
+  const said = lastOf('assistant', messages)
   const last = messages.at(-1)
   return {
     question: lastWords(questions.at(-1)),
@@ -35,6 +35,16 @@ export function readConversation(messages: readonly Message[]): Conversation {
     said: said.map((message) => textOf(message).slice(0, longestSaid)),
     toolResult: last?.role === 'tool' || last?.role === 'function' ? textOf(last).slice(0, longestQuestion) : null,
   }
+}
+
+/** The last messages of a role, as many as are looked at. */
+function lastOf(role: Message['role'], messages: readonly Message[]): readonly Message[] {
+  const found: Message[] = []
+  for (let index = messages.length - 1; index >= 0 && found.length < mostSaid; index--) {
+    const message = messages[index]
+    if (message?.role === role) found.unshift(message)
+  }
+  return found
 }
 
 /** How much a question leans on the one before it: "and why?" wholly, "tell me another" partly, most not at all. */

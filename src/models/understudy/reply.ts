@@ -35,7 +35,7 @@ export async function playReply(
   signal: AbortSignal,
 ): Promise<Reply> {
   const conversation = readConversation(body.messages)
-  const tool = requiredTool(body, conversation.question)
+  const tool = body.tool_choice ? requiredTool(body.tool_choice, body.tools, conversation.question) : undefined
   const choiceOf = (index: number): Choice => {
     if (tool) return cutCall(callOf(tool, body, conversation.question, index), body, tokenizer)
     const words = act(persona, conversation, body.seed ?? null, index).toWellFormed()
@@ -118,14 +118,15 @@ export function completionOf(identity: Identity, choices: readonly Choice[], usa
 
 /** The events of a streamed reply: each choice's role, its text word by word, its end; and the usage at last. */
 export function* eventsOf(
-  identity: Identity,
+  { id, created, model }: Identity,
   choices: readonly Choice[],
   usage: Usage,
   tokenizer: Tokenizer,
 ): Iterable<ModelEvent> {
+  const common = { id, object: 'chat.completion.chunk' as const, created, model }
   for (const [index, choice] of choices.entries()) {
     const event = (delta: Delta, finishReason: FinishReason | null = null): ModelEvent => ({
-      chunk: chunkOf(identity, [{ index, delta, logprobs: null, finish_reason: finishReason }]),
+      chunk: { ...common, choices: [{ index, delta, logprobs: null, finish_reason: finishReason }] },
     })
     yield event({ role: 'assistant', content: choice.call ? null : '' })
     if (choice.call) {
@@ -138,14 +139,10 @@ export function* eventsOf(
     for (const part of wordsIn(choice.text ?? '', tokenizer)) yield event({ content: part })
     yield event({}, choice.finishReason)
   }
-  yield { chunk: { ...chunkOf(identity, []), usage } }
+  yield { chunk: { ...common, choices: [], usage } }
 }
 
 type Delta = Chunk['choices'][number]['delta']
-
-function chunkOf({ id, created, model }: Identity, choices: Chunk['choices']): Chunk {
-  return { id, object: 'chat.completion.chunk', created, model, choices }
-}
 
 const longestWord = 16
 

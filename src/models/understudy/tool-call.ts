@@ -13,8 +13,12 @@ type Tool = NonNullable<CompletionRequest['tools']>[number]
  * by itself.
  * @throws ApiError 400 when `tool_choice` asks for a tool that is not there
  */
-export function requiredTool({ tools, tool_choice: choice }: CompletionRequest, question: string): Tool | undefined {
-  if (!choice || choice === 'none' || choice === 'auto') return undefined
+export function requiredTool(
+  choice: NonNullable<CompletionRequest['tool_choice']>,
+  tools: CompletionRequest['tools'],
+  question: string,
+): Tool | undefined {
+  if (choice === 'none' || choice === 'auto') return undefined
   const offered = tools ?? []
   const tool =
     choice === 'required'
