@@ -1,6 +1,6 @@
 import { Beginnings } from '../openai/beginnings.ts'
 import { type CompletionRequest, type Message, textOf } from '../openai/completion-request.ts'
-import { leastTokensPerMessage } from '../openai/message-tokens.ts'
+import { leastTokensPerMessage } from '../openai/messages.ts'
 
 /** Tokens of a reply whose request sets no limit. */
 const longReply = 1024

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import type { Message } from '../openai/completion-request.ts'
-import { textsOf, tokensBesideTexts, tokensPerReply } from '../openai/message-tokens.ts'
+import { textsOf, tokensBesideTexts, tokensPerReply } from '../openai/messages.ts'
 
 /** Counts and splits text in OpenAI's `o200k_base` tokens. What looks like a special token counts as plain text. */
 export interface Tokenizer {

@@ -1,7 +1,7 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { AccessStore } from '../../src/access/access.ts'
 import { digestKey } from '../../src/access/key.ts'
-import { KeyUses } from '../../src/access/key-uses.ts'
+import { KeyUses } from '../../src/access/keys-in-use.ts'
 import { conservatory, type Ended } from '../support/command.ts'
 import { eventually } from '../support/eventually.ts'
 import { expectError } from '../support/http.ts'

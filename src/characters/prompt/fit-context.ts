@@ -1,6 +1,6 @@
 import { ApiError } from '../../errors.ts'
 import { type Message, textOf } from '../../openai/completion-request.ts'
-import { tokensOf, tokensOfMessage } from '../../openai/message-tokens.ts'
+import { tokensOf, tokensOfMessage } from '../../openai/messages.ts'
 import { type CompositionRequest, CountNeeded } from './composition.ts'
 import { dropOrder, type Lore } from './found-lore.ts'
 import { isToolResult } from './injections.ts'
