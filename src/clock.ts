@@ -16,7 +16,7 @@ export interface Clock {
 
 /** The machine's. */
 export const machineClock: Clock = {
-  now: () => performance.now(),
+  now: performance.now.bind(performance),
   setTimeout,
 }
 

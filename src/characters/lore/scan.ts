@@ -69,8 +69,7 @@ class Scan {
   }
 
   run(): void {
-    const { book } = this.#request
-    let pending = book.entries
+    let pending = this.#request.book.entries
     for (let pass = 0; pass <= mostPasses && pending.length > 0; pass++) {
       const found: Match[] = []
       const later: LoreEntry[] = []
@@ -82,43 +81,52 @@ class Scan {
       const staying = this.#withoutGroupMates(found)
       for (const match of staying) this.matches.push(match)
       pending = later
-      if (!book.recursive) return
-      const text = staying
-        .filter(({ entry }) => !entry.preventRecursion)
-        .map(({ entry }) => this.#request.recursionText(entry))
-        .join(bodyBorder)
-      if (text !== '') this.#recursion.push(new Haystack(text, this.#request.conversation.work))
-      const waits = this.#recursion.length > 0 && pending.some(({ recursionLevel }) => recursionLevel > pass)
-      if (text === '' && !waits) return
+      if (!this.#recurs(staying, later, pass)) return
     }
+  }
+
+  /** Adds what the entries of a pass say to what is looked through next; tells whether another pass may find more. */
+  #recurs(staying: readonly Match[], pending: readonly LoreEntry[], pass: number): boolean {
+    const { book, conversation, recursionText } = this.#request
+    if (!book.recursive) return false
+    const text = staying
+      .filter(({ entry }) => !entry.preventRecursion)
+      .map(({ entry }) => recursionText(entry))
+      .join(bodyBorder)
+    if (text !== '') this.#recursion.push(new Haystack(text, conversation.work))
+    return text !== '' || (this.#recursion.length > 0 && pending.some(({ recursionLevel }) => recursionLevel > pass))
   }
 
   #judge(entry: LoreEntry, pass: number): Verdict {
     const rules = entry.decorators[this.#request.context] ?? noRules
-    const match = (keys: readonly string[]): Match => ({ entry, rules, keys })
-    if (rules.activate) return match([])
-    if (rules.dontActivate) return 'never'
-    if (pass === 0) {
-      if (rules.dontAfterMatch && this.#matchedBefore(entry, rules)) return 'never'
-      if (rules.keepAfterMatch && this.#matchedBefore(entry, rules)) return match([])
-      if (!this.#conditionsHold(entry, rules)) return 'never'
-    }
-    if (pass > 0 && entry.excludeRecursion) return 'never'
+    const verdict = this.#judgeByRules(entry, rules, pass)
+    if (verdict !== undefined) return verdict
     if (pass < entry.recursionLevel) return 'not yet'
-    const { work } = this.#request.conversation
     const keys = this.#keysOf(entry, rules, pass)
-    if (!keys && work.left <= 0) {
-      // Never silently: what could not be looked for any more is told of.
-      this.dropped.push({ match: match([]), reason: 'limit' })
-      return 'never'
-    }
-    if (!keys) return 'not yet'
-    const probability = rules.probability ?? entry.probability
-    if (probability < 100 && this.#request.random() * 100 >= probability) {
-      this.dropped.push({ match: match(keys), reason: 'probability' })
-      return 'never'
-    }
-    return match(keys)
+    if (keys) return this.#drawn({ entry, rules, keys })
+    if (this.#request.conversation.work.left > 0) return 'not yet'
+    // Never silently: what could not be looked for any more is told of.
+    this.dropped.push({ match: { entry, rules, keys: [] }, reason: 'limit' })
+    return 'never'
+  }
+
+  /** What is decided before any key is looked for; undefined where the keys decide. */
+  #judgeByRules(entry: LoreEntry, rules: DecoratedRules, pass: number): Verdict | undefined {
+    const match = { entry, rules, keys: [] }
+    if (rules.activate) return match
+    if (rules.dontActivate) return 'never'
+    if (pass > 0) return entry.excludeRecursion ? 'never' : undefined
+    if (rules.dontAfterMatch && this.#matchedBefore(entry, rules)) return 'never'
+    if (rules.keepAfterMatch && this.#matchedBefore(entry, rules)) return match
+    return this.#conditionsHold(entry, rules) ? undefined : 'never'
+  }
+
+  /** Draws for an entry that matched. */
+  #drawn(match: Match): Verdict {
+    const probability = match.rules.probability ?? match.entry.probability
+    if (probability >= 100 || this.#request.random() * 100 < probability) return match
+    this.dropped.push({ match, reason: 'probability' })
+    return 'never'
   }
 
   #conditionsHold({ delay }: LoreEntry, { onlyAfter = 0, onlyEvery = 1, greeting }: DecoratedRules): boolean {

@@ -18,102 +18,116 @@ interface Misbehaviour {
  * @param understudy the good one, whose words they use
  */
 export function misbehavingUnderstudies(understudy: Model): Readonly<Record<string, Model>> {
-  const { ignoredParameters } = understudy
-  const make = (misbehaviour: Misbehaviour): Model => ({ ignoredParameters, ...misbehaviour })
-  const words = (request: ModelRequest, signal: AbortSignal) => understudy.stream(request, signal)
-
-  const refusing = (error: () => ApiError): Model =>
-    make({
-      async complete() {
-        throw error()
-      },
-      // biome-ignore lint/correctness/useYield: it fails before its first event, as its name says
-      async *stream() {
-        throw error()
-      },
-    })
-
-  return {
-    /** Waits 2 s, then says a word every 100 ms. */
-    slow: make({
-      async complete(request, signal) {
-        const reply = await understudy.complete(request, signal)
-        await sleep(slowness.beforeFirst, undefined, { signal })
-        return reply
-      },
-      async *stream(request, signal) {
-        await sleep(slowness.beforeFirst, undefined, { signal })
-        for await (const events of words(request, signal)) {
-          yield events
-          await sleep(slowness.betweenWords, undefined, { signal })
-        }
-      },
-    }),
-
-    /** Says three words and falls silent for good; a whole reply never comes. */
-    stall: make({
-      complete: (_request, signal) => untilAborted(signal),
-      async *stream(request, signal) {
-        yield* firstOf(words(request, signal), 4)
-        await untilAborted(signal)
-      },
-    }),
-
-    /** Breaks off after three words; a whole reply is a 502. */
-    cut: make({
-      async complete() {
-        throw brokenOff()
-      },
-      async *stream(request, signal) {
-        yield* firstOf(words(request, signal), 4)
-        throw brokenOff()
-      },
-    }),
-
-    /** Answers 429 with `Retry-After: 1`. */
+  const misbehaviours: Readonly<Record<string, Misbehaviour>> = {
+    slow: slow(understudy),
+    stall: stalling(understudy),
+    cut: cut(understudy),
     429: refusing(
       () =>
         new ApiError(429, 'rate_limit_exceeded', 'This understudy refuses on purpose. Try again in a second.', {
           headers: { 'retry-after': '1' },
         }),
     ),
-
-    /** Answers 500. */
     500: refusing(() => new ApiError(500, 'internal_error', 'This understudy fails on purpose.')),
+    garbage: garbled(understudy),
+    empty: empty(understudy),
+  }
+  const { ignoredParameters } = understudy
+  return Object.fromEntries(
+    Object.entries(misbehaviours).map(([name, misbehaviour]) => [name, { ignoredParameters, ...misbehaviour }]),
+  )
+}
 
-    /** Sends what is no JSON: whole, or as the third event of a stream. */
-    garbage: make({
-      async complete(request, signal) {
-        return { ...(await understudy.complete(request, signal)), bytes: Buffer.from('<html>This is no completion.') }
-      },
-      async *stream(request, signal) {
-        let count = 0
-        for await (const events of words(request, signal)) {
-          count++
-          yield count === 3
-            ? events.map((event) => ({ ...event, text: '{"object":"chat.completion.chunk","choi' }))
-            : events
-        }
-      },
-    }),
+/** Waits 2 s, then says a word every 100 ms. */
+function slow(understudy: Model): Misbehaviour {
+  return {
+    async complete(request, signal) {
+      const reply = await understudy.complete(request, signal)
+      await sleep(slowness.beforeFirst, undefined, { signal })
+      return reply
+    },
+    async *stream(request, signal) {
+      await sleep(slowness.beforeFirst, undefined, { signal })
+      for await (const events of understudy.stream(request, signal)) {
+        yield events
+        await sleep(slowness.betweenWords, undefined, { signal })
+      }
+    },
+  }
+}
 
-    /** Answers without a word. */
-    empty: make({
-      async complete(request, signal) {
-        const { completion } = await understudy.complete(request, signal)
-        const choices = completion.choices.map((choice) => ({
-          ...choice,
-          message: { role: 'assistant' as const, content: '', refusal: null },
-          finish_reason: 'stop' as const,
-        }))
-        return { completion: { ...completion, choices } }
-      },
-      async *stream(request, signal) {
-        for await (const events of words(request, signal)) {
-          yield events.filter((event) => !('chunk' in event) || event.chunk.choices.every(isWordless))
-        }
-      },
-    }),
+/** Says three words and falls silent for good; a whole reply never comes. */
+function stalling(understudy: Model): Misbehaviour {
+  return {
+    complete: (_request, signal) => untilAborted(signal),
+    async *stream(request, signal) {
+      yield* firstOf(understudy.stream(request, signal), 4)
+      await untilAborted(signal)
+    },
+  }
+}
+
+/** Breaks off after three words; a whole reply is a 502. */
+function cut(understudy: Model): Misbehaviour {
+  return {
+    async complete() {
+      throw brokenOff()
+    },
+    async *stream(request, signal) {
+      yield* firstOf(understudy.stream(request, signal), 4)
+      throw brokenOff()
+    },
+  }
+}
+
+/** Answers with an error. */
+function refusing(error: () => ApiError): Misbehaviour {
+  return {
+    async complete() {
+      throw error()
+    },
+    // biome-ignore lint/correctness/useYield: it fails before its first event, as its name says
+    async *stream() {
+      throw error()
+    },
+  }
+}
+
+/** Sends what is no JSON: whole, or as the third event of a stream. */
+function garbled(understudy: Model): Misbehaviour {
+  return {
+    async complete(request, signal) {
+      return { ...(await understudy.complete(request, signal)), bytes: Buffer.from('<html>This is no completion.') }
+    },
+    async *stream(request, signal) {
+      let count = 0
+      for await (const events of understudy.stream(request, signal)) {
+        count++
+        yield count === 3
+          ? events.map((event) => ({ ...event, text: '{"object":"chat.completion.chunk","choi' }))
+          : events
+      }
+    },
+  }
+}
+
+/** Answers without a word. */
+function empty(understudy: Model): Misbehaviour {
+  return {
+    async complete(request, signal) {
+      const { completion } = await understudy.complete(request, signal)
+      const choices = completion.choices.map((choice) => ({
+        ...choice,
+        message: { role: 'assistant' as const, content: '', refusal: null },
+        finish_reason: 'stop' as const,
+      }))
+      return { completion: { ...completion, choices } }
+    },
+    async *stream(request, signal) {
+      for await (const events of understudy.stream(request, signal)) {
+        yield events.filter((event) => !('chunk' in event) || event.chunk.choices.every(isWordless))
+      }
+    },
   }
 }
 

@@ -63,29 +63,49 @@ export function join(one: Schema, other: Schema, steps: Steps): Schema {
 }
 
 function joinKeyword(keyword: string, one: unknown, other: unknown, steps: Steps): unknown {
-  if (typeof one === 'number' && typeof other === 'number') {
-    if (/^(min|exclusiveMin)/.test(keyword)) return Math.max(one, other)
-    if (/^(max|exclusiveMax)/.test(keyword)) return Math.min(one, other)
-    if (keyword === 'multipleOf')
-      return Number.isInteger(one / other) ? one : Number.isInteger(other / one) ? other : one * other
-  }
+  const number = typeof one === 'number' && typeof other === 'number' ? joinNumbers(keyword, one, other) : undefined
+  if (number !== undefined) return number
   steps.take(sizeOf(one) + sizeOf(other))
-  if (keyword === 'required') return [...new Set([...asList(one), ...asList(other)])]
-  if (keyword === 'allOf') return [...asList(one), ...asList(other)]
-  if (keyword === 'enum') {
-    const wanted = new Set(asList(other).map((value) => writtenOf(value, steps)))
-    return asList(one).filter((value) => wanted.has(writtenOf(value, steps)))
+  switch (keyword) {
+    case 'required':
+      return [...new Set([...asList(one), ...asList(other)])]
+    case 'allOf':
+      return [...asList(one), ...asList(other)]
+    case 'enum':
+      return joinEnums(asList(one), asList(other), steps)
+    case 'type':
+      return joinTypes(asTypes(one), new Set(asTypes(other)))
+    case 'properties':
+      return isObject(one) && isObject(other) ? joinProperties(one, other) : other
+    case 'items':
+    case 'additionalProperties':
+      return { allOf: [one, other] }
+    default:
+      return other
   }
-  if (keyword === 'type') {
-    const wanted = new Set(asTypes(other))
-    return asTypes(one).filter((type) => wanted.has(type) || (type === 'integer' && wanted.has('number')))
-  }
-  if (keyword === 'properties' && isObject(one) && isObject(other)) {
-    const names = Object.keys(other).filter((name) => Object.hasOwn(one, name))
-    return { ...one, ...other, ...Object.fromEntries(names.map((name) => [name, { allOf: [one[name], other[name]] }])) }
-  }
-  if (keyword === 'items' || keyword === 'additionalProperties') return { allOf: [one, other] }
-  return other
+}
+
+/** The number that holds where both do; undefined where the keyword is none that numbers are joined for. */
+function joinNumbers(keyword: string, one: number, other: number): number | undefined {
+  if (/^(min|exclusiveMin)/.test(keyword)) return Math.max(one, other)
+  if (/^(max|exclusiveMax)/.test(keyword)) return Math.min(one, other)
+  if (keyword !== 'multipleOf') return undefined
+  if (Number.isInteger(one / other)) return one
+  return Number.isInteger(other / one) ? other : one * other
+}
+
+function joinEnums(one: readonly unknown[], other: readonly unknown[], steps: Steps): readonly unknown[] {
+  const wanted = new Set(other.map((value) => writtenOf(value, steps)))
+  return one.filter((value) => wanted.has(writtenOf(value, steps)))
+}
+
+function joinTypes(one: readonly unknown[], wanted: ReadonlySet<unknown>): readonly unknown[] {
+  return one.filter((type) => wanted.has(type) || (type === 'integer' && wanted.has('number')))
+}
+
+function joinProperties(one: Schema, other: Schema): Schema {
+  const names = Object.keys(other).filter((name) => Object.hasOwn(one, name))
+  return { ...one, ...other, ...Object.fromEntries(names.map((name) => [name, { allOf: [one[name], other[name]] }])) }
 }
 
 /** How many items or properties a value has itself. */

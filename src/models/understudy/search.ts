@@ -52,31 +52,23 @@ export function createSearch(passages: readonly Passage[]): Search {
       fuzzy: vocabulary.has(term) || conceptsOf(term).length > 0 ? 0 : typosIn(term),
     })
 
-  return (question) => {
-    const found = new Map<number, { score: number; covered: number }>()
-    const add = (id: number, score: number, covered: number) => {
-      const before = found.get(id)
-      found.set(id, { score: (before?.score ?? 0) + score, covered: (before?.covered ?? 0) + covered })
+  /** Adds what passages have of one term. @returns how much the term weighs in the question */
+  const addTerm = (term: string, found: Founds): number => {
+    const exact = looseScoresOf(term)
+    const related = bestOf(conceptsOf(term).map(exactScoresOf))
+    const weight = isWeak(term) ? weights.weak : 1
+    const share = weight * rarity(exact.size)
+    for (const id of new Set([...exact.keys(), ...related.keys()])) {
+      const own = exact.get(id) ?? 0
+      const best = Math.max(own, weights.concept * (related.get(id) ?? 0))
+      add(found, id, weight * best, own > 0 ? share : coveredByMeaning * share)
     }
-    let total = 0
-    const words = wordsOf(question)
-    for (const term of [...new Set(words.flatMap(termsOf))].slice(-mostTerms)) {
-      const exact = looseScoresOf(term)
-      const related = bestOf(conceptsOf(term).map(exactScoresOf))
-      const weight = isWeak(term) ? weights.weak : 1
-      const share = weight * rarity(exact.size)
-      total += share
-      for (const id of new Set([...exact.keys(), ...related.keys()])) {
-        const own = exact.get(id) ?? 0
-        const best = Math.max(own, weights.concept * (related.get(id) ?? 0))
-        add(id, weight * best, own > 0 ? share : coveredByMeaning * share)
-      }
-    }
-    for (const pair of new Set(neighbours(words).slice(-mostTerms))) {
-      for (const [id, score] of exactScoresOf(pair)) add(id, weights.neighbours * score, 0)
-    }
-    const unit = rarity(1)
-    return [...found]
+    return share
+  }
+  const unit = rarity(1)
+  /** Found passages, best first. @param total how much all terms of the question weigh */
+  const ranked = (found: Founds, total: number): readonly Find[] =>
+    [...found]
       .flatMap(([id, { score, covered }]) => {
         const passage = passages[id]
         if (!passage) return []
@@ -84,7 +76,25 @@ export function createSearch(passages: readonly Passage[]): Search {
         return [{ passage, score: (score * coverage * (passage.aboutCharacter ? weights.aboutCharacter : 1)) / unit }]
       })
       .sort((one, other) => other.score - one.score || one.passage.id - other.passage.id)
+
+  return (question) => {
+    const found: Founds = new Map()
+    let total = 0
+    const words = wordsOf(question)
+    for (const term of [...new Set(words.flatMap(termsOf))].slice(-mostTerms)) total += addTerm(term, found)
+    for (const pair of new Set(neighbours(words).slice(-mostTerms))) {
+      for (const [id, score] of exactScoresOf(pair)) add(found, id, weights.neighbours * score, 0)
+    }
+    return ranked(found, total)
   }
+}
+
+/** What has been found so far, by the passages' ids: their scores, and how much of the question they cover. */
+type Founds = Map<number, { readonly score: number; readonly covered: number }>
+
+function add(found: Founds, id: number, score: number, covered: number): void {
+  const before = found.get(id)
+  found.set(id, { score: (before?.score ?? 0) + score, covered: (before?.covered ?? 0) + covered })
 }
 
 const noScores: ReadonlyMap<number, number> = new Map()

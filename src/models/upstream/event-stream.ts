@@ -32,34 +32,35 @@ export async function* readEvents(
   const response = await answer
   const progress = new Progress(choices)
   const reader = new EventReader(readAll || choices > 1)
-  let isDone = false
   try {
     for await (const bytes of response) {
       const group = reader.read(bytes)
-      progress.note(group.events)
-      isDone = group.isDone
+      progress.note(group)
       // Before the last events go out: whoever has them may not ask for more.
-      if (isDone) response.drain()
+      if (group.isDone) response.drain()
       if (group.events.length > 0) yield group.events
       if (group.failure) throw group.failure
-      if (isDone) break
+      if (group.isDone) break
     }
   } catch (error) {
-    // After every choice has said why it ended, a connection that breaks or falls silent takes nothing with it.
-    const takesNothing = progress.isComplete && (!(error instanceof ApiError) || error.code === 'upstream_timeout')
-    if (takesNothing) return
+    if (takesNothing(error, progress)) return
     throw failureOf(error, true)
   }
-  if (!isDone) {
-    const group = reader.end()
-    progress.note(group.events)
-    if (group.events.length > 0) yield group.events
-    if (group.failure) throw group.failure
-    isDone = group.isDone
-  }
-  if (isDone ? !progress.hasBegun : !progress.isComplete) {
-    throw brokenOff()
-  }
+  if (!progress.isDone) yield* lastEvents(reader, progress)
+  if (progress.isCut) throw brokenOff()
+}
+
+/** After every choice has said why it ended, a connection that breaks or falls silent takes nothing with it. */
+function takesNothing(error: unknown, { isComplete }: Progress): boolean {
+  return isComplete && (!(error instanceof ApiError) || error.code === 'upstream_timeout')
+}
+
+/** What the connection's end leaves of events. */
+function* lastEvents(reader: EventReader, progress: Progress): Iterable<readonly ModelEvent[]> {
+  const group = reader.end()
+  progress.note(group)
+  if (group.events.length > 0) yield group.events
+  if (group.failure) throw group.failure
 }
 
 /** What arrived together: its events up to the end, or up to what cannot be one. */
@@ -242,6 +243,8 @@ function isJson(text: string): boolean {
 
 /** Which choices of a stream have begun, and which have said why they ended. */
 class Progress {
+  /** Whether the event came that ends a stream. */
+  isDone = false
   readonly #choices: number
   readonly #open = new Set<number>()
   readonly #finished = new Set<number>()
@@ -251,7 +254,8 @@ class Progress {
     this.#choices = choices
   }
 
-  note(events: readonly ModelEvent[]): void {
+  note({ events, isDone }: Group): void {
+    this.isDone = isDone
     for (const event of events) {
       for (const { choices } of 'passage' in event ? event.read : [event.chunk]) {
         for (const { index, finish_reason } of choices) {
@@ -262,10 +266,12 @@ class Progress {
     }
   }
 
-  get hasBegun(): boolean {
-    return this.#open.size + this.#finished.size > 0
+  /** Whether a stream that has ended has lost something. */
+  get isCut(): boolean {
+    return this.isDone ? this.#open.size + this.#finished.size === 0 : !this.isComplete
   }
 
+  /** Whether every choice has said why it ended. */
   get isComplete(): boolean {
     return this.#finished.size >= this.#choices && [...this.#open].every((index) => this.#finished.has(index))
   }
