@@ -1,0 +1,57 @@
+import { describe, expect, it } from 'vitest'
+import { ApiError } from '../../src/errors.ts'
+import { clientGone } from '../../src/models/faults.ts'
+import { type End, isFailure, Outcome } from '../../src/usage/outcome.ts'
+
+const error = (status: number, code: string) => new ApiError(status, code, 'It failed.')
+
+describe('the outcome of a chat request', () => {
+  it('is running until it has ended', () => {
+    const outcome = new Outcome()
+    expect(outcome.state).toBe('running')
+    expect(outcome.reason).toBeUndefined()
+  })
+
+  it('is what its first end says', () => {
+    const outcome = new Outcome()
+    expect(outcome.end('length')).toBe(true)
+    expect(outcome.end(clientGone())).toBe(false)
+    expect(outcome.state).toBe('length')
+    expect(outcome.reason).toBe('length')
+  })
+
+  it.each<[End, state: string, reason: string, failed: boolean]>([
+    ['stop', 'stop', 'stop', false],
+    ['tool_calls', 'tool_calls', 'tool_calls', false],
+    ['content_filter', 'content_filter', 'content_filter', false],
+    [clientGone(), 'client_gone', 'client_gone', false],
+    [error(504, 'upstream_timeout'), 'timeout', 'upstream_timeout', true],
+    [error(503, 'service_stopping'), 'interrupted', 'service_stopping', true],
+    [error(401, 'key_expired'), 'key_revoked', 'key_expired', true],
+    [error(403, 'account_suspended'), 'key_revoked', 'account_suspended', true],
+    [error(500, 'internal_error'), 'internal_error', 'internal_error', true],
+    [error(502, 'upstream_error'), 'upstream_error', 'upstream_error', true],
+    [error(503, 'model_unavailable'), 'upstream_error', 'model_unavailable', true],
+    [error(429, 'rate_limit_exceeded'), 'upstream_error', 'rate_limit_exceeded', true],
+    [error(400, 'context_length_exceeded'), 'refused', 'context_length_exceeded', true],
+  ])('%s', (end, state, reason, failed) => {
+    const outcome = new Outcome()
+    outcome.end(end)
+    expect(outcome.state).toBe(state)
+    expect(outcome.reason).toBe(reason)
+    expect(isFailure(outcome.state)).toBe(failed)
+  })
+
+  it('is free where a model refused or failed before it said anything, and not where it said something', () => {
+    const silent = new Outcome()
+    silent.end(error(502, 'upstream_error'))
+    expect(silent.isFree).toBe(true)
+    const spoken = new Outcome()
+    spoken.meter.say({ content: 'Good morning' })
+    spoken.end(error(502, 'upstream_error'))
+    expect(spoken.isFree).toBe(false)
+    const left = new Outcome()
+    left.end(clientGone())
+    expect(left.isFree).toBe(false)
+  })
+})
