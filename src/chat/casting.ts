@@ -8,6 +8,14 @@ import { checkMessages } from '../openai/messages.ts'
 import { checkWhole } from '../text.ts'
 import type { ChatOptions, UnknownCharacters } from './options.ts'
 
+/** A persona, and how the reply header `x-character` names it; absent when no character is played. */
+export interface Casting {
+  readonly persona: Persona
+  readonly header?: string
+  /** Whose card is played. */
+  readonly character?: Character
+}
+
 /**
  * Checks of a request what its schema cannot.
  * @throws ApiError 400 that names the field
@@ -33,21 +41,13 @@ export async function castRequest(
   return casting
 }
 
-/** A persona, and how the reply header `x-character` names it; absent when no character is played. */
-export interface Casting {
-  readonly persona: Persona
-  readonly header?: string
-  /** Whose card is played. */
-  readonly character?: Character
-}
-
 /**
  * Finds out who is to be played.
  * @param account whose uploads count
  * @throws ApiError 400 for a name that no header can carry, 404 for one that is not known when that is refused, and for
  * a pinned version that is not there: whoever pins one means no other, and nobody is called like that
  */
-export async function cast(
+async function cast(
   { character, user_name }: { readonly character?: string | null; readonly user_name?: string | null },
   library: CharacterLibrary,
   unknown: UnknownCharacters,
@@ -64,4 +64,9 @@ export async function cast(
   }
   if (unknown === 'closed' || readWantedName(name).digest !== undefined) throw unknownCharacter()
   return { persona: { name, card: null, userName }, header: encodeURIComponent(name) }
+}
+
+/** Who is played, with the digest of the card where there is one; null when it is nobody. */
+export function playedName({ name, digest }: Persona): string | null {
+  return name === null || digest === undefined ? name : pinnedName(name, digest)
 }

@@ -10,7 +10,7 @@ import { ChatError, Completion, recordedReason } from '../openai/completion.ts'
 import { CompletionRequest } from '../openai/completion-request.ts'
 import { type End, Outcome } from '../usage/outcome.ts'
 import type { Visit, Visits } from '../usage/visit.ts'
-import { castRequest, checkRequest } from './casting.ts'
+import { castRequest, checkRequest, playedName } from './casting.ts'
 import type { Exchange } from './exchange.ts'
 import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
@@ -92,7 +92,7 @@ async function enter({ request, body, persona, route, exchange, outcome }: Turn,
     id: request.id,
     key: callerOf(request),
     model: body.model,
-    character: played(persona),
+    character: playedName(persona),
     promptTokens: () => promptEstimate(asked),
     get replyTokens() {
       return replyEstimate(asked)
@@ -153,9 +153,4 @@ function factsOf({ name }: Route, { answering, reason }: Outcome) {
     ...(answering ? { model_used: answering.name, retries: answering.retries } : {}),
     ...(reason === undefined ? {} : { state: reason }),
   }
-}
-
-/** Who is played, as the ledger names it; null when it is nobody. */
-function played({ name, digest }: Persona): string | null {
-  return name === null || digest === undefined ? name : `${name}@sha256:${digest}`
 }

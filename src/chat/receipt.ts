@@ -1,9 +1,8 @@
-import { pinnedName } from '../characters/library/character.ts'
 import type { Section } from '../characters/prompt/composition.ts'
 import { loadTokenizer } from '../models/tokenizer.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
 import { tokensOf } from '../openai/messages.ts'
-import type { Casting } from './casting.ts'
+import { type Casting, playedName } from './casting.ts'
 import type { Asked } from './exchange.ts'
 import type { PromptReceipt } from './receipt-schema.ts'
 
@@ -35,7 +34,7 @@ export async function receiptOf(parts: ReceiptParts): Promise<PromptReceipt> {
   return {
     object: 'chat.prompt',
     model: parts.model,
-    character: characterOf(casting),
+    character: playedName(casting.persona),
     messages,
     tokens: {
       total: await tokenizer.countMessages(request.body.messages),
@@ -53,10 +52,6 @@ export async function receiptOf(parts: ReceiptParts): Promise<PromptReceipt> {
     dropped: { ...composition.dropped },
     unknown_macros: [...composition.unknownMacros],
   }
-}
-
-function characterOf({ persona, character }: Casting): string | null {
-  return character ? pinnedName(character.name, character.digest) : persona.name
 }
 
 /** Tokens by section, in the order of the prompt. */
