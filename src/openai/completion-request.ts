@@ -1,10 +1,16 @@
 import { Kind, type SchemaOptions, type Static, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
-import { oneOf } from './one-of.ts'
 
 /*
  * What OpenAI's API reference publishes of a chat completion request: what we read is typed strictly, what we do not read
  * stays open and passes through.
  */
+
+/** One of these words; a plain enum in JSON Schema, and a readable fault. */
+export const oneOf = <const T extends readonly string[]>(...words: T) =>
+  Type.Unsafe<T[number]>({
+    ...Type.Union(words.map((word) => Type.Literal(word))),
+    errorMessage: `send one of ${words.join(', ')}`,
+  })
 
 /** A field that OpenAI's clients also send as null when they mean nothing by it. */
 const nullable = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]))

@@ -1,6 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { ToolCall } from './completion-request.ts'
-import { oneOf } from './one-of.ts'
+import { oneOf, ToolCall } from './completion-request.ts'
 
 /* What OpenAI's API reference publishes of a chat completion, whole and in chunks, as far as we read and write it. */
 
