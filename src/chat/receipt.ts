@@ -1,7 +1,7 @@
 import type { Section } from '../characters/prompt/composition.ts'
-import { loadTokenizer } from '../models/tokenizer.ts'
+import { loadTokenizer, type Tokenizer } from '../models/tokenizer.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
-import { tokensOf } from '../openai/messages.ts'
+import { tokensPerReply } from '../openai/messages.ts'
 import { type Casting, playedName } from './casting.ts'
 import type { Asked } from './exchange.ts'
 import type { PromptReceipt } from './receipt-schema.ts'
@@ -39,7 +39,7 @@ export async function receiptOf(parts: ReceiptParts): Promise<PromptReceipt> {
     tokens: {
       total: await tokenizer.countMessages(request.body.messages),
       exact: usesOurTokenizer(parts.upstreamId),
-      sections: sectionTokens(composition.sections, tokenizer.count),
+      sections: await sectionTokens(composition.sections, tokenizer),
     },
     lore: composition.lore.map(({ entry, book, fired, keys, dropped, text }, index) => ({
       entry: isShown ? entry : `${withheld} ${index + 1}`,
@@ -55,10 +55,10 @@ export async function receiptOf(parts: ReceiptParts): Promise<PromptReceipt> {
 }
 
 /** Tokens by section, in the order of the prompt. */
-function sectionTokens(sections: readonly Section[], count: (text: string) => number) {
+async function sectionTokens(sections: readonly Section[], { count, countMessages }: Tokenizer) {
   const tokens = new Map<string, number>()
-  for (const { section, text, messages } of sections) {
-    const cost = text === undefined ? tokensOf(messages ?? [], count) - tokensOf([], count) : count(text)
+  for (const { section, text, messages = [] } of sections) {
+    const cost = text === undefined ? (await countMessages(messages)) - tokensPerReply : count(text)
     tokens.set(section, (tokens.get(section) ?? 0) + cost)
   }
   return [...tokens].map(([section, cost]) => ({ section, tokens: cost }))
