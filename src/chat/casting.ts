@@ -66,7 +66,7 @@ async function cast(
   return { persona: { name, card: null, userName }, header: encodeURIComponent(name) }
 }
 
-/** Who is played, with the digest of the card where there is one; null when it is nobody. */
+/** The name of the persona, with the digest of its card where there is one; null when nobody is played. */
 export function playedName({ name, digest }: Persona): string | null {
   return name === null || digest === undefined ? name : pinnedName(name, digest)
 }

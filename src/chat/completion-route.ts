@@ -146,7 +146,7 @@ function tellOf(
   if (!reply.sent) reply.headers(exchange.headersFor(candidate))
 }
 
-/** What the log says of a request. */
+/** The log's words on a request. */
 function factsOf({ name }: Route, { answering, reason }: Outcome) {
   return {
     model: name,

@@ -1,8 +1,8 @@
 import { ApiError } from '../errors.ts'
 
-/* Whose fault it is when a request to a model fails, and what follows from that. */
+/* The failures of models: the one at fault, whether another try may help, and their names in metrics. */
 
-/** A failure's status and code, which tell all that is asked here. */
+/** Status and code of a failure, which tell all that is asked here. */
 type Failure = Pick<ApiError, 'status' | 'code'>
 
 /** The end of a request whose client went away. @param cause goes to the log alone */
@@ -23,8 +23,8 @@ export function isPassing({ code }: Failure): boolean {
 }
 
 /**
- * What a failure is called where there must be few names, as in metrics and traces: its code. A refusal's is the
- * upstream's own word, of which there may be any number: all are one.
+ * The name of a failure where there must be few names, as in metrics and traces: its code. All refusals have one name,
+ * since their codes are the upstream's own words, of which there may be any number.
  */
 export function failureName(error: Failure): string {
   if (error.status === 499) return 'client_gone'

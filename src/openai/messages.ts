@@ -34,7 +34,7 @@ function checkPart(part: ContentPart, at: string): void {
 }
 
 /*
- * What a conversation costs in OpenAI's chat format besides its texts; see "How to count tokens with tiktoken" in
+ * Tokens that OpenAI's chat format takes besides the texts of a conversation; see "How to count tokens with tiktoken" in
  * OpenAI's cookbook.
  */
 

@@ -13,10 +13,10 @@ export interface Answering {
   readonly retries: number
 }
 
-/** How a chat request has ended: why its reply did, or the error that it failed with. */
+/** The end of a chat request: the finish reason of its reply, or the error that it failed with. */
 export type End = FinishReason | ApiError
 
-/** What becomes of one chat request: the log, the ledger and the metrics read it here. */
+/** The outcome of one chat request: the log, the ledger and the metrics read it here. */
 export class Outcome {
   /** Counts what the reply uses. */
   readonly meter = new Meter()
@@ -31,12 +31,12 @@ export class Outcome {
     return true
   }
 
-  /** How the log names the end: a finish reason, or the code of the error; undefined until then. */
+  /** The end's name in the log: a finish reason, or the code of the error; undefined until then. */
   get reason(): string | undefined {
     return this.#end instanceof ApiError ? this.#end.code : this.#end
   }
 
-  /** How the ledger names it: a finish reason, or one of the states of a failure; `running` until then. */
+  /** The end's name in the ledger: a finish reason, or one of the states of a failure; `running` until then. */
   get state(): string {
     return this.#end instanceof ApiError ? stateOf(this.#end) : (this.#end ?? 'running')
   }
