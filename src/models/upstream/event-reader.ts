@@ -1,0 +1,188 @@
+import { createParser } from 'eventsource-parser'
+import type { ApiError } from '../../errors.ts'
+import { field } from '../../fields.ts'
+import { type Chunk, isUsageOnly } from '../../openai/completion.ts'
+import type { ModelEvent } from '../model.ts'
+import { isChunk, maximumAnswer, parseAnswer } from './answer.ts'
+import { upstreamFailure } from './errors.ts'
+
+/** The data of the event that ends a stream. */
+const done = '[DONE]'
+
+/** What arrived together: its events up to the end, or up to what cannot be one. */
+export interface Group {
+  readonly events: readonly ModelEvent[]
+  readonly isDone: boolean
+  readonly failure?: unknown
+}
+
+/** Bytes of an event without an end, from which on it is no longer read anew with each piece that comes. */
+const longEvent = 256 * 1024
+
+const eventEnd = '\n\n'
+const dataPrefix = 'data: '
+
+/**
+ * Cuts bytes into events. Plain events that say nothing the service must know pass unread, since reading them would cost
+ * as much as relaying them; every other one is parsed.
+ */
+export class EventReader {
+  readonly #decoder = new TextDecoder()
+  readonly #parser = createParser({ onEvent: ({ data }) => this.#texts.push(data) })
+  #texts: string[] = []
+  /** Bytes of an event whose end has not come. */
+  #rest: Buffer | undefined
+  /** From then on the parser gets every byte, and keeps what has not ended. */
+  #isParsing: boolean
+  /** Bytes that the parser got since the last event. */
+  #unended = 0
+  /** The first event decides whether there is an answer at all, and is always read. */
+  #hasFirst = false
+
+  /** @param readAll parse every event */
+  constructor(readAll: boolean) {
+    this.#isParsing = readAll
+  }
+
+  read(bytes: Buffer): Group {
+    const all = this.#rest ? Buffer.concat([this.#rest, bytes]) : bytes
+    this.#rest = undefined
+    // One character to a byte, so that places in the text are places in the bytes; searching a text is much quicker.
+    const text = all.toString('latin1')
+    // Lines that end in another way than with a line feed are rare, and the parser's business.
+    this.#isParsing ||= text.includes('\r')
+    if (this.#isParsing) return this.#parse(all)
+    const end = text.lastIndexOf(eventEnd) + eventEnd.length
+    if (end < eventEnd.length) {
+      this.#isParsing = all.length > longEvent
+      if (this.#isParsing) return this.#parse(all)
+      this.#rest = all
+      return { events: [], isDone: false }
+    }
+    if (end < all.length) this.#rest = all.subarray(end)
+    return this.#readWhole(all, text, end)
+  }
+
+  /** The last event may lack its blank line; a piece of one is none. */
+  end(): Group {
+    this.#parser.feed(`${this.#decoder.decode(this.#rest)}\n\n`)
+    return groupOf(this.#texts.filter((text) => text === done || isJson(text)))
+  }
+
+  /** Whole events: passages as long as they can be, and by themselves the events that cannot be in one. */
+  #readWhole(bytes: Buffer, text: string, length: number): Group {
+    const events: ModelEvent[] = []
+    let read: Chunk[] = []
+    let start = 0
+    let at = 0
+    let count = 0
+    const endPassage = () => {
+      if (count > 0) {
+        const firstLength = text.indexOf(eventEnd, start) + eventEnd.length - start
+        events.push({ passage: bytes.subarray(start, at), read, events: count, firstLength })
+      }
+      read = []
+      count = 0
+    }
+    while (at < length) {
+      if (this.#hasFirst) {
+        const run = plainRun(text, at, length)
+        at = run.end
+        count += run.events
+      }
+      if (at === length) break
+      const end = text.indexOf(eventEnd, at)
+      const isOneLine = text.startsWith(dataPrefix, at) && text.indexOf('\n', at) === end
+      const group = isOneLine
+        ? groupOf([bytes.toString('utf8', at + dataPrefix.length, end)])
+        : this.#parse(bytes.subarray(at, end + eventEnd.length))
+      const [event] = group.events
+      if (isOneLine && event && 'chunk' in event && !isUsageOnly(event.chunk)) {
+        this.#hasFirst = true
+        read.push(event.chunk)
+        count++
+        at = end + eventEnd.length
+        continue
+      }
+      endPassage()
+      events.push(...group.events)
+      if (group.isDone || group.failure) return { ...group, events }
+      start = at = end + eventEnd.length
+    }
+    endPassage()
+    return { events, isDone: false }
+  }
+
+  #parse(bytes: Buffer): Group {
+    this.#parser.feed(this.#decoder.decode(bytes, { stream: true }))
+    const texts = this.#texts
+    this.#texts = []
+    this.#unended = texts.length > 0 ? 0 : this.#unended + bytes.length
+    if (this.#unended > maximumAnswer) return { events: [], isDone: false, failure: tooLarge() }
+    return groupOf(texts)
+  }
+}
+
+function groupOf(texts: readonly string[]): Group {
+  const events: ModelEvent[] = []
+  for (const text of texts) {
+    if (text.trim() === done) return { events, isDone: true }
+    try {
+      events.push({ chunk: readChunk(text), text })
+    } catch (failure) {
+      return { events, isDone: false, failure }
+    }
+  }
+  return { events, isDone: false }
+}
+
+/** What an event may say that the service must know, whatever surrounds it. */
+const noteworthy = /"finish_reason"\s*:\s*"|"usage"\s*:\s*\{|"error"/g
+
+/**
+ * How far whole events are nothing but one line of `data: {…}` each, and not noteworthy.
+ * @returns the place behind the last of them, and how many they are
+ */
+function plainRun(text: string, start: number, length: number): { readonly end: number; readonly events: number } {
+  noteworthy.lastIndex = start
+  const limit = noteworthy.exec(text)?.index ?? length
+  let at = start
+  let events = 0
+  while (at < length) {
+    const end = text.indexOf('\n', at)
+    const isPlain =
+      end < limit &&
+      text.charCodeAt(end + 1) === 0x0a &&
+      text.charCodeAt(end - 1) === 0x7d &&
+      text.charCodeAt(at + dataPrefix.length) === 0x7b &&
+      text.startsWith(dataPrefix, at)
+    if (!isPlain) break
+    at = end + eventEnd.length
+    events++
+  }
+  return { end: at, events }
+}
+
+function readChunk(text: string): Chunk {
+  const chunk = parseAnswer(text)
+  if (isChunk(chunk)) return chunk
+  // Some services leave the choices out where there is only usage to tell.
+  if (typeof chunk === 'object' && field(chunk, 'usage') != null && field(chunk, 'choices') == null) {
+    const usageOnly = { ...chunk, choices: [] }
+    if (isChunk(usageOnly)) return usageOnly
+  }
+  throw upstreamFailure(502, 'upstream_error', 'The answer of the model was not understood. Ask again.')
+}
+
+function tooLarge(): ApiError {
+  return upstreamFailure(502, 'upstream_error', 'The model sent more at once than is taken. Ask again.')
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
