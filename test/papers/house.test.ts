@@ -1,5 +1,14 @@
 import { execFile } from 'node:child_process'
-import { copyFileSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
@@ -112,5 +121,32 @@ describe('the rooms of src/', () => {
       /biome-ignore lint\/complexity/.test(readFileSync(join(source, file), 'utf8')),
     )
     expect(excused).toEqual([])
+  })
+})
+
+describe('ARCHITECTURE.md', () => {
+  const map = readFileSync(join(projectFolder, 'ARCHITECTURE.md'), 'utf8')
+  const named = [...map.matchAll(/`((?:[\w.-]+\/)*[\w.-]+(?:\/|\.(?:ts|cjs|json|md)))`/g)].map(([, name = '']) => name)
+
+  it('names no file or folder that is not there', () => {
+    const places = [projectFolder, ...['', 'models', 'characters'].map((room) => join(source, room))]
+    const ofOperators = ['models.json']
+    const gone = named.filter(
+      (name) => !places.some((place) => existsSync(join(place, name))) && !ofOperators.includes(name),
+    )
+    expect(gone).toEqual([])
+  })
+
+  it('has a place on the map for every room and every file beside them', () => {
+    const rooms = folders.filter((folder) => !folder.includes('/')).map((room) => `${room}/`)
+    const loose = files.filter((file) => !file.includes('/'))
+    expect([...rooms, ...loose].filter((name) => !named.includes(name))).toEqual([])
+  })
+
+  it('tells why of each file that reads process', () => {
+    const readers = overrides.find(({ includes }) => includes.includes('src/entry.ts'))?.includes ?? []
+    const told = map.slice(map.indexOf('Few files read'))
+    expect(readers.filter((file) => !told.includes(`\`${file.replace('src/', '')}\``))).toEqual([])
+    expect(readers.length).toBeGreaterThan(0)
   })
 })
