@@ -35,5 +35,5 @@ export function eventsOf(name: string): readonly string[] {
 }
 
 function read(name: string): string {
-  return readFileSync(new URL(`../models/fixtures/${name}`, import.meta.url), 'utf8')
+  return readFileSync(new URL(`../fixtures/${name}`, import.meta.url), 'utf8')
 }

@@ -3,8 +3,8 @@
  * calls of accounts that share. Some ten minutes; TEST_OFTEN=100 for a night.
  */
 process.env['TEST_OFTEN'] ??= '10'
-await import('../durability.test.ts')
-await import('../robustness.test.ts')
+await import('../service/durability.test.ts')
+await import('../service/robustness.test.ts')
 await import('../characters/isolation.test.ts')
 await import('../plants/isolation.test.ts')
 await import('../stores/isolation.contract.test.ts')

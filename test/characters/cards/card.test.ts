@@ -1,0 +1,255 @@
+import { describe, expect, test } from 'vitest'
+import { readCard } from '../../../src/characters/cards/card.ts'
+import { describeCard } from '../../../src/characters/cards/description.ts'
+import { CardError } from '../../../src/characters/documents/card-error.ts'
+import { readLorebook } from '../../../src/characters/lore/lorebook.ts'
+import { cardOf, cardWithLore, composed, documentOf, firedIn, told } from '../../support/lore-cards.ts'
+
+describe('1 detection', () => {
+  test.each([
+    ['V3', { spec: 'chara_card_v3', data: { name: 'Moss', description: 'D' } }, 'chara_card_v3'],
+    ['V2', { spec: 'chara_card_v2', spec_version: '2.0', data: { name: 'Moss', description: 'D' } }, 'chara_card_v2'],
+    ['V1', { name: 'Moss', description: 'D', creatorcomment: 'x' }, 'v1'],
+    ['an unknown spec with data', { spec: 'chara_card_v9', data: { name: 'Moss', description: 'D' } }, 'chara_card_v3'],
+    ['no spec with data', { data: { name: 'Moss', description: 'D' } }, 'chara_card_v3'],
+    ['a spec without data but V1 fields', { spec: 'chara_card_v2', name: 'Moss', description: 'D' }, 'v1'],
+    ['Pygmalion names', { char_name: 'Moss', char_persona: 'D' }, 'v1'],
+    [
+      'a root copy beside data, which wins',
+      { spec: 'chara_card_v2', name: 'No', description: 'No', data: { name: 'Moss', description: 'D' } },
+      'chara_card_v2',
+    ],
+  ])('1 %s', (_what, document, spec) => {
+    expect(readCard(document)).toMatchObject({ spec, name: 'Moss', description: 'D' })
+  })
+
+  test('1 Pygmalion fields are mapped', () => {
+    const card = readCard({
+      char_name: 'M',
+      char_persona: 'D',
+      char_greeting: 'G',
+      world_scenario: 'S',
+      example_dialogue: 'E',
+    })
+    expect(card).toMatchObject({ name: 'M', description: 'D', greetings: ['G'], scenario: 'S', examples: 'E' })
+  })
+
+  test.each([
+    ['nothing', {}],
+    ['an array of data', { spec: 'chara_card_v3', data: [] }],
+    ['a package', { name: 'x', version: '1.0.0' }],
+    ['an inherited name', JSON.parse('{"data":{"__proto__":{"name":"Moss"}}}')],
+    ['a lorebook', { spec: 'lorebook_v3', data: { entries: [] } }],
+  ])('1 %s is no card', (_what, document) => {
+    expect(() => readCard(document)).toThrow(expect.objectContaining({ status: 400, code: 'card_invalid' }))
+  })
+
+  test.each([2, '3.0', '2.5', '', null, 'x'])('1 spec_version %j is not refused', (version) => {
+    expect(readCard({ ...documentOf({}), spec_version: version }).name).toBe('Moss')
+  })
+
+  test('1 a spec_version above 3.0 is told of and loads', () => {
+    const document = { ...documentOf({}), spec_version: '4.1' }
+    expect(describeCard(readCard(document), document).ignored).toEqual(['spec_version 4.1'])
+  })
+})
+
+describe('2 fields', () => {
+  test('2 texts that are missing, null or of another type are empty', () => {
+    const card = readCard({
+      spec: 'chara_card_v3',
+      data: { name: null, description: 5, personality: {}, scenario: [], first_mes: null },
+    })
+    expect(card).toMatchObject({
+      name: '',
+      description: '',
+      personality: '',
+      scenario: '',
+      examples: '',
+      greetings: [''],
+    })
+  })
+
+  test("2.1 the name is {{char}}, and never expanded itself; an empty one is the persona's", () => {
+    expect(told(composed(cardOf({ name: '{{user}}', description: '{{char}} <BOT>' }), 'Hi'))[0]).toContain(
+      '{{user}} {{user}}',
+    )
+    const nameless = cardOf({ name: ' ', description: 'I am {{char}}.' })
+    expect(told(composed(nameless, 'Hi', { name: 'File' }))[0]).toContain('I am File.')
+  })
+
+  test.each(['{{char}}', '<char>', '<bot>', '<BOT>'])('2.3 %s is the nickname where there is one', (macro) => {
+    expect(told(composed(cardOf({ nickname: 'Mo', description: `I am ${macro}.` }), 'Hi'))[0]).toContain('I am Mo.')
+    expect(told(composed(cardOf({ nickname: '', description: `I am ${macro}.` }), 'Hi'))[0]).toContain('I am Moss.')
+  })
+
+  test('2.2 alternate greetings keep their index; one text counts as a list', () => {
+    expect(cardOf({ first_mes: 'A', alternate_greetings: ['', 'C'] }).greetings).toEqual(['A', '', 'C'])
+    expect(cardOf({ first_mes: 'A', alternate_greetings: 'B' }).greetings).toEqual(['A', 'B'])
+  })
+
+  test('2.4 scripts and other extensions are never run or sent', () => {
+    const extensions = {
+      regex_scripts: [{ findRegex: 'a', replaceString: 'EVIL' }],
+      risuai: { triggerscript: ['EVIL'] },
+    }
+    expect(JSON.stringify(composed(cardOf({ extensions, description: 'aaa' }), 'a').messages)).not.toContain('EVIL')
+  })
+})
+
+describe('11 leniency', () => {
+  test('11 null stands for what is absent', () => {
+    const card = readCard({
+      spec: 'chara_card_v2',
+      data: { name: 'Moss', alternate_greetings: null, character_book: null, extensions: null, tags: 'a,b' },
+    })
+    expect(card.greetings).toEqual([''])
+    expect(card.book).toBeUndefined()
+  })
+
+  test('11 entries may be an object; only what is broken is skipped; repeated ids are all kept', () => {
+    const entries = {
+      0: null,
+      1: 5,
+      2: { content: 'NOKEYS' },
+      3: { id: 1, keys: ['tea'], content: 'A' },
+      4: { id: 1, keys: ['tea'], content: 'B' },
+    }
+    const card = cardOf({ character_book: { entries } })
+    expect(firedIn(composed(card, 'tea'))).toEqual(['A', 'B'])
+  })
+
+  test.each(['', null, 3, 'in_chat'])('6.2 position %j is after_char', (position) => {
+    const card = cardWithLore([{ constant: true, position }], {}, { description: 'D' })
+    expect(told(composed(card, 'Hi'))[0]).toBe('system: MAIN\n\nD\n\nLORE0')
+  })
+
+  test('11 numeric texts in extensions are numbers', () => {
+    const card = cardWithLore([{ constant: true, extensions: { position: '4', depth: '0', role: '1' } }])
+    expect(told(composed(card, 'Hi')).at(-1)).toBe('user: LORE0')
+  })
+})
+
+describe('15 limits', () => {
+  test('15 failure mode 23: more than 20,000 entries are refused with the place', () => {
+    const entries = Array.from({ length: 20_001 }, () => ({}))
+    expect(() => cardOf({ character_book: { entries } })).toThrow(CardError)
+    expect(() => cardOf({ character_book: { entries } })).toThrow(/20001 entries \(character_book\.entries\)/)
+  })
+
+  test('15 a document of 60,000 levels is refused', () => {
+    const deep = JSON.parse(`${'{"a":'.repeat(5000)}1${'}'.repeat(5000)}`)
+    expect(() => cardOf({ extensions: deep })).toThrow(expect.objectContaining({ code: 'card_invalid' }))
+  })
+
+  test('15 prototype pollution: own properties only', () => {
+    const document = JSON.parse(
+      '{"spec":"chara_card_v3","data":{"name":"Moss","__proto__":{"description":"EVIL"},"constructor":{"prototype":{"x":1}},"character_book":{"entries":[{"__proto__":{"content":"EVIL","constant":true}}]}}}',
+    )
+    const { messages } = composed(readCard(document), 'Hi')
+    expect(JSON.stringify(messages)).not.toContain('EVIL')
+    expect(Object.hasOwn(Object.prototype, 'x')).toBe(false)
+  })
+
+  test('15 control characters are not sent', () => {
+    expect(told(composed(cardOf({ description: 'A\0B\x1b[31mC\tD\nE' }), 'Hi'))[0]).toBe(
+      'system: MAIN\n\nAB[31mC\tD\nE',
+    )
+  })
+})
+
+describe('describeCard', () => {
+  test('14 D6 tells what is in a card and all that is passed over', () => {
+    const document = documentOf({
+      first_mes: 'A',
+      alternate_greetings: ['B', ''],
+      system_prompt: 'S',
+      group_only_greetings: ['G'],
+      assets: [{ type: 'icon', uri: 'https://example.com/a.png', name: 'main', ext: 'png' }, { uri: 'ccdefault:' }],
+      extensions: {
+        depth_prompt: { prompt: 'x' },
+        chub: { id: 1 },
+        fav: false,
+        talkativeness: '0.5',
+        conservatory: { tests: [] },
+      },
+      unheard_of: 1,
+      character_book: {
+        entries: [
+          { keys: ['/dra(gon|ke)/i', '/(?=a)b/', 'plain'], content: '@@is_user_icon x\n@@unheard\nA' },
+          { keys: ['b'], content: 'B', enabled: false, extensions: { sticky: 3 } },
+          { keys: ['b'], content: 'B', extensions: { sticky: 3, cooldown: 0, vectorized: false } },
+        ],
+      },
+    })
+    expect(describeCard(readCard(document), document)).toEqual({
+      spec: 'chara_card_v3',
+      greetings: 2,
+      lore_entries: 3,
+      regexes: 1,
+      refused_regexes: ['/(?=a)b/'],
+      remote_assets: 1,
+      has_system_prompt: true,
+      ignored: [
+        'extensions.chub',
+        'extensions.talkativeness',
+        'group_only_greetings',
+        'assets',
+        'unheard_of',
+        'character_book.entries[].@@is_user_icon',
+        'character_book.entries[].@@unheard',
+        'character_book.entries[].extensions.sticky',
+      ],
+    })
+  })
+})
+
+describe('6.5 world books', () => {
+  const world = {
+    entries: {
+      0: {
+        uid: 0,
+        key: ['tea'],
+        keysecondary: ['cup'],
+        selective: true,
+        selectiveLogic: 0,
+        content: 'TEA',
+        order: 5,
+        position: 0,
+        disable: false,
+      },
+      1: { uid: 1, key: ['tea'], content: 'OFF', disable: true },
+      2: { uid: 2, key: [], constant: true, content: 'ALWAYS', order: 1, position: 4, depth: 0, role: 1 },
+    },
+  }
+  test.each([
+    [
+      'lorebook_v3',
+      { spec: 'lorebook_v3', data: { name: 'World', entries: [{ keys: ['tea'], content: 'TEA', enabled: true }] } },
+      ['TEA'],
+    ],
+    ['a bare book', { name: 'World', entries: [{ keys: ['tea'], content: 'TEA' }] }, ['TEA']],
+    ['a SillyTavern world file', world, ['ALWAYS', 'TEA']],
+  ])('6.5 %s is read', (_what, document, fired) => {
+    const result = composed(cardOf({}), 'tea in a cup', { worldBooks: [readLorebook(document)] })
+    expect(firedIn(result)).toEqual(fired)
+  })
+
+  test('6.5 positions of a world file hold', () => {
+    const result = composed(cardOf({ description: 'D' }), 'tea, cup', { worldBooks: [readLorebook(world)] })
+    expect(told(result)).toEqual(['system: MAIN\n\nTEA\n\nD', 'user: tea, cup', 'user: ALWAYS'])
+  })
+
+  test('6.5 what has no entries is no lorebook', () => {
+    expect(() => readLorebook({ name: 'x' })).toThrow(expect.objectContaining({ code: 'card_invalid' }))
+  })
+
+  test("2.2 the character's book comes first, and world books stack; D7 they serve a name without a card too", () => {
+    const book = readLorebook({ name: 'World', entries: [{ constant: true, content: 'WORLD' }] })
+    expect(firedIn(composed(cardWithLore([{ constant: true }]), 'Hi', { worldBooks: [book] }))).toEqual([
+      'LORE0',
+      'WORLD',
+    ])
+    expect(firedIn(composed(null, 'Hi', { name: 'Zorro', worldBooks: [book] }))).toEqual(['WORLD'])
+  })
+})

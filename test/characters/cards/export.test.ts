@@ -1,0 +1,275 @@
+import { deepStrictEqual } from 'node:assert'
+import { inflateSync } from 'node:zlib'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { toBackfill, toVersion, withoutDecorators } from '../../../src/characters/cards/conversion.ts'
+import { type ExportFormat, exportCard, exportLosses } from '../../../src/characters/cards/export.ts'
+import { editSource, readCardSource } from '../../../src/characters/cards/source.ts'
+import { listZip, unzip } from '../../../src/characters/cards/zip.ts'
+import { writeJsonDocument } from '../../../src/characters/documents/json-document.ts'
+import { cardOfV1, cardOfV2, cardOfV3, documents, jsonBytes, jsonValues, objectsOf } from '../../support/cards.ts'
+import { cardChunk, chunksIn, png, pngChunk, zip } from '../../support/containers.ts'
+
+/** The card as JSON, taken into each of these formats in turn. */
+function through(document: object, ...formats: readonly ExportFormat[]) {
+  const bytes = writeJsonDocument({ ...document })
+  return formats.reduce((source, format) => readCardSource(exportCard(source, format)), readCardSource(bytes))
+}
+
+/** The document as JSON gives it: objects of the ordinary kind. */
+const parsed = (document: object) => readCardSource(writeJsonDocument({ ...document })).document
+
+const textOf = (picture: Buffer, keyword: string): unknown => {
+  const chunk = chunksIn(picture).find(({ data }) => data.toString('latin1').startsWith(`${keyword}\0`))
+  return JSON.parse(Buffer.from(`${chunk?.data.subarray(keyword.length + 1)}`, 'base64').toString())
+}
+
+describe('10 unedited export gives the very bytes', () => {
+  const spaces = fc.constantFrom('', ' ', '\r\n', '\uFEFF')
+  const property = (version: 'v2' | 'v3', container: (json: Buffer) => Buffer, format: ExportFormat) =>
+    fc.assert(
+      fc.property(documents(version), spaces, (document, space) => {
+        const bytes = container(Buffer.concat([Buffer.from(space), writeJsonDocument(document)]))
+        expect(exportCard(readCardSource(bytes), format).equals(bytes)).toBe(true)
+      }),
+    )
+
+  test('10 V3 JSON', () => property('v3', (json) => json, 'json'))
+  test('10 V2 JSON', () => property('v2', (json) => json, 'v2'))
+  test('10 PNG', () =>
+    property('v2', (json) => png(pngChunk('tEXt', `chara\0${json.toString('base64')}`, { checksum: 1 })), 'png'))
+  test('10 CHARX', () => property('v3', (content) => zip([{ name: 'card.json', content }, { name: 'x' }]), 'charx'))
+})
+
+describe('10 into another format and back', () => {
+  const roundTrip = (version: 'v2' | 'v3', ...formats: readonly ExportFormat[]) =>
+    fc.assert(
+      fc.property(documents(version), (document) => {
+        deepStrictEqual(through(document, ...formats).document, parsed(document))
+      }),
+      { numRuns: 200 },
+    )
+
+  test('10 JSON, PNG, JSON', () => roundTrip('v3', 'png', 'json'))
+  test('10 JSON, CHARX, JSON', () => roundTrip('v3', 'charx', 'json'))
+  test('10 V3, V2, V3', () => roundTrip('v3', 'v2', 'json'))
+  test('10 V2, V3, V2', () => roundTrip('v2', 'json', 'v2'))
+  test('10 V2, PNG, CHARX, V2', () => roundTrip('v2', 'png', 'charx', 'v2'))
+
+  test('10 V3, the V2 copy in its picture, V3', () => {
+    fc.assert(
+      fc.property(documents('v3'), (document) => {
+        deepStrictEqual(toVersion(parsed(toBackfill(parsed(document))), 'v3'), parsed(document))
+      }),
+    )
+  })
+
+  test('10 a V1 card is the same V3 card by every way, and all of its fields are in data', () => {
+    fc.assert(
+      fc.property(documents('v1'), (document) => {
+        const { document: lifted } = through(document, 'json')
+        expect(lifted).toMatchObject({ spec: 'chara_card_v3', spec_version: '3.0' })
+        const entries = Object.entries(Object.getOwnPropertyDescriptor(lifted, 'data')?.value ?? {})
+        const fields = new Map(entries)
+        for (const [name, value] of Object.entries(parsed(document))) deepStrictEqual(fields.get(name), value)
+        deepStrictEqual(through(document, 'png', 'charx', 'json').document, lifted)
+      }),
+    )
+  })
+
+  test('10 numbers that JSON.stringify would lose are kept', () => {
+    const bytes = writeJsonDocument({ ...cardOfV3, numbers: [-0, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY] })
+    expect(Object.entries(readCardSource(bytes).document)).toContainEqual(['numbers', [-0, Infinity, -Infinity]])
+  })
+
+  test('10 a note that a card makes up does no harm', () => {
+    const paths = fc.constantFrom<unknown>(
+      ['spec'],
+      ['data', 'extensions'],
+      ['data', 'extensions', 'conservatory', 'conversion'],
+      ['data', 'character_book', 'entries', 'length', 'content'],
+      ['data', 'character_book', 'entries', 0, 'content'],
+      ['__proto__', 'polluted'],
+      ['data', 'tags', 'length'],
+      [],
+      'spec',
+    )
+    const change = fc.oneof(
+      jsonValues,
+      fc.record({ path: paths, before: jsonValues, after: jsonValues }, { requiredKeys: ['path'] }),
+    )
+    fc.assert(
+      fc.property(fc.array(change), objectsOf(jsonValues), (changes, fields) => {
+        const data = { ...fields, name: 'Ada', tags: [1], extensions: { conservatory: { conversion: { changes } } } }
+        through({ ...cardOfV3, data }, 'v2', 'png', 'json')
+        expect('polluted' in {}).toBe(false)
+      }),
+    )
+  })
+})
+
+describe('10 conversion', () => {
+  const lore = { content: '@@depth 4\r\n  @@@role user\n\n\nThe door\r\nis shut.\n@@ prose', keys: ['door'] }
+  const decorated = {
+    ...cardOfV3,
+    data: { ...cardOfV3.data, character_book: { entries: [lore, null, { content: 'x' }] } },
+  }
+
+  test('10 V2: spec and version are set, V3 fields and unknown ones stay', () => {
+    const { document } = through({ ...cardOfV3, unknown: [1] }, 'v2')
+    expect(document).toMatchObject({
+      spec: 'chara_card_v2',
+      spec_version: '2.0',
+      unknown: [1],
+      data: { nickname: 'Countess' },
+    })
+  })
+
+  test('7.1 decorators are stripped from V2, and are there again in V3', () => {
+    const { document } = through(decorated, 'v2')
+    const entries = [{ ...lore, content: 'The door\r\nis shut.\n@@ prose' }, null, { content: 'x' }]
+    expect(document).toMatchObject({ data: { character_book: { entries } } })
+    expect(through(decorated, 'v2', 'json').document).toStrictEqual(decorated)
+  })
+
+  test.each([
+    ['plain', 'plain'],
+    ['  spaced', '  spaced'],
+    ['@@a', ''],
+    ['@@a\n\n \n', ''],
+    ['\n @@a\n@@@b 1\n text', ' text'],
+    ['@@a\n\n@@b', '@@b'],
+  ])('7.1 %j without decorators is %j', (content, expected) => {
+    expect(withoutDecorators(content)).toBe(expected)
+  })
+
+  test('10 what another program edited in the V2 file stays edited', () => {
+    const written = JSON.stringify(through(decorated, 'v2').document)
+    const changed = JSON.parse(written.replace('"content":"The door', '"content":"The gate'))
+    const { document } = through(changed, 'json')
+    expect(document).toMatchObject({ spec: 'chara_card_v3', data: { extensions: cardOfV3.data.extensions } })
+    expect(JSON.stringify(document)).toContain('"The gate')
+  })
+
+  test('2.3 group_only_greetings is there in V3', () => {
+    expect(through(cardOfV2, 'json').document).toMatchObject({ data: { group_only_greetings: [] } })
+  })
+
+  test('1 Pygmalion names become V1 names, and stay', () => {
+    const { document } = through({ char_name: 'Ada', char_greeting: 'Hi' }, 'json')
+    expect(document).toMatchObject({ data: { name: 'Ada', first_mes: 'Hi', char_name: 'Ada', personality: '' } })
+  })
+
+  test('10 own fields are under extensions.conservatory alone', () => {
+    const { document } = through(cardOfV2, 'json')
+    const { extensions, group_only_greetings, ...rest } = JSON.parse(JSON.stringify(document)).data
+    expect(rest).toEqual(cardOfV1)
+    expect(Object.keys(extensions)).toEqual(['a', 'conservatory'])
+  })
+
+  test('10 an edited card: its modification date is set, its creation date and source are not touched', () => {
+    const data = { ...cardOfV3.data, creation_date: 5, source: ['x'], modification_date: 6 }
+    const source = editSource(readCardSource(jsonBytes(cardOfV3)), { ...cardOfV3, data })
+    const { document } = readCardSource(exportCard(source, 'json', 1_700_000_000_999))
+    expect(document).toEqual({ ...cardOfV3, data: { ...data, modification_date: 1_700_000_000 } })
+  })
+
+  test('15 what could not be read again is not written', () => {
+    const large = readCardSource(writeJsonDocument({ ...cardOfV3, x: '"'.repeat(8_388_450) }))
+    expect(exportCard(large, 'png').length).toBeLessThan(30_000_000)
+    const notes = Array.from({ length: 90 }, () => ({ content: `@@end\n${'x'.repeat(90_000)}` }))
+    const decorated = { ...cardOfV3, data: { name: 'Ada', character_book: { entries: notes } } }
+    expect(() => exportCard(readCardSource(jsonBytes(decorated)), 'v2')).toThrow('larger than')
+  })
+})
+
+describe('8 writing PNG', () => {
+  const comment = pngChunk('tEXt', 'Comment\0kept')
+  const old = [
+    cardChunk('chara', cardOfV2),
+    pngChunk('zTXt', 'CCV3\0\0x'),
+    pngChunk('iTXt', 'Chara\0x'),
+    cardChunk('ccv3', cardOfV3),
+  ]
+  const picture = png(
+    ...old,
+    comment,
+    pngChunk('tEXt', 'chara-ext-asset_:1\0QQ=='),
+    pngChunk('juNk', 'x', { checksum: 9 }),
+  )
+  const notes = 'Made for tests.'
+  const edited = { ...cardOfV3, data: { ...cardOfV3.data, creator_notes: notes } }
+  const written = exportCard(editSource(readCardSource(picture), edited), 'png', 1_000)
+
+  test('8 old cards are removed, other chunks kept, new cards before IEND, checksums fresh', () => {
+    const chunks = chunksIn(written)
+    expect(chunks.map(({ type, data }) => `${type} ${data.toString('latin1', 0, 8)}`.replace(/\0.*/s, ''))).toEqual([
+      ...['IHDR ', expect.stringContaining('IDAT'), 'tEXt Comment', 'tEXt chara-ex', 'juNk x'],
+      ...['tEXt ccv3', 'tEXt chara', 'IEND '],
+    ])
+    expect(chunks.every(({ isSound }) => isSound)).toBe(true)
+  })
+
+  test('8 ccv3 is the V3 object in base64', () => {
+    expect(textOf(written, 'ccv3')).toEqual({ ...edited, data: { ...edited.data, modification_date: 1 } })
+  })
+
+  test('8 chara is V2, with a warning in its notes and without decorators', () => {
+    const entries = [{ content: '@@depth 0\nLore' }]
+    const source = readCardSource(jsonBytes({ ...edited, data: { ...edited.data, character_book: { entries } } }))
+    expect(textOf(exportCard(source, 'png'), 'chara')).toMatchObject({
+      spec: 'chara_card_v2',
+      data: {
+        creator_notes: expect.stringMatching(/Character Card V3[\s\S]*Made for tests\.$/),
+        character_book: { entries: [{ content: 'Lore' }] },
+      },
+    })
+  })
+
+  test('8 a card without a picture gets a plain one that decodes', () => {
+    const chunks = chunksIn(exportCard(readCardSource(jsonBytes(cardOfV3)), 'png'))
+    expect(chunks.map(({ type }) => type)).toEqual(['IHDR', 'IDAT', 'tEXt', 'tEXt', 'IEND'])
+    expect(chunks[0]?.data.toString('hex')).toBe('00000100000001800800000000')
+    expect(inflateSync(chunks[1]?.data ?? '')).toHaveLength(384 * 257)
+  })
+})
+
+describe('9 writing CHARX', () => {
+  const icon = Buffer.from('a picture')
+  const members = [
+    { name: 'module.risum', content: 'x', flags: 8, method: 0 },
+    { name: 'card.json', content: jsonBytes(cardOfV3) },
+    { name: 'assets/icon/images/main.png', content: icon },
+  ]
+
+  test('9 card.json stands at the root', () => {
+    const [entry, ...others] = listZip(exportCard(readCardSource(jsonBytes(cardOfV3)), 'charx'))
+    expect(entry?.name).toBe('card.json')
+    expect(others).toEqual([])
+  })
+
+  test.each(['', 'MZ stub'])('9 other files and %j before the archive are kept', (prefix) => {
+    const bytes = Buffer.concat([Buffer.from(prefix), zip(members)])
+    const written = exportCard(editSource(readCardSource(bytes), cardOfV3), 'charx', 0)
+    const entries = listZip(written)
+    expect(entries.map(({ name }) => name)).toEqual(['card.json', 'module.risum', 'assets/icon/images/main.png'])
+    expect(entries.slice(1).map((entry) => unzip(entry, 100).toString())).toEqual(['x', 'a picture'])
+    expect(written.toString('latin1', 0, prefix.length + 2)).toBe(`${prefix}PK`)
+    expect(readCardSource(written).document).toMatchObject({ data: { modification_date: 0 } })
+  })
+
+  test('15 a card that packs like a bomb is stored as it is, so that it can be read', () => {
+    const card = { ...cardOfV3, filler: ' '.repeat(100_000) }
+    expect(through(card, 'charx').document).toEqual(card)
+  })
+
+  test('9 what a format cannot hold is told', () => {
+    const charx = readCardSource(zip(members))
+    expect(exportLosses(charx, 'json')).toEqual([expect.stringContaining('2')])
+    expect(exportLosses(charx, 'charx')).toEqual([])
+    expect(exportLosses(readCardSource(png(cardChunk('ccv3', cardOfV3))), 'v2')).toEqual([
+      expect.stringContaining('picture'),
+    ])
+    expect(exportLosses(readCardSource(jsonBytes(cardOfV3)), 'png')).toEqual([])
+  })
+})

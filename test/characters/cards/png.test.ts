@@ -1,0 +1,195 @@
+import { deflateSync } from 'node:zlib'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { readCardSource } from '../../../src/characters/cards/source.ts'
+import { cardOfV2, cardOfV3, outcome, refusal } from '../../support/cards.ts'
+import { base64, cardChunk, chunksIn, png, pngChunk } from '../../support/containers.ts'
+
+const v3 = cardChunk('ccv3', cardOfV3)
+const v2 = cardChunk('chara', cardOfV2)
+const documentOf = (...chunks: Buffer[]) => readCardSource(png(...chunks)).document
+
+/** A chunk of this type whose packed or plain text is given. */
+const zTXt = (text: string | Buffer) => pngChunk('zTXt', Buffer.concat([Buffer.from('ccv3\0\0'), deflateSync(text)]))
+const iTXt = (text: string, isPacked: boolean) =>
+  pngChunk(
+    'iTXt',
+    Buffer.concat([
+      Buffer.from(`ccv3\0${isPacked ? '\x01' : '\0'}\0en\0key\0`),
+      isPacked ? deflateSync(text) : Buffer.from(text),
+    ]),
+  )
+
+describe('8.1 the chunk walk', () => {
+  test('8.1 the card may stand before or after the picture, and IEND may be missing', () => {
+    const whole = png(v3)
+    expect(readCardSource(whole.subarray(0, -12)).document).toEqual(cardOfV3)
+    const first = Buffer.concat([whole.subarray(0, 8), v3, png().subarray(8)])
+    expect(readCardSource(first).document).toEqual(cardOfV3)
+  })
+
+  test('8.1 what stands behind IEND is not read', () => {
+    expect(outcome(Buffer.concat([png(), v3]))).toBe('card_not_found_in_image')
+    expect(outcome(Buffer.concat([png(v3), Buffer.from('trailing')]))).toBe('taken')
+  })
+
+  test.each([100_000_000, 0x7fffffff, 0x80000000, 0xffffffff])('8.1 a declared length of %i is refused', (length) => {
+    expect(outcome(png(pngChunk('tEXt', 'chara\0', { length })))).toBe('card_damaged')
+  })
+
+  test('8.1 an animated picture is a picture', () => {
+    expect(documentOf(pngChunk('acTL', '\0\0\0\x01\0\0\0\0'), v3)).toEqual(cardOfV3)
+  })
+
+  test('15 a header of 2^31 pixels is not looked at', () => {
+    const header = pngChunk('IHDR', Buffer.from('7fffffff7fffffff1006000000', 'hex'))
+    expect(outcome(Buffer.concat([png().subarray(0, 8), header, v3]))).toBe('taken')
+  })
+
+  test('15 more chunks than any picture has are refused', () => {
+    const chunks = Buffer.concat(Array<Buffer>(100_001).fill(pngChunk('abCd')))
+    expect(outcome(png(chunks, v3))).toBe('card_too_large')
+  })
+})
+
+describe('8.2 text chunks', () => {
+  test.each([
+    ['tEXt', v3],
+    ['zTXt', zTXt(base64(cardOfV3))],
+    ['iTXt', iTXt(base64(cardOfV3), false)],
+    ['packed iTXt', iTXt(base64(cardOfV3), true)],
+    ['a keyword in capitals', cardChunk('CCv3', cardOfV3)],
+  ])('8.2 %s is read', (_name, chunk) => {
+    expect(documentOf(chunk)).toEqual(cardOfV3)
+  })
+
+  test.each(['chara2', 'ccv33', 'xchara', 'Comment'])('8.2 the keyword %s is no card', (keyword) => {
+    expect(outcome(png(cardChunk(keyword, cardOfV3)))).toBe('card_not_found_in_image')
+  })
+
+  test.each([
+    ['zTXt', pngChunk('zTXt', 'ccv3\0\0no deflate'), 'card_damaged'],
+    ['zTXt without anything', pngChunk('zTXt', 'ccv3\0'), 'card_unsupported'],
+    ['zTXt of method 1', pngChunk('zTXt', 'ccv3\0\x01abc'), 'card_unsupported'],
+    ['iTXt without a text', pngChunk('iTXt', 'ccv3\0\0\0en'), 'card_damaged'],
+    ['iTXt without anything', pngChunk('iTXt', 'ccv3\0'), 'card_damaged'],
+  ])('8.2 damaged %s is refused', (_name, chunk, code) => {
+    expect(outcome(png(chunk))).toBe(code)
+  })
+
+  test('15 PNG bomb: unpacking stops at 16 MiB', () => {
+    const bomb = zTXt(Buffer.alloc(17 * 1024 * 1024, 'A'))
+    expect(bomb.length).toBeLessThan(20_000)
+    expect(refusal(png(bomb))).toMatchObject({ code: 'card_too_large', status: 413 })
+  })
+
+  test('15 base64 of more than 24 MiB is refused', () => {
+    const chunk = pngChunk('tEXt', Buffer.concat([Buffer.from('ccv3\0'), Buffer.alloc(24 * 1024 * 1024 + 1, 'A')]))
+    expect(outcome(png(chunk))).toBe('card_too_large')
+  })
+
+  test.each(['A', ' ', '=', 'A '])('15 24 MiB of %j are refused without harm', (text) => {
+    const chunk = pngChunk('tEXt', Buffer.concat([Buffer.from('ccv3\0'), Buffer.alloc(24 * 1024 * 1024, text)]))
+    expect(['card_too_large', 'card_damaged']).toContain(outcome(png(chunk)))
+  })
+})
+
+describe('8.3 which text is the card', () => {
+  test('8.3 ccv3 beats chara whatever the order', () => {
+    expect(documentOf(v2, v3)).toEqual(cardOfV3)
+    expect(documentOf(v3, v2)).toEqual(cardOfV3)
+    expect(documentOf(v2)).toEqual(cardOfV2)
+  })
+
+  test('8.3 of several the first is taken', () => {
+    expect(documentOf(v3, cardChunk('ccv3', { ...cardOfV3, data: { name: 'Other' } }))).toEqual(cardOfV3)
+  })
+})
+
+describe('8.4 the payload', () => {
+  const text = (payload: string | Buffer) =>
+    pngChunk('tEXt', Buffer.concat([Buffer.from('ccv3\0'), Buffer.from(payload)]))
+  const named = { ...cardOfV3, data: { name: 'Żółć 李 🌵 ÿþ??>>' } }
+
+  test.each([
+    ['broken into lines', base64(named).replace(/.{20}/g, '$&\r\n')],
+    ['without padding', base64(named).replaceAll('=', '')],
+    ['with padding on a line of its own', base64({ ...named, x: 'a' }).replace(/=+$/, '\n$&\n')],
+    ['in the letters of URLs', Buffer.from(JSON.stringify(named)).toString('base64url')],
+    ['with a byte order mark', Buffer.from(`\uFEFF${JSON.stringify(named)}`).toString('base64')],
+    ['raw JSON', JSON.stringify(named)],
+    ['raw JSON behind a byte order mark', `\uFEFF ${JSON.stringify(named)}`],
+  ])('8.4 %s is read as UTF-8', (_name, payload) => {
+    expect(documentOf(text(payload))).toMatchObject(named)
+  })
+
+  test.each([
+    ['no base64', '*not base64*'],
+    ['nothing', ''],
+    ['base64 after padding', `${base64({ a: 1 })}==AAAA`],
+    ['no UTF-8', Buffer.from([0x7b, 0xff, 0x7d]).toString('base64')],
+    ['no JSON', Buffer.from('hello').toString('base64')],
+    ['an array', base64([cardOfV3])],
+  ])('8.4 %s is a damaged card', (_name, payload) => {
+    expect(outcome(png(text(payload)))).toBe('card_damaged')
+  })
+
+  test('8.4 a card that RisuAI encrypted is refused with its own message', () => {
+    const error = refusal(png(text('rcc||rccv1||SECRET||')))
+    expect(error).toMatchObject({ code: 'card_unsupported', message: expect.stringContaining('RisuAI') })
+    expect(error?.message).not.toContain('SECRET')
+  })
+})
+
+describe('8.5 and 8.6 damage', () => {
+  const broken = pngChunk('tEXt', 'ccv3\0!!!')
+
+  test('8.5 chara stands in for a damaged ccv3, and that is told', () => {
+    const { document, warnings } = readCardSource(png(broken, v2))
+    expect(document).toEqual(cardOfV2)
+    expect(warnings).toEqual([expect.stringContaining('V2 copy')])
+  })
+
+  test('8.5 no card and a damaged card are two things', () => {
+    expect(outcome(png())).toBe('card_not_found_in_image')
+    expect(outcome(png(broken))).toBe('card_damaged')
+    expect(outcome(png(broken, pngChunk('tEXt', 'chara\0!!!')))).toBe('card_damaged')
+    expect(outcome(png(pngChunk('tEXt', 'chara\0!!!')))).toBe('card_damaged')
+  })
+
+  test('8.6 a wrong checksum is told, and the card is read', () => {
+    const { document, warnings } = readCardSource(png(cardChunk('ccv3', cardOfV3, { checksum: 1 })))
+    expect(document).toEqual(cardOfV3)
+    expect(warnings).toEqual([expect.stringContaining('checksum')])
+  })
+})
+
+describe('15 PNG fuzzing', () => {
+  const small = png(zTXt(base64(cardOfV3)), v2)
+
+  test('15 truncated at every byte, a file gives a source or a CardError', () => {
+    let end = 8
+    const chunkEnds = chunksIn(small).map(({ data }) => {
+      end += 12 + data.length
+      return end
+    })
+    for (let length = 0; length < small.length; length++) {
+      // What is cut off between two chunks only lacks its end, which may be missing.
+      const isWhole = length === 8 || chunkEnds.includes(length)
+      const expected = isWhole ? /^(taken|card_not_found_in_image)$/ : /^card_(invalid|damaged)$/
+      expect(outcome(small.subarray(0, length)), `${length}`).toMatch(expected)
+    }
+  })
+
+  test('15 with any bytes changed, a file gives a source or a CardError', () => {
+    const changes = fc.array(fc.tuple(fc.nat(small.length - 1), fc.nat(255)), { minLength: 1, maxLength: 4 })
+    fc.assert(
+      fc.property(changes, (edits) => {
+        const bytes = Buffer.from(small)
+        for (const [offset, value] of edits) bytes[offset] = value
+        outcome(bytes)
+      }),
+      { numRuns: 1_000 },
+    )
+  })
+})

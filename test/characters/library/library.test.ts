@@ -1,0 +1,387 @@
+import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import events, { EventEmitter } from 'node:events'
+import { mkdirSync, readdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { readCard } from '../../../src/characters/cards/card.ts'
+import { CardError } from '../../../src/characters/documents/card-error.ts'
+import { CardCache } from '../../../src/characters/library/card-cache.ts'
+import type { Character } from '../../../src/characters/library/character.ts'
+import { CharacterLibrary, type LibraryOptions } from '../../../src/characters/library/library.ts'
+import { starterFolder } from '../../../src/characters/library/public-cards.ts'
+import { WatchedFolder } from '../../../src/characters/library/watched-folder.ts'
+import type { Stores } from '../../../src/stores/stores.ts'
+import { temporaryFolder } from '../../support/service.ts'
+import { storesForThisTest } from '../../support/test-database.ts'
+
+function folder(files: Readonly<Record<string, string>> = {}): string {
+  const { path, remove } = temporaryFolder()
+  onTestFinished(remove)
+  for (const [file, text] of Object.entries(files)) writeFileSync(join(path, file), text)
+  return path
+}
+
+function named(name: string, description = ''): string {
+  return JSON.stringify({ spec: 'chara_card_v3', spec_version: '3.0', data: { name, description } })
+}
+
+function digestOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}
+
+async function libraryOver(options: Partial<LibraryOptions>): Promise<CharacterLibrary> {
+  const store = options.store ?? (await storesForThisTest(folder())).characters
+  const library = new CharacterLibrary({ store, largestCard: 100_000, ...options })
+  onTestFinished(() => library.close())
+  await library.load()
+  return library
+}
+
+/** A clock by which no file was written a moment ago. */
+const longAfterwards = () => Date.now() + 3_600_000
+
+test('a file that the system refused once is read by the next scan, and one that is no card is not', async () => {
+  const path = folder({ 'fern.json': 'fern', 'moss.json': 'moss' })
+  const reads: string[] = []
+  const read = (bytes: Buffer) => {
+    const text = bytes.toString()
+    reads.push(text)
+    if (text === 'moss') throw new CardError('card_invalid', 'It is no card.')
+    if (reads.filter((each) => each === text).length < 3)
+      throw Object.assign(new Error('no'), { code: 'EMFILE', syscall: 'open' })
+    return text
+  }
+  const watched = new WatchedFolder(path, { extensions: ['.json'], largestFile: 100, read, now: longAfterwards })
+  const reasons = () => watched.unreadable.map(({ reason }) => reason)
+  expect(await watched.scan()).toBe(true)
+  expect(reasons()).toEqual(['It cannot be read (EMFILE).', 'It is no card.'])
+  // Still refused: that is no news.
+  expect(await watched.scan()).toBe(false)
+  expect(await watched.scan()).toBe(true)
+  expect([watched.files.map(({ value }) => value), reasons()]).toEqual([['fern'], ['It is no card.']])
+  expect(await watched.scan()).toBe(false)
+  expect(reads).toEqual(['fern', 'moss', 'fern', 'fern'])
+})
+
+/** Stores with two accounts, 1 and 2, and a way to upload. */
+async function accounts(): Promise<{
+  stores: Stores
+  upload: (account: number, text: string, as?: string) => Promise<void>
+}> {
+  const stores = await storesForThisTest(folder())
+  await stores.access.createAccount('ann')
+  await stores.access.createAccount('bob')
+  const upload = async (account: number, text: string, as?: string) => {
+    const document: { data: { name: string } } = JSON.parse(text)
+    const name = as ?? document.data.name
+    const about = { tags: [], creator: '' }
+    await stores.characters.put(account, { name, digest: digestOf(text), source: Buffer.from(text), about })
+  }
+  return { stores, upload }
+}
+
+function from(character: Character | undefined): readonly [string, string, string] | undefined {
+  return character && [character.name, character.origin, character.card.description]
+}
+
+describe('a name', () => {
+  test('is found exactly, else in any letter case', async () => {
+    const library = await libraryOver({ folders: [folder({ 'a.json': named('Moss'), 'b.json': named('MOSS') })] })
+    expect((await library.resolve(null, 'Moss'))?.name).toBe('Moss')
+    expect((await library.resolve(null, 'MOSS'))?.name).toBe('MOSS')
+    expect((await library.resolve(null, 'moss'))?.name).toBe('Moss')
+    expect((await library.resolve(null, ' Moss '))?.name).toBe('Moss')
+    for (const name of ['', 'Mos', 'a', 'a.json', 'M%6Fss']) expect(await library.resolve(null, name)).toBeUndefined()
+  })
+
+  test("is the upload's before the folder's before the starter's; exactness comes first", async () => {
+    const { stores, upload } = await accounts()
+    const operators = folder({ 'fern.json': named('Fern', 'folder'), 'ivy.json': named('Ivy', 'folder') })
+    const library = await libraryOver({ store: stores.characters, folders: [starterFolder, operators] })
+    expect(from(await library.resolve(1, 'Fern'))).toEqual(['Fern', 'folder', 'folder'])
+    expect((await library.resolve(1, 'Bolt'))?.origin).toBe('starter')
+    await upload(1, named('Fern', 'upload'))
+    await upload(1, named('IVY', 'upload'))
+    expect(from(await library.resolve(1, 'Fern'))).toEqual(['Fern', 'account', 'upload'])
+    expect(from(await library.resolve(1, 'fern'))).toEqual(['Fern', 'account', 'upload'])
+    expect(from(await library.resolve(1, 'Ivy'))).toEqual(['Ivy', 'folder', 'folder'])
+    expect(from(await library.resolve(1, 'ivy'))).toEqual(['IVY', 'account', 'upload'])
+    expect(from(await library.resolve(2, 'Fern'))).toEqual(['Fern', 'folder', 'folder'])
+    expect(from(await library.resolve(2, 'IVY'))).toEqual(['Ivy', 'folder', 'folder'])
+    expect(from(await library.resolve(null, 'Fern'))).toEqual(['Fern', 'folder', 'folder'])
+  })
+
+  test('of two cards in one folder is the first file’s; the other is told of', async () => {
+    const library = await libraryOver({
+      folders: [folder({ 'b.json': named('Moss', 'b'), 'a.json': named('Moss', 'a') })],
+    })
+    expect(from(await library.resolve(null, 'Moss'))?.[2]).toBe('a')
+    expect(library.unreadable.map(({ file, reason }) => [basename(file), reason])).toEqual([
+      ['b.json', 'Its name is that of a.json, which comes first.'],
+    ])
+  })
+})
+
+describe('a pinned version', () => {
+  test('is found by its digest or the first 8 digits, whatever has replaced it since', async () => {
+    const { stores, upload } = await accounts()
+    const [first, second] = [named('Fern', 'first'), named('Fern', 'second')]
+    await upload(1, first)
+    await upload(1, second)
+    const library = await libraryOver({ store: stores.characters, folders: [starterFolder] })
+    const starter = (await library.resolve(2, 'Fern'))?.digest ?? ''
+    const find = async (name: string, account = 1) => from(await library.resolve(account, name))?.[2]
+    expect(await find('Fern')).toBe('second')
+    for (const digest of [digestOf(first), digestOf(first).slice(0, 8), digestOf(first).toUpperCase()]) {
+      expect(await find(`Fern@sha256:${digest}`)).toBe('first')
+      expect(await find(`fern@sha256:${digest}`)).toBe('first')
+    }
+    expect(await find(`Fern@sha256:${digestOf(second)}`)).toBe('second')
+    expect((await library.resolve(1, `Fern@sha256:${starter}`))?.origin).toBe('starter')
+    const not = [
+      `Fern@sha256:${digestOf(first).slice(0, 7)}`,
+      `Fern@sha256:${digestOf(first)}0`,
+      `Bolt@sha256:${digestOf(first)}`,
+      `@sha256:${digestOf(first)}`,
+      `Fern@sha256:${'0'.repeat(64)}`,
+      'Fern@sha256:',
+      'Fern@sha256:%25252525',
+      'Fern@sha256:________',
+    ]
+    for (const name of not) expect([name, await find(name)]).toEqual([name, undefined])
+    expect(await find(`Fern@sha256:${digestOf(first)}`, 2)).toBeUndefined()
+    await stores.characters.remove(1, 'Fern')
+    expect(await find(`Fern@sha256:${digestOf(first)}`)).toBeUndefined()
+  })
+})
+
+describe('the folder', () => {
+  test('gives the digest of the bytes of each file', async () => {
+    const text = `\uFEFF${named('Moss')}\r\n`
+    const library = await libraryOver({ folders: [folder({ 'a.json': text })] })
+    expect((await library.resolve(null, 'Moss'))?.digest).toBe(digestOf(text))
+  })
+
+  test('may be missing or given twice, and a starter is one by its place and file alone', async () => {
+    const path = folder({ 'fern.json': named('Fern', 'mine') })
+    const library = await libraryOver({
+      folders: [path, `${path}/.`, join(path, 'missing'), starterFolder, starterFolder],
+    })
+    expect((await library.resolve(null, 'Fern'))?.origin).toBe('folder')
+    expect(library.unreadable).toEqual([])
+    const listed = await library.list(null, '', 100)
+    expect(listed.map(({ name, origin }) => [name, origin])).toEqual([
+      ['Bolt', 'starter'],
+      ['Captain Vesper', 'starter'],
+      ['Fern', 'folder'],
+      ['Tolliver', 'starter'],
+    ])
+    expect(readdirSync(starterFolder).sort()).toEqual(['bolt.json', 'fern.json', 'tolliver.json', 'vesper.json'])
+  })
+
+  test('tells of files that hold no card, by name and reason and nothing of what is in them, and reads the others', async () => {
+    const path = folder({
+      'a.json': '{"secret":',
+      'b.json': '{"secret": 5}',
+      'c.JSON': named('Moss'),
+      'd.txt': named('Not looked at'),
+      '.e.json': named('Hidden'),
+      'f.json': named('Large', 'x'.repeat(100_000)),
+      'g.json': named(' \t'),
+      'h.json': named('Moss@sha256:0000'),
+    })
+    mkdirSync(join(path, 'folder.json'))
+    symlinkSync(join(path, 'nowhere'), join(path, 'link.json'))
+    // Opening a pipe that nobody writes to would wait for ever.
+    execFileSync('mkfifo', [join(path, 'pipe.json')])
+    const told: object[] = []
+    const logger = {
+      info: (facts: object) => told.push(facts),
+      warn: (facts: object) => told.push(facts),
+      error: vi.fn(),
+    }
+    const library = await libraryOver({ folders: [path], logger, now: longAfterwards })
+    expect((await library.list(null, '', 100)).map(({ name }) => name)).toEqual(['Moss'])
+    const faults = library.unreadable.map(({ file, reason }) => [basename(file), reason])
+    expect(faults).toEqual([
+      ['a.json', expect.stringMatching(/^[A-Z].*\.$/)],
+      ['b.json', expect.stringMatching(/not a character card/)],
+      ['f.json', 'It is larger than 100000 bytes.'],
+      ['folder.json', 'It is not a file.'],
+      ['g.json', "The card's name is blank; give the character a name."],
+      ['h.json', expect.stringMatching(/pins a version/)],
+      ['link.json', 'It cannot be read (ENOENT).'],
+      ['pipe.json', 'It is not a file.'],
+    ])
+    expect(told).toEqual([
+      { characters: 1, lorebooks: 0 },
+      ...faults.map(([file, reason]) => ({ file: expect.stringMatching(new RegExp(`${file}$`)), reason })),
+    ])
+    expect(JSON.stringify([told, library.unreadable])).not.toContain('secret')
+  })
+
+  test('failure mode 24: no name reads a file, whatever it looks like', async () => {
+    const path = folder({ 'a.json': named('Moss'), 'secret.json': 'not yet a card' })
+    const library = await libraryOver({ folders: [path] })
+    writeFileSync(join(path, 'secret.json'), named('secret'))
+    writeFileSync(join(path, 'new.json'), named('new'))
+    const names = ['secret', 'secret.json', 'new', './new.json', join(path, 'new.json'), `file://${path}/new.json`]
+    for (const name of [...names, '../a', '..', '.', '/', '\0', '__proto__', 'constructor', 'hasOwnProperty']) {
+      expect(await library.resolve(1, name)).toBeUndefined()
+    }
+    rmSync(path, { recursive: true })
+    expect((await library.resolve(null, 'Moss'))?.name).toBe('Moss')
+  })
+})
+
+describe('a watched folder', () => {
+  async function watched(now = longAfterwards) {
+    const data = folder()
+    const [characters, lorebooks] = [join(data, 'characters'), join(data, 'lorebooks')]
+    const told: object[] = []
+    const news = new EventEmitter()
+    const logger = {
+      info: () => void news.emit('news'),
+      warn: (facts: object) => told.push(facts),
+      error: vi.fn(),
+    }
+    const library = await libraryOver({ folders: [characters], lorebooks: [lorebooks], logger, now })
+    library.watch()
+    const description = async (name: string) => (await library.resolve(null, name))?.card.description
+    /** Waits until the library has told of a change, as often as it takes, after which this holds. */
+    const once = async (holds: () => unknown) => {
+      for (let next = events.once(news, 'news'); !(await holds()); next = events.once(news, 'news')) await next
+    }
+    return { data, characters, lorebooks, library, told, description, once }
+  }
+
+  test('plays what is dropped in, changed, moved and removed, also when it is made, removed and made again', async () => {
+    const { data, characters, description, once } = await watched()
+    for (const round of ['1', '2']) {
+      mkdirSync(characters)
+      writeFileSync(join(characters, 'moss.json'), named('Moss', `first ${round}`))
+      await once(async () => (await description('Moss')) === `first ${round}`)
+      writeFileSync(join(characters, 'moss.json'), named('Moss', `other ${round}`))
+      await once(async () => (await description('Moss')) === `other ${round}`)
+      writeFileSync(join(data, 'outside.json'), named('Fir', 'moved in'))
+      renameSync(join(data, 'outside.json'), join(characters, 'fir.json'))
+      await once(async () => (await description('Fir')) === 'moved in')
+      rmSync(join(characters, 'moss.json'))
+      await once(async () => (await description('Moss')) === undefined)
+      rmSync(characters, { recursive: true })
+      await once(async () => (await description('Fir')) === undefined)
+    }
+  })
+
+  test('tells once of a broken file, plays the others, and reads it when it is mended', async () => {
+    const { characters, told, description, once, library } = await watched()
+    mkdirSync(characters)
+    writeFileSync(join(characters, 'moss.json'), named('Moss').slice(0, -5))
+    writeFileSync(join(characters, 'fir.json'), named('Fir', 'fine'))
+    await once(async () => (await description('Fir')) === 'fine')
+    await once(() => told.length > 0)
+    await library.rescan()
+    writeFileSync(join(characters, 'fir.json'), named('Fir', 'finer'))
+    await once(async () => (await description('Fir')) === 'finer')
+    expect(told).toEqual([{ file: expect.stringMatching(/moss\.json$/), reason: expect.stringMatching(/JSON/) }])
+    writeFileSync(join(characters, 'moss.json'), named('Moss', 'whole'))
+    await once(async () => (await description('Moss')) === 'whole')
+    expect(library.unreadable).toEqual([])
+  })
+
+  test('neither plays nor complains of half a file while it is being written, and tells of one that stays so', async () => {
+    let file = ''
+    // However slowly this machine writes, the last write was a moment ago, until it is long ago.
+    let now = () => statSync(file).mtimeMs + 1900
+    const { characters, told, description, once, library } = await watched(() => now())
+    mkdirSync(characters)
+    file = join(characters, 'moss.json')
+    const text = named('Moss', 'x'.repeat(50_000))
+    for (let end = 0; end < text.length; end += 5000) {
+      writeFileSync(file, text.slice(0, end))
+      await library.rescan()
+      expect([await description('Moss'), library.unreadable]).toEqual([undefined, []])
+    }
+    writeFileSync(file, text)
+    await once(async () => (await description('Moss'))?.length === 50_000)
+    writeFileSync(file, text.slice(0, 5000))
+    await library.rescan()
+    expect(await description('Moss')).toHaveLength(50_000)
+    expect(told).toEqual([])
+    now = () => statSync(file).mtimeMs + 2100
+    await once(() => told.length > 0)
+    expect(await description('Moss')).toBeUndefined()
+    expect(told).toEqual([{ file: expect.stringMatching(/moss\.json$/), reason: expect.stringMatching(/JSON/) }])
+  })
+
+  test('plays the card of a changed file at once when the old one is asked for', async () => {
+    const path = folder({ 'moss.json': named('Moss', 'old') })
+    const library = await libraryOver({ folders: [path] })
+    const old = await library.resolve(null, 'Moss')
+    if (!old) throw new Error('no Moss')
+    writeFileSync(join(path, 'moss.json'), named('Moss', 'new, and longer'))
+    expect(await library.source(null, old)).toBeUndefined()
+    await library.rescan()
+    expect(
+      String(await library.source(null, { ...old, digest: digestOf(named('Moss', 'new, and longer')) })),
+    ).toContain('new')
+  })
+
+  test('has world books too, in the order of their names', async () => {
+    const { lorebooks, library, told, once } = await watched()
+    expect(library.worldBooks).toEqual([])
+    mkdirSync(lorebooks)
+    const book = (name: string) => JSON.stringify({ name, entries: [] })
+    writeFileSync(join(lorebooks, 'b.json'), book('second'))
+    writeFileSync(join(lorebooks, 'a.json'), book('first'))
+    writeFileSync(join(lorebooks, 'c.json'), '{"name": "no book"}')
+    const names = () => library.worldBooks.map(({ name }) => name).join()
+    await once(() => names() === 'first,second')
+    expect(told).toHaveLength(1)
+    const [first] = library.worldBooks
+    writeFileSync(join(lorebooks, 'b.json'), book('third'))
+    await once(() => names() === 'first,third')
+    expect(library.worldBooks[0]).toBe(first)
+  })
+})
+
+describe('the card', () => {
+  test('is one object for a digest, whoever asks for it and however often', async () => {
+    const { stores, upload } = await accounts()
+    const text = named('Moss')
+    await upload(1, text)
+    await upload(2, text, 'Mine')
+    const library = await libraryOver({ store: stores.characters, folders: [folder({ 'a.json': text })] })
+    const found = await Promise.all(
+      [
+        [1, 'Moss'],
+        [2, 'Mine'],
+        [2, 'moss'],
+        [1, 'Moss'],
+      ].map(([account, name]) => library.resolve(Number(account), String(name))),
+    )
+    expect(new Set(found.map((character) => character?.card)).size).toBe(1)
+    expect(found.map((character) => character?.name)).toEqual(['Moss', 'Mine', 'Moss', 'Moss'])
+  })
+
+  test('is forgotten when others have been played since and the room is used up; it is loaded once for all who wait', async () => {
+    const cache = new CardCache(100)
+    const load = vi.fn(async () => ({ card: readCard({ data: { name: 'Moss' } }), bytes: 40 }))
+    const [a, again] = await Promise.all([cache.get('a', load), cache.get('a', load)])
+    expect(again).toBe(a)
+    await cache.get('b', load)
+    expect(await cache.get('a', load)).toBe(a)
+    expect(load).toHaveBeenCalledTimes(2)
+    await cache.get('c', load)
+    expect(await cache.get('a', load)).toBe(a)
+    expect(load).toHaveBeenCalledTimes(3)
+    await cache.get('b', load)
+    expect(load).toHaveBeenCalledTimes(4)
+    await cache.get('huge', async () => ({ card: readCard({ data: { name: 'Oak' } }), bytes: 1000 }))
+    expect(await cache.get('a', load)).not.toBe(a)
+    const failing = async () => Promise.reject(new Error('gone'))
+    await expect(cache.get('d', failing)).rejects.toThrow('gone')
+    expect((await cache.get('d', load)).name).toBe('Moss')
+  })
+})

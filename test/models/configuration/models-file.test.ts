@@ -1,0 +1,574 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { ConfigError, readConfig } from '../../../src/config.ts'
+import { readModels } from '../../../src/models/configuration/models-file.ts'
+import { checkModels } from '../../../src/models/model-check.ts'
+import { startService } from '../../../src/service.ts'
+import { parseStream, readChatError, readCompletion, textOfStream } from '../../support/chat.ts'
+import { TestClock } from '../../support/clock.ts'
+import { compileCache, conservatory } from '../../support/command.ts'
+import { until } from '../../support/eventually.ts'
+import { type SpawnedService, spawnService } from '../../support/process.ts'
+import { serviceForThisTest, startTestService, temporaryFolder } from '../../support/service.ts'
+import { chunkText, completion, json, upstreamForThisTest } from '../../support/upstream.ts'
+
+const canary = 'CANARY-0123'
+const environment = { KEY: 'the-key', PLACE: 'example.com', EMPTY: '' }
+const gpt = { adapter: 'openai', baseUrl: 'https://example.com/v1' }
+
+/** The faults of a `models.json`, each without the name of the file. */
+function faultsOf(file: unknown): readonly string[] {
+  const text = typeof file === 'string' ? file : JSON.stringify(file)
+  try {
+    readModels(text, environment)
+    return []
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    const lines = error.message.split('\n').filter((line) => line.includes('models.json'))
+    return lines.map((line) => line.replace(/^.*?models\.json: /, ''))
+  }
+}
+
+const $ = (name: string) => `$\{${name}}`
+
+test('failure mode 27: a fault repeats what is written, and never what the environment has put in', () => {
+  const models = { a: { adapter: $('KEY') }, b: { fallback: [$('KEY')] } }
+  const faults = faultsOf({ models })
+  expect(faults).toHaveLength(2)
+  expect(faults[0]).toContain(`models.a.adapter is ${JSON.stringify($('KEY'))}`)
+  expect(faults[1]).toContain(`models.b.fallback[0] is ${JSON.stringify($('KEY'))}`)
+  for (const fault of faults) expect(fault).not.toContain(environment.KEY)
+})
+
+describe('a good models.json', () => {
+  test('is read with everything in it', () => {
+    const models = {
+      understudy: { adapter: 'understudy' },
+      'understudy/slow': { adapter: 'understudy/slow', retries: 0 },
+      gpt: {
+        ...gpt,
+        apiKey: $('KEY'),
+        model: 'gpt-5-mini',
+        headers: { 'x-a': `${$('KEY')}-${$('PLACE')}`, 'x-b': '$KEY $' },
+        timeouts: { connect: 1, firstToken: 2, idle: 3, total: 4 },
+        retries: 10,
+        breaker: { failures: 0, pause: 1 },
+        contextWindow: 400_000,
+        defaults: { temperature: 0.5, stop: [$('KEY')], nested: { deep: $('PLACE') } },
+        input: ['text', 'image'],
+        mergeMessages: true,
+        overflow: 'drop-oldest',
+      },
+      claude: { adapter: '@ai-sdk/anthropic', model: 'claude', apiKey: $('KEY'), options: {}, providerOptions: {} },
+      weights: { adapter: 'llama.cpp', model: './a.gguf', sha256: 'a'.repeat(64), queue: 0, gpu: false },
+      'local/*': { adapter: 'openai', baseUrl: `http://${$('PLACE')}:8080/v1` },
+      '*': gpt,
+      best: { fallback: ['claude', 'next'] },
+      next: { fallback: ['gpt', 'understudy'] },
+    }
+    const read = readModels(`\uFEFF${JSON.stringify({ $schema: 'x', default: 'best', models })}`, environment)
+    expect(read.default).toBe('best')
+    expect([...read.models.keys()]).toEqual(Object.keys(models))
+    expect(read.models.get('gpt')).toStrictEqual({
+      ...models.gpt,
+      apiKey: 'the-key',
+      headers: { 'x-a': 'the-key-example.com', 'x-b': '$KEY $' },
+      defaults: { temperature: 0.5, stop: ['the-key'], nested: { deep: 'example.com' } },
+    })
+    expect(read.models.get('local/*')).toMatchObject({ baseUrl: 'http://example.com:8080/v1' })
+    expect(read.models.get('best')).toStrictEqual(models.best)
+  })
+
+  test('has its first model as the default when it names none', () => {
+    expect(readModels(JSON.stringify({ models: { a: gpt, b: gpt } }), {}).default).toBe('a')
+  })
+})
+
+test('an installed package is loaded whatever its name', () => {
+  expect(faultsOf({ models: { a: { adapter: 'undici', model: 'm' } } })).toEqual([])
+})
+
+test('a models.json of prefixes alone has no default', () => {
+  const models = { 'local/*': { adapter: 'openai', baseUrl: 'http://127.0.0.1:8080/v1' } }
+  expect(readModels(JSON.stringify({ models }), {}).default).toBeUndefined()
+  const mixed = { ...models, understudy: { adapter: 'understudy' } }
+  expect(readModels(JSON.stringify({ models: mixed }), {}).default).toBe('understudy')
+})
+
+describe('a bad models.json', () => {
+  const model = (more: Readonly<Record<string, unknown>>) => ({ models: { a: { ...gpt, ...more } } })
+  const fallback = (lists: Readonly<Record<string, readonly string[]>>) => ({
+    models: { gpt, ...Object.fromEntries(Object.entries(lists).map(([name, list]) => [name, { fallback: list }])) },
+  })
+  const faults: readonly (readonly [what: string, file: unknown, ...faults: readonly (string | RegExp)[]])[] = [
+    ['no object', [canary], 'it must be an object with "models".'],
+    ['nothing', {}, /^models must be an object/],
+    ['no models', { models: {} }, /^models must be an object/],
+    ['a list of models', { models: [gpt] }, /^models must be an object/],
+    [
+      'a misspelt section',
+      { ...model({}), modles: canary },
+      'modles is not a setting; there are default and models. Did you mean models?',
+    ],
+    [
+      'a default that is not there',
+      { ...model({}), default: 'oak' },
+      'default is "oak"; give the name of one of the models, not of a prefix.',
+    ],
+    ['a default of another type', { ...model({}), default: 5 }, /^default is 5; give the name of one/],
+    [
+      'a prefix as the default',
+      { models: { 'a/*': gpt }, default: 'a/*' },
+      /^default is "a\/\*"; give .+ not of a prefix\.$/,
+    ],
+    ['a model that is no object', { models: { a: canary } }, 'models.a must be an object.'],
+    ['a model without an adapter', { models: { a: {} } }, 'models.a needs an "adapter" or a "fallback".'],
+    ['an adapter of another type', model({ adapter: 5 }), 'models.a needs an "adapter" or a "fallback".'],
+    ['a star in the middle', { models: { 'a*b': gpt } }, /^models\.a\*b may have a \* only at its end/],
+    ['a star without a slash', { models: { x: gpt, 'a*': gpt } }, /^models\.a\* may have a \*/],
+    [
+      'an understudy that is not there',
+      model({ adapter: 'understudy/slwo' }),
+      /^models\.a\.adapter is "understudy\/slwo", .+ Did you mean understudy\/slow\?$/,
+    ],
+    ...Object.entries({
+      understuddy: 'understudy',
+      OpenAI: 'openai',
+      'open-ai': 'openai',
+      llamacpp: 'llama.cpp',
+      'llama-cpp': 'llama.cpp',
+      anthropic: '@ai-sdk/anthropic',
+      '@ai-sdk/antropic': '@ai-sdk/anthropic',
+      '@ai_sdk/mistral': '@ai-sdk/mistral',
+      google: '@ai-sdk/google',
+    }).map(
+      ([adapter, meant]) =>
+        [
+          `the adapter ${adapter}`,
+          { models: { a: { adapter, model: 'm' } } },
+          `models.a.adapter is "${adapter}", which is no adapter and no installed package. Did you mean ${meant}?`,
+        ] as const,
+    ),
+    ...['ollama', 'vllm', 'claude', '@canary/nowhere', 'fs', 'node:http', '../main.ts', 'not a name', ''].map(
+      (adapter) =>
+        [
+          `the adapter ${adapter}`,
+          { models: { a: { adapter, model: 'm' } } },
+          `models.a.adapter is "${adapter}", which is no adapter and no installed package. Give understudy, openai (for any server that speaks like OpenAI), llama.cpp, or an installed AI SDK provider such as @ai-sdk/anthropic.`,
+        ] as const,
+    ),
+    [
+      'a known provider that is not installed',
+      { models: { a: { adapter: '@ai-sdk/mistral', model: 'm' } } },
+      'models.a.adapter is "@ai-sdk/mistral", which is not installed. Run "npm install @ai-sdk/mistral".',
+    ],
+    ['a package without a model', { models: { a: { adapter: '@ai-sdk/google' } } }, 'models.a.model is missing.'],
+    ['no address', { models: { a: { adapter: 'openai' } } }, 'models.a.baseUrl is missing.'],
+    ['an address of another kind', model({ baseUrl: `ftp://${canary}` }), /^models\.a\.baseUrl is not a plain address/],
+    [
+      'an address with a query',
+      model({ baseUrl: `https://x/?key=${canary}` }),
+      /^models\.a\.baseUrl is not a plain address/,
+    ],
+    ['an address that is none', model({ baseUrl: 'http://[' }), /^models\.a\.baseUrl is not a plain address/],
+    [
+      'an address with a password',
+      model({ baseUrl: `http://one:${canary}@x/v1` }),
+      /^models\.a\.baseUrl is not a plain address/,
+    ],
+    ['a key that no header can carry', model({ apiKey: `${canary}\n` }), /^models\.a\.apiKey holds characters/],
+    ['a header with a space', model({ headers: { 'a b': '1' } }), 'models.a.headers.a b is no name of an HTTP header.'],
+    [
+      'a header of two lines',
+      model({ headers: { a: `${canary}\r\nb: c` } }),
+      /^models\.a\.headers\.a holds characters/,
+    ],
+    [
+      'a header of the request itself',
+      model({ headers: { 'Content-Length': '1' } }),
+      'models.a.headers.Content-Length follows from each request.',
+    ],
+    ['a model without a name', { models: { '': gpt, a: gpt } }, 'models has a model without a name.'],
+    ['a list for a prefix', { models: { a: gpt, 'x/*': { fallback: ['a'] } } }, /^models\.x\/\* is a prefix/],
+    [
+      'a time limit that no timer has',
+      model({ timeouts: { total: 2 ** 31 } }),
+      'models.a.timeouts.total is 2147483648; give a whole number from 1 to 2147483647.',
+    ],
+    [
+      'a misspelt setting',
+      model({ retrys: canary }),
+      'models.a.retrys is not a setting of this adapter. Did you mean retries?',
+    ],
+    ["another adapter's setting", model({ sha256: canary }), 'models.a.sha256 is not a setting of this adapter.'],
+    [
+      'a misspelt time limit',
+      model({ timeouts: { idel: 5 } }),
+      'models.a.timeouts.idel is not a setting of this adapter. Did you mean idle?',
+    ],
+    [
+      'a time limit of nothing',
+      model({ timeouts: { idle: 0 } }),
+      /^models\.a\.timeouts\.idle is 0; give a whole number from 1 to/,
+    ],
+    [
+      'a time limit as a text',
+      model({ timeouts: { total: '5 s' } }),
+      /^models\.a\.timeouts\.total is "5 s"; give a whole number from 1 to/,
+    ],
+    ['too many retries', model({ retries: 11 }), 'models.a.retries is 11; give a whole number from 0 to 10.'],
+    [
+      'a secret from the environment',
+      model({ retries: $('KEY') }),
+      `models.a.retries is "${$('KEY')}"; give a whole number from 0 to 10.`,
+    ],
+    [
+      'weights with half a digest',
+      { models: { a: { adapter: 'llama.cpp', model: 'm', sha256: 'AB' } } },
+      'models.a.sha256 is "AB"; give the SHA-256 of the file: 64 hex digits in small letters.',
+    ],
+    ['half a retry', model({ retries: 1.5 }), /^models\.a\.retries is 1\.5; give/],
+    [
+      'a misspelt breaker',
+      model({ breaker: { failure: 1 } }),
+      'models.a.breaker.failure is not a setting of this adapter. Did you mean failures?',
+    ],
+    ['an empty key', model({ apiKey: '' }), /^models\.a\.apiKey is not valid/],
+    ['a key that is no text', model({ apiKey: { canary } }), /^models\.a\.apiKey is not valid/],
+    ['a header that is no text', model({ headers: { 'x-a': 5 } }), /^models\.a\.headers\.x-a is not valid/],
+    [
+      'an unknown kind of input',
+      model({ input: ['text', 'smell'] }),
+      'models.a.input[1] is "smell"; give one of "text", "image", "audio", "file".',
+    ],
+    ['no kind of input', model({ input: [] }), /^models\.a\.input is not valid/],
+    ['another overflow', model({ overflow: 'drop' }), 'models.a.overflow is "drop"; give "drop-oldest".'],
+    ['defaults that are no object', model({ defaults: [canary] }), /^models\.a\.defaults is not valid/],
+    [
+      'a default of what each request says',
+      model({ defaults: { stream: true } }),
+      'models.a.defaults.stream can have no default.',
+    ],
+    ['no context', model({ contextWindow: 0 }), 'models.a.contextWindow is 0; give a whole number from 1 up.'],
+    ['a variable that is not there', model({ apiKey: $('NOWHERE') }), /^models\.a\.apiKey names \$\{NOWHERE\}, which/],
+    [
+      'an empty variable',
+      model({ headers: { a: `x${$('EMPTY')}` } }),
+      /^models\.a\.headers\.a names \$\{EMPTY\}, which/,
+    ],
+    [
+      'a variable in a list',
+      model({ defaults: { stop: ['a', $('NO')] } }),
+      /^models\.a\.defaults\.stop\[1\] names \$\{NO\}/,
+    ],
+    [
+      'a fallback that is not there',
+      fallback({ a: ['gpt', 'gtp'] }),
+      'models.a.fallback[1] is "gtp", which is no model of this file. Did you mean gpt?',
+    ],
+    [
+      'a fallback to a prefix',
+      { models: { 'x/*': gpt, a: { fallback: ['x/*'] } }, default: 'a' },
+      /^models\.a\.fallback\[0\]/,
+    ],
+    ['an empty fallback', fallback({ a: [] }), /^models\.a\.fallback is not valid/],
+    ['a fallback twice', fallback({ a: ['gpt', 'gpt'] }), /^models\.a\.fallback is not valid/],
+    [
+      'a fallback with more',
+      { models: { gpt, a: { fallback: ['gpt'], retries: 1 } } },
+      /^models\.a\.retries is not a setting/,
+    ],
+    ['a fallback to itself', fallback({ a: ['gpt', 'a'] }), 'models.a.fallback comes back to itself.'],
+    [
+      'fallbacks in a circle',
+      fallback({ a: ['b'], b: ['gpt', 'c'], c: ['a'] }),
+      'models.a.fallback comes back to itself.',
+      'models.b.fallback comes back to itself.',
+      'models.c.fallback comes back to itself.',
+    ],
+  ]
+  const rows = faults.map(([what, file, ...expected]) => ({ what, file, expected }))
+  test.each(rows)('is told with its place, and no value that may be a secret: $what', ({ file, expected }) => {
+    const found = faultsOf(file)
+    expect(found).toEqual(expected.map((fault) => (typeof fault === 'string' ? fault : expect.stringMatching(fault))))
+    for (const fault of found) expect(fault).toMatch(/^\S.*[.?]$/)
+    expect(found.join('\n')).not.toContain(canary)
+  })
+
+  test('has all of its faults told at once', () => {
+    const file = {
+      default: 'nobody',
+      modles: {},
+      models: {
+        a: { ...gpt, retrys: 1, timeouts: { idle: -1, totl: 1 }, apiKey: $('NOWHERE') },
+        b: { adapter: 'openai', input: ['smell'] },
+        c: { fallback: ['d'] },
+      },
+    }
+    expect(faultsOf(file).map((fault) => fault.split(' ')[0])).toEqual([
+      'modles',
+      'models.a.apiKey',
+      'models.a.retrys',
+      'models.a.timeouts.totl',
+      'models.a.timeouts.idle',
+      'models.b.baseUrl',
+      'models.b.input[0]',
+      'models.c.fallback[0]',
+      'default',
+    ])
+  })
+
+  const syntax: readonly (readonly [text: string, line: number, column: number])[] = [
+    ['', 1, 1],
+    ['{', 1, 2],
+    ['{\n  "models": {\n', 3, 1],
+    [`{"a": "${canary}" "b"}`, 1, 21],
+    [`{\n  "key": "${canary}",\n}`, 3, 1],
+    [`{\n  "a": "${canary}",\n  "b": yes\n}`, 3, 8],
+    [`{\n  "a": [1, 2,, "${canary}"]}`, 2, 14],
+    ["{'a': 1}", 1, 2],
+    ['\uFEFF{"a": x}', 1, 7],
+    [`{"a": 1} ${canary}`, 1, 10],
+    ['{"a": tru }', 1, 10],
+    [`{\n"🌵": "a\n${canary}"}`, 2, 9],
+  ]
+  test.each(syntax)('says where it is no JSON: %j', (text, line, column) => {
+    expect(faultsOf(text)).toEqual([`it is not valid JSON at line ${line}, column ${column}.`])
+  })
+
+  test('failure mode 33: does not let the service start, and every fault is told with its place', async () => {
+    const models = { a: { ...gpt, retrys: 1 }, b: { adapter: 'openai' } }
+    const folder = temporaryFolder()
+    onTestFinished(folder.remove)
+    writeFileSync(join(folder.path, 'models.json'), JSON.stringify({ models }))
+    const config = readConfig({ PORT: '0', DATA_DIR: folder.path, LOG_LEVEL: 'silent' })
+    await expect(startService(config)).rejects.toThrow(/models\.a\.retrys.+models\.b\.baseUrl/s)
+    const ended = await conservatory([], { PORT: '0', DATA_DIR: folder.path })
+    expect([ended.code, ended.stdout]).toEqual([1, ''])
+    expect(ended.stderr).toContain('models.json: models.a.retrys is not a setting of this adapter.')
+    expect(ended.stderr).toContain('models.json: models.b.baseUrl is missing.')
+    expect(ended.stderr).not.toMatch(/\bat \S+:\d+|listens on/)
+  })
+})
+
+describe('names', () => {
+  test('lead to the models that they stand for, and are listed', async () => {
+    const upstream = await upstreamForThisTest(json(completion('Hello.')))
+    const adapter = { adapter: 'openai', baseUrl: upstream.url }
+    const service = await serviceForThisTest(
+      {},
+      {
+        'my model': { ...adapter, model: 'vendor/model-2026' },
+        bare: adapter,
+        'local/*': adapter,
+        'local/big/*': adapter,
+        'fixed/*': { ...adapter, model: 'always' },
+        list: { fallback: ['my model'] },
+      },
+    )
+    const sent: readonly (readonly [id: string, upstreamId: string, name: string])[] = [
+      ['my model', 'vendor/model-2026', 'my%20model'],
+      ['bare', 'bare', 'bare'],
+      ['local/a/b:c', 'a/b:c', 'local%2F*'],
+      ['local/big/x', 'x', 'local%2Fbig%2F*'],
+      ['fixed/any', 'always', 'fixed%2F*'],
+      ['list', 'vendor/model-2026', 'my%20model'],
+      ['default', 'vendor/model-2026', 'my%20model'],
+    ]
+    for (const [id, upstreamId, name] of sent) {
+      const response = await service.request('/chat/completions', { json: { model: id, messages } })
+      expect([id, response.status, response.headers.get('x-model')]).toEqual([id, 200, name])
+      expect([id, upstream.calls.at(-1)?.body['model']]).toEqual([id, upstreamId])
+    }
+    for (const id of ['local', 'local/', 'Bare', 'other/x', 'understudy', 'local/*x'.slice(0, 6)]) {
+      const response = await service.request('/chat/completions', { json: { model: id, messages } })
+      expect([id, response.status]).toEqual([id, 404])
+      const error = await readChatError(response)
+      expect(error).toMatchObject({ code: 'model_not_found', param: 'model' })
+      expect(error.message).toMatch(/my model, bare, local\/\*, local\/big\/\*, fixed\/\*, list\.$/)
+    }
+    const listed: { data: readonly { id: string; owned_by: string }[] } = JSON.parse(
+      await (await service.request('/models')).text(),
+    )
+    expect(listed.data.map(({ id, owned_by }) => [id, owned_by])).toEqual([
+      ['my model', 'openai'],
+      ['bare', 'openai'],
+      ['list', 'conservatory'],
+    ])
+  })
+
+  test('of the understudies that misbehave are gone, unless they are named', async () => {
+    const service = await startTestService(
+      {},
+      { understudy: { adapter: 'understudy' }, odd: { adapter: 'understudy/500' } },
+    )
+    onTestFinished(() => service.close())
+    const statuses = ['understudy', 'understudy/500', 'understudy/empty', 'odd'].map(async (model) => {
+      const response = await service.request('/chat/completions', { json: { model, messages } })
+      return [model, response.status]
+    })
+    expect(await Promise.all(statuses)).toEqual([
+      ['understudy', 200],
+      ['understudy/500', 404],
+      ['understudy/empty', 404],
+      ['odd', 500],
+    ])
+  })
+})
+
+const messages = [{ role: 'user', content: 'Hello' }]
+
+function ask(service: SpawnedService, body: Readonly<Record<string, unknown>>): Promise<Response> {
+  return fetch(`${service.url}/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: service.key, 'content-type': 'application/json' },
+    body: JSON.stringify({ messages, ...body }),
+  })
+}
+
+test('failure mode 33: SIGHUP drops no stream, keeps the old models when the file is bad, and takes a good one', async () => {
+  const gate = Promise.withResolvers<void>()
+  const upstream = await upstreamForThisTest(async (response, call) => {
+    if (call.body['stream'] !== true) return json(completion('Whole.'))(response, call)
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    response.write(`data: ${chunkText({ content: 'One ' })}\n\n`)
+    await gate.promise
+    response.end(`data: ${chunkText({ content: 'two' }, 'stop')}\n\ndata: [DONE]\n\n`)
+  })
+  const folder = temporaryFolder()
+  onTestFinished(folder.remove)
+  const write = (text: string) => writeFileSync(join(folder.path, 'models.json'), text)
+  const adapter = { adapter: 'openai', baseUrl: upstream.url }
+  write(JSON.stringify({ models: { old: adapter } }))
+  const service = await spawnService(process.execPath, ['src/main.ts'], {
+    environment: { ...compileCache, DATA_DIR: folder.path, BOOTSTRAP_KEY: 'a-key-of-the-caller-0123456789' },
+  })
+  const running = await ask(service, { model: 'old', stream: true })
+  expect(running.status).toBe(200)
+
+  write(`{"models": {"old": ${JSON.stringify({ ...adapter, apiKey: canary, retrys: canary })}}}`)
+  service.process.kill('SIGHUP')
+  await until(() => service.stdout().includes('models.json has faults'))
+  expect(service.stdout()).toContain('models.old.retrys is not a setting of this adapter')
+  expect(service.stdout()).not.toContain(canary)
+  expect((await ask(service, { model: 'old' })).status).toBe(200)
+
+  write(JSON.stringify({ models: { new: { ...adapter, model: 'm2' } } }))
+  service.process.kill('SIGHUP')
+  await until(async () => (await ask(service, { model: 'new' })).status === 200)
+  expect(upstream.calls.at(-1)?.body['model']).toBe('m2')
+  expect((await ask(service, { model: 'old' })).status).toBe(404)
+
+  await until(() => service.stdout().includes('models.json has been read again'))
+
+  gate.resolve()
+  const streamed = parseStream(await running.text())
+  expect([textOfStream(streamed), streamed.isDone, streamed.errors]).toEqual(['One two', true, []])
+})
+
+describe('conservatory models check', () => {
+  test('gives up a model that does not answer', async () => {
+    const upstream = await upstreamForThisTest(() => {})
+    const folder = temporaryFolder()
+    onTestFinished(folder.remove)
+    const models = { silent: { adapter: 'openai', baseUrl: upstream.url }, understudy: { adapter: 'understudy' } }
+    writeFileSync(join(folder.path, 'models.json'), JSON.stringify({ models }))
+    const clock = new TestClock()
+    const checks = checkModels(readConfig({ DATA_DIR: folder.path }), clock)
+    await upstream.called(1)
+    clock.advance(30_000)
+    expect((await checks).map(({ model, state, message }) => [model, state, message])).toEqual([
+      ['silent', 'upstream_timeout', 'The model has not answered for 30 s.'],
+      ['understudy', 'ok', null],
+    ])
+  })
+
+  test('asks each model for one word, and tells which answered', async () => {
+    const upstream = await upstreamForThisTest((response, call) => {
+      const status = call.body['model'] === 'broken' ? 401 : 200
+      json(status === 200 ? completion('Word.') : { error: { message: `Wrong key ${canary}` } }, status)(response, call)
+    })
+    const folder = temporaryFolder()
+    onTestFinished(folder.remove)
+    const adapter = { adapter: 'openai', baseUrl: upstream.url, apiKey: $('CANARY'), retries: 0 }
+    const good = {
+      understudy: { adapter: 'understudy' },
+      odd: { adapter: 'understudy/stall' },
+      works: { ...adapter, defaults: { max_tokens: 5 } },
+      'any/*': adapter,
+      list: { fallback: ['works'] },
+    }
+    const write = (models: unknown) => writeFileSync(join(folder.path, 'models.json'), JSON.stringify({ models }))
+    const run = (...args: string[]) =>
+      conservatory(['models', 'check', ...args], { DATA_DIR: folder.path, CANARY: canary })
+    write(good)
+    const table = await run()
+    expect([table.code, table.stderr]).toEqual([0, ''])
+    expect(table.stdout).toMatch(
+      /^MODEL +ADAPTER +STATE +MS +MESSAGE\nunderstudy +understudy +ok +\d+ +-\nodd +understudy\/stall +ok /,
+    )
+    expect(upstream.calls.map(({ body }) => [body['model'], body['max_tokens']])).toEqual([
+      ['works', 5],
+      ['works', 5],
+    ])
+
+    write({ ...good, broken: adapter })
+    const [list, shown] = await Promise.all([run('--json'), run()])
+    expect([list.code, list.stderr]).toEqual([1, 'Not every model answers.\n'])
+    const rows: readonly Record<string, unknown>[] = JSON.parse(list.stdout)
+    expect(rows.map(({ model, state }) => [model, state])).toEqual([
+      ...Object.keys(good).map((name) => [name, name.endsWith('*') ? 'not asked' : 'ok']),
+      ['broken', 'upstream_auth_error'],
+    ])
+    expect(rows.at(-1)).toStrictEqual({
+      model: 'broken',
+      adapter: 'openai',
+      state: 'upstream_auth_error',
+      ms: expect.any(Number),
+      message: expect.stringMatching(/^The model's service refused .+\.$/),
+    })
+    expect(shown.code).toBe(1)
+    expect(shown.stdout).toMatch(/\nbroken +openai +upstream_auth_error +\d+ +The model's service/)
+    for (const { stdout, stderr } of [table, list, shown]) expect(stdout + stderr).not.toContain(canary)
+
+    write({ ...good, wrong: { adapter: 'openai', apiKey: canary } })
+    const refused = await run()
+    expect([refused.code, refused.stdout]).toEqual([1, ''])
+    expect(refused.stderr).toContain('models.json: models.wrong.baseUrl is missing.')
+    expect(refused.stderr).not.toContain(canary)
+  })
+})
+
+test('SIGHUP lets what is under way try again, and go on to the next model', async () => {
+  const failed = json({ error: {} }, 500, { 'retry-after': '0.3' })
+  const upstream = await upstreamForThisTest(failed, failed, json(completion('At last.')))
+  const spare = await upstreamForThisTest(json(completion('Not needed.')))
+  const folder = temporaryFolder()
+  onTestFinished(folder.remove)
+  const write = (models: unknown) => writeFileSync(join(folder.path, 'models.json'), JSON.stringify({ models }))
+  const adapter = { adapter: 'openai', baseUrl: upstream.url, retries: 0 }
+  write({ list: { fallback: ['a', 'b'] }, a: { ...adapter, retries: 1 }, b: adapter })
+  const service = await spawnService(process.execPath, ['src/main.ts'], {
+    environment: { ...compileCache, DATA_DIR: folder.path, BOOTSTRAP_KEY: 'a-key-of-the-caller-0123456789' },
+  })
+  const running = ask(service, { model: 'list' })
+  await until(() => upstream.calls.length === 1)
+  write({ other: { ...adapter, baseUrl: spare.url } })
+  service.process.kill('SIGHUP')
+  await until(() => service.stdout().includes('models.json has been read again'))
+  const response = await running
+  expect([response.status, response.headers.get('x-model')]).toEqual([200, 'b'])
+  expect(upstream.calls).toHaveLength(3)
+  service.process.kill('SIGTERM')
+  expect(await service.exited).toBe(0)
+})
+
+test('without a models.json, OPENAI_BASE_URL takes every id but the understudy', async () => {
+  const upstream = await upstreamForThisTest(json(completion('Hello.')))
+  const service = await serviceForThisTest({ OPENAI_BASE_URL: upstream.url, OPENAI_API_KEY: 'the-key' })
+  const response = await service.request('/chat/completions', { json: { model: 'org/model:free', messages } })
+  expect([response.status, response.headers.get('x-model')]).toEqual([200, encodeURIComponent('org/model:free')])
+  expect((await readCompletion(response)).choices[0]?.message.content).toBe('Hello.')
+  expect(upstream.calls[0]?.headers.authorization).toBe('Bearer the-key')
+})

@@ -1,0 +1,113 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import type { Clock } from '../../../src/clock.ts'
+import { ApiError } from '../../../src/errors.ts'
+import type { Model, ModelRequest } from '../../../src/models/model.ts'
+import { Candidate, type CandidateTraits } from '../../../src/models/routing/candidate.ts'
+
+/** How long each pause was to be; none is waited for. */
+const pauses: number[] = []
+
+const clock: Clock = {
+  now: () => 0,
+  setTimeout(callback, milliseconds) {
+    // The time limits of a try are set too, and never pass.
+    if (milliseconds < 60_000) {
+      pauses.push(milliseconds)
+      queueMicrotask(callback)
+    }
+    return { refresh: () => {}, close: () => {} }
+  },
+}
+
+const request: ModelRequest = {
+  body: { model: 'm', messages: [{ role: 'user', content: 'Hello' }] },
+  persona: { name: null, card: null, userName: 'User' },
+}
+
+beforeEach(() => {
+  pauses.length = 0
+})
+
+afterEach(() => {
+  vi.restoreAllMocks()
+})
+
+/** A candidate whose model only fails, like this. */
+function failing(error: () => ApiError, retries?: number): Candidate {
+  const model: Model = {
+    ignoredParameters: new Set(),
+    complete: () => Promise.reject(error()),
+    // biome-ignore lint/correctness/useYield: it only fails
+    async *stream() {
+      throw error()
+    },
+  }
+  const traits: CandidateTraits = { name: 'm', upstreamId: 'm', ...(retries === undefined ? {} : { retries }) }
+  return new Candidate(traits, model, null, undefined, clock)
+}
+
+const broken = (headers: Record<string, string> = {}) => new ApiError(502, 'upstream_error', 'It failed.', { headers })
+
+async function pausesOf(candidate: Candidate): Promise<readonly number[]> {
+  pauses.length = 0
+  const { signal } = new AbortController()
+  await expect(candidate.complete(request, signal)).rejects.toThrow(ApiError)
+  const whole = [...pauses]
+  pauses.length = 0
+  await expect(candidate.open(request, signal)).rejects.toThrow(ApiError)
+  expect(pauses).toHaveLength(whole.length)
+  return whole
+}
+
+describe('the pauses between tries', () => {
+  test.each([
+    [0, [125, 250, 500, 1000, 2000]],
+    [0.5, [250, 500, 1000, 2000, 4000]],
+    [0.999999, [375, 750, 1500, 3000, 6000]],
+  ])('double, give or take half (random: %d)', async (random, expected) => {
+    vi.spyOn(Math, 'random').mockReturnValue(random)
+    expect((await pausesOf(failing(broken, 5))).map((pause) => Math.round(pause))).toEqual(expected)
+  })
+
+  test.each([0, 0.5, 0.999999])(
+    'grow no longer than 8 s, and end no sooner than the settings say (random: %d)',
+    async (random) => {
+      vi.spyOn(Math, 'random').mockReturnValue(random)
+      const waited = await pausesOf(failing(broken, 10))
+      expect(waited).toHaveLength(10)
+      expect(Math.max(...waited)).toBeLessThanOrEqual(8000)
+    },
+  )
+
+  test('are not the same twice', async () => {
+    const [first, second] = [await pausesOf(failing(broken, 3)), await pausesOf(failing(broken, 3))]
+    expect(first).not.toEqual(second)
+  })
+
+  test('are two without a setting, and none with 0', async () => {
+    expect(await pausesOf(failing(broken))).toHaveLength(2)
+    expect(await pausesOf(failing(broken, 0))).toEqual([])
+  })
+
+  test.each([
+    ['0', [0, 0]],
+    ['3', [3000, 3000]],
+    ['0.5', [500, 500]],
+    ['8', [8000, 8000]],
+    ['9', []],
+  ])('are what Retry-After says: %s', async (seconds, expected) => {
+    expect(await pausesOf(failing(() => broken({ 'retry-after': seconds })))).toEqual(expected)
+  })
+
+  test.each([
+    [400, 'invalid_field'],
+    [404, 'model_not_found'],
+    [499, 'client_gone'],
+    [500, 'internal_error'],
+    [502, 'upstream_auth_error'],
+    [503, 'model_unavailable'],
+    [504, 'upstream_timeout'],
+  ])('are none for what would come again: %i %s', async (status, code) => {
+    expect(await pausesOf(failing(() => new ApiError(status, code, 'No.')))).toEqual([])
+  })
+})

@@ -1,0 +1,260 @@
+import { type TSchema, Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { textForPattern } from '../../../src/models/understudy/pattern.ts'
+import { valueFor } from '../../../src/models/understudy/schema-value.ts'
+import { SchemaTooLargeError, Steps } from '../../../src/models/understudy/step-budget.ts'
+
+const texts = { next: () => 'Ginger, and a great deal of it.', mentions: () => false }
+
+const limit = fc.double({ min: -1000, max: 1000, noNaN: true })
+const number = fc
+  .record({ low: limit, room: fc.double({ min: 0.01, max: 1000, noNaN: true }), isExclusive: fc.boolean() })
+  .map(({ low, room, isExclusive }) =>
+    isExclusive
+      ? Type.Number({ exclusiveMinimum: low, exclusiveMaximum: low + room })
+      : Type.Number({ minimum: low, maximum: low + room }),
+  )
+const integer = fc
+  .record({ low: fc.integer({ min: -1000, max: 1000 }), step: fc.integer({ min: 1, max: 9 }), isOpen: fc.boolean() })
+  .map(({ low, step, isOpen }) =>
+    Type.Integer({ multipleOf: step, [isOpen ? 'exclusiveMinimum' : 'minimum']: low, maximum: low + 2 * step }),
+  )
+const string = fc
+  .record({ shortest: fc.nat(60), room: fc.nat(20) })
+  .map(({ shortest, room }) => Type.String({ minLength: shortest, maxLength: shortest + room }))
+const scalar: fc.Arbitrary<TSchema> = fc.oneof(
+  number,
+  integer,
+  string,
+  fc.constantFrom<TSchema>(
+    Type.Boolean(),
+    Type.Null(),
+    Type.String(),
+    Type.Literal('only'),
+    Type.Unsafe({ ...Type.Union([Type.Literal('a'), Type.Literal(2)]) }),
+    Type.String({ default: 'as it was' }),
+    Type.String({ pattern: '^[A-Z]{2}-\\d{3,5}$' }),
+  ),
+)
+// TypeBox takes what every object inherits for a property of it.
+const propertyName = fc.string({ maxLength: 8 }).filter((name) => !(name in {}))
+const { schema } = fc.letrec<{ schema: TSchema }>((tie) => ({
+  schema: fc.oneof(
+    { depthSize: 'small', withCrossShrink: true },
+    scalar,
+    fc
+      .dictionary(propertyName, fc.tuple(tie('schema'), fc.boolean()), { maxKeys: 5 })
+      .map((fields) =>
+        Type.Object(
+          Object.fromEntries(
+            Object.entries(fields).map(([name, [field, isOptional]]) => [
+              name,
+              isOptional ? Type.Optional(field) : field,
+            ]),
+          ),
+          { additionalProperties: false },
+        ),
+      ),
+    fc
+      .tuple(tie('schema'), fc.nat(3), fc.nat(3))
+      .map(([items, least, room]) => Type.Array(items, { minItems: least, maxItems: least + room })),
+    fc.array(tie('schema'), { minLength: 1, maxLength: 3 }).map((branches) => Type.Union(branches)),
+    fc.array(tie('schema'), { minLength: 1, maxLength: 3 }).map((items) => Type.Tuple(items)),
+  ),
+}))
+
+describe('valueFor', () => {
+  test('fits any schema', () => {
+    fc.assert(
+      fc.property(schema, (each) => {
+        const value: unknown = JSON.parse(JSON.stringify(valueFor(JSON.parse(JSON.stringify(each)), texts)))
+        return Value.Check(each, value)
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  test('joins allOf, follows references, ends recursion', () => {
+    const node = {
+      $ref: '#/$defs/node',
+      $defs: {
+        node: {
+          type: 'object',
+          properties: {
+            next: { anyOf: [{ $ref: '#/$defs/node' }, { type: 'null' }] },
+            'a/b': { $ref: '#/$defs/a~1b' },
+          },
+          required: ['next', 'a/b'],
+        },
+        'a/b': { const: 4 },
+      },
+    }
+    expect(JSON.stringify(valueFor(node, texts))).toContain('{"next":null,"a/b":4}')
+    const both = {
+      allOf: [
+        { type: 'object', properties: { size: { type: 'number', minimum: 2 } }, required: ['size'] },
+        {
+          properties: { size: { minimum: 5, multipleOf: 3 }, name: { type: 'string', maxLength: 6 } },
+          required: ['name'],
+        },
+      ],
+    }
+    expect(valueFor(both, texts)).toEqual({ size: 6, name: 'Ginger' })
+  })
+
+  test.each([
+    [{ type: ['null', 'integer'], minimum: 3 }, 3],
+    [{ type: 'integer', exclusiveMaximum: 0 }, -1],
+    [{ type: 'number', exclusiveMinimum: 0, exclusiveMaximum: 1 }, 0.5],
+    [{ type: 'number', multipleOf: 0.1, minimum: 0.25 }, 0.3],
+    [{ type: 'array', items: { type: 'string' }, minItems: 2, uniqueItems: true, maxItems: 2 }, undefined],
+    [{ type: 'array', items: { enum: ['a', 'b'] }, minItems: 2, uniqueItems: true }, ['a', 'b']],
+    [{ type: 'array', prefixItems: [{ const: 1 }], items: { const: 2 }, minItems: 3 }, [1, 2, 2]],
+    [{ enum: ['x'], default: 'y' }, 'x'],
+    [{ type: 'integer', default: 'no number' }, 0],
+    [
+      { minProperties: 2, properties: { a: { const: 1 } }, additionalProperties: { const: 2 } },
+      { a: 1, property1: 2 },
+    ],
+    [{ required: ['__proto__'] }, undefined],
+    [{ type: 'string', format: 'date' }, '2026-01-01'],
+    [{ type: 'string', format: 'date-time' }, '2026-01-01T00:00:00Z'],
+    [{ type: 'string', format: 'uuid' }, '00000000-0000-4000-8000-000000000000'],
+    [{ type: 'string', format: 'email' }, 'understudy@example.com'],
+    [{ type: 'string', format: 'uri' }, 'https://example.com/'],
+  ])('%j', (each, value) => {
+    const made = valueFor(each, texts)
+    if (value !== undefined) expect(made).toEqual(value)
+    if (Array.isArray(made)) expect(new Set(made.map((item) => JSON.stringify(item))).size).toBeGreaterThan(1)
+  })
+
+  test('chooses what the conversation names', () => {
+    expect(valueFor({ enum: ['red', 'green'] }, { ...texts, mentions: (value) => value === 'green' })).toBe('green')
+  })
+
+  test('a bomb is refused, not lit', () => {
+    const fields = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j']
+    const $defs = Object.fromEntries(
+      Array.from({ length: 9 }, (_, level) => [
+        `level${level}`,
+        {
+          type: 'object',
+          required: fields,
+          properties: Object.fromEntries(fields.map((field) => [field, { $ref: `#/$defs/level${level + 1}` }])),
+        },
+      ]),
+    )
+    for (const bomb of [
+      { $ref: '#/$defs/level0', $defs },
+      { $ref: '#' },
+      { type: 'array', minItems: 1e9 },
+      { type: 'object', minProperties: 1e9 },
+      { type: 'string', minLength: 1e9 },
+    ]) {
+      expect(() => valueFor(bomb, texts)).toThrow(SchemaTooLargeError)
+    }
+  })
+})
+
+describe('the budget of steps', () => {
+  const stepsFor = (schema: unknown) => {
+    const steps = new Steps()
+    valueFor(schema, texts, steps)
+    return steps.taken
+  }
+  const numbered = (count: number, make: (index: number) => unknown = (index) => `value ${index}`) =>
+    Array.from({ length: count }, (_, index) => make(index))
+  const named = (count: number, value: unknown) =>
+    Object.fromEntries(numbered(count).map((name) => [String(name), value]))
+
+  /** Schemas by their size: what they ask for, or what they are made of, grows with it. */
+  const growing: readonly (readonly [what: string, schema: (size: number) => unknown])[] = [
+    ['items', (size) => ({ minItems: size, items: { type: 'integer' } })],
+    ['properties', (size) => ({ required: numbered(size), properties: named(size, { type: 'null' }) })],
+    ['any properties', (size) => ({ minProperties: size, type: 'object' })],
+    ['values of an enum', (size) => ({ enum: numbered(size) })],
+    ['enums joined', (size) => ({ enum: numbered(size), allOf: [{ enum: numbered(size).reverse() }] })],
+    ['branches', (size) => ({ anyOf: numbered(size, () => ({ type: 'null' })) })],
+    ['properties joined', (size) => ({ properties: named(size, {}), allOf: [{ properties: named(size, {}) }] })],
+    ['letters of a text', (size) => ({ minLength: 100 * size })],
+    ['letters of a constant', (size) => ({ const: 'a'.repeat(100 * size) })],
+    ['letters of a pattern', (size) => ({ pattern: 'a'.repeat(size) })],
+    ['alternatives', (size) => ({ pattern: 'x|y{9}'.repeat(size) })],
+    ['repeats', (size) => ({ pattern: `(ab){${size}}` })],
+    ['members of a set', (size) => ({ pattern: `[^${'ab'.repeat(size)}]` })],
+    ['a reference', (size) => ({ $ref: `#/${'a'.repeat(100 * size)}` })],
+  ]
+
+  test.each(growing)('twice as much of it takes about twice the steps: %s', (_what, schema) => {
+    const [half, whole] = [stepsFor(schema(100)), stepsFor(schema(200))]
+    expect(whole / half).toBeGreaterThan(1.4)
+    expect(whole / half).toBeLessThan(2.2)
+  })
+
+  test.each(growing)('too much of it is refused: %s', (_what, schema) => {
+    const items = { minItems: 100_000, items: schema(100) }
+    expect(() => valueFor(items, texts)).toThrow(SchemaTooLargeError)
+  })
+
+  test('alternatives that are not taken cost their letters alone', () => {
+    expect(stepsFor({ pattern: 'x|([a-z]{1000}){9}' })).toBeLessThan(1000)
+  })
+
+  test('what a large honest schema asks for is within it', () => {
+    const plant = {
+      type: 'object',
+      required: ['name', 'latin', 'light', 'height', 'care'],
+      properties: {
+        name: { type: 'string', minLength: 3, maxLength: 60 },
+        latin: { type: 'string', pattern: '^[A-Z][a-z]{2,20} [a-z]{3,20}$' },
+        light: { enum: ['shade', 'half shade', 'sun'] },
+        height: { type: 'integer', minimum: 1, maximum: 4000 },
+        care: { type: 'array', minItems: 3, items: { $ref: '#/$defs/step' } },
+      },
+    }
+    const step = { type: 'object', required: ['what'], properties: { what: { type: 'string', format: 'date' } } }
+    expect(stepsFor({ type: 'array', minItems: 100, items: plant, $defs: { step } })).toBeLessThan(500_000)
+    expect(valueFor({ type: 'array', minItems: 9000, items: { type: 'integer' } }, texts)).toHaveLength(9000)
+  })
+})
+
+describe('textForPattern', () => {
+  test.each([
+    '^[A-Z]{2}\\d{4}$',
+    '^(?:red|green)-\\w+$',
+    '^[^a-z]+$',
+    '^\\+?[1-9]\\d{1,14}$',
+    '^#(?:[0-9a-fA-F]{3}){1,2}$',
+    '^(?<year>\\d{4})-(0[1-9]|1[0-2])$',
+    '^[а-я]+$',
+    'a.c',
+    '^\\S+@\\S+\\.[a-z]{2,}$',
+    '^$',
+    '^\\[\\d\\.\\]x*?$',
+  ])('%s', (pattern) => {
+    for (const variant of [0, 1, 5]) {
+      expect(textForPattern(pattern, 0, variant, new Steps())).toMatch(new RegExp(pattern, 'u'))
+      expect(textForPattern(pattern, 12, variant, new Steps())).toMatch(new RegExp(pattern, 'u'))
+    }
+  })
+
+  test('fills up to the least length where repeats allow it', () => {
+    expect(textForPattern('^[a-z]+$', 20, 0, new Steps())).toHaveLength(20)
+  })
+
+  test.each([
+    '(?=a)b',
+    '(a)\\1',
+    '(((((',
+    '[',
+    '*',
+    '\\p{L}',
+    'a{99999999}',
+    '('.repeat(200),
+    '((a{1000}){1000}){1000}',
+  ])('leaves alone %s', (pattern) => {
+    expect(textForPattern(pattern, 5, 0, new Steps())).toBeUndefined()
+  })
+})

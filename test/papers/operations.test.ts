@@ -1,0 +1,273 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { Type } from '@sinclair/typebox'
+import { describe, expect, it } from 'vitest'
+import { readModels } from '../../src/models/configuration/models-file.ts'
+import { conservatory } from '../support/command.ts'
+import { checked, composeFile, deployment, knownSettings, kubernetesObject, textOf } from '../support/operations.ts'
+import { projectFolder } from '../support/process.ts'
+
+const settings = knownSettings()
+const handbook = textOf('docs/operations.md')
+/** Seconds. */
+const shutdownGrace = Number(/^\| `SHUTDOWN_GRACE`\s+\| `(\d+)`/m.exec(textOf('README.md'))?.[1])
+
+function isThere(path: string): boolean {
+  return existsSync(join(projectFolder, path))
+}
+
+describe('compose.yaml', () => {
+  const { services, volumes } = composeFile()
+  const entries = Object.entries(services)
+
+  it('starts one service over SQLite without a profile, and three replicas behind a proxy with one', () => {
+    expect(entries.filter(([, { profiles }]) => profiles === undefined).map(([name]) => name)).toEqual(['conservatory'])
+    const inScale = entries.filter(([, { profiles }]) => profiles?.includes('scale')).map(([name]) => name)
+    expect(inScale).toEqual(['replica', 'proxy', 'database'])
+    expect(services['replica']?.deploy?.replicas).toBe(3)
+    expect(services['conservatory']?.environment).not.toHaveProperty('DATABASE_URL')
+  })
+
+  it('gives the service all settings that there are, and no others', () => {
+    // The image has these, and one service has a database.
+    const given = new Set(['HOST', 'PORT', 'DATA_DIR', 'CONFIG_DIR', 'DATABASE_URL'])
+    const passed = [...settings].filter((name) => !given.has(name))
+    expect(passed.length).toBeGreaterThan(20)
+    const own = entries.filter(([, { image }]) => image === 'conservatory')
+    expect(own.map(([name]) => name)).toEqual(['conservatory', 'replica', 'ollama-conservatory'])
+    for (const [, { environment = {} }] of own) {
+      expect(Object.keys(environment).filter((name) => !settings.has(name))).toEqual([])
+      expect(passed.filter((name) => !(name in environment))).toEqual([])
+    }
+  })
+
+  it('names only services, volumes and files that there are', () => {
+    const mounts = entries.flatMap(([, service]) => service.volumes ?? []).map((mount) => mount.split(':')[0] ?? '')
+    const files = mounts.filter((source) => source.startsWith('./') && source !== './config')
+    expect(files.toSorted()).toEqual(['./ops/Caddyfile', './ops/ollama'])
+    expect(files.filter((file) => !isThere(file))).toEqual([])
+    const named = mounts.filter((source) => !source.startsWith('./'))
+    expect([...new Set(named)].toSorted()).toEqual(Object.keys(volumes).toSorted())
+    for (const [, { profiles, depends_on = {} }] of entries) {
+      for (const [name, { condition }] of Object.entries(depends_on)) {
+        const needed = services[name]
+        expect(needed?.profiles).toEqual(profiles)
+        const isAsked = needed?.healthcheck?.test !== undefined || needed?.image === 'conservatory'
+        expect(isAsked || condition === 'service_completed_successfully').toBe(true)
+      }
+    }
+  })
+
+  it('lets the service take its time to stop, and writes nowhere but where it may', () => {
+    const own = entries.filter(([, { image }]) => image === 'conservatory')
+    for (const [, { stop_grace_period = '', command, read_only, tmpfs = [], volumes = [] }] of own) {
+      expect(Number.parseInt(stop_grace_period, 10)).toBeGreaterThan(shutdownGrace + 1)
+      expect([command, read_only]).toEqual([undefined, true])
+      const places = [...tmpfs, ...volumes].map((mount) => (mount.startsWith('/') ? mount : mount.replace(/^.*?:/, '')))
+      expect(places.map((place) => place.replace(/:uid.*/, '')).toSorted()).toEqual(['/config:ro', '/data', '/tmp'])
+    }
+    const configured = entries.filter(([, { volumes = [] }]) => volumes.includes('./config:/config:ro'))
+    expect(configured.map(([name]) => name)).toEqual(['conservatory', 'replica'])
+  })
+
+  it('is reached from this machine alone unless BIND says otherwise, by whatever is started', () => {
+    const published = entries.filter(([, { ports }]) => ports !== undefined)
+    expect(published.map(([name]) => name)).toEqual(['conservatory', 'proxy', 'ollama-conservatory'])
+    for (const [, { ports }] of published) expect(ports).toEqual(['$' + '{BIND:-127.0.0.1}:3000:3000'])
+  })
+
+  it('takes keys from an .env that need not be there, is not committed, and has an example that runs as it is', () => {
+    for (const [, { image, env_file }] of entries) {
+      expect(env_file).toEqual(image === 'conservatory' ? [{ path: '.env', required: false }] : undefined)
+    }
+    expect(textOf('.gitignore').split('\n')).toEqual(expect.arrayContaining(['.env', '/config/']))
+    const example = textOf('.env.example').split('\n')
+    expect(example.filter((line) => line !== '' && !line.startsWith('#'))).toEqual([])
+    const names = example.flatMap((line) => /^#([A-Z_]+)=/.exec(line)?.[1] ?? [])
+    // Others than the service's settings: a models.json's, and compose.yaml's own.
+    const others = ['ANTHROPIC_API_KEY', 'GOOGLE_API_KEY', 'BIND', 'POSTGRES_PASSWORD']
+    expect(names.filter((name) => !settings.has(name))).toEqual(others)
+  })
+
+  it('asks a database for its readiness that has the name, user and password of the address', () => {
+    const database = services['database']
+    const { POSTGRES_USER: user, POSTGRES_DB: name, POSTGRES_PASSWORD: password } = database?.environment ?? {}
+    expect(services['replica']?.environment?.['DATABASE_URL']).toBe(
+      `postgres://${user}:${password}@database:5432/${name}`,
+    )
+    expect(database?.healthcheck?.test).toContain(`--dbname=${name}`)
+    expect(database?.ports).toBeUndefined()
+  })
+
+  it('fetches the local model that its models.json names, from where that says', () => {
+    const models = readModels(textOf('ops/ollama/models.json'), {})
+    const llama = models.models.get('llama')
+    expect(services['ollama-model']?.entrypoint).toEqual(['ollama', 'pull', 'llama3.2'])
+    expect(llama).toMatchObject({ adapter: 'openai', baseUrl: 'http://ollama:11434/v1', model: 'llama3.2' })
+    expect(services['ollama-conservatory']?.volumes).toContain('./ops/ollama:/config:ro')
+  })
+})
+
+describe('ops/Caddyfile', () => {
+  const caddyfile = textOf('ops/Caddyfile')
+
+  it('passes streams on as they come, from the port that is published to the replicas', () => {
+    const { services } = composeFile()
+    expect(caddyfile).toMatch(/^:3000 \{$/m)
+    expect(services['proxy']?.ports?.[0]).toMatch(/:3000:3000$/)
+    expect(Object.keys(services)).toContain(/^\s+name (\S+)$/m.exec(caddyfile)?.[1])
+    expect(caddyfile).toMatch(/^\s+port 3000$/m)
+    expect(caddyfile).toMatch(/^\s+flush_interval -1$/m)
+    expect(caddyfile).not.toMatch(/^\s+encode\b/m)
+    expect(caddyfile.match(/\{$/gm)?.length).toBe(caddyfile.match(/^\s*\}$/gm)?.length)
+  })
+})
+
+describe('ops/kubernetes.yaml', () => {
+  const { spec } = deployment()
+  const pod = spec.template.spec
+  const [container] = pod.containers
+  const values = (kind: string, field: string) => {
+    const contents = Type.Record(Type.String(), Type.String())
+    return checked(Type.Object({ [field]: contents }), kubernetesObject(kind, 'conservatory'))[field] ?? {}
+  }
+  const configured = values('ConfigMap', 'data')
+
+  it('gives the service only settings that there are, from objects that there are', () => {
+    expect(container.envFrom).toEqual([
+      { secretRef: { name: 'conservatory' } },
+      { configMapRef: { name: 'conservatory' } },
+    ])
+    const names = [configured, values('Secret', 'stringData')].flatMap((data) => Object.keys(data))
+    const all = [...names, ...container.env.map(({ name }) => name)]
+    expect(all).toContain('DATABASE_URL')
+    expect(all.filter((name) => !settings.has(name))).toEqual([])
+  })
+
+  it('asks the right paths on a port that the service has', () => {
+    expect(container.startupProbe.httpGet).toEqual({ path: '/livez', port: 'http' })
+    expect(container.livenessProbe.httpGet).toEqual({ path: '/livez', port: 'http' })
+    expect(container.readinessProbe.httpGet).toEqual({ path: '/readyz', port: 'http' })
+    const metrics = container.env.find(({ name }) => name === 'METRICS_PORT')?.value
+    expect(container.ports).toEqual([
+      { name: 'http', containerPort: 3000 },
+      { name: 'metrics', containerPort: Number(metrics) },
+    ])
+    expect(spec.template.metadata.annotations['prometheus.io/port']).toBe(metrics)
+  })
+
+  it('waits for open replies before it kills', () => {
+    const [, seconds] = container.lifecycle.preStop.exec.command
+    const needed = Number(seconds) + Number(configured['SHUTDOWN_GRACE']) + 1
+    expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(needed)
+  })
+
+  it('selects its own pods, for the Service and the disruption budget too', () => {
+    const labels = { app: 'conservatory' }
+    expect(spec.template.metadata.labels).toEqual(labels)
+    expect(spec.selector.matchLabels).toEqual(labels)
+    expect(kubernetesObject('Service', 'conservatory')).toMatchObject({
+      spec: { selector: labels, ports: [{ targetPort: 'http' }] },
+    })
+    expect(kubernetesObject('PodDisruptionBudget', 'conservatory')).toMatchObject({
+      spec: { maxUnavailable: 1, selector: { matchLabels: labels } },
+    })
+  })
+
+  it('mounts what there is, and models that can be read', () => {
+    const volumes = new Set(pod.volumes.map(({ name }) => name))
+    expect(container.volumeMounts.filter(({ name }) => !volumes.has(name))).toEqual([])
+    expect(container.volumeMounts.map(({ mountPath }) => mountPath)).toEqual(['/data', '/tmp', '/config'])
+    const file = checked(
+      Type.Object({ data: Type.Object({ 'models.json': Type.String() }) }),
+      kubernetesObject('ConfigMap', 'conservatory-models'),
+    )
+    expect([...readModels(file.data['models.json'], {}).models.keys()]).toEqual(['understudy'])
+  })
+})
+
+describe('ops/conservatory.service', () => {
+  const lines = textOf('ops/conservatory.service')
+    .split('\n')
+    .filter((line) => line !== '' && !/^[#[]/.test(line))
+  const values = new Map(lines.map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]))
+
+  it('starts what there is, stops it in time and starts it again', () => {
+    expect(lines.filter((line) => !/^[A-Z][A-Za-z]+=/.test(line))).toEqual([])
+    const [node = '', ...words] = values.get('ExecStart')?.split(' ') ?? []
+    expect(isThere(node.replace('/opt/conservatory/', ''))).toBe(true)
+    expect(words).toEqual(['src/launcher.cjs'])
+    expect(values.get('KillSignal')).toBe('SIGTERM')
+    expect(Number(values.get('TimeoutStopSec'))).toBeGreaterThan(shutdownGrace + 1)
+    expect(values.get('Restart')).toBe('always')
+  })
+
+  it('has settings that there are, and writes only to its data folder', () => {
+    const given = new Map(
+      values
+        .get('Environment')
+        ?.split(' ')
+        .map((pair): [string, string] => [pair.split('=')[0] ?? '', pair.split('=')[1] ?? '']),
+    )
+    expect([...given.keys()].filter((name) => name !== 'NODE_ENV' && !settings.has(name))).toEqual([])
+    expect(given.get('DATA_DIR')).toBe(`/var/lib/${values.get('StateDirectory')}`)
+    expect(values.get('ProtectSystem')).toBe('strict')
+    expect(values.get('User')).not.toBe('root')
+  })
+})
+
+describe('docs/operations.md', () => {
+  it('shows only commands and options that there are', async () => {
+    const shown = [...handbook.matchAll(/^conservatory (.+)$|`conservatory ([^`…]+)`/gm)].map(
+      ([, line, word]) => line ?? word ?? '',
+    )
+    const commands = new Map<string, Set<string>>()
+    for (const text of shown) {
+      const [first = '', second = ''] = text.split(' ')
+      const hasOwn = ['accounts', 'keys', 'plants', 'characters', 'models'].includes(first)
+      const name = hasOwn ? `${first} ${second}` : first
+      const options = commands.get(name) ?? new Set()
+      for (const [option] of text.matchAll(/--[a-z]+/g)) options.add(option)
+      commands.set(name, options)
+    }
+    expect(commands.size).toBeGreaterThan(10)
+    await Promise.all(
+      [...commands].map(async ([name, options]) => {
+        const { stdout } = await conservatory([...name.split(' '), '--help'], {})
+        expect(stdout).toMatch(new RegExp(`^Usage: conservatory ${name}\\b`))
+        for (const option of options) expect(stdout).toContain(option)
+      }),
+    )
+  }, 30_000)
+
+  it('links only to files that there are', () => {
+    const links = [...handbook.matchAll(/\]\(([^)#]+)(?:#[^)]*)?\)/g)].map(([, link]) => link ?? '')
+    expect(links.length).toBeGreaterThan(5)
+    expect(links.filter((link) => !isThere(join('docs', link)))).toEqual([])
+    expect(textOf('README.md')).toContain('(docs/operations.md)')
+  })
+
+  it('names only settings and services that there are', () => {
+    const others = new Set(['POSTGRES_PASSWORD'])
+    const named = [...handbook.matchAll(/`([A-Z]+_[A-Z_]+)(?:=[^`]*)?`/g)].map(([, name]) => name ?? '')
+    expect(named).toContain('SHUTDOWN_GRACE')
+    expect(named.filter((name) => !settings.has(name) && !others.has(name))).toEqual([])
+    const { services } = composeFile()
+    const targets = [...handbook.matchAll(/docker compose (?:exec|--profile \w+ up(?: --build)?) ([\w-]+)/g)]
+    expect(targets.length).toBeGreaterThan(3)
+    expect(targets.map(([, name]) => name).filter((name) => name === undefined || !(name in services))).toEqual([])
+  })
+
+  it('names only error codes that the service sends', () => {
+    const sources = [
+      'storage/postgres/failures.ts',
+      'storage/write-error.ts',
+      'http/pressure.ts',
+      'chat/open-replies.ts',
+    ]
+    const text = sources.map((file) => textOf(`src/${file}`)).join('')
+    const codes = [...handbook.matchAll(/(?:50\d|error)\s`([a-z]+_?[a-z]+)`/g)].map(([, code]) => code)
+    expect(codes.length).toBeGreaterThan(4)
+    expect(codes.filter((code) => !text.includes(`'${code}'`))).toEqual([])
+  })
+})

@@ -1,0 +1,781 @@
+import { randomInt } from 'node:crypto'
+import { connect } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
+import * as fc from 'fast-check'
+import { Pool } from 'undici'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { readChatError } from '../support/chat.ts'
+import { often } from '../support/often.ts'
+import { spawnService } from '../support/process.ts'
+import { startTestService, type TestService } from '../support/service.ts'
+import { completion, startUpstream, streamOf } from '../support/upstream.ts'
+
+let service: TestService
+
+beforeAll(async () => {
+  service = await startTestService()
+})
+
+afterAll(() => service?.close())
+
+const chatBody = { model: 'understudy', character: 'Fern', messages: [{ role: 'user', content: 'Hello' }] }
+const plantBody = { name: 'Monstera', tag: 'aroid' }
+
+/** What is wrong with a refusal as the body of its path's group; nothing when it has exactly that shape. */
+function faultOf(path: string | null, status: number, text: string): string | undefined {
+  if (path === null) return faultOf('/plants', status, text) && faultOf('/chat', status, text)
+  let body: unknown
+  try {
+    body = JSON.parse(text)
+  } catch {
+    return 'it is no JSON'
+  }
+  if (!isFields(body)) return 'it is no object'
+  if (isPlants(path)) {
+    if (Object.keys(body).join() !== 'error,message') return 'it has other fields'
+    return body['error'] === status && isSentence(body['message'])
+      ? undefined
+      : 'its fields are not what they should be'
+  }
+  const { error } = body
+  if (Object.keys(body).join() !== 'error' || !isFields(error)) return 'it has other fields'
+  if (Object.keys(error).join() !== 'message,type,param,code') return 'its error has other fields'
+  const { message, type, param, code } = error
+  const isRight = isSentence(message) && typeof type === 'string' && typeof code === 'string'
+  return isRight && (param === null || typeof param === 'string') ? undefined : 'its fields are not what they should be'
+}
+
+function isPlants(path: string): boolean {
+  return /^\/plants(?:[/?]|$)/.test(path)
+}
+
+function isSentence(value: unknown): boolean {
+  return typeof value === 'string' && /^[A-Z].+\.$/s.test(value)
+}
+
+function isFields(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+describe('failure mode 15: a null, empty, wrong-typed or missing body, or field of one', () => {
+  const wrong: readonly unknown[] = [
+    null,
+    '',
+    ' ',
+    'text',
+    0,
+    -1,
+    1.5,
+    1e308,
+    true,
+    false,
+    [],
+    [null],
+    [[]],
+    {},
+    { a: 1 },
+  ]
+  const bodies = [
+    '',
+    ' ',
+    'null',
+    'true',
+    '0',
+    '"text"',
+    '[]',
+    '[{}]',
+    '{}',
+    '{"":0}',
+    '{',
+    'nul',
+    '\uFEFF{}',
+    '{}{}',
+    '{"a":01}',
+  ]
+  const groups: readonly (readonly [path: string, body: Readonly<Record<string, unknown>>, required: string])[] = [
+    [
+      '/chat/completions',
+      { ...chatBody, user_name: 'Ada', stream: false, stream_options: null, n: 1, stop: 'x', seed: 1 },
+      'model messages',
+    ],
+    [
+      '/v1/chat/completions',
+      { ...chatBody, max_tokens: 5, temperature: 1, tools: [], tool_choice: 'auto', user: 'u' },
+      'model messages',
+    ],
+    ['/plants', { ...plantBody, id: 1 }, 'name'],
+  ]
+
+  test.each(groups)('%s refuses with a 4xx in its shape, and lives', async (path, valid, required) => {
+    const sent: (readonly [string, string | undefined])[] = [
+      ...bodies.map((body) => [body, undefined] as const),
+      ...Object.keys(valid).map(
+        (field) =>
+          [
+            JSON.stringify({ ...valid, [field]: undefined }),
+            required.split(' ').includes(field) ? field : undefined,
+          ] as const,
+      ),
+    ]
+    for (const [body, param] of sent) {
+      const isMissing = !bodies.includes(body) && param === undefined
+      const response = await service.request(path, {
+        method: 'POST',
+        body,
+        headers: { 'content-type': 'application/json' },
+      })
+      const text = await response.text()
+      expect([body, response.status]).toEqual([body, isMissing ? expect.any(Number) : 400])
+      expect([body, response.status]).not.toEqual([body, 500])
+      if (response.status >= 400) expect([body, faultOf(path, response.status, text)]).toEqual([body, undefined])
+      if (param !== undefined) expect(text).toContain(param)
+    }
+    for (const field of Object.keys(valid)) {
+      for (const value of wrong) {
+        const body = JSON.stringify({ ...valid, [field]: value })
+        const response = await service.request(path, {
+          method: 'POST',
+          body,
+          headers: { 'content-type': 'application/json' },
+        })
+        const text = await response.text()
+        expect([body, [200, 400, 404, 409].includes(response.status)]).toEqual([body, true])
+        if (response.status >= 400) expect([body, faultOf(path, response.status, text)]).toEqual([body, undefined])
+        const isMalformed = required.split(' ').includes(field) && (value === '' || typeof value !== 'string')
+        if (isMalformed) expect([body, response.status]).toEqual([body, 400])
+      }
+    }
+    expect((await service.request('/livez')).status).toBe(200)
+  })
+})
+
+describe('failure mode 16: what would cost memory is refused before anything is allocated for it', () => {
+  const message = (content: unknown) => ({ ...chatBody, messages: [{ role: 'user', content }] })
+  const nested = (depth: number, open: string, close: string, inmost = '') =>
+    `{"model":"understudy","messages":[{"role":"user","content":"Hi"}],"x":${open.repeat(depth)}${inmost}${close.repeat(depth)}}`
+
+  test.each([9, 1e6, 2 ** 31, 2 ** 53, 1e300])('n: %d', async (n) => {
+    for (const stream of [false, true]) {
+      const response = await service.request('/chat/completions', { json: { ...chatBody, n, stream } })
+      expect(response.status).toBe(400)
+      expect(await readChatError(response)).toMatchObject({ param: 'n' })
+    }
+  })
+
+  test.each([
+    ['arrays', nested(200_000, '[', ']')],
+    ['arrays without an end', nested(3_000_000, '[', '')],
+    ['objects', nested(200_000, '{"a":', '}', '1')],
+    ['both', nested(100_000, '[{"a":', '}]', '1')],
+    ['just too deep', nested(100, '[', ']')],
+  ])('deep JSON: %s', async (_what, body) => {
+    for (const path of ['/chat/completions', '/plants']) {
+      const response = await service.request(path, { body })
+      const text = await response.text()
+      expect([path, response.status]).toEqual([path, path === '/plants' && body.length > 1024 ** 2 ? 413 : 400])
+      expect(faultOf(path, response.status, text)).toBeUndefined()
+    }
+  })
+
+  test('JSON that is just not too deep is taken', async () => {
+    expect((await service.request('/chat/completions', { body: nested(99, '[', ']') })).status).toBe(200)
+  })
+
+  test.each([
+    ['/chat/completions', 8 * 1024 ** 2],
+    ['/v1/chat/completions', 8 * 1024 ** 2],
+    ['/plants', 1024 ** 2],
+  ])('a body over the limit of %s', async (path, limit) => {
+    const response = await service.request(path, { json: message('x'.repeat(limit)) })
+    expect(response.status).toBe(413)
+    expect(faultOf(path, 413, await response.text())).toBeUndefined()
+    expect((await service.request('/livez')).status).toBe(200)
+  })
+
+  test.each(['/chat/completions', '/plants'])('a body of %s that only says how large it is', async (path) => {
+    const reply = await exchange(
+      service.url,
+      `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${service.key}\r\ncontent-type: application/json\r\ncontent-length: 99999999999\r\n\r\n{`,
+      { halfClose: false, until: /\}$/ },
+    )
+    expect(reply).toMatch(/^HTTP\/1\.1 413 /)
+    expect(faultOf(path, 413, reply.slice(reply.indexOf('\r\n\r\n') + 4))).toBeUndefined()
+  })
+
+  test('a body that comes in pieces and does not say how large it is', async () => {
+    const piece = `${(65536).toString(16)}\r\n${'x'.repeat(65536)}\r\n`
+    const head = `POST /plants HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${service.key}\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n`
+    const reply = await exchange(service.url, head + piece.repeat(40), { halfClose: false, until: /\}$/ })
+    expect(reply).toMatch(/^HTTP\/1\.1 413 /)
+    expect(faultOf('/plants', 413, reply.slice(reply.indexOf('\r\n\r\n') + 4))).toBeUndefined()
+  })
+
+  test('many names, messages, parts and tools', async () => {
+    const rows: readonly (readonly [unknown, readonly number[]])[] = [
+      [{ ...chatBody, stop: Array.from({ length: 100_000 }, () => 'a') }, [400]],
+      [
+        { ...chatBody, tools: Array.from({ length: 10_000 }, () => ({ type: 'function', function: { name: 'a' } })) },
+        [400],
+      ],
+      [
+        { ...chatBody, ...Object.fromEntries(Array.from({ length: 100_000 }, (_, index) => [`x${index}`, index])) },
+        [200],
+      ],
+      [{ ...chatBody, messages: Array.from({ length: 20_000 }, () => ({ role: 'user', content: 'a' })) }, [200]],
+      [message(Array.from({ length: 20_000 }, () => ({ type: 'text', text: 'a' }))), [200]],
+    ]
+    for (const [json, statuses] of rows) {
+      const response = await service.request('/chat/completions', { json })
+      expect(statuses).toContain(response.status)
+      const text = await response.text()
+      if (response.status >= 400) expect(faultOf('/chat/completions', response.status, text)).toBeUndefined()
+    }
+  })
+})
+
+/** What a service says that has too much to do. */
+const overloaded = 'More is asked than can be answered now.'
+
+/** Sends again, a second later, what the service has no time for: other tests may take the machine. */
+async function untilTaken<T extends { readonly isOverloaded: boolean }>(send: () => Promise<T>): Promise<T> {
+  for (;;) {
+    const answer = await send()
+    if (!answer.isOverloaded) return answer
+    await wait(1000)
+  }
+}
+
+describe('a thousand malformed requests', () => {
+  const atOnce = 50
+  const wellFormedCount = often(900)
+  const rawCount = often(100)
+
+  test('over both interfaces: no 5xx, no hang, the process lives, every error has the shape of its group', async () => {
+    const upstream = await startUpstream((response, { body }) => {
+      if (body['stream'] === true) response.end(streamOf('Hello').join(''))
+      else response.end(JSON.stringify(completion('Hello')))
+    })
+    const spawned = await spawnService(process.execPath, ['src/main.ts'], {
+      environment: { OPENAI_BASE_URL: upstream.url, LOG_LEVEL: 'error' },
+    })
+    const pool = new Pool(spawned.url, { connections: atOnce, headersTimeout: 0, bodyTimeout: 0 })
+    const seed = randomInt(2 ** 31)
+    const faults: string[] = []
+    const statuses = new Map<number, number>()
+
+    const judge = (attempt: Attempt | RawAttempt, status: number, body: string | undefined) => {
+      statuses.set(status, (statuses.get(status) ?? 0) + 1)
+      const path = 'path' in attempt ? attempt.path : null
+      const refusal = status >= 400 && body !== undefined ? faultOf(path, status, body) : undefined
+      const fault = status >= 500 ? 'it is a 5xx' : refusal
+      if (fault === undefined) return
+      faults.push(`${fault}: ${shown(attempt, spawned.key)} -> ${status} ${body?.slice(0, 300)}`)
+    }
+    const send = async (attempt: Attempt) => {
+      try {
+        const { path, method, body } = attempt
+        const headers = { authorization: `Bearer ${spawned.key}`, ...attempt.headers }
+        const { status, text } = await untilTaken(async () => {
+          const reply = await pool.request({ path, method, headers, body: body ?? null })
+          const text = await reply.body.text()
+          const isOverloaded = reply.statusCode === 503 && (method === 'HEAD' || text.includes(overloaded))
+          return { status: reply.statusCode, text, isOverloaded }
+        })
+        judge(attempt, status, method === 'HEAD' ? undefined : text)
+      } catch (error) {
+        faults.push(`${error}: ${shown(attempt, spawned.key)}`)
+      }
+    }
+    const sendRaw = async (attempt: RawAttempt) => {
+      try {
+        const { reply } = await untilTaken(async () => {
+          const reply = await exchange(spawned.url, attempt.bytes(spawned.key), { halfClose: true })
+          return { reply, isOverloaded: reply.includes(overloaded) }
+        })
+        if (reply === '') return
+        const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(reply)?.[1] ?? 599)
+        const end = reply.indexOf('\r\n\r\n')
+        // Several requests may have been read into one text: then only the first status counts.
+        const length = Number(/content-length: (\d+)/i.exec(reply.slice(0, end))?.[1] ?? 0)
+        const body = attempt.isHead
+          ? undefined
+          : Buffer.from(reply.slice(end + 4), 'latin1')
+              .subarray(0, length)
+              .toString()
+        judge(attempt, status, body)
+      } catch (error) {
+        faults.push(`${error}: ${shown(attempt, spawned.key)}`)
+      }
+    }
+
+    const work = [
+      ...fc.sample(attempts(), { numRuns: wellFormedCount, seed }).map((attempt) => () => send(attempt)),
+      ...fc.sample(rawAttempts(), { numRuns: rawCount, seed }).map((attempt) => () => sendRaw(attempt)),
+    ].values()
+    const worker = async () => {
+      for (const step of work) {
+        await step()
+        if (faults.length >= 20) return
+      }
+    }
+    await Promise.all(Array.from({ length: atOnce }, worker))
+
+    expect({ seed, faults }).toEqual({ seed, faults: [] })
+    expect([...statuses.values()].reduce((sum, count) => sum + count)).toBeGreaterThan(wellFormedCount)
+    // Most are refused, some are valid by chance: neither is to be left out.
+    for (const status of [200, 400, 404, 405, 415])
+      expect([status, (statuses.get(status) ?? 0) > often(1)]).toEqual([status, true])
+    const alive = await pool.request({ path: '/livez', method: 'GET' })
+    expect([alive.statusCode, spawned.process.exitCode]).toEqual([200, null])
+    expect(await alive.body.json()).toEqual({ status: 'ok' })
+    const said = await pool.request({
+      path: '/chat/completions',
+      method: 'POST',
+      headers: { authorization: spawned.key, 'content-type': 'application/json' },
+      body: JSON.stringify(chatBody),
+    })
+    expect(said.statusCode).toBe(200)
+    await said.body.text()
+    expect(spawned.stdout()).toBe('')
+    expect(spawned.stderr()).not.toMatch(/\bError\b|\bat .+:\d+|[Ww]arning/)
+    await pool.close()
+    await upstream.close()
+  }, 90_000)
+})
+
+interface Attempt {
+  readonly method: string
+  readonly path: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string | Uint8Array | undefined
+}
+
+interface RawAttempt {
+  readonly isHead: boolean
+  readonly bytes: (key: string) => Uint8Array
+}
+
+function shown(attempt: Attempt | RawAttempt, key: string): string {
+  if ('bytes' in attempt) return JSON.stringify(Buffer.from(attempt.bytes(key)).toString('latin1')).slice(0, 600)
+  const body = typeof attempt.body === 'string' ? attempt.body : Buffer.from(attempt.body ?? []).toString('latin1')
+  return JSON.stringify({ ...attempt, body }).slice(0, 600)
+}
+
+/** Any value of any type, with those that hurt most. */
+function values(): fc.Arbitrary<unknown> {
+  const odd = [
+    null,
+    '',
+    ' ',
+    '\u0000',
+    '\ud800',
+    'a\udc00',
+    '🌵',
+    '__proto__',
+    0,
+    -0,
+    -1,
+    1.5,
+    1e6,
+    2 ** 31,
+    2 ** 53,
+    1e308,
+    true,
+    [],
+    [[]],
+    {},
+  ]
+  return fc.oneof(
+    { weight: 3, arbitrary: fc.constantFrom<unknown>(...odd) },
+    { weight: 2, arbitrary: fc.jsonValue({ maxDepth: 2 }) },
+    { weight: 1, arbitrary: fc.string({ unit: 'binary', maxLength: 300 }) },
+    { weight: 1, arbitrary: fc.double() },
+  )
+}
+
+/** A JSON text of this body with fields changed, added, left out or sent twice; sometimes cut or made deep. */
+function mutated(valid: Readonly<Record<string, unknown>>, fields: readonly string[]): fc.Arbitrary<string> {
+  const changes = fc.dictionary(fc.oneof(fc.constantFrom(...fields), fc.string({ maxLength: 8 })), values(), {
+    minKeys: 1,
+    maxKeys: 4,
+    noNullPrototype: true,
+  })
+  const text = fc.tuple(changes, fc.subarray(Object.keys(valid), { maxLength: 1 })).map(([changed, leftOut]) => {
+    const entries = Object.entries({ ...valid, ...changed }).filter(([name]) => !leftOut.includes(name))
+    return JSON.stringify(Object.fromEntries(entries))
+  })
+  return fc.oneof(
+    { weight: 8, arbitrary: text },
+    { weight: 1, arbitrary: fc.tuple(text, fc.nat(200)).map(([json, end]) => json.slice(0, end)) },
+    {
+      weight: 1,
+      arbitrary: fc
+        .tuple(text, values())
+        .map(([json, value]) => `{"model":${JSON.stringify(value) ?? 0},${json.slice(1)}`),
+    },
+    {
+      weight: 1,
+      arbitrary: fc
+        .tuple(text, fc.nat(5000))
+        .map(([json, depth]) => `{"x":${'['.repeat(depth)}${']'.repeat(depth)},${json.slice(1)}`),
+    },
+    {
+      weight: 1,
+      arbitrary: fc
+        .constantFrom(...hugeNumbers)
+        .map((number) => `${JSON.stringify(valid).slice(0, -1)},"n":${number},"id":${number}}`),
+    },
+  )
+}
+
+const hugeNumbers = [
+  '1e999',
+  '-1e999',
+  '9007199254740993',
+  '1e-999',
+  '0.1e1',
+  `1${'0'.repeat(400)}`,
+  '-0',
+  '00',
+  '0x1',
+  'NaN',
+]
+
+/** A valid chat body in which one message, or one of its parts, is anything. */
+function oddMessages(): fc.Arbitrary<string> {
+  const roles = fc.constantFrom('system', 'developer', 'user', 'assistant', 'tool', 'function')
+  const part = fc.record(
+    {
+      type: fc.constantFrom('text', 'image_url', 'input_audio', 'file', 'refusal'),
+      text: values(),
+      image_url: values(),
+    },
+    { requiredKeys: [] },
+  )
+  const message = fc.record(
+    {
+      role: fc.oneof({ weight: 5, arbitrary: roles }, { weight: 1, arbitrary: values() }),
+      content: fc.oneof(fc.string({ unit: 'binary' }), fc.array(part, { maxLength: 3 }), values()),
+      name: values(),
+      tool_calls: fc.oneof(
+        values(),
+        fc.array(fc.record({ id: values(), type: fc.constant('function'), function: values() }), { maxLength: 2 }),
+      ),
+      tool_call_id: values(),
+    },
+    { requiredKeys: ['role'] },
+  )
+  return fc
+    .tuple(
+      fc.array(fc.oneof({ weight: 5, arbitrary: message }, { weight: 1, arbitrary: values() }), { maxLength: 4 }),
+      fc.boolean(),
+    )
+    .map(([messages, stream]) => JSON.stringify({ ...chatBody, messages, stream }))
+}
+
+const chatFields = [
+  'model character user_name messages stream stream_options max_tokens max_completion_tokens n stop seed temperature',
+  'top_p presence_penalty frequency_penalty logprobs top_logprobs tools tool_choice parallel_tool_calls',
+  'response_format reasoning_effort user metadata functions function_call logit_bias constructor __proto__ toString',
+].flatMap((line) => line.split(' '))
+
+function attempts(): fc.Arbitrary<Attempt> {
+  const chatPath = fc.constantFrom('/chat/completions', '/v1/chat/completions')
+  const json = fc.constantFrom('application/json', 'application/json; charset=utf-8', 'APPLICATION/JSON')
+  const post = (path: fc.Arbitrary<string>, body: fc.Arbitrary<string | Uint8Array>) =>
+    fc.record({ method: fc.constant('POST'), path, headers: fc.record({ 'content-type': json }), body })
+  const ids = fc.oneof(
+    fc.integer().map(String),
+    fc.bigInt().map(String),
+    fc.constantFrom(
+      '',
+      '0',
+      '-0',
+      '1.5',
+      '1e3',
+      '+1',
+      '%201',
+      '0x1',
+      'NaN',
+      'null',
+      '%31',
+      '%',
+      '%zz',
+      '%00',
+      '%ff',
+      '..',
+      '9007199254740992',
+    ),
+    fc.webSegment({ size: 'small' }),
+    fc.nat(3000).map((length) => '1'.repeat(length)),
+  )
+  const queries = fc.oneof(
+    fc.webQueryParameters({ size: 'small' }),
+    fc
+      .array(fc.tuple(fc.constantFrom('limit', 'tag', 'after', 'x'), fc.oneof(ids, fc.string())), { maxLength: 3 })
+      .map((pairs) => pairs.map(([name, value]) => `${name}=${encodeURIComponent(value.toWellFormed())}`).join('&')),
+    fc.constantFrom(
+      'limit',
+      'limit=',
+      'limit=%',
+      'limit[]=1',
+      'limit=1&limit=2',
+      '=',
+      '&&',
+      '?',
+      '%00',
+      'after=AAAA',
+      `tag=${'a'.repeat(5000)}`,
+    ),
+  )
+  const paths = fc.oneof(
+    fc.constantFrom(
+      '/plants',
+      '/plants/',
+      '/chat/completions',
+      '/chat/completions/',
+      '/v1/chat/completions',
+      '/models',
+      '/v1/models/',
+      '/models/x/y',
+      '/',
+      '/v1',
+      '/chat',
+      '//plants',
+      '/plants//',
+      '/plants/../models',
+      '/docs/x',
+      '/openapi.json',
+      '/livez',
+      '/readyz',
+      '/%',
+      '/%00',
+      '/plants/%',
+    ),
+    ids.map((id) => `/plants/${id}`),
+    ids.map((id) => `/models/${id}`),
+    fc.webPath({ size: 'small' }).map((path) => `/${path.replace(/^\//, '')}`),
+    fc
+      .tuple(fc.constantFrom('/plants', '/models', '/chat/completions'), queries)
+      .map(([path, query]) => `${path}?${query}`),
+  )
+  const methods = fc.constantFrom(
+    'GET',
+    'POST',
+    'PUT',
+    'PATCH',
+    'DELETE',
+    'HEAD',
+    'OPTIONS',
+    'TRACE',
+    'PROPFIND',
+    'QUERY',
+  )
+  const headerText = fc.string({
+    unit: fc
+      .integer({ min: 0x20, max: 0xff })
+      .map((code) => String.fromCharCode(code))
+      .filter((letter) => letter !== '\x7f'),
+    maxLength: 40,
+  })
+  const headers = fc
+    .tuple(
+      fc.constantFrom(
+        'application/json',
+        'text/plain',
+        'application/xml',
+        'multipart/form-data',
+        'application/x-www-form-urlencoded',
+        'application/json;charset=latin1',
+        'json',
+        '',
+        '*/*',
+        'application/jsonx',
+      ),
+      fc.dictionary(
+        fc.oneof(
+          fc.constantFrom(
+            'accept',
+            'accept-encoding',
+            'content-encoding',
+            'idempotency-key',
+            'if-none-match',
+            'range',
+            'origin',
+            'cookie',
+            'x-request-id',
+            'x-http-method-override',
+            'accept-version',
+          ),
+          fc.stringMatching(/^x-[a-z]{1,10}$/),
+        ),
+        headerText,
+        { maxKeys: 3, noNullPrototype: true },
+      ),
+    )
+    .map(([type, more]): Record<string, string> => ({ ...more, 'content-type': type }))
+  const bodies = fc.oneof(
+    fc.constant(undefined),
+    fc.json(),
+    fc.uint8Array({ maxLength: 300 }),
+    fc.string({ unit: 'binary' }),
+    fc.constant(JSON.stringify(chatBody)),
+    fc.constant(JSON.stringify(plantBody)),
+  )
+  return fc.oneof(
+    { weight: 5, arbitrary: post(chatPath, mutated({ ...chatBody, stream: true }, chatFields)) },
+    { weight: 3, arbitrary: post(chatPath, mutated({ ...chatBody, model: 'upstream' }, chatFields)) },
+    { weight: 4, arbitrary: post(chatPath, oddMessages()) },
+    {
+      weight: 4,
+      arbitrary: post(fc.constant('/plants'), mutated({ ...plantBody, id: 7 }, ['name', 'id', 'tag', '__proto__'])),
+    },
+    {
+      weight: 2,
+      arbitrary: post(
+        fc.oneof(chatPath, fc.constant('/plants')),
+        fc.oneof(fc.json(), fc.uint8Array({ maxLength: 300 })),
+      ),
+    },
+    { weight: 5, arbitrary: fc.record({ method: methods, path: paths, headers, body: bodies }) },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        method: fc.constant('GET'),
+        path: paths,
+        headers: fc.constant({}),
+        body: fc.constant(undefined),
+      }),
+    },
+  )
+}
+
+/**
+ * What an HTTP client would never send: bytes for a connection of their own, which is closed behind them. They may name
+ * no path for certain, so that a refusal may have the shape of either group.
+ */
+function rawAttempts(): fc.Arbitrary<RawAttempt> {
+  const path = fc.constantFrom('/plants', '/chat/completions', '/models')
+  const requestOf = (method: string, target: string, key: string, headers: string, body: string) =>
+    Buffer.from(
+      `${method} ${target} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\nConnection: close\r\n${headers}\r\n${body}`,
+      'latin1',
+    )
+  const garbage = fc
+    .uint8Array({ minLength: 1, maxLength: 200 })
+    .map((bytes): RawAttempt => ({ isHead: false, bytes: () => bytes }))
+  const oddHeaders = fc.constantFrom(
+    'Content-Length: 5\r\nContent-Length: 6\r\n',
+    'Content-Length: -1\r\n',
+    'Content-Length: 1e3\r\n',
+    'Content-Length: 10000\r\n',
+    'Transfer-Encoding: chunked\r\nContent-Length: 5\r\n',
+    'Transfer-Encoding: gzip\r\n',
+    'Transfer-Encoding: chunked\r\n',
+    'Upgrade: websocket\r\nConnection: Upgrade\r\n',
+    'Expect: 100-continue\r\nContent-Length: 2\r\n',
+    'Expect: something\r\n',
+    'Authorization: Bearer other\r\n',
+    'No colon\r\n',
+    ': no name\r\n',
+    'Folded: a\r\n b\r\n',
+    'X: \0\r\n',
+    `X: ${'a'.repeat(20_000)}\r\n`,
+    'Host: y\r\n',
+    'Content-Type: application/json\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n',
+  )
+  const odd = fc
+    .tuple(
+      fc.constantFrom('GET', 'POST', 'DELETE', 'HEAD', 'get', 'NONSENSE'),
+      path,
+      oddHeaders,
+      fc.constantFrom('', '{}', '{"name":', '5\r\n{}', 'zz\r\n'),
+    )
+    .map(
+      ([method, target, headers, body]): RawAttempt => ({
+        isHead: method === 'HEAD',
+        bytes: (key) => requestOf(method, target, key, headers, body),
+      }),
+    )
+  const targets = fc
+    .tuple(
+      fc.constantFrom('GET', 'OPTIONS', 'POST', 'CONNECT', 'DELETE'),
+      fc.constantFrom(
+        '*',
+        'x:1',
+        'http://x/chat',
+        'HTTP://X',
+        '/a b',
+        '/\t',
+        '/\xe9',
+        '/chat#x',
+        '?',
+        '',
+        '/chat\\x',
+        '/\0',
+      ),
+    )
+    .map(
+      ([method, target]): RawAttempt => ({
+        isHead: false,
+        bytes: (key) => requestOf(method, target, key, '', ''),
+      }),
+    )
+  const cut = fc.tuple(path, fc.nat(200)).map(
+    ([target, end]): RawAttempt => ({
+      isHead: false,
+      bytes: (key) =>
+        requestOf(
+          'POST',
+          target,
+          key,
+          'Content-Type: application/json\r\nContent-Length: 20\r\n',
+          '{"name":"a","id":1}',
+        ).subarray(0, end),
+    }),
+  )
+  const flipped = fc.tuple(path, fc.nat(250), fc.nat(255)).map(
+    ([target, place, byte]): RawAttempt => ({
+      isHead: false,
+      bytes: (key) => {
+        const bytes = requestOf(
+          'POST',
+          target,
+          key,
+          'Content-Type: application/json\r\nContent-Length: 19\r\n',
+          '{"name":"a","id":1}',
+        )
+        bytes[place % bytes.length] = byte
+        return bytes
+      },
+    }),
+  )
+  return fc.oneof(garbage, odd, targets, cut, flipped)
+}
+
+/**
+ * Sends bytes over a connection of their own, and gives what comes back.
+ * @throws Error when nothing ends it within ten seconds
+ */
+async function exchange(
+  url: string,
+  bytes: string | Uint8Array,
+  { halfClose, until }: { readonly halfClose: boolean; readonly until?: RegExp },
+): Promise<string> {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  let text = ''
+  const ended = new Promise<void>((resolve) => {
+    socket.on('error', () => resolve())
+    socket.on('close', () => resolve())
+    socket.on('data', (data) => {
+      text += data.toString('latin1')
+      if (until?.test(text)) resolve()
+    })
+  })
+  if (halfClose) socket.end(bytes)
+  else socket.write(bytes)
+  await ended
+  socket.destroy()
+  return text
+}

@@ -1,0 +1,103 @@
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { ApiError } from '../../../src/errors.ts'
+import { PostgresPlantStore } from '../../../src/plants/postgres.ts'
+import { PostgresDatabase } from '../../../src/storage/postgres/database.ts'
+import { migratePostgres } from '../../../src/storage/postgres/migrate.ts'
+import { eventually } from '../../support/eventually.ts'
+import { namesOf, plantsOf } from '../../support/plant-pages.ts'
+import { type PostgresServer, startPostgres } from '../../support/postgres.ts'
+
+let server: PostgresServer
+beforeAll(async () => {
+  server = await startPostgres()
+})
+afterAll(() => server.stop())
+
+describe('the schema in PostgreSQL', () => {
+  it('is made once, however many replicas start at the same moment', async () => {
+    const url = await server.createDatabase()
+    const replicas = Array.from({ length: 5 }, () => new PostgresDatabase(url))
+    await Promise.all(replicas.map((replica) => migratePostgres(replica)))
+    const [first] = replicas
+    const rows = await first?.read((sql) => sql<{ name: string }[]>`SELECT name FROM migrations`)
+    expect(rows?.map(({ name }) => name)).toStrictEqual(['0001-all-stores', '0002-shared-limits'])
+    await Promise.all(replicas.map((replica) => replica.close()))
+  })
+
+  it('of a newer version, or changed by somebody, is refused with what is wrong', async () => {
+    const url = await server.createDatabase()
+    const database = new PostgresDatabase(url)
+    await migratePostgres(database)
+    await database.transaction((sql) => sql`ALTER TABLE plants DROP COLUMN tag`)
+    await expect(migratePostgres(database)).rejects.toThrow('plants.tag missing')
+    await database.transaction((sql) => sql`INSERT INTO migrations VALUES ('0099-later', 1)`)
+    await expect(migratePostgres(database)).rejects.toThrow('newer version of Conservatory (it has 0099-later)')
+    await database.close()
+  })
+})
+
+it('a list that lasts longer than ten minutes is broken off', async () => {
+  const database = new PostgresDatabase(await server.createDatabase())
+  onTestFinished(() => database.close())
+  await migratePostgres(database)
+  await database.transaction(async (sql) => {
+    await sql`INSERT INTO accounts (id, name, created) VALUES (1, 'ann', 0)`
+    return sql`INSERT INTO plants (account, id, name) SELECT 1, id, 'a' FROM generate_series(1, 1500) AS id`
+  })
+  vi.useFakeTimers({ toFake: ['performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  let read = 0
+  const readAll = async () => {
+    for await (const page of new PostgresPlantStore(database).listAll(1, {})) {
+      read += plantsOf(page).length
+      vi.advanceTimersByTime(599_000)
+    }
+  }
+  await expect(readAll()).rejects.toThrow('ten minutes')
+  expect(read).toBe(1000)
+})
+
+describe('a server that crashes and comes back', () => {
+  it('breaks off lists, and neither loses nor doubles a plant whose write is repeated with its key', async () => {
+    const crashing = await startPostgres()
+    const database = new PostgresDatabase(await crashing.createDatabase())
+    onTestFinished(async () => {
+      await database.close()
+      await crashing.stop()
+    })
+    await migratePostgres(database)
+    await database.transaction((sql) => sql`INSERT INTO accounts (id, name, created) VALUES (1, 'ann', 0)`)
+    const store = new PostgresPlantStore(database)
+    await Promise.all(Array.from({ length: 600 }, (_, id) => store.create(1, { name: `old ${id}`, id })))
+    const list = store.listAll(1, {})[Symbol.asyncIterator]()
+    const first = await list.next()
+    expect(first.done ? [] : plantsOf(first.value)).toHaveLength(500)
+
+    let isOver = false
+    const acknowledged: string[] = []
+    const refusals = new Set<unknown>()
+    const writers = Array.from({ length: 8 }, async (_, writer) => {
+      for (let count = 0; !isOver; ) {
+        const name = `${writer} ${count}`
+        try {
+          await store.create(1, { name }, { key: name, request: name })
+          acknowledged.push(name)
+          count++
+        } catch (error) {
+          refusals.add(error instanceof ApiError ? error.code : error)
+        }
+      }
+    })
+    await eventually(() => expect(acknowledged.length).toBeGreaterThan(50))
+    await crashing.kill()
+    await expect(list.next()).rejects.toThrow()
+    await crashing.start()
+    const before = acknowledged.length
+    await eventually(() => expect(acknowledged.length).toBeGreaterThan(before + 50))
+    isOver = true
+    await Promise.all(writers)
+    for (const refusal of refusals) expect(['write_unconfirmed', 'database_unavailable']).toContain(refusal)
+    const there = namesOf(await store.list(1, {}, 1_000_000))
+    expect(there.filter((name) => !name.startsWith('old')).toSorted()).toEqual(acknowledged.toSorted())
+  })
+})

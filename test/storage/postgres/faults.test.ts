@@ -1,0 +1,124 @@
+import { createServer } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
+import postgres from 'postgres'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { StorageError } from '../../../src/errors.ts'
+import { connectPostgres } from '../../../src/storage/postgres/connect.ts'
+import { checkPostgres } from '../../../src/storage/postgres/migrate.ts'
+import { openPostgresStores } from '../../../src/stores/postgres.ts'
+import { Visits } from '../../../src/usage/visit.ts'
+import { eventually } from '../../support/eventually.ts'
+import { keyOf } from '../../support/limits.ts'
+import { type PostgresServer, startPostgres } from '../../support/postgres.ts'
+
+let server: PostgresServer
+beforeAll(async () => {
+  server = await startPostgres()
+})
+afterAll(() => server.stop())
+
+it.concurrent.each([
+  [
+    'cannot be reached',
+    'postgres://gardener:secret@127.0.0.1:1/plants',
+    'The database at 127.0.0.1:1 cannot be reached',
+  ],
+  ['has no host that can be', 'postgres://gardener:secret@127.0.0.1:1,127.0.0.1:2/plants', '127.0.0.1:1,127.0.0.1:2'],
+  ['has a name nobody knows', 'postgres://gardener:secret@nowhere.invalid/plants', 'nowhere.invalid'],
+  ['has a password with an @', 'postgres://gardener:sec@ret@127.0.0.1:1/plants', '127.0.0.1:1 '],
+  ['has an @ behind its host', 'postgres://gardener:secret@127.0.0.1:1/plants?application_name=a@b', '127.0.0.1:1 '],
+  ['is no URL', 'postgres://gardener:secret@[::/plants', ''],
+])('a database whose address %s is told in one line, without the password', async (_, url, wanted) => {
+  const fault = await connectPostgres(url).catch((error: unknown) => error)
+  expect(fault).toBeInstanceOf(StorageError)
+  const text = String(fault)
+  expect(text).toContain(wanted)
+  expect(text).not.toMatch(/gardener|sec@?ret|ret@|\n/)
+})
+
+it('a user or a database that is not there is told with what to do', async () => {
+  const here = `127.0.0.1:${server.port}`
+  await expect(connectPostgres(`postgres://gardener:secret@${here}/postgres`)).rejects.toThrow(
+    `The database at ${here} refuses this user.`,
+  )
+  await expect(connectPostgres(server.url('nothing'))).rejects.toThrow(`The database at ${here} has no database`)
+})
+
+it.concurrent('a server that takes connections and says nothing is given up', async () => {
+  const silent = createServer((socket) => socket.on('error', () => {}).resume())
+  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+  const address = silent.address()
+  const port = typeof address === 'object' ? address?.port : undefined
+  await expect(connectPostgres(`postgres://one@127.0.0.1:${port}/plants`)).rejects.toThrow(`127.0.0.1:${port}`)
+  await new Promise((resolve) => silent.close(resolve))
+})
+
+it('a database that goes away, or loses a column, is told of with a 503 and is used again once it is mended', async () => {
+  const url = await server.createDatabase()
+  const database = await connectPostgres(url)
+  await checkPostgres(database)
+  await server.kill()
+  await expect(checkPostgres(database)).rejects.toMatchObject({ status: 503, code: 'database_unavailable' })
+  await server.start()
+  await checkPostgres(database)
+  const other = postgres(url, { max: 1 })
+  await other`ALTER TABLE plants DROP COLUMN tag`
+  await expect(checkPostgres(database)).rejects.toThrow('plants.tag missing')
+  await expect(database.read((sql) => sql`SELECT tag FROM plants`)).rejects.toMatchObject({ status: 503 })
+  await other`ALTER TABLE plants ADD COLUMN tag TEXT`
+  await checkPostgres(database)
+  const name = other(new URL(url).pathname.slice(1))
+  const endOthers = () => other`
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`
+  await other`ALTER DATABASE ${name} SET default_transaction_read_only = on`
+  await endOthers()
+  await expect(checkPostgres(database)).rejects.toThrow('only reads')
+  await other`ALTER DATABASE ${name} RESET default_transaction_read_only`
+  await endOthers()
+  await checkPostgres(database)
+  await other.end()
+  await database.close()
+})
+
+it('what a request has spent that ends while the database is away is put on record afterwards', async () => {
+  const stores = await openPostgresStores(await server.createDatabase())
+  const limiter = stores.limiter({ tokens_per_day: 1000 })
+  const key = keyOf('one', (await stores.access.createAccount('ann')).id)
+  const visits = new Visits({ limiter, ledger: stores.ledger, onFailure: () => {} })
+  const visitor = { id: 'req_1', key, model: 'm', character: null, promptTokens: () => 500, replyTokens: 400 }
+  const visit = await visits.enter(visitor)
+  visit.meter.tell({ prompt_tokens: 500, completion_tokens: 400 }, true)
+  await server.kill()
+  await visit.end('stop')
+  await server.start()
+  await eventually(async () => {
+    expect(await stores.usage.find(key.account.id, 'req_1')).toMatchObject({ state: 'stop' })
+    await expect(limiter.reserve(key, () => 900)).rejects.toMatchObject({ status: 429 })
+  })
+  await stores.close()
+})
+
+it('readers who take their time cost nobody else a connection', async () => {
+  const database = await connectPostgres(await server.createDatabase())
+  const open = () =>
+    database
+      .snapshot(async function* (sql) {
+        yield await sql`SELECT 1`
+      })
+      [Symbol.asyncIterator]()
+  // As many as there are connections for.
+  const readers = Array.from({ length: 5 }, open)
+  for (const reader of readers) await reader.next()
+  const late = open().next()
+  let runs = 0
+  await wait(3500)
+  const slow = database.read((sql) => {
+    runs++
+    return sql`SELECT pg_sleep(2.5)`
+  })
+  await expect(late).rejects.toMatchObject({ status: 503 })
+  await slow
+  expect(runs).toBe(1)
+  for (const reader of readers) await reader.return?.()
+  await database.close()
+})

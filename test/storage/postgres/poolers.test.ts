@@ -1,0 +1,170 @@
+import postgres, { type Sql } from 'postgres'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { PostgresPlantStore } from '../../../src/plants/postgres.ts'
+import { connectPostgres } from '../../../src/storage/postgres/connect.ts'
+import type { Queries } from '../../../src/storage/postgres/database.ts'
+import { type PostgresServer, startPostgres } from '../../support/postgres.ts'
+import { type Meddling, proxyForThisTest } from '../../support/postgres-proxy.ts'
+
+let server: PostgresServer
+let databaseUrl: string
+/** A connection without a proxy. */
+let direct: Sql
+let accounts = 0
+beforeAll(async () => {
+  server = await startPostgres()
+  databaseUrl = await server.createDatabase()
+  await (await connectPostgres(databaseUrl)).close()
+  direct = postgres(databaseUrl, { max: 1, onnotice: () => {} })
+})
+afterAll(async () => {
+  await direct.end()
+  await server.stop()
+})
+
+/** An account, and a store that reaches the database through a proxy. */
+async function scene(meddling: Meddling) {
+  const account = ++accounts
+  await direct`INSERT INTO accounts (id, name, created) VALUES (${account}, ${`account ${account}`}, 0)`
+  const proxy = await proxyForThisTest(databaseUrl, meddling)
+  const database = await connectPostgres(proxy.url)
+  onTestFinished(() => database.close())
+  const store = new PostgresPlantStore(database)
+  return {
+    proxy,
+    database,
+    add: (name: string) => store.create(account, { name }),
+    list: () => store.list(account, {}, 10),
+    /** The names of the plants that are there. */
+    names: async () => {
+      const rows = await direct<{ name: string }[]>`SELECT name FROM plants WHERE account = ${account} ORDER BY id`
+      return rows.map(({ name }) => name)
+    },
+  }
+}
+
+/** SQL before each COMMIT of the client that is due. */
+function beforeCommits(sql: string, isDue: () => boolean): Meddling {
+  return { before: (statement) => (/^commit$/i.test(statement) && isDue() ? sql : undefined) }
+}
+
+describe('a COMMIT', () => {
+  it('that is answered with ROLLBACK has committed nothing, and the transaction is done again', async () => {
+    let failures = 0
+    // A statement that fails is what turns a COMMIT into a ROLLBACK.
+    const { add, names } = await scene(beforeCommits('SELECT 1 / 0', () => failures-- > 0))
+    failures = 1
+    await add('Fern')
+    expect(await names()).toStrictEqual(['Fern'])
+  })
+
+  it('that is answered with ROLLBACK as long as anybody waits is told with a 503', async () => {
+    let isBroken = false
+    const { add, names } = await scene(beforeCommits('SELECT 1 / 0', () => isBroken))
+    isBroken = true
+    await expect(add('Fern')).rejects.toMatchObject({ status: 503 })
+    expect(await names()).toStrictEqual([])
+  })
+
+  it('outside a transaction, which the server answers with COMMIT and a warning, is not taken for success', async () => {
+    let isBroken = false
+    const { add, names } = await scene(beforeCommits('ROLLBACK', () => isBroken))
+    isBroken = true
+    await expect(add('Fern')).rejects.toMatchObject({ status: 503, code: 'write_unconfirmed' })
+    isBroken = false
+    await add('Moss')
+    expect(await names()).toStrictEqual(['Moss'])
+  })
+
+  it('that is refused with an SQLSTATE which leaves open what was done is not told as a write that was not', async () => {
+    const { database } = await scene({})
+    await direct.unsafe(`
+      CREATE TABLE open_ended (name TEXT);
+      CREATE FUNCTION leave_open() RETURNS trigger LANGUAGE plpgsql
+        AS $$ BEGIN RAISE 'nobody knows' USING ERRCODE = '40003'; END $$;
+      CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON open_ended DEFERRABLE INITIALLY DEFERRED
+        FOR EACH ROW EXECUTE FUNCTION leave_open()`)
+    const write = database.transaction((sql) => sql`INSERT INTO open_ended VALUES ('Fern')`)
+    await expect(write).rejects.toMatchObject({ status: 503, code: 'write_unconfirmed' })
+  })
+
+  it('that the server refuses is undone, and no other transaction of the connection is', async () => {
+    const { database } = await scene({})
+    await direct`CREATE TABLE late (name TEXT UNIQUE DEFERRABLE INITIALLY DEFERRED)`
+    const note = (name: string) => database.transaction((sql) => sql`INSERT INTO late VALUES (${name})`)
+    await note('Fern')
+    const names = Array.from({ length: 30 }, (_, index) => (index % 2 === 0 ? 'Fern' : `Moss ${index}`))
+    const ended = await Promise.allSettled(names.map(note))
+    expect(ended.map(({ status }) => status)).toStrictEqual(
+      names.map((name) => (name === 'Fern' ? 'rejected' : 'fulfilled')),
+    )
+    expect((await direct`SELECT name FROM late`).length).toBe(16)
+  })
+})
+
+describe('behind a pooler', () => {
+  it.each<[string, Meddling]>([
+    ['takes settings and tells another number of the server’s process', { hidesPid: true }],
+    ['refuses statement_timeout', { refusedSetting: 'statement_timeout' }],
+  ])('that %s, no statement is prepared by name, and each has its time', async (_, meddling) => {
+    const { proxy, database, add, list, names } = await scene(meddling)
+    expect(database.isPooled).toBe(true)
+    proxy.takeNames()
+    await add('Fern')
+    await list()
+    expect(proxy.takeNames()).toStrictEqual([])
+    expect(await names()).toStrictEqual(['Fern'])
+    const timeout = (sql: Queries) => sql`SELECT current_setting('statement_timeout') AS timeout`
+    expect(await database.transaction(timeout)).toMatchObject([{ timeout: '5s' }])
+    const snapshot = database.snapshot(async function* (sql) {
+      yield await timeout(sql)
+    })
+    for await (const rows of snapshot) expect(rows).toMatchObject([{ timeout: '5s' }])
+  })
+
+  it('that loses prepared statements unseen, nothing is lost, and no more of them are made', async () => {
+    let begins = 0
+    const forget = (statement: string) =>
+      /^begin/i.test(statement) && begins++ % 2 === 0 ? 'DEALLOCATE ALL' : undefined
+    const { proxy, database, add, names } = await scene({ before: forget })
+    const wanted = Array.from({ length: 20 }, (_, index) => `Plant ${index}`)
+    for (const name of wanted) await add(name)
+    expect(await names()).toStrictEqual(wanted)
+    expect(database.isPooled).toBe(true)
+    proxy.takeNames()
+    await add('Fern')
+    expect(proxy.takeNames()).toStrictEqual([])
+  })
+
+  it('that lets prepared statements be, they are kept where the address says so', async () => {
+    const proxy = await proxyForThisTest(databaseUrl, { hidesPid: true })
+    const database = await connectPostgres(`${proxy.url}?prepare=true`)
+    onTestFinished(() => database.close())
+    proxy.takeNames()
+    await database.read((sql) => sql`SELECT 1`)
+    expect(proxy.takeNames()).toHaveLength(1)
+  })
+
+  it('that pools single statements, the start is refused with what to set', async () => {
+    const proxy = await proxyForThisTest(databaseUrl, { hidesPid: true, refusesTransactions: true })
+    await expect(connectPostgres(proxy.url)).rejects.toThrow(
+      /PgBouncer.*pool_mode = statement.*pool_mode = transaction/,
+    )
+  })
+
+  it('that refuses another setting, the start is refused with its name', async () => {
+    const url = new URL(databaseUrl)
+    url.searchParams.set('search_path', 'plants')
+    const proxy = await proxyForThisTest(url.href, { refusedSetting: 'search_path' })
+    await expect(connectPostgres(proxy.url)).rejects.toThrow('unsupported startup parameter: search_path')
+  })
+})
+
+it('without a pooler statements are prepared, and the server ends what takes too long', async () => {
+  const { database, proxy } = await scene({})
+  expect(database.isPooled).toBe(false)
+  proxy.takeNames()
+  const rows = await database.read((sql) => sql`SELECT current_setting('statement_timeout') AS timeout`)
+  expect(rows).toMatchObject([{ timeout: '5s' }])
+  expect(proxy.takeNames()).toHaveLength(1)
+})

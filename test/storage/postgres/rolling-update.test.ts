@@ -1,0 +1,86 @@
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
+import { connectPostgres } from '../../../src/storage/postgres/connect.ts'
+import { migratePostgres } from '../../../src/storage/postgres/migrate.ts'
+import { postgresMigrations } from '../../../src/storage/postgres/migrations.ts'
+import { conservatory } from '../../support/command.ts'
+import { type PostgresServer, startPostgres } from '../../support/postgres.ts'
+import { serviceForThisTest, type TestService, temporaryFolder } from '../../support/service.ts'
+
+const newest = postgresMigrations.at(-1)?.name ?? ''
+const wider = ['accounts', 'keys', 'plants', 'grants', 'characters', 'character_versions', 'requests', 'spend']
+/** What the next version might do: more columns everywhere, and another table. */
+const next = {
+  name: '0900-next',
+  servesFrom: newest,
+  sql: `${wider.map((table) => `ALTER TABLE ${table} ADD COLUMN later TEXT;`).join('\n')} CREATE TABLE later (id BIGINT);`,
+}
+const afterNext = { name: '0901-after-next', servesFrom: next.name, sql: 'CREATE TABLE latest (id BIGINT);' }
+
+let server: PostgresServer
+beforeAll(async () => {
+  server = await startPostgres()
+})
+afterAll(() => server.stop())
+
+/** Brings a database to what a later version makes of it. */
+async function updateTo(url: string, ...later: Parameters<typeof migratePostgres>[1] & object): Promise<void> {
+  const database = await connectPostgres(url)
+  await migratePostgres(database, [...postgresMigrations, ...later])
+  await database.close()
+}
+
+it('a replica goes on while a newer one updates the schema, and another one of its version starts', async () => {
+  const url = await server.createDatabase()
+  const one = await serviceForThisTest({ DATABASE_URL: url })
+  expect(await useAll(one, 'before')).toStrictEqual([])
+  await updateTo(url, next)
+  expect(await useAll(one, 'after')).toStrictEqual([])
+  const two = await serviceForThisTest({ DATABASE_URL: url, BOOTSTRAP_KEY: one.key })
+  expect(await useAll(two, 'another', one.key)).toStrictEqual([])
+})
+
+it.each([
+  ['two versions newer', [next, afterNext], '0901-after-next'],
+  [
+    'that does not say that it may be served',
+    [{ name: '0900-other', sql: 'CREATE TABLE other (id BIGINT);' }],
+    '0900-other',
+  ],
+])('a replica does not start over a schema %s', async (_, later, name) => {
+  const url = await server.createDatabase()
+  await updateTo(url, ...later)
+  const folder = temporaryFolder()
+  onTestFinished(folder.remove)
+  const settings = { DATABASE_URL: url, PORT: '0', DATA_DIR: folder.path }
+  const { code, stdout, stderr } = await conservatory(['serve'], settings)
+  expect([code, stdout]).toStrictEqual([1, ''])
+  expect(stderr).toBe(
+    `The database at 127.0.0.1:${server.port} was written by a newer version of Conservatory (it has ${name}). Start that version.\n`,
+  )
+})
+
+/** Asks for what reads and writes every table; gives what was not answered as it should be. */
+async function useAll(service: TestService, name: string, key = service.key): Promise<readonly string[]> {
+  const headers = { authorization: `Bearer ${key}` }
+  const card = { spec: 'chara_card_v2', spec_version: '2.0', data: { name: `Moss ${name}`, first_mes: 'Hi' } }
+  const chat = { model: 'understudy', character: `Moss ${name}`, messages: [{ role: 'user', content: 'Hello' }] }
+  const calls: readonly (readonly [string, unknown?])[] = [
+    ['/readyz'],
+    ['/plants', { name }],
+    ['/plants'],
+    ['/keys', { name, scopes: ['plants:read'] }],
+    ['/keys'],
+    ['/characters', card],
+    ['/characters'],
+    [`/characters/Moss%20${name}`],
+    ['/chat/completions', chat],
+    ['/usage'],
+  ]
+  const faults: string[] = []
+  for (const [path, json] of [...calls, ...calls.filter(([, json]) => json === undefined)]) {
+    const answer = await service.request(path, json === undefined ? { headers } : { json, headers })
+    if (answer.status >= 300) faults.push(`${path} ${answer.status} ${await answer.text()}`)
+    else await answer.arrayBuffer()
+  }
+  return faults
+}
