@@ -3,7 +3,8 @@ import { defineConfig } from 'vitest/config'
 import base from './vitest.config.ts'
 
 /** What starts a service, runs a command or opens its stores; anything else does the same over any database. */
-const usesDatabase = /support\/(?:service|preset-service|process|command|slow-clients|test-database|test-sql)\.ts'/
+const usesDatabase =
+  /support\/(?:service|preset-service|upstream-service|two-upstreams|plant-callers|process|command|slow-clients|test-database|test-sql)\.ts'/
 
 /** The black-box tests again, every service over a database of its own in one PostgreSQL. */
 export default defineConfig({

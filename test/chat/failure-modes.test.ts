@@ -11,6 +11,7 @@ import {
   pieces,
   type Script,
   type ScriptedUpstream,
+  sse,
   startUpstream,
   streamOf,
 } from '../support/upstream.ts'
@@ -64,7 +65,6 @@ function post(body: Readonly<Record<string, unknown>> = {}): Promise<Response> {
   return service.request('/chat/completions', { json: { model: 'gpt-test', messages, ...body } })
 }
 
-const sse = (...events: readonly string[]): string => events.map((event) => `data: ${event}\n\n`).join('')
 const started = [
   chunkText({ role: 'assistant', content: '' }),
   chunkText({ content: 'One ' }),

@@ -4,7 +4,7 @@ import { type AiSdkModel, createAiSdkModel } from '../../src/models/ai-sdk/model
 import type { AiSdkSettings } from '../../src/models/configuration/settings.ts'
 import type { ModelRequest } from '../../src/models/model.ts'
 import type { Chunk } from '../../src/openai/completion.ts'
-import type { CompletionRequest } from '../../src/openai/completion-request.ts'
+import type { CompletionRequest, Message } from '../../src/openai/completion-request.ts'
 import { chunksIn } from './events.ts'
 import { type Script, type ScriptedUpstream, upstreamForThisTest } from './upstream.ts'
 
@@ -54,6 +54,24 @@ export const gardenTools: CompletionRequest['tools'] = [
   },
   { type: 'function', function: { name: 'all_beds' } },
 ]
+
+/** A turn with two tool calls, answered in the other order. */
+export const toolTurn: Message[] = [
+  { role: 'user', content: 'Which bed is dry?' },
+  {
+    role: 'assistant',
+    content: null,
+    tool_calls: [
+      { id: 'call_a', type: 'function', function: { name: 'soil_moisture', arguments: '{"bed":"north"}' } },
+      { id: 'call_b', type: 'function', function: { name: 'all_beds', arguments: '' } },
+    ],
+  },
+  { role: 'tool', tool_call_id: 'call_b', content: '["north","south"]' },
+  { role: 'tool', tool_call_id: 'call_a', content: [{ type: 'text', text: 'dry' }] },
+]
+
+/** A picture of one dot, PNG in base64. */
+export const pixel = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 
 export const never = new AbortController().signal
 

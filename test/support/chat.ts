@@ -1,3 +1,4 @@
+import { expect } from 'vitest'
 import type { OpenAiErrorBody } from '../../src/errors.ts'
 import type { Chunk, Completion } from '../../src/openai/completion.ts'
 
@@ -74,4 +75,17 @@ export async function readChatError(response: Response): Promise<OpenAiErrorBody
     throw new Error(`not an error in OpenAI's shape: ${text}`)
   }
   return body.error
+}
+
+/** The text of a reply, whole or streamed. */
+export async function textOf(response: Response, stream: boolean): Promise<string> {
+  if (stream) return textOfStream(await readStream(response))
+  return (await readCompletion(response)).choices[0]?.message.content ?? ''
+}
+
+/** Checks that a stream ended with one error event of this code, and no `[DONE]`. */
+export function expectBrokenOff(streamed: Streamed, code: string): void {
+  expect(streamed.errors.map(({ error }) => error.code)).toEqual([code])
+  expect(streamed.isDone).toBe(false)
+  expect(streamed.data.at(-1)).toBe(JSON.stringify(streamed.errors[0]))
 }

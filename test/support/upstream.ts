@@ -101,6 +101,9 @@ export function pieces(texts: readonly (string | Uint8Array)[], end: 'end' | 'cu
   }
 }
 
+/** A stream's events as they are sent: each with its blank line. */
+export const sse = (...events: readonly string[]): string => events.map((event) => `data: ${event}\n\n`).join('')
+
 /** A whole completion as an upstream would send it. */
 export function completion(content: string, more: Record<string, unknown> = {}): Record<string, unknown> {
   return {

@@ -1,11 +1,16 @@
 import { describe, expect, test } from 'vitest'
-import { toCallOptions } from '../../../src/models/ai-sdk/call-options.ts'
-import { toPrompt } from '../../../src/models/ai-sdk/prompt.ts'
 import type { CompletionRequest, Message } from '../../../src/openai/completion-request.ts'
-import { asked, complete, failureFrom, gardenTools, stream, vendorForThisTest } from '../../support/ai-sdk.ts'
+import {
+  asked,
+  complete,
+  failureFrom,
+  gardenTools,
+  pixel,
+  stream,
+  toolTurn,
+  vendorForThisTest,
+} from '../../support/ai-sdk.ts'
 import { replay, replayStream } from '../../support/replay.ts'
-
-const pixel = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 
 /** What a vendor's server is sent for a request. */
 async function sent(vendor: 'anthropic' | 'google', more: Partial<CompletionRequest>, settings = {}) {
@@ -19,20 +24,6 @@ async function sent(vendor: 'anthropic' | 'google', more: Partial<CompletionRequ
   if (call === undefined) throw new Error('Nothing was sent.')
   return { ...call, ignored }
 }
-
-const toolTurn: Message[] = [
-  { role: 'user', content: 'Which bed is dry?' },
-  {
-    role: 'assistant',
-    content: null,
-    tool_calls: [
-      { id: 'call_a', type: 'function', function: { name: 'soil_moisture', arguments: '{"bed":"north"}' } },
-      { id: 'call_b', type: 'function', function: { name: 'all_beds', arguments: '' } },
-    ],
-  },
-  { role: 'tool', tool_call_id: 'call_b', content: '["north","south"]' },
-  { role: 'tool', tool_call_id: 'call_a', content: [{ type: 'text', text: 'dry' }] },
-]
 
 describe('anthropic', () => {
   test('gets the request in its own words', async () => {
@@ -400,140 +391,5 @@ describe('what stays with the caller: 400 that names the field, and nothing is s
     expect(error).toMatchObject({ status: 400, code: 'unsupported_by_model' })
     expect(error.message).toContain('audio/wav')
     expect(upstream.calls).toHaveLength(0)
-  })
-})
-
-describe('the prompt', () => {
-  const prompt = (messages: Message[]) =>
-    toPrompt(messages, {}).map(({ role, content }) => [
-      role,
-      typeof content === 'string'
-        ? content
-        : content.map((part) => ('text' in part ? part.text : part.type)).join(' | '),
-    ])
-
-  // cards.md 4.1: a system message at a depth stays at its depth.
-  test('system messages lead, or stay where they are', () => {
-    expect(
-      prompt([
-        { role: 'system', content: 'You are Fern.' },
-        { role: 'system', content: '' },
-        { role: 'developer', content: [{ type: 'text', text: 'Be short.' }] },
-        { role: 'user', content: 'Hello' },
-        { role: 'assistant', content: 'Hi!' },
-        { role: 'system', content: 'It rains now.' },
-        { role: 'user', content: 'How are you?' },
-        { role: 'system', content: 'Answer as Fern.' },
-      ]),
-    ).toEqual([
-      ['system', 'You are Fern.\n\nBe short.'],
-      ['user', 'Hello'],
-      ['assistant', 'Hi!'],
-      ['user', '[System note]\nIt rains now. | How are you? | [System note]\nAnswer as Fern.'],
-    ])
-  })
-
-  // cards.md 5.5: example utterances are turns of their own where there is no `name`.
-  test('example dialogues are turns, and end before the conversation', () => {
-    expect(
-      prompt([
-        { role: 'system', content: 'You are Fern.' },
-        { role: 'system', content: '[Example Chat]' },
-        { role: 'system', name: 'example_user', content: 'Thirsty?' },
-        { role: 'system', name: 'example_assistant', content: 'Always.' },
-        { role: 'system', content: '[Example Chat]' },
-        { role: 'system', name: 'example_assistant', content: 'Light, please.' },
-        { role: 'assistant', content: 'Welcome to my pot.' },
-        { role: 'user', content: 'Hello' },
-      ]),
-    ).toEqual([
-      ['system', 'You are Fern.'],
-      ['user', '[Example Chat] | Thirsty?'],
-      ['assistant', 'Always.'],
-      ['user', '[Example Chat]'],
-      ['assistant', 'Light, please.'],
-      ['user', '[Start a new chat]'],
-      ['assistant', 'Welcome to my pot.'],
-      ['user', 'Hello'],
-    ])
-  })
-
-  test('begins with the user, whoever begins', () => {
-    expect(prompt([{ role: 'assistant', content: 'Welcome.' }])).toEqual([
-      ['user', '[Start a new chat]'],
-      ['assistant', 'Welcome.'],
-    ])
-    expect(prompt([{ role: 'system', content: 'Speak.' }])).toEqual([
-      ['system', 'Speak.'],
-      ['user', '[Start a new chat]'],
-    ])
-  })
-
-  // Failure mode 18.
-  test('has no neighbours of one role, and nothing empty', () => {
-    expect(
-      prompt([
-        { role: 'user', content: 'One' },
-        { role: 'user', content: '' },
-        { role: 'user', content: [{ type: 'text', text: 'two' }] },
-        { role: 'assistant', content: null, refusal: 'No.' },
-        {
-          role: 'assistant',
-          content: [
-            { type: 'text', text: 'Well.' },
-            { type: 'refusal', refusal: 'Not that.' },
-          ],
-        },
-      ]),
-    ).toEqual([
-      ['user', 'One | two'],
-      ['assistant', 'No. | Well. | Not that.'],
-    ])
-  })
-
-  test('nothing parts a tool call and its results', () => {
-    const [question, call, ...results] = toolTurn
-    const note: Message = { role: 'system', content: 'It rains now.' }
-    const messages = [question, call, note, results[0], note, results[1], { role: 'user' as const, content: 'And?' }]
-    const turns = toPrompt(
-      messages.filter((message) => message !== undefined),
-      {},
-    )
-    expect(turns.map(({ role, content }) => [role, content.length])).toEqual([
-      ['user', 1],
-      ['assistant', 2],
-      ['tool', 2],
-      ['user', 3],
-    ])
-  })
-
-  test.each(['system', 'assistant'] as const)(
-    'a picture in a message of the role %s is refused, not left out',
-    (role) => {
-      const content: Message['content'] = [{ type: 'image_url', image_url: { url: `data:image/png;base64,${pixel}` } }]
-      expect(() => toPrompt([{ role, content }], {})).toThrow(/image_url" cannot be in a message of the role/)
-    },
-  )
-
-  test("keeps OpenAI's older function calls together", () => {
-    const call = { name: 'water', arguments: '{"bed":1}' }
-    const messages: Message[] = [
-      { role: 'user', content: 'Water it.' },
-      Object.assign({ role: 'assistant' as const, content: null }, { function_call: call }),
-      { role: 'function', name: 'water', content: 'done' },
-    ]
-    expect(toPrompt(messages, {}).slice(1)).toMatchObject([
-      { role: 'assistant', content: [{ toolCallId: 'function_water', toolName: 'water', input: { bed: 1 } }] },
-      { role: 'tool', content: [{ toolCallId: 'function_water', toolName: 'water', output: { value: 'done' } }] },
-    ])
-  })
-
-  test('parameters that are null are not sent', () => {
-    const options = toCallOptions(
-      { ...asked().body, temperature: null, stop: null, seed: null, tools: null, tool_choice: 'auto', user: null },
-      {},
-      {},
-    )
-    expect(Object.keys(options)).toEqual(['prompt'])
   })
 })

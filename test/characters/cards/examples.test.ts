@@ -1,8 +1,5 @@
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { readExamples, type Utterance } from '../../src/characters/cards/examples.ts'
-import { serviceForThisTest } from '../support/service.ts'
+import { readExamples, type Utterance } from '../../../src/characters/cards/examples.ts'
 
 describe('5 readExamples', () => {
   const user = (text: string): Utterance => ({ speaker: 'user', text })
@@ -97,74 +94,5 @@ describe('5 readExamples', () => {
   ]
   test.each(scenarios)('reads $what', ({ examples, names, blocks }) => {
     expect(readExamples(examples, { character: 'Moss', user: 'Ada', ...names })).toEqual(blocks)
-  })
-})
-
-describe('failure mode 24: an unknown or traversal-like character', () => {
-  const secret = 'THE-SECRET-OF-THE-FILE'
-
-  function names(dataDirectory: string): readonly string[] {
-    return [
-      'Nobody',
-      'secret',
-      'secret.json',
-      '../secret.json',
-      '../../secret',
-      join(dataDirectory, 'secret.json'),
-      `file://${dataDirectory}/secret.json`,
-      '..%2fsecret.json',
-      '..\\secret.json',
-      'fern.json',
-      'data/characters/fern.json',
-      '/etc/passwd',
-      '../../../../../../etc/passwd',
-      '/etc/passwd\0.json',
-      '.',
-      '..',
-      '__proto__',
-      'constructor',
-      'toString',
-      "'; DROP TABLE accounts; --",
-      'Fern/../Fern',
-    ]
-  }
-  const ask = (character: string) => ({
-    json: { model: 'understudy', character, messages: [{ role: 'user', content: 'Hello' }] },
-  })
-
-  test('is the same 404 for all where characters are closed', async () => {
-    const service = await serviceForThisTest({ CHARACTERS: 'closed' })
-    writeFileSync(
-      join(service.dataDirectory, 'secret.json'),
-      JSON.stringify({ data: { name: 'secret', first_mes: secret } }),
-    )
-    for (const name of names(service.dataDirectory)) {
-      const response = await service.request('/chat/completions', ask(name))
-      expect([name, response.status, response.headers.get('x-character')]).toEqual([name, 404, null])
-      expect(await response.json()).toEqual({
-        error: {
-          message: 'There is no character of this name here. Check the name.',
-          type: 'invalid_request_error',
-          param: 'character',
-          code: 'character_not_found',
-        },
-      })
-    }
-  })
-
-  test('is played by its name alone where characters are open', async () => {
-    const service = await serviceForThisTest()
-    writeFileSync(
-      join(service.dataDirectory, 'secret.json'),
-      JSON.stringify({ data: { name: 'secret', first_mes: secret } }),
-    )
-    for (const name of names(service.dataDirectory)) {
-      const response = await service.request('/chat/completions', ask(name))
-      expect([name, response.status]).toEqual([name, 200])
-      expect(response.headers.get('x-character')).toBe(encodeURIComponent(name))
-      const text = await response.text()
-      expect(text).not.toContain(secret)
-      expect(text).not.toContain('root:')
-    }
   })
 })

@@ -1,0 +1,144 @@
+import { describe, expect, test } from 'vitest'
+import type { Message } from '../../../src/openai/completion-request.ts'
+import { assistant, cardWithLore, composed, firedIn, told, user } from '../../support/lore-cards.ts'
+
+type Entry = Readonly<Record<string, unknown>>
+
+/** What fires of these entries when the conversation is this. */
+function fired(
+  entries: readonly Entry[],
+  messages: readonly Message[] | string,
+  book: Entry = {},
+  data: Entry = {},
+  more = {},
+) {
+  return firedIn(composed(cardWithLore(entries, book, data), messages, more))
+}
+
+describe('7.1 decorator grammar', () => {
+  const place = (content: string, data: Entry = {}) =>
+    told(
+      composed(cardWithLore([{ constant: true, content }], {}, data), [user('1'), user('2')], {
+        settings: { systemPrompt: '' },
+      }),
+    )
+  const above = ['system: BODY', 'user: 1', 'user: 2']
+  const atDepth1 = ['user: 1', 'system: BODY', 'user: 2']
+  test.each([
+    [
+      'the leading lines and the blank lines around them go',
+      ' \r\n @@depth 1\r\n  @@role user\r\n\r\nBODY\r\n',
+      ['user: 1', 'user: BODY', 'user: 2'],
+    ],
+    ['the first other line ends them', '@@depth 1\nBODY\n@@depth 0', ['user: 1', 'system: BODY\n@@depth 0', 'user: 2']],
+    ['unknown and invalid ones are ignored', '@@unheard x\n@@depth many\n@@role nobody\nBODY', above],
+    ['a fallback counts when the one above was ignored', '@@unheard\n@@@depth 1\nBODY', atDepth1],
+    ['and not when it was not', '@@depth 1\n@@@depth 0\nBODY', atDepth1],
+    [
+      'a chain of fallbacks is tried top to bottom',
+      '@@a\n@@@b\n@@@c\n@@@d\n@@@e\n@@@f\n@@@depth 1\n@@@depth 0\nBODY',
+      atDepth1,
+    ],
+    ['a fallback with nothing above is ignored', '@@@depth 0\nBODY', above],
+    ['of a repeated name the first counts', '@@depth 1\n@@depth 0\nBODY', atDepth1],
+    ['instruct variants never apply, their fallbacks do', '@@instruct_depth 5\n@@@depth 1\nBODY', atDepth1],
+    ['icons are not known here, the fallback counts', '@@is_user_icon x\n@@@depth 1\nBODY', atDepth1],
+    ['@@position of an empty section gives way to its fallback', '@@position scenario\n@@@depth 1\nBODY', atDepth1],
+    ['@@position wins over @@depth, and that over @@reverse_depth', '@@depth 1\n@@reverse_depth 0\nBODY', atDepth1],
+    ['@@end is depth 0', '@@end\nBODY', ['user: 1', 'user: 2', 'system: BODY']],
+    ['@@reverse_depth counts from the oldest', '@@reverse_depth 1\nBODY', atDepth1],
+  ])('7.1 %s', (_what, content, expected) => {
+    expect(place(content)).toEqual(expected)
+  })
+
+  test('7.3 @@position wins over @@depth', () => {
+    expect(place('@@depth 0\n@@position after_desc\nBODY', { description: 'D', scenario: 'S' })[0]).toBe(
+      'system: D\n\nBODY\n\nS',
+    )
+  })
+})
+
+describe('7.2 decorators', () => {
+  const talk = [user('tea'), assistant('a'), user('b'), assistant('c'), user('d')]
+  const scenarios: readonly (readonly [string, string, readonly Message[] | string, boolean, Entry?])[] = [
+    ['activate without any key', '@@activate', 'x', true],
+    [
+      'activate is stronger than dont_activate and conditions',
+      '@@dont_activate\n@@activate_only_after 9\n@@activate',
+      'x',
+      true,
+    ],
+    ['dont_activate', '@@dont_activate', 'tea', false, { constant: true }],
+    ['activate_only_after, not yet', '@@activate_only_after 3', talk, false, { constant: true }],
+    ['activate_only_after, reached', '@@activate_only_after 2', talk, true, { constant: true }],
+    ['activate_only_every, no', '@@activate_only_every 3', talk, false, { constant: true }],
+    ['activate_only_every, yes', '@@activate_only_every 2', talk, true, { constant: true }],
+    ['activate_only_every, none yet', '@@activate_only_every 3', 'x', true, { constant: true }],
+    ['keep_activate_after_match', '@@keep_activate_after_match\n@@scan_depth 1', talk, true],
+    ['keep_activate_after_match, never matched', '@@keep_activate_after_match\n@@scan_depth 1', talk.slice(1), false],
+    ['dont_activate_after_match', '@@dont_activate_after_match\n@@scan_depth 9', talk, false],
+    [
+      'dont_activate_after_match, the first time',
+      '@@dont_activate_after_match',
+      [user('x'), assistant('y'), user('tea')],
+      true,
+    ],
+    ['scan_depth', '@@scan_depth 1', talk, false],
+    ['is_greeting, the active one', '@@is_greeting 0', [assistant('GREETING'), user('tea')], true],
+    ['is_greeting, another', '@@is_greeting 1', [assistant('GREETING'), user('tea')], false],
+    [
+      'is_greeting, ignored where it cannot be told',
+      '@@is_greeting 1',
+      [assistant('Something else'), user('tea')],
+      true,
+    ],
+    ['additional_keys', '@@additional_keys cup, mug', 'tea mug', true],
+    ['additional_keys, each line', '@@additional_keys cup, mug\n@@additional_keys milk', 'tea mug', false],
+    ['additional_keys of a constant entry', '@@additional_keys cup', 'x', false, { constant: true }],
+    ['exclude_keys', '@@exclude_keys cup, mug', 'tea mug', false],
+    ['exclude_keys, none', '@@exclude_keys cup, mug', 'tea', true],
+    ['exclude_keys, ignored with a regex', '@@exclude_keys cup', 'tea cup', true, { keys: ['/tea/'] }],
+    ['match_full_word', '@@match_full_word', 'steam', false],
+    ['probability 0', '@@probability 0', 'tea', false],
+  ]
+  for (const [what, decorators, messages, expected, entry = {}] of scenarios) {
+    test(`7.2 ${what}`, () => {
+      const data = { first_mes: 'GREETING', alternate_greetings: ['OTHER'] }
+      const settings = { systemPrompt: '', greeting: 'never' as const }
+      expect(
+        fired([{ keys: ['tea'], ...entry, content: `${decorators}\nBODY` }], messages, {}, data, { settings }),
+      ).toEqual(expected ? ['BODY'] : [])
+    })
+  }
+
+  test('7.2 is_greeting follows the greeting that the request names', () => {
+    const data = { first_mes: 'A', alternate_greetings: ['B'] }
+    expect(fired([{ constant: true, content: '@@is_greeting 1\nBODY' }], 'x', {}, data, { greeting: 1 })).toEqual([
+      'BODY',
+    ])
+  })
+
+  test("7.2 disable_ui_prompt drops the operator's text, and the card's stays", () => {
+    const settings = { systemPrompt: 'OPERATOR', postHistoryPrompt: 'POST' }
+    const entries = [
+      {
+        keys: ['tea'],
+        content: '@@disable_ui_prompt system_prompt\n@@disable_ui_prompt post_history_instructions\nBODY',
+      },
+    ]
+    expect(told(composed(cardWithLore(entries), 'tea', { settings }))).toEqual(['system: BODY', 'user: tea'])
+    expect(
+      told(composed(cardWithLore(entries, {}, { system_prompt: 'CARD {{original}}' }), 'tea', { settings }))[0],
+    ).toBe('system: CARD\n\nBODY')
+    expect(told(composed(cardWithLore(entries), 'no', { settings }))).toEqual([
+      'system: OPERATOR',
+      'user: no',
+      'system: POST',
+    ])
+  })
+
+  test('7.2 several prefills are one message', () => {
+    const entries = ['A', 'B'].map((body) => ({ constant: true, content: `@@depth 0\n@@role assistant\n${body}` }))
+    expect(told(composed(cardWithLore(entries), 'x')).at(-1)).toBe('assistant: A\nB')
+  })
+})

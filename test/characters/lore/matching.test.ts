@@ -1,0 +1,285 @@
+import { describe, expect, test } from 'vitest'
+import type { Message } from '../../../src/openai/completion-request.ts'
+import { assistant, cardWithLore, composed, firedIn, system, user } from '../../support/lore-cards.ts'
+
+type Entry = Readonly<Record<string, unknown>>
+
+/** What fires of these entries when the conversation is this. */
+function fired(
+  entries: readonly Entry[],
+  messages: readonly Message[] | string,
+  book: Entry = {},
+  data: Entry = {},
+  more = {},
+) {
+  return firedIn(composed(cardWithLore(entries, book, data), messages, more))
+}
+
+const silver = { extensions: { position: 1, display_index: 0 } }
+
+describe('6 matching', () => {
+  const scenarios: readonly (readonly [
+    string,
+    readonly Entry[],
+    readonly Message[] | string,
+    readonly string[],
+    Entry?,
+  ])[] = [
+    [
+      '6.2 one key is enough, and adds its content once',
+      [{ keys: ['no', 'tea', 'cup'] }],
+      'tea, tea and a cup',
+      ['LORE0'],
+    ],
+    [
+      '6.2 disabled entries never match',
+      [{ keys: ['tea'], enabled: false, constant: true, content: '@@activate\nX' }],
+      'tea',
+      [],
+    ],
+    [
+      '6.2 empty content adds nothing',
+      [
+        { constant: true, content: ' \n' },
+        { constant: true, content: '@@activate\n\n' },
+        { constant: true, content: '{{// x}}' },
+      ],
+      'tea',
+      [],
+    ],
+    [
+      '6.2 letter case matters only when asked for',
+      [{ keys: ['Tea'] }, { keys: ['Tea'], case_sensitive: true }, { keys: ['tea'], case_sensitive: true }],
+      'tea',
+      ['LORE0', 'LORE2'],
+    ],
+    [
+      '6.2 lower-casing is Unicode',
+      [{ keys: ['ЧАЙ'] }, { keys: ['茶'] }, { keys: ['CAFÉ'] }],
+      'чай, 茶, café',
+      ['LORE0', 'LORE1', 'LORE2'],
+    ],
+    ['6.2 constant needs no key', [{ constant: true }], 'x', ['LORE0']],
+    [
+      '6.2 selective needs one of each list',
+      [
+        { keys: ['tea'], selective: true, secondary_keys: ['cup', 'pot'] },
+        { keys: ['tea'], selective: true, secondary_keys: ['mug'] },
+      ],
+      'tea pot',
+      ['LORE0'],
+    ],
+    [
+      '6.2 selective without secondary keys is as if not',
+      [
+        { keys: ['tea'], selective: true, secondary_keys: [] },
+        { keys: ['tea'], selective: true, secondary_keys: [' '] },
+      ],
+      'tea',
+      ['LORE0', 'LORE1'],
+    ],
+    [
+      '6.2 secondary keys may be a text with commas',
+      [{ keys: ['tea'], selective: true, secondary_keys: 'cup, pot' }],
+      'tea pot',
+      ['LORE0'],
+    ],
+    ['6.2 secondary keys are ignored unless selective', [{ keys: ['tea'], secondary_keys: ['mug'] }], 'tea', ['LORE0']],
+    [
+      '6.2 lower insertion order stands first, ties as in the file',
+      [
+        { constant: true, insertion_order: 1.5 },
+        { constant: true, insertion_order: -2 },
+        { constant: true, insertion_order: 1.5 },
+      ],
+      'x',
+      ['LORE1', 'LORE0', 'LORE2'],
+    ],
+    ['6.3 blank keys never match', [{ keys: [' ', ''] }], ' a b ', []],
+    ['6.3 keys may lie anywhere in a word', [{ keys: ['ea'] }], 'steam', ['LORE0']],
+    [
+      '6.3 no key matches across two messages',
+      [{ keys: ['one two'] }, { keys: ['one\ntwo'] }],
+      [user('one'), user('two')],
+      [],
+    ],
+    [
+      '6.3 comments of the chat are not looked at',
+      [{ keys: ['tea'] }, { keys: ['cup'] }, { keys: ['pot'] }],
+      '{{// tea}} {{comment: cup}} pot',
+      ['LORE2'],
+    ],
+    [
+      '6.3 speaker names are not looked at',
+      [{ keys: ['moss'] }, { keys: ['user'] }],
+      [assistant('Hm'), user('Hi')],
+      [],
+    ],
+    ['6.3 system messages are not looked at', [{ keys: ['tea'] }], [system('tea'), user('Hi')], []],
+    [
+      '6.3 macros in keys are expanded',
+      [{ keys: ['{{char}} the great'] }, { keys: ['<user>!'] }],
+      'moss the great, user!',
+      ['LORE0', 'LORE1'],
+    ],
+    [
+      '6.1 scan_depth is the newest N messages',
+      [{ keys: ['tea'] }, { keys: ['cup'] }],
+      [user('tea'), assistant('cup'), user('x')],
+      ['LORE1'],
+      { scan_depth: 2 },
+    ],
+    ['6.1 scan_depth 0 looks at none', [{ keys: ['tea'] }, { constant: true }], 'tea', ['LORE1'], { scan_depth: 0 }],
+    [
+      '6.1 four messages are looked at by default',
+      [{ keys: ['tea'] }, { keys: ['cup'] }],
+      [user('tea'), ...['cup', '2', '3', '4'].map(user)],
+      ['LORE1'],
+    ],
+    [
+      '6.3 an entry has its own depth',
+      [
+        { keys: ['tea'], extensions: { scan_depth: 2 } },
+        { keys: ['tea'], content: '@@scan_depth 2\nX', extensions: { scan_depth: 1 } },
+        { keys: ['tea'] },
+      ],
+      [user('tea'), user('x')],
+      ['LORE0', 'X'],
+      { scan_depth: 1 },
+    ],
+    [
+      '6.4 use_regex with plain keys is plain, constant and secondaries hold',
+      [
+        { keys: ['te.'], use_regex: true },
+        { use_regex: true, constant: true },
+        { keys: ['tea'], use_regex: true, selective: true, secondary_keys: ['mug'] },
+      ],
+      'tea',
+      ['LORE1'],
+    ],
+    [
+      '6.4 slash keys are regexes when use_regex is true or absent',
+      [{ keys: ['/T.A/i'], use_regex: true }, { keys: ['/t.a/'] }, { keys: ['/t.a/'], use_regex: false }],
+      'tea',
+      ['LORE0', 'LORE1'],
+    ],
+    ['6.4 with use_regex false slashes are text', [{ keys: ['/t.a/'], use_regex: false }], 'a /T.A/', ['LORE0']],
+    [
+      '6.4 an effective regex is neither constant nor selective',
+      [
+        { keys: ['/nope/'], use_regex: true, constant: true },
+        { keys: ['/tea/'], use_regex: true, selective: true, secondary_keys: ['mug'] },
+      ],
+      'tea',
+      ['LORE1'],
+    ],
+    [
+      "6.4 but of SillyTavern's entries it is",
+      [
+        { keys: ['/nope/'], use_regex: true, constant: true, ...silver },
+        { keys: ['/tea/'], use_regex: true, selective: true, secondary_keys: ['mug'], ...silver },
+      ],
+      'tea',
+      ['LORE0'],
+    ],
+    [
+      '6.4 failure mode 23: an invalid regex matches nothing, not even literally; other keys count',
+      [{ keys: ['/(/', 'cup'], use_regex: true }, { keys: ['/(/'], use_regex: true }, { keys: ['/(?<=a)b/'] }],
+      '/(/ ab cup',
+      ['LORE0'],
+    ],
+    [
+      '6.4 g and y have no effect, s and m have',
+      [{ keys: ['/tea/gy'] }, { keys: ['/a.b/s'] }, { keys: ['/^b$/m'] }, { keys: ['/^b$/'] }],
+      'x tea a\nb',
+      ['LORE0', 'LORE1', 'LORE2'],
+    ],
+    ['6.4 unknown flags make it plain', [{ keys: ['/tea/q'] }], 'x /tea/q', ['LORE0']],
+    ['6.4 every key is tried', [{ keys: ['/a/', '/b/', '/c/'] }], 'c', ['LORE0']],
+    [
+      '6.6 selectiveLogic',
+      ['any', 'not all', 'not any', 'all'].map((_name, selectiveLogic) => ({
+        keys: ['tea'],
+        selective: true,
+        secondary_keys: ['cup', 'pot'],
+        extensions: { selectiveLogic },
+      })),
+      'tea cup',
+      ['LORE0', 'LORE1'],
+    ],
+    [
+      '6.6 selectiveLogic with none',
+      ['any', 'not all', 'not any', 'all'].map((_name, selectiveLogic) => ({
+        keys: ['tea'],
+        selective: true,
+        secondary_keys: ['cup', 'pot'],
+        extensions: { selectiveLogic },
+      })),
+      'tea',
+      ['LORE1', 'LORE2'],
+    ],
+    [
+      '6.6 whole words',
+      [
+        { keys: ['tea'], extensions: { match_whole_words: true } },
+        { keys: ['чай'], extensions: { match_whole_words: true } },
+      ],
+      'steam teas; чай!',
+      ['LORE1'],
+    ],
+    [
+      '6.6 delay',
+      [
+        { keys: ['tea'], extensions: { delay: 2 } },
+        { keys: ['tea'], extensions: { delay: 1 } },
+      ],
+      'tea',
+      ['LORE1'],
+    ],
+    [
+      '6.6 probability 0, and one that is not used',
+      [
+        { constant: true, extensions: { probability: 0, useProbability: true } },
+        { constant: true, extensions: { probability: 0, useProbability: false } },
+      ],
+      'x',
+      ['LORE1'],
+    ],
+  ]
+  for (const [what, entries, messages, expected, book = {}] of scenarios) {
+    test(what, () => {
+      expect(fired(entries, messages, book)).toEqual(expected)
+      // The same again: nothing is left over from the first time.
+      expect(fired(entries, messages, book)).toEqual(expected)
+    })
+  }
+
+  test('6.6 keys are looked for in the description as well where an entry says so', () => {
+    const entry = { keys: ['moss garden'], extensions: { match_character_description: true } }
+    expect(fired([entry, { keys: ['moss garden'] }], 'Hi', {}, { description: 'A {{char}} garden.' })).toEqual([
+      'LORE0',
+    ])
+  })
+
+  test('6.6 of a group one stays: the highest that overrides, else one by weight, the same for a conversation', () => {
+    const of = (extensions: readonly Entry[]) =>
+      extensions.map((each) => ({ constant: true, insertion_order: 1, extensions: { group: 'g', ...each } }))
+    expect(fired(of([{}, { group_override: true }, {}]), 'x')).toEqual(['LORE1'])
+    expect(fired(of([{ group_weight: 0 }, { group_weight: 10 }]), 'x')).toEqual(['LORE1'])
+    const lots = new Set(
+      Array.from({ length: 30 }, (_none, index) =>
+        fired(of([{}, {}, {}]), 'x', {}, {}, { conversationId: `${index}` }).join(),
+      ),
+    )
+    expect([...lots].sort()).toEqual(['LORE0', 'LORE1', 'LORE2'])
+    expect(fired(of([{}, {}, {}]), 'x', {}, {}, { conversationId: '1' })).toEqual(
+      fired(of([{}, {}, {}]), 'x', {}, {}, { conversationId: '1' }),
+    )
+  })
+
+  test('6.6 probability is drawn', () => {
+    const entry = { constant: true, extensions: { probability: 50, useProbability: true } }
+    expect(fired([entry], 'x', {}, {}, { random: () => 0.49 })).toEqual(['LORE0'])
+    expect(fired([entry], 'x', {}, {}, { random: () => 0.5 })).toEqual([])
+  })
+})

@@ -1,0 +1,273 @@
+import { describe, expect, test } from 'vitest'
+import type { Message } from '../../../src/openai/completion-request.ts'
+import { assistant, cardOf, cardWithLore, composed, firedIn, system, told, user } from '../../support/lore-cards.ts'
+
+describe('4.2 {{original}}', () => {
+  test.each([
+    [
+      'the operator text in both fields, every occurrence',
+      'A {{original}} {{ORIGINAL}}',
+      'system: A O-User O-User',
+      'system: A P-Moss P-Moss',
+    ],
+    ['nothing of blanks: the operator text itself', ' \r\n ', 'system: O-User', 'system: P-Moss'],
+  ])('4.2 is %s', (_what, field, main, post) => {
+    const card = cardOf({ system_prompt: field, post_history_instructions: field })
+    const settings = { systemPrompt: 'O-{{user}}', postHistoryPrompt: 'P-{{char}}' }
+    expect(told(composed(card, 'Hi', { settings }))).toEqual([main, 'user: Hi', post])
+  })
+
+  test('4.2 is empty where the operator has nothing, and never literal', () => {
+    const card = cardOf({ system_prompt: '[{{original}}]', post_history_instructions: '[{{original}}]' })
+    expect(told(composed(card, 'Hi', { settings: { systemPrompt: '' } }))).toEqual([
+      'system: []',
+      'user: Hi',
+      'system: []',
+    ])
+  })
+})
+
+describe('4.3 greeting', () => {
+  const card = cardOf({ first_mes: 'Hello, {{user}}.', alternate_greetings: ['Second', '', 'Fourth'] })
+  const conversation = (said: readonly Message[], more = {}) => told(composed(card, said, more)).slice(1)
+
+  test.each([
+    ['stands before a conversation that the user opens', [user('Hi')], {}, ['assistant: Hello, User.', 'user: Hi']],
+    [
+      'failure mode 22: is not repeated when the client shows it',
+      [assistant('Hello, User.'), user('Hi')],
+      {},
+      ['assistant: Hello, User.', 'user: Hi'],
+    ],
+    [
+      'stays on the second turn',
+      [user('Hi'), assistant('Oh'), user('So')],
+      {},
+      ['assistant: Hello, User.', 'user: Hi', 'assistant: Oh', 'user: So'],
+    ],
+    ['is the one that the request names', [user('Hi')], { greeting: 1 }, ['assistant: Second', 'user: Hi']],
+    ['is nothing when it is empty', [user('Hi')], { greeting: 2 }, ['user: Hi']],
+    [
+      'is never put in when the operator says so',
+      [user('Hi')],
+      { settings: { systemPrompt: 'MAIN', greeting: 'never' } },
+      ['user: Hi'],
+    ],
+  ] as const)('4.3 %s', (_what, said, more, expected) => {
+    expect(conversation(said, more)).toEqual(expected)
+  })
+
+  test('4.3 an index that is not there is a 400 that names the field', () => {
+    expect(() => composed(card, 'Hi', { greeting: 4 })).toThrow(
+      expect.objectContaining({ status: 400, param: 'greeting' }),
+    )
+  })
+
+  test('4.3 is scanned for lore and counts as a message of the character', () => {
+    const lore = cardWithLore(
+      [{ keys: ['lantern'] }, { constant: true, content: '@@activate_only_after 1\nCOUNTED' }],
+      {},
+      { first_mes: 'A lantern.' },
+    )
+    expect(firedIn(composed(lore, 'Hi'))).toEqual(['LORE0', 'COUNTED'])
+  })
+})
+
+describe('4.4 depth', () => {
+  const said = ['1', '2', '3', '4'].map((text, index) => (index % 2 ? assistant(text) : user(text)))
+  const at = (depths: readonly (number | string)[], more = {}) =>
+    told(
+      composed(
+        cardWithLore(
+          depths.map((depth, order) => ({
+            constant: true,
+            content: `@@depth ${depth}\nD${depth}`,
+            insertion_order: order,
+          })),
+          {},
+          more,
+        ),
+        said,
+        { settings: { systemPrompt: '', greeting: 'never' } },
+      ),
+    ).map((line) => line.replace(/^\w+: /, ''))
+
+  test('4.4 exactly N conversation messages stand after it; more than there are is before the oldest', () => {
+    expect(at([2])).toEqual(['1', '2', 'D2', '3', '4'])
+    expect(at([0, -3])).toEqual(['1', '2', '3', '4', 'D0', 'D-3'])
+    expect(at([99])).toEqual(['D99', '1', '2', '3', '4'])
+  })
+
+  test('4.4 the highest insertion order is nearest to the end, and the note comes after lore', () => {
+    const note = { extensions: { depth_prompt: { prompt: 'NOTE {{char}}', depth: '1', role: 'user' } } }
+    expect(at([1, 1.5], note)).toEqual(['1', '2', '3', 'D1', 'D1.5', 'NOTE Moss', '4'])
+  })
+
+  test('4.4 a system message keeps its depth, and neither examples nor post-history count', () => {
+    const card = cardWithLore(
+      [{ constant: true, content: '@@depth 1\nD' }],
+      {},
+      { mes_example: 'Moss: E', post_history_instructions: 'P' },
+    )
+    expect(told(composed(card, [...said, system('S')])).slice(-4)).toEqual([
+      'system: D',
+      'assistant: 4',
+      'system: S',
+      'system: P',
+    ])
+  })
+
+  test('4.4 nothing comes between a tool call and its result', () => {
+    const call = { id: 'c', type: 'function' as const, function: { name: 'f', arguments: '{}' } }
+    const tools: readonly Message[] = [
+      user('1'),
+      { role: 'assistant', content: null, tool_calls: [call] },
+      { role: 'tool', content: 'R', tool_call_id: 'c' },
+    ]
+    const card = cardWithLore([{ constant: true, content: '@@depth 1\nD' }])
+    expect(composed(card, tools).messages.map(({ role }) => role)).toEqual([
+      'system',
+      'user',
+      'system',
+      'assistant',
+      'tool',
+    ])
+  })
+
+  test('2.4 the character note has depth 4 and the role system unless it says otherwise; an empty one is nothing', () => {
+    const card = cardOf({ extensions: { depth_prompt: { prompt: 'NOTE' } } })
+    expect(told(composed(card, [user('0'), ...said])).slice(1, 3)).toEqual(['user: 0', 'system: NOTE'])
+    expect(told(composed(cardOf({ extensions: { depth_prompt: { prompt: '  ' } } }), 'Hi'))).toEqual([
+      'system: MAIN',
+      'user: Hi',
+    ])
+  })
+})
+
+describe('4.5 context limit', () => {
+  const words = (count: number, word = 'w') => Array.from({ length: count }, () => word).join(' ')
+  const count = (text: string) => text.split(/\s+/).filter((word) => word !== '').length
+  const card = cardWithLore(
+    [
+      { constant: true, content: `@@ignore_on_max_context\n${words(20, 'ignorable')}`, priority: 99 },
+      { constant: true, content: words(20, 'constant'), priority: 1 },
+      { keys: ['tea'], content: words(20, 'high'), priority: 50 },
+      { keys: ['tea'], content: words(20, 'low'), priority: 5 },
+    ],
+    { token_budget: 1_000_000 },
+    { description: 'DESCRIPTION', mes_example: `Moss: ${words(20, 'first')}<START>Moss: ${words(20, 'second')}` },
+  )
+  const said = [user(words(20, 'oldest')), assistant(words(20, 'older')), user('tea')]
+  const kept = (contextWindow: number, more = {}) => {
+    const { messages, dropped } = composed(card, said, { contextWindow, count, ...more })
+    const text = JSON.stringify(messages)
+    const parts = ['ignorable', 'first', 'second', 'low', 'high', 'constant', 'oldest', 'older']
+    return [
+      parts.filter((part) => text.includes(part)).join(' '),
+      `${dropped.lore} ${dropped.examples} ${dropped.messages}`,
+    ]
+  }
+  const all = 'ignorable first second low high constant oldest older'
+
+  test('4.5 gives way in its order: ignorable lore, examples from the last, lore by priority, constants, oldest messages', () => {
+    expect(kept(10_000)).toEqual([all, '0 0 0'])
+    const seen = new Set<string>()
+    for (let window = 400; window > 40; window -= 4) {
+      try {
+        seen.add(kept(window, { overflow: 'drop-oldest' }).join(': '))
+      } catch {
+        break
+      }
+    }
+    expect([...seen]).toEqual(
+      [
+        `${all}: 0 0 0`,
+        'first second low high constant oldest older: 1 0 0',
+        'first low high constant oldest older: 1 1 0',
+        'low high constant oldest older: 1 2 0',
+        'high constant oldest older: 2 2 0',
+        'constant oldest older: 3 2 0',
+        'oldest older: 4 2 0',
+        'older: 4 2 1',
+      ].slice(0, seen.size),
+    )
+    expect(seen.size).toBeGreaterThanOrEqual(7)
+  })
+
+  test('4.5 failure mode 19: the persona is never cut; messages only where the model is set so; else a 400 with the counts', () => {
+    expect(() => kept(60)).toThrow(
+      expect.objectContaining({
+        status: 400,
+        code: 'context_length_exceeded',
+        message: expect.stringMatching(/\d+ tokens.*60/),
+      }),
+    )
+    const { messages } = composed(card, said, { contextWindow: 40, count, overflow: 'drop-oldest' })
+    expect(JSON.stringify(messages)).toContain('DESCRIPTION')
+    expect(messages.at(-1)).toEqual(user('tea'))
+  })
+
+  test("4.5 the reply's tokens are kept free", () => {
+    const fits = Array.from({ length: 400 }, (_none, index) => 100 + index).find((window) => {
+      return kept(window, { overflow: 'drop-oldest' })[1] === '0 0 0'
+    })
+    expect(kept(fits ?? 0, { replyTokens: 1 })[1]).toBe('1 0 0')
+  })
+
+  test('4.5 a huge conversation that cannot fit is not counted to its end', () => {
+    let counted = 0
+    const counting = (text: string) => {
+      counted += text.length
+      return count(text)
+    }
+    expect(() =>
+      composed(null, [user('word '.repeat(1_000_000))], { name: null, contextWindow: 1000, count: counting }),
+    ).toThrow(
+      expect.objectContaining({
+        code: 'context_length_exceeded',
+        message: expect.stringContaining('more than 1000 tokens'),
+      }),
+    )
+    expect(counted).toBeLessThan(200_000)
+  })
+
+  test('4.5 a tool call goes with its results, and the newest turn stays', () => {
+    const call = { id: 'c', type: 'function' as const, function: { name: 'f', arguments: words(30) } }
+    const tools: readonly Message[] = [
+      { role: 'assistant', content: null, tool_calls: [call] },
+      { role: 'tool', content: words(30), tool_call_id: 'c' },
+      user('Hi'),
+    ]
+    const { messages, dropped } = composed(cardOf({}), tools, { contextWindow: 30, count, overflow: 'drop-oldest' })
+    expect(messages.map(({ role }) => role)).toEqual(['system', 'user'])
+    expect(dropped).toEqual({ lore: 0, examples: 0, messages: 2 })
+  })
+
+  test('4.5 nothing is counted where all surely fits', () => {
+    const never = () => {
+      throw new Error('counted')
+    }
+    expect(composed(card, said, { contextWindow: 100_000, count: never }).dropped).toEqual({
+      lore: 0,
+      examples: 0,
+      messages: 0,
+    })
+  })
+})
+
+describe('5 example dialogue', () => {
+  test('5 a comment may span lines, blocks are separated, and <START> elsewhere is plain text', () => {
+    const card = cardOf({
+      description: 'Say <START>\nMoss: hi',
+      mes_example: 'User: A{{// x\nMoss: no\n}}b\n<start>{{char}}: C: D',
+    })
+    expect(told(composed(card, 'Hi'))).toEqual([
+      'system: MAIN\n\nSay <START>\nMoss: hi',
+      'system: [Example Chat]',
+      'example_user: Ab',
+      'system: [Example Chat]',
+      'example_assistant: C: D',
+      'user: Hi',
+    ])
+  })
+})

@@ -1,0 +1,309 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import fc from 'fast-check'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { writeCursor } from '../../src/plants/cursor.ts'
+import { eventually } from '../support/eventually.ts'
+import { expectError } from '../support/http.ts'
+import {
+  cactus,
+  callers,
+  newCaller,
+  nextPage,
+  plantInBulk,
+  plantServiceForThisFile,
+  type Row,
+  readPages,
+  readPlants,
+  service,
+  sql,
+} from '../support/plant-callers.ts'
+import { namesOf } from '../support/plant-pages.ts'
+import { storesForThisTest } from '../support/test-database.ts'
+
+plantServiceForThisFile()
+
+describe('GET /plants', () => {
+  it('is an empty array where nothing grows', async () => {
+    const response = await (await newCaller()).send('/plants')
+    expect(response.status).toBe(200)
+    expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8')
+    expect(response.headers.get('link')).toBeNull()
+    expect(await response.text()).toBe('[]')
+  })
+
+  it('is ordered by id and has of each plant its name and tag alone', async () => {
+    const caller = await newCaller()
+    for (const text of [
+      '{"name": "c", "id": 10, "tag": "x"}',
+      '{"name": "a", "id": -9007199254740991}',
+      '{"name": "b", "id": 9}',
+      '{"name": "d", "id": 9007199254740991}',
+    ]) {
+      expect((await caller.post(text)).status).toBe(200)
+    }
+    const response = await caller.send('/plants')
+    expect(await response.text()).toBe('[{"name":"a"},{"name":"b"},{"name":"c","tag":"x"},{"name":"d"}]')
+    expect(response.headers.get('link')).toBeNull()
+    const head = await caller.send('/plants', { method: 'HEAD' })
+    expect({ status: head.status, text: await head.text() }).toStrictEqual({ status: 200, text: '' })
+  })
+
+  it.for([
+    'limit=0',
+    'limit=-1',
+    'limit=-0',
+    'limit=1.5',
+    'limit=1.0',
+    'limit=',
+    'limit',
+    'limit=two',
+    'limit=1e1',
+    'limit=0x10',
+    'limit=2147483648',
+    'limit=9007199254740993',
+    'limit=99999999999999999999',
+    'limit=Infinity',
+    'limit=NaN',
+    'limit=null',
+    'limit=true',
+    'limit=%202',
+    'limit=2%20',
+    'limit=+2',
+    'limit=2,3',
+    'limit=2;',
+    'limit=2&limit=2',
+    'limit=2&limit=',
+    'limit=٢',
+    "limit=2'%20OR%201=1",
+  ])('refuses ?%s with 400', async (query) => {
+    const caller = await newCaller()
+    const { message } = await expectError(await caller.send(`/plants?${query}`), 'plants', 400)
+    expect(message).toContain('"limit"')
+  })
+
+  it.for([
+    ['limit=1', ['a'], true],
+    ['limit=2', ['a', 'b'], true],
+    ['limit=3', ['a', 'b', 'c'], false],
+    ['limit=4', ['a', 'b', 'c'], false],
+    ['limit=2147483647', ['a', 'b', 'c'], false],
+    ['limit=002', ['a', 'b'], true],
+    ['limit=%32', ['a', 'b'], true],
+    ['offset=2&Limit=1&q=a', ['a', 'b', 'c'], false],
+    ['tag=x', ['a', 'c'], false],
+    ['tag=%20x%20', ['a', 'c'], false],
+    ['tag=X', [], false],
+    ['tag=none', [], false],
+    ['tag=x&limit=1', ['a'], true],
+    ['tag=x&limit=2', ['a', 'c'], false],
+    ["tag='%20OR%20'1'='1", [], false],
+  ] as const)('answers ?%s', async ([query, names, hasMore]) => {
+    const caller = await newCaller()
+    await plantInBulk(caller, [
+      { id: -1, name: 'a', tag: 'x' },
+      { id: 5, name: 'b' },
+      { id: 6, name: 'c', tag: 'x' },
+    ])
+    const response = await caller.send(`/plants?${query}`)
+    const plants = await readPlants(response)
+    expect({ status: response.status, names: plants.map(({ name }) => name) }).toStrictEqual({ status: 200, names })
+    expect(nextPage(response) !== undefined).toBe(hasMore)
+  })
+
+  it.for(['tag=', 'tag=%20', 'tag=x&tag=x', 'tag=%00', `tag=${'t'.repeat(256)}`])(
+    'refuses ?%s with 400',
+    async (query) => {
+      const { message } = await expectError(await (await newCaller()).send(`/plants?${query}`), 'plants', 400)
+      expect(message).toContain('"tag"')
+    },
+  )
+
+  it.for([
+    '',
+    'x',
+    '!',
+    '5',
+    '1:5',
+    ...[
+      '1',
+      '1:',
+      ':5',
+      'a:b',
+      '1:1.5',
+      '1:5:',
+      '-1:5',
+      '1:+5',
+      '1:05',
+      '1:-0',
+      '1: 5',
+      '1:99999999999999999',
+      '9007199254740992:1',
+    ].map((text) => Buffer.from(text).toString('base64url')),
+    `${writeCursor({ account: 1, id: 5 })}!`,
+    `${writeCursor({ account: 1, id: 5 })}=`,
+    ` ${writeCursor({ account: 1, id: 5 })}`,
+    `${writeCursor({ account: 1, id: 5 })}&after=${writeCursor({ account: 1, id: 6 })}`,
+  ])('refuses the cursor %j with 400: it is none that it wrote', async (cursor) => {
+    const path = `/plants?limit=2&after=${cursor.includes('&') ? cursor : encodeURIComponent(cursor)}`
+    const { message } = await expectError(await (await newCaller()).send(path), 'plants', 400)
+    expect(message).toContain('"after"')
+  })
+
+  it('shows nobody more by a cursor that another account was given', async () => {
+    const [owner, stranger] = await Promise.all([newCaller(), newCaller()])
+    const rows = Array.from({ length: 5 }, (_, index) => ({ id: index, name: `owner ${index}` }))
+    await plantInBulk(owner, rows)
+    await plantInBulk(stranger, [
+      { id: 0, name: 'stranger 0' },
+      { id: 4, name: 'stranger 4' },
+    ])
+    const next = nextPage(await owner.send('/plants?limit=2')) ?? ''
+    // A place among another account's plants is past all of one's own.
+    expect(await (await stranger.send(next)).json()).toStrictEqual([])
+  })
+
+  it('keeps limit and tag in the address of the next page, whatever characters the tag has', async () => {
+    const caller = await newCaller()
+    const tag = `a&limit=1#>; "${cactus}+%`
+    await plantInBulk(caller, [
+      ...Array.from({ length: 5 }, (_, index) => ({ id: index, name: `tagged ${index}`, tag })),
+      { id: 9, name: 'other', tag: 'a' },
+    ])
+    const pages = await readPages(caller, `/plants?limit=2&tag=${encodeURIComponent(tag)}`)
+    expect(pages.map((page) => page.length)).toStrictEqual([2, 2, 1])
+    expect(pages.flat().map(({ name }) => name)).toStrictEqual(rowNames(5, 'tagged'))
+  })
+
+  it('gives through all pages every plant exactly once, in order, while others are planted', async () => {
+    const rows = fc.uniqueArray(
+      fc.record({
+        id: fc.oneof(fc.integer({ min: -20, max: 20 }), fc.maxSafeInteger()),
+        tag: fc.constantFrom('x', 'y', undefined),
+      }),
+      { selector: ({ id }) => id, maxLength: 25 },
+    )
+    const query = fc.record({ limit: fc.integer({ min: 1, max: 9 }), tag: fc.constantFrom('x', undefined) })
+    const [caller, neighbour] = await Promise.all([newCaller(), newCaller()])
+    await fc.assert(
+      fc.asyncProperty(
+        rows,
+        query,
+        fc.infiniteStream(fc.integer({ min: -25, max: 25 })),
+        async (first, { limit, tag }, ids) => {
+          await sql.run('DELETE FROM plants WHERE account IN (?, ?)', caller.account, neighbour.account)
+          const toRow = (row: { id: number; tag: string | undefined }): Row => ({
+            id: row.id,
+            name: String(row.id),
+            ...(row.tag === undefined ? {} : { tag: row.tag }),
+          })
+          await plantInBulk(caller, first.map(toRow))
+          const taken = new Set(first.map(({ id }) => id))
+          const filter = tag === undefined ? '' : `&tag=${tag}`
+          const pages = await readPages(caller, `/plants?limit=${limit}${filter}`, async () => {
+            const id = ids.next().value ?? 0
+            const statuses = await Promise.all(
+              [caller, neighbour].map(async (who) => {
+                const name = who === caller ? `new ${id}` : 'CANARY'
+                return (await who.send('/plants', { json: { id, name, tag: 'x' } })).status
+              }),
+            )
+            expect(statuses[0]).toBe(taken.has(id) ? 409 : 200)
+            taken.add(id)
+          })
+          for (const page of pages.slice(0, -1)) expect(page).toHaveLength(limit)
+          const listed = pages.flat().map(({ name }) => name)
+          const expected = first
+            .filter((row) => tag === undefined || row.tag === tag)
+            .map(({ id }) => id)
+            .toSorted((a, b) => a - b)
+          expect(listed.filter((name) => !name.startsWith('new '))).toStrictEqual(expected.map(String))
+          const order = listed.map((name) => Number(name.replace('new ', '')))
+          expect(order).toStrictEqual([...new Set(order)].toSorted((a, b) => a - b))
+        },
+      ),
+      { numRuns: 15 },
+    )
+  })
+})
+
+function rowNames(count: number, prefix: string): readonly string[] {
+  return Array.from({ length: count }, (_, index) => `${prefix} ${index}`)
+}
+
+const manyNames = rowNames(2500, 'plant')
+const manyRows = manyNames.map((name, id) => ({ id, name }))
+
+describe('a long list', () => {
+  it.for([
+    [1000, 'whole'],
+    [1001, 'streamed'],
+    [3500, 'streamed'],
+  ] as const)('of %i plants is complete, in order and valid JSON, and is sent %s', async ([count, how]) => {
+    const caller = await newCaller()
+    const rows = rowNames(count, `"${cactus}\\`).map((name, id) => ({ id, name, ...(id % 2 ? { tag: 'odd' } : {}) }))
+    await plantInBulk(caller, rows)
+    const response = await caller.send('/plants')
+    expect(response.status).toBe(200)
+    expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8')
+    expect(response.headers.get('link')).toBeNull()
+    const isWhole = how === 'whole'
+    expect(response.headers.has('content-length')).toBe(isWhole)
+    expect(response.headers.get('transfer-encoding')).toBe(isWhole ? null : 'chunked')
+    const expected = rows.map(({ id, ...plant }) => plant)
+    expect(await response.json()).toStrictEqual(expected)
+    const odd = await caller.send('/plants?tag=odd')
+    expect(await odd.json()).toStrictEqual(expected.filter(({ tag }) => tag === 'odd'))
+  })
+
+  it('can be entered by a cursor, and asked for its headers alone', async () => {
+    const caller = await newCaller()
+    await plantInBulk(caller, manyRows)
+    const after = writeCursor({ account: caller.account, id: 499 })
+    expect(await caller.names(`?after=${after}`)).toStrictEqual(manyNames.slice(500))
+    const head = await caller.send('/plants', { method: 'HEAD' })
+    expect({ status: head.status, text: await head.text() }).toStrictEqual({ status: 200, text: '' })
+    const pages = await readPages(caller, '/plants?limit=1200')
+    expect(pages.map((page) => page.length)).toStrictEqual([1200, 1200, 100])
+  })
+
+  it('shows one moment: what is planted meanwhile is not in it', async () => {
+    const caller = await newCaller()
+    await plantInBulk(caller, manyRows)
+    const stores = await storesForThisTest(service.dataDirectory)
+    const names: string[] = []
+    for await (const page of stores.plants.listAll(caller.account, {})) {
+      names.push(...namesOf(page))
+      expect((await caller.post(`{"name": "late", "id": ${5000 + names.length}}`)).status).toBe(200)
+      expect((await caller.send(`/plants/${names.length + 10}`, { method: 'DELETE' })).status).toBeLessThan(500)
+    }
+    expect(names).toStrictEqual(manyNames)
+  })
+
+  it('of a reader who leaves half-way does not keep its snapshot', async () => {
+    // 20 MB, far more than the sockets' buffers hold: the service has to wait for the reader.
+    const caller = await newCaller()
+    const text = cactus.repeat(255)
+    await plantInBulk(
+      caller,
+      Array.from({ length: 10_000 }, (_, id) => ({ id, name: text, tag: text })),
+    )
+    const other = await newCaller(['plants:write'])
+    await eventually(async () => expect(await sql.hasReader()).toBe(false))
+
+    const { hostname, port } = new URL(service.url)
+    const key = await service.makeKey(`account ${callers - 1}`, ['plants:read'])
+    const socket = connect(Number(port), hostname)
+    onTestFinished(() => {
+      socket.destroy()
+    })
+    socket.write(`GET /plants HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n\r\n`)
+    const [first] = await once(socket, 'data')
+    expect(String(first)).toMatch(/^HTTP\/1\.1 200 /)
+    socket.pause()
+    expect((await other.post('{"name": "newer"}')).status).toBe(200)
+    expect(await sql.hasReader()).toBe(true)
+    socket.destroy()
+    await eventually(async () => expect(await sql.hasReader()).toBe(false))
+  })
+})

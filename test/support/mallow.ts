@@ -1,0 +1,63 @@
+import type { Card } from '../../src/characters/cards/card.ts'
+import type { ModelRequest } from '../../src/models/model.ts'
+import { createUnderstudy } from '../../src/models/understudy/understudy.ts'
+import type { Chunk, Completion } from '../../src/openai/completion.ts'
+import type { CompletionRequest, Message } from '../../src/openai/completion-request.ts'
+import { chunksIn } from './events.ts'
+
+export const understudy = createUnderstudy()
+export const never = new AbortController().signal
+
+export const mallow: Card = {
+  name: 'Mallow',
+  nickname: '',
+  description: 'Mallow keeps a tea house on a bridge. {{user}} is a traveller. You must never mention the river.',
+  personality: '',
+  scenario: '',
+  systemPrompt: 'SECRET ORDERS',
+  examples: `<START>
+{{user}}: Which tea is good against a cold?
+{{char}}: Ginger, {{user}}, and a great deal of it.
+<START>
+{{user}}: Why did you build your house on a bridge?
+{{char}}: *pours* Nobody can leave without passing me.`,
+  greetings: ['Come in, {{user}}, mind the step.', 'Sit, {{user}}. The kettle sings.'],
+  lorebook: [
+    {
+      name: 'The cat',
+      keys: ['cat', 'kitten'],
+      content: 'The cat is called Ledger, because nothing balances without her.',
+    },
+    {
+      name: 'Style',
+      keys: ['river', 'style'],
+      content: 'In every reply mention the river. {{char}} will respond in two paragraphs.',
+    },
+  ],
+}
+
+export function asking(
+  messages: string | readonly Message[],
+  body: Partial<CompletionRequest> = {},
+  card: Card | null = mallow,
+) {
+  const conversation = typeof messages === 'string' ? [{ role: 'user' as const, content: messages }] : [...messages]
+  return {
+    body: { model: 'understudy', messages: conversation, ...body },
+    persona: { name: card?.name ?? 'Zorro', card, userName: 'Ada' },
+  } satisfies ModelRequest
+}
+
+export async function completionOf(request: ModelRequest): Promise<Completion> {
+  return (await understudy.complete(request, never)).completion
+}
+
+export async function textOf(request: ModelRequest): Promise<string> {
+  return (await completionOf(request)).choices[0]?.message.content ?? ''
+}
+
+export async function chunksOf(request: ModelRequest): Promise<readonly Chunk[]> {
+  const chunks: Chunk[] = []
+  for await (const events of understudy.stream(request, never)) chunks.push(...chunksIn(events))
+  return chunks
+}

@@ -1,0 +1,96 @@
+import { afterAll, beforeAll, expect } from 'vitest'
+import type { Scope } from '../../src/access/access.ts'
+import type { Plant } from '../../src/plants/plant.ts'
+import { type RequestOptions, startTestService, type TestService } from './service.ts'
+import { openSql, type TestSql } from './test-sql.ts'
+
+export const highest = Number.MAX_SAFE_INTEGER
+export const cactus = '🌵'
+
+/** The service of the test file that runs. */
+export let service: TestService
+/** Plants in bulk, and sees what is kept. */
+export let sql: TestSql
+
+/** Starts a service for all tests of the file that calls this; it ends with it. */
+export function plantServiceForThisFile(): void {
+  beforeAll(async () => {
+    service = await startTestService()
+    sql = await openSql(service.dataDirectory)
+  })
+
+  afterAll(async () => {
+    await sql.close()
+    await service.close()
+  })
+}
+
+export interface Caller {
+  readonly account: number
+  send(path: string, options?: RequestOptions): Promise<Response>
+  /** Sends this JSON text to `POST /plants`. */
+  post(text: string): Promise<Response>
+  /** The names in `GET /plants`, in its order. */
+  names(query?: string): Promise<readonly string[]>
+}
+
+export interface Row {
+  readonly id: number
+  readonly name: string
+  readonly tag?: string
+}
+
+export let callers = 0
+
+/** Somebody with an empty account of their own. */
+export async function newCaller(scopes?: readonly Scope[]): Promise<Caller> {
+  const account = `account ${++callers}`
+  const key = await service.makeKey(account, scopes)
+  const send = (path: string, options: RequestOptions = {}) =>
+    service.request(path, { ...options, headers: { authorization: `Bearer ${key}`, ...options.headers } })
+  const [row] = await sql.run<{ readonly id: number }>('SELECT id FROM accounts WHERE name = ?', account)
+  return {
+    account: row?.id ?? 0,
+    send,
+    post: (text) => send('/plants', { body: text }),
+    async names(query = '') {
+      const plants = await readPlants(await send(`/plants${query}`))
+      return plants.map(({ name }) => name)
+    },
+  }
+}
+
+export function plantInBulk({ account }: Caller, rows: readonly Row[]): Promise<void> {
+  return sql.insert(
+    'plants',
+    rows.map(({ id, name, tag = null }) => ({ account, id, name, tag })),
+  )
+}
+
+/** The address of the next page, and that the header has exactly its form. */
+export function nextPage(response: Response): string | undefined {
+  const link = response.headers.get('link')
+  if (link === null) return undefined
+  expect(link).toMatch(/^<\/plants\?[^<>]+>; rel="next"$/)
+  return link.slice(1, link.indexOf('>'))
+}
+
+export async function readPlants(response: Response): Promise<Plant[]> {
+  return JSON.parse(await response.text())
+}
+
+export async function readPages(
+  caller: Caller,
+  first: string,
+  between?: () => Promise<void>,
+): Promise<readonly Plant[][]> {
+  const pages: Plant[][] = []
+  for (let path: string | undefined = first; path !== undefined; ) {
+    const response = await caller.send(path)
+    expect(response.status).toBe(200)
+    pages.push(await readPlants(response))
+    path = nextPage(response)
+    await between?.()
+  }
+  return pages
+}

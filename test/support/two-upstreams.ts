@@ -1,0 +1,89 @@
+import { afterAll, beforeAll, beforeEach } from 'vitest'
+import { TestClock } from './clock.ts'
+import { startTestService, type TestService } from './service.ts'
+import { completion, json, pieces, type Script, type ScriptedUpstream, startUpstream, streamOf } from './upstream.ts'
+
+export const messages = [{ role: 'user', content: 'Hello' }]
+export const modes = [false, true]
+
+/** Answers well, whole or streamed as asked. */
+export const answering =
+  (text: string): Script =>
+  (response, call) =>
+    call.body['stream'] === true ? pieces(streamOf(text))(response, call) : json(completion(text))(response, call)
+export const failing = (status: number, headers: Record<string, string> = {}): Script =>
+  json({ error: { message: 'No.' } }, status, headers)
+export const dropping: Script = (response) => void response.socket?.resetAndDestroy()
+export const hanging: Script = () => {}
+
+/** The time limits of the models that are called like them, milliseconds. */
+export const limits = { firstToken: 60, total: 120, idle: 250 }
+
+/** The upstream of the models `one`, `retried`, … of the test file that runs: answers well until the test says otherwise. */
+export let first: ScriptedUpstream
+/** The upstream of the models `two` and `pre/*`. */
+export let second: ScriptedUpstream
+/** The service in front of both. */
+export let service: TestService
+/** The same on a clock of its own. */
+export let timed: TestService
+export let clock: TestClock
+
+/** Starts all of them for the tests of the file that calls this; they end with it. */
+export function twoUpstreamsForThisFile(): void {
+  beforeAll(async () => {
+    first = await startUpstream()
+    second = await startUpstream()
+    const one = { adapter: 'openai', baseUrl: first.url, retries: 0, breaker: { failures: 0 } }
+    const two = { ...one, baseUrl: second.url }
+    const models = {
+      one: { ...one, model: 'first-model' },
+      two: { ...two, model: 'second-model', defaults: { temperature: 0.25 } },
+      'pre/*': two,
+      list: { fallback: ['one', 'two'] },
+      nested: { fallback: ['list', 'understudy'] },
+      understudy: { adapter: 'understudy' },
+      retried: { ...one, retries: 3 },
+      twice: { ...one, retries: 1 },
+      defaults: { ...one, defaults: { temperature: 0.5, stop: ['x'], frobnicate: { a: 1 }, n: 2 } },
+      texts: { ...one, input: ['text'] },
+      pictures: { ...one, input: ['text', 'image'] },
+      headed: { ...one, apiKey: 'k', headers: { 'x-team': 'plants', 'api-key': 'azure' } },
+      firstToken: { ...one, timeouts: { firstToken: limits.firstToken } },
+      total: { ...one, timeouts: { total: limits.total } },
+      idle: { ...one, timeouts: { idle: limits.idle } },
+      impatient: { fallback: ['firstToken', 'two'] },
+    }
+    service = await startTestService({}, models)
+    clock = new TestClock()
+    timed = await startTestService({}, models, { clock })
+  })
+
+  beforeEach(() => {
+    for (const upstream of [first, second]) upstream.calls.length = 0
+    first.answer(answering('From the first.'))
+    second.answer(answering('From the second.'))
+  })
+
+  afterAll(async () => {
+    await service?.close()
+    await timed?.close()
+    await first?.close()
+    await second?.close()
+  })
+}
+
+export function post(body: Readonly<Record<string, unknown>>, at = service, signal?: AbortSignal): Promise<Response> {
+  return at.request('/chat/completions', { json: { messages, ...body }, ...(signal ? { signal } : {}) })
+}
+
+/** Resolves when what was on its way between the service and its upstreams has come, which a call to the second tells. */
+export async function meanwhile(): Promise<void> {
+  const before = second.calls.length
+  await (await post({ model: 'two' }, timed)).text()
+  second.calls.length = before
+}
+
+export function callCounts(): readonly number[] {
+  return [first.calls.length, second.calls.length]
+}

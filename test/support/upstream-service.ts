@@ -1,0 +1,63 @@
+import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
+import { TestClock } from './clock.ts'
+import { onceAsked, startTestService, type TestService } from './service.ts'
+import { completion, json, type ScriptedUpstream, startUpstream, type UpstreamCall } from './upstream.ts'
+
+/** Not in the form of any service's keys, so that only knowing it helps to hide it. */
+export const secret = 'the+canary/of=tests'
+/** The upstream of the test file that runs, empty before each test. */
+export let upstream: ScriptedUpstream
+/** The service in front of it. */
+export let service: TestService
+
+/** Starts both for all tests of the file that calls this; they end with it. */
+export function upstreamServiceForThisFile(): void {
+  beforeAll(async () => {
+    upstream = await startUpstream()
+    // Nobody lets its clock go on: no machine is too slow for a time limit.
+    service = await startTestService({}, onceAsked(upstream.url, secret), { clock: new TestClock() })
+  })
+
+  beforeEach(() => {
+    upstream.calls.length = 0
+    upstream.answer(json(completion('Hello there.')))
+  })
+
+  afterAll(async () => {
+    await service?.close()
+    await upstream?.close()
+  })
+}
+
+export const messages = [{ role: 'user', content: 'Hello' }]
+
+export function post(body: Readonly<Record<string, unknown>> = {}, signal?: AbortSignal): Promise<Response> {
+  const sent = { model: 'gpt-test', messages, ...body }
+  return service.request('/chat/completions', { json: sent, ...(signal ? { signal } : {}) })
+}
+
+export function onlyCall(): UpstreamCall {
+  expect(upstream.calls).toHaveLength(1)
+  const [call] = upstream.calls
+  if (!call) throw new Error('the upstream was not called')
+  return call
+}
+
+/** Resolves when what was on its way between the service and its upstream has come: this answer came after it. */
+export async function meanwhile(): Promise<void> {
+  await (await post({ model: 'understudy' })).text()
+}
+
+export async function untilCalled(): Promise<UpstreamCall> {
+  await upstream.called(1)
+  return onlyCall()
+}
+
+/** Calls for every offset into so many bytes, 24 at once. */
+export async function eachOffset(length: number, action: (offset: number) => Promise<void>): Promise<void> {
+  const offsets = Array.from({ length: length + 1 }, (_, offset) => offset).values()
+  const worker = async () => {
+    for (const offset of offsets) await action(offset)
+  }
+  await Promise.all(Array.from({ length: 24 }, worker))
+}
