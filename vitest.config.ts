@@ -4,7 +4,7 @@ import { defineConfig } from 'vitest/config'
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
-    globalSetup: ['test/support/run-folder.ts'],
+    globalSetup: ['test/support/run-folder.ts', 'test/support/shared-postgres.ts'],
     testTimeout: 30_000,
     hookTimeout: 30_000,
     // Files share a process: starting a worker for each, and loading all modules anew in it, was a third of the CPU time.

@@ -10,7 +10,7 @@ const usesDatabase =
 export default defineConfig({
   test: {
     ...base.test,
-    globalSetup: ['test/support/run-folder.ts', 'test/support/postgres-for-all.ts'],
+    globalSetup: ['test/support/run-folder.ts', 'test/support/shared-postgres.ts', 'test/support/postgres-for-all.ts'],
     include: globSync('test/**/*.test.ts').filter((file) => usesDatabase.test(readFileSync(file, 'utf8'))),
     exclude: [
       // A disk without room for SQLite's file, and a program that holds its lock.

@@ -7,7 +7,7 @@ import { defineConfig } from 'vitest/config'
 export default defineConfig({
   test: {
     include: ['test/trials/**/*.trial.ts'],
-    globalSetup: ['test/support/run-folder.ts'],
+    globalSetup: ['test/support/run-folder.ts', 'test/support/shared-postgres.ts'],
     testTimeout: 600_000,
     hookTimeout: 600_000,
     fileParallelism: false,

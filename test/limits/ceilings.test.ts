@@ -12,7 +12,7 @@ import { migratePostgres } from '../../src/storage/postgres/migrate.ts'
 import { dayOf } from '../../src/time.ts'
 import { keyOf } from '../support/limits.ts'
 import { often } from '../support/often.ts'
-import { type PostgresServer, startPostgres } from '../support/postgres.ts'
+import { newPostgresDatabase } from '../support/shared-postgres.ts'
 
 /*
  * Keys with any limits of their own, accounts with any, settings with any, and calls in any order: what a key has taken
@@ -189,17 +189,14 @@ describe('no counter passes any limit above it', () => {
   })
 
   describe('over PostgreSQL', () => {
-    let server: PostgresServer
     let databases: readonly PostgresDatabase[] = []
     beforeAll(async () => {
-      server = await startPostgres()
-      const url = await server.createDatabase()
+      const url = await newPostgresDatabase()
       databases = [new PostgresDatabase(url), new PostgresDatabase(url)]
       for (const database of databases.slice(0, 1)) await migratePostgres(database)
     })
     afterAll(async () => {
       for (const database of databases) await database.close()
-      await server.stop()
     })
 
     it('of two replicas', async () => {

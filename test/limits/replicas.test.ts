@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import type { Key } from '../../src/access/access.ts'
 import { ApiError } from '../../src/errors.ts'
 import type { Limits } from '../../src/limit-values.ts'
@@ -15,26 +15,9 @@ import { TestClock } from '../support/clock.ts'
 import { eventually, until } from '../support/eventually.ts'
 import { crowd, placesAtOnce, startWatchfulUpstream, watchedModels } from '../support/limit-rounds.ts'
 import { keyOf } from '../support/limits.ts'
-import { type PostgresServer, startPostgres } from '../support/postgres.ts'
+import { startPostgres } from '../support/postgres.ts'
 import { serviceForThisTest } from '../support/service.ts'
-
-let server: PostgresServer
-beforeAll(async () => {
-  server = await startPostgres()
-})
-afterAll(() => server.stop())
-
-/** A database whose transactions are so isolated, where they do not say otherwise. */
-async function newDatabase(isolation: string): Promise<string> {
-  const url = await server.createDatabase()
-  const name = new URL(url).pathname.slice(1)
-  const database = new PostgresDatabase(url)
-  await database.transaction((sql) =>
-    sql.unsafe(`ALTER DATABASE ${name} SET default_transaction_isolation = '${isolation}'`),
-  )
-  await database.close()
-  return url
-}
+import { newPostgresDatabase } from '../support/shared-postgres.ts'
 
 /** Tells one account from another: each test has its own. */
 let accounts = 0
@@ -85,7 +68,7 @@ async function reserveThirty(
 describe.each(['read committed', 'serializable'])('three replicas, transactions %s', (isolation) => {
   let url: string
   beforeAll(async () => {
-    url = await newDatabase(isolation)
+    url = await newPostgresDatabase(isolation)
     const database = new PostgresDatabase(url)
     await migratePostgres(database)
     await database.close()
@@ -357,7 +340,7 @@ class Contended extends PostgresDatabase {
 }
 
 it('what must be done anew is counted once', async () => {
-  const url = await newDatabase('serializable')
+  const url = await newPostgresDatabase('serializable')
   const databases = [new Contended(url), new PostgresDatabase(url)] as const
   onTestFinished(async () => {
     for (const database of databases) await database.close()
@@ -438,7 +421,7 @@ it.for(['read committed', 'serializable'])(
     const upstream = await startWatchfulUpstream()
     onTestFinished(() => upstream.close())
     const environment = {
-      DATABASE_URL: await newDatabase(isolation),
+      DATABASE_URL: await newPostgresDatabase(isolation),
       BOOTSTRAP_KEY: 'a-key-for-tests-of-limits',
       LIMITS: `chat_at_once=${placesAtOnce},tokens_per_day=1000000000`,
     }

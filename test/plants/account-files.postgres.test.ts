@@ -1,27 +1,21 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import postgres from 'postgres'
-import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { readAccountFile } from '../../src/plants/account-file.ts'
 import type { PlantTaker, PortablePlant } from '../../src/plants/portable.ts'
 import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { conservatory } from '../support/command.ts'
 import { plantsOf } from '../support/plant-pages.ts'
-import { type PostgresServer, startPostgres } from '../support/postgres.ts'
 import { temporaryFolder } from '../support/service.ts'
+import { newPostgresDatabase } from '../support/shared-postgres.ts'
 
 const plants = Array.from({ length: 3500 }, (_, index) => ({ id: index - 1000, name: `plant ${index}` }))
 const begin = -(2 ** 53 - 1)
 
-let server: PostgresServer
-beforeAll(async () => {
-  server = await startPostgres()
-})
-afterAll(() => server.stop())
-
 /** A database with the account ann, who has many plants, its stores, and what runs a command over it. */
 async function startHere() {
-  const url = await server.createDatabase()
+  const url = await newPostgresDatabase()
   const stores = await openPostgresStores(url)
   const folder = temporaryFolder()
   const sql = postgres(url, { max: 1 })

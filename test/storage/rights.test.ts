@@ -7,7 +7,7 @@ import { migrations } from '../../src/storage/migrations.ts'
 import { closeToOthers } from '../../src/storage/rights.ts'
 import { conservatory } from '../support/command.ts'
 import { add, folderForThisTest, preset } from '../support/preset-service.ts'
-import { projectFolder, type SpawnedService, spawnService } from '../support/process.ts'
+import { compileCache, projectFolder, type SpawnedService, spawnService } from '../support/process.ts'
 import { makeDatabase } from '../support/restores.ts'
 
 const modeOf = (path: string) => (statSync(path).mode & 0o7777).toString(8)
@@ -19,7 +19,7 @@ function entriesOf(folder: string): readonly string[] {
 
 /** Runs a command under a umask that takes no right from anybody. */
 function openly(folder: string, ...words: readonly string[]) {
-  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], DATA_DIR: folder }
+  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], ...compileCache, DATA_DIR: folder }
   const args = ['-c', 'umask 0 && exec "$0" src/main.ts "$@"', process.execPath, ...words]
   return spawnSync('sh', args, { cwd: projectFolder, env, encoding: 'utf8' })
 }

@@ -14,7 +14,7 @@ const grant = { who, grantee: who, tag, fromOutside: fc.boolean() }
 const share = fc.record({ kind: fc.constant('share'), ...grant })
 const unshare = fc.record({ kind: fc.constant('unshare'), ...grant })
 
-describe.each(engines())('over random calls of accounts that share and take back, in $name', (engine) => {
+describe.each(engines)('over random calls of accounts that share and take back, in $name', (engine) => {
   let database: TestDatabase
   let store: PlantStore
   /** What a command beside the service has opened, or another replica. */

@@ -13,7 +13,7 @@ import { openSqliteStores, type Stores } from '../../src/stores/stores.ts'
 import { engines, type TestDatabase } from '../support/engines.ts'
 import { temporaryFolder } from '../support/service.ts'
 
-describe.each(engines())('pages of plants in $name', (engine) => {
+describe.each(engines)('pages of plants in $name', (engine) => {
   const folder = temporaryFolder()
   let access: Stores
   let database: TestDatabase

@@ -24,7 +24,7 @@ async function readAll(store: PlantStore, account: number): Promise<readonly Pla
   return plants
 }
 
-describe.each(engines())('plants in $name', (engine) => {
+describe.each(engines)('plants in $name', (engine) => {
   let database: TestDatabase
   let store: PlantStore
 

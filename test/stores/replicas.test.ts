@@ -4,7 +4,7 @@ import type { AddedPlant, PlantStore, StoredPlant } from '../../src/plants/plant
 import { engines, type TestDatabase } from '../support/engines.ts'
 import { namesOf, plantsOf } from '../support/plant-pages.ts'
 
-describe.each(engines().filter(({ hasReplicas }) => hasReplicas))('two replicas over $name', (engine) => {
+describe.each(engines.filter(({ hasReplicas }) => hasReplicas))('two replicas over $name', (engine) => {
   let database: TestDatabase
   let replicas: readonly [PlantStore, PlantStore]
 

@@ -3,20 +3,17 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findAccount } from '../../src/access/access.ts'
 import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { openSqliteStores, type Stores } from '../../src/stores/stores.ts'
-import { type PostgresServer, startPostgres } from '../support/postgres.ts'
 import { temporaryFolder } from '../support/service.ts'
+import { newPostgresDatabase } from '../support/shared-postgres.ts'
 
-let server: PostgresServer
 const folder = temporaryFolder()
 const opened: Record<string, Stores> = {}
 beforeAll(async () => {
-  server = await startPostgres({ default_transaction_isolation: 'serializable' })
-  opened['PostgreSQL'] = await openPostgresStores(await server.createDatabase())
+  opened['PostgreSQL'] = await openPostgresStores(await newPostgresDatabase('serializable'))
   opened['SQLite'] = openSqliteStores(join(folder.path, 'conservatory.db'))
 })
 afterAll(async () => {
   await opened['PostgreSQL']?.close()
-  await server.stop()
   folder.remove()
 })
 

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import type { PortablePlant } from '../../src/plants/portable.ts'
 import { engines } from '../support/engines.ts'
 
-it.each(engines())('$name imports all plants into the account that is named, or none', async (engine) => {
+it.each(engines)('$name imports all plants into the account that is named, or none', async (engine) => {
   const database = await engine.openDatabase()
   try {
     const plants = database.openPlants()

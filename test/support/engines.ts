@@ -1,7 +1,6 @@
 import { join } from 'node:path'
 import type Database from 'better-sqlite3'
 import postgres from 'postgres'
-import { afterAll } from 'vitest'
 import type { PlantStore } from '../../src/plants/plant.ts'
 import { PostgresPlantStore } from '../../src/plants/postgres.ts'
 import { SqlitePlantStore } from '../../src/plants/sqlite.ts'
@@ -10,8 +9,8 @@ import { GroupCommit } from '../../src/storage/group-commit.ts'
 import { OutsideChanges } from '../../src/storage/outside-changes.ts'
 import { PostgresDatabase } from '../../src/storage/postgres/database.ts'
 import { migratePostgres } from '../../src/storage/postgres/migrate.ts'
-import { type PostgresServer, startPostgres } from './postgres.ts'
 import { temporaryFolder } from './service.ts'
+import { newPostgresDatabase } from './shared-postgres.ts'
 
 /** An empty database with our schema. */
 export interface TestDatabase {
@@ -39,32 +38,16 @@ export const serializable: Engine = {
   openDatabase: () => openPostgres('serializable'),
 }
 
-const all: readonly Engine[] = [
+/** Every engine that the stores must do the same on. */
+export const engines: readonly Engine[] = [
   { name: 'SQLite', hasReplicas: false, openDatabase: async () => openSqlite() },
   { name: 'PostgreSQL', hasReplicas: true, openDatabase: () => openPostgres('read committed') },
   serializable,
 ]
 
-/** One server for all databases of a test file. */
-let server: Promise<PostgresServer> | undefined
-
-/** Every engine that the stores must do the same on; what they start ends with the test file that calls this. */
-export function engines(): readonly Engine[] {
-  afterAll(async () => {
-    const started = server
-    server = undefined
-    await (await started)?.stop()
-  })
-  return all
-}
-
 async function openPostgres(isolation: string): Promise<TestDatabase> {
-  server ??= startPostgres()
-  const url = await (await server).createDatabase()
+  const url = await newPostgresDatabase(isolation)
   const sql = postgres(url, { max: 1, onnotice: () => {} })
-  await sql.unsafe(
-    `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET default_transaction_isolation = '${isolation}'`,
-  )
   const databases = [new PostgresDatabase(url)]
   for (const database of databases) await migratePostgres(database)
   let accounts = 0

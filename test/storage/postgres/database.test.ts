@@ -1,21 +1,16 @@
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { ApiError } from '../../../src/errors.ts'
 import { PostgresPlantStore } from '../../../src/plants/postgres.ts'
 import { PostgresDatabase } from '../../../src/storage/postgres/database.ts'
 import { migratePostgres } from '../../../src/storage/postgres/migrate.ts'
 import { eventually } from '../../support/eventually.ts'
 import { namesOf, plantsOf } from '../../support/plant-pages.ts'
-import { type PostgresServer, startPostgres } from '../../support/postgres.ts'
-
-let server: PostgresServer
-beforeAll(async () => {
-  server = await startPostgres()
-})
-afterAll(() => server.stop())
+import { startPostgres } from '../../support/postgres.ts'
+import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 
 describe('the schema in PostgreSQL', () => {
   it('is made once, however many replicas start at the same moment', async () => {
-    const url = await server.createDatabase()
+    const url = await newPostgresDatabase()
     const replicas = Array.from({ length: 5 }, () => new PostgresDatabase(url))
     await Promise.all(replicas.map((replica) => migratePostgres(replica)))
     const [first] = replicas
@@ -25,7 +20,7 @@ describe('the schema in PostgreSQL', () => {
   })
 
   it('of a newer version, or changed by somebody, is refused with what is wrong', async () => {
-    const url = await server.createDatabase()
+    const url = await newPostgresDatabase()
     const database = new PostgresDatabase(url)
     await migratePostgres(database)
     await database.transaction((sql) => sql`ALTER TABLE plants DROP COLUMN tag`)
@@ -37,7 +32,7 @@ describe('the schema in PostgreSQL', () => {
 })
 
 it('a list that lasts longer than ten minutes is broken off', async () => {
-  const database = new PostgresDatabase(await server.createDatabase())
+  const database = new PostgresDatabase(await newPostgresDatabase())
   onTestFinished(() => database.close())
   await migratePostgres(database)
   await database.transaction(async (sql) => {

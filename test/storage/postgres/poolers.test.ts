@@ -3,23 +3,20 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { PostgresPlantStore } from '../../../src/plants/postgres.ts'
 import { connectPostgres } from '../../../src/storage/postgres/connect.ts'
 import type { Queries } from '../../../src/storage/postgres/database.ts'
-import { type PostgresServer, startPostgres } from '../../support/postgres.ts'
 import { type Meddling, proxyForThisTest } from '../../support/postgres-proxy.ts'
+import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 
-let server: PostgresServer
 let databaseUrl: string
 /** A connection without a proxy. */
 let direct: Sql
 let accounts = 0
 beforeAll(async () => {
-  server = await startPostgres()
-  databaseUrl = await server.createDatabase()
+  databaseUrl = await newPostgresDatabase()
   await (await connectPostgres(databaseUrl)).close()
   direct = postgres(databaseUrl, { max: 1, onnotice: () => {} })
 })
 afterAll(async () => {
   await direct.end()
-  await server.stop()
 })
 
 /** An account, and a store that reaches the database through a proxy. */

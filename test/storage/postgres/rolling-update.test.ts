@@ -1,10 +1,10 @@
-import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { connectPostgres } from '../../../src/storage/postgres/connect.ts'
 import { migratePostgres } from '../../../src/storage/postgres/migrate.ts'
 import { postgresMigrations } from '../../../src/storage/postgres/migrations.ts'
 import { conservatory } from '../../support/command.ts'
-import { type PostgresServer, startPostgres } from '../../support/postgres.ts'
 import { serviceForThisTest, type TestService, temporaryFolder } from '../../support/service.ts'
+import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 
 const newest = postgresMigrations.at(-1)?.name ?? ''
 const wider = ['accounts', 'keys', 'plants', 'grants', 'characters', 'character_versions', 'requests', 'spend']
@@ -16,12 +16,6 @@ const next = {
 }
 const afterNext = { name: '0901-after-next', servesFrom: next.name, sql: 'CREATE TABLE latest (id BIGINT);' }
 
-let server: PostgresServer
-beforeAll(async () => {
-  server = await startPostgres()
-})
-afterAll(() => server.stop())
-
 /** Brings a database to what a later version makes of it. */
 async function updateTo(url: string, ...later: Parameters<typeof migratePostgres>[1] & object): Promise<void> {
   const database = await connectPostgres(url)
@@ -30,7 +24,7 @@ async function updateTo(url: string, ...later: Parameters<typeof migratePostgres
 }
 
 it('a replica goes on while a newer one updates the schema, and another one of its version starts', async () => {
-  const url = await server.createDatabase()
+  const url = await newPostgresDatabase()
   const one = await serviceForThisTest({ DATABASE_URL: url })
   expect(await useAll(one, 'before')).toStrictEqual([])
   await updateTo(url, next)
@@ -47,7 +41,7 @@ it.each([
     '0900-other',
   ],
 ])('a replica does not start over a schema %s', async (_, later, name) => {
-  const url = await server.createDatabase()
+  const url = await newPostgresDatabase()
   await updateTo(url, ...later)
   const folder = temporaryFolder()
   onTestFinished(folder.remove)
@@ -55,7 +49,7 @@ it.each([
   const { code, stdout, stderr } = await conservatory(['serve'], settings)
   expect([code, stdout]).toStrictEqual([1, ''])
   expect(stderr).toBe(
-    `The database at 127.0.0.1:${server.port} was written by a newer version of Conservatory (it has ${name}). Start that version.\n`,
+    `The database at ${new URL(url).host} was written by a newer version of Conservatory (it has ${name}). Start that version.\n`,
   )
 })
 

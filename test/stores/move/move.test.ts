@@ -11,9 +11,9 @@ import { move, openHouse } from '../../../src/stores/move/move.ts'
 import { tables } from '../../../src/stores/move/tables.ts'
 import { openPostgresStores } from '../../../src/stores/postgres.ts'
 import { conservatory } from '../../support/command.ts'
-import { type PostgresServer, startPostgres } from '../../support/postgres.ts'
 import { projectFolder } from '../../support/process.ts'
 import { startTestService } from '../../support/service.ts'
+import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 
 interface Way {
   readonly from: string
@@ -22,11 +22,9 @@ interface Way {
   readonly settings: Readonly<Record<string, string>>
 }
 
-let server: PostgresServer
 const folder = mkdtempSync(join(tmpdir(), 'conservatory-move-'))
 const origin = join(folder, 'origin', 'conservatory.db')
 beforeAll(async () => {
-  server = await startPostgres()
   const database = openDatabase(origin)
   database.exec(`
     INSERT INTO accounts (id, name, created) VALUES (1, 'one', 5), (2, 'zwei', 6), (9, 'gone', 7);
@@ -44,10 +42,7 @@ beforeAll(async () => {
   `)
   database.close()
 })
-afterAll(async () => {
-  await server.stop()
-  rmSync(folder, { recursive: true, force: true })
-})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 it('moves every table and column that there is, but those of the schema itself and of the engine', () => {
   const database = new Database(origin, { readonly: true })
@@ -64,7 +59,7 @@ it('moves every table and column that there is, but those of the schema itself a
 })
 
 it('moves everything there and back with equal checksums, and goes on where it was cut', async () => {
-  const url = await server.createDatabase()
+  const url = await newPostgresDatabase()
   const back = join(folder, 'back', 'conservatory.db')
   const from = await openHouse(`sqlite:${origin}`, true)
   const to = await openHouse(url, false)
@@ -90,7 +85,7 @@ it('moves everything there and back with equal checksums, and goes on where it w
 }, 30_000)
 
 it('killed halfway, lets nobody use what is there of it, and is brought to its end by the same command', async () => {
-  const url = await server.createDatabase()
+  const url = await newPostgresDatabase()
   const home = join(folder, 'home')
   const ways: readonly Way[] = [
     { from: `sqlite:${origin}`, to: url, settings: { DATABASE_URL: url } },
@@ -122,7 +117,7 @@ it('killed halfway, lets nobody use what is there of it, and is brought to its e
 }, 60_000)
 
 it('refuses a PostgreSQL that a replica serves, on either side, until that has stopped', async () => {
-  const url = await server.createDatabase()
+  const url = await newPostgresDatabase()
   const service = await startTestService({ DATABASE_URL: url })
   const file = `sqlite:${join(folder, 'empty', 'conservatory.db')}`
   const served = 'is served by 1 replica. Stop all of them'
@@ -133,7 +128,7 @@ it('refuses a PostgreSQL that a replica serves, on either side, until that has s
 })
 
 it('tells when somebody has written to a PostgreSQL meanwhile, and lets nobody write to a SQLite file', async () => {
-  const url = await server.createDatabase()
+  const url = await newPostgresDatabase()
   const other = new Database(origin, { timeout: 0 })
   const rename = other.prepare("UPDATE accounts SET name = 'eins' WHERE id = 1")
   const codes: unknown[] = []
