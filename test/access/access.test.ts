@@ -7,10 +7,9 @@ import { type Scope, scopes } from '../../src/access/access.ts'
 import { makeKey } from '../../src/access/key.ts'
 import { conservatory } from '../support/command.ts'
 import { expectError, type Group, sendRaw } from '../support/http.ts'
-import { everythingKept } from '../support/kept.ts'
 import { serviceForThisTest, startTestService, type TestService } from '../support/service.ts'
 import { isOverPostgres, onceKnown } from '../support/test-database.ts'
-import { openSql, sqlForThisTest, type TestSql } from '../support/test-sql.ts'
+import { everythingKept, openSql, sqlForThisTest, type TestSql } from '../support/test-sql.ts'
 
 let service: TestService
 let sql: TestSql

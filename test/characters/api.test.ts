@@ -4,9 +4,8 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { starterFolder } from '../../src/characters/library/public-cards.ts'
 import { expectError, sendRaw } from '../support/http.ts'
-import { everythingKept } from '../support/kept.ts'
 import { serviceForThisTest, startTestService, type TestService, temporaryFolder } from '../support/service.ts'
-import { openSql, type TestSql } from '../support/test-sql.ts'
+import { everythingKept, openSql, type TestSql } from '../support/test-sql.ts'
 
 const cardBodyLimit = 100_000
 const folderSecret = 'OPERATORS-SECRET'

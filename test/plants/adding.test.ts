@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { expectError } from '../support/http.ts'
-import { everythingKept } from '../support/kept.ts'
 import { cactus, highest, newCaller, plantServiceForThisFile, sql } from '../support/plant-callers.ts'
+import { everythingKept } from '../support/test-sql.ts'
 
 plantServiceForThisFile()
 

@@ -5,8 +5,18 @@ import { writeCursor } from '../../src/plants/cursor.ts'
 import type { Plant } from '../../src/plants/plant.ts'
 import type { Stores } from '../../src/stores/stores.ts'
 import { often } from '../support/often.ts'
-import { create, find, id, limit, people, remove, tag, who } from '../support/plant-calls.ts'
-import { type ModelledPlant, PlantsModel } from '../support/plants-model.ts'
+import {
+  create,
+  find,
+  id,
+  limit,
+  type ModelledPlant,
+  PlantsModel,
+  people,
+  remove,
+  tag,
+  who,
+} from '../support/plants-model.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 import { isOverPostgres, onceKnown, openStoresOf } from '../support/test-database.ts'
 

@@ -4,9 +4,19 @@ import { ApiError } from '../../src/errors.ts'
 import { type Plant, type PlantStore, type StoredPlant, toReply } from '../../src/plants/plant.ts'
 import { engines, type TestDatabase } from '../support/engines.ts'
 import { often } from '../support/often.ts'
-import { create, find, id, limit, people, remove, tag, who } from '../support/plant-calls.ts'
 import { plantsOf } from '../support/plant-pages.ts'
-import { type ModelledPlant, PlantsModel } from '../support/plants-model.ts'
+import {
+  create,
+  find,
+  id,
+  limit,
+  type ModelledPlant,
+  PlantsModel,
+  people,
+  remove,
+  tag,
+  who,
+} from '../support/plants-model.ts'
 
 /** A place in somebody's list: of an account that shares, of one that does not, of one that there is not. */
 const after = fc.option(fc.record({ owner: fc.nat({ max: people }), id }), { nil: undefined })

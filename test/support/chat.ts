@@ -1,5 +1,6 @@
 import { expect } from 'vitest'
 import type { OpenAiErrorBody } from '../../src/errors.ts'
+import type { ModelEvent } from '../../src/models/model.ts'
 import type { Chunk, Completion } from '../../src/openai/completion.ts'
 
 /** A streamed reply, read as strictly as the SSE format allows: any line that is none of its own throws. */
@@ -88,4 +89,12 @@ export function expectBrokenOff(streamed: Streamed, code: string): void {
   expect(streamed.errors.map(({ error }) => error.code)).toEqual([code])
   expect(streamed.isDone).toBe(false)
   expect(streamed.data.at(-1)).toBe(JSON.stringify(streamed.errors[0]))
+}
+
+/** The chunks of a group of events that a model of ours made: none of them passes unread. */
+export function chunksIn(events: readonly ModelEvent[]): readonly Chunk[] {
+  return events.map((event) => {
+    if ('chunk' in event) return event.chunk
+    throw new Error('an event passes unread')
+  })
 }

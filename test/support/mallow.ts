@@ -3,7 +3,7 @@ import type { ModelRequest } from '../../src/models/model.ts'
 import { createUnderstudy } from '../../src/models/understudy/understudy.ts'
 import type { Chunk, Completion } from '../../src/openai/completion.ts'
 import type { CompletionRequest, Message } from '../../src/openai/completion-request.ts'
-import { chunksIn } from './events.ts'
+import { chunksIn } from './chat.ts'
 
 export const understudy = createUnderstudy()
 export const never = new AbortController().signal
