@@ -1,0 +1,48 @@
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { expect, it } from 'vitest'
+import { projectFolder } from '../support/process.ts'
+
+/** The folders of `test/` that test no room of `src/`. */
+const withoutRoom: ReadonlySet<string> = new Set([
+  // Answers of vendors, written down, and a provider package that is none.
+  'fixtures',
+  // What is written beside the sources: documents, workflows, the container, these tests.
+  'papers',
+  // What the tests share.
+  'support',
+  // Long trials: npm run trials.
+  'trials',
+])
+const mostLines = 500
+
+const files = globSync('test/**/*.ts', { cwd: projectFolder }).map((path) => path.replaceAll('\\', '/'))
+const textOf = (path: string) => readFileSync(join(projectFolder, path), 'utf8')
+
+it(`no file has more than ${mostLines} lines`, () => {
+  expect(files.length).toBeGreaterThan(0)
+  const lines = files.map((path) => `${path}: ${textOf(path).split('\n').length - 1}`)
+  expect(lines.filter((line) => Number(line.split(': ')[1]) > mostLines)).toEqual([])
+})
+
+it('every folder is called like the room, or the single file, of src that it tests', () => {
+  const folders = [...new Set(files.map((path) => dirname(path.replace(/^test\//, ''))))]
+  const lost = folders.filter((folder) => {
+    if (withoutRoom.has(folder.split('/')[0] ?? '')) return false
+    return ![`src/${folder}`, `src/${folder}.ts`].some((room) => existsSync(join(projectFolder, room)))
+  })
+  expect(lost).toEqual([])
+})
+
+it('a test beside the folders tests a file of src of its name', () => {
+  const names = files.filter((path) => dirname(path) === 'test').map((path) => basename(path, '.test.ts'))
+  expect(names.filter((name) => !existsSync(join(projectFolder, `src/${name}.ts`)))).toEqual([])
+})
+
+it('the index of test/support names every file of it once, and no other', () => {
+  const named = [...textOf('test/support/README.md').matchAll(/^- (`.+?`) – /gm)].flatMap(([, names = '']) =>
+    names.replaceAll('`', '').split(', '),
+  )
+  const there = files.filter((path) => dirname(path) === 'test/support').map((path) => basename(path))
+  expect(named.toSorted()).toEqual(there.toSorted())
+})
