@@ -1,8 +1,11 @@
 import * as fc from 'fast-check'
 
+/** A chat request as it should be; the wrong ones are made of it. */
 export const chatBody = { model: 'understudy', character: 'Fern', messages: [{ role: 'user', content: 'Hello' }] }
+/** A plant as it should be. */
 export const plantBody = { name: 'Monstera', tag: 'aroid' }
 
+/** A request that an HTTP client can send. */
 export interface Attempt {
   readonly method: string
   readonly path: string
@@ -10,11 +13,13 @@ export interface Attempt {
   readonly body: string | Uint8Array | undefined
 }
 
+/** Bytes for a connection of their own. */
 export interface RawAttempt {
   readonly isHead: boolean
   readonly bytes: (key: string) => Uint8Array
 }
 
+/** An attempt as one line, to be told when it was answered wrongly. */
 export function shown(attempt: Attempt | RawAttempt, key: string): string {
   if ('bytes' in attempt) return JSON.stringify(Buffer.from(attempt.bytes(key)).toString('latin1')).slice(0, 600)
   const body = typeof attempt.body === 'string' ? attempt.body : Buffer.from(attempt.body ?? []).toString('latin1')
@@ -139,6 +144,7 @@ const chatFields = [
   'response_format reasoning_effort user metadata functions function_call logit_bias constructor __proto__ toString',
 ].flatMap((line) => line.split(' '))
 
+/** Requests at random over both interfaces, most of them wrong in some way. */
 export function attempts(): fc.Arbitrary<Attempt> {
   const chatPath = fc.constantFrom('/chat/completions', '/v1/chat/completions')
   const json = fc.constantFrom('application/json', 'application/json; charset=utf-8', 'APPLICATION/JSON')

@@ -5,9 +5,12 @@ import type { Chunk, Completion } from '../../src/openai/completion.ts'
 import type { CompletionRequest, Message } from '../../src/openai/completion-request.ts'
 import { chunksIn } from './chat.ts'
 
+/** The understudy that is asked. */
 export const understudy = createUnderstudy()
+/** A client that never leaves. */
 export const never = new AbortController().signal
 
+/** A card with two example dialogues and lore, some of which must not be told. */
 export const mallow: Card = {
   name: 'Mallow',
   nickname: '',
@@ -36,6 +39,7 @@ export const mallow: Card = {
   ],
 }
 
+/** A request to the character of a card, or to nobody. */
 export function asking(
   messages: string | readonly Message[],
   body: Partial<CompletionRequest> = {},
@@ -48,14 +52,17 @@ export function asking(
   } satisfies ModelRequest
 }
 
+/** The understudy's whole answer. */
 export async function completionOf(request: ModelRequest): Promise<Completion> {
   return (await understudy.complete(request, never)).completion
 }
 
+/** What it says. */
 export async function textOf(request: ModelRequest): Promise<string> {
   return (await completionOf(request)).choices[0]?.message.content ?? ''
 }
 
+/** The chunks of its streamed answer. */
 export async function chunksOf(request: ModelRequest): Promise<readonly Chunk[]> {
   const chunks: Chunk[] = []
   for await (const events of understudy.stream(request, never)) chunks.push(...chunksIn(events))

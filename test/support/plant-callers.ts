@@ -4,7 +4,9 @@ import type { Plant } from '../../src/plants/plant.ts'
 import { type RequestOptions, startTestService, type TestService } from './service.ts'
 import { openSql, type TestSql } from './test-sql.ts'
 
+/** The highest id that a plant can have. */
 export const highest = Number.MAX_SAFE_INTEGER
+/** A character outside the basic plane: two code units, four bytes. */
 export const cactus = '🌵'
 
 /** The service of the test file that runs. */
@@ -25,6 +27,7 @@ export function plantServiceForThisFile(): void {
   })
 }
 
+/** Who asks for plants, with an account of their own. */
 export interface Caller {
   readonly account: number
   send(path: string, options?: RequestOptions): Promise<Response>
@@ -34,12 +37,14 @@ export interface Caller {
   names(query?: string): Promise<readonly string[]>
 }
 
+/** A plant to be put into the database. */
 export interface Row {
   readonly id: number
   readonly name: string
   readonly tag?: string
 }
 
+/** How many callers there are: the last one has the account of this number. */
 export let callers = 0
 
 /** Somebody with an empty account of their own. */
@@ -60,6 +65,7 @@ export async function newCaller(scopes?: readonly Scope[]): Promise<Caller> {
   }
 }
 
+/** Puts plants into a caller's account, beside the service. */
 export function plantInBulk({ account }: Caller, rows: readonly Row[]): Promise<void> {
   return sql.insert(
     'plants',
@@ -75,10 +81,12 @@ export function nextPage(response: Response): string | undefined {
   return link.slice(1, link.indexOf('>'))
 }
 
+/** The plants of a page. */
 export async function readPlants(response: Response): Promise<Plant[]> {
   return JSON.parse(await response.text())
 }
 
+/** All pages from the first address on; `between` runs after each. */
 export async function readPages(
   caller: Caller,
   first: string,

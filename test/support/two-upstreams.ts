@@ -3,7 +3,9 @@ import { TestClock } from './clock.ts'
 import { startTestService, type TestService } from './service.ts'
 import { completion, json, pieces, type Script, type ScriptedUpstream, startUpstream, streamOf } from './upstream.ts'
 
+/** What every request says that does not say otherwise. */
 export const messages = [{ role: 'user', content: 'Hello' }]
+/** Whole and streamed. */
 export const modes = [false, true]
 
 /** Answers well, whole or streamed as asked. */
@@ -11,9 +13,12 @@ export const answering =
   (text: string): Script =>
   (response, call) =>
     call.body['stream'] === true ? pieces(streamOf(text))(response, call) : json(completion(text))(response, call)
+/** Answers with an error of this status. */
 export const failing = (status: number, headers: Record<string, string> = {}): Script =>
   json({ error: { message: 'No.' } }, status, headers)
+/** Resets the connection instead of an answer. */
 export const dropping: Script = (response) => void response.socket?.resetAndDestroy()
+/** Never answers. */
 export const hanging: Script = () => {}
 
 /** The time limits of the models that are called like them, milliseconds. */
@@ -27,6 +32,7 @@ export let second: ScriptedUpstream
 export let service: TestService
 /** The same on a clock of its own. */
 export let timed: TestService
+/** The clock of `timed`, which stands still until the test moves it. */
 export let clock: TestClock
 
 /** Starts all of them for the tests of the file that calls this; they end with it. */
@@ -73,6 +79,7 @@ export function twoUpstreamsForThisFile(): void {
   })
 }
 
+/** Asks a service for a completion, the first one unless told. */
 export function post(body: Readonly<Record<string, unknown>>, at = service, signal?: AbortSignal): Promise<Response> {
   return at.request('/chat/completions', { json: { messages, ...body }, ...(signal ? { signal } : {}) })
 }
@@ -84,6 +91,7 @@ export async function meanwhile(): Promise<void> {
   second.calls.length = before
 }
 
+/** How often the first and the second upstream were asked in this test. */
 export function callCounts(): readonly number[] {
   return [first.calls.length, second.calls.length]
 }

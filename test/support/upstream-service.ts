@@ -29,13 +29,16 @@ export function upstreamServiceForThisFile(): void {
   })
 }
 
+/** What every request says that does not say otherwise. */
 export const messages = [{ role: 'user', content: 'Hello' }]
 
+/** Asks for a completion of the upstream. */
 export function post(body: Readonly<Record<string, unknown>> = {}, signal?: AbortSignal): Promise<Response> {
   const sent = { model: 'gpt-test', messages, ...body }
   return service.request('/chat/completions', { json: sent, ...(signal ? { signal } : {}) })
 }
 
+/** What the upstream was asked, which must be once. */
 export function onlyCall(): UpstreamCall {
   expect(upstream.calls).toHaveLength(1)
   const [call] = upstream.calls
@@ -48,6 +51,7 @@ export async function meanwhile(): Promise<void> {
   await (await post({ model: 'understudy' })).text()
 }
 
+/** The same, as soon as it is asked. */
 export async function untilCalled(): Promise<UpstreamCall> {
   await upstream.called(1)
   return onlyCall()
