@@ -3,12 +3,13 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
 import { maximumJsonDepth, parseJson } from '../../src/http/json.ts'
+import { anyCharacter } from '../support/any-character.ts'
 
 type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
 
 /** A key or a text with what a careless reader of JSON stumbles over. */
 const text = fc.oneof(
-  fc.string({ unit: 'binary', maxLength: 8 }),
+  fc.string({ unit: anyCharacter, maxLength: 8 }),
   fc.string({ unit: fc.constantFrom('"', '\\', ':', '{', '}', '[', ']', ',', 'u', '\n', 'é', '🌵'), maxLength: 8 }),
   fc.constantFrom('__proto__', 'constructor', 'toString', 'length', '0', '1', ''),
 )
@@ -122,7 +123,7 @@ describe('parseJson', () => {
   it('refuses any bytes that are not JSON with a 400, and throws nothing else', () => {
     const bytes = fc.oneof(
       fc.uint8Array({ maxLength: 40 }),
-      fc.string({ unit: 'binary' }).map((some) => Buffer.from(some)),
+      fc.string({ unit: anyCharacter }).map((some) => Buffer.from(some)),
     )
     fc.assert(
       fc.property(bytes, (some) => {

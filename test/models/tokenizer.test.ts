@@ -1,11 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { loadTokenizer } from '../../src/models/tokenizer.ts'
+import { anyCharacter } from '../support/any-character.ts'
 
 const tokenizer = await loadTokenizer()
 
 const anyText = fc.oneof(
-  fc.string({ unit: 'binary', maxLength: 300 }),
+  fc.string({ unit: anyCharacter, maxLength: 300 }),
   fc.string({ unit: 'grapheme', maxLength: 300 }),
   fc.lorem({ maxCount: 60 }),
 )

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { readCardSource } from '../../src/characters/cards/source.ts'
 import { CardError } from '../../src/characters/documents/card-error.ts'
+import { anyCharacter } from './any-character.ts'
 
 export const cardOfV1 = {
   name: 'Ada',
@@ -48,7 +49,7 @@ const names = fc.oneof(
     'entries',
     'spec',
   ),
-  fc.string({ unit: 'binary', maxLength: 8 }),
+  fc.string({ unit: anyCharacter, maxLength: 8 }),
 )
 const texts = fc.oneof(
   fc.constantFrom(
@@ -60,7 +61,7 @@ const texts = fc.oneof(
     '\uFEFFx',
     '👩‍🚀 \u0000 ü',
   ),
-  fc.string({ unit: 'binary', maxLength: 12 }),
+  fc.string({ unit: anyCharacter, maxLength: 12 }),
 )
 
 /** Any JSON value: odd keys as own properties, texts with every kind of line end and halves of characters, -0. */

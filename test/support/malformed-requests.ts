@@ -1,4 +1,5 @@
 import * as fc from 'fast-check'
+import { anyCharacter } from './any-character.ts'
 
 /** A chat request as it should be; the wrong ones are made of it. */
 export const chatBody = { model: 'understudy', character: 'Fern', messages: [{ role: 'user', content: 'Hello' }] }
@@ -53,7 +54,7 @@ function values(): fc.Arbitrary<unknown> {
   return fc.oneof(
     { weight: 3, arbitrary: fc.constantFrom<unknown>(...odd) },
     { weight: 2, arbitrary: fc.jsonValue({ maxDepth: 2 }) },
-    { weight: 1, arbitrary: fc.string({ unit: 'binary', maxLength: 300 }) },
+    { weight: 1, arbitrary: fc.string({ unit: anyCharacter, maxLength: 300 }) },
     { weight: 1, arbitrary: fc.double() },
   )
 }
@@ -120,7 +121,7 @@ function oddMessages(): fc.Arbitrary<string> {
   const message = fc.record(
     {
       role: fc.oneof({ weight: 5, arbitrary: roles }, { weight: 1, arbitrary: values() }),
-      content: fc.oneof(fc.string({ unit: 'binary' }), fc.array(part, { maxLength: 3 }), values()),
+      content: fc.oneof(fc.string({ unit: anyCharacter }), fc.array(part, { maxLength: 3 }), values()),
       name: values(),
       tool_calls: fc.oneof(
         values(),
@@ -284,7 +285,7 @@ export function attempts(): fc.Arbitrary<Attempt> {
     fc.constant(undefined),
     fc.json(),
     fc.uint8Array({ maxLength: 300 }),
-    fc.string({ unit: 'binary' }),
+    fc.string({ unit: anyCharacter }),
     fc.constant(JSON.stringify(chatBody)),
     fc.constant(JSON.stringify(plantBody)),
   )
