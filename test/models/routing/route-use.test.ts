@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { Candidate } from '../../src/models/routing/candidate.ts'
-import { Route, Seekers } from '../../src/models/routing/route.ts'
+import { Candidate } from '../../../src/models/routing/candidate.ts'
+import { Route, Seekers } from '../../../src/models/routing/route.ts'
 
 it('what a route asks stays open while somebody uses the route, however the use ends', async () => {
   const seekers = new Seekers()
