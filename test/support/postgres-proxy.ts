@@ -5,6 +5,8 @@ import { onTestFinished } from 'vitest'
 export interface Meddling {
   /** An address's part for settings that the client may not send at its start, as PgBouncer refuses them. */
   readonly refusedSetting?: string
+  /** Whether it gives a connection with that setting no answer at all. */
+  isSilent?(): boolean
   /** SQL that the server does before a statement of the client, which does not hear of it. */
   before?(statement: string): string | undefined
   /** Whether the server's process has another number than the client is told, as behind a pooler. */
@@ -62,7 +64,7 @@ function meddle(client: Socket, server: Socket, meddling: Meddling, names: strin
   const fromClient = framesOf(true, (frame, isStart) => {
     if (isStart) {
       if (meddling.refusedSetting === undefined || !frame.includes(`${meddling.refusedSetting}\0`)) server.write(frame)
-      else client.end(failure(`unsupported startup parameter: ${meddling.refusedSetting}`))
+      else if (!meddling.isSilent?.()) client.end(failure(`unsupported startup parameter: ${meddling.refusedSetting}`))
       return
     }
     const type = frame.toString('latin1', 0, 1)

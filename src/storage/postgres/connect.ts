@@ -1,6 +1,6 @@
 import { ApiError, codeOf, StorageError } from '../../errors.ts'
 import { PostgresDatabase } from './database.ts'
-import { isConnectionLoss, refusedSetting, Unconfirmed } from './failures.ts'
+import { isConnectionLoss, refusedSetting, TookTooLong, Unconfirmed } from './failures.ts'
 import { migratePostgres } from './migrate.ts'
 
 /** What to do about the SQLSTATEs that an operator can mend. */
@@ -29,7 +29,7 @@ export async function connectPostgres(url: string, setting = 'DATABASE_URL'): Pr
     const isSplit = await splitsTransactions(database, error)
     await database.close(0)
     if (error instanceof StorageError) throw error
-    const fault = isSplit ? noTransactions : faultOf(reasonOf(error), setting)
+    const fault = isSplit ? noTransactions : faultOf(error, setting)
     throw new StorageError(`The database at ${database.place} ${fault}.`)
   }
 }
@@ -60,10 +60,13 @@ async function splitsTransactions(database: PostgresDatabase, error: unknown): P
 }
 
 function reasonOf(error: unknown): unknown {
-  return error instanceof ApiError ? error.cause : error
+  const reason = error instanceof ApiError ? error.cause : error
+  return reason instanceof TookTooLong ? (reason.cause ?? reason) : reason
 }
 
-function faultOf(reason: unknown, setting: string): string {
+/** What keeps a database from being used, as the end of a sentence. @param setting what named its URL */
+export function faultOf(error: unknown, setting: string): string {
+  const reason = reasonOf(error)
   const code = codeOf(reason)
   const known = advice[code]
   if (known !== undefined) return known.replace('DATABASE_URL', setting)

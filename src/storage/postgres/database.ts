@@ -170,11 +170,17 @@ export class PostgresDatabase {
     onTooLong = () => this.#sockets.endSilent(() => this.#endAbandoned()),
   ): Promise<T> {
     const end = performance.now() + patience
+    let before: unknown
     for (let tries = 0; ; tries++) {
       try {
         return await withinTime(attempt(), end - performance.now())
       } catch (error) {
-        if (error instanceof TookTooLong) onTooLong()
+        if (error instanceof TookTooLong) {
+          // What the tries before it failed with tells more than that the last one had no time left.
+          error.cause ??= before
+          onTooLong()
+        }
+        before = error
         if (!isConflict(error) && !isConnectionLoss(error)) throw lastingFailure(error)
         this.#followServer(error)
         const pause = Math.min(500, 10 * 2 ** tries) * (0.5 + Math.random())

@@ -1,8 +1,8 @@
 import postgres, { type Sql } from 'postgres'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { PostgresPlantStore } from '../../../src/plants/postgres.ts'
-import { connectPostgres } from '../../../src/storage/postgres/connect.ts'
-import type { Queries } from '../../../src/storage/postgres/database.ts'
+import { connectPostgres, faultOf } from '../../../src/storage/postgres/connect.ts'
+import { PostgresDatabase, type Queries } from '../../../src/storage/postgres/database.ts'
 import { type Meddling, proxyForThisTest } from '../../support/postgres-proxy.ts'
 import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 
@@ -154,6 +154,17 @@ describe('behind a pooler', () => {
     url.searchParams.set('search_path', 'plants')
     const proxy = await proxyForThisTest(url.href, { refusedSetting: 'search_path' })
     await expect(connectPostgres(proxy.url)).rejects.toThrow('unsupported startup parameter: search_path')
+  })
+
+  it('that refuses another setting, and then does not answer, is told by what it refused', async () => {
+    const url = new URL(databaseUrl)
+    url.searchParams.set('search_path', 'plants')
+    let tries = 0
+    const proxy = await proxyForThisTest(url.href, { refusedSetting: 'search_path', isSilent: () => tries++ > 0 })
+    const database = new PostgresDatabase(proxy.url, 300)
+    onTestFinished(() => database.close(0))
+    const thrown: unknown = await database.read((sql) => sql`SELECT 1`).catch((error: unknown) => error)
+    expect(faultOf(thrown, 'DATABASE_URL')).toContain('unsupported startup parameter: search_path')
   })
 })
 
