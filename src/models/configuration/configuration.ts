@@ -46,7 +46,7 @@ function readIfThere(path: string): string | undefined {
 
 /** The models when there is no `models.json`: the understudy with all its manners, and the upstream of the quick way. */
 export function defaultModels(upstream: Upstream | undefined): ModelsConfiguration {
-  const understudies = ['understudy', ...misbehaviours.map((name) => `understudy/${name}`)]
+  const understudies = ['understudy', ...misbehaviours.map((name) => `understudy/${name}` as const)] as const
   const models = new Map<string, ModelSettings>(understudies.map((name) => [name, { adapter: name }]))
   if (upstream) {
     const { baseUrl, apiKey } = upstream

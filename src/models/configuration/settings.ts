@@ -80,7 +80,8 @@ const upstreamModel = Type.String({ minLength: 1, description: 'The id that the 
 
 /** The embedded stand-in; `understudy/slow` and its like misbehave on purpose. */
 export const UnderstudySettings = Type.Object(
-  { adapter: Type.String({ pattern: '^understudy(/[a-z0-9]+)?$' }), ...common },
+  // Its type tells it from the others, whose settings would be settings of an understudy too.
+  { adapter: Type.Unsafe<`understudy${string}`>(Type.String({ pattern: '^understudy(/[a-z0-9]+)?$' })), ...common },
   { ...closed, title: 'UnderstudySettings' },
 )
 
