@@ -45,7 +45,7 @@ async function pass(database: PostgresDatabase, milliseconds: number): Promise<v
 async function freshShares(database: PostgresDatabase): Promise<number> {
   const [row] = await database.read(
     (sql) => sql<{ fresh: number }[]>`
-      SELECT count(*)::bigint AS fresh FROM limit_shares
+      SELECT count(DISTINCT replica)::bigint AS fresh FROM limit_shares
       WHERE expires - extract(epoch FROM clock_timestamp()) * 1000 > ${lease / 2}`,
   )
   return row?.fresh ?? 0
