@@ -1,3 +1,4 @@
+import { benchRuntimes, benchVersions } from './beside.ts'
 import { benchCompose } from './compose.ts'
 import { benchDurability } from './durability.ts'
 import { benchFsync } from './fsync.ts'
@@ -11,7 +12,7 @@ import { benchPortkey } from './portkey.ts'
 import { benchPostgres } from './postgres.ts'
 import { benchReads } from './reads.ts'
 import { benchRelay } from './relay.ts'
-import { benchRuntimes } from './runtimes.ts'
+
 import { benchStartup } from './startup.ts'
 import { benchWalk } from './walk.ts'
 import { benchWrites } from './writes.ts'
@@ -37,6 +38,7 @@ const benchmarks: Readonly<Record<string, () => Promise<readonly Figure[]>>> = {
   move: benchMove,
   observability: benchObservability,
   runtimes: benchRuntimes,
+  versions: benchVersions,
 }
 
 const names = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(benchmarks)
