@@ -16,7 +16,7 @@ export async function serve(config: Config): Promise<void> {
   const { address, metricsAddress, bootstrap, limitWarnings } = service
   const firstStart = bootstrap.first === undefined ? '' : greeting(address, bootstrap.first)
   const metricsLine = metricsAddress === undefined ? '' : `Metrics are at ${metricsAddress}/metrics\n`
-  const warnings = [...closeToOthers(config.dataDirectory, config.databasePath), ...limitWarnings]
+  const warnings = [...closeToOthers(config.dataDirectory, config.databasePath), ...limitWarnings, ...bootstrap.notices]
   process.stderr.write(
     `Conservatory listens on ${address} (API reference: ${address}/docs)\n${metricsLine}${firstStart}${warnings.map((warning) => `${warning}\n`).join('')}`,
   )

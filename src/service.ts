@@ -91,7 +91,7 @@ export async function startService(config: Config, { clock, loop }: OwnTime = {}
     const warnings = limitWarnings(await stores.access.listKeys(), config.limits)
     // Last, since what it makes is told once: a start that fails must not have made it.
     const bootstrap = await bootstrapAccess(stores.access, config.bootstrapKey)
-    if (bootstrap.warning !== undefined) log.logger.warn(bootstrap.warning)
+    for (const warning of bootstrap.warnings) log.logger.warn(warning)
     stores.beginServing?.()
     const metricsAddress = beside.metricsServer?.address
     return { address, metricsAddress, bootstrap, limitWarnings: warnings, reload: () => reload(parts, config), close }

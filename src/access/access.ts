@@ -1,8 +1,11 @@
 import type { LimitName, Limits } from '../limit-values.ts'
 import { controlCharacters, type NameRule, nameProblem } from '../text.ts'
 
-/** What a key may be allowed to do. */
-export const scopes = ['plants:read', 'plants:write', 'chat', 'characters:write', 'admin'] as const
+/**
+ * What a key may be allowed to do. `keys` manages the keys of its own account; `admin` is the operator's, includes `keys`,
+ * and is given by the command line alone.
+ */
+export const scopes = ['plants:read', 'plants:write', 'chat', 'characters:write', 'keys', 'admin'] as const
 export type Scope = (typeof scopes)[number]
 
 /** The owner of plants, uploaded characters and usage. */
@@ -106,6 +109,8 @@ export interface AccessStore {
   findKey(digest: string): Promise<Key | undefined>
   /** The key with this id, whatever its state. */
   findKeyById(id: string): Promise<Key | undefined>
+  /** Gives what a migration has left to be told to the operator, in order, this once. */
+  takeNotices(): Promise<readonly string[]>
   /** Writes down when keys were last let in: Unix seconds by the keys' ids. */
   noteUses(uses: ReadonlyMap<string, number>): Promise<void>
 }

@@ -1,4 +1,4 @@
-import { type AccessStore, scopes } from './access.ts'
+import { type AccessStore, type Key, scopes } from './access.ts'
 import { digestKey } from './key.ts'
 import { refusalOf } from './refusals.ts'
 
@@ -8,10 +8,13 @@ export interface FirstStart {
   readonly key: string | undefined
 }
 
-/** What the first start has to tell the operator, or what looks wrong about a preset key. */
+/** What a start has to tell the operator. */
 export interface Bootstrap {
   readonly first?: FirstStart
-  readonly warning?: string
+  /** What looks wrong about a preset key, or about all keys. */
+  readonly warnings: readonly string[]
+  /** What a migration has changed, told this once. */
+  readonly notices: readonly string[]
 }
 
 /**
@@ -25,16 +28,24 @@ export async function bootstrapAccess(store: AccessStore, presetKey: string | un
     name: 'first key',
     ...(presetKey === undefined ? {} : { secret: presetKey }),
   })
-  if (first) return { first: { key: presetKey === undefined ? first.secret : undefined } }
-  if (presetKey !== undefined) {
-    const preset = await store.findKey(digestKey(presetKey))
-    const fault = !preset ? 'no key like it' : refusalOf(preset) && 'that key opens nothing any more'
-    if (fault) {
-      return {
-        warning: `BOOTSTRAP_KEY is ignored: there is an account already, and ${fault}. Use: conservatory keys create`,
-      }
-    }
-  }
-  const hasKey = (await store.listKeys()).some(({ revoked }) => revoked === null)
-  return hasKey ? {} : { warning: 'There are accounts, but no key that works. Make one: conservatory keys create' }
+  if (first) return { first: { key: presetKey === undefined ? first.secret : undefined }, warnings: [], notices: [] }
+  const warnings = [
+    presetKey === undefined ? undefined : await faultOfPreset(store, presetKey),
+    faultOfKeys(await store.listKeys()),
+  ]
+  return { warnings: warnings.filter((warning) => warning !== undefined), notices: await store.takeNotices() }
+}
+
+async function faultOfPreset(store: AccessStore, presetKey: string): Promise<string | undefined> {
+  const preset = await store.findKey(digestKey(presetKey))
+  const fault = !preset ? 'no key like it' : refusalOf(preset) && 'that key opens nothing any more'
+  if (!fault) return undefined
+  return `BOOTSTRAP_KEY is ignored: there is an account already, and ${fault}. Use: conservatory keys create`
+}
+
+function faultOfKeys(keys: readonly Key[]): string | undefined {
+  const lasting = keys.filter(({ revoked }) => revoked === null)
+  if (lasting.some((key) => key.scopes.includes('admin') && !refusalOf(key))) return undefined
+  const missing = lasting.length === 0 ? 'key that works' : 'key with the scope admin that works'
+  return `There are accounts, but no ${missing}. Make one: conservatory keys create --account NAME --scopes admin`
 }

@@ -1,6 +1,7 @@
 import { Kind, type Static, type TInteger, Type } from '@sinclair/typebox'
 import { highestLimit, limitNames } from '../limit-values.ts'
 import { type Key, latestExpiry, longestOverlap, type Scope, scopes } from './access.ts'
+import { endOf } from './refusals.ts'
 
 const exampleId = 'key_0f8c2e6a9b7d4c1e8f3a5b6c7d8e9f00'
 
@@ -100,7 +101,8 @@ export const RotationBody = Type.Object(
 export const KeyPath = Type.Object({ id: Type.String({ examples: [exampleId] }) })
 
 /** A key as callers see it. */
-export function keyBody({ id, prefix, name, scopes, created, expires, revoked, lastUsed, limits }: Key): KeyBody {
-  const ends = revoked === null ? expires : Math.min(revoked, expires ?? revoked)
-  return { object: 'key', id, prefix, name, scopes: [...scopes], created, expires: ends, last_used: lastUsed, limits }
+export function keyBody(key: Key): KeyBody {
+  const { id, prefix, name, scopes, created, lastUsed, limits } = key
+  const expires = endOf(key)
+  return { object: 'key', id, prefix, name, scopes: [...scopes], created, expires, last_used: lastUsed, limits }
 }

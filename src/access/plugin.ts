@@ -5,6 +5,7 @@ import { ApiError, invalidField } from '../errors.ts'
 import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
 import { AccessError, type AccessStore, type Key, keyNameProblem, type NewKey } from './access.ts'
+import { checkMayMake, checkMayRevoke, checkMayRotate, powersAskedFor, powersOf } from './excess.ts'
 import { callerOf, type Guard, requireScope } from './guard.ts'
 import { KeyBody, KeyList, KeyPath, KeyRequestBody, keyBody, NewKeyBody, RotationBody } from './key-body.ts'
 import { hasEnded, isPast } from './refusals.ts'
@@ -18,10 +19,13 @@ export interface KeysOptions {
 /** What can go wrong on the routes that write. */
 const writeRefusals = [...refusals, 400, 413, 415, 507]
 
-/** The keys of the caller's account, for a panel that hands them out: those that work, and no others. */
+/**
+ * The keys of the caller's account, for a panel that hands them out: those that work, and no others. A key hands out nothing
+ * that it lacks, and touches none that has more.
+ */
 export const keysPlugin: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { store, guard }) => {
   app.addHook('onRequest', guard.admitApiKey)
-  app.addHook('onRequest', requireScope('admin'))
+  app.addHook('onRequest', requireScope('keys', 'admin'))
 
   const keysOf: KeysOf = async ({ account }) => {
     await guard.settle()
@@ -61,7 +65,8 @@ function addListRoutes(app: TypedInstance, store: AccessStore, keysOf: KeysOf): 
       schema: {
         operationId: 'createKey',
         summary: 'Make a key for your account',
-        description: 'The reply has the key itself, this once.',
+        description:
+          'The reply has the key itself, this once. No scope that your key lacks, no later end, and no limit of yours left out or raised: those are a 403 `exceeds_your_key`. The scope `admin` is given by the command line alone.',
         tags: ['keys'],
         security,
         body: KeyRequestBody,
@@ -73,14 +78,16 @@ function addListRoutes(app: TypedInstance, store: AccessStore, keysOf: KeysOf): 
       const problem = name == null ? undefined : keyNameProblem(name)
       if (problem !== undefined) throw invalidField('name', problem)
       if (expires != null && isPast(expires)) throw invalidField('expires', 'is past; send a moment to come')
-      const made = await store.createKey({
-        account: callerOf(request).account.name,
+      const caller = callerOf(request)
+      const wanted = {
+        account: caller.account.name,
         scopes: [...new Set(scopes)],
         ...(name == null ? {} : { name }),
         ...(expires == null ? {} : { expires }),
         ...(limits === undefined ? {} : { limits }),
-      })
-      return sendNew(reply, made)
+      }
+      checkMayMake(powersOf(caller), powersAskedFor(wanted))
+      return sendNew(reply, await store.createKey(wanted))
     },
   )
 }
@@ -115,7 +122,7 @@ function addKeyRoutes(app: TypedInstance, store: AccessStore, keysOf: KeysOf): v
         operationId: 'revokeKey',
         summary: "Revoke one of your account's keys",
         description:
-          'At once: streams that go on with it end as well. The last working key with the scope `admin` stays.',
+          'At once: streams that go on with it end as well. The last working key with the scope `admin` stays, and a key that has more than yours is a 403 `exceeds_your_key`.',
         tags: ['keys'],
         security,
         params: KeyPath,
@@ -128,7 +135,9 @@ function addKeyRoutes(app: TypedInstance, store: AccessStore, keysOf: KeysOf): v
       },
     },
     async (request, reply) => {
-      const key = await find(callerOf(request), request.params.id)
+      const caller = callerOf(request)
+      const key = await find(caller, request.params.id)
+      checkMayRevoke(powersOf(caller), powersOf(key))
       await store.revokeKey(key.prefix).catch(toConflict)
       return reply.code(204).send()
     },
@@ -140,7 +149,8 @@ function addKeyRoutes(app: TypedInstance, store: AccessStore, keysOf: KeysOf): v
       schema: {
         operationId: 'rotateKey',
         summary: 'Replace a key by a new one like it',
-        description: 'Same scopes, name, limits and expiry. The old key goes on working for the overlap.',
+        description:
+          'Same scopes, name, limits and expiry. The old key goes on working for the overlap. A key that has more than yours is a 403 `exceeds_your_key`.',
         tags: ['keys'],
         security,
         params: KeyPath,
@@ -149,7 +159,9 @@ function addKeyRoutes(app: TypedInstance, store: AccessStore, keysOf: KeysOf): v
       },
     },
     async (request, reply) => {
-      const key = await find(callerOf(request), request.params.id)
+      const caller = callerOf(request)
+      const key = await find(caller, request.params.id)
+      checkMayRotate(powersOf(caller), powersOf(key))
       const made = await store.rotateKey(key.prefix, request.body.overlap_seconds).catch(toConflict)
       return sendNew(reply, made)
     },

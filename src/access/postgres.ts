@@ -128,6 +128,14 @@ export class PostgresAccessStore implements AccessStore {
     return row && this.#known.set(id, toKey(row))
   }
 
+  async takeNotices(): Promise<readonly string[]> {
+    // Of several replicas one tells each.
+    const taken = await this.#database.transaction(
+      (sql) => sql<{ id: string; text: string }[]>`DELETE FROM notices RETURNING id, text`,
+    )
+    return taken.toSorted((a, b) => (a.id < b.id ? -1 : 1)).map(({ text }) => text)
+  }
+
   async noteUses(uses: ReadonlyMap<string, number>): Promise<void> {
     const noted = JSON.stringify([...uses].map(([id, moment]) => ({ id, moment })))
     await this.#database.transaction(async (sql) => {

@@ -22,6 +22,11 @@ export function hasEnded({ revoked, expires }: Pick<Key, 'revoked' | 'expires'>)
   return isPast(revoked) || isPast(expires)
 }
 
+/** When a key stops working by itself, Unix seconds: it expires, or its successor takes over; null for never. */
+export function endOf({ revoked, expires }: Pick<Key, 'revoked' | 'expires'>): number | null {
+  return revoked === null ? expires : Math.min(revoked, expires ?? revoked)
+}
+
 /** Whether this moment, Unix seconds, has come. */
 export function isPast(moment: number | null, now?: number): boolean {
   return moment !== null && moment <= (now ?? unixSeconds())

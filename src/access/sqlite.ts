@@ -129,6 +129,14 @@ export class SqliteAccessStore implements AccessStore {
     return row && this.#known.set(id, toKey(row))
   }
 
+  async takeNotices(): Promise<readonly string[]> {
+    return this.#change(() => {
+      const told = this.#database.prepare<[], string>('SELECT text FROM notices ORDER BY id').pluck().all()
+      this.#database.exec('DELETE FROM notices')
+      return told
+    })
+  }
+
   async noteUses(uses: ReadonlyMap<string, number>): Promise<void> {
     // What is remembered of a key does not tell of its last use to anybody: it need not be forgotten.
     this.#database.transaction(() => uses.forEach((moment, id) => void this.#noteUse.run(moment, id))).immediate()

@@ -167,6 +167,27 @@ export const migrations: readonly Migration[] = [
       CREATE INDEX plants_by_tag ON plants (account, tag, id) WHERE tag IS NOT NULL;
     `,
   },
+  {
+    // The scope "admin" was what tenants' panels had, and is the operator's now: it stays in the first account that has a
+    // working key with it. Notices wait for the next start, which tells them once, whatever has migrated the database.
+    name: '0009-scope-keys',
+    sql: `
+      CREATE TABLE notices (
+        id TEXT PRIMARY KEY,
+        text TEXT NOT NULL
+      ) STRICT, WITHOUT ROWID;
+      INSERT INTO notices (id, text)
+        SELECT keys.id, 'The key ' || keys.prefix || ' of the account "' || accounts.name || '" has the scope keys in place of admin, '
+          || 'with all scopes that a tenant can have: the CHANGELOG says why, and how to give admin back.'
+        FROM keys JOIN accounts ON accounts.id = keys.account
+        WHERE ',' || keys.scopes || ',' LIKE '%,admin,%' AND keys.account IS NOT (
+          SELECT min(accounts.id) FROM keys JOIN accounts ON accounts.id = keys.account
+          WHERE ',' || keys.scopes || ',' LIKE '%,admin,%' AND keys.revoked IS NULL AND accounts.suspended IS NULL
+            AND (keys.expires IS NULL OR keys.expires > unixepoch())
+        );
+      UPDATE keys SET scopes = 'plants:read,plants:write,chat,characters:write,keys' WHERE id IN (SELECT id FROM notices);
+    `,
+  },
 ]
 
 /** The names of the migrations that a database has seen; undefined when it is none of ours. */

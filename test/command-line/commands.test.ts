@@ -356,7 +356,7 @@ describe('the service', () => {
     expect(others).toStrictEqual([])
     expect(key).toMatchObject({
       account: 'owner',
-      scopes: ['plants:read', 'plants:write', 'chat', 'characters:write', 'admin'],
+      scopes: ['plants:read', 'plants:write', 'chat', 'characters:write', 'keys', 'admin'],
       expires: null,
     })
   })

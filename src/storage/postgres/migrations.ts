@@ -129,4 +129,25 @@ export const postgresMigrations: readonly Migration[] = [
       );
     `,
   },
+  {
+    // As 0009-scope-keys of SQLite. Replicas of the version before know no scope "keys": to them such a key has the other four.
+    name: '0003-scope-keys',
+    servesFrom: '0002-shared-limits',
+    sql: `
+      CREATE TABLE notices (
+        id TEXT PRIMARY KEY,
+        text TEXT NOT NULL
+      );
+      INSERT INTO notices (id, text)
+        SELECT keys.id, 'The key ' || keys.prefix || ' of the account "' || accounts.name || '" has the scope keys in place of admin, '
+          || 'with all scopes that a tenant can have: the CHANGELOG says why, and how to give admin back.'
+        FROM keys JOIN accounts ON accounts.id = keys.account
+        WHERE ',' || keys.scopes || ',' LIKE '%,admin,%' AND keys.account IS DISTINCT FROM (
+          SELECT min(accounts.id) FROM keys JOIN accounts ON accounts.id = keys.account
+          WHERE ',' || keys.scopes || ',' LIKE '%,admin,%' AND keys.revoked IS NULL AND accounts.suspended IS NULL
+            AND (keys.expires IS NULL OR keys.expires > EXTRACT(EPOCH FROM now()))
+        );
+      UPDATE keys SET scopes = 'plants:read,plants:write,chat,characters:write,keys' WHERE id IN (SELECT id FROM notices);
+    `,
+  },
 ]

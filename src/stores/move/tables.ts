@@ -33,6 +33,7 @@ export const tables: readonly Table[] = [
     'id',
   ),
   table('spend', 'tokens', 'subject day', 'subject day'),
+  table('notices', '', 'id text', 'id'),
 ]
 
 /** @param others columns of text, or with `:n` of numbers, with `:b` of bytes, with `:a` of any letters */

@@ -1,0 +1,92 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { scopes } from '../../src/access/access.ts'
+import {
+  checkMayMake,
+  checkMayRevoke,
+  checkMayRotate,
+  excessOver,
+  type Powers,
+  powersAskedFor,
+} from '../../src/access/excess.ts'
+import { ApiError } from '../../src/errors.ts'
+import { limitNames } from '../../src/limit-values.ts'
+
+const powers: fc.Arbitrary<Powers> = fc.record({
+  scopes: fc.subarray([...scopes]),
+  ends: fc.option(fc.nat({ max: 9 }), { nil: null }),
+  limits: fc.dictionary(fc.constantFrom(...limitNames), fc.nat({ max: 9 }), { maxKeys: 3 }),
+})
+
+const nothing: Powers = { scopes: [], ends: null, limits: {} }
+
+/** The rules in the plainest way: whether a key has all of another one's scopes, its life and its limits. */
+function holdsAll(holder: Powers, wanted: Powers): boolean {
+  const hasScopes = wanted.scopes.every((scope) => holder.scopes.includes(scope) || holder.scopes.includes('admin'))
+  const lasts = (wanted.ends ?? Number.POSITIVE_INFINITY) <= (holder.ends ?? Number.POSITIVE_INFINITY)
+  const isLimited = limitNames.every(
+    (name) => (wanted.limits[name] ?? Number.POSITIVE_INFINITY) <= (holder.limits[name] ?? Number.POSITIVE_INFINITY),
+  )
+  return hasScopes && lasts && isLimited
+}
+
+function refusalOf(check: (holder: Powers, wanted: Powers) => void, holder: Powers, wanted: Powers) {
+  try {
+    check(holder, wanted)
+    return undefined
+  } catch (error) {
+    if (error instanceof ApiError) return error
+    throw error
+  }
+}
+
+describe('what a key hands out', () => {
+  it('is nothing that it lacks, and everything else', () => {
+    fc.assert(
+      fc.property(powers, powers, (holder, wanted) => {
+        const refusal = refusalOf(checkMayRotate, holder, wanted)
+        expect(refusal === undefined).toBe(holdsAll(holder, wanted))
+        const mayRevoke = refusalOf(checkMayRevoke, holder, wanted) === undefined
+        expect(mayRevoke).toBe(holder.scopes.includes('admin') || refusal === undefined)
+        if (refusal) expect([refusal.status, refusal.code]).toEqual([403, 'exceeds_your_key'])
+      }),
+    )
+  })
+
+  it('is never the scope admin in a new key, whoever makes it', () => {
+    fc.assert(
+      fc.property(powers, powers, (maker, wanted) => {
+        const mayMake = refusalOf(checkMayMake, maker, wanted) === undefined
+        expect(mayMake).toBe(holdsAll(maker, wanted) && !wanted.scopes.includes('admin'))
+      }),
+    )
+  })
+
+  it('does not grow from key to key, however many are made of each other', () => {
+    fc.assert(
+      fc.property(powers, fc.array(powers, { maxLength: 20 }), (first, asked) => {
+        fc.pre(!first.scopes.includes('admin'))
+        let maker = first
+        for (const wanted of asked) {
+          if (refusalOf(checkMayMake, maker, wanted) === undefined) maker = wanted
+        }
+        expect(excessOver(first, maker)).toBeUndefined()
+      }),
+    )
+  })
+
+  it('is told of by the first thing that is too much: scopes, the end, then the limits in their order', () => {
+    const holder: Powers = { scopes: ['keys'], ends: 5, limits: { plants: 5, requests_per_minute: 5 } }
+    const paramOf = (wanted: Partial<Powers>) => refusalOf(checkMayMake, holder, { ...nothing, ...wanted })?.param
+    expect(paramOf({ scopes: ['chat'] })).toBe('scopes')
+    expect(paramOf({ scopes: ['keys'] })).toBe('expires')
+    expect(paramOf({ ends: 6, limits: { plants: 6 } })).toBe('expires')
+    expect(paramOf({ ends: 5, limits: { plants: 6 } })).toBe('limits.requests_per_minute')
+    expect(paramOf({ ends: 5, limits: { requests_per_minute: 5, plants: 6 } })).toBe('limits.plants')
+    expect(paramOf({ ends: 5, limits: { requests_per_minute: 5, plants: 5 } })).toBeUndefined()
+  })
+
+  it('has no end and no limits where none are asked for', () => {
+    expect(powersAskedFor({ scopes: ['chat'] })).toStrictEqual({ ...nothing, scopes: ['chat'] })
+  })
+})
