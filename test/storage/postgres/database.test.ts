@@ -3,6 +3,7 @@ import { ApiError } from '../../../src/errors.ts'
 import { PostgresPlantStore } from '../../../src/plants/postgres.ts'
 import { PostgresDatabase } from '../../../src/storage/postgres/database.ts'
 import { migratePostgres } from '../../../src/storage/postgres/migrate.ts'
+import { postgresMigrations } from '../../../src/storage/postgres/migrations.ts'
 import { eventually } from '../../support/eventually.ts'
 import { namesOf, plantsOf } from '../../support/plant-pages.ts'
 import { startPostgres } from '../../support/postgres.ts'
@@ -15,7 +16,7 @@ describe('the schema in PostgreSQL', () => {
     await Promise.all(replicas.map((replica) => migratePostgres(replica)))
     const [first] = replicas
     const rows = await first?.read((sql) => sql<{ name: string }[]>`SELECT name FROM migrations`)
-    expect(rows?.map(({ name }) => name)).toStrictEqual(['0001-all-stores', '0002-shared-limits'])
+    expect(rows?.map(({ name }) => name)).toStrictEqual(postgresMigrations.map(({ name }) => name))
     await Promise.all(replicas.map((replica) => replica.close()))
   })
 
