@@ -1,5 +1,6 @@
 import type { LimitName, Limits } from '../limit-values.ts'
 import { controlCharacters, type NameRule, nameProblem } from '../text.ts'
+import type { ModelList } from './model-lists.ts'
 
 /**
  * What a key may be allowed to do. `keys` manages the keys of its own account; `admin` is the operator's, includes `keys`,
@@ -17,6 +18,8 @@ export interface Account {
   /** Unix seconds; null for one that is not. */
   readonly suspended: number | null
   readonly limits: Limits
+  /** The models that its keys may use; null for all. */
+  readonly models: ModelList | null
 }
 
 /** All that is known of a key but its secret. Times are Unix seconds. */
@@ -33,6 +36,8 @@ export interface Key {
   /** About when it was last let in: written now and then, not with each request. */
   readonly lastUsed: number | null
   readonly limits: Limits
+  /** Its own list, which holds beside the account's; null for all. */
+  readonly models: ModelList | null
 }
 
 /** What a new key is to be. */
@@ -46,6 +51,8 @@ export interface KeyRequest {
   /** The secret itself, when the operator presets it; made at random otherwise. */
   readonly secret?: string
   readonly limits?: Limits
+  /** All without it. */
+  readonly models?: ModelList | null
 }
 
 /** Limits to set; a null takes one away, and what is not named stays. */
@@ -77,14 +84,14 @@ export class AccessError extends Error {
  */
 export interface AccessStore {
   /** Refuses a name that is taken or malformed. */
-  createAccount(name: string, limits?: Limits): Promise<Account>
+  createAccount(name: string, limits?: Limits, models?: ModelList | null): Promise<Account>
   listAccounts(): Promise<readonly Account[]>
   /** From now on its keys are refused. Refuses an unknown account, and one that is suspended already. */
   suspendAccount(name: string): Promise<Account>
   /** Refuses an unknown account, and one that is not suspended. */
   resumeAccount(name: string): Promise<Account>
-  /** Refuses an unknown account. */
-  limitAccount(name: string, changes: LimitChanges): Promise<Account>
+  /** Refuses an unknown account. @param models the models that it may use from now on; as before without it */
+  limitAccount(name: string, changes: LimitChanges, models?: ModelList | null): Promise<Account>
   /** Makes the very first account with its key, both or neither; gives null when there is an account already. */
   createFirstAccount(request: KeyRequest): Promise<NewKey | null>
   /** Refuses an unknown account and a malformed name. */
@@ -101,8 +108,11 @@ export interface AccessStore {
    * Refuses one that is not there, several, and with `key_ended` a revoked one.
    */
   revokeKey(prefixOrKey: string): Promise<Key>
-  /** Takes what `revokeKey` takes; refuses a key that is not there, and several. */
-  limitKey(prefixOrKey: string, changes: LimitChanges): Promise<Key>
+  /**
+   * Takes what `revokeKey` takes; refuses a key that is not there, and several.
+   * @param models the models that it may use from now on; as before without it
+   */
+  limitKey(prefixOrKey: string, changes: LimitChanges, models?: ModelList | null): Promise<Key>
   /** The key with this SHA-256 digest, whatever its state, where it is known without asking the database. */
   knownKey(digest: string): Key | undefined
   /** The key with this SHA-256 digest, whatever its state. */

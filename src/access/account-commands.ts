@@ -3,6 +3,8 @@ import type { WithStores } from '../command.ts'
 import { printRows, tell } from '../print.ts'
 import type { AccessStores } from './access.ts'
 import { limitHelp, limitsText, readLimitChanges, readLimits, withChange, withLimit } from './limit-options.ts'
+import type { ModelList } from './model-lists.ts'
+import { modelsHelp, modelsText, readModels } from './model-options.ts'
 
 /** Adds `accounts …` to the command line, and gives it. */
 export function addAccountCommands(program: Command, withStores: WithStores<AccessStores>): Command {
@@ -11,10 +13,11 @@ export function addAccountCommands(program: Command, withStores: WithStores<Acce
     .command('create')
     .argument('<name>')
     .option('--limit <name=value>', limitHelp, withLimit)
+    .option('--models <a,b/*>', modelsHelp, readModels)
     .description('make an account')
-    .action((name: string, options: { limit?: readonly string[] }) =>
+    .action((name: string, { limit, models }: { limit?: readonly string[]; models?: ModelList | null }) =>
       withStores(async ({ access }) => {
-        const account = await access.createAccount(name, readLimits(options.limit ?? []))
+        const account = await access.createAccount(name, readLimits(limit ?? []), models)
         tell(`The account ${JSON.stringify(account.name)} is made. Give it a key: conservatory keys create`)
       }),
     )
@@ -24,8 +27,9 @@ export function addAccountCommands(program: Command, withStores: WithStores<Acce
     .description('list the accounts')
     .action((options: { json?: true }) =>
       withStores(async ({ access }) => {
-        const rows = (await access.listAccounts()).map(({ name, created, suspended, limits }) => ({
+        const rows = (await access.listAccounts()).map(({ name, models, created, suspended, limits }) => ({
           name,
+          models: options.json ? models : modelsText(models),
           created,
           suspended,
           limits: options.json ? limits : limitsText(limits),
@@ -63,6 +67,19 @@ export function addAccountCommands(program: Command, withStores: WithStores<Acce
         const account = await access.limitAccount(name, readLimitChanges(options.limit))
         tell(
           `The limits of the account ${JSON.stringify(account.name)} are now: ${limitsText(account.limits) ?? 'none'}.`,
+        )
+      }),
+    )
+  accounts
+    .command('models')
+    .argument('<name>')
+    .argument('<a,b/*>', modelsHelp, readModels)
+    .description('change which models the keys of an account may use')
+    .action((name: string, models: ModelList | null) =>
+      withStores(async ({ access }) => {
+        const account = await access.limitAccount(name, {}, models)
+        tell(
+          `The models of the account ${JSON.stringify(account.name)} are now: ${modelsText(account.models) ?? 'all'}.`,
         )
       }),
     )

@@ -1,17 +1,18 @@
 import { ApiError } from '../errors.ts'
 import { limitNames } from '../limit-values.ts'
 import { type Key, type KeyRequest, type Scope, scopes } from './access.ts'
+import { modelsExceed } from './model-lists.ts'
 import { endOf } from './refusals.ts'
 
-/** What a key may do, for how long and how often: nobody hands out more of it over HTTP than they have. */
-export interface Powers extends Pick<Key, 'scopes' | 'limits'> {
+/** What a key may do, for how long and how often, and with which models: nobody hands out more of it over HTTP than they have. */
+export interface Powers extends Pick<Key, 'scopes' | 'limits' | 'models'> {
   /** When it stops working, Unix seconds; null for never. */
   readonly ends: number | null
 }
 
 /** Something that a key would have beyond the one that makes, rotates or revokes it. */
 export interface Excess {
-  /** `scopes`, `expires` or `limits.NAME`. */
+  /** `scopes`, `expires`, `limits.NAME` or `models`. */
   readonly param: string
   /** A sentence that says what to change. */
   readonly message: string
@@ -20,16 +21,16 @@ export interface Excess {
 type Rule = (holder: Powers, wanted: Powers) => Excess | undefined
 
 /** In the order in which they are told. */
-const rules: readonly Rule[] = [excessOfScopes, excessOfLife, excessOfLimits]
+const rules: readonly Rule[] = [excessOfScopes, excessOfLife, excessOfLimits, excessOfModels]
 
 /** What a key that is there can do. */
 export function powersOf(key: Key): Powers {
-  return { scopes: key.scopes, ends: endOf(key), limits: key.limits }
+  return { scopes: key.scopes, ends: endOf(key), limits: key.limits, models: key.models }
 }
 
 /** What a key that is asked for could do. */
-export function powersAskedFor({ scopes, expires, limits = {} }: Omit<KeyRequest, 'account'>): Powers {
-  return { scopes, ends: expires ?? null, limits }
+export function powersAskedFor({ scopes, expires, limits = {}, models = null }: Omit<KeyRequest, 'account'>): Powers {
+  return { scopes, ends: expires ?? null, limits, models }
 }
 
 /**
@@ -98,6 +99,12 @@ function excessOfLimits(holder: Powers, wanted: Powers): Excess | undefined {
     return { param: `limits.${name}`, message }
   }
   return undefined
+}
+
+function excessOfModels(holder: Powers, wanted: Powers): Excess | undefined {
+  if (!modelsExceed(holder, wanted.models)) return undefined
+  const message = `Your key may use these models alone, and that key must not have more: ${holder.models?.join(', ')}.`
+  return { param: 'models', message }
 }
 
 function exceeds({ param, message }: Excess): ApiError {

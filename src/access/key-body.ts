@@ -22,6 +22,13 @@ const limits = Type.Object(Object.fromEntries(limitNames.map((name) => [name, Ty
   description: "They hold beside the account's, and lift none of those.",
 })
 
+const models = (description: string) =>
+  Type.Union([Type.Array(Type.String()), Type.Null()], {
+    description,
+    errorMessage:
+      'send a list of ids of models, in which "local/*" is every id that begins with local/, or null for all',
+  })
+
 const moment = (description: string) => Type.Union([Type.Integer(), Type.Null()], { description })
 
 const listed = {
@@ -34,6 +41,7 @@ const listed = {
   expires: moment('Unix seconds; of a rotated key, when it ends.'),
   last_used: moment('Unix seconds, about.'),
   limits,
+  models: models("The models that it may use, as far as its account may; null for all of the account's."),
 }
 
 const example = {
@@ -46,6 +54,7 @@ const example = {
   expires: null,
   last_used: null,
   limits: { requests_per_minute: 60 },
+  models: ['understudy', 'local/*'],
 }
 
 /** A key as callers see it. */
@@ -76,11 +85,18 @@ export const KeyRequestBody = Type.Object(
       }),
     ),
     limits: Type.Optional(limits),
+    models: Type.Optional(
+      models(
+        'Ids of models that the key may use, as requests name them; `local/*` is every id that begins with `local/`. All without it, or null. Whether there is such a model is not checked.',
+      ),
+    ),
   },
   {
     title: 'KeyRequest',
     additionalProperties: false,
-    examples: [{ name: 'phone', scopes: ['chat'], limits: { requests_per_minute: 60 } }],
+    examples: [
+      { name: 'phone', scopes: ['chat'], limits: { requests_per_minute: 60 }, models: ['understudy', 'local/*'] },
+    ],
   },
 )
 
@@ -102,7 +118,8 @@ export const KeyPath = Type.Object({ id: Type.String({ examples: [exampleId] }) 
 
 /** A key as callers see it. */
 export function keyBody(key: Key): KeyBody {
-  const { id, prefix, name, scopes, created, lastUsed, limits } = key
+  const { id, prefix, name, scopes, created, lastUsed: last_used, limits } = key
   const expires = endOf(key)
-  return { object: 'key', id, prefix, name, scopes: [...scopes], created, expires, last_used: lastUsed, limits }
+  const models = key.models && [...key.models]
+  return { object: 'key', id, prefix, name, scopes: [...scopes], created, expires, last_used, limits, models }
 }

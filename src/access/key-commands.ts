@@ -6,6 +6,8 @@ import { isCalendarDay } from '../time.ts'
 import type { AccessStores } from './access.ts'
 import { AccessError, isScope, type Key, longestOverlap, type NewKey, type Scope, scopes } from './access.ts'
 import { limitHelp, limitsText, readLimitChanges, readLimits, withChange, withLimit } from './limit-options.ts'
+import type { ModelList } from './model-lists.ts'
+import { modelsHelp, modelsText, readModels } from './model-options.ts'
 
 interface CreateOptions {
   readonly account: string
@@ -14,6 +16,7 @@ interface CreateOptions {
   /** Unix seconds. */
   readonly expires?: number
   readonly limit?: readonly string[]
+  readonly models?: ModelList | null
 }
 
 const whichKey =
@@ -29,6 +32,7 @@ export function addKeyCommands(program: Command, withStores: WithStores<AccessSt
     .option('--name <text>', 'a name to recognise the key by')
     .option('--expires <ISO 8601>', 'when the key ends, such as 2027-01-31T12:00:00Z', readExpiry)
     .option('--limit <name=value>', limitHelp, withLimit)
+    .option('--models <a,b/*>', modelsHelp, readModels)
     .description('make a key and print it, this once')
     .action((options: CreateOptions) =>
       withStores(async ({ access }) => {
@@ -36,6 +40,7 @@ export function addKeyCommands(program: Command, withStores: WithStores<AccessSt
           account: options.account,
           scopes: options.scopes,
           limits: readLimits(options.limit ?? []),
+          models: options.models ?? null,
           ...(options.name === undefined ? {} : { name: options.name }),
           ...(options.expires === undefined ? {} : { expires: options.expires }),
         })
@@ -82,6 +87,7 @@ export function addKeyCommands(program: Command, withStores: WithStores<AccessSt
         tell(`The limits of the key ${key.prefix} are now: ${limitsText(key.limits) ?? 'none'}.`)
       }),
     )
+  addModelsCommand(keys, withStores)
   keys
     .command('revoke')
     .argument('<prefix>', whichKey)
@@ -90,6 +96,20 @@ export function addKeyCommands(program: Command, withStores: WithStores<AccessSt
       withStores(async ({ access }) => {
         const key = await access.revokeKey(prefixOrKey)
         tell(`The key ${key.prefix} of ${JSON.stringify(key.account.name)} is revoked.`)
+      }),
+    )
+}
+
+function addModelsCommand(keys: Command, withStores: WithStores<AccessStores>): void {
+  keys
+    .command('models')
+    .argument('<prefix>', whichKey)
+    .argument('<a,b/*>', modelsHelp, readModels)
+    .description('change which models a key may use')
+    .action((prefixOrKey: string, models: ModelList | null) =>
+      withStores(async ({ access }) => {
+        const key = await access.limitKey(prefixOrKey, {}, models)
+        tell(`The models of the key ${key.prefix} are now: ${modelsText(key.models) ?? 'all'}.`)
       }),
     )
 }
@@ -139,6 +159,7 @@ function describeKey(key: Key, json: true | undefined): Record<string, unknown> 
     account: key.account.name,
     name: key.name,
     scopes: key.scopes,
+    models: json ? key.models : modelsText(key.models),
     created: key.created,
     expires: key.expires,
     revoked: key.revoked,

@@ -30,6 +30,7 @@ export function* newKeys(request: KeyRequest, account: Account): Generator<NewKe
       revoked: null,
       lastUsed: null,
       limits: request.limits ?? {},
+      models: request.models ?? null,
     }
     yield { key, secret }
     if (request.secret !== undefined) throw new AccessError('That key, or one that begins like it, exists already.')

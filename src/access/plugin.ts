@@ -8,6 +8,7 @@ import { AccessError, type AccessStore, type Key, keyNameProblem, type NewKey } 
 import { checkMayMake, checkMayRevoke, checkMayRotate, powersAskedFor, powersOf } from './excess.ts'
 import { callerOf, type Guard, requireScope } from './guard.ts'
 import { KeyBody, KeyList, KeyPath, KeyRequestBody, keyBody, NewKeyBody, RotationBody } from './key-body.ts'
+import { type ModelList, modelListOf, modelListProblem } from './model-lists.ts'
 import { hasEnded, isPast } from './refusals.ts'
 
 /** What the keys group is built from. */
@@ -66,7 +67,7 @@ function addListRoutes(app: TypedInstance, store: AccessStore, keysOf: KeysOf): 
         operationId: 'createKey',
         summary: 'Make a key for your account',
         description:
-          'The reply has the key itself, this once. No scope that your key lacks, no later end, and no limit of yours left out or raised: those are a 403 `exceeds_your_key`. The scope `admin` is given by the command line alone.',
+          'The reply has the key itself, this once. No scope that your key lacks, no later end, no limit of yours left out or raised, and no model beyond yours: those are a 403 `exceeds_your_key`. The scope `admin` is given by the command line alone.',
         tags: ['keys'],
         security,
         body: KeyRequestBody,
@@ -74,10 +75,11 @@ function addListRoutes(app: TypedInstance, store: AccessStore, keysOf: KeysOf): 
       },
     },
     async (request, reply) => {
-      const { name, scopes, expires, limits } = request.body
+      const { name, scopes, expires, limits, models } = request.body
       const problem = name == null ? undefined : keyNameProblem(name)
       if (problem !== undefined) throw invalidField('name', problem)
       if (expires != null && isPast(expires)) throw invalidField('expires', 'is past; send a moment to come')
+      const allowed = models == null ? null : readModels(models)
       const caller = callerOf(request)
       const wanted = {
         account: caller.account.name,
@@ -85,6 +87,7 @@ function addListRoutes(app: TypedInstance, store: AccessStore, keysOf: KeysOf): 
         ...(name == null ? {} : { name }),
         ...(expires == null ? {} : { expires }),
         ...(limits === undefined ? {} : { limits }),
+        models: allowed,
       }
       checkMayMake(powersOf(caller), powersAskedFor(wanted))
       return sendNew(reply, await store.createKey(wanted))
@@ -150,7 +153,7 @@ function addKeyRoutes(app: TypedInstance, store: AccessStore, keysOf: KeysOf): v
         operationId: 'rotateKey',
         summary: 'Replace a key by a new one like it',
         description:
-          'Same scopes, name, limits and expiry. The old key goes on working for the overlap. A key that has more than yours is a 403 `exceeds_your_key`.',
+          'Same scopes, name, limits, models and expiry. The old key goes on working for the overlap. A key that has more than yours is a 403 `exceeds_your_key`.',
         tags: ['keys'],
         security,
         params: KeyPath,
@@ -166,6 +169,13 @@ function addKeyRoutes(app: TypedInstance, store: AccessStore, keysOf: KeysOf): v
       return sendNew(reply, made)
     },
   )
+}
+
+/** @throws ApiError 400 for what is no list of models */
+function readModels(entries: ModelList): ModelList | null {
+  const problem = modelListProblem(entries)
+  if (problem !== undefined) throw invalidField('models', problem)
+  return modelListOf(entries)
 }
 
 function sendNew(reply: FastifyReply, { key, secret }: NewKey): FastifyReply {

@@ -1,5 +1,6 @@
 import type { Limits } from '../limit-values.ts'
 import { AccessError, type Account, type Key, type KeyRequest, type LimitChanges } from './access.ts'
+import type { ModelList, ModelListOwner } from './model-lists.ts'
 import { isPast } from './refusals.ts'
 import { type AdminRow, type KeyRow, toKey } from './rows.ts'
 
@@ -48,6 +49,11 @@ export function limited<Subject extends { readonly limits: Limits }>(subject: Su
   return { ...subject, limits: Object.fromEntries(entries.filter(([, value]) => value !== null)) }
 }
 
+/** An account or a key with another list of models, null for all; as it was where there is none. */
+export function withModels<Owner extends ModelListOwner>(owner: Owner, models: ModelList | null | undefined): Owner {
+  return models === undefined ? owner : { ...owner, models }
+}
+
 /**
  * A key that is revoked at once.
  * @throws AccessError with the code `key_ended` for one that is revoked already
@@ -67,11 +73,15 @@ export function rotated(
   overlapSeconds: number,
   now: number,
 ): { readonly old: Key; readonly successor: KeyRequest } {
-  const { account, scopes, name, expires, limits } = key
+  const { account, scopes, name, expires, limits, models } = key
   if (isPast(key.revoked, now)) throw cannotRotate(key, 'is revoked')
   if (isPast(expires, now)) throw cannotRotate(key, 'has expired')
   if (key.revoked !== null) throw cannotRotate(key, 'has been rotated already')
-  const asBefore = { ...(name === null ? {} : { name }), ...(expires === null ? {} : { expires }) }
+  const asBefore = {
+    ...(name === null ? {} : { name }),
+    ...(expires === null ? {} : { expires }),
+    ...(models ? { models } : {}),
+  }
   return {
     old: { ...key, revoked: now + overlapSeconds },
     successor: { account: account.name, scopes, limits, ...asBefore },

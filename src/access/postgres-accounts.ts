@@ -2,12 +2,13 @@ import type { Limits } from '../limit-values.ts'
 import type { Queries, Transaction } from '../storage/postgres/database.ts'
 import { unixSeconds } from '../time.ts'
 import { type Account, type LimitChanges, unknownAccount } from './access.ts'
-import { accountNamed, accountTaken, holdsAdmin, limited, resumed, suspended } from './policy.ts'
+import { type ModelList, modelsToStore } from './model-lists.ts'
+import { accountNamed, accountTaken, holdsAdmin, limited, resumed, suspended, withModels } from './policy.ts'
 import { type AccountRow, type AdminRow, selectAdmins, toAccount } from './rows.ts'
 
 /** Accounts in PostgreSQL. Transactions are the caller's. */
 export class PostgresAccounts {
-  async create(sql: Transaction, name: string, limits: Limits = {}): Promise<Account> {
+  async create(sql: Transaction, name: string, limits: Limits = {}, models: ModelList | null = null): Promise<Account> {
     const trimmed = accountNamed(name)
     const created = unixSeconds()
     // Ids are counted, so that none is given twice, and nobody inherits the ledger of an account that is gone.
@@ -15,10 +16,11 @@ export class PostgresAccounts {
       UPDATE counters SET value = value + 1 WHERE name = 'accounts' RETURNING value`
     if (!counter) throw new Error('the table of counters is empty')
     const inserted = await sql`
-      INSERT INTO accounts (id, name, created, limits)
-      VALUES (${counter.value}, ${trimmed}, ${created}, ${JSON.stringify(limits)}) ON CONFLICT DO NOTHING RETURNING id`
+      INSERT INTO accounts (id, name, created, limits, models)
+      VALUES (${counter.value}, ${trimmed}, ${created}, ${JSON.stringify(limits)}, ${modelsToStore(models)})
+      ON CONFLICT DO NOTHING RETURNING id`
     if (inserted.length === 0) throw accountTaken(trimmed)
-    return { id: counter.value, name: trimmed, created, suspended: null, limits }
+    return { id: counter.value, name: trimmed, created, suspended: null, limits, models }
   }
 
   async list(sql: Queries): Promise<readonly Account[]> {
@@ -41,9 +43,11 @@ export class PostgresAccounts {
     return setSuspended(sql, resumed(await this.named(sql, name), name))
   }
 
-  async limit(sql: Transaction, name: string, changes: LimitChanges): Promise<Account> {
-    const account = limited(await this.named(sql, name), changes)
-    await sql`UPDATE accounts SET limits = ${JSON.stringify(account.limits)} WHERE id = ${account.id}`
+  async limit(sql: Transaction, name: string, changes: LimitChanges, models?: ModelList | null): Promise<Account> {
+    const account = withModels(limited(await this.named(sql, name), changes), models)
+    await sql`
+      UPDATE accounts SET limits = ${JSON.stringify(account.limits)}, models = ${modelsToStore(account.models)}
+      WHERE id = ${account.id}`
     return account
   }
 
@@ -66,7 +70,7 @@ export class PostgresAccounts {
 
 /** Each by its name: a statement that is prepared fails once a newer version's column makes `*` another one. */
 function columns(sql: Queries) {
-  return sql`id, name, created, suspended, limits`
+  return sql`id, name, created, suspended, limits, models`
 }
 
 async function setSuspended(sql: Transaction, account: Account): Promise<Account> {

@@ -4,8 +4,9 @@ import { RememberedShortly } from '../storage/postgres/remembered-shortly.ts'
 import { unixSeconds } from '../time.ts'
 import type { AccessStore, Account, Key, KeyRequest, LimitChanges, NewKey } from './access.ts'
 import { digestKey } from './key.ts'
+import { type ModelList, modelsToStore } from './model-lists.ts'
 import { newKeys } from './new-key.ts'
-import { beginningIn, checkAdminIsLeft, limited, meantKey, revoked, rotated } from './policy.ts'
+import { beginningIn, checkAdminIsLeft, limited, meantKey, revoked, rotated, withModels } from './policy.ts'
 import { PostgresAccounts } from './postgres-accounts.ts'
 import { type KeyRow, keyWithDigest, selectKeys, toKey } from './rows.ts'
 
@@ -23,8 +24,8 @@ export class PostgresAccessStore implements AccessStore {
     this.#database = database
   }
 
-  createAccount(name: string, limits?: Limits): Promise<Account> {
-    return this.#change((sql) => this.#accounts.create(sql, name, limits))
+  createAccount(name: string, limits?: Limits, models?: ModelList | null): Promise<Account> {
+    return this.#change((sql) => this.#accounts.create(sql, name, limits, models))
   }
 
   createFirstAccount(request: KeyRequest): Promise<NewKey | null> {
@@ -49,8 +50,8 @@ export class PostgresAccessStore implements AccessStore {
     return this.#change((sql) => this.#accounts.resume(sql, name))
   }
 
-  limitAccount(name: string, changes: LimitChanges): Promise<Account> {
-    return this.#change((sql) => this.#accounts.limit(sql, name, changes))
+  limitAccount(name: string, changes: LimitChanges, models?: ModelList | null): Promise<Account> {
+    return this.#change((sql) => this.#accounts.limit(sql, name, changes, models))
   }
 
   /**
@@ -99,10 +100,12 @@ export class PostgresAccessStore implements AccessStore {
     )
   }
 
-  limitKey(prefixOrKey: string, changes: LimitChanges): Promise<Key> {
+  limitKey(prefixOrKey: string, changes: LimitChanges, models?: ModelList | null): Promise<Key> {
     return this.#change(async (sql) => {
-      const key = limited(await this.#named(sql, prefixOrKey), changes)
-      await sql`UPDATE keys SET limits = ${JSON.stringify(key.limits)} WHERE id = ${key.id}`
+      const key = withModels(limited(await this.#named(sql, prefixOrKey), changes), models)
+      await sql`
+        UPDATE keys SET limits = ${JSON.stringify(key.limits)}, models = ${modelsToStore(key.models)}
+        WHERE id = ${key.id}`
       return key
     })
   }
@@ -154,9 +157,9 @@ export class PostgresAccessStore implements AccessStore {
     for (;;) {
       const { key, secret } = candidates.next().value
       const inserted = await sql`
-        INSERT INTO keys (id, account, name, prefix, digest, scopes, created, expires, limits)
+        INSERT INTO keys (id, account, name, prefix, digest, scopes, created, expires, limits, models)
         VALUES (${key.id}, ${account.id}, ${key.name}, ${key.prefix}, ${digestKey(secret)}, ${key.scopes.join(',')},
-          ${key.created}, ${key.expires}, ${JSON.stringify(key.limits)})
+          ${key.created}, ${key.expires}, ${JSON.stringify(key.limits)}, ${modelsToStore(key.models)})
         ON CONFLICT DO NOTHING RETURNING id`
       if (inserted.length === 1) return { key, secret }
     }

@@ -1,6 +1,7 @@
 import { timingSafeEqual } from 'node:crypto'
 import { storedLimits } from '../limit-values.ts'
 import { type Account, isScope, type Key } from './access.ts'
+import { storedModels } from './model-lists.ts'
 
 /** An account as the database keeps it. */
 export interface AccountRow {
@@ -9,6 +10,7 @@ export interface AccountRow {
   readonly created: number
   readonly suspended: number | null
   readonly limits: string
+  readonly models: string | null
 }
 
 /** A key and its account as the database keeps them. */
@@ -19,6 +21,7 @@ export interface KeyRow {
   readonly account_created: number
   readonly account_suspended: number | null
   readonly account_limits: string
+  readonly account_models: string | null
   readonly prefix: string
   readonly name: string | null
   readonly digest: string
@@ -28,6 +31,7 @@ export interface KeyRow {
   readonly revoked: number | null
   readonly last_used: number | null
   readonly limits: string
+  readonly models: string | null
 }
 
 /** What tells of a key whether an operator may do everything with it. */
@@ -41,10 +45,11 @@ export const selectAdmins = `
   SELECT keys.scopes, keys.revoked, keys.expires, accounts.suspended
   FROM keys JOIN accounts ON accounts.id = keys.account WHERE keys.scopes LIKE '%admin%'`
 
-/** Selects rows that `toKey` reads. */
+/** Selects rows that `toKey` reads. Each column by its name: see `columns` in `postgres-accounts.ts`. */
 export const selectKeys = `
-  SELECT keys.*, accounts.name AS account_name, accounts.created AS account_created,
-    accounts.suspended AS account_suspended, accounts.limits AS account_limits
+  SELECT keys.id, keys.account, keys.prefix, keys.name, keys.digest, keys.scopes, keys.created, keys.expires,
+    keys.revoked, keys.last_used, keys.limits, keys.models, accounts.name AS account_name, accounts.created AS account_created,
+    accounts.suspended AS account_suspended, accounts.limits AS account_limits, accounts.models AS account_models
   FROM keys JOIN accounts ON accounts.id = keys.account`
 
 /** The key that a row tells of. */
@@ -57,6 +62,7 @@ export function toKey(row: KeyRow): Key {
       created: row.account_created,
       suspended: row.account_suspended,
       limits: storedLimits(row.account_limits),
+      models: storedModels(row.account_models),
     },
     prefix: row.prefix,
     name: row.name,
@@ -66,6 +72,7 @@ export function toKey(row: KeyRow): Key {
     revoked: row.revoked,
     lastUsed: row.last_used,
     limits: storedLimits(row.limits),
+    models: storedModels(row.models),
   }
 }
 
@@ -76,5 +83,5 @@ export function keyWithDigest(row: KeyRow | undefined, digest: string): Key | un
 
 /** The account that a row tells of. */
 export function toAccount(row: AccountRow): Account {
-  return { ...row, limits: storedLimits(row.limits) }
+  return { ...row, limits: storedLimits(row.limits), models: storedModels(row.models) }
 }

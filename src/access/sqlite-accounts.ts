@@ -2,7 +2,8 @@ import type { Database, Statement } from 'better-sqlite3'
 import type { Limits } from '../limit-values.ts'
 import { unixSeconds } from '../time.ts'
 import { type Account, type LimitChanges, unknownAccount } from './access.ts'
-import { accountNamed, accountTaken, holdsAdmin, limited, resumed, suspended } from './policy.ts'
+import { type ModelList, modelsToStore } from './model-lists.ts'
+import { accountNamed, accountTaken, holdsAdmin, limited, resumed, suspended, withModels } from './policy.ts'
 import { type AccountRow, type AdminRow, selectAdmins, toAccount } from './rows.ts'
 
 /** Accounts in SQLite. Transactions are the caller's. */
@@ -15,14 +16,14 @@ export class SqliteAccounts {
     this.#byName = database.prepare('SELECT * FROM accounts WHERE name = ?')
   }
 
-  create(name: string, limits: Limits = {}): Account {
+  create(name: string, limits: Limits = {}, models: ModelList | null = null): Account {
     const trimmed = accountNamed(name)
     const created = unixSeconds()
     const result = this.#database
-      .prepare('INSERT INTO accounts (name, created, limits) VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING')
-      .run(trimmed, created, JSON.stringify(limits))
+      .prepare('INSERT INTO accounts (name, created, limits, models) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO NOTHING')
+      .run(trimmed, created, JSON.stringify(limits), modelsToStore(models))
     if (result.changes === 0) throw accountTaken(trimmed)
-    return { id: Number(result.lastInsertRowid), name: trimmed, created, suspended: null, limits }
+    return { id: Number(result.lastInsertRowid), name: trimmed, created, suspended: null, limits, models }
   }
 
   list(): readonly Account[] {
@@ -44,11 +45,11 @@ export class SqliteAccounts {
     return this.#setSuspended(resumed(this.named(name), name))
   }
 
-  limit(name: string, changes: LimitChanges): Account {
-    const account = limited(this.named(name), changes)
+  limit(name: string, changes: LimitChanges, models?: ModelList | null): Account {
+    const account = withModels(limited(this.named(name), changes), models)
     this.#database
-      .prepare('UPDATE accounts SET limits = ? WHERE id = ?')
-      .run(JSON.stringify(account.limits), account.id)
+      .prepare('UPDATE accounts SET limits = ?, models = ? WHERE id = ?')
+      .run(JSON.stringify(account.limits), modelsToStore(account.models), account.id)
     return account
   }
 

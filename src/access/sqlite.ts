@@ -5,8 +5,9 @@ import { writing } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import type { AccessStore, Account, Key, KeyRequest, LimitChanges, NewKey } from './access.ts'
 import { digestKey } from './key.ts'
+import { type ModelList, modelsToStore } from './model-lists.ts'
 import { newKeys } from './new-key.ts'
-import { beginningIn, checkAdminIsLeft, limited, meantKey, revoked, rotated } from './policy.ts'
+import { beginningIn, checkAdminIsLeft, limited, meantKey, revoked, rotated, withModels } from './policy.ts'
 import { type KeyRow, keyWithDigest, selectKeys, toKey } from './rows.ts'
 import { SqliteAccounts } from './sqlite-accounts.ts'
 
@@ -34,8 +35,8 @@ export class SqliteAccessStore implements AccessStore {
     this.#noteUse = database.prepare('UPDATE keys SET last_used = ? WHERE id = ?')
   }
 
-  async createAccount(name: string, limits?: Limits): Promise<Account> {
-    return this.#change(() => this.#accounts.create(name, limits))
+  async createAccount(name: string, limits?: Limits, models?: ModelList | null): Promise<Account> {
+    return this.#change(() => this.#accounts.create(name, limits, models))
   }
 
   async createFirstAccount(request: KeyRequest): Promise<NewKey | null> {
@@ -59,8 +60,8 @@ export class SqliteAccessStore implements AccessStore {
     return this.#change(() => this.#accounts.resume(name))
   }
 
-  async limitAccount(name: string, changes: LimitChanges): Promise<Account> {
-    return this.#change(() => this.#accounts.limit(name, changes))
+  async limitAccount(name: string, changes: LimitChanges, models?: ModelList | null): Promise<Account> {
+    return this.#change(() => this.#accounts.limit(name, changes, models))
   }
 
   /**
@@ -103,10 +104,12 @@ export class SqliteAccessStore implements AccessStore {
     return this.#changeKeepingAnAdmin(() => this.#setRevoked(revoked(this.#named(prefixOrKey), unixSeconds())))
   }
 
-  async limitKey(prefixOrKey: string, changes: LimitChanges): Promise<Key> {
+  async limitKey(prefixOrKey: string, changes: LimitChanges, models?: ModelList | null): Promise<Key> {
     return this.#change(() => {
-      const key = limited(this.#named(prefixOrKey), changes)
-      this.#database.prepare('UPDATE keys SET limits = ? WHERE id = ?').run(JSON.stringify(key.limits), key.id)
+      const key = withModels(limited(this.#named(prefixOrKey), changes), models)
+      this.#database
+        .prepare('UPDATE keys SET limits = ?, models = ? WHERE id = ?')
+        .run(JSON.stringify(key.limits), modelsToStore(key.models), key.id)
       return key
     })
   }
@@ -145,8 +148,8 @@ export class SqliteAccessStore implements AccessStore {
   #createKey(request: KeyRequest): NewKey {
     const account = this.#accounts.named(request.account)
     const insert = this.#database.prepare(`
-      INSERT INTO keys (id, account, name, prefix, digest, scopes, created, expires, limits)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
+      INSERT INTO keys (id, account, name, prefix, digest, scopes, created, expires, limits, models)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
     const candidates = newKeys(request, account)
     for (;;) {
       const { key, secret } = candidates.next().value
@@ -160,6 +163,7 @@ export class SqliteAccessStore implements AccessStore {
         key.created,
         key.expires,
         JSON.stringify(key.limits),
+        modelsToStore(key.models),
       )
       if (changes === 1) return { key, secret }
     }

@@ -43,7 +43,7 @@ export function completionRoute(app: TypedInstance, options: ChatOptions, replie
       checkRequest(body)
       // Before anything waits: a client that leaves meanwhile is noticed.
       const signal = replies.signalOf(reply)
-      const route = options.models.resolve(body.model)
+      const route = options.models.resolve(body.model, callerOf(request))
       return route.use(async () => {
         const { persona } = await castRequest(request, reply, body, options)
         const outcome = new Outcome()

@@ -28,7 +28,7 @@ export function promptRoute(app: TypedInstance, options: ChatOptions): void {
     async (request, reply) => {
       const { body } = request
       checkRequest(body)
-      const route = options.models.resolve(body.model)
+      const route = options.models.resolve(body.model, callerOf(request))
       const casting = await castRequest(request, reply, body, options)
       const candidate = route.first
       const making = { settings: options.prompt, worldBooks: options.library.worldBooks }

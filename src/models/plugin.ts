@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
-import { type Guard, requireScope } from '../access/guard.ts'
+import { callerOf, type Guard, requireScope } from '../access/guard.ts'
+import type { ModelUser } from '../access/model-lists.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { unknownRoute } from '../http/unfit-request.ts'
 import { ChatError } from '../openai/completion.ts'
@@ -53,19 +54,22 @@ export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (app
         operationId: 'listModels',
         summary: 'List models',
         description:
-          '`understudy` is the embedded stand-in: no neural network; it plays a character from its card, the same way every time.',
+          'Those that your key may use. `understudy` is the embedded stand-in: no neural network; it plays a character from its card, the same way every time.',
         tags: ['chat'],
         security,
         response: answers({ 200: ModelList }, ChatError, refusals),
       },
     },
-    async () => ({ object: 'list' as const, data: models.list().map(listed), has_more: false as const }),
+    async (request) => {
+      const data = models.list(callerOf(request)).map(listed)
+      return { object: 'list' as const, data, has_more: false as const }
+    },
   )
 
-  const describe = (id: string) => {
+  const describe = (id: string, user: ModelUser) => {
     if (id === '') throw unknownRoute()
-    const listing = models.list().find((candidate) => candidate.id === id)
-    return listed(listing ?? { id: models.resolve(id).name, ownedBy: 'upstream' })
+    const listing = models.list(user).find((candidate) => candidate.id === id)
+    return listed(listing ?? { id: models.resolve(id, user).name, ownedBy: 'upstream' })
   }
 
   app.get(
@@ -81,10 +85,10 @@ export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (app
         response: answers({ 200: ListedModel }, ChatError, [...refusals, 404]),
       },
     },
-    async (request) => describe(request.params.id),
+    async (request) => describe(request.params.id, callerOf(request)),
   )
   // Ids may hold slashes, and not every client encodes them.
   app.get('/models/*', { schema: { hide: true, params: Type.Object({ '*': Type.String() }) } }, async (request) =>
-    describe(request.params['*']),
+    describe(request.params['*'], callerOf(request)),
   )
 }

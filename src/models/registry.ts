@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { type ModelUser, mayUseModel, usablePartsOf } from '../access/model-lists.ts'
 import { type Clock, machineClock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
 import { isFallback, type ModelsConfiguration } from './configuration/model-settings.ts'
@@ -41,6 +42,9 @@ interface Generation {
   readonly seekers: Seekers
 }
 
+/** Whoever asks without a key: the operator's commands. */
+const anybody: ModelUser = { models: null, account: { models: null } }
+
 /** How many routes are remembered: ids behind a prefix are the callers' choice. */
 const mostRoutes = 1000
 
@@ -71,21 +75,19 @@ export class ModelRegistry {
 
   /**
    * The route of a model id: the model of this name, else of the longest prefix that it begins with.
-   * @throws ApiError 404 `model_not_found` that lists what there is
+   * @param user the key that asks; a fallback's models are the operator's choice, and not asked for by it
+   * @throws ApiError 404 `model_not_found` that lists what the key may use, for one that is not there and one that it may not use
    */
-  resolve(id: string): Route {
-    const { routes } = this.#generation
-    const known = routes.get(id)
-    if (known) return known
-    const route = this.#find(id)
-    if (routes.size >= mostRoutes) routes.clear()
-    routes.set(id, route)
+  resolve(id: string, user: ModelUser = anybody): Route {
+    const route = this.#routeOf(id)
+    if (!route || !this.#isOpenTo(user, route.name)) throw this.#notFound(id, user)
     return route
   }
 
-  list(): readonly ModelListing[] {
+  /** The models with a name of their own that a key may use. */
+  list(user: ModelUser): readonly ModelListing[] {
     return [...this.#generation.configuration.models]
-      .filter(([name]) => !name.endsWith('*'))
+      .filter(([name]) => !name.endsWith('*') && this.#isOpenTo(user, name))
       .map(([id, settings]) => ({
         id,
         ownedBy: isFallback(settings) || namesUnderstudy(settings.adapter) ? 'conservatory' : settings.adapter,
@@ -114,7 +116,18 @@ export class ModelRegistry {
     await Promise.all([...this.#closing, close(this.#generation)])
   }
 
-  #find(id: string): Route {
+  #routeOf(id: string): Route | undefined {
+    const { routes } = this.#generation
+    const known = routes.get(id)
+    if (known) return known
+    const route = this.#find(id)
+    if (!route) return undefined
+    if (routes.size >= mostRoutes) routes.clear()
+    routes.set(id, route)
+    return route
+  }
+
+  #find(id: string): Route | undefined {
     const { configuration, opened, prefixes, seekers } = this.#generation
     const name = id === 'default' && !configuration.models.has(id) ? (configuration.default ?? id) : id
     const settings = configuration.models.get(name)
@@ -123,7 +136,7 @@ export class ModelRegistry {
     }
     const prefix = prefixes.find((key) => id.startsWith(key.slice(0, -1)) && id.length >= key.length)
     const model = prefix === undefined ? undefined : opened.get(prefix)
-    if (!model || prefix === undefined) throw this.#notFound(id)
+    if (!model || prefix === undefined) return undefined
     // The quick way has no name of its own for what it passes on.
     return new Route(id, [this.#candidateOf(model, id.slice(prefix.length - 1), prefix === '*' ? id : prefix)], seekers)
   }
@@ -148,9 +161,20 @@ export class ModelRegistry {
     return new Candidate(traits, model, breaker, this.#watch, this.#clock)
   }
 
-  #notFound(id: string): ApiError {
-    const names = [...this.#generation.configuration.models.keys()].join(', ')
-    return new ApiError(404, 'model_not_found', `There is no model ${JSON.stringify(id)} here. There is: ${names}.`, {
+  /** Whether a key may use the model of a route: `default` and the model that it stands for are one. */
+  #isOpenTo(user: ModelUser, name: string): boolean {
+    const { configuration } = this.#generation
+    const isDefault = name === configuration.default && !configuration.models.has('default')
+    return mayUseModel(user, isDefault ? [name, 'default'] : [name])
+  }
+
+  #notFound(id: string, user: ModelUser): ApiError {
+    const names = [...this.#generation.configuration.models.keys()].flatMap((name) => {
+      if (this.#isOpenTo(user, name)) return [name]
+      return name.endsWith('*') ? usablePartsOf(name, user) : []
+    })
+    const usable = names.length > 0 ? `There is: ${[...new Set(names)].join(', ')}.` : 'Your key may use none.'
+    return new ApiError(404, 'model_not_found', `There is no model ${JSON.stringify(id)} here. ${usable}`, {
       param: 'model',
     })
   }

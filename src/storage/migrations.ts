@@ -188,6 +188,14 @@ export const migrations: readonly Migration[] = [
       UPDATE keys SET scopes = 'plants:read,plants:write,chat,characters:write,keys' WHERE id IN (SELECT id FROM notices);
     `,
   },
+  {
+    // JSON lists of ids and prefixes; null for all models.
+    name: '0011-models-of-keys',
+    sql: `
+      ALTER TABLE accounts ADD COLUMN models TEXT;
+      ALTER TABLE keys ADD COLUMN models TEXT;
+    `,
+  },
 ]
 
 /** The names of the migrations that a database has seen; undefined when it is none of ours. */

@@ -16,18 +16,22 @@ const powers: fc.Arbitrary<Powers> = fc.record({
   scopes: fc.subarray([...scopes]),
   ends: fc.option(fc.nat({ max: 9 }), { nil: null }),
   limits: fc.dictionary(fc.constantFrom(...limitNames), fc.nat({ max: 9 }), { maxKeys: 3 }),
+  models: fc.option(fc.subarray(['a', 'a/b', 'a/*'], { minLength: 1 }), { nil: null }),
 })
 
-const nothing: Powers = { scopes: [], ends: null, limits: {} }
+const nothing: Powers = { scopes: [], ends: null, limits: {}, models: null }
 
-/** The rules in the plainest way: whether a key has all of another one's scopes, its life and its limits. */
+/** The rules in the plainest way: whether a key has all of another one's scopes, its life, its limits and its models. */
 function holdsAll(holder: Powers, wanted: Powers): boolean {
   const hasScopes = wanted.scopes.every((scope) => holder.scopes.includes(scope) || holder.scopes.includes('admin'))
   const lasts = (wanted.ends ?? Number.POSITIVE_INFINITY) <= (holder.ends ?? Number.POSITIVE_INFINITY)
   const isLimited = limitNames.every(
     (name) => (wanted.limits[name] ?? Number.POSITIVE_INFINITY) <= (holder.limits[name] ?? Number.POSITIVE_INFINITY),
   )
-  return hasScopes && lasts && isLimited
+  const held = holder.models ?? ['a', 'a/b', 'a/*', 'all']
+  const covered = held.includes('a/*') ? [...held, 'a/b'] : held
+  const hasModels = (wanted.models ?? ['all']).every((entry) => covered.includes(entry))
+  return hasScopes && lasts && isLimited && hasModels
 }
 
 function refusalOf(check: (holder: Powers, wanted: Powers) => void, holder: Powers, wanted: Powers) {
@@ -75,18 +79,21 @@ describe('what a key hands out', () => {
     )
   })
 
-  it('is told of by the first thing that is too much: scopes, the end, then the limits in their order', () => {
-    const holder: Powers = { scopes: ['keys'], ends: 5, limits: { plants: 5, requests_per_minute: 5 } }
+  it('is told of by the first thing that is too much: scopes, the end, the limits in their order, then the models', () => {
+    const holder: Powers = { scopes: ['keys'], ends: 5, limits: { plants: 5, requests_per_minute: 5 }, models: ['a'] }
     const paramOf = (wanted: Partial<Powers>) => refusalOf(checkMayMake, holder, { ...nothing, ...wanted })?.param
     expect(paramOf({ scopes: ['chat'] })).toBe('scopes')
     expect(paramOf({ scopes: ['keys'] })).toBe('expires')
     expect(paramOf({ ends: 6, limits: { plants: 6 } })).toBe('expires')
     expect(paramOf({ ends: 5, limits: { plants: 6 } })).toBe('limits.requests_per_minute')
     expect(paramOf({ ends: 5, limits: { requests_per_minute: 5, plants: 6 } })).toBe('limits.plants')
-    expect(paramOf({ ends: 5, limits: { requests_per_minute: 5, plants: 5 } })).toBeUndefined()
+    const limits = { requests_per_minute: 5, plants: 5 }
+    expect(paramOf({ ends: 5, limits })).toBe('models')
+    expect(paramOf({ ends: 5, limits, models: ['a', 'b'] })).toBe('models')
+    expect(paramOf({ ends: 5, limits, models: ['a'] })).toBeUndefined()
   })
 
-  it('has no end and no limits where none are asked for', () => {
+  it('has no end, no limits and no list of models where none are asked for', () => {
     expect(powersAskedFor({ scopes: ['chat'] })).toStrictEqual({ ...nothing, scopes: ['chat'] })
   })
 })

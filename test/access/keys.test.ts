@@ -56,6 +56,7 @@ describe('POST /keys', () => {
       expires,
       last_used: null,
       limits,
+      models: null,
       key: expect.stringMatching(/^cv_[0-9A-Za-z]{38}$/),
     })
     expect((await ask('/models', {}, made.key)).status).toBe(200)

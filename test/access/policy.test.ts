@@ -26,7 +26,7 @@ const changes: fc.Arbitrary<LimitChanges> = fc.dictionary(
   fc.option(fc.nat(), { nil: null }),
 )
 
-const account: Account = { id: 1, name: 'ann', created: now, suspended: null, limits: {} }
+const account: Account = { id: 1, name: 'ann', created: now, suspended: null, limits: {}, models: null }
 const key: fc.Arbitrary<Key> = fc.record({
   id: fc.constant('key_1'),
   account: fc.constant(account),
@@ -38,6 +38,7 @@ const key: fc.Arbitrary<Key> = fc.record({
   revoked: momentOrNever,
   lastUsed: momentOrNever,
   limits,
+  models: fc.constant(null),
 })
 
 function refusalOf(work: () => unknown): AccessError | undefined {
@@ -172,6 +173,7 @@ describe('the key that is meant', () => {
     account_name: 'ann',
     account_created: now,
     account_suspended: null,
+    account_models: null,
     account_limits: '{}',
     prefix,
     name: null,
@@ -182,6 +184,7 @@ describe('the key that is meant', () => {
     revoked: null,
     last_used: null,
     limits: '{}',
+    models: null,
   })
 
   it('is the one of this digest before that of this id before that of this prefix, and else the only one', () => {

@@ -70,8 +70,8 @@ describe('accounts', () => {
     const [table, json] = await Promise.all([run('accounts', 'list'), run('accounts', 'list', '--json')])
     expect({ table: table.stderr, json: json.stderr }).toStrictEqual({ table: '', json: '' })
     expect(JSON.parse(json.stdout)).toStrictEqual([
-      { name: 'Ann of the Glass-House_2', created: expect.any(Number), suspended: null, limits: {} },
-      { name: 'Ørjan@example.org', created: expect.any(Number), suspended: null, limits: {} },
+      { name: 'Ann of the Glass-House_2', models: null, created: expect.any(Number), suspended: null, limits: {} },
+      { name: 'Ørjan@example.org', models: null, created: expect.any(Number), suspended: null, limits: {} },
     ])
     const [first] = JSON.parse(json.stdout)
     expect(first.created).toBeGreaterThanOrEqual(before)
@@ -79,7 +79,7 @@ describe('accounts', () => {
     const time = '20\\d\\d-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.000Z'
     expect(table.stdout).toMatch(
       new RegExp(
-        `^NAME {22}CREATED {19}SUSPENDED {2}LIMITS\nAnn of the Glass-House_2 {2}${time} {2}- {10}-\nØrjan@example\\.org {9}${time} {2}- {10}-\n$`,
+        `^NAME {22}MODELS {2}CREATED {19}SUSPENDED {2}LIMITS\nAnn of the Glass-House_2 {2}- {7}${time} {2}- {10}-\nØrjan@example\\.org {9}- {7}${time} {2}- {10}-\n$`,
       ),
     )
   })
@@ -156,6 +156,7 @@ describe('keys', () => {
       account: 'ann',
       name: null,
       scopes: ['chat'],
+      models: null,
       expires: null,
     })
     const ofBob = bobs ? readKeys(bobs) : []
@@ -168,7 +169,9 @@ describe('keys', () => {
     expect(ofBob.find(({ scopes }) => scopes.includes('admin'))?.expires).toBe(
       Date.UTC(2099, 11, 31, 22, 59, 59) / 1000,
     )
-    expect(table?.stdout).toMatch(/^PREFIX +ACCOUNT +NAME +SCOPES +CREATED +EXPIRES +REVOKED +LAST_USED +LIMITS\n/)
+    expect(table?.stdout).toMatch(
+      /^PREFIX +ACCOUNT +NAME +SCOPES +MODELS +CREATED +EXPIRES +REVOKED +LAST_USED +LIMITS\n/,
+    )
     expect(table?.stdout).toContain('2099-12-31T22:59:59.000Z')
   })
 
@@ -350,7 +353,7 @@ describe('the service', () => {
     expect(again.status).toBe(200)
     const accounts = await conservatory(['accounts', 'list', '--json'], { DATA_DIR: folder })
     expect(JSON.parse(accounts.stdout)).toStrictEqual([
-      { name: 'owner', created: expect.any(Number), suspended: null, limits: {} },
+      { name: 'owner', models: null, created: expect.any(Number), suspended: null, limits: {} },
     ])
     const [key, ...others] = readKeys(await conservatory(['keys', 'list', '--json'], { DATA_DIR: folder }))
     expect(others).toStrictEqual([])

@@ -5,7 +5,14 @@ import type { TestSql } from './test-sql.ts'
 
 /** A key as a store gives it. */
 export function keyOf(id: string, account: number, ofKey: Limits = {}, ofAccount: Limits = {}): Key {
-  const owner = { id: account, name: `account ${account}`, created: 0, suspended: null, limits: ofAccount }
+  const owner = {
+    id: account,
+    name: `account ${account}`,
+    created: 0,
+    suspended: null,
+    limits: ofAccount,
+    models: null,
+  }
   return {
     id,
     account: owner,
@@ -17,6 +24,7 @@ export function keyOf(id: string, account: number, ofKey: Limits = {}, ofAccount
     revoked: null,
     lastUsed: null,
     limits: ofKey,
+    models: null,
   }
 }
 

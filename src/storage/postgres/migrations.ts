@@ -150,4 +150,12 @@ export const postgresMigrations: readonly Migration[] = [
       UPDATE keys SET scopes = 'plants:read,plants:write,chat,characters:write,keys' WHERE id IN (SELECT id FROM notices);
     `,
   },
+  {
+    name: '0005-models-of-keys',
+    servesFrom: '0002-shared-limits',
+    sql: `
+      ALTER TABLE accounts ADD COLUMN models TEXT;
+      ALTER TABLE keys ADD COLUMN models TEXT;
+    `,
+  },
 ]

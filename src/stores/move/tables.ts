@@ -18,8 +18,13 @@ export interface Table {
 
 /** The tables, each after those that it refers to. Columns are in the order in which they are hashed. */
 export const tables: readonly Table[] = [
-  table('accounts', 'id', 'name created:n suspended:n limits', 'id'),
-  table('keys', '', 'id name prefix digest scopes created:n expires:n revoked:n limits last_used:n account:n', 'id'),
+  table('accounts', 'id', 'name created:n suspended:n limits models', 'id'),
+  table(
+    'keys',
+    '',
+    'id name prefix digest scopes created:n expires:n revoked:n limits last_used:n account:n models',
+    'id',
+  ),
   table('plants', 'account id', 'name tag', 'account id'),
   table('grants', 'owner grantee created', 'tag', 'grantee owner tag'),
   table('idempotency_keys', 'account plant created', 'key request name tag', 'account key'),
