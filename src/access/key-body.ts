@@ -23,7 +23,7 @@ const limits = Type.Object(Object.fromEntries(limitNames.map((name) => [name, Ty
 })
 
 const models = (description: string) =>
-  Type.Union([Type.Array(Type.String()), Type.Null()], {
+  Type.Union([Type.Array(Type.String({ errorMessage: 'send the id of a model' })), Type.Null()], {
     description,
     errorMessage:
       'send a list of ids of models, in which "local/*" is every id that begins with local/, or null for all',
