@@ -196,6 +196,11 @@ export const migrations: readonly Migration[] = [
       ALTER TABLE keys ADD COLUMN models TEXT;
     `,
   },
+  {
+    // Requests of one second keep their order: newest first, by `requests_by_account` and then by this.
+    name: '0013-requests-by-time',
+    sql: 'ALTER TABLE requests ADD COLUMN microsecond INTEGER NOT NULL DEFAULT 0;',
+  },
 ]
 
 /** The names of the migrations that a database has seen; undefined when it is none of ours. */

@@ -13,6 +13,8 @@ export interface LedgerEntry {
   readonly character: string | null
   /** Unix seconds. */
   readonly created: number
+  /** Microseconds of that second, which put requests in order; 0 without it. */
+  readonly microsecond?: number
   /** Tokens that it might have spent; 0 where nothing limited them. */
   readonly reservedTokens: number
   readonly promptTokens: number

@@ -183,11 +183,11 @@ async function insert(
 ): Promise<ReadonlySet<string>> {
   if (entries.length === 0) return new Set()
   const rows = await sql<{ id: string }[]>`
-    INSERT INTO requests (id, account, key_id, key_prefix, model, model_used, character, created, reserved_tokens,
-      prompt_tokens, completion_tokens, tokens_exact, first_token_ms, total_ms, retries, state, replica)
+    INSERT INTO requests (id, account, key_id, key_prefix, model, model_used, character, created, microsecond,
+      reserved_tokens, prompt_tokens, completion_tokens, tokens_exact, first_token_ms, total_ms, retries, state, replica)
     SELECT x.*, ${replica} FROM json_to_recordset(${toJson(entries)}::text::json) AS x(
       id text, account bigint, key_id text, key_prefix text, model text, model_used text, character text,
-      created bigint, reserved_tokens bigint, prompt_tokens bigint, completion_tokens bigint, tokens_exact bigint,
+      created bigint, microsecond bigint, reserved_tokens bigint, prompt_tokens bigint, completion_tokens bigint, tokens_exact bigint,
       first_token_ms bigint, total_ms bigint, retries bigint, state text)
     ON CONFLICT DO NOTHING RETURNING id`
   return new Set(rows.map(({ id }) => id))
@@ -229,6 +229,7 @@ function toJson(entries: readonly LedgerEntry[]): string {
     model_used: entry.modelUsed === null ? null : withoutNul(entry.modelUsed),
     character: entry.character === null ? null : withoutNul(entry.character),
     created: entry.created,
+    microsecond: entry.microsecond ?? 0,
     reserved_tokens: entry.reservedTokens,
     prompt_tokens: entry.promptTokens,
     completion_tokens: entry.completionTokens,
@@ -242,6 +243,6 @@ function toJson(entries: readonly LedgerEntry[]): string {
 }
 
 /** A text as PostgreSQL can keep it: names come from callers. */
-function withoutNul(text: string): string {
+export function withoutNul(text: string): string {
   return text.replaceAll('\0', '\uFFFD').toWellFormed()
 }

@@ -9,7 +9,7 @@ const gatheringTime = 200
 const mostGathered = 10_000
 
 const columns = `
-  id, account, key_id, key_prefix, model, model_used, character, created, reserved_tokens,
+  id, account, key_id, key_prefix, model, model_used, character, created, microsecond, reserved_tokens,
   prompt_tokens, completion_tokens, tokens_exact, first_token_ms, total_ms, retries, state`
 
 /** Values in the order of the statement's places: bound by name they cost more. */
@@ -37,7 +37,7 @@ export class SqliteLedger implements Ledger {
     this.#database = database
     this.#commit = commit
     this.#insert = database.prepare<Values>(`
-      INSERT INTO requests (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      INSERT INTO requests (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
       ON CONFLICT (id) DO NOTHING`)
     this.#finish = database.prepare<Values>(`
       UPDATE requests SET model_used = ?, prompt_tokens = ?, completion_tokens = ?, tokens_exact = ?,
@@ -228,9 +228,9 @@ class Batch {
 }
 
 function rowOf(entry: LedgerEntry): Values {
-  const { id, account, keyId, keyPrefix, model, modelUsed, character, created, reservedTokens } = entry
+  const { id, account, keyId, keyPrefix, model, modelUsed, character, created, microsecond, reservedTokens } = entry
   const { promptTokens, completionTokens, tokensExact, firstTokenMs, totalMs, retries, state } = entry
-  const known = [id, account, keyId, keyPrefix, model, modelUsed, character, created, reservedTokens]
+  const known = [id, account, keyId, keyPrefix, model, modelUsed, character, created, microsecond ?? 0, reservedTokens]
   return [...known, promptTokens, completionTokens, tokensExact ? 1 : 0, firstTokenMs, totalMs, retries, state]
 }
 

@@ -2,7 +2,7 @@ import type { Key } from '../access/access.ts'
 import type { Headers } from '../access/request-counter.ts'
 import { openAiTokenHeaders } from '../limits/headers.ts'
 import type { LimitKeeper, Reservation } from '../limits/reservation.ts'
-import { unixSeconds } from '../time.ts'
+import { type Moment, nextMoment } from '../time.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
 import type { Meter, Used } from './meter.ts'
 import { type End, Outcome } from './outcome.ts'
@@ -53,7 +53,7 @@ export class Visits {
   async enter(visitor: Visitor, outcome = new Outcome()): Promise<Visit> {
     const { limiter, ledger } = this.#options
     const arrived = performance.now()
-    const created = unixSeconds()
+    const created = nextMoment()
     const reservation = await limiter.reserve(visitor.key, () => visitor.promptTokens() + visitor.replyTokens)
     const visit = new Visit(visitor, outcome, reservation, { arrived, created }, this.#options)
     if (!reservation.isLasting) return visit
@@ -72,7 +72,7 @@ export class Visit {
   readonly #visitor: Visitor
   readonly #outcome: Outcome
   readonly #reservation: Reservation
-  readonly #times: { readonly arrived: number; readonly created: number }
+  readonly #times: { readonly arrived: number; readonly created: Moment }
   readonly #options: VisitsOptions
   #firstTokenMs: number | null = null
 
@@ -80,7 +80,7 @@ export class Visit {
     visitor: Visitor,
     outcome: Outcome,
     reservation: Reservation,
-    times: { readonly arrived: number; readonly created: number },
+    times: { readonly arrived: number; readonly created: Moment },
     options: VisitsOptions,
   ) {
     this.#visitor = visitor
@@ -130,6 +130,7 @@ export class Visit {
   entry({ promptTokens, completionTokens, isExact }: Used): LedgerEntry {
     const { id, key, model, character } = this.#visitor
     const { answering, state } = this.#outcome
+    const { created } = this.#times
     return {
       id,
       account: key.account.id,
@@ -138,7 +139,8 @@ export class Visit {
       model,
       modelUsed: answering?.name ?? null,
       character,
-      created: this.#times.created,
+      created: created.second,
+      microsecond: created.microsecond,
       reservedTokens: this.#reservation.tokens,
       promptTokens,
       completionTokens,

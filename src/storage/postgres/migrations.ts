@@ -158,4 +158,10 @@ export const postgresMigrations: readonly Migration[] = [
       ALTER TABLE keys ADD COLUMN models TEXT;
     `,
   },
+  {
+    // Requests of one second keep their order: newest first, by `requests_by_account` and then by this.
+    name: '0007-requests-by-time',
+    servesFrom: '0002-shared-limits',
+    sql: 'ALTER TABLE requests ADD COLUMN microsecond BIGINT NOT NULL DEFAULT 0;',
+  },
 ]

@@ -33,7 +33,7 @@ export const tables: readonly Table[] = [
   { ...table('character_versions', 'account created', 'name:a digest source:b', 'account name digest'), batch: 1 },
   table(
     'requests',
-    'account created reserved_tokens prompt_tokens completion_tokens tokens_exact first_token_ms total_ms retries',
+    'account created microsecond reserved_tokens prompt_tokens completion_tokens tokens_exact first_token_ms total_ms retries',
     'id key_id key_prefix model model_used character state',
     'id',
   ),

@@ -35,7 +35,7 @@ beforeAll(async () => {
     INSERT INTO characters VALUES (2, 'n' || char(0) || 'l', 'n' || char(0) || 'l', 'z', '{}', 1, 1);
     INSERT INTO character_versions VALUES (1, 'Fern', 'x', x'00ff10', 1), (2, 'n' || char(0) || 'l', 'z', x'', 1);
     INSERT INTO idempotency_keys VALUES (1, 'i', 'r', 1, 'n', NULL, 3);
-    INSERT INTO requests VALUES ('r', 1, 'k', 'p', 'm' || char(0), NULL, 'Fern', 1, 0, 1, 1, 1, NULL, 3, 0, 'stop');
+    INSERT INTO requests VALUES ('r', 1, 'k', 'p', 'm' || char(0), NULL, 'Fern', 1, 0, 1, 1, 1, NULL, 3, 0, 'stop', 7);
     INSERT INTO spend VALUES ('account:1', '2026-11-20', 4);
     WITH RECURSIVE n(i) AS (SELECT -5000 UNION ALL SELECT i + 1 FROM n WHERE i < 14999)
     INSERT INTO plants SELECT 1 + (i & 1), i, 'plant ' || i, CASE i % 3 WHEN 0 THEN 'Moos 🌿' END FROM n;
