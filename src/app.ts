@@ -120,7 +120,12 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     bodyLimit: config.cardBodyLimit,
   })
 
-  await app.register(usagePlugin, { guard, usage: stores.usage, flush: () => stores.ledger.flush() })
+  await app.register(usagePlugin, {
+    guard,
+    usage: stores.usage,
+    access: stores.access,
+    flush: () => stores.ledger.flush(),
+  })
 
   const chat = {
     guard,

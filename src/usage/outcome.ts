@@ -63,6 +63,11 @@ function stateOf(error: ApiError): string {
   return states[error.code] ?? (isCallersFault(error) ? 'refused' : 'upstream_error')
 }
 
+/** Every state that the ledger may have a request in. */
+export const allStates: readonly string[] = [
+  ...new Set(['running', ...finishReasons, 'refused', 'upstream_error', ...Object.values(states)]),
+]
+
 /** States that are no failure: answers, and callers who left before theirs was complete. */
 const unfailed: ReadonlySet<string> = new Set([...finishReasons, 'client_gone'])
 

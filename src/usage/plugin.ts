@@ -1,34 +1,77 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { AccessStore } from '../access/access.ts'
+import { askedAccount } from '../access/asked-account.ts'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
-import { ApiError } from '../errors.ts'
-import { answers, refusals, security } from '../http/openapi-fields.ts'
+import { ApiError, invalidField } from '../errors.ts'
+import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
 import { unixSeconds } from '../time.ts'
 import { type LedgerRequest, type UsageReader, usageRow } from './report.ts'
-import { RequestBody, RequestPath, UsageList, UsageQuery } from './schemas.ts'
+import { RequestBody, RequestList, RequestPath, RequestsQuery, UsageList, UsageQuery } from './schemas.ts'
 
 /** What the reports are built from. */
 export interface UsageOptions {
   readonly guard: Guard
   readonly usage: UsageReader
+  readonly access: AccessStore
   /** Has what the ledger still holds in memory written, so that a request is seen as soon as it has ended. */
   readonly flush?: () => Promise<void>
 }
 
+/** Long before any request. */
+const firstDay = '1970-01-01'
+/** How many requests one answer has where nobody says. */
+const standardLimit = 100
 /** How many lines one answer has at most. Models are named by callers: there may be any number of them. */
 const mostLines = 1000
 
 /** What has become of a chat request, and what the caller's account used. */
-export const usagePlugin: FastifyPluginAsyncTypebox<UsageOptions> = async (app, { guard, usage, flush }) => {
-  app.addHook('onRequest', guard.admitApiKey)
+export const usagePlugin: FastifyPluginAsyncTypebox<UsageOptions> = async (app, options) => {
+  app.addHook('onRequest', options.guard.admitApiKey)
+  app.addHook('onRequest', requireScope('chat', 'admin'))
+  addRequestRoutes(app, options)
+  addUsageRoute(app, options)
+}
 
-  // What cannot be written now waits until it can be, and what is there is told all the same.
-  const written = () => flush?.().catch(() => undefined)
+/** Has what the ledger still holds written: what cannot be now waits until it can, and what is there is told all the same. */
+const written = ({ flush }: UsageOptions) => flush?.().catch(() => undefined)
+
+/** Adds what tells of single requests. */
+function addRequestRoutes(app: TypedInstance, options: UsageOptions): void {
+  const { usage, access } = options
+
+  app.get(
+    '/requests',
+    {
+      schema: {
+        operationId: 'listRequests',
+        summary: "List your account's chat requests",
+        description:
+          'Newest first, whichever of its keys they came with, as far back as the ledger is kept. With `has_more` the next page comes with `after`.',
+        tags: ['usage'],
+        security,
+        querystring: RequestsQuery,
+        response: answers({ 200: RequestList }, ChatError, [...refusals, 400]),
+      },
+    },
+    async (request) => {
+      const { limit = standardLimit, after: id, from = firstDay, to, model, state, account: name } = request.query
+      const { readPeriod } = await import('./period.ts')
+      const period = readPeriod({ from, ...(to === undefined ? {} : { to }) }, unixSeconds())
+      const account = await askedAccount(access, callerOf(request), name)
+      await written(options)
+      const after = id === undefined ? undefined : await usage.find(account, id)
+      if (id !== undefined && !after) throw unknownPlace()
+      const wanted = { ...(model === undefined ? {} : { model }), ...(state === undefined ? {} : { state }) }
+      const question = { account, ...period, ...wanted, ...(after ? { after } : {}) }
+      const found = await usage.list(question, limit + 1)
+      return { object: 'list' as const, data: found.slice(0, limit).map(requestBody), has_more: found.length > limit }
+    },
+  )
 
   app.get(
     '/requests/:id',
     {
-      onRequest: requireScope('chat'),
       schema: {
         operationId: 'getRequest',
         summary: 'Get what became of a chat request',
@@ -40,17 +83,19 @@ export const usagePlugin: FastifyPluginAsyncTypebox<UsageOptions> = async (app, 
       },
     },
     async (request) => {
-      await written()
+      await written(options)
       const found = await usage.find(callerOf(request).account.id, request.params.id)
       if (!found) throw unknownRequest()
       return requestBody(found)
     },
   )
+}
 
+/** Adds the sums. */
+function addUsageRoute(app: TypedInstance, options: UsageOptions): void {
   app.get(
     '/usage',
     {
-      onRequest: requireScope('chat', 'admin'),
       schema: {
         operationId: 'getUsage',
         summary: 'Sum up what your account used',
@@ -66,8 +111,8 @@ export const usagePlugin: FastifyPluginAsyncTypebox<UsageOptions> = async (app, 
       const { by = 'day', ...asked } = request.query
       const { readPeriod } = await import('./period.ts')
       const period = readPeriod(asked, unixSeconds())
-      await written()
-      const lines = await usage.sum({ by, account: callerOf(request).account.id, ...period })
+      await written(options)
+      const lines = await options.usage.sum({ by, account: callerOf(request).account.id, ...period })
       const data = lines.slice(0, mostLines).map((line) => usageRow(by, line))
       return { object: 'list', data, has_more: lines.length > mostLines }
     },
@@ -91,6 +136,11 @@ function requestBody(request: LedgerRequest) {
     retries: request.retries,
     state: request.state,
   }
+}
+
+/** The same for a request of another account and for one that has been forgotten meanwhile. */
+function unknownPlace(): ApiError {
+  return invalidField('after', 'is not the id of a request here, or it is forgotten; begin without it', 'The value of')
 }
 
 /** The same for a request of another account and for one that has been forgotten. */

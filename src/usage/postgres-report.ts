@@ -1,5 +1,6 @@
 import type { PostgresDatabase, Queries } from '../storage/postgres/database.ts'
-import type { Grouping, LedgerRequest, UsageLine, UsageQuestion, UsageReader } from './report.ts'
+import { withoutNul } from './postgres.ts'
+import type { Grouping, LedgerRequest, RequestsQuestion, UsageLine, UsageQuestion, UsageReader } from './report.ts'
 import { addTo, type RequestRow, type SummedRow, sortedLines, toRequest } from './rows.ts'
 
 /** The reading side of the ledger in PostgreSQL. */
@@ -13,11 +14,23 @@ export class PostgresUsageReader implements UsageReader {
   async find(account: number, id: string): Promise<LedgerRequest | undefined> {
     const [row] = await this.#database.read(
       (sql) => sql<RequestRow[]>`
-        SELECT id, key_prefix, model, model_used, character, created, prompt_tokens, completion_tokens, tokens_exact,
-          first_token_ms, total_ms, retries, state
-        FROM requests WHERE id = ${id.replaceAll('\0', '')} AND account = ${account}`,
+        SELECT ${columns(sql)} FROM requests WHERE id = ${id.replaceAll('\0', '')} AND account = ${account}`,
     )
     return row && toRequest(row)
+  }
+
+  async list(question: RequestsQuestion, limit: number): Promise<readonly LedgerRequest[]> {
+    const { account, from, until, model, state, after } = question
+    const { created, microsecond = 0, id } = after && after.created < until ? after : { created: until, id: '' }
+    const rows = await this.#database.read(
+      (sql) => sql<RequestRow[]>`
+        SELECT ${columns(sql)} FROM requests
+        WHERE account = ${account} AND created >= ${from} AND (created, microsecond, id) < (${created}, ${microsecond}, ${id})
+          ${model === undefined ? sql`` : sql`AND model = ${withoutNul(model)}`}
+          ${state === undefined ? sql`` : sql`AND state = ${state}`}
+        ORDER BY created DESC, microsecond DESC, id DESC LIMIT ${limit}`,
+    )
+    return rows.map(toRequest)
   }
 
   async sum({ by, account, from, until }: UsageQuestion): Promise<readonly UsageLine[]> {
@@ -34,6 +47,11 @@ export class PostgresUsageReader implements UsageReader {
     for (const row of rows) addTo(lines, row)
     return sortedLines(by, lines.values())
   }
+}
+
+function columns(sql: Queries) {
+  return sql`id, key_prefix, model, model_used, character, created, microsecond, prompt_tokens, completion_tokens,
+    tokens_exact, first_token_ms, total_ms, retries, state`
 }
 
 function groupColumn(sql: Queries, by: Grouping) {

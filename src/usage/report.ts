@@ -9,6 +9,21 @@ export const groupings = ['day', 'model', 'key', 'character'] as const
 export const operatorGroupings = [...groupings, 'account'] as const
 export type Grouping = (typeof operatorGroupings)[number]
 
+/** Which requests of an account are listed. */
+export interface RequestsQuestion {
+  /** The account's id. */
+  readonly account: number
+  /** The first moment, Unix seconds. */
+  readonly from: number
+  /** The first moment after the last, Unix seconds. */
+  readonly until: number
+  /** As it was asked for. */
+  readonly model?: string
+  readonly state?: string
+  /** Only requests that are older than this one. */
+  readonly after?: LedgerRequest
+}
+
 /** Which requests are summed up, and by what. */
 export interface UsageQuestion {
   readonly by: Grouping
@@ -34,6 +49,8 @@ export interface UsageLine {
 export interface UsageReader {
   /** The request with this id, if it is this account's. */
   find(account: number, id: string): Promise<LedgerRequest | undefined>
+  /** At most so many requests, newest first. */
+  list(question: RequestsQuestion, limit: number): Promise<readonly LedgerRequest[]>
   /** Sums up all that has ended: days in order, anything else by its tokens, the most first. */
   sum(question: UsageQuestion): Promise<readonly UsageLine[]>
 }

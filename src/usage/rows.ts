@@ -9,6 +9,7 @@ export interface RequestRow {
   readonly model_used: string | null
   readonly character: string | null
   readonly created: number
+  readonly microsecond: number
   readonly prompt_tokens: number
   readonly completion_tokens: number
   readonly tokens_exact: number
@@ -52,6 +53,7 @@ export function toRequest(row: RequestRow): LedgerRequest {
   return {
     id: row.id,
     created: row.created,
+    microsecond: row.microsecond,
     keyPrefix: row.key_prefix,
     model: row.model,
     modelUsed: row.model_used,

@@ -1,4 +1,5 @@
 import { Kind, Type, TypeRegistry } from '@sinclair/typebox'
+import { allStates } from './outcome.ts'
 import { groupings } from './report.ts'
 
 const id = 'req_6f1c0a5be2d94f7f8a3000000000002a'
@@ -80,6 +81,48 @@ TypeRegistry.Set('UsageGrouping', (_schema, value) => groupings.some((grouping) 
 
 const moment = (description: string, example: string) =>
   Type.Optional(Type.String({ description, examples: [example], errorMessage: 'send it once' }))
+
+export const RequestList = Type.Object(
+  {
+    object: Type.Literal('list'),
+    data: Type.Array(RequestBody),
+    has_more: Type.Boolean({ description: 'Whether there are more: go on with `after`, the last `id` here.' }),
+  },
+  { title: 'RequestList' },
+)
+
+TypeRegistry.Set('RequestState', (_schema, value) => allStates.some((state) => state === value))
+
+const name = (description: string, ...examples: readonly string[]) =>
+  Type.Optional(
+    Type.String({ description, ...(examples.length > 0 ? { examples } : {}), errorMessage: 'send it once' }),
+  )
+
+export const RequestsQuery = Type.Object({
+  limit: Type.Optional(
+    Type.Integer({
+      description: 'Maximum number of requests to return; 100 without it.',
+      minimum: 1,
+      maximum: 1000,
+      errorMessage: 'send a whole number from 1 to 1000, once',
+      examples: [20],
+    }),
+  ),
+  after: name('Where to go on: the last `id` of the page before.'),
+  from: moment('The first day, or a moment; UTC. As far back as the ledger is kept without it.', '2026-11-01'),
+  to: moment('The last day, or the moment before which it ends; UTC. Now without it.', '2026-11-30'),
+  model: name('Only those that asked for this model.', 'best'),
+  state: Type.Optional(
+    Type.Unsafe<string>({
+      [Kind]: 'RequestState',
+      type: 'string',
+      enum: allStates,
+      description: 'Only those that ended so, or run.',
+      errorMessage: `send one of ${allStates.join(', ')}, once`,
+    }),
+  ),
+  account: name('The name of another account, whose requests to list; for keys with the scope `admin`.'),
+})
 
 export const UsageQuery = Type.Object({
   from: moment('The first day, or a moment; UTC. 29 days before the last day without it.', '2026-11-01'),

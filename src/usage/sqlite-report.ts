@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Database, Statement } from 'better-sqlite3'
-import type { Grouping, LedgerRequest, UsageLine, UsageQuestion, UsageReader } from './report.ts'
+import type { Grouping, LedgerRequest, RequestsQuestion, UsageLine, UsageQuestion, UsageReader } from './report.ts'
 import { addTo, type RequestRow, type SummedRow, sortedLines, toRequest } from './rows.ts'
 
 interface PlacedRow extends SummedRow {
@@ -23,15 +23,40 @@ const groupColumns: Readonly<Record<Grouping, string>> = {
 export class SqliteUsageReader implements UsageReader {
   readonly #database: Database
   readonly #byId: Statement<[string, number], RequestRow>
+  readonly #older: Statement<[Record<string, number | string>], RequestRow>
 
   constructor(database: Database) {
     this.#database = database
     this.#byId = database.prepare('SELECT * FROM requests WHERE id = ? AND account = ?')
+    this.#older = database.prepare(`
+      SELECT * FROM requests
+      WHERE account = @account AND created >= @from AND (created, microsecond, id) < (@created, @microsecond, @id)
+      ORDER BY created DESC, microsecond DESC, id DESC LIMIT @most`)
   }
 
   async find(account: number, id: string): Promise<LedgerRequest | undefined> {
     const row = this.#byId.get(id, account)
     return row && toRequest(row)
+  }
+
+  async list(question: RequestsQuestion, limit: number): Promise<readonly LedgerRequest[]> {
+    const { account, from, until, model, state, after } = question
+    const isWanted = (row: RequestRow) => row.model === (model ?? row.model) && row.state === (state ?? row.state)
+    const found: LedgerRequest[] = []
+    // Of those that are not asked for there may be any number in between.
+    const most = model === undefined && state === undefined ? limit : batchSize
+    let { created, microsecond = 0, id } = after && after.created < until ? after : { created: until, id: '' }
+    for (;;) {
+      const rows = this.#older.all({ account, from, created, microsecond, id, most })
+      found.push(...rows.filter(isWanted).map(toRequest))
+      const last = rows.at(-1)
+      if (!last || rows.length < most || found.length >= limit) return found.slice(0, limit)
+      created = last.created
+      microsecond = last.microsecond
+      id = last.id
+      // Others' requests come in between.
+      await setImmediate()
+    }
   }
 
   async sum(question: UsageQuestion): Promise<readonly UsageLine[]> {

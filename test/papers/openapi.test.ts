@@ -78,6 +78,7 @@ describe('the OpenAPI document', () => {
       'GET /models/{id}',
       'GET /plants',
       'GET /plants/{id}',
+      'GET /requests',
       'GET /requests/{id}',
       'GET /usage',
       'POST /characters',

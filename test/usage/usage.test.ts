@@ -89,8 +89,8 @@ describe('GET /requests/{id}', () => {
     expect(theirs.status).toBe(200)
   })
 
-  test('wants the scope chat', async () => {
-    const key = await service.makeKey('owner', ['admin', 'plants:read'])
+  test('wants a scope that reads it', async () => {
+    const key = await service.makeKey('owner', ['characters:write', 'plants:read'])
     const refused = await service.request(`/requests/${id}`, { headers: { authorization: key } })
     expect((await expectError(refused, 'chat', 403)).code).toBe('missing_scope')
   })
