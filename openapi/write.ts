@@ -55,17 +55,19 @@ export async function writeOpenApi(): Promise<string> {
       security: [{ bearer: [] }],
     },
   })
+  const limiter = stores.limiter(config.limits)
   await registerService(app, {
     config,
     stores,
     models: new ModelRegistry(defaultModels(undefined), config),
     library: new CharacterLibrary({ store: stores.characters, largestCard: config.cardBodyLimit }),
     visits: new Visits({
-      limiter: stores.limiter(config.limits),
+      limiter,
       ledger: stores.ledger,
       onFailure: () => {},
     }),
     guard: new Guard(stores.access),
+    limiter,
     prompt: { systemPrompt: '' },
     metrics: new Metrics(),
     logger,

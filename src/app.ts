@@ -19,6 +19,8 @@ import { makeRequestId, sameLogger, tellOfRequests } from './http/request-log.ts
 import { cutOffStalledReaders, timeLimits } from './http/slow-clients.ts'
 import { refuseUnfitRequests, refuseUnknownRoutes } from './http/unfit-request.ts'
 import { loadCompilerWhenNeeded, serializerCompiler, validatorCompiler } from './http/validation.ts'
+import { limitsPlugin } from './limits/plugin.ts'
+import type { LimitKeeper } from './limits/reservation.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { countPages } from './metrics/parts.ts'
 import { metricsPlugin } from './metrics/plugin.ts'
@@ -36,6 +38,7 @@ export interface AppParts {
   readonly config: Config
   readonly stores: Stores
   readonly guard: Guard
+  readonly limiter: LimitKeeper
   readonly library: CharacterLibrary
   readonly models: ModelRegistry
   readonly visits: Visits
@@ -80,7 +83,7 @@ export function createServer(
 
 /** The whole HTTP service, in reading order. */
 export async function registerService(app: FastifyInstance, parts: AppParts): Promise<void> {
-  const { config, stores, guard, library, models, visits, prompt, metrics } = parts
+  const { config, stores, guard, limiter, library, models, visits, prompt, metrics } = parts
 
   acceptJsonOnly(app)
   loadCompilerWhenNeeded(app)
@@ -124,6 +127,14 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     guard,
     usage: stores.usage,
     access: stores.access,
+    flush: () => stores.ledger.flush(),
+  })
+
+  await app.register(limitsPlugin, {
+    guard,
+    limiter,
+    settings: config.limits,
+    kept: { plants: (account) => stores.plants.count(account) },
     flush: () => stores.ledger.flush(),
   })
 

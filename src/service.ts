@@ -7,6 +7,7 @@ import { promptSettings } from './characters/prompt/settings.ts'
 import type { Clock } from './clock.ts'
 import type { Config, Traces } from './config.ts'
 import type { LoopWatch } from './http/pressure.ts'
+import type { LimitKeeper } from './limits/reservation.ts'
 import { limitWarnings } from './limits/warnings.ts'
 import { type Log, openLog } from './log.ts'
 import { countAttempts, Metrics } from './metrics/metrics.ts'
@@ -59,6 +60,7 @@ interface Parts {
   readonly models: ModelRegistry
   readonly library: CharacterLibrary
   readonly guard: Guard
+  readonly limiter: LimitKeeper
   readonly visits: Visits
   readonly app: FastifyInstance
   /** Ends the metrics' reading of the others. */
@@ -125,7 +127,7 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   })
   const app = createServer(logger, config)
   const stopReading = readParts(metrics, { stores, models, limiter })
-  return { log, lock, stores, metrics, tracer, models, library, guard, visits, app, stopReading }
+  return { log, lock, stores, metrics, tracer, models, library, guard, limiter, visits, app, stopReading }
 }
 
 /**

@@ -55,6 +55,11 @@ export class Bucket {
     this.#taken = Math.max(0, this.#taken + difference)
   }
 
+  /** How much of the limit is used, rounded up. */
+  used(now: number, limit: number): number {
+    return Math.ceil(Math.max(0, this.takenAt(now, limit) - 1e-9 * (limit + 1)))
+  }
+
   /** How much is left. */
   left(now: number, limit: number): Allowance {
     const taken = this.takenAt(now, limit)

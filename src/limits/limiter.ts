@@ -4,7 +4,7 @@ import type { Limits } from '../limit-values.ts'
 import { dayOf } from '../time.ts'
 import { takePlace, takeRequest } from './counting.ts'
 import { openAiRequestHeaders } from './headers.ts'
-import type { LimitKeeper, Reservation } from './reservation.ts'
+import type { LimitKeeper, Reservation, Tallies } from './reservation.ts'
 import type { SpentBetween } from './spending.ts'
 import { Subject } from './subject.ts'
 import { type Terms, termsOf } from './terms.ts'
@@ -65,6 +65,12 @@ export class Limiter implements LimitKeeper {
     const wanted = terms.tokens.length > 0 || terms.isLasting ? estimate() : 0
     const allowance = takePlace(terms, wanted, now)
     return this.#hold(terms, wanted, allowance, now)
+  }
+
+  async look<T>(key: Key, read: (tallies: Tallies, now: number) => T): Promise<T> {
+    const terms = this.#termsOf(key)
+    for (const subject of [terms.key, terms.account]) await subject.loadSpending(this.#spent, this.#now())
+    return read(terms, this.#now())
   }
 
   get chats(): number {

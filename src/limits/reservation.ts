@@ -1,5 +1,6 @@
 import type { Key } from '../access/access.ts'
 import type { Allowance, RequestCounter } from '../access/request-counter.ts'
+import type { Tally } from './counting.ts'
 
 /** Holds keys and accounts to their limits. */
 export interface LimitKeeper extends RequestCounter {
@@ -11,6 +12,18 @@ export interface LimitKeeper extends RequestCounter {
    * @throws ApiError 429, and 503 when what was counted or spent cannot be read
    */
   reserve(key: Key, estimate: () => number): Promise<Reservation>
+  /**
+   * Lets what is counted of a key and of its account be read; what has been spent is there.
+   * @param read takes nothing; may be called several times, of which the last counts. `now` is milliseconds
+   * @throws ApiError 503 when what was counted or spent cannot be read
+   */
+  look<T>(key: Key, read: (tallies: Tallies, now: number) => T): Promise<T>
+}
+
+/** What is counted of a key, and of its account over all keys. */
+export interface Tallies {
+  readonly key: Tally
+  readonly account: Tally
 }
 
 /** What a chat request holds while it goes on. */

@@ -4,8 +4,8 @@ import { type Clock, machineClock } from '../clock.ts'
 import type { Limits } from '../limit-values.ts'
 import { takePlace } from './counting.ts'
 import { openAiRequestHeaders } from './headers.ts'
-import type { LimitKeeper, Reservation } from './reservation.ts'
-import type { SharedCounts } from './shared-counts.ts'
+import type { LimitKeeper, Reservation, Tallies } from './reservation.ts'
+import type { SharedCounts, TallyOf } from './shared-counts.ts'
 import { SharedRequests } from './shared-requests.ts'
 import { type Ceilings, type Terms, termsOf } from './terms.ts'
 
@@ -63,6 +63,12 @@ export class SharedLimiter implements LimitKeeper {
       terms.isLasting,
     )
     return this.#hold({ tokens: wanted, isLasting: terms.isLasting, allowance }, terms)
+  }
+
+  look<T>(key: Key, read: (tallies: Tallies, now: number) => T): Promise<T> {
+    const { key: own, account } = this.#termsOf(key)
+    const readBoth = (tallyOf: TallyOf, now: number) => read({ key: tallyOf(own), account: tallyOf(account) }, now)
+    return this.#counts.take([own, account], readBoth, true)
   }
 
   get chats(): number {

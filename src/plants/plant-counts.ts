@@ -1,7 +1,10 @@
+import { setImmediate } from 'node:timers/promises'
 import type { Database, Statement } from 'better-sqlite3'
 import type { GroupCommit } from '../storage/group-commit.ts'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
 
+/** How many plants are counted at once where nobody waits in the same turn: they hold the event loop for some 10 ms. */
+const sliceSize = 100_000
 /** How many accounts' counts are remembered at most. */
 const most = 10_000
 
@@ -11,6 +14,7 @@ const most = 10_000
  */
 export class PlantCounts {
   readonly #count: Statement<[number], number>
+  readonly #slice: Statement<[number, number], { readonly count: number; readonly last: number }>
   readonly #commit: GroupCommit
   readonly #changes: OutsideChanges
   readonly #counts = new Map<number, number>()
@@ -18,19 +22,40 @@ export class PlantCounts {
 
   constructor(database: Database, commit: GroupCommit, changes: OutsideChanges) {
     this.#count = database.prepare<[number], number>('SELECT count(*) FROM plants WHERE account = ?').pluck()
+    this.#slice = database.prepare(`
+      SELECT count(*) AS count, max(id) AS last
+      FROM (SELECT id FROM plants WHERE account = ? AND id > ? ORDER BY id LIMIT ${sliceSize})`)
     this.#commit = commit
     this.#changes = changes
   }
 
   /** How many plants the account has, those of the running transaction among them. */
   of(account: number): number {
-    // What others wrote was not followed, and what was followed may have been rolled back.
+    const counts = this.#current()
+    const count = counts.get(account) ?? this.#count.get(account) ?? 0
+    counts.set(account, count)
+    return count
+  }
+
+  /** The same for a caller who can wait, so that others' requests come in between: theirs may be counted or not. */
+  async ofAnySize(account: number): Promise<number> {
+    const known = this.#current().get(account)
+    if (known !== undefined) return known
+    for (let sum = 0, after = Number.MIN_SAFE_INTEGER - 1; ; ) {
+      const slice = this.#slice.get(account, after)
+      sum += slice?.count ?? 0
+      if (!slice || slice.count < sliceSize) return sum
+      after = slice.last
+      await setImmediate()
+    }
+  }
+
+  /** The counts that still hold: what others wrote was not followed, and what was followed may have been rolled back. */
+  #current(): Map<number, number> {
     const moment = `${this.#changes.seen()} ${this.#commit.rollbacks}`
     if (moment !== this.#moment || this.#counts.size >= most) this.#counts.clear()
     this.#moment = moment
-    const count = this.#counts.get(account) ?? this.#count.get(account) ?? 0
-    this.#counts.set(account, count)
-    return count
+    return this.#counts
   }
 
   /** Notes that the account has so many plants more, or fewer. */

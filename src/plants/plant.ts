@@ -123,6 +123,8 @@ export interface PlantStore {
   version(account: number): PlantsVersion | null
   /** The account's own plant with this id. */
   find(account: number, id: number): Promise<StoredPlant | undefined>
+  /** How many plants of its own the account has. */
+  count(account: number): Promise<number>
   /** Removes the account's own plant; tells whether there was one. */
   remove(account: number, id: number): Promise<boolean>
   /** At most `limit` plants in order. */

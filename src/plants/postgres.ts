@@ -83,6 +83,13 @@ export class PostgresPlantStore implements PlantStore {
     return row && toPlant(row)
   }
 
+  async count(account: number): Promise<number> {
+    const [row] = await this.#database.read(
+      (sql) => sql<{ count: number }[]>`SELECT count(*) FROM plants WHERE account = ${account}`,
+    )
+    return row?.count ?? 0
+  }
+
   async remove(account: number, id: number): Promise<boolean> {
     return (await this.#writes.add({ account, id })).isRemoved === true
   }

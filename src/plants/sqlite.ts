@@ -107,6 +107,10 @@ export class SqlitePlantStore implements PlantStore {
     return row && toPlant(row)
   }
 
+  count(account: number): Promise<number> {
+    return this.#counts.ofAnySize(account)
+  }
+
   remove(account: number, id: number): Promise<boolean> {
     return this.#commit.run(() => {
       this.#touch(account)

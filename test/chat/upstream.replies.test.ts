@@ -272,17 +272,19 @@ describe('the log says how each completion ended, once, and nothing that was sai
       await models.close()
       await stores.close()
     })
+    const limiter = stores.limiter(config.limits)
     await registerService(app, {
       config,
       stores,
       models,
       library: new CharacterLibrary({ store: stores.characters, largestCard: config.cardBodyLimit }),
       visits: new Visits({
-        limiter: stores.limiter(config.limits),
+        limiter,
         ledger: stores.ledger,
         onFailure: () => {},
       }),
       guard: new Guard(stores.access),
+      limiter,
       prompt: { systemPrompt: 'S' },
       metrics: new Metrics(),
       logger,

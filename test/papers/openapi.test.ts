@@ -74,6 +74,7 @@ describe('the OpenAPI document', () => {
       'GET /characters/{name}',
       'GET /keys',
       'GET /keys/{id}',
+      'GET /limits',
       'GET /models',
       'GET /models/{id}',
       'GET /plants',

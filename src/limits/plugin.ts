@@ -1,0 +1,80 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Kind, Type, TypeRegistry } from '@sinclair/typebox'
+import { callerOf, type Guard } from '../access/guard.ts'
+import { answers, refusals, security } from '../http/openapi-fields.ts'
+import { type LimitName, type Limits, limitNames } from '../limit-values.ts'
+import { ChatError } from '../openai/completion.ts'
+import type { LimitKeeper } from './reservation.ts'
+import { type KeptCounts, type Standing, standingsOf } from './standing.ts'
+
+/** What the list of limits is made from. */
+export interface LimitsOptions {
+  readonly guard: Guard
+  readonly limiter: Pick<LimitKeeper, 'look'>
+  /** For accounts that have none of their own. */
+  readonly settings: Limits
+  readonly kept: KeptCounts
+  /** Has what the ledger still holds in memory written, so that what was spent counts as soon as a request has ended. */
+  readonly flush: () => Promise<void>
+}
+
+// One enum, and not a union of constants, for whoever reads the OpenAPI document.
+TypeRegistry.Set('LimitName', (_schema, value) => limitNames.some((name) => name === value))
+TypeRegistry.Set('LimitOf', (_schema, value) => value === 'account' || value === 'key')
+
+const integerOrNull = (description: string) => Type.Unsafe<number | null>({ type: ['integer', 'null'], description })
+
+const LimitBody = Type.Object(
+  {
+    limit: Type.Unsafe<LimitName>({ [Kind]: 'LimitName', type: 'string', enum: limitNames }),
+    of: Type.Unsafe<Standing['of']>({
+      [Kind]: 'LimitOf',
+      type: 'string',
+      enum: ['account', 'key'],
+      description: "The account's, over all its keys, or the key's own: both hold.",
+    }),
+    value: integerOrNull('Null where there is no limit.'),
+    used: Type.Integer({
+      description:
+        'What counts now. Tokens of a day and a month have with them what requests hold that go on; requests and tokens of a minute count only where they are limited; what is kept is that of the account.',
+    }),
+    resets: integerOrNull(
+      'When all of it has come back, Unix seconds; null without a limit, and where time brings nothing back.',
+    ),
+  },
+  {
+    title: 'Limit',
+    examples: [{ limit: 'tokens_per_day', of: 'account', value: 1000, used: 12, resets: 1795219200 }],
+  },
+)
+
+const LimitList = Type.Object(
+  { object: Type.Literal('list'), data: Type.Array(LimitBody), has_more: Type.Literal(false) },
+  { title: 'LimitList' },
+)
+
+/** What limits the caller, and how far each is used. */
+export const limitsPlugin: FastifyPluginAsyncTypebox<LimitsOptions> = async (app, options) => {
+  const { guard, limiter, settings, kept, flush } = options
+  app.addHook('onRequest', guard.admitApiKey)
+
+  app.get(
+    '/limits',
+    {
+      schema: {
+        operationId: 'listLimits',
+        summary: 'List what limits your key and your account',
+        description: 'Every limit there can be, for the account and for the key, with how far it is used. For any key.',
+        tags: ['usage'],
+        security,
+        response: answers({ 200: LimitList }, ChatError, refusals),
+      },
+    },
+    async (request) => {
+      // What cannot be written now waits until it can, and what is there is told all the same.
+      await flush().catch(() => undefined)
+      const data = await standingsOf(callerOf(request), settings, limiter, kept)
+      return { object: 'list' as const, data: [...data], has_more: false as const }
+    },
+  )
+}
