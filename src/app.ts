@@ -87,7 +87,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
 
   acceptJsonOnly(app)
   loadCompilerWhenNeeded(app)
-  tellOfRequests(app, metrics)
+  tellOfRequests(app, metrics, config.trustedProxies)
   parts.tracer?.traceRequests(app)
   cutOffStalledReaders(app, config.readerTimeoutSeconds * 1000)
   const lookAgain = await refuseUnderPressure(app, parts.loop)

@@ -1,5 +1,6 @@
 import { join, resolve } from 'node:path'
 import { type Limits, parseLimits } from './limit-values.ts'
+import { type Networks, parseNetworks } from './networks.ts'
 
 /** Everything that the operator can set, read once at start. Sizes are bytes, times as their names say. */
 export interface Config {
@@ -7,6 +8,8 @@ export interface Config {
   readonly port: number
   /** Where `/metrics` is served without a key; undefined where it is on the main port. */
   readonly metricsPort: number | undefined
+  /** Proxies that are believed whom they forward requests for. */
+  readonly trustedProxies: Networks | undefined
   readonly dataDirectory: string
   /** Where `models.json`, `characters/` and `lorebooks/` are looked for before the data folder; nothing is written there. */
   readonly configDirectory: string
@@ -109,6 +112,7 @@ export function readConfig(environment: Environment): Config {
     host: text('HOST') ?? '127.0.0.1',
     port: integer('PORT', 3000, 0, 65_535),
     metricsPort: text('METRICS_PORT') === undefined ? undefined : integer('METRICS_PORT', 0, 0, 65_535),
+    trustedProxies: readProxies(text('TRUSTED_PROXIES'), faults),
     dataDirectory,
     configDirectory: resolve(text('CONFIG_DIR') ?? dataDirectory),
     databasePath: join(dataDirectory, 'conservatory.db'),
@@ -159,6 +163,13 @@ export function plainAddress(text: string): string | undefined {
   const url = URL.parse(text)
   const isPlain = url !== null && url.href === `${url.origin}${url.pathname}`
   return isPlain && ['http:', 'https:'].includes(url.protocol) ? url.href.replace(/\/+$/, '') : undefined
+}
+
+function readProxies(written: string | undefined, faults: string[]): Networks | undefined {
+  const networks = written === undefined ? undefined : parseNetworks(written)
+  if (typeof networks !== 'string') return networks
+  faults.push(`TRUSTED_PROXIES ${networks}.`)
+  return undefined
 }
 
 /** Several hosts in one URL are what PostgreSQL understands, and Node's URL does not. */

@@ -18,6 +18,7 @@ describe('the settings', () => {
       host: '127.0.0.1',
       port: 3000,
       metricsPort: undefined,
+      trustedProxies: undefined,
       dataDirectory: resolve('data'),
       databaseUrl: undefined,
       databasePath: resolve('data', 'conservatory.db'),

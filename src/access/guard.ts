@@ -85,7 +85,7 @@ export class Guard {
     const digest = digestKey(secret)
     const key = await this.#store.findKey(digest)
     if (!key) {
-      await this.#failures.slow(request.socket.remoteAddress ?? '')
+      await this.#failures.slow(request.from)
       const reason = isMistyped(secret)
         ? 'The key is mistyped or cut off: its checksum is wrong. Paste it again.'
         : 'The key is not known here. Check it, or ask the operator for one.'

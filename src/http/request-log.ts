@@ -1,9 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
+import type { Networks } from '../networks.ts'
+import { callerAddress } from './caller-address.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What the request's one log line says besides status and time: names and counts, never texts. */
+    /** The address that it comes from; that of a trusted proxy only where it forwards for nobody. */
+    from: string
+    /** What the request's one log line says besides status, time and address: names and counts, never texts. */
     facts: Record<string, string | number | boolean>
     /** The code of the error that it was answered with, where that is a 5xx; empty otherwise. */
     failure: string
@@ -33,14 +37,20 @@ export function makeRequestId(): string {
   return `req_${processId}${count.toString(16).padStart(12, '0')}`
 }
 
-/** Puts the request id on every reply, and writes one log line for each when it is done; the watch is told as well. */
-export function tellOfRequests(app: FastifyInstance, watch?: RequestWatch): void {
+/**
+ * Puts the request id on every reply, and writes one log line for each when it is done; the watch is told as well.
+ * @param proxies those that are believed whom they forward for
+ */
+export function tellOfRequests(app: FastifyInstance, watch?: RequestWatch, proxies?: Networks): void {
   // The null is replaced in the hook: an object here would be shared by all requests.
   app.decorateRequest('facts')
+  app.decorateRequest('from', '')
   app.decorateRequest('failure', '')
   app.decorateRequest('trace', undefined)
   app.addHook('onRequest', (request, reply, done) => {
     request.facts = {}
+    // Now, since a connection that has ended has no address any more.
+    request.from = callerAddress(request.raw, proxies)
     watch?.started(request.method)
     reply.header('x-request-id', request.id)
     // Fastify's onResponse does not run for a client that leaves before its reply is complete; 'close' always comes.
@@ -53,6 +63,7 @@ export function tellOfRequests(app: FastifyInstance, watch?: RequestWatch): void
       watch?.ended(method, route, status, reply.elapsedTime / 1000, failure)
       const line = {
         request_id: request.id,
+        from: request.from,
         method,
         route,
         status,

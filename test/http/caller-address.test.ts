@@ -1,0 +1,132 @@
+import { once } from 'node:events'
+import { type IncomingMessage, type OutgoingHttpHeaders, request as send } from 'node:http'
+import { expect, it } from 'vitest'
+import { makeKey } from '../../src/access/key.ts'
+import { eventually } from '../support/eventually.ts'
+import { type SpawnedService, spawnService } from '../support/process.ts'
+import { serviceForThisTest, type TestService } from '../support/service.ts'
+
+const here = '127.0.0.1'
+const proxies = `${here}, 10.0.0.0/8,2001:db8:aa::/48 , ::1`
+const start = (trusted: string) =>
+  spawnService(process.execPath, ['src/main.ts'], { environment: { TRUSTED_PROXIES: trusted } })
+
+/** Sends a request whose headers may come several times, and gives the id of the reply. */
+async function ask(url: string, headers: OutgoingHttpHeaders): Promise<string> {
+  const asking = send(url, { headers }).end()
+  const [reply]: IncomingMessage[] = await once(asking, 'response')
+  reply?.resume()
+  return String(reply?.headers['x-request-id'])
+}
+
+/** What the log says of where a request came from. */
+function addressInLog(service: SpawnedService, requestId: string): Promise<unknown> {
+  return eventually(() => {
+    const line = service
+      .stdout()
+      .split('\n')
+      .find((text) => text.includes(requestId))
+    if (line === undefined) throw new Error('the request is not in the log')
+    const { from }: Record<string, unknown> = JSON.parse(line)
+    return from
+  })
+}
+
+const forwarded = (...lines: readonly string[]): OutgoingHttpHeaders => ({ 'x-forwarded-for': [...lines] })
+
+it('the log has the rightmost address of X-Forwarded-For that is no trusted proxy', async () => {
+  const service = await start(proxies)
+  const cases: readonly (readonly [OutgoingHttpHeaders, string])[] = [
+    [{}, here],
+    [forwarded('203.0.113.7'), '203.0.113.7'],
+    // What a caller says of itself comes before what the proxy adds.
+    [forwarded('198.51.100.1, 203.0.113.7'), '203.0.113.7'],
+    [forwarded('127.0.0.1,203.0.113.7'), '203.0.113.7'],
+    [forwarded('198.51.100.1', '203.0.113.7'), '203.0.113.7'],
+    // Through several proxies.
+    [forwarded('203.0.113.7, 10.1.2.3'), '203.0.113.7'],
+    [forwarded('198.51.100.1, 203.0.113.7,10.1.2.3, 2001:db8:aa:1::5'), '203.0.113.7'],
+    [forwarded('203.0.113.7, 11.0.0.1'), '11.0.0.1'],
+    [forwarded('10.0.0.1, 10.0.0.2'), '10.0.0.1'],
+    // As it is written elsewhere.
+    [forwarded('2001:DB8:0:0::7'), '2001:db8::7'],
+    [forwarded('::ffff:203.0.113.7'), '203.0.113.7'],
+    [forwarded('203.0.113.7:4711'), '203.0.113.7'],
+    [forwarded('[2001:db8::7]:4711'), '2001:db8::7'],
+    [forwarded('[2001:db8::7]'), '2001:db8::7'],
+    [forwarded('fe80::7%a-word'), 'fe80::7'],
+    // What is no address is nobody's: the proxy that said it is as far as is known.
+    [forwarded('unknown'), here],
+    [forwarded('203.0.113.7, a-word'), here],
+    [forwarded('203.0.113.7, a-word, 10.0.0.9'), '10.0.0.9'],
+    [forwarded('203.0.113.7,'), here],
+    [forwarded('999.1.1.1'), here],
+    [forwarded(''), here],
+    // No other header counts.
+    [{ forwarded: 'for=203.0.113.7', 'x-real-ip': '203.0.113.7', 'client-ip': '203.0.113.7' }, here],
+  ]
+  for (const [headers, from] of cases) {
+    expect([headers, await addressInLog(service, await ask(`${service.url}/livez`, headers))]).toEqual([headers, from])
+  }
+  expect(service.stdout()).not.toContain('a-word')
+})
+
+it.each([
+  ['', 'nobody is trusted'],
+  ['10.0.0.0/8, 127.0.0.2', 'others are trusted'],
+])('the log has the address of the connection where "%s": %s', async (trusted) => {
+  const service = await start(trusted)
+  for (const headers of [{}, forwarded('203.0.113.7'), forwarded('10.0.0.1'), forwarded('10.0.0.1, 203.0.113.7')]) {
+    expect(await addressInLog(service, await ask(`${service.url}/livez`, headers))).toBe(here)
+  }
+})
+
+/** Sends wrong keys at once, and gives the statuses in the order in which they come. */
+async function guess(service: TestService, count: number, addressOf: (index: number) => string): Promise<number[]> {
+  const statuses: number[] = []
+  const guesses = Array.from({ length: count }, async (_, index) => {
+    const headers = { authorization: makeKey(), 'x-forwarded-for': addressOf(index) }
+    statuses.push((await service.request('/models', { headers })).status)
+  })
+  await Promise.all(guesses)
+  return statuses
+}
+
+it('wrong keys slow down the address behind a trusted proxy, and not the others behind it', async () => {
+  const service = await serviceForThisTest({ TRUSTED_PROXIES: here })
+  expect(new Set(await guess(service, 300, () => '203.0.113.7'))).toEqual(new Set([401, 429]))
+  const others = await guess(service, 300, (index) => `203.0.113.${8 + (index % 3)}`)
+  expect(new Set(others)).toEqual(new Set([401]))
+  // Whoever says that it forwards is still one address itself.
+  const forged = await guess(service, 300, (index) => `192.0.2.${index % 200}, 198.51.100.9`)
+  expect(new Set(forged)).toEqual(new Set([401, 429]))
+})
+
+it('wrong keys are all of one address where nobody is trusted, whatever they say', async () => {
+  const service = await serviceForThisTest()
+  const statuses = await guess(service, 300, (index) => `203.0.113.${index % 250}`)
+  expect(new Set(statuses)).toEqual(new Set([401, 429]))
+})
+
+it('no forwarded host or protocol changes an answer, of a trusted proxy neither', async () => {
+  const service = await serviceForThisTest({ TRUSTED_PROXIES: here })
+  for (const name of ['Fern', 'Moss']) await service.request('/plants', { json: { name } })
+  const forged = {
+    'x-forwarded-host': 'evil.example',
+    'x-forwarded-proto': 'https',
+    'x-forwarded-port': '443',
+    'x-forwarded-prefix': '/evil',
+    forwarded: 'host=evil.example;proto=https',
+  }
+  for (const path of ['/plants?limit=1', '/openapi.json', '/docs', '/nowhere']) {
+    const answer = async (headers: Readonly<Record<string, string>>) => {
+      const reply = await fetch(service.url + path, {
+        headers: { authorization: `Bearer ${service.key}`, ...headers },
+        redirect: 'manual',
+      })
+      const sent = [...reply.headers].filter(([name]) => !['date', 'x-request-id'].includes(name))
+      return { status: reply.status, sent, text: await reply.text() }
+    }
+    expect(await answer(forged)).toEqual(await answer({}))
+  }
+})
