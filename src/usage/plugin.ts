@@ -28,7 +28,7 @@ const mostLines = 1000
 /** What has become of a chat request, and what the caller's account used. */
 export const usagePlugin: FastifyPluginAsyncTypebox<UsageOptions> = async (app, options) => {
   app.addHook('onRequest', options.guard.admitApiKey)
-  app.addHook('onRequest', requireScope('chat', 'admin'))
+  app.addHook('onRequest', requireScope('chat', 'keys', 'admin'))
   addRequestRoutes(app, options)
   addUsageRoute(app, options)
 }

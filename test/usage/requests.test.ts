@@ -125,13 +125,16 @@ describe('GET /requests', () => {
 })
 
 describe('the scopes', () => {
-  test.each([[['admin'] as const], [['chat'] as const]])('%j reads requests and usage', async (scopes) => {
-    const key = await service.makeKey('owner', scopes)
-    for (const path of ['/requests', '/requests/req_1', '/usage']) {
-      const response = await service.request(path, { headers: { authorization: key } })
-      expect([path, response.status]).toEqual([path, 200])
-    }
-  })
+  test.each([[['admin'] as const], [['keys'] as const], [['chat'] as const]])(
+    '%j reads requests and usage',
+    async (scopes) => {
+      const key = await service.makeKey('owner', scopes)
+      for (const path of ['/requests', '/requests/req_1', '/usage']) {
+        const response = await service.request(path, { headers: { authorization: key } })
+        expect([path, response.status]).toEqual([path, 200])
+      }
+    },
+  )
 
   test('others do not', async () => {
     const key = await service.makeKey('owner', ['plants:read', 'plants:write', 'characters:write'])
