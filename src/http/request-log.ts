@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { randomFillSync } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import type { Networks } from '../networks.ts'
 import { callerAddress } from './caller-address.ts'
@@ -27,14 +27,20 @@ export interface RequestWatch {
   ended(method: string, route: string, status: number, seconds: number, failure: string): void
 }
 
-/** Tells the ids of this process from those of every other one. */
-const processId = randomBytes(10).toString('hex')
-let count = 0
+/** Bytes of a request id: enough that no two are ever equal, whichever processes made them, and nobody can guess one. */
+const idBytes = 16
+/** Random bytes for the next ids: to ask the machine for each id's alone takes longer than the rest of making one. */
+const pool = Buffer.alloc(256 * idBytes)
+let used = pool.length
 
-/** A new request id, unique for good: log, reply header and ledger carry the same one. */
+/** A new request id, random and unique for good: log, reply header and ledger carry the same one. */
 export function makeRequestId(): string {
-  count++
-  return `req_${processId}${count.toString(16).padStart(12, '0')}`
+  if (used === pool.length) {
+    randomFillSync(pool)
+    used = 0
+  }
+  used += idBytes
+  return `req_${pool.toString('hex', used - idBytes, used)}`
 }
 
 /**
