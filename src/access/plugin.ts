@@ -181,7 +181,7 @@ function readModels(entries: ModelList): ModelList | null {
 function sendNew(reply: FastifyReply, { key, secret }: NewKey): FastifyReply {
   return reply
     .code(201)
-    .header('location', `/keys/${key.id}`)
+    .headers({ location: `/keys/${key.id}`, 'cache-control': 'no-store' })
     .send({ ...keyBody(key), key: secret })
 }
 

@@ -88,7 +88,6 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
       if (losses.length > 0) reply.header('x-export-losses', losses.join(' '))
       return reply
         .type(contentTypes[format])
-        .header('x-content-type-options', 'nosniff')
         .header('content-disposition', disposition(character.name, format))
         .send(exportCard(source, format))
     },

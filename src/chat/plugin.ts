@@ -12,6 +12,11 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
   const replies = new OpenReplies(guard)
   app.addHook('preClose', async () => replies.endWithin(options.shutdownGraceMs))
 
+  app.addHook('onRequest', (_request, reply, done) => {
+    // Conversations are nothing that a browser should find on its disk.
+    reply.header('cache-control', 'no-store')
+    done()
+  })
   app.addHook('onRequest', guard.admitApiKey)
   app.addHook('onRequest', tellRequestsLeft(openAiRequestHeaders))
   app.addHook('onRequest', requireScope('chat'))

@@ -78,7 +78,7 @@ export class StreamWriter {
     this.#response.writeHead(200, {
       ...headers,
       'content-type': 'text/event-stream; charset=utf-8',
-      'cache-control': 'no-cache',
+      'cache-control': 'no-cache, no-store',
       'x-accel-buffering': 'no',
     })
   }

@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ApiError, openAiErrorBody, plantErrorBody, toApiError } from '../errors.ts'
+import { commonHeaders } from './request-log.ts'
 
 /** Writes an `ApiError` as a body of one interface's shape. */
 export type ErrorBody = (error: ApiError) => unknown
@@ -14,15 +15,13 @@ export function errorHandler(body: ErrorBody) {
     // Refusals under load come by the thousand: the line that each request has is enough of them.
     if (error.status >= 500 && error.code !== 'overloaded')
       request.log.error({ request_id: request.id, err: error.cause ?? error }, error.code)
-    return (
-      reply
-        .code(error.status)
-        .headers(error.headers)
-        // Also where no hook has put it: a path that cannot be decoded fails before there are any.
-        .header('x-request-id', request.id)
-        .type('application/json')
-        .send(JSON.stringify(body(error)))
-    )
+    // A path that cannot be decoded fails before there are any hooks.
+    if (!reply.hasHeader('x-request-id')) reply.headers(commonHeaders(request.id))
+    return reply
+      .code(error.status)
+      .headers(error.headers)
+      .type('application/json')
+      .send(JSON.stringify(body(error)))
   }
 }
 

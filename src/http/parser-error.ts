@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { ApiError } from '../errors.ts'
 import { errorBodyOf } from './errors.ts'
-import { makeRequestId } from './request-log.ts'
+import { commonHeaders, makeRequestId } from './request-log.ts'
 
 /** Node's, with the bytes that it stumbled over where it has them. */
 type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: unknown }
@@ -40,7 +40,7 @@ function answerInTurn(app: FastifyInstance, error: ParserError, socket: Socket):
   const id = makeRequestId()
   const head = [
     `HTTP/1.1 ${refusal.status} ${reason}`,
-    `X-Request-Id: ${id}`,
+    ...Object.entries(commonHeaders(id)).map(([name, value]) => `${name}: ${value}`),
     'Content-Type: application/json; charset=utf-8',
     `Content-Length: ${Buffer.byteLength(body)}`,
     'Connection: close',

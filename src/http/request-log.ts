@@ -44,7 +44,15 @@ export function makeRequestId(): string {
 }
 
 /**
- * Puts the request id on every reply, and writes one log line for each when it is done; the watch is told as well.
+ * What every reply carries: browsers take it for what its type says and nothing else, and no shared cache keeps it. A
+ * reply that may be kept by all, or not even by its reader, says so itself.
+ */
+export function commonHeaders(requestId: string): Readonly<Record<string, string>> {
+  return { 'x-request-id': requestId, 'x-content-type-options': 'nosniff', 'cache-control': 'private, no-cache' }
+}
+
+/**
+ * Puts the common headers on every reply, and writes one log line for each when it is done; the watch is told as well.
  * @param proxies those that are believed whom they forward for
  */
 export function tellOfRequests(app: FastifyInstance, watch?: RequestWatch, proxies?: Networks): void {
@@ -58,7 +66,7 @@ export function tellOfRequests(app: FastifyInstance, watch?: RequestWatch, proxi
     // Now, since a connection that has ended has no address any more.
     request.from = callerAddress(request.raw, proxies)
     watch?.started(request.method)
-    reply.header('x-request-id', request.id)
+    reply.headers(commonHeaders(request.id))
     // Fastify's onResponse does not run for a client that leaves before its reply is complete; 'close' always comes.
     reply.raw.on('close', () => {
       const isGone = !reply.raw.writableFinished

@@ -1,22 +1,56 @@
+import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ApiError } from '../errors.ts'
 
 /**
  * Refuses, in the group's own shape, what Node would refuse with an empty body: HTTP/1.1 without a `Host`
- * (RFC 9112, section 3.2), and expectations that nobody here can meet (RFC 9110, section 10.1.1).
+ * (RFC 9112, section 3.2), and expectations that nobody here can meet (RFC 9110, section 10.1.1). And what Node takes,
+ * although a proxy before it may read it otherwise: two `Host`s (the same section), and `Transfer-Encoding` in HTTP/1.0
+ * (section 6.1). After one of those the connection is closed, and what was sent behind it is refused as well.
  */
 export function refuseUnfitRequests(app: FastifyInstance): void {
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
+  // Node hands on what was sent behind such a request, although the connection is closed after its reply.
+  const doubtful = new WeakMap<Socket, ApiError>()
   app.addHook('onRequest', ({ raw }, _reply, done) => {
-    const { host, expect } = raw.headers
-    if (host === undefined && raw.httpVersion === '1.1') {
-      done(new ApiError(400, 'missing_host', 'The request has no Host header. Send one.'))
-    } else if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
-      done(new ApiError(417, 'unknown_expectation', 'This Expect header cannot be met. Leave it out.'))
-    } else {
-      done()
-    }
+    const ambiguity = doubtful.get(raw.socket) ?? ambiguityOf(raw)
+    if (ambiguity) doubtful.set(raw.socket, ambiguity)
+    done(ambiguity ?? unfitnessOf(raw))
   })
+}
+
+/** What makes a request one that two servers may read in two ways. */
+function ambiguityOf({ rawHeaders, headers, httpVersion }: IncomingMessage): ApiError | undefined {
+  if (hasTwoHosts(rawHeaders)) return ambiguous('two_hosts', 'The request has two Host headers. Send exactly one.')
+  if (httpVersion === '1.0' && headers['transfer-encoding'] !== undefined) {
+    return ambiguous('unknown_framing', 'HTTP/1.0 has no Transfer-Encoding. Send a Content-Length, or use HTTP/1.1.')
+  }
+  return undefined
+}
+
+function ambiguous(code: string, message: string): ApiError {
+  return new ApiError(400, code, message, { headers: { connection: 'close' } })
+}
+
+function unfitnessOf({ headers: { host, expect }, httpVersion }: IncomingMessage): ApiError | undefined {
+  if (host === undefined && httpVersion === '1.1') {
+    return new ApiError(400, 'missing_host', 'The request has no Host header. Send one.')
+  }
+  if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
+    return new ApiError(417, 'unknown_expectation', 'This Expect header cannot be met. Leave it out.')
+  }
+  return undefined
+}
+
+/** @param headers names and values in turn, as Node has them: it shows the first `Host` alone */
+function hasTwoHosts(headers: readonly string[]): boolean {
+  let count = 0
+  for (let index = 0; index < headers.length; index += 2) {
+    const name = headers[index]
+    if (name?.length === 4 && name.toLowerCase() === 'host') count++
+  }
+  return count > 1
 }
 
 const methods = ['DELETE', 'GET', 'HEAD', 'PATCH', 'POST', 'PUT']

@@ -37,6 +37,12 @@ export async function serveMetrics(metrics: Metrics, host: string, port: number)
   const server = createServer((request, response) => {
     const isKnown = request.url?.split('?', 1)[0] === '/metrics'
     const isRead = request.method === 'GET' || request.method === 'HEAD'
+    response.setHeaders(
+      new Map([
+        ['x-content-type-options', 'nosniff'],
+        ['cache-control', 'no-store'],
+      ]),
+    )
     if (isKnown && isRead) response.writeHead(200, { 'content-type': contentType }).end(metrics.write())
     else response.writeHead(isKnown ? 405 : 404, { 'content-type': 'text/plain' }).end('Ask for GET /metrics.\n')
   })

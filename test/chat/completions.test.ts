@@ -104,7 +104,7 @@ describe('a streamed reply', () => {
     const headers = Object.fromEntries(response.headers)
     expect(headers).toMatchObject({
       'content-type': 'text/event-stream; charset=utf-8',
-      'cache-control': 'no-cache',
+      'cache-control': 'no-cache, no-store',
       'x-accel-buffering': 'no',
       'x-model': 'understudy',
       'x-character': expect.stringMatching(/^Fern@sha256:/),
