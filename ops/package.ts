@@ -21,6 +21,7 @@ try {
   for (const path of [
     'openapi/conservatory.json',
     'openapi/models.schema.json',
+    'openapi/reader',
     'data/characters',
     'README.md',
     'CHANGELOG.md',

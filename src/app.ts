@@ -97,7 +97,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   app.setErrorHandler(errorHandler(openAiErrorBody))
 
   await app.register(healthPlugin, { check: stores.check })
-  await app.register(documentsPlugin)
+  if (config.docs === 'on') await app.register(documentsPlugin)
 
   // With a port of their own they are served there alone.
   if (config.metricsPort === undefined) await app.register(metricsPlugin, { guard, metrics })

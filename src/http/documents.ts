@@ -1,18 +1,29 @@
 import { readFile } from 'node:fs/promises'
-import Fastify, { type FastifyPluginAsync } from 'fastify'
+import type { FastifyPluginAsync } from 'fastify'
 import { KeptDocument, Readers } from './kept-document.ts'
 
 const openApiFile = new URL('../../openapi/conservatory.json', import.meta.url)
 
-/** The reference page may ask nothing of any other host; the browser holds it to that. */
+/** Where the reference page is, and what it is made of: a page and a script of ours, the rest Swagger UI's. */
+const readerFolder = new URL('../../openapi/reader/', import.meta.url)
+const swaggerFolder = new URL('static/', import.meta.resolve('@fastify/swagger-ui/package.json'))
+const readerFiles = [
+  { path: '/docs/', type: 'text/html', file: new URL('index.html', readerFolder) },
+  { path: '/docs/reader.js', type: 'text/javascript', file: new URL('reader.js', readerFolder) },
+  { path: '/docs/swagger-ui.js', type: 'text/javascript', file: new URL('swagger-ui-bundle.js', swaggerFolder) },
+  { path: '/docs/swagger-ui.css', type: 'text/css', file: new URL('swagger-ui.css', swaggerFolder) },
+] as const
+
+/** The page runs scripts and styles from here alone, none of them within the page, and may ask nothing of any other host. */
 const contentSecurityPolicy = [
-  "default-src 'self'",
-  "script-src 'self' 'unsafe-inline' 'unsafe-eval'",
-  "style-src 'self' 'unsafe-inline'",
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  // Icons are written into the stylesheet; a picture that was asked for is shown.
   "img-src 'self' data: blob:",
-  "font-src 'self' data:",
   "connect-src 'self'",
-  "worker-src 'self' blob:",
+  "base-uri 'none'",
+  "form-action 'none'",
   "frame-ancestors 'none'",
 ].join('; ')
 
@@ -27,14 +38,14 @@ export const documentsPlugin: FastifyPluginAsync = async (app) => {
     (await openApi()).send(request, reply, readers),
   )
 
-  // The page's package takes some 20 MB: it is loaded for the first who asks.
-  const reference = once(readReference)
-  app.get('/docs', { schema: { hide: true } }, (_request, reply) => reply.redirect('/docs/', 301))
-  for (const path of ['/docs/', '/docs/js/scalar.js'] as const) {
-    app.get(path, { schema: { hide: true } }, async (request, reply) => {
-      const document = (await reference())[path]
-      return document.send(request, reply.header('content-security-policy', contentSecurityPolicy), readers)
-    })
+  app.get('/docs', { schema: { hide: true } }, (_request, reply) =>
+    reply.header('content-security-policy', contentSecurityPolicy).redirect('/docs/', 301),
+  )
+  for (const { path, type, file } of readerFiles) {
+    const document = once(async () => KeptDocument.from(`${type}; charset=utf-8`, await readFile(file)))
+    app.get(path, { schema: { hide: true } }, async (request, reply) =>
+      (await document()).send(request, reply.header('content-security-policy', contentSecurityPolicy), readers),
+    )
   }
 }
 
@@ -48,30 +59,4 @@ function once<T>(make: () => Promise<T>): () => Promise<T> {
     })
     return made
   }
-}
-
-/** The reference page and its script, as the package's own routes send them. */
-async function readReference() {
-  const { default: apiReference } = await import('@scalar/fastify-api-reference')
-  const app = Fastify()
-  await app.register(apiReference, {
-    routePrefix: '/docs',
-    configuration: {
-      url: '/openapi.json',
-      pageTitle: 'Conservatory',
-      withDefaultFonts: false,
-      telemetry: false,
-      showDeveloperTools: 'never',
-      hideClientButton: true,
-      agent: { disabled: true },
-      mcp: { disabled: true },
-    },
-  })
-  const read = async (url: string) => {
-    const { headers, rawPayload } = await app.inject({ url })
-    return KeptDocument.from(String(headers['content-type']), rawPayload)
-  }
-  const documents = { '/docs/': await read('/docs/'), '/docs/js/scalar.js': await read('/docs/js/scalar.js') }
-  await app.close()
-  return documents
 }

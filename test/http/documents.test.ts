@@ -2,16 +2,25 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { PassThrough } from 'node:stream'
+import { runInNewContext } from 'node:vm'
 import { gunzipSync } from 'node:zlib'
 import Fastify from 'fastify'
 import { request } from 'undici'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { readConfig } from '../../src/config.ts'
 import { openAiErrorBody } from '../../src/errors.ts'
 import { documentsPlugin } from '../../src/http/documents.ts'
 import { errorHandler } from '../../src/http/errors.ts'
 import { Readers } from '../../src/http/kept-document.ts'
 import { readChatError } from '../support/chat.ts'
-import { startTestService, type TestService } from '../support/service.ts'
+import { expectError } from '../support/http.ts'
+import { serviceForThisTest, startTestService, type TestService } from '../support/service.ts'
+
+/** What of the document matters here. */
+interface OpenApi {
+  readonly components: { readonly securitySchemes: Readonly<Record<string, unknown>> }
+  readonly paths: Readonly<Record<string, Readonly<Record<string, { readonly security: unknown }>>>>
+}
 
 let service: TestService
 
@@ -37,71 +46,94 @@ describe('the API reference', () => {
     expect(await page.text()).toContain('<title>Conservatory</title>')
   })
 
-  test('has its script from here, the one of the package', async () => {
+  test('has its scripts and styles from here, those of the package as they are', async () => {
     const html = await (await get('/docs/')).text()
-    const sources = [...html.matchAll(/<script[^>]*\ssrc="([^"]*)"/g)].map(([, source]) => source ?? '')
-    expect(sources).toHaveLength(1)
-    const script = await get(new URL(sources[0] ?? '', `${service.url}/docs/`).pathname)
-    expect(script.status).toBe(200)
-    expect(script.headers.get('content-type')).toMatch(/^application\/javascript/)
-    const text = await script.text()
-    expect(text.length).toBeGreaterThan(1_000_000)
-    const installed = readFileSync(createRequire(import.meta.url).resolve('@scalar/fastify-api-reference'), 'utf8')
-    expect(installed).toContain(JSON.stringify(text.slice(0, 200)).slice(1, -1))
+    const named = [...html.matchAll(/<(?:script|link rel="stylesheet")[^>]*\s(?:src|href)="([^"]*)"/g)]
+    const paths = named.map(([, name = '']) => new URL(name, `${service.url}/docs/`).pathname)
+    expect(paths.toSorted()).toEqual(['/docs/reader.js', '/docs/swagger-ui.css', '/docs/swagger-ui.js'])
+    const resolve = createRequire(import.meta.url).resolve
+    for (const [path, type, file] of [
+      ['/docs/reader.js', 'text/javascript', resolve('../../openapi/reader/reader.js')],
+      ['/docs/swagger-ui.js', 'text/javascript', resolve('@fastify/swagger-ui/static/swagger-ui-bundle.js')],
+      ['/docs/swagger-ui.css', 'text/css', resolve('@fastify/swagger-ui/static/swagger-ui.css')],
+    ] as const) {
+      const response = await get(path)
+      expect([response.status, response.headers.get('content-type')]).toEqual([200, `${type}; charset=utf-8`])
+      expect(await response.text()).toBe(readFileSync(file, 'utf8'))
+    }
   })
 
-  test('names no other host: no CDN, no fonts, no proxy', async () => {
+  test('has nothing written into it that its policy would stop: no script, no style', async () => {
+    const html = await (await get('/docs/')).text()
+    for (const [, attributes, text] of html.matchAll(/<script\b([^>]*)>(.*?)<\/script>/gs)) {
+      expect([attributes, text]).toEqual([expect.stringContaining('src='), ''])
+    }
+    expect(html).not.toMatch(/<style\b|\sstyle=|\son[a-z]+=|javascript:/i)
+  })
+
+  test('names no other host: no CDN, no fonts, no proxy, nobody who checks the document', async () => {
     const html = await (await get('/docs/')).text()
     for (const [, link] of html.matchAll(/\s(?:src|href|action|data|srcset)="([^"]*)"/g)) {
       expect(link).not.toMatch(/^(?:[a-z]+:)?\/\//i)
     }
-    expect(html).not.toMatch(/[a-z]+:\/\/|"\/\/|\bimport\b|@import|url\(|cdn|fonts\.|proxy/i)
-    expect(html).not.toMatch(/<(?:link|iframe|img|object|embed|base|meta http-equiv)\b/i)
+    expect(html).not.toMatch(/[a-z]+:\/\/|"\/\/|@import|url\(|cdn|fonts\.|proxy/i)
+    expect(html).not.toMatch(/<(?:iframe|img|object|embed|base|meta http-equiv)\b/i)
+    const script = await (await get('/docs/reader.js')).text()
+    expect(script).not.toMatch(/[a-z]+:\/\//)
+    expect(script).toContain("fetch('/openapi.json')")
+    expect(script).toContain('validatorUrl: null')
   })
 
-  test('reads the document of this service, and offers nothing that would call home', async () => {
-    const html = await (await get('/docs/')).text()
-    const written = /createApiReference\('#app', (\{.*?\})\)/s.exec(html)?.[1] ?? ''
-    const configuration: Record<string, unknown> = JSON.parse(written)
-    expect(configuration).toMatchObject({
-      url: '/openapi.json',
-      withDefaultFonts: false,
-      telemetry: false,
-      showDeveloperTools: 'never',
-      hideClientButton: true,
-      agent: { disabled: true },
-      mcp: { disabled: true },
+  test('shows one way to send a key, which every route takes', async () => {
+    const document: OpenApi = JSON.parse(await (await get('/openapi.json')).text())
+    const shown: OpenApi[] = []
+    const element = {}
+    const reader = await (await get('/docs/reader.js')).text()
+    await runInNewContext(`(async () => {${reader}})()`, {
+      window: { SwaggerUIBundle: ({ spec }: { spec: OpenApi }) => shown.push(spec) },
+      document: { querySelector: () => element },
+      fetch: async () => ({ ok: true, json: async () => document }),
     })
-    expect(configuration).not.toHaveProperty('proxyUrl')
-    expect((await get(String(configuration['url']))).status).toBe(200)
+    const operations = Object.values(shown[0]?.paths ?? {}).flatMap((path) => Object.values(path))
+    expect(Object.keys(shown[0]?.components.securitySchemes ?? {})).toEqual(['bearer'])
+    expect(operations.length).toBeGreaterThan(15)
+    for (const { security } of operations) expect(security).toEqual([{ bearer: [] }])
+    for (const path of ['/plants', '/keys', '/characters', '/models', '/usage']) {
+      expect((await service.request(path)).status).toBe(200)
+    }
   })
 
-  test.each(['/docs/', '/docs/js/scalar.js'])('forbids the browser every other host: %s', async (path) => {
-    const policy = (await get(path)).headers.get('content-security-policy') ?? ''
-    const directives = new Map(
-      policy.split(';').map((directive): [string, readonly string[]] => {
-        const [name = '', ...sources] = directive.trim().split(/\s+/)
-        return [name, sources]
-      }),
-    )
-    expect(directives.get('default-src')).toEqual(["'self'"])
-    for (const name of ['script-src', 'style-src', 'img-src', 'font-src', 'connect-src', 'worker-src']) {
-      expect(directives.get(name)).toContain("'self'")
-    }
-    const harmless = new Set(["'self'", "'none'", "'unsafe-inline'", "'unsafe-eval'", 'data:', 'blob:'])
-    expect([...directives.values()].flat().filter((source) => !harmless.has(source))).toEqual([])
-    expect(directives.get('connect-src')).toEqual(["'self'"])
-    expect(directives.get('frame-ancestors')).toEqual(["'none'"])
-  })
+  test.each(['/docs', '/docs/', '/docs/reader.js', '/docs/swagger-ui.js', '/docs/swagger-ui.css'])(
+    'lets the browser run what is from here, and ask nobody else: %s',
+    async (path) => {
+      const policy = (await get(path)).headers.get('content-security-policy') ?? ''
+      const directives = new Map(
+        policy.split(';').map((directive): [string, readonly string[]] => {
+          const [name = '', ...sources] = directive.trim().split(/\s+/)
+          return [name, sources]
+        }),
+      )
+      expect(Object.fromEntries(directives)).toEqual({
+        'default-src': ["'none'"],
+        'script-src': ["'self'"],
+        'style-src': ["'self'"],
+        'img-src': ["'self'", 'data:', 'blob:'],
+        'connect-src': ["'self'"],
+        'base-uri': ["'none'"],
+        'form-action': ["'none'"],
+        'frame-ancestors': ["'none'"],
+      })
+    },
+  )
 
   test.each([
     '/docs/nothing',
-    '/docs/js/',
+    '/docs/static/',
     '/docs/../package.json',
     '/docs/..%2f..%2fpackage.json',
     '/docs/%2e%2e/package.json',
-    '/docs/js/scalar.js.map',
-    '/docs/js/..%2f..%2f..%2f..%2fetc%2fpasswd',
+    '/docs/swagger-ui.js.map',
+    '/docs/static/..%2f..%2f..%2f..%2fetc%2fpasswd',
     '/docs//',
     '/docs//evil.example',
     '/docs/openapi.json',
@@ -128,7 +160,7 @@ describe('the API reference', () => {
 })
 
 describe('each document', () => {
-  const paths = ['/docs/', '/docs/js/scalar.js', '/openapi.json']
+  const paths = ['/docs/', '/docs/swagger-ui.js', '/openapi.json']
   const ask = (path: string, headers: Readonly<Record<string, string>>) =>
     request(service.url + path, { method: 'GET', headers })
 
@@ -178,8 +210,8 @@ describe('each document', () => {
     onTestFinished(() => app.close())
     app.setErrorHandler(errorHandler(openAiErrorBody))
     await app.register(documentsPlugin)
-    const open = () => app.inject({ url: '/docs/js/scalar.js', payloadAsStream: true })
-    await app.inject('/docs/js/scalar.js')
+    const open = () => app.inject({ url: '/docs/swagger-ui.js', payloadAsStream: true })
+    await app.inject('/docs/swagger-ui.js')
     const replies = await Promise.all(Array.from({ length: 64 }, open))
     expect(replies.map(({ statusCode }) => statusCode)).toEqual(replies.map(() => 200))
     const refused = await app.inject('/openapi.json')
@@ -202,5 +234,24 @@ describe('each document', () => {
     readers.enter(new PassThrough())
     readers.enter(new PassThrough())
     expect(() => readers.enter(new PassThrough())).toThrow(refused)
+  })
+})
+
+describe('DOCS=off', () => {
+  test('takes the documents away: their paths are like any other that is not there', async () => {
+    const closed = await serviceForThisTest({ DOCS: 'off' })
+    const other = await expectError(await closed.request('/nothing'), 'chat', 404)
+    for (const path of ['/docs', '/docs/', '/docs/swagger-ui.js', '/openapi.json']) {
+      const { message, code } = await expectError(await closed.request(path), 'chat', 404)
+      expect([path, message, code]).toEqual([path, other.message, other.code])
+    }
+    await expectError(await closed.request('/openapi.json', { method: 'POST' }), 'chat', 404)
+    expect((await closed.request('/plants')).status).toBe(200)
+  })
+
+  test('is on or off, and nothing else', () => {
+    expect(readConfig({}).docs).toBe('on')
+    expect(readConfig({ DOCS: 'OFF' }).docs).toBe('off')
+    expect(() => readConfig({ DOCS: 'no' })).toThrow('DOCS is "no"; give one of on, off.')
   })
 })

@@ -163,8 +163,8 @@ const unread = (name: string, path: string, headers = ''): Row => ({
   },
 })
 const documents: readonly Row[] = [
-  unread('200 sockets that do not read /docs/js/scalar.js', '/docs/js/scalar.js'),
-  unread('the same, compressed', '/docs/js/scalar.js', 'Accept-Encoding: gzip, br\r\n'),
+  unread('200 sockets that do not read /docs/swagger-ui.js', '/docs/swagger-ui.js'),
+  unread('the same, compressed', '/docs/swagger-ui.js', 'Accept-Encoding: gzip, br\r\n'),
   unread('200 sockets that do not read /openapi.json', '/openapi.json'),
 ]
 
