@@ -10,6 +10,31 @@ import { basename, join } from 'node:path'
 /** The folders of all packages: at the top, under a scope, and within other packages. */
 const anyPackage = '{,**/node_modules/}{*,@*/*}'
 
+/** The packages that `@fastify/swagger-ui` brings for code of its own. */
+const neededByTheReader = [
+  '@fastify/{accept-negotiator,send,static}',
+  '@isaacs',
+  '@lukeed',
+  'balanced-match',
+  'brace-expansion',
+  'content-disposition',
+  'depd',
+  'escape-html',
+  'glob',
+  'http-errors',
+  'inherits',
+  'lru-cache',
+  'mime',
+  'minimatch',
+  'minipass',
+  'openapi-types',
+  'path-scurry',
+  'setprototypeof',
+  'statuses',
+  'toidentifier',
+  'yaml',
+]
+
 /** What is deleted, and why nobody misses it. */
 function deletions(platform: string): readonly (readonly [pattern: string, reason: string])[] {
   return [
@@ -19,8 +44,14 @@ function deletions(platform: string): readonly (readonly [pattern: string, reaso
     ['gpt-tokenizer/{cjs,data,src}', 'the same tokenizer in other forms; esm/ is used'],
     ['gpt-tokenizer/esm/bpeRanks/!(o200k_base).js', 'other encodings: tokens are counted in o200k_base alone'],
     ['gpt-tokenizer/esm/{fixtures,model}', 'a module for each model that OpenAI ever had, and test data'],
-    ['type-fest', 'types alone'],
-    ['yaml/browser', 'the same for browsers'],
+    [
+      `{${neededByTheReader.join(',')}}`,
+      'what Swagger UI as a plugin needs: its files alone are sent, by the service itself',
+    ],
+    [
+      '@fastify/swagger-ui/static/{swagger-ui,swagger-ui-standalone-preset}.js',
+      'the page without its libraries, and a bar',
+    ],
     ['**/*.{ts,cts,mts}', 'types and sources: under node_modules Node runs no TypeScript'],
     ['**/*.map', 'ways back from what is run to those sources'],
     [
