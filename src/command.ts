@@ -1,4 +1,5 @@
 import { Command, type ErrorOptions } from 'commander'
+import { printableLines } from './print.ts'
 import { nearest } from './text.ts'
 
 /** Opens the stores for one piece of work, closes them, and gives what came of it. */
@@ -12,7 +13,7 @@ export class PlainCommand extends Command {
 
   override error(message: string, options?: ErrorOptions): never {
     const sentence = withoutSecrets(this.#sentence(message, options?.code))
-    return super.error(`${sentence} See: ${pathOf(this)} --help`, options)
+    return super.error(`${printableLines(sentence)} See: ${pathOf(this)} --help`, options)
   }
 
   #sentence(message: string, code: string | undefined): string {

@@ -12,9 +12,9 @@ export function progressOutput(): ProgressOutput {
   return process.stderr
 }
 
-/** Prints a command's data on stdout, exactly as it is. */
+/** Prints a command's data on stdout, exactly as it is; a terminal gets it with all spelled out that would steer it. */
 export function print(data: string | Uint8Array): void {
-  process.stdout.write(data)
+  process.stdout.write(process.stdout.isTTY ? printableLines(Buffer.from(data).toString('utf8')) : data)
 }
 
 /** Prints a line on stdout. @returns what kept it from being printed; nothing when it is */
@@ -22,9 +22,9 @@ export async function printSurely(line: string): Promise<unknown> {
   return await new Promise((resolve) => void process.stdout.write(`${line}\n`, resolve))
 }
 
-/** Tells the operator a sentence, on stderr. */
-export function tell(sentence: string): void {
-  process.stderr.write(`${sentence}\n`)
+/** Tells the operator a sentence or several, a line each, on stderr. */
+export function tell(sentences: string): void {
+  process.stderr.write(`${printableLines(sentences)}\n`)
 }
 
 /** All of stdin, as UTF-8. */
@@ -36,7 +36,13 @@ export async function readInput(): Promise<string> {
 
 /** Prints rows on stdout: as JSON, or as a table for people with times as ISO 8601 and nothing as a dash. */
 export function printRows(rows: readonly object[], json: true | undefined): void {
-  print(json ? `${JSON.stringify(rows, null, 2)}\n` : tableOf(rows))
+  if (json) printJson(rows)
+  else print(tableOf(rows))
+}
+
+/** Prints a value as JSON on stdout: what would steer a terminal is escaped in it, which reads back as the same. */
+export function printJson(value: unknown): void {
+  print(`${printableLines(JSON.stringify(value, null, 2))}\n`)
 }
 
 function tableOf(rows: readonly object[]): string {
@@ -54,13 +60,22 @@ function tableOf(rows: readonly object[]): string {
 function cellOf(name: string, value: unknown): string {
   if (value === null || value === undefined) return '-'
   if (moments.has(name) && typeof value === 'number') return new Date(value * 1000).toISOString()
-  return Array.isArray(value) ? value.join(',') : String(value)
+  return printable(Array.isArray(value) ? value.join(',') : String(value))
 }
+
+/** Control characters, and those that turn the direction of writing; the end of a line first, to be told from them. */
+const steering = /\r?\n|[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
 
 /** A text that steers no terminal: control characters, and those that turn the direction of writing, are spelled out. */
 export function printable(text: string): string {
-  return text.replace(
-    /[\p{Cc}\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
+  return text.replace(steering, (found) => [...found].map(spelledOut).join(''))
+}
+
+/** The same for a text of several lines, whose ends stay. */
+export function printableLines(text: string): string {
+  return text.replace(steering, (found) => (found.endsWith('\n') ? found : spelledOut(found)))
+}
+
+function spelledOut(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
 }

@@ -2,6 +2,7 @@ import closeWithGrace from 'close-with-grace'
 import type { FirstStart } from './access/bootstrap.ts'
 import { type Config, ConfigError } from './config.ts'
 import { codeOf } from './errors.ts'
+import { tell } from './print.ts'
 import { startService } from './service.ts'
 import { closeToOthers } from './storage/rights.ts'
 
@@ -14,22 +15,26 @@ export async function serve(config: Config): Promise<void> {
     throw startError(error, config)
   })
   const { address, metricsAddress, bootstrap, limitWarnings } = service
-  const firstStart = bootstrap.first === undefined ? '' : greeting(address, bootstrap.first)
-  const metricsLine = metricsAddress === undefined ? '' : `Metrics are at ${metricsAddress}/metrics\n`
-  const warnings = [...closeToOthers(config.dataDirectory, config.databasePath), ...limitWarnings, ...bootstrap.notices]
-  process.stderr.write(
-    `Conservatory listens on ${address} (API reference: ${address}/docs)\n${metricsLine}${firstStart}${warnings.map((warning) => `${warning}\n`).join('')}`,
-  )
+  const documents = config.docs === 'on' ? ` (API reference: ${address}/docs)` : ''
+  const lines = [
+    `Conservatory listens on ${address}${documents}`,
+    ...(metricsAddress === undefined ? [] : [`Metrics are at ${metricsAddress}/metrics`]),
+    ...(bootstrap.first === undefined ? [] : [greeting(address, bootstrap.first)]),
+    ...closeToOthers(config.dataDirectory, config.databasePath),
+    ...limitWarnings,
+    ...bootstrap.notices,
+  ]
+  tell(lines.join('\n'))
   process.on('SIGHUP', () => void service.reload())
   // A promise that nobody waited for is a fault of ours, and no reason to drop everybody else's requests.
   process.on('unhandledRejection', (reason) => {
-    process.stderr.write(`unhandled rejection: ${reason instanceof Error ? reason.stack : 'not an error'}\n`)
+    tell(`unhandled rejection: ${reason instanceof Error ? reason.stack : 'not an error'}`)
   })
   const skip = ['SIGHUP', 'SIGINT', 'SIGTERM', 'unhandledRejection'] as const
   const grace = closeWithGrace(
     { delay: config.shutdownGraceSeconds * 1000 + 1000, logger: false, skip: [...skip] },
     async ({ err }) => {
-      if (err) process.stderr.write(`${err.stack ?? err.message}\n`)
+      if (err) tell(err.stack ?? err.message)
       await service.close()
     },
   )
@@ -84,6 +89,5 @@ ${told}
 
   curl ${address}/plants -H "Authorization: Bearer ${shown}" -H 'Content-Type: application/json' -d '{"name": "Monstera", "tag": "aroid"}'
   curl ${address}/chat/completions -H "Authorization: ${shown}" -H 'Content-Type: application/json' -d '{"model": "understudy", "character": "Fern", "messages": [{"role": "user", "content": "Why are my leaves turning yellow?"}]}'
-
 `
 }

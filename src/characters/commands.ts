@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
 import type { WithStores } from '../command.ts'
 import type { Config } from '../config.ts'
-import { print, printRows, tell } from '../print.ts'
+import { print, printJson, printRows, tell } from '../print.ts'
 import { counted } from '../text.ts'
 import type { CharacterStores, Shelf } from './shelf.ts'
 
@@ -65,7 +65,8 @@ export function addCharacterCommands(
     .action(async (files: readonly string[], options: { json?: true }) => {
       const { checkFiles, checkLines } = await import('./card-check.ts')
       const checks = await checkFiles(files, config().cardBodyLimit)
-      print(options.json ? `${JSON.stringify(checks, null, 2)}\n` : `${checkLines(checks).join('\n')}\n`)
+      if (options.json) printJson(checks)
+      else print(`${checkLines(checks).join('\n')}\n`)
       const faulty = checks.filter(({ error }) => error !== null).length
       if (faulty > 0) throw new Error(`${faulty} of ${counted(checks.length, 'file')} cannot be read.`)
     })
@@ -76,7 +77,7 @@ export function addCharacterCommands(
     .option('--json', 'print JSON')
     .description('list the characters that can be played')
     .action((options: AccountOption & { json?: true }) =>
-      withShelf(options, async (shelf) => printRows(await shelf.list(options.json === true), options.json)),
+      withShelf(options, async (shelf) => printRows(await shelf.list(), options.json)),
     )
   return characters
 }

@@ -1,7 +1,6 @@
 import { join } from 'node:path'
 import { type AccessStores, findAccount } from '../access/access.ts'
 import type { Config } from '../config.ts'
-import { printable } from '../print.ts'
 import { type CardSource, readCardSource } from './cards/source.ts'
 import { type Character, type CharacterStore, shownDigest, unknownCharacter } from './library/character.ts'
 import { type CharacterLibrary, createLibrary } from './library/library.ts'
@@ -44,21 +43,14 @@ export class Shelf {
     return { ...character, source: readCardSource(bytes) }
   }
 
-  /** All characters, a row each; exactly as they are for programs, with nothing that steers a terminal for people. */
-  async list(isExact: boolean): Promise<readonly object[]> {
+  /** All characters, a row each. */
+  async list(): Promise<readonly object[]> {
     const rows: object[] = []
-    const text = (value: string) => (isExact ? value : printable(value))
     for (let after = ''; ; ) {
       const found = await this.library.list(this.account, after, page)
       for (const { name, origin, digest, about } of found) {
         const { creator, tags } = about
-        rows.push({
-          name: text(name),
-          origin,
-          digest: shownDigest(digest),
-          creator: text(creator),
-          tags: tags.map(text),
-        })
+        rows.push({ name, origin, digest: shownDigest(digest), creator, tags })
       }
       if (found.length < page) return rows
       after = found.at(-1)?.name ?? ''

@@ -1,6 +1,7 @@
 import { accessSync, constants, existsSync, mkdirSync, opendirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { codeOf, StorageError } from '../errors.ts'
+import { printableLines } from '../print.ts'
 import { userId } from './rights.ts'
 import { isNoRoom } from './write-error.ts'
 
@@ -36,8 +37,12 @@ export function unwritable(folder: string, error: unknown): StorageError | undef
   )
 }
 
-/** A failure as one sentence for whoever has started the process. */
+/** A failure as one sentence for whoever has started the process, or as one for each fault. */
 export function sentenceOf(error: unknown): string {
+  return printableLines(ownSentenceOf(error))
+}
+
+function ownSentenceOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const problem = writeProblem(error)
   if (problem === undefined) return error.message

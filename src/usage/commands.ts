@@ -48,11 +48,12 @@ export function addUsageCommands(program: Command, withStores: WithStores<UsedSt
 }
 
 function printUsage(rows: readonly UsageRow[], { by, json, csv }: UsageOptions): void {
-  if (csv) print(csvOf(usageHeader(by), rows.map(Object.values)))
-  else printRows(json ? rows : rows.map((row) => withPrintableName(row, by)), json)
+  const named = csv ? rows.map((row) => Object.values(withPrintableName(row, by))) : []
+  if (csv) print(csvOf(usageHeader(by), named))
+  else printRows(rows, json)
 }
 
-/** Callers name models and characters, and a name must not steer the operator's terminal. */
+/** Callers name models and characters, and a name must not steer the operator's terminal, nor break a line of CSV. */
 function withPrintableName(row: UsageRow, by: Grouping): UsageRow {
   const name = row[by]
   return typeof name === 'string' ? { ...row, [by]: printable(name) } : row

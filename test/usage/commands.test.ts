@@ -66,7 +66,7 @@ describe('conservatory usage', () => {
     ])
     expect(table.stdout).toContain('red \\u001b[31m\\u000d\\u000aline ')
     expect(csv.stdout).toContain('\r\n"\'=HYPERLINK(""http://evil.example"")",1,0,0,0\r\n')
-    expect(csv.stdout).toContain('\r\n"red \u001b[31m\r\nline",1,0,0,0\r\n')
+    expect(csv.stdout).toContain('\r\nred \\u001b[31m\\u000d\\u000aline,1,0,0,0\r\n')
   })
 
   test('refuses what it cannot do in one sentence', async () => {

@@ -1,0 +1,107 @@
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { print, printable, printableLines } from '../src/print.ts'
+import { conservatory } from './support/command.ts'
+import { until } from './support/eventually.ts'
+import { putIntoLedger } from './support/ledger.ts'
+import { spawnService } from './support/process.ts'
+import { serviceForThisTest } from './support/service.ts'
+import { storesForThisTest } from './support/test-database.ts'
+import { sqlForThisTest } from './support/test-sql.ts'
+
+/** Turns the direction of writing, colours what follows (CSI as one character), and goes to the line's beginning. */
+const nasty = 'phone \u202egnp.\u2066exe\u2069\u061c \u009b31m\u007f'
+const nastier = `${nasty}\u001b[2J\r\nowner`
+const spelledOut = 'phone \\u202egnp.\\u2066exe\\u2069\\u061c \\u009b31m\\u007f'
+
+/** All that steers a terminal, but for the ends of lines. */
+const steering = /(?!\r?\n)[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u
+
+describe('a text of others', () => {
+  test('is spelled out where it would steer a terminal, and nowhere else', () => {
+    expect(printable(nastier)).toBe(`${spelledOut}\\u001b[2J\\u000d\\u000aowner`)
+    expect(printableLines(`${nasty}\r\n${nasty}\n\r`)).toBe(`${spelledOut}\r\n${spelledOut}\n\\u000d`)
+    const harmless = 'Grünlilie שלום 🌵 \\u202e "quoted"'
+    expect([printable(harmless), printableLines(harmless)]).toEqual([harmless, harmless])
+    for (let code = 0; code < 0x3000; code++) {
+      const character = String.fromCodePoint(code)
+      expect(printable(character)).not.toMatch(/[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u)
+    }
+  })
+
+  test.each([
+    [true, spelledOut],
+    [false, nasty],
+  ])('is exact in what is printed for programs, and not on a terminal: %s', (isTerminal, expected) => {
+    const pieces: string[] = []
+    const write = vi.spyOn(process.stdout, 'write').mockImplementation((piece) => pieces.push(String(piece)) > 0)
+    const before = process.stdout.isTTY
+    process.stdout.isTTY = isTerminal
+    onTestFinished(() => {
+      process.stdout.isTTY = before
+    })
+    print(`${nasty}\n`)
+    print(Buffer.from(nasty))
+    write.mockRestore()
+    expect(pieces.join('')).toBe(`${expected}\n${expected}`)
+  })
+})
+
+describe('commands', () => {
+  test('print no name as it is that callers, or other operators, gave', async () => {
+    const service = await serviceForThisTest()
+    const { access, plants } = await storesForThisTest(service.dataDirectory)
+    const made = await service.request('/keys', { json: { scopes: ['chat'], name: nasty.replace(/\p{Cc}/gu, '') } })
+    expect(made.status).toBe(201)
+    await access.createAccount('ann')
+    const [owner, ann] = await access.listAccounts()
+    await plants.share(owner?.id ?? 0, ann?.id ?? 0, nasty.replace(/\p{Cc}/gu, ''))
+    const created = '2026-11-20T10:00:00Z'
+    await putIntoLedger(await sqlForThisTest(service.dataDirectory), [
+      { created, model: nastier, character: nastier, key: 'cv_ab12' },
+    ])
+    const november = ['--from', '2026-11-01', '--to', '2026-11-30']
+    const usage = ['model', 'character'].flatMap((by) =>
+      [[], ['--json'], ['--csv']].map((form) => ['usage', ...november, '--by', by, ...form]),
+    )
+    const lists = [
+      ['keys', 'list'],
+      ['plants', 'shares'],
+      ['accounts', 'list'],
+      ['characters', 'list'],
+    ]
+    const commands = [...lists, ...lists.map((list) => [...list, '--json']), ...usage]
+    const refused = [
+      ['keys', 'revoke', nasty],
+      ['plants', 'unshare', '--from', nasty, '--to', 'ann'],
+      [nasty],
+      ['keys', nasty],
+    ]
+    for (const words of [...commands, ...refused]) {
+      const { stdout, stderr, code } = await conservatory(words, { DATA_DIR: service.dataDirectory })
+      expect([words, steering.exec(stdout + stderr)]).toEqual([words, null])
+      expect([words, code === 0]).toEqual([words, commands.includes(words)])
+      if (words.includes('--json')) expect(JSON.parse(stdout)).toEqual(expect.any(Array))
+    }
+    const inJson = await conservatory(['usage', ...november, '--by', 'model', '--json'], {
+      DATA_DIR: service.dataDirectory,
+    })
+    expect(JSON.parse(inJson.stdout)).toEqual([expect.objectContaining({ model: nastier })])
+    expect((await conservatory(['keys', 'list'], { DATA_DIR: service.dataDirectory })).stdout).toContain('\\u202egnp.')
+  })
+
+  test('log no name as it is, which reads back as the same', async () => {
+    const environment = { OPENAI_BASE_URL: 'http://127.0.0.1:9/v1' }
+    const service = await spawnService(process.execPath, ['src/main.ts'], { environment })
+    const headers = { authorization: `Bearer ${service.key}`, 'content-type': 'application/json' }
+    const body = JSON.stringify({ model: nasty, messages: [{ role: 'user', content: 'Hello' }] })
+    await (await fetch(`${service.url}/chat/completions`, { method: 'POST', headers, body })).text()
+    const lineOf = () =>
+      service
+        .stdout()
+        .split('\n')
+        .find((text) => text.includes('"model"'))
+    await until(() => lineOf() !== undefined)
+    expect(lineOf()).not.toMatch(steering)
+    expect(JSON.parse(lineOf() ?? '{}')).toMatchObject({ model: nasty })
+  })
+})
