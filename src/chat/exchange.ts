@@ -22,6 +22,12 @@ export interface Asked {
   readonly composition: Composition
 }
 
+/**
+ * Parameters by which clients' libraries name another address or another key, or slip more past them. A gateway behind may
+ * heed them: no upstream ever sees them from a caller.
+ */
+const redirecting = ['api_base', 'base_url', 'api_key', 'extra_headers', 'extra_body']
+
 /** One chat request on its way to a model: who is played, what is asked, and what of it could not be honoured. */
 export class Exchange {
   readonly #sent: CompletionRequest
@@ -44,6 +50,10 @@ export class Exchange {
     this.#trace = trace
     // The fields that are only ours: no upstream ever sees them.
     const { character: _character, user_name: _userName, greeting, conversation_id, ...sent } = body
+    for (const name of redirecting) {
+      if (Object.hasOwn(sent, name) && Reflect.get(sent, name) != null) this.#ignored.add(name)
+      Reflect.deleteProperty(sent, name)
+    }
     this.#sent = sent
     this.#greeting = greeting
     this.#conversationId = conversation_id

@@ -47,7 +47,16 @@ export const ContentPart = Type.Object(
   {
     type: oneOf('text', 'image_url', 'input_audio', 'file', 'refusal'),
     text: Type.Optional(text()),
-    image_url: Type.Optional(Type.Object({ url: text({ minLength: 1 }), detail: nullable(text()) })),
+    image_url: Type.Optional(
+      Type.Object({
+        url: Type.String({
+          minLength: 1,
+          description: 'An http:, https: or data: URL.',
+          errorMessage: 'send a text that is not empty',
+        }),
+        detail: nullable(text()),
+      }),
+    ),
     input_audio: Type.Optional(Type.Object({ data: text({ minLength: 1 }), format: text({ minLength: 1 }) })),
     file: Type.Optional(
       Type.Object({

@@ -31,6 +31,23 @@ function checkParts(parts: readonly ContentPart[], at: string): void {
 function checkPart(part: ContentPart, at: string): void {
   if (part[part.type] === undefined)
     throw invalidField(`${at}.${part.type}`, `is missing: a part of this type needs it`)
+  const { image_url: image, file = {} } = part
+  if (image && !isPlainUrl(image.url)) throw invalidField(`${at}.image_url.url`, plainUrls)
+  for (const [name, value] of Object.entries(file)) {
+    if (name !== 'filename' && isOtherUrl(value)) throw invalidField(`${at}.file.${name}`, plainUrls)
+  }
+}
+
+const plainUrls = 'is of another kind than http:, https: and data: URLs; send one of those'
+
+/** Whether a text is a URL that holds its content, or that every service fetches alike: no path of anybody's machine. */
+function isPlainUrl(text: string): boolean {
+  return /^(?:https?:\/\/|data:)/i.test(text)
+}
+
+/** Whether a value is a URL of another kind. Ids of files have no scheme, and base64 has no colon. */
+function isOtherUrl(value: unknown): boolean {
+  return typeof value === 'string' && /^[\s\p{Cc}]*[a-z][a-z0-9+.-]{0,30}:/iu.test(value) && !isPlainUrl(value)
 }
 
 /*

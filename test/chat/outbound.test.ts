@@ -67,12 +67,7 @@ describe('failure mode 26: nothing but the configured hosts is dialled', () => {
   )
 
   test('failure mode 26: a URL in a request goes no further than the upstream', async () => {
-    const urls = [
-      trapUrl,
-      'http://[::ffff:a9fe:a9fe]/latest/meta-data',
-      'http://169.254.169.254/',
-      'file:///etc/passwd',
-    ]
+    const urls = [trapUrl, 'http://[::ffff:a9fe:a9fe]/latest/meta-data', 'http://169.254.169.254/']
     for (const url of urls) {
       const named = { base_url: url, baseUrl: url, api_base: url, endpoint: url, proxy: url, callback_url: url, url }
       const parts = [

@@ -1,0 +1,163 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { readChatError } from '../support/chat.ts'
+import { startTestService, type TestService } from '../support/service.ts'
+import { completion, json, pieces, type ScriptedUpstream, startUpstream, streamOf } from '../support/upstream.ts'
+
+const messages = [{ role: 'user', content: 'Hello' }]
+const canary = 'canary.example'
+const redirecting = {
+  api_base: `https://${canary}/v1`,
+  base_url: `https://${canary}/v1`,
+  api_key: `sk-${canary}`,
+  extra_headers: { authorization: `Bearer ${canary}` },
+  extra_body: { api_base: `https://${canary}/v1` },
+}
+const names = Object.keys(redirecting)
+
+let upstream: ScriptedUpstream
+let service: TestService
+
+beforeAll(async () => {
+  upstream = await startUpstream()
+  const openAi = { adapter: 'openai', baseUrl: `${upstream.url}/v1`, retries: 0 }
+  service = await startTestService(
+    {},
+    {
+      understudy: { adapter: 'understudy' },
+      m: openAi,
+      set: { ...openAi, defaults: { extra_body: { top_k: 3 } } },
+      claude: {
+        adapter: '@ai-sdk/anthropic',
+        baseUrl: `${upstream.url}/v1`,
+        apiKey: 'sk-operators-own',
+        model: 'claude',
+      },
+      first: { fallback: ['broken', 'm'] },
+      broken: { ...openAi, baseUrl: 'http://127.0.0.1:9/v1' },
+    },
+  )
+})
+
+beforeEach(() => {
+  upstream.calls.length = 0
+  upstream.answer(json(completion('Hello there.')))
+})
+
+afterAll(async () => {
+  await service?.close()
+  await upstream?.close()
+})
+
+function post(body: object, path = '/chat/completions'): Promise<Response> {
+  return service.request(path, { json: { messages, ...body } })
+}
+
+function ignoredIn(response: Response): readonly string[] {
+  return (response.headers.get('x-ignored-params') ?? '').split(',').filter((name) => name !== '')
+}
+
+describe('parameters that would lead elsewhere', () => {
+  test.each(['m', 'first', 'understudy'])('never pass to an upstream, and are named: %s', async (model) => {
+    const response = await post({ model, ...redirecting, frobnicate: 1 })
+    expect(response.status).toBe(200)
+    const expected = model === 'understudy' ? [...names, 'frobnicate'] : names
+    expect(ignoredIn(response).toSorted()).toEqual(expected.toSorted())
+    const said = JSON.stringify(upstream.calls.map(({ body, headers, path }) => [body, headers, path]))
+    expect(said).not.toContain(canary)
+    for (const name of names) expect(said).not.toContain(name)
+    expect(upstream.calls).toHaveLength(model === 'understudy' ? 0 : 1)
+    if (model !== 'understudy') expect(said).toContain('frobnicate')
+  })
+
+  test('nor to a vendor of its own kind', async () => {
+    upstream.answer(
+      json({
+        id: 'msg_1',
+        type: 'message',
+        role: 'assistant',
+        model: 'claude',
+        content: [{ type: 'text', text: 'Hello.' }],
+        stop_reason: 'end_turn',
+        stop_sequence: null,
+        usage: { input_tokens: 1, output_tokens: 1 },
+      }),
+    )
+    const response = await post({ model: 'claude', ...redirecting })
+    expect(response.status).toBe(200)
+    expect(ignoredIn(response).toSorted()).toEqual(names.toSorted())
+    expect(JSON.stringify(upstream.calls.map(({ body, headers }) => [body, headers]))).not.toContain(canary)
+  })
+
+  test('nor in a stream', async () => {
+    upstream.answer(pieces(streamOf('one two')))
+    const response = await post({ model: 'm', stream: true, ...redirecting })
+    await response.text()
+    expect(ignoredIn(response).toSorted()).toEqual(names.toSorted())
+    expect(Object.keys(upstream.calls[0]?.body ?? {}).filter((name) => names.includes(name))).toEqual([])
+  })
+
+  test('are not named where they say nothing', async () => {
+    const response = await post({ model: 'm', ...Object.fromEntries(names.map((name) => [name, null])) })
+    expect([response.status, ignoredIn(response)]).toEqual([200, []])
+    expect(Object.keys(upstream.calls[0]?.body ?? {}).filter((name) => names.includes(name))).toEqual([])
+  })
+
+  test('are the operator’s to set', async () => {
+    await post({ model: 'set', extra_body: { top_k: 9 } })
+    expect(upstream.calls[0]?.body).toMatchObject({ extra_body: { top_k: 3 } })
+  })
+})
+
+describe('pictures and files in messages', () => {
+  const asked = (part: object, path?: string) =>
+    post({ model: 'm', messages: [{ role: 'user', content: [{ type: 'text', text: 'Look' }, part] }] }, path)
+  const image = (url: string) => ({ type: 'image_url', image_url: { url } })
+  const file = (fields: object) => ({ type: 'file', file: fields })
+
+  test.each([
+    image('https://pictures.example/fern.png'),
+    image('HTTP://pictures.example/fern.png'),
+    image('data:image/png;base64,AAAA'),
+    file({ file_data: 'data:application/pdf;base64,AAAA', filename: 'C:\\care.pdf' }),
+    file({ file_data: 'JVBERi0xLjQK', filename: 'care.pdf' }),
+    file({ file_id: 'file-abc123' }),
+    file({ file_url: 'https://pictures.example/care.pdf' }),
+  ])('pass as content, as addresses of the web, and by their id: %j', async (part) => {
+    expect((await asked(part)).status).toBe(200)
+    expect(JSON.stringify(upstream.calls[0]?.body)).toContain(JSON.stringify(part))
+  })
+
+  const others = [
+    'file:///etc/passwd',
+    'FILE:/etc/passwd',
+    'ftp://a.example/b',
+    'gs://bucket/x',
+    'javascript:1',
+    'blob:x',
+  ]
+  const refused: [string, object][] = [
+    ...others.flatMap((url): [string, object][] => [
+      ['image_url.url', image(url)],
+      ['file.file_data', file({ file_data: url })],
+      ['file.file_id', file({ file_id: url })],
+      ['file.file_url', file({ file_url: url })],
+    ]),
+    ['image_url.url', image(' file:///etc/passwd')],
+    ['image_url.url', image('/etc/passwd')],
+    ['image_url.url', image('//a.example/fern.png')],
+    ['image_url.url', image('https:a.example')],
+    ['file.file_data', file({ file_data: '\n\tfile:///etc/passwd' })],
+    // A part may hold more than its kind says.
+    ['image_url.url', { type: 'text', text: 'x', image_url: { url: 'file:///etc/passwd' } }],
+  ]
+  test.each(refused)('are refused where they are anything else, by their place: %s in %j', async (param, part) => {
+    for (const path of ['/chat/completions', '/chat/prompt']) {
+      const response = await asked(part, path)
+      expect(response.status).toBe(400)
+      const error = await readChatError(response)
+      expect(error.param).toBe(`messages[0].content[1].${param}`)
+      expect(error.message).not.toContain('passwd')
+    }
+    expect(upstream.calls).toEqual([])
+  })
+})
