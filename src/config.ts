@@ -1,5 +1,5 @@
 import { join, resolve } from 'node:path'
-import { type Limits, parseLimits } from './limit-values.ts'
+import { type Limits, settingsLimits } from './limit-values.ts'
 import { type Networks, parseNetworks } from './networks.ts'
 
 /** Everything that the operator can set, read once at start. Sizes are bytes, times as their names say. */
@@ -28,7 +28,7 @@ export interface Config {
   readonly readerTimeoutSeconds: number
   readonly shutdownGraceSeconds: number
   readonly sseKeepaliveMs: number
-  /** For accounts that have none of their own. */
+  /** For accounts that have no values of their own. */
   readonly limits: Limits
   readonly ledgerDays: number
   /** Whether `/docs` and `/openapi.json` are there. */
@@ -106,7 +106,7 @@ export function readConfig(environment: Environment): Config {
     faults.push(`BOOTSTRAP_KEY is too short; give at least ${minimumBootstrapKeyLength} characters.`)
   }
 
-  const limits = parseLimits(text('LIMITS')?.split(',') ?? [])
+  const limits = settingsLimits(text('LIMITS'))
   if (typeof limits === 'string') faults.push(`LIMITS: ${limits}`)
 
   const dataDirectory = resolve(text('DATA_DIR') ?? 'data')

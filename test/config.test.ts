@@ -40,7 +40,7 @@ describe('the settings', () => {
       systemPrompt: undefined,
       postHistoryPrompt: undefined,
       greeting: 'auto',
-      limits: {},
+      limits: { characters: 1000, character_bytes: 1_073_741_824 },
       ledgerDays: 30,
     })
   })

@@ -1,4 +1,4 @@
-import type { LimitName, Limits } from '../limit-values.ts'
+import type { AccountLimits, LimitName, Limits } from '../limit-values.ts'
 import { controlCharacters, type NameRule, nameProblem } from '../text.ts'
 import type { ModelList } from './model-lists.ts'
 
@@ -17,7 +17,7 @@ export interface Account {
   readonly created: number
   /** Unix seconds; null for one that is not. */
   readonly suspended: number | null
-  readonly limits: Limits
+  readonly limits: AccountLimits
   /** The models that its keys may use; null for all. */
   readonly models: ModelList | null
 }
@@ -55,8 +55,10 @@ export interface KeyRequest {
   readonly models?: ModelList | null
 }
 
-/** Limits to set; a null takes one away, and what is not named stays. */
+/** Limits of a key to set; a null takes one away, and what is not named stays. */
 export type LimitChanges = Readonly<Partial<Record<LimitName, number | null>>>
+/** The same of an account, where `none` says that it has no limit whatever the settings say. */
+export type AccountLimitChanges = Readonly<Partial<Record<LimitName, number | 'none' | null>>>
 
 /** A key and its secret, which is shown this once and not kept. */
 export interface NewKey {
@@ -84,14 +86,14 @@ export class AccessError extends Error {
  */
 export interface AccessStore {
   /** Refuses a name that is taken or malformed. */
-  createAccount(name: string, limits?: Limits, models?: ModelList | null): Promise<Account>
+  createAccount(name: string, limits?: AccountLimits, models?: ModelList | null): Promise<Account>
   listAccounts(): Promise<readonly Account[]>
   /** From now on its keys are refused. Refuses an unknown account, and one that is suspended already. */
   suspendAccount(name: string): Promise<Account>
   /** Refuses an unknown account, and one that is not suspended. */
   resumeAccount(name: string): Promise<Account>
   /** Refuses an unknown account. @param models the models that it may use from now on; as before without it */
-  limitAccount(name: string, changes: LimitChanges, models?: ModelList | null): Promise<Account>
+  limitAccount(name: string, changes: AccountLimitChanges, models?: ModelList | null): Promise<Account>
   /** Makes the very first account with its key, both or neither; gives null when there is an account already. */
   createFirstAccount(request: KeyRequest): Promise<NewKey | null>
   /** Refuses an unknown account and a malformed name. */

@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import type { WithStores } from '../command.ts'
 import { printRows, tell } from '../print.ts'
 import type { AccessStores } from './access.ts'
-import { limitHelp, limitsText, readLimitChanges, readLimits, withChange, withLimit } from './limit-options.ts'
+import { accountLimitHelp, limitsText, readAccountChanges, readAccountLimits, withLimit } from './limit-options.ts'
 import type { ModelList } from './model-lists.ts'
 import { modelsHelp, modelsText, readModels } from './model-options.ts'
 
@@ -12,12 +12,12 @@ export function addAccountCommands(program: Command, withStores: WithStores<Acce
   accounts
     .command('create')
     .argument('<name>')
-    .option('--limit <name=value>', limitHelp, withLimit)
+    .option('--limit <name=value>', accountLimitHelp, withLimit)
     .option('--models <a,b/*>', modelsHelp, readModels)
     .description('make an account')
     .action((name: string, { limit, models }: { limit?: readonly string[]; models?: ModelList | null }) =>
       withStores(async ({ access }) => {
-        const account = await access.createAccount(name, readLimits(limit ?? []), models)
+        const account = await access.createAccount(name, readAccountLimits(limit), models)
         tell(`The account ${JSON.stringify(account.name)} is made. Give it a key: conservatory keys create`)
       }),
     )
@@ -60,14 +60,14 @@ export function addAccountCommands(program: Command, withStores: WithStores<Acce
   accounts
     .command('limit')
     .argument('<name>')
-    .requiredOption('--limit <name=value>', `${limitHelp}; the value none takes one away`, withChange)
+    .requiredOption('--limit <name=value>', accountLimitHelp, withLimit)
     .description('change the limits of an account')
     .action((name: string, options: { limit: readonly string[] }) =>
       withStores(async ({ access }) => {
-        const account = await access.limitAccount(name, readLimitChanges(options.limit))
-        tell(
-          `The limits of the account ${JSON.stringify(account.name)} are now: ${limitsText(account.limits) ?? 'none'}.`,
-        )
+        const account = await access.limitAccount(name, readAccountChanges(options.limit))
+        const own = limitsText(account.limits)
+        const held = own === null ? 'those of LIMITS' : `${own}, else those of LIMITS`
+        tell(`The limits of the account ${JSON.stringify(account.name)} are now: ${held}.`)
       }),
     )
   accounts

@@ -5,7 +5,7 @@ import { counted } from '../text.ts'
 import { isCalendarDay } from '../time.ts'
 import type { AccessStores } from './access.ts'
 import { AccessError, isScope, type Key, longestOverlap, type NewKey, type Scope, scopes } from './access.ts'
-import { limitHelp, limitsText, readLimitChanges, readLimits, withChange, withLimit } from './limit-options.ts'
+import { keyLimitHelp, limitsText, readKeyChanges, readKeyLimits, withLimit } from './limit-options.ts'
 import type { ModelList } from './model-lists.ts'
 import { modelsHelp, modelsText, readModels } from './model-options.ts'
 
@@ -31,7 +31,7 @@ export function addKeyCommands(program: Command, withStores: WithStores<AccessSt
     .requiredOption('--scopes <a,b>', `what the key may do: ${scopes.join(', ')}`, readScopes)
     .option('--name <text>', 'a name to recognise the key by')
     .option('--expires <ISO 8601>', 'when the key ends, such as 2027-01-31T12:00:00Z', readExpiry)
-    .option('--limit <name=value>', limitHelp, withLimit)
+    .option('--limit <name=value>', keyLimitHelp, withLimit)
     .option('--models <a,b/*>', modelsHelp, readModels)
     .description('make a key and print it, this once')
     .action((options: CreateOptions) =>
@@ -39,7 +39,7 @@ export function addKeyCommands(program: Command, withStores: WithStores<AccessSt
         const made = await access.createKey({
           account: options.account,
           scopes: options.scopes,
-          limits: readLimits(options.limit ?? []),
+          limits: readKeyLimits(options.limit),
           models: options.models ?? null,
           ...(options.name === undefined ? {} : { name: options.name }),
           ...(options.expires === undefined ? {} : { expires: options.expires }),
@@ -79,11 +79,11 @@ export function addKeyCommands(program: Command, withStores: WithStores<AccessSt
   keys
     .command('limit')
     .argument('<prefix>', whichKey)
-    .requiredOption('--limit <name=value>', `${limitHelp}; the value none takes one away`, withChange)
+    .requiredOption('--limit <name=value>', keyLimitHelp, withLimit)
     .description('change the limits of a key')
     .action((prefixOrKey: string, options: { limit: readonly string[] }) =>
       withStores(async ({ access }) => {
-        const key = await access.limitKey(prefixOrKey, readLimitChanges(options.limit))
+        const key = await access.limitKey(prefixOrKey, readKeyChanges(options.limit))
         tell(`The limits of the key ${key.prefix} are now: ${limitsText(key.limits) ?? 'none'}.`)
       }),
     )

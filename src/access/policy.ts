@@ -1,5 +1,5 @@
-import type { Limits } from '../limit-values.ts'
-import { AccessError, type Account, type Key, type KeyRequest, type LimitChanges } from './access.ts'
+import type { AccountLimits } from '../limit-values.ts'
+import { AccessError, type Account, type AccountLimitChanges, type Key, type KeyRequest } from './access.ts'
 import type { ModelList, ModelListOwner } from './model-lists.ts'
 import { isPast } from './refusals.ts'
 import { type AdminRow, type KeyRow, toKey } from './rows.ts'
@@ -44,7 +44,10 @@ export function resumed(account: Account, given: string): Account {
 }
 
 /** An account or a key with its limits changed: a null takes one away, and what is not named stays. */
-export function limited<Subject extends { readonly limits: Limits }>(subject: Subject, changes: LimitChanges): Subject {
+export function limited<Subject extends { readonly limits: AccountLimits }>(
+  subject: Subject,
+  changes: AccountLimitChanges,
+): Subject {
   const entries = Object.entries({ ...subject.limits, ...changes })
   return { ...subject, limits: Object.fromEntries(entries.filter(([, value]) => value !== null)) }
 }

@@ -1,14 +1,19 @@
-import type { Limits } from '../limit-values.ts'
+import type { AccountLimits } from '../limit-values.ts'
 import type { Queries, Transaction } from '../storage/postgres/database.ts'
 import { unixSeconds } from '../time.ts'
-import { type Account, type LimitChanges, unknownAccount } from './access.ts'
+import { type Account, type AccountLimitChanges, unknownAccount } from './access.ts'
 import { type ModelList, modelsToStore } from './model-lists.ts'
 import { accountNamed, accountTaken, holdsAdmin, limited, resumed, suspended, withModels } from './policy.ts'
 import { type AccountRow, type AdminRow, selectAdmins, toAccount } from './rows.ts'
 
 /** Accounts in PostgreSQL. Transactions are the caller's. */
 export class PostgresAccounts {
-  async create(sql: Transaction, name: string, limits: Limits = {}, models: ModelList | null = null): Promise<Account> {
+  async create(
+    sql: Transaction,
+    name: string,
+    limits: AccountLimits = {},
+    models: ModelList | null = null,
+  ): Promise<Account> {
     const trimmed = accountNamed(name)
     const created = unixSeconds()
     // Ids are counted, so that none is given twice, and nobody inherits the ledger of an account that is gone.
@@ -43,7 +48,12 @@ export class PostgresAccounts {
     return setSuspended(sql, resumed(await this.named(sql, name), name))
   }
 
-  async limit(sql: Transaction, name: string, changes: LimitChanges, models?: ModelList | null): Promise<Account> {
+  async limit(
+    sql: Transaction,
+    name: string,
+    changes: AccountLimitChanges,
+    models?: ModelList | null,
+  ): Promise<Account> {
     const account = withModels(limited(await this.named(sql, name), changes), models)
     await sql`
       UPDATE accounts SET limits = ${JSON.stringify(account.limits)}, models = ${modelsToStore(account.models)}

@@ -1,8 +1,8 @@
-import type { Limits } from '../limit-values.ts'
+import type { AccountLimits } from '../limit-values.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
 import { RememberedShortly } from '../storage/postgres/remembered-shortly.ts'
 import { unixSeconds } from '../time.ts'
-import type { AccessStore, Account, Key, KeyRequest, LimitChanges, NewKey } from './access.ts'
+import type { AccessStore, Account, AccountLimitChanges, Key, KeyRequest, LimitChanges, NewKey } from './access.ts'
 import { digestKey } from './key.ts'
 import { type ModelList, modelsToStore } from './model-lists.ts'
 import { newKeys } from './new-key.ts'
@@ -24,7 +24,7 @@ export class PostgresAccessStore implements AccessStore {
     this.#database = database
   }
 
-  createAccount(name: string, limits?: Limits, models?: ModelList | null): Promise<Account> {
+  createAccount(name: string, limits?: AccountLimits, models?: ModelList | null): Promise<Account> {
     return this.#change((sql) => this.#accounts.create(sql, name, limits, models))
   }
 
@@ -50,7 +50,7 @@ export class PostgresAccessStore implements AccessStore {
     return this.#change((sql) => this.#accounts.resume(sql, name))
   }
 
-  limitAccount(name: string, changes: LimitChanges, models?: ModelList | null): Promise<Account> {
+  limitAccount(name: string, changes: AccountLimitChanges, models?: ModelList | null): Promise<Account> {
     return this.#change((sql) => this.#accounts.limit(sql, name, changes, models))
   }
 

@@ -1,5 +1,5 @@
 import { timingSafeEqual } from 'node:crypto'
-import { storedLimits } from '../limit-values.ts'
+import { storedAccountLimits, storedLimits } from '../limit-values.ts'
 import { type Account, isScope, type Key } from './access.ts'
 import { storedModels } from './model-lists.ts'
 
@@ -61,7 +61,7 @@ export function toKey(row: KeyRow): Key {
       name: row.account_name,
       created: row.account_created,
       suspended: row.account_suspended,
-      limits: storedLimits(row.account_limits),
+      limits: storedAccountLimits(row.account_limits),
       models: storedModels(row.account_models),
     },
     prefix: row.prefix,
@@ -83,5 +83,5 @@ export function keyWithDigest(row: KeyRow | undefined, digest: string): Key | un
 
 /** The account that a row tells of. */
 export function toAccount(row: AccountRow): Account {
-  return { ...row, limits: storedLimits(row.limits), models: storedModels(row.models) }
+  return { ...row, limits: storedAccountLimits(row.limits), models: storedModels(row.models) }
 }

@@ -1,7 +1,7 @@
 import type { Database, Statement } from 'better-sqlite3'
-import type { Limits } from '../limit-values.ts'
+import type { AccountLimits } from '../limit-values.ts'
 import { unixSeconds } from '../time.ts'
-import { type Account, type LimitChanges, unknownAccount } from './access.ts'
+import { type Account, type AccountLimitChanges, unknownAccount } from './access.ts'
 import { type ModelList, modelsToStore } from './model-lists.ts'
 import { accountNamed, accountTaken, holdsAdmin, limited, resumed, suspended, withModels } from './policy.ts'
 import { type AccountRow, type AdminRow, selectAdmins, toAccount } from './rows.ts'
@@ -16,7 +16,7 @@ export class SqliteAccounts {
     this.#byName = database.prepare('SELECT * FROM accounts WHERE name = ?')
   }
 
-  create(name: string, limits: Limits = {}, models: ModelList | null = null): Account {
+  create(name: string, limits: AccountLimits = {}, models: ModelList | null = null): Account {
     const trimmed = accountNamed(name)
     const created = unixSeconds()
     const result = this.#database
@@ -45,7 +45,7 @@ export class SqliteAccounts {
     return this.#setSuspended(resumed(this.named(name), name))
   }
 
-  limit(name: string, changes: LimitChanges, models?: ModelList | null): Account {
+  limit(name: string, changes: AccountLimitChanges, models?: ModelList | null): Account {
     const account = withModels(limited(this.named(name), changes), models)
     this.#database
       .prepare('UPDATE accounts SET limits = ?, models = ? WHERE id = ?')

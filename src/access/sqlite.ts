@@ -1,9 +1,9 @@
 import type { Database, Statement } from 'better-sqlite3'
-import type { Limits } from '../limit-values.ts'
+import type { AccountLimits } from '../limit-values.ts'
 import { type OutsideChanges, Remembered } from '../storage/outside-changes.ts'
 import { writing } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
-import type { AccessStore, Account, Key, KeyRequest, LimitChanges, NewKey } from './access.ts'
+import type { AccessStore, Account, AccountLimitChanges, Key, KeyRequest, LimitChanges, NewKey } from './access.ts'
 import { digestKey } from './key.ts'
 import { type ModelList, modelsToStore } from './model-lists.ts'
 import { newKeys } from './new-key.ts'
@@ -35,7 +35,7 @@ export class SqliteAccessStore implements AccessStore {
     this.#noteUse = database.prepare('UPDATE keys SET last_used = ? WHERE id = ?')
   }
 
-  async createAccount(name: string, limits?: Limits, models?: ModelList | null): Promise<Account> {
+  async createAccount(name: string, limits?: AccountLimits, models?: ModelList | null): Promise<Account> {
     return this.#change(() => this.#accounts.create(name, limits, models))
   }
 
@@ -60,7 +60,7 @@ export class SqliteAccessStore implements AccessStore {
     return this.#change(() => this.#accounts.resume(name))
   }
 
-  async limitAccount(name: string, changes: LimitChanges, models?: ModelList | null): Promise<Account> {
+  async limitAccount(name: string, changes: AccountLimitChanges, models?: ModelList | null): Promise<Account> {
     return this.#change(() => this.#accounts.limit(name, changes, models))
   }
 

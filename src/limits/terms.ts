@@ -30,18 +30,36 @@ export type LimitedKey = Pick<Key, 'limits'> & { readonly account: Pick<Key['acc
 export interface LimitsInForce {
   /** The key's own. */
   readonly own: number | undefined
-  /** Its account's, for all its keys together: the operator's value for it, else that of the settings. */
+  /** Its account's, for all its keys together: the operator's value for it, which may be none, else that of the settings. */
   readonly ofAccount: number | undefined
+}
+
+/** What the characters of an account may come to; each is undefined where there is no limit. */
+interface CharactersAllowed {
+  readonly characters: number | undefined
+  readonly bytes: number | undefined
 }
 
 /** The limits of this name that hold for a key. */
 export function limitsInForce(key: LimitedKey, settings: Limits, name: LimitName): LimitsInForce {
-  return { own: key.limits[name], ofAccount: key.account.limits[name] ?? settings[name] }
+  const ofAccount = key.account.limits[name] ?? settings[name]
+  return { own: key.limits[name], ofAccount: ofAccount === 'none' ? undefined : ofAccount }
 }
 
 /** How many plants the account of a key may have for the key to add one; undefined where there is no limit. */
 export function plantsAllowed(key: LimitedKey, settings: Limits): number | undefined {
-  const { own, ofAccount } = limitsInForce(key, settings, 'plants')
+  return lowest(limitsInForce(key, settings, 'plants'))
+}
+
+/** How many uploaded characters the account of a key may have, and of how many bytes, for the key to add to them. */
+export function charactersAllowed(key: LimitedKey, settings: Limits): CharactersAllowed {
+  return {
+    characters: lowest(limitsInForce(key, settings, 'characters')),
+    bytes: lowest(limitsInForce(key, settings, 'character_bytes')),
+  }
+}
+
+function lowest({ own, ofAccount }: LimitsInForce): number | undefined {
   if (own === undefined || ofAccount === undefined) return own ?? ofAccount
   return Math.min(own, ofAccount)
 }

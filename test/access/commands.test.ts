@@ -96,7 +96,11 @@ describe('limits', () => {
       run('keys', 'limit', prefix, '--limit', 'chat_at_once=none', '--limit', 'requests_per_minute=30'),
     ])
     expect(changed.map(({ code }) => code)).toEqual([0, 0])
-    expect((await access.listAccounts())[0]?.limits).toEqual({ tokens_per_day: 5, tokens_per_month: 9 })
+    expect((await access.listAccounts())[0]?.limits).toEqual({
+      plants: 'none',
+      tokens_per_day: 5,
+      tokens_per_month: 9,
+    })
     const [json, table] = await Promise.all([run('keys', 'list', '--json'), run('keys', 'list')])
     expect(JSON.parse(json.stdout)[0].limits).toEqual({ requests_per_minute: 30 })
     expect(table.stdout).toContain('requests_per_minute=30')
@@ -112,7 +116,7 @@ describe('limits', () => {
       run('keys', 'limit', key.prefix, '--limit', 'plants=1', '--limit', 'plants=none'),
       run('keys', 'limit', key.prefix),
       run('accounts', 'limit', 'nobody', '--limit', 'plants=1'),
-      run('accounts', 'create', 'bob', '--limit', 'plants=none'),
+      run('accounts', 'create', 'bob', '--limit', 'plants=None'),
     ])
     const unknown = ended.find(({ code }) => code === 1)
     if (unknown) expectRefused(unknown, /^There is no account "nobody"/)

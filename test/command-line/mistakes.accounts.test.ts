@@ -2,7 +2,8 @@ import { describe } from 'vitest'
 import { type Answer, answersMistakes } from '../support/mistakes.ts'
 
 const scopes = 'plants:read, plants:write, chat, characters:write, keys, admin'
-const limits = 'requests_per_minute, tokens_per_minute, chat_at_once, tokens_per_day, tokens_per_month, plants'
+const limits =
+  'requests_per_minute, tokens_per_minute, chat_at_once, tokens_per_day, tokens_per_month, plants, characters, character_bytes'
 const quotes = 'A value with spaces needs quotes.'
 
 const answers: readonly Answer[] = [
@@ -40,7 +41,7 @@ const answers: readonly Answer[] = [
   [
     'accounts create a --limit plants=many',
     2,
-    "Option '--limit <name=value>' argument 'plants=many' is invalid. The limit plants is \"many\"; give a whole number from 0 to 1000000000000. See: conservatory accounts create --help",
+    "Option '--limit <name=value>' argument 'plants=many' is invalid. The limit plants is \"many\"; give a whole number from 0 to 1000000000000, or none, or default. See: conservatory accounts create --help",
   ],
   [
     'accounts create a --limit plants=1 --limit plants=2',
@@ -73,17 +74,17 @@ const answers: readonly Answer[] = [
   [
     'accounts limit',
     2,
-    `The option --limit <name=value> is missing: a limit, as often as there are limits: ${limits}; the value none takes one away. See: conservatory accounts limit --help`,
+    `The option --limit <name=value> is missing: a limit, as often as there are limits: ${limits}; none is no limit, default is that of LIMITS. See: conservatory accounts limit --help`,
   ],
   [
     'accounts limit a',
     2,
-    `The option --limit <name=value> is missing: a limit, as often as there are limits: ${limits}; the value none takes one away. See: conservatory accounts limit --help`,
+    `The option --limit <name=value> is missing: a limit, as often as there are limits: ${limits}; none is no limit, default is that of LIMITS. See: conservatory accounts limit --help`,
   ],
   [
     'accounts limit a --limit plants',
     2,
-    "Option '--limit <name=value>' argument 'plants' is invalid. The limit plants is \"\"; give a whole number from 0 to 1000000000000. See: conservatory accounts limit --help",
+    "Option '--limit <name=value>' argument 'plants' is invalid. The limit plants is \"\"; give a whole number from 0 to 1000000000000, or none, or default. See: conservatory accounts limit --help",
   ],
   [
     'accounts limit a b --limit plants=1',
@@ -154,7 +155,7 @@ const answers: readonly Answer[] = [
   [
     'keys create --account a --scopes chat --limit plants=-1',
     2,
-    "Option '--limit <name=value>' argument 'plants=-1' is invalid. The limit plants is \"-1\"; give a whole number from 0 to 1000000000000. See: conservatory keys create --help",
+    "Option '--limit <name=value>' argument 'plants=-1' is invalid. The limit plants is \"-1\"; give a whole number from 0 to 1000000000000, or none, or default. See: conservatory keys create --help",
   ],
   [
     'keys create a --account a --scopes chat',
@@ -199,12 +200,12 @@ const answers: readonly Answer[] = [
   [
     'keys limit',
     2,
-    `The option --limit <name=value> is missing: a limit, as often as there are limits: ${limits}; the value none takes one away. See: conservatory keys limit --help`,
+    `The option --limit <name=value> is missing: a limit, as often as there are limits: ${limits}; with none or default it has no limit of its own. See: conservatory keys limit --help`,
   ],
   [
     'keys limit cv_ab12',
     2,
-    `The option --limit <name=value> is missing: a limit, as often as there are limits: ${limits}; the value none takes one away. See: conservatory keys limit --help`,
+    `The option --limit <name=value> is missing: a limit, as often as there are limits: ${limits}; with none or default it has no limit of its own. See: conservatory keys limit --help`,
   ],
   [
     'keys limit cv_ab12 --limit chat=1',

@@ -1,0 +1,34 @@
+import { expect, it } from 'vitest'
+import { parseLimits, settingsLimits, storedAccountLimits, storedLimits } from '../src/limit-values.ts'
+
+const standard = { characters: 1000, character_bytes: 1024 ** 3 }
+
+it('what LIMITS sets is added to what holds without it, and none takes a limit away', () => {
+  expect(settingsLimits(undefined)).toStrictEqual(standard)
+  expect(settingsLimits('plants=5')).toStrictEqual({ ...standard, plants: 5 })
+  expect(settingsLimits('characters=0, plants=none')).toStrictEqual({ ...standard, characters: 0 })
+  expect(settingsLimits('characters=none,character_bytes = none')).toStrictEqual({})
+  for (const wrong of ['plants=default', 'plants=None', 'plants=none=1', 'plants=', 'plants']) {
+    expect(settingsLimits(wrong)).toMatch(
+      /^The limit plants is ".*"; give a whole number from 0 to 1000000000000, or none\.$/,
+    )
+  }
+})
+
+it('a value is a number or one of two words', () => {
+  expect(parseLimits(['plants=5', 'characters=none', 'tokens_per_day=default'])).toStrictEqual({
+    plants: 5,
+    characters: 'none',
+    tokens_per_day: 'default',
+  })
+  expect(parseLimits(['plants=nothing'])).toBe(
+    'The limit plants is "nothing"; give a whole number from 0 to 1000000000000, or none, or default.',
+  )
+  expect(parseLimits(['plants=none', 'plants=default'])).toBe('The limit plants is given twice. Give it once.')
+})
+
+it('what is stored is read as it was written, and anything else there is passed over', () => {
+  const json = '{"plants":5,"characters":"none","tokens_per_day":null,"chat_at_once":"default","speed":1}'
+  expect(storedAccountLimits(json)).toStrictEqual({ plants: 5, characters: 'none' })
+  expect(storedLimits(json)).toStrictEqual({ plants: 5 })
+})
