@@ -21,6 +21,7 @@ import { refuseUnfitRequests, refuseUnknownRoutes } from './http/unfit-request.t
 import { loadCompilerWhenNeeded, serializerCompiler, validatorCompiler } from './http/validation.ts'
 import { limitsPlugin } from './limits/plugin.ts'
 import type { LimitKeeper } from './limits/reservation.ts'
+import type { KeptCounts } from './limits/standing.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { countPages } from './metrics/parts.ts'
 import { metricsPlugin } from './metrics/plugin.ts'
@@ -121,6 +122,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     library,
     store: stores.characters,
     bodyLimit: config.cardBodyLimit,
+    limits: config.limits,
   })
 
   await app.register(usagePlugin, {
@@ -134,7 +136,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     guard,
     limiter,
     settings: config.limits,
-    kept: { plants: (account) => stores.plants.count(account) },
+    kept: keptIn(stores),
     flush: () => stores.ledger.flush(),
   })
 
@@ -156,4 +158,13 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   // Many clients add the version by themselves.
   await app.register(chatPlugin, { ...chat, prefix: '/v1', isAlias: true })
   await app.register(modelsPlugin, { guard, models, prefix: '/v1', isAlias: true })
+}
+
+/** What counts what an account keeps, for its limits. */
+function keptIn({ plants, characters }: Stores): KeptCounts {
+  return {
+    plants: (account) => plants.count(account),
+    characters: async (account) => (await characters.count(account)).characters,
+    character_bytes: async (account) => (await characters.count(account)).bytes,
+  }
 }

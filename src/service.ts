@@ -2,9 +2,11 @@ import type { FastifyInstance } from 'fastify'
 import { type Bootstrap, bootstrapAccess } from './access/bootstrap.ts'
 import { Guard } from './access/guard.ts'
 import { createServer, registerService } from './app.ts'
+import { CharacterUses } from './characters/character-uses.ts'
 import { type CharacterLibrary, createLibrary } from './characters/library/library.ts'
 import { promptSettings } from './characters/prompt/settings.ts'
-import type { Clock } from './clock.ts'
+import { purgeVersions } from './characters/purge.ts'
+import { type Clock, machineClock } from './clock.ts'
 import type { Config, Traces } from './config.ts'
 import type { LoopWatch } from './http/pressure.ts'
 import type { LimitKeeper } from './limits/reservation.ts'
@@ -19,6 +21,7 @@ import { prepareFolder } from './storage/data-folder.ts'
 import { holdForServing, type ServeLock } from './storage/serve-lock.ts'
 import { openStores } from './stores/open.ts'
 import type { Stores } from './stores/stores.ts'
+import { unixSeconds } from './time.ts'
 import type { Tracer } from './tracing/tracer.ts'
 import { pruneLedger } from './usage/prune.ts'
 import { Visits } from './usage/visit.ts'
@@ -59,6 +62,7 @@ interface Parts {
   readonly tracer: Tracer | undefined
   readonly models: ModelRegistry
   readonly library: CharacterLibrary
+  readonly uses: CharacterUses
   readonly guard: Guard
   readonly limiter: LimitKeeper
   readonly visits: Visits
@@ -73,6 +77,7 @@ interface Beside {
   /** The first reading of the characters, which is to come. */
   reading?: NodeJS.Timeout
   stopPruning?: () => Promise<void>
+  stopPurging?: () => Promise<void>
 }
 
 /**
@@ -115,7 +120,8 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   const metrics = new Metrics()
   const tracer = config.traces && (await openTracer(config.traces, logger))
   const models = new ModelRegistry(configuration, config, countAttempts(metrics, tracer?.watchAttempt), clock)
-  const library = createLibrary(config, stores.characters, logger)
+  const uses = new CharacterUses(stores.characters)
+  const library = createLibrary(config, stores.characters, { logger, onUse: (version) => uses.note(version) })
   const limiter = stores.limiter(config.limits)
   const guard = new Guard(stores.access, limiter)
   const visits = new Visits({
@@ -127,15 +133,16 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   })
   const app = createServer(logger, config)
   const stopReading = readParts(metrics, { stores, models, limiter })
-  return { log, lock, stores, metrics, tracer, models, library, guard, limiter, visits, app, stopReading }
+  return { log, lock, stores, metrics, tracer, models, library, uses, guard, limiter, visits, app, stopReading }
 }
 
 /**
  * Begins what goes on beside the requests, and notes it.
  * @throws Error with one sentence when the port of the metrics cannot be had
  */
-async function beginBeside(beside: Beside, { log, stores, library, metrics }: Parts, config: Config): Promise<void> {
-  const { logger } = log
+async function beginBeside(beside: Beside, parts: Parts, config: Config): Promise<void> {
+  const { stores, library, uses, metrics } = parts
+  const { logger } = parts.log
   if (config.metricsPort !== undefined) {
     beside.metricsServer = await serveMetrics(metrics, config.host, config.metricsPort)
   }
@@ -150,6 +157,14 @@ async function beginBeside(beside: Beside, { log, stores, library, metrics }: Pa
   beside.stopPruning = pruneLedger(stores.ledger, config.ledgerDays, (error) =>
     logger.error({ err: error }, 'old entries of the ledger were not removed'),
   )
+  beside.stopPurging = purgeVersions({
+    store: stores.characters,
+    uses,
+    clock: machineClock,
+    now: unixSeconds,
+    onRemoved: (versions) => logger.info({ versions }, 'old versions of characters were removed'),
+    onFailure: (error) => logger.error({ err: error }, 'old versions of characters were not removed'),
+  })
 }
 
 /** Reads the characters and `models.json` again; what has faults changes nothing. */
@@ -169,7 +184,7 @@ async function reload({ log, library, models }: Parts, config: Config): Promise<
  * @param graceMs milliseconds that replies which are still going on may take
  */
 async function closeParts(parts: Parts, beside: Beside, graceMs: number): Promise<void> {
-  const { app, stopReading, models, library, tracer, guard, stores, lock, log } = parts
+  const { app, stopReading, models, library, uses, tracer, guard, stores, lock, log } = parts
   clearTimeout(beside.reading)
   // Replies that are still going on after the grace are cut off, or closing would wait for the slowest client.
   const cutOff = setTimeout(() => app.server.closeAllConnections(), graceMs)
@@ -185,6 +200,8 @@ async function closeParts(parts: Parts, beside: Beside, graceMs: number): Promis
   await tracer?.close()
   await guard.settle()
   await beside.stopPruning?.()
+  await beside.stopPurging?.()
+  await uses.flush()
   await stores.close()
   lock?.release()
   await log.close()

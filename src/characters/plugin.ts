@@ -22,7 +22,7 @@ const toRead = requireScope('chat', 'characters:write')
 
 /** The characters that a key may talk to, and an account's own cards, in and out. */
 export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = async (app, options) => {
-  const { guard, library, store, bodyLimit } = options
+  const { guard, library, store, bodyLimit, limits } = options
   // Bytes, and not strict JSON: a card is kept as it came, and reading it has rules of its own.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(cardTypes, { parseAs: 'buffer' }, async (_request: FastifyRequest, body: Buffer) => body)
@@ -94,7 +94,7 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
   )
 
   // Not the options themselves: they have this group's prefix in them, which is theirs already.
-  await app.register(uploadRoutes, { guard, library, store, bodyLimit })
+  await app.register(uploadRoutes, { guard, library, store, bodyLimit, limits })
 }
 
 /** A file name for the card: what old clients read is plain, what others read is the character's own (RFC 6266). */

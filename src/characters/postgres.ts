@@ -2,14 +2,20 @@ import type { PostgresDatabase, Transaction } from '../storage/postgres/database
 import { escapeNul, unescapeNul } from '../storage/postgres/texts.ts'
 import { unixSeconds } from '../time.ts'
 import {
+  type CharacterCeilings,
+  type CharacterKey,
   type CharacterStore,
   foldName,
   type NameMatch,
   type NewCharacter,
   nameTaken,
+  type PurgeStep,
   type StoredCharacter,
   type StoredVersion,
+  type VersionKey,
 } from './library/character.ts'
+import { checkCharacterLimits, type Kept } from './policy.ts'
+import { addVersion, countKept, hasVersion, keptOf, noteUses, purge } from './postgres-versions.ts'
 import { type CharacterRow, digestsLike, toCharacter } from './rows.ts'
 
 /** Uploaded characters in PostgreSQL, whose texts cannot hold U+0000: a name that has one is written in another way. */
@@ -20,24 +26,28 @@ export class PostgresCharacterStore implements CharacterStore {
     this.#database = database
   }
 
-  async create(account: number, character: NewCharacter): Promise<void> {
+  count(account: number): Promise<Kept> {
+    return this.#database.read((sql) => countKept(sql, account))
+  }
+
+  async create(account: number, character: NewCharacter, ceilings: CharacterCeilings = {}): Promise<void> {
     await this.#database.transaction(async (sql) => {
-      if (!(await add(sql, account, character))) throw nameTaken()
+      if (!(await add(sql, account, character, ceilings))) throw nameTaken()
       return true
     })
   }
 
-  put(account: number, character: NewCharacter): Promise<boolean> {
+  put(account: number, character: NewCharacter, ceilings: CharacterCeilings = {}): Promise<boolean> {
     return this.#database.transaction(async (sql) => {
-      if (await add(sql, account, character)) return true
+      if (await add(sql, account, character, ceilings)) return true
       const { digest, about, source } = character
       const name = escapeNul(character.name)
+      const bytes = (await hasVersion(sql, account, character)) ? 0 : source.length
+      if (bytes > 0) checkCharacterLimits(ceilings, await keptOf(sql, account), { characters: 0, bytes })
       await sql`
         UPDATE characters SET digest = ${digest}, about = ${JSON.stringify(about)}, updated = ${unixSeconds()}
         WHERE account = ${account} AND name = ${name}`
-      await sql`
-        INSERT INTO character_versions (account, name, digest, source, created)
-        VALUES (${account}, ${name}, ${digest}, ${source}, ${unixSeconds()}) ON CONFLICT DO NOTHING`
+      await addVersion(sql, account, character)
       return false
     })
   }
@@ -99,6 +109,17 @@ export class PostgresCharacterStore implements CharacterStore {
       return removed.length > 0
     })
   }
+
+  async noteUses(versions: readonly VersionKey[], moment: number): Promise<void> {
+    await this.#database.transaction(async (sql) => {
+      await noteUses(sql, versions, moment)
+      return true
+    })
+  }
+
+  purge(after: CharacterKey | null, usedSince: number): Promise<PurgeStep> {
+    return purge(this.#database, after, usedSince)
+  }
 }
 
 /** Removes all characters of an account with their versions. */
@@ -106,9 +127,16 @@ export async function removeCharacters(sql: Transaction, account: number): Promi
   await sql`DELETE FROM characters WHERE account = ${account}`
 }
 
-async function add(sql: Transaction, account: number, character: NewCharacter): Promise<boolean> {
+/** Adds a character that is new; tells whether it was. */
+async function add(
+  sql: Transaction,
+  account: number,
+  character: NewCharacter,
+  ceilings: CharacterCeilings,
+): Promise<boolean> {
   const { digest, source, about } = character
   const name = escapeNul(character.name)
+  const kept = await keptOf(sql, account)
   const created = unixSeconds()
   const inserted = await sql`
     INSERT INTO characters (account, name, folded, digest, about, created, updated)
@@ -116,9 +144,8 @@ async function add(sql: Transaction, account: number, character: NewCharacter): 
       ${created}, ${created})
     ON CONFLICT DO NOTHING RETURNING name`
   if (inserted.length === 0) return false
-  await sql`
-    INSERT INTO character_versions (account, name, digest, source, created)
-    VALUES (${account}, ${name}, ${digest}, ${source}, ${created}) ON CONFLICT DO NOTHING`
+  checkCharacterLimits(ceilings, kept, { characters: 1, bytes: source.length })
+  await addVersion(sql, account, character)
   return true
 }
 

@@ -1,5 +1,6 @@
 import type { CardAbout } from './cards/summary.ts'
 import type { StoredCharacter } from './library/character.ts'
+import { alwaysKept } from './policy.ts'
 
 /** An uploaded character as the database keeps it. */
 export interface CharacterRow {
@@ -20,3 +21,18 @@ export function toCharacter({ name, digest, about, created, updated }: Character
   const read: CardAbout = JSON.parse(about)
   return { name, digest, created, updated, origin: 'account', about: read }
 }
+
+/**
+ * Selects a page of characters, after the one with the account and the name in `$1` and `$2`, each with its versions, the
+ * newest first, where it has more than are always kept. What `planPurge` reads.
+ */
+export const selectForPurge = `
+  SELECT page.account, page.name, page.digest AS current, versions.digest, versions.bytes, versions.used
+  FROM (
+    SELECT account, name, digest FROM characters WHERE (account, name) > ($1, $2) ORDER BY account, name LIMIT 100
+  ) AS page
+  LEFT JOIN character_use AS versions ON versions.account = page.account AND versions.name = page.name
+    AND ${alwaysKept} < (
+      SELECT count(*) FROM character_use AS counted WHERE counted.account = page.account AND counted.name = page.name
+    )
+  ORDER BY page.account, page.name, versions.uploaded DESC, versions.digest`

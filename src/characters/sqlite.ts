@@ -3,15 +3,21 @@ import { type OutsideChanges, Remembered } from '../storage/outside-changes.ts'
 import { writing } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import {
+  type CharacterCeilings,
+  type CharacterKey,
   type CharacterStore,
   foldName,
   type NameMatch,
   type NewCharacter,
   nameTaken,
+  type PurgeStep,
   type StoredCharacter,
   type StoredVersion,
+  type VersionKey,
 } from './library/character.ts'
+import { checkCharacterLimits, type Kept } from './policy.ts'
 import { type CharacterRow, digestsLike, toCharacter } from './rows.ts'
+import { SqliteVersions } from './sqlite-versions.ts'
 
 const columns = 'name, digest, about, created, updated'
 
@@ -20,12 +26,12 @@ export class SqliteCharacterStore implements CharacterStore {
   readonly #database: Database
   readonly #insert: Statement<[number, string, string, string, string, number, number]>
   readonly #update: Statement<[string, string, number, number, string]>
-  readonly #insertVersion: Statement<[number, string, string, Buffer, number]>
   readonly #find: Readonly<Record<NameMatch, Statement<[number, string], CharacterRow>>>
   readonly #versions: Readonly<Record<NameMatch, Statement<[number, string, string, string], StoredVersion>>>
   readonly #source: Statement<[number, string, string], Buffer>
   readonly #list: Statement<[number, string, number], CharacterRow>
   readonly #delete: Statement<[number, string]>
+  readonly #kept: SqliteVersions
 
   /** What names lead to: every chat request asks, and most ask for none of these. */
   readonly #remembered: Remembered<StoredCharacter | null>
@@ -33,15 +39,13 @@ export class SqliteCharacterStore implements CharacterStore {
   constructor(database: Database, changes: OutsideChanges) {
     this.#database = database
     this.#remembered = new Remembered(changes)
+    this.#kept = new SqliteVersions(database)
     this.#insert = database.prepare(`
       INSERT INTO characters (account, name, folded, digest, about, created, updated)
       VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
     this.#update = database.prepare(
       'UPDATE characters SET digest = ?, about = ?, updated = ? WHERE account = ? AND name = ?',
     )
-    this.#insertVersion = database.prepare(`
-      INSERT INTO character_versions (account, name, digest, source, created)
-      VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
     const found = `SELECT ${columns} FROM characters WHERE account = ? AND`
     this.#find = {
       exact: database.prepare(`${found} name = ?`),
@@ -63,23 +67,28 @@ export class SqliteCharacterStore implements CharacterStore {
     this.#delete = database.prepare('DELETE FROM characters WHERE account = ? AND name = ?')
   }
 
-  async create(account: number, character: NewCharacter): Promise<void> {
+  async create(account: number, character: NewCharacter, ceilings: CharacterCeilings = {}): Promise<void> {
     this.#remembered.forget()
     const add = this.#database.transaction(() => {
-      if (this.#add(account, character)) return
+      if (this.#add(account, character, ceilings)) return
       throw nameTaken()
     })
     writing(() => add.immediate())
   }
 
-  async put(account: number, character: NewCharacter): Promise<boolean> {
+  async count(account: number): Promise<Kept> {
+    return this.#kept.of(account)
+  }
+
+  async put(account: number, character: NewCharacter, ceilings: CharacterCeilings = {}): Promise<boolean> {
     this.#remembered.forget()
     const replace = this.#database.transaction(() => {
-      if (this.#add(account, character)) return true
-      const { name, digest, about } = character
-      const updated = unixSeconds()
-      this.#update.run(digest, JSON.stringify(about), updated, account, name)
-      this.#insertVersion.run(account, name, digest, character.source, updated)
+      if (this.#add(account, character, ceilings)) return true
+      const { name, digest, about, source } = character
+      const bytes = this.#kept.has(account, character) ? 0 : source.length
+      if (bytes > 0) checkCharacterLimits(ceilings, this.#kept.of(account), { characters: 0, bytes })
+      this.#update.run(digest, JSON.stringify(about), unixSeconds(), account, name)
+      this.#kept.add(account, character)
       return false
     })
     return writing(() => replace.immediate())
@@ -116,11 +125,27 @@ export class SqliteCharacterStore implements CharacterStore {
     return writing(() => this.#delete.run(account, name).changes > 0)
   }
 
-  #add(account: number, { name, digest, source, about }: NewCharacter): boolean {
+  async noteUses(versions: readonly VersionKey[], moment: number): Promise<void> {
+    const note = this.#database.transaction(() => {
+      for (const version of versions) this.#kept.noteUse(version, moment)
+    })
+    writing(() => note.immediate())
+  }
+
+  async purge(after: CharacterKey | null, usedSince: number): Promise<PurgeStep> {
+    return writing(() => this.#kept.purge(after, usedSince))
+  }
+
+  /** Adds a character that is new; tells whether it was. */
+  #add(account: number, character: NewCharacter, ceilings: CharacterCeilings): boolean {
+    const { name, digest, source, about } = character
+    const kept = this.#kept.of(account)
     const created = unixSeconds()
     const { changes } = this.#insert.run(account, name, foldName(name), digest, JSON.stringify(about), created, created)
-    if (changes === 1) this.#insertVersion.run(account, name, digest, source, created)
-    return changes === 1
+    if (changes === 0) return false
+    checkCharacterLimits(ceilings, kept, { characters: 1, bytes: source.length })
+    this.#kept.add(account, character)
+    return true
   }
 }
 

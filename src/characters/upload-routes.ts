@@ -4,6 +4,8 @@ import type { FastifyRequest } from 'fastify'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
 import { ApiError, invalidField } from '../errors.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
+import type { Limits } from '../limit-values.ts'
+import { charactersAllowed } from '../limits/terms.ts'
 import { ChatError } from '../openai/completion.ts'
 import type { ReadCard } from './library/card-bytes.ts'
 import { type CharacterStore, characterNameProblem, shownDigest, unknownCharacter } from './library/character.ts'
@@ -17,6 +19,8 @@ export interface CharactersOptions {
   readonly store: CharacterStore
   /** Bytes. */
   readonly bodyLimit: number
+  /** What holds where neither the key nor its account has a limit. */
+  readonly limits: Limits
 }
 
 /** What a card may be sent as; the bytes decide what it is. */
@@ -28,11 +32,14 @@ export const cardTypes = [
   'application/octet-stream',
 ]
 
+/** What can go wrong on the routes that take a card. */
+const writeRefusals = [...refusals, 400, 413, 415, 507]
+
 const toWrite = requireScope('characters:write')
 
 /** An account's own cards: adding, replacing and deleting them. The group that this is part of lets callers in. */
 export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async (app, options) => {
-  const { library, store, bodyLimit } = options
+  const { library, store, bodyLimit, limits } = options
 
   app.post(
     '',
@@ -47,14 +54,15 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
         tags: ['characters'],
         security,
         body: cardBody(cardTypes),
-        response: answers({ 201: CharacterSummary }, ChatError, [...refusals, 400, 409, 413, 415, 507]),
+        response: answers({ 201: CharacterSummary }, ChatError, [...writeRefusals, 409]),
       },
     },
     async (request, reply) => {
       const { nameOf } = await import('./library/card-bytes.ts')
       const read = await readUpload(request)
       const name = nameOf(read.card)
-      await store.create(callerOf(request).account.id, toStore(name, read))
+      const caller = callerOf(request)
+      await store.create(caller.account.id, toStore(name, read), charactersAllowed(caller, limits))
       return reply
         .code(201)
         .header('location', pathOf(name))
@@ -70,24 +78,20 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       schema: {
         operationId: 'putCharacter',
         summary: 'Upload a character card under a name',
-        description: 'Replaces your character of this name; its earlier versions can still be pinned.',
+        description:
+          'Replaces your character of this name. Its newest 20 versions can be pinned, and earlier ones that were used within 90 days.',
         tags: ['characters'],
         security,
         params: CharacterPath,
         body: cardBody(cardTypes),
-        response: answers({ 200: CharacterSummary, 201: CharacterSummary }, ChatError, [
-          ...refusals,
-          400,
-          413,
-          415,
-          507,
-        ]),
+        response: answers({ 200: CharacterSummary, 201: CharacterSummary }, ChatError, writeRefusals),
       },
     },
     async (request, reply) => {
       const name = readName(request.params.name)
       const read = await readUpload(request)
-      const isNew = await store.put(callerOf(request).account.id, toStore(name, read))
+      const caller = callerOf(request)
+      const isNew = await store.put(caller.account.id, toStore(name, read), charactersAllowed(caller, limits))
       if (isNew) reply.code(201).header('location', pathOf(name))
       return await summaryBody(name, read)
     },
@@ -100,7 +104,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       schema: {
         operationId: 'deleteCharacter',
         summary: 'Delete one of your characters',
-        description: 'It goes with all its versions.',
+        description: 'It goes with all its versions, and makes room for others.',
         tags: ['characters'],
         security,
         params: CharacterPath,

@@ -201,6 +201,25 @@ export const migrations: readonly Migration[] = [
     name: '0013-requests-by-time',
     sql: 'ALTER TABLE requests ADD COLUMN microsecond INTEGER NOT NULL DEFAULT 0;',
   },
+  {
+    // Beside the versions, whose sources are in the way of whatever stands in their rows. `uploaded` is when a version came
+    // last, or a second more than the one before it; `used` is null where it was never used. Those that are there count as used.
+    name: '0010-character-use',
+    sql: `
+      CREATE TABLE character_use (
+        account INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        digest TEXT NOT NULL,
+        bytes INTEGER NOT NULL,
+        uploaded INTEGER NOT NULL,
+        used INTEGER,
+        PRIMARY KEY (account, name, digest),
+        FOREIGN KEY (account, name, digest) REFERENCES character_versions (account, name, digest) ON DELETE CASCADE
+      ) STRICT, WITHOUT ROWID;
+      INSERT INTO character_use (account, name, digest, bytes, uploaded, used)
+      SELECT account, name, digest, length(source), created, unixepoch() FROM character_versions;
+    `,
+  },
 ]
 
 /** The names of the migrations that a database has seen; undefined when it is none of ours. */

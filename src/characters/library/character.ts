@@ -50,6 +50,32 @@ export interface StoredVersion {
   readonly digest: string
 }
 
+/** One account's character. */
+export interface CharacterKey {
+  readonly account: number
+  readonly name: string
+}
+
+/** One version of an account's character. */
+export interface VersionKey extends CharacterKey {
+  readonly digest: string
+}
+
+/** What the characters of an account may come to, with all their versions; undefined is without bounds. */
+export interface CharacterCeilings {
+  readonly characters?: number | undefined
+  readonly bytes?: number | undefined
+}
+
+/** What one step of a purge has removed. */
+export interface PurgeStep {
+  readonly removed: readonly VersionKey[]
+  /** The character after which the next step goes on; null where that is the first. */
+  readonly after: CharacterKey | null
+  /** Whether it was the last step. */
+  readonly isLast: boolean
+}
+
 /** How a name is compared: letter by letter, or whatever its case. */
 export type NameMatch = 'exact' | 'any-case'
 
@@ -57,11 +83,16 @@ export type NameMatch = 'exact' | 'any-case'
 export interface CharacterStore {
   /**
    * Adds a character; resolves when it is on disk.
-   * @throws ApiError 409 when the name is taken
+   * @throws ApiError 409 when the name is taken, 429 beyond the ceilings
    */
-  create(account: number, character: NewCharacter): Promise<void>
-  /** Adds a character or replaces the one of this name, whose versions stay; tells whether it is new. */
-  put(account: number, character: NewCharacter): Promise<boolean>
+  create(account: number, character: NewCharacter, ceilings?: CharacterCeilings): Promise<void>
+  /**
+   * Adds a character or replaces the one of this name, whose versions stay; tells whether it is new.
+   * @throws ApiError 429 beyond the ceilings
+   */
+  put(account: number, character: NewCharacter, ceilings?: CharacterCeilings): Promise<boolean>
+  /** How many characters an account has, and the bytes of all their versions. */
+  count(account: number): Promise<{ readonly characters: number; readonly bytes: number }>
   find(account: number, name: string, match: NameMatch): Promise<StoredCharacter | undefined>
   /** The versions of this name whose digest begins like this. */
   findVersions(account: number, name: string, match: NameMatch, digest: string): Promise<readonly StoredVersion[]>
@@ -71,6 +102,14 @@ export interface CharacterStore {
   list(account: number, after: string, limit: number): Promise<readonly StoredCharacter[]>
   /** Removes a character with all its versions; tells whether there was one. */
   remove(account: number, name: string): Promise<boolean>
+  /** Writes down that versions were used at a moment, Unix seconds; one a day is enough for each. */
+  noteUses(versions: readonly VersionKey[], moment: number): Promise<void>
+  /**
+   * Removes a few of the versions that are not kept any more: beyond the newest 20 of their character, not used since a
+   * moment in Unix seconds, and not what is played now. Looks at a page of characters.
+   * @param after where the step before came to; null at the beginning
+   */
+  purge(after: CharacterKey | null, usedSince: number): Promise<PurgeStep>
 }
 
 /** The order of lists: by code points, as databases compare bytes. */

@@ -9,6 +9,7 @@ import {
   foldName,
   type ListedCharacter,
   pinnedName,
+  type VersionKey,
 } from './character.ts'
 import { type Found, findCharacter } from './lookup.ts'
 import { originOf, type PublicCard, PublicCards, starterFolder } from './public-cards.ts'
@@ -25,6 +26,8 @@ export interface LibraryOptions {
   /** Bytes. */
   readonly largestCard: number
   readonly logger?: LibraryLogger
+  /** Is told of each version of an account's upload that is looked up. */
+  readonly onUse?: (version: VersionKey) => void
   /** The time that files' times are compared with, in milliseconds: the machine's clock. */
   readonly now?: () => number
 }
@@ -45,6 +48,7 @@ export class CharacterLibrary {
   readonly #folders: readonly WatchedFolder<PublicCard>[]
   readonly #lorebooks: readonly WatchedFolder<Lorebook>[]
   readonly #logger: LibraryLogger | undefined
+  readonly #onUse: ((version: VersionKey) => void) | undefined
   readonly #cache = new CardCache(cacheLimit)
   #public = new PublicCards([])
   #worldBooks: readonly Lorebook[] = []
@@ -54,8 +58,9 @@ export class CharacterLibrary {
   #isScanned = false
   #isClosed = false
 
-  constructor({ store, folders = [], lorebooks = [], largestCard, logger, now = Date.now }: LibraryOptions) {
+  constructor({ store, folders = [], lorebooks = [], largestCard, logger, onUse, now = Date.now }: LibraryOptions) {
     this.#store = store
+    this.#onUse = onUse
     this.#logger = logger
     const cards = { extensions: ['.json', '.png', '.charx'], largestFile: largestCard, read: this.#readCard, now }
     const paths = new Set(folders.map(realPath))
@@ -134,7 +139,10 @@ export class CharacterLibrary {
       if (!found) return undefined
       const { origin, digest } = found
       const card = await this.#cache.get(digest, () => loadCard(found)).catch(orGone)
-      if (card) return { name: found.name, origin, digest, card }
+      if (card) {
+        if (origin === 'account' && account !== null) this.#onUse?.({ account, name: found.name, digest })
+        return { name: found.name, origin, digest, card }
+      }
       if (!isLast) await this.rescan()
     }
     return undefined
@@ -259,7 +267,7 @@ export function createLibrary(
     cardBodyLimit,
   }: Pick<Config, 'configDirectory' | 'dataDirectory' | 'cardBodyLimit'>,
   store: CharacterStore,
-  logger?: LibraryLogger,
+  observer: Pick<LibraryOptions, 'logger' | 'onUse'> = {},
 ): CharacterLibrary {
   return new CharacterLibrary({
     store,
@@ -267,6 +275,6 @@ export function createLibrary(
     folders: [join(configDirectory, 'characters'), join(dataDirectory, 'characters'), starterFolder],
     lorebooks: [join(configDirectory, 'lorebooks'), join(dataDirectory, 'lorebooks')],
     largestCard: cardBodyLimit,
-    ...(logger ? { logger } : {}),
+    ...observer,
   })
 }

@@ -164,4 +164,24 @@ export const postgresMigrations: readonly Migration[] = [
     servesFrom: '0002-shared-limits',
     sql: 'ALTER TABLE requests ADD COLUMN microsecond BIGINT NOT NULL DEFAULT 0;',
   },
+  {
+    // Versions that a replica of the version before uploads have no row here until the next purge looks.
+    name: '0004-character-use',
+    servesFrom: '0002-shared-limits',
+    sql: `
+      CREATE TABLE character_use (
+        account BIGINT NOT NULL,
+        name TEXT COLLATE "C" NOT NULL,
+        digest TEXT NOT NULL,
+        bytes BIGINT NOT NULL,
+        uploaded BIGINT NOT NULL,
+        used BIGINT,
+        PRIMARY KEY (account, name, digest),
+        FOREIGN KEY (account, name, digest) REFERENCES character_versions (account, name, digest) ON DELETE CASCADE
+      );
+      INSERT INTO character_use (account, name, digest, bytes, uploaded, used)
+      SELECT account, name, digest, octet_length(source), created, floor(extract(epoch FROM now()))::BIGINT
+      FROM character_versions;
+    `,
+  },
 ]

@@ -31,6 +31,7 @@ export const tables: readonly Table[] = [
   { ...table('characters', 'account created updated', 'name:a folded:a digest about', 'account name'), batch: 50 },
   // A card may have many megabytes: one by one.
   { ...table('character_versions', 'account created', 'name:a digest source:b', 'account name digest'), batch: 1 },
+  table('character_use', 'account bytes uploaded used', 'name:a digest', 'account name digest'),
   table(
     'requests',
     'account created microsecond reserved_tokens prompt_tokens completion_tokens tokens_exact first_token_ms total_ms retries',

@@ -1,0 +1,109 @@
+import type { PostgresDatabase, Queries, Transaction } from '../storage/postgres/database.ts'
+import { escapeNul, unescapeNul } from '../storage/postgres/texts.ts'
+import { unixSeconds } from '../time.ts'
+import type { CharacterKey, NewCharacter, PurgeStep, VersionKey } from './library/character.ts'
+import { dayBegin, type Kept, type PurgePlan, type PurgeRow, planPurge } from './policy.ts'
+import { selectForPurge } from './rows.ts'
+
+/** What an account has of characters and bytes. Nobody else writes any of it until the transaction is over. */
+export async function keptOf(sql: Transaction, account: number): Promise<Kept> {
+  await sql`SELECT id FROM accounts WHERE id = ${account} FOR UPDATE`
+  return countKept(sql, account)
+}
+
+/** What an account has of characters and bytes, as it is now. */
+export async function countKept(sql: Queries, account: number): Promise<Kept> {
+  const [kept] = await sql<Kept[]>`
+    SELECT (SELECT count(*) FROM characters WHERE account = ${account}) AS characters,
+      (SELECT coalesce(sum(bytes), 0)::BIGINT FROM character_use WHERE account = ${account}) AS bytes`
+  return kept ?? { characters: 0, bytes: 0 }
+}
+
+/** Whether an account has a version. */
+export async function hasVersion(sql: Transaction, account: number, character: NewCharacter): Promise<boolean> {
+  const found = await sql`
+    SELECT 1 FROM character_versions
+    WHERE account = ${account} AND name = ${escapeNul(character.name)} AND digest = ${character.digest}`
+  return found.length > 0
+}
+
+/** Adds a version, or makes one that is there the newest. */
+export async function addVersion(sql: Transaction, account: number, character: NewCharacter): Promise<void> {
+  const { digest, source } = character
+  const name = escapeNul(character.name)
+  const now = unixSeconds()
+  await sql`
+    INSERT INTO character_versions (account, name, digest, source, created)
+    VALUES (${account}, ${name}, ${digest}, ${source}, ${now}) ON CONFLICT DO NOTHING`
+  await sql`
+    INSERT INTO character_use (account, name, digest, bytes, uploaded)
+    SELECT ${account}::BIGINT, ${name}::TEXT, ${digest}::TEXT, ${source.length}::BIGINT,
+      greatest(${now}::BIGINT, 1 + coalesce(max(uploaded), 0))
+    FROM character_use WHERE account = ${account} AND name = ${name}
+    ON CONFLICT (account, name, digest) DO UPDATE SET uploaded = excluded.uploaded`
+}
+
+/** Writes down that versions were used; in one order, so that two replicas never wait for each other. */
+export async function noteUses(sql: Transaction, versions: readonly VersionKey[], moment: number): Promise<void> {
+  await sql`
+    UPDATE character_use SET used = ${moment}
+    FROM (SELECT account, name, digest FROM ${listed(sql, versions)} ORDER BY account, name, digest) AS noted
+    WHERE character_use.account = noted.account AND character_use.name = noted.name
+      AND character_use.digest = noted.digest AND coalesce(character_use.used, 0) < ${dayBegin(moment)}`
+}
+
+/** See `CharacterStore.purge`. Nothing is locked where there is nothing to remove. */
+export async function purge(
+  database: PostgresDatabase,
+  begin: CharacterKey | null,
+  usedSince: number,
+): Promise<PurgeStep> {
+  if (begin === null) await database.transaction(noteUnknown)
+  const { surplus, ...progress } = await database.read((sql) => plan(sql, begin, usedSince))
+  if (surplus.length === 0) return { removed: [], ...progress }
+  const removed = await database.transaction(async (sql) => {
+    const versions = listed(sql, surplus)
+    // Whoever uploads one of these again, so that it is played, writes this row, by any version of the service.
+    await sql`
+      SELECT name FROM characters
+      WHERE (account, name) IN (SELECT account, name FROM ${versions}) ORDER BY account, name FOR UPDATE`
+    return await sql<VersionKey[]>`
+      DELETE FROM character_versions WHERE (account, name, digest) IN (
+        SELECT versions.account, versions.name, versions.digest FROM ${versions}
+        JOIN character_use ON character_use.account = versions.account AND character_use.name = versions.name
+          AND character_use.digest = versions.digest AND (used IS NULL OR used < ${usedSince})
+        JOIN characters ON characters.account = versions.account AND characters.name = versions.name
+          AND characters.digest <> versions.digest)
+      RETURNING account, name, digest`
+  })
+  return { removed: removed.map((version) => ({ ...version, name: unescapeNul(version.name) })), ...progress }
+}
+
+async function plan(sql: Queries, begin: CharacterKey | null, usedSince: number): Promise<PurgePlan> {
+  const { account, name } = begin ?? { account: 0, name: '' }
+  const rows = await sql.unsafe<PurgeRow[]>(selectForPurge, [account, name === '' ? '' : escapeNul(name)])
+  return planPurge(
+    rows.map((row) => ({ ...row, name: unescapeNul(row.name) })),
+    usedSince,
+    begin,
+  )
+}
+
+/** Versions as a table of SQL. */
+function listed(sql: Transaction, versions: readonly VersionKey[]) {
+  const list = versions.map((version) => ({ ...version, name: escapeNul(version.name) }))
+  return sql`json_to_recordset(${JSON.stringify(list)}::text::json) AS versions (account BIGINT, name TEXT, digest TEXT)`
+}
+
+/** Versions that a replica of a version before this one has uploaded meanwhile: they were not used as far as is known. */
+async function noteUnknown(sql: Transaction): Promise<boolean> {
+  await sql`
+    INSERT INTO character_use (account, name, digest, bytes, uploaded)
+    SELECT account, name, digest, octet_length(source), created FROM character_versions
+    WHERE NOT EXISTS (
+      SELECT 1 FROM character_use
+      WHERE character_use.account = character_versions.account AND character_use.name = character_versions.name
+        AND character_use.digest = character_versions.digest
+    ) ON CONFLICT DO NOTHING`
+  return true
+}

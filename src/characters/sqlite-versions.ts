@@ -1,0 +1,70 @@
+import type { Database, Statement } from 'better-sqlite3'
+import { unixSeconds } from '../time.ts'
+import type { CharacterKey, NewCharacter, PurgeStep, VersionKey } from './library/character.ts'
+import { dayBegin, type Kept, type PurgeRow, planPurge } from './policy.ts'
+import { selectForPurge } from './rows.ts'
+
+/** The versions of uploaded characters in SQLite, and what is kept of them. Transactions are the caller's, but for `purge`. */
+export class SqliteVersions {
+  readonly #database: Database
+  readonly #kept: Statement<[number, number], Kept>
+  readonly #isThere: Statement<[number, string, string]>
+  readonly #insert: Statement<[number, string, string, Buffer, number]>
+  readonly #place: Statement<[number, string, string, number, number, number, string]>
+  readonly #noteUse: Statement<[number, number, string, string, number]>
+  readonly #forPurge: Statement<[number, string], PurgeRow>
+  readonly #remove: Statement<[number, string, string]>
+
+  constructor(database: Database) {
+    this.#database = database
+    this.#kept = database.prepare(`
+      SELECT (SELECT count(*) FROM characters WHERE account = ?) AS characters,
+        (SELECT coalesce(sum(bytes), 0) FROM character_use WHERE account = ?) AS bytes`)
+    this.#isThere = database.prepare('SELECT 1 FROM character_versions WHERE account = ? AND name = ? AND digest = ?')
+    this.#insert = database.prepare(`
+      INSERT INTO character_versions (account, name, digest, source, created)
+      VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
+    this.#place = database.prepare(`
+      INSERT INTO character_use (account, name, digest, bytes, uploaded)
+      SELECT ?, ?, ?, ?, max(?, 1 + coalesce(max(uploaded), 0)) FROM character_use WHERE account = ? AND name = ?
+      ON CONFLICT (account, name, digest) DO UPDATE SET uploaded = excluded.uploaded`)
+    this.#noteUse = database.prepare(`
+      UPDATE character_use SET used = ? WHERE account = ? AND name = ? AND digest = ? AND coalesce(used, 0) < ?`)
+    this.#forPurge = database.prepare(selectForPurge.replace(/\$\d/g, '?'))
+    this.#remove = database.prepare('DELETE FROM character_versions WHERE account = ? AND name = ? AND digest = ?')
+  }
+
+  /** What an account has of characters and bytes. */
+  of(account: number): Kept {
+    return this.#kept.get(account, account) ?? { characters: 0, bytes: 0 }
+  }
+
+  has(account: number, { name, digest }: NewCharacter): boolean {
+    return this.#isThere.get(account, name, digest) !== undefined
+  }
+
+  /** Adds a version, or makes one that is there the newest. */
+  add(account: number, { name, digest, source }: NewCharacter): void {
+    const now = unixSeconds()
+    this.#insert.run(account, name, digest, source, now)
+    this.#place.run(account, name, digest, source.length, now, account, name)
+  }
+
+  noteUse({ account, name, digest }: VersionKey, moment: number): void {
+    this.#noteUse.run(moment, account, name, digest, dayBegin(moment))
+  }
+
+  /** See `CharacterStore.purge`. Nothing is locked where there is nothing to remove. */
+  purge(after: CharacterKey | null, usedSince: number): PurgeStep {
+    const plan = () => planPurge(this.#forPurge.all(after?.account ?? 0, after?.name ?? ''), usedSince, after)
+    const seen = plan()
+    if (seen.surplus.length === 0) return { removed: [], after: seen.after, isLast: seen.isLast }
+    const remove = this.#database.transaction((): PurgeStep => {
+      // Another program may have written since.
+      const { surplus, ...progress } = plan()
+      for (const { account, name, digest } of surplus) this.#remove.run(account, name, digest)
+      return { removed: surplus, ...progress }
+    })
+    return remove.immediate()
+  }
+}
