@@ -29,10 +29,12 @@ export function toCharacter({ name, digest, about, created, updated }: Character
 export const selectForPurge = `
   SELECT page.account, page.name, page.digest AS current, versions.digest, versions.bytes, versions.used
   FROM (
-    SELECT account, name, digest FROM characters WHERE (account, name) > ($1, $2) ORDER BY account, name LIMIT 100
+    SELECT account, name, digest, (
+      SELECT count(*) FROM character_use
+      WHERE character_use.account = characters.account AND character_use.name = characters.name
+    ) AS count
+    FROM characters WHERE (account, name) > ($1, $2) ORDER BY account, name LIMIT 50
   ) AS page
   LEFT JOIN character_use AS versions ON versions.account = page.account AND versions.name = page.name
-    AND ${alwaysKept} < (
-      SELECT count(*) FROM character_use AS counted WHERE counted.account = page.account AND counted.name = page.name
-    )
+    AND page.count > ${alwaysKept}
   ORDER BY page.account, page.name, versions.uploaded DESC, versions.digest`
