@@ -1,5 +1,8 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { conservatory } from '../support/command.ts'
+import { projectFolder } from '../support/process.ts'
 import { serviceForThisTest } from '../support/service.ts'
 import { onceKnown, storesForThisTest } from '../support/test-database.ts'
 
@@ -52,4 +55,11 @@ it('accounts and keys are made with both words', async () => {
   expect(key?.account.limits).toStrictEqual({ plants: 'none', tokens_per_day: 5 })
   expect(key?.limits).toStrictEqual({ tokens_per_day: 5 })
   expect((await run('accounts', 'list')).stdout).toMatch(/^ann .* plants=none,tokens_per_day=5$/m)
+})
+
+it('no route has to do with accounts, so that no request can change a limit of one', () => {
+  const document: { readonly paths: object } = JSON.parse(
+    readFileSync(join(projectFolder, 'openapi/conservatory.json'), 'utf8'),
+  )
+  expect(Object.keys(document.paths).filter((path) => path.includes('account'))).toEqual([])
 })
