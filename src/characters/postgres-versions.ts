@@ -5,9 +5,11 @@ import type { CharacterKey, NewCharacter, PurgeStep, VersionKey } from './librar
 import { dayBegin, type Kept, type PurgePlan, type PurgeRow, planPurge } from './policy.ts'
 import { selectForPurge } from './rows.ts'
 
-/** What an account has of characters and bytes. Nobody else writes any of it until the transaction is over. */
+/** What an account has of characters and bytes. Nobody else adds to it until the transaction is over. */
 export async function keptOf(sql: Transaction, account: number): Promise<Kept> {
-  await sql`SELECT id FROM accounts WHERE id = ${account} FOR UPDATE`
+  // Not the account's own row: while a commit waits for its standby, plants and characters would wait for each other.
+  await sql`
+    INSERT INTO upload_locks (account) VALUES (${account}) ON CONFLICT (account) DO UPDATE SET account = excluded.account`
   return countKept(sql, account)
 }
 

@@ -165,7 +165,8 @@ export const postgresMigrations: readonly Migration[] = [
     sql: 'ALTER TABLE requests ADD COLUMN microsecond BIGINT NOT NULL DEFAULT 0;',
   },
   {
-    // Versions that a replica of the version before uploads have no row here until the next purge looks.
+    // Versions that a replica of the version before uploads have no row here until the next purge looks. The row in
+    // `upload_locks` lets one upload of an account in at a time.
     name: '0004-character-use',
     servesFrom: '0002-shared-limits',
     sql: `
@@ -182,6 +183,9 @@ export const postgresMigrations: readonly Migration[] = [
       INSERT INTO character_use (account, name, digest, bytes, uploaded, used)
       SELECT account, name, digest, octet_length(source), created, floor(extract(epoch FROM now()))::BIGINT
       FROM character_versions;
+      CREATE TABLE upload_locks (
+        account BIGINT PRIMARY KEY REFERENCES accounts (id) ON DELETE CASCADE
+      );
     `,
   },
 ]
