@@ -189,19 +189,6 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // JSON lists of ids and prefixes; null for all models.
-    name: '0011-models-of-keys',
-    sql: `
-      ALTER TABLE accounts ADD COLUMN models TEXT;
-      ALTER TABLE keys ADD COLUMN models TEXT;
-    `,
-  },
-  {
-    // Requests of one second keep their order: newest first, by `requests_by_account` and then by this.
-    name: '0013-requests-by-time',
-    sql: 'ALTER TABLE requests ADD COLUMN microsecond INTEGER NOT NULL DEFAULT 0;',
-  },
-  {
     // Beside the versions, whose sources are in the way of whatever stands in their rows. `uploaded` is when a version came
     // last, or a second more than the one before it; `used` is null where it was never used. Those that are there count as used.
     name: '0010-character-use',
@@ -219,6 +206,19 @@ export const migrations: readonly Migration[] = [
       INSERT INTO character_use (account, name, digest, bytes, uploaded, used)
       SELECT account, name, digest, length(source), created, unixepoch() FROM character_versions;
     `,
+  },
+  {
+    // JSON lists of ids and prefixes; null for all models.
+    name: '0011-models-of-keys',
+    sql: `
+      ALTER TABLE accounts ADD COLUMN models TEXT;
+      ALTER TABLE keys ADD COLUMN models TEXT;
+    `,
+  },
+  {
+    // Requests of one second keep their order: newest first, by `requests_by_account` and then by this.
+    name: '0013-requests-by-time',
+    sql: 'ALTER TABLE requests ADD COLUMN microsecond INTEGER NOT NULL DEFAULT 0;',
   },
 ]
 

@@ -151,20 +151,6 @@ export const postgresMigrations: readonly Migration[] = [
     `,
   },
   {
-    name: '0005-models-of-keys',
-    servesFrom: '0002-shared-limits',
-    sql: `
-      ALTER TABLE accounts ADD COLUMN models TEXT;
-      ALTER TABLE keys ADD COLUMN models TEXT;
-    `,
-  },
-  {
-    // Requests of one second keep their order: newest first, by `requests_by_account` and then by this.
-    name: '0007-requests-by-time',
-    servesFrom: '0002-shared-limits',
-    sql: 'ALTER TABLE requests ADD COLUMN microsecond BIGINT NOT NULL DEFAULT 0;',
-  },
-  {
     // Versions that a replica of the version before uploads have no row here until the next purge looks. The row in
     // `upload_locks` lets one upload of an account in at a time.
     name: '0004-character-use',
@@ -187,5 +173,19 @@ export const postgresMigrations: readonly Migration[] = [
         account BIGINT PRIMARY KEY REFERENCES accounts (id) ON DELETE CASCADE
       );
     `,
+  },
+  {
+    name: '0005-models-of-keys',
+    servesFrom: '0002-shared-limits',
+    sql: `
+      ALTER TABLE accounts ADD COLUMN models TEXT;
+      ALTER TABLE keys ADD COLUMN models TEXT;
+    `,
+  },
+  {
+    // Requests of one second keep their order: newest first, by `requests_by_account` and then by this.
+    name: '0007-requests-by-time',
+    servesFrom: '0002-shared-limits',
+    sql: 'ALTER TABLE requests ADD COLUMN microsecond BIGINT NOT NULL DEFAULT 0;',
   },
 ]
