@@ -1,5 +1,6 @@
 import type { Server } from 'node:http'
 import Fastify, { type FastifyBaseLogger, type FastifyHttpOptions, type FastifyInstance, LogController } from 'fastify'
+import { auditPlugin } from './access/audit-plugin.ts'
 import { type Guard, guardRequests } from './access/guard.ts'
 import { keysPlugin } from './access/plugin.ts'
 import type { CharacterLibrary } from './characters/library/library.ts'
@@ -115,6 +116,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   })
 
   await app.register(keysPlugin, { prefix: '/keys', store: stores.access, guard })
+  await app.register(auditPlugin, { guard, audit: stores.audit })
 
   await app.register(charactersPlugin, {
     prefix: '/characters',

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { type Command, CommanderError } from 'commander'
 import { addAccountCommands } from './access/account-commands.ts'
 import { addKeyCommands } from './access/key-commands.ts'
+import { addAuditCommand } from './audit/commands.ts'
 import { addCharacterCommands } from './characters/commands.ts'
 import { addCardTestCommand } from './chat/commands.ts'
 import { PlainCommand } from './command.ts'
@@ -65,6 +66,7 @@ function createProgram(environment: Environment, serve: () => Promise<void>): Co
   addCardTestCommand(addCharacterCommands(program, config, withStores), config, withStores)
   addModelCommands(program, config)
   addUsageCommands(program, withStores)
+  addAuditCommand(program, withStores)
   addStorageCommands(program, config)
   return program
 }

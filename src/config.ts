@@ -31,6 +31,7 @@ export interface Config {
   /** For accounts that have no values of their own. */
   readonly limits: Limits
   readonly ledgerDays: number
+  readonly auditDays: number
   /** Whether `/docs` and `/openapi.json` are there. */
   readonly docs: 'on' | 'off'
   readonly characters: 'open' | 'closed'
@@ -137,6 +138,7 @@ export function readConfig(environment: Environment): Config {
     sseKeepaliveMs: integer('SSE_KEEPALIVE_MS', 15_000, 10, 3_600_000),
     limits: typeof limits === 'string' ? {} : limits,
     ledgerDays: integer('LEDGER_DAYS', 30, 1, 3650),
+    auditDays: integer('AUDIT_DAYS', 365, 1, 3650),
     docs: oneOf('DOCS', 'on', ['on', 'off']),
     characters: oneOf('CHARACTERS', 'open', ['open', 'closed']),
     systemPrompt: text('SYSTEM_PROMPT'),

@@ -1,5 +1,5 @@
 /** Cells that are Unix seconds, and shown to people as ISO 8601. */
-const moments = new Set(['created', 'expires', 'revoked', 'suspended', 'last_used'])
+const moments = new Set(['at', 'created', 'expires', 'revoked', 'suspended', 'last_used'])
 
 /** Where progress is shown: standard error, or a test's stand-in for it. */
 export interface ProgressOutput {

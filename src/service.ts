@@ -2,6 +2,8 @@ import type { FastifyInstance } from 'fastify'
 import { type Bootstrap, bootstrapAccess } from './access/bootstrap.ts'
 import { Guard } from './access/guard.ts'
 import { createServer, registerService } from './app.ts'
+import { wholeEntry } from './audit/database-entries.ts'
+import { type Actor, serviceActor } from './audit/record.ts'
 import { CharacterUses } from './characters/character-uses.ts'
 import { type CharacterLibrary, createLibrary } from './characters/library/library.ts'
 import { promptSettings } from './characters/prompt/settings.ts'
@@ -55,6 +57,8 @@ const readCharactersAfter = 500
 /** What the service is made of, opened. */
 interface Parts {
   readonly log: Log
+  /** The service, as it is put on record. */
+  readonly itself: Actor
   /** Undefined where the folder may be shared. */
   readonly lock: ServeLock | undefined
   readonly stores: Stores
@@ -76,7 +80,7 @@ interface Beside {
   metricsServer?: MetricsServer
   /** The first reading of the characters, which is to come. */
   reading?: NodeJS.Timeout
-  stopPruning?: () => Promise<void>
+  stopPruning?: () => Promise<unknown>
   stopPurging?: () => Promise<void>
 }
 
@@ -97,7 +101,7 @@ export async function startService(config: Config, { clock, loop }: OwnTime = {}
     await beginBeside(beside, parts, config)
     const warnings = limitWarnings(await stores.access.listKeys(), config.limits)
     // Last, since what it makes is told once: a start that fails must not have made it.
-    const bootstrap = await bootstrapAccess(stores.access, config.bootstrapKey)
+    const bootstrap = await bootstrapAccess(stores.access, config.bootstrapKey, parts.itself)
     for (const warning of bootstrap.warnings) log.logger.warn(warning)
     stores.beginServing?.()
     const metricsAddress = beside.metricsServer?.address
@@ -113,10 +117,11 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   const configuration = await loadModels(config)
   const log = openLog(config.logLevel)
   const { logger } = log
+  const itself = serviceActor((record) => logger.info(record, 'audit record'))
   prepareFolder(config.dataDirectory)
   // Replicas over one PostgreSQL may share a folder, in which they only read.
   const lock = config.databaseUrl === undefined ? holdForServing(config.dataDirectory) : undefined
-  const stores = await openHeld(() => openStores(config), lock)
+  const stores = await openHeld(() => openStores(config, itself), lock)
   const metrics = new Metrics()
   const tracer = config.traces && (await openTracer(config.traces, logger))
   const models = new ModelRegistry(configuration, config, countAttempts(metrics, tracer?.watchAttempt), clock)
@@ -133,7 +138,7 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   })
   const app = createServer(logger, config)
   const stopReading = readParts(metrics, { stores, models, limiter })
-  return { log, lock, stores, metrics, tracer, models, library, uses, guard, limiter, visits, app, stopReading }
+  return { log, itself, lock, stores, metrics, tracer, models, library, uses, guard, limiter, visits, app, stopReading }
 }
 
 /**
@@ -154,26 +159,38 @@ async function beginBeside(beside: Beside, parts: Parts, config: Config): Promis
   beside.reading = setTimeout(() => {
     follow().catch((error: unknown) => logger.error({ err: error }, 'the characters cannot be read'))
   }, readCharactersAfter)
-  beside.stopPruning = pruneLedger(stores.ledger, config.ledgerDays, (error) =>
-    logger.error({ err: error }, 'old entries of the ledger were not removed'),
-  )
+  const stops = [
+    pruneLedger(stores.ledger, config.ledgerDays, (error) =>
+      logger.error({ err: error }, 'old entries of the ledger were not removed'),
+    ),
+    pruneLedger(stores.audit, config.auditDays, (error) =>
+      logger.error({ err: error }, 'old records of the audit trail were not removed'),
+    ),
+  ]
+  beside.stopPruning = () => Promise.all(stops.map((stop) => stop()))
   beside.stopPurging = purgeVersions({
     store: stores.characters,
     uses,
     clock: machineClock,
     now: unixSeconds,
+    by: parts.itself,
     onRemoved: (versions) => logger.info({ versions }, 'old versions of characters were removed'),
     onFailure: (error) => logger.error({ err: error }, 'old versions of characters were not removed'),
   })
 }
 
 /** Reads the characters and `models.json` again; what has faults changes nothing. */
-async function reload({ log, library, models }: Parts, config: Config): Promise<void> {
+async function reload({ log, itself, stores, library, models }: Parts, config: Config): Promise<void> {
   const { logger } = log
   await library.load().catch((error: unknown) => logger.error({ err: error }, 'the characters cannot be read again'))
   try {
+    const before = { models: models.names }
     await models.replace(await loadModels(config))
     logger.info('models.json has been read again')
+    const entry = wholeEntry('models.reloaded', before, { models: models.names })
+    await stores.audit
+      .record(itself, entry)
+      .catch((error: unknown) => logger.error({ err: error }, 'that models.json was read again is not on record'))
   } catch (error) {
     logger.error({ err: error }, 'models.json has faults: the models stay as they were')
   }

@@ -1,3 +1,5 @@
+import { invalidField } from './errors.ts'
+
 /** The time now, Unix seconds. */
 export function unixSeconds(): number {
   return Math.floor(Date.now() / 1000)
@@ -24,6 +26,27 @@ export function nextMoment(): Moment {
 export function isCalendarDay(day: string): boolean {
   const milliseconds = Date.parse(`${day}T00:00:00Z`)
   return !Number.isNaN(milliseconds) && new Date(milliseconds).toISOString().startsWith(day)
+}
+
+/**
+ * Reads a day or a moment in UTC, such as `2026-11-20` or `2026-11-20T08:00:00Z`.
+ * @param param where it was written, as the refusal names it
+ * @param addedToDay seconds that are added to a whole day, which is its beginning otherwise
+ * @returns Unix seconds, rounded up
+ * @throws ApiError 400 that names the parameter
+ */
+export function readMoment(param: string, text: string, addedToDay = 0): number {
+  const [, day = '', time] =
+    /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2}))?$/.exec(text) ?? []
+  const milliseconds = isCalendarDay(day) ? Date.parse(text) : Number.NaN
+  if (Number.isNaN(milliseconds)) {
+    throw invalidField(
+      param,
+      'is not a day or a moment: write it like 2026-11-20 or 2026-11-20T08:00:00Z',
+      'The value of',
+    )
+  }
+  return Math.ceil(milliseconds / 1000) + (time === undefined ? addedToDay : 0)
 }
 
 const millisecondsOfDay = 86_400_000

@@ -1,3 +1,4 @@
+import type { Actor } from '../audit/record.ts'
 import type { AccountLimits, LimitName, Limits } from '../limit-values.ts'
 import { controlCharacters, type NameRule, nameProblem } from '../text.ts'
 import type { ModelList } from './model-lists.ts'
@@ -82,39 +83,40 @@ export class AccessError extends Error {
 
 /**
  * Keeps accounts and keys. Every method that refuses throws an `AccessError`. What would leave nobody with a working key
- * of the scope `admin` is refused with the code `last_admin_key`.
+ * of the scope `admin` is refused with the code `last_admin_key`. Each change is put on record in its transaction, as `by`'s;
+ * without it the command line's.
  */
 export interface AccessStore {
   /** Refuses a name that is taken or malformed. */
-  createAccount(name: string, limits?: AccountLimits, models?: ModelList | null): Promise<Account>
+  createAccount(name: string, limits?: AccountLimits, models?: ModelList | null, by?: Actor): Promise<Account>
   listAccounts(): Promise<readonly Account[]>
   /** From now on its keys are refused. Refuses an unknown account, and one that is suspended already. */
-  suspendAccount(name: string): Promise<Account>
+  suspendAccount(name: string, by?: Actor): Promise<Account>
   /** Refuses an unknown account, and one that is not suspended. */
-  resumeAccount(name: string): Promise<Account>
+  resumeAccount(name: string, by?: Actor): Promise<Account>
   /** Refuses an unknown account. @param models the models that it may use from now on; as before without it */
-  limitAccount(name: string, changes: AccountLimitChanges, models?: ModelList | null): Promise<Account>
+  limitAccount(name: string, changes: AccountLimitChanges, models?: ModelList | null, by?: Actor): Promise<Account>
   /** Makes the very first account with its key, both or neither; gives null when there is an account already. */
-  createFirstAccount(request: KeyRequest): Promise<NewKey | null>
+  createFirstAccount(request: KeyRequest, by?: Actor): Promise<NewKey | null>
   /** Refuses an unknown account and a malformed name. */
-  createKey(request: KeyRequest): Promise<NewKey>
+  createKey(request: KeyRequest, by?: Actor): Promise<NewKey>
   /** All keys, or those of the account of this name, oldest first. */
   listKeys(account?: string): Promise<readonly Key[]>
   /**
    * Makes a key like this one, which goes on working for so many seconds; with 0 it ends at once.
    * Takes what `revokeKey` takes. Refuses one that is not there, with the code `key_ended` one that does not work any more or has a successor.
    */
-  rotateKey(prefixOrKey: string, overlapSeconds: number): Promise<NewKey>
+  rotateKey(prefixOrKey: string, overlapSeconds: number, by?: Actor): Promise<NewKey>
   /**
    * Revokes at once, by the whole key, its id, its prefix, or a beginning of that which no other key shares.
    * Refuses one that is not there, several, and with `key_ended` a revoked one.
    */
-  revokeKey(prefixOrKey: string): Promise<Key>
+  revokeKey(prefixOrKey: string, by?: Actor): Promise<Key>
   /**
    * Takes what `revokeKey` takes; refuses a key that is not there, and several.
    * @param models the models that it may use from now on; as before without it
    */
-  limitKey(prefixOrKey: string, changes: LimitChanges, models?: ModelList | null): Promise<Key>
+  limitKey(prefixOrKey: string, changes: LimitChanges, models?: ModelList | null, by?: Actor): Promise<Key>
   /** The key with this SHA-256 digest, whatever its state, where it is known without asking the database. */
   knownKey(digest: string): Key | undefined
   /** The key with this SHA-256 digest, whatever its state. */

@@ -1,3 +1,4 @@
+import type { Actor } from '../audit/record.ts'
 import { type AccessStore, type Key, scopes } from './access.ts'
 import { digestKey } from './key.ts'
 import { refusalOf } from './refusals.ts'
@@ -20,14 +21,15 @@ export interface Bootstrap {
 /**
  * Makes the account `owner` with one key of all scopes when there is no account yet.
  * @param presetKey the operator's own choice of that key; warned about, and ignored, when no such key exists later
+ * @param by the service, as the records of what is made name it
  */
-export async function bootstrapAccess(store: AccessStore, presetKey: string | undefined): Promise<Bootstrap> {
-  const first = await store.createFirstAccount({
-    account: 'owner',
-    scopes,
-    name: 'first key',
-    ...(presetKey === undefined ? {} : { secret: presetKey }),
-  })
+export async function bootstrapAccess(
+  store: AccessStore,
+  presetKey: string | undefined,
+  by?: Actor,
+): Promise<Bootstrap> {
+  const preset = presetKey === undefined ? {} : { secret: presetKey }
+  const first = await store.createFirstAccount({ account: 'owner', scopes, name: 'first key', ...preset }, by)
   if (first) return { first: { key: presetKey === undefined ? first.secret : undefined }, warnings: [], notices: [] }
   const warnings = [
     presetKey === undefined ? undefined : await faultOfPreset(store, presetKey),

@@ -5,6 +5,7 @@ import { ApiError, invalidField } from '../errors.ts'
 import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
 import { AccessError, type AccessStore, type Key, keyNameProblem, type NewKey } from './access.ts'
+import { actorOf } from './actor.ts'
 import { checkMayMake, checkMayRevoke, checkMayRotate, powersAskedFor, powersOf } from './excess.ts'
 import { callerOf, type Guard, requireScope } from './guard.ts'
 import { KeyBody, KeyList, KeyPath, KeyRequestBody, keyBody, NewKeyBody, RotationBody } from './key-body.ts'
@@ -90,7 +91,7 @@ function addListRoutes(app: TypedInstance, store: AccessStore, keysOf: KeysOf): 
         models: allowed,
       }
       checkMayMake(powersOf(caller), powersAskedFor(wanted))
-      return sendNew(reply, await store.createKey(wanted))
+      return sendNew(reply, await store.createKey(wanted, actorOf(request)))
     },
   )
 }
@@ -141,7 +142,7 @@ function addKeyRoutes(app: TypedInstance, store: AccessStore, keysOf: KeysOf): v
       const caller = callerOf(request)
       const key = await find(caller, request.params.id)
       checkMayRevoke(powersOf(caller), powersOf(key))
-      await store.revokeKey(key.prefix).catch(toConflict)
+      await store.revokeKey(key.prefix, actorOf(request)).catch(toConflict)
       return reply.code(204).send()
     },
   )
@@ -165,7 +166,8 @@ function addKeyRoutes(app: TypedInstance, store: AccessStore, keysOf: KeysOf): v
       const caller = callerOf(request)
       const key = await find(caller, request.params.id)
       checkMayRotate(powersOf(caller), powersOf(key))
-      const made = await store.rotateKey(key.prefix, request.body.overlap_seconds).catch(toConflict)
+      const { overlap_seconds } = request.body
+      const made = await store.rotateKey(key.prefix, overlap_seconds, actorOf(request)).catch(toConflict)
       return sendNew(reply, made)
     },
   )

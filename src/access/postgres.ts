@@ -1,8 +1,11 @@
+import { type Recorder, recording } from '../audit/postgres.ts'
+import { type Actor, type AuditAction, commandLine, serviceActor } from '../audit/record.ts'
 import type { AccountLimits } from '../limit-values.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
 import { RememberedShortly } from '../storage/postgres/remembered-shortly.ts'
 import { unixSeconds } from '../time.ts'
 import type { AccessStore, Account, AccountLimitChanges, Key, KeyRequest, LimitChanges, NewKey } from './access.ts'
+import { accountChange, accountEntry, keyChange, newKeyEntry } from './entries.ts'
 import { digestKey } from './key.ts'
 import { type ModelList, modelsToStore } from './model-lists.ts'
 import { newKeys } from './new-key.ts'
@@ -24,17 +27,24 @@ export class PostgresAccessStore implements AccessStore {
     this.#database = database
   }
 
-  createAccount(name: string, limits?: AccountLimits, models?: ModelList | null): Promise<Account> {
-    return this.#change((sql) => this.#accounts.create(sql, name, limits, models))
+  createAccount(name: string, limits?: AccountLimits, models?: ModelList | null, by = commandLine): Promise<Account> {
+    return this.#change(async (sql, record) => {
+      const account = await this.#accounts.create(sql, name, limits, models)
+      await record(by, accountEntry('account.created', account))
+      return account
+    })
   }
 
-  createFirstAccount(request: KeyRequest): Promise<NewKey | null> {
-    return this.#change(async (sql) => {
+  createFirstAccount(request: KeyRequest, by = serviceActor()): Promise<NewKey | null> {
+    return this.#change(async (sql, record) => {
       // Of several first starts one makes it: whoever comes second waits here, and finds it.
       await sql`SELECT value FROM counters WHERE name = 'accounts' FOR UPDATE`
       if ((await this.#accounts.list(sql)).length > 0) return null
-      await this.#accounts.create(sql, request.account)
-      return this.#createKey(sql, request)
+      const account = await this.#accounts.create(sql, request.account)
+      const made = await this.#createKey(sql, request)
+      await record(by, accountEntry('account.created', account))
+      await record(by, newKeyEntry(made.key))
+      return made
     })
   }
 
@@ -42,16 +52,30 @@ export class PostgresAccessStore implements AccessStore {
     return this.#database.read((sql) => this.#accounts.list(sql))
   }
 
-  suspendAccount(name: string): Promise<Account> {
-    return this.#changeKeepingAnAdmin((sql) => this.#accounts.suspend(sql, name))
+  suspendAccount(name: string, by = commandLine): Promise<Account> {
+    return this.#changeKeepingAnAdmin(async (sql, record) => {
+      const before = await this.#accounts.named(sql, name)
+      return audited('account.suspended', before, await this.#accounts.suspend(sql, name), record, by)
+    })
   }
 
-  resumeAccount(name: string): Promise<Account> {
-    return this.#change((sql) => this.#accounts.resume(sql, name))
+  resumeAccount(name: string, by = commandLine): Promise<Account> {
+    return this.#change(async (sql, record) => {
+      const before = await this.#accounts.named(sql, name)
+      return audited('account.resumed', before, await this.#accounts.resume(sql, name), record, by)
+    })
   }
 
-  limitAccount(name: string, changes: AccountLimitChanges, models?: ModelList | null): Promise<Account> {
-    return this.#change((sql) => this.#accounts.limit(sql, name, changes, models))
+  limitAccount(
+    name: string,
+    changes: AccountLimitChanges,
+    models?: ModelList | null,
+    by = commandLine,
+  ): Promise<Account> {
+    return this.#change(async (sql, record) => {
+      const before = await this.#accounts.named(sql, name)
+      return audited('account.limited', before, await this.#accounts.limit(sql, name, changes, models), record, by)
+    })
   }
 
   /**
@@ -63,18 +87,24 @@ export class PostgresAccessStore implements AccessStore {
   async deleteAccount(
     name: string,
     removeBelongings: (sql: Transaction, account: number) => Promise<void>,
+    by = commandLine,
   ): Promise<void> {
-    await this.#change(async (sql) => {
+    await this.#change(async (sql, record) => {
       const account = await this.#accounts.named(sql, name)
       await this.#accounts.lock(sql, account)
       // Before the lock that every change of an admin's key waits for: it may take its time.
       await removeBelongings(sql, account.id)
       await this.#keepingAnAdmin(sql, () => this.#accounts.remove(sql, account))
+      await record(by, accountEntry('account.deleted', account))
     }, longestDeletion)
   }
 
-  createKey(request: KeyRequest): Promise<NewKey> {
-    return this.#change((sql) => this.#createKey(sql, request))
+  createKey(request: KeyRequest, by = commandLine): Promise<NewKey> {
+    return this.#change(async (sql, record) => {
+      const made = await this.#createKey(sql, request)
+      await record(by, newKeyEntry(made.key))
+      return made
+    })
   }
 
   async listKeys(account?: string): Promise<readonly Key[]> {
@@ -86,26 +116,34 @@ export class PostgresAccessStore implements AccessStore {
     })
   }
 
-  rotateKey(prefixOrKey: string, overlapSeconds: number): Promise<NewKey> {
-    return this.#changeKeepingAnAdmin(async (sql) => {
-      const { old, successor } = rotated(await this.#named(sql, prefixOrKey), overlapSeconds, unixSeconds())
+  rotateKey(prefixOrKey: string, overlapSeconds: number, by = commandLine): Promise<NewKey> {
+    return this.#changeKeepingAnAdmin(async (sql, record) => {
+      const before = await this.#named(sql, prefixOrKey)
+      const { old, successor } = rotated(before, overlapSeconds, unixSeconds())
       await setRevoked(sql, old)
-      return this.#createKey(sql, successor)
+      const made = await this.#createKey(sql, successor)
+      await record(by, keyChange('key.rotated', before, old, made.key))
+      return made
     })
   }
 
-  revokeKey(prefixOrKey: string): Promise<Key> {
-    return this.#changeKeepingAnAdmin(async (sql) =>
-      setRevoked(sql, revoked(await this.#named(sql, prefixOrKey), unixSeconds())),
-    )
+  revokeKey(prefixOrKey: string, by = commandLine): Promise<Key> {
+    return this.#changeKeepingAnAdmin(async (sql, record) => {
+      const before = await this.#named(sql, prefixOrKey)
+      const key = await setRevoked(sql, revoked(before, unixSeconds()))
+      await record(by, keyChange('key.revoked', before, key))
+      return key
+    })
   }
 
-  limitKey(prefixOrKey: string, changes: LimitChanges, models?: ModelList | null): Promise<Key> {
-    return this.#change(async (sql) => {
-      const key = withModels(limited(await this.#named(sql, prefixOrKey), changes), models)
+  limitKey(prefixOrKey: string, changes: LimitChanges, models?: ModelList | null, by = commandLine): Promise<Key> {
+    return this.#change(async (sql, record) => {
+      const before = await this.#named(sql, prefixOrKey)
+      const key = withModels(limited(before, changes), models)
       await sql`
         UPDATE keys SET limits = ${JSON.stringify(key.limits)}, models = ${modelsToStore(key.models)}
         WHERE id = ${key.id}`
+      await record(by, keyChange('key.limited', before, key))
       return key
     })
   }
@@ -176,16 +214,16 @@ export class PostgresAccessStore implements AccessStore {
   }
 
   /** Does a change in one transaction; what was remembered may not be so afterwards. */
-  async #change<T>(change: (sql: Transaction) => Promise<T>, patience?: number): Promise<T> {
+  async #change<T>(change: (sql: Transaction, record: Recorder) => Promise<T>, patience?: number): Promise<T> {
     try {
-      return await this.#database.transaction(change, patience)
+      return await recording(this.#database, change, patience)
     } finally {
       this.#known.forget()
     }
   }
 
-  #changeKeepingAnAdmin<T>(change: (sql: Transaction) => Promise<T>): Promise<T> {
-    return this.#change((sql) => this.#keepingAnAdmin(sql, () => change(sql)))
+  #changeKeepingAnAdmin<T>(change: (sql: Transaction, record: Recorder) => Promise<T>): Promise<T> {
+    return this.#change((sql, record) => this.#keepingAnAdmin(sql, () => change(sql, record)))
   }
 
   /** Does a change, unless it would leave nobody with a working key of the scope `admin`. */
@@ -202,4 +240,16 @@ export class PostgresAccessStore implements AccessStore {
 async function setRevoked(sql: Transaction, key: Key): Promise<Key> {
   await sql`UPDATE keys SET revoked = ${key.revoked} WHERE id = ${key.id}`
   return key
+}
+
+/** Puts a change to an account on record, and gives what it came to. */
+async function audited(
+  action: AuditAction,
+  before: Account,
+  after: Account,
+  record: Recorder,
+  by: Actor,
+): Promise<Account> {
+  await record(by, accountChange(action, before, after))
+  return after
 }

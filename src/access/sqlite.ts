@@ -1,9 +1,11 @@
 import type { Database, Statement } from 'better-sqlite3'
+import { type Actor, type AuditAction, commandLine, serviceActor } from '../audit/record.ts'
+import { type Recorder, recording } from '../audit/sqlite.ts'
 import type { AccountLimits } from '../limit-values.ts'
 import { type OutsideChanges, Remembered } from '../storage/outside-changes.ts'
-import { writing } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import type { AccessStore, Account, AccountLimitChanges, Key, KeyRequest, LimitChanges, NewKey } from './access.ts'
+import { accountChange, accountEntry, keyChange, newKeyEntry } from './entries.ts'
 import { digestKey } from './key.ts'
 import { type ModelList, modelsToStore } from './model-lists.ts'
 import { newKeys } from './new-key.ts'
@@ -35,16 +37,27 @@ export class SqliteAccessStore implements AccessStore {
     this.#noteUse = database.prepare('UPDATE keys SET last_used = ? WHERE id = ?')
   }
 
-  async createAccount(name: string, limits?: AccountLimits, models?: ModelList | null): Promise<Account> {
-    return this.#change(() => this.#accounts.create(name, limits, models))
+  async createAccount(
+    name: string,
+    limits?: AccountLimits,
+    models?: ModelList | null,
+    by = commandLine,
+  ): Promise<Account> {
+    return this.#change((record) => {
+      const account = this.#accounts.create(name, limits, models)
+      record(by, accountEntry('account.created', account))
+      return account
+    })
   }
 
-  async createFirstAccount(request: KeyRequest): Promise<NewKey | null> {
+  async createFirstAccount(request: KeyRequest, by = serviceActor()): Promise<NewKey | null> {
     // At once, so that of several first starts one makes it, and none leaves an account without a key.
-    return this.#change(() => {
+    return this.#change((record) => {
       if (this.#accounts.list().length > 0) return null
-      this.#accounts.create(request.account)
-      return this.#createKey(request)
+      record(by, accountEntry('account.created', this.#accounts.create(request.account)))
+      const made = this.#createKey(request)
+      record(by, newKeyEntry(made.key))
+      return made
     })
   }
 
@@ -52,16 +65,30 @@ export class SqliteAccessStore implements AccessStore {
     return this.#accounts.list()
   }
 
-  async suspendAccount(name: string): Promise<Account> {
-    return this.#changeKeepingAnAdmin(() => this.#accounts.suspend(name))
+  async suspendAccount(name: string, by = commandLine): Promise<Account> {
+    return this.#changeKeepingAnAdmin((record) => {
+      const before = this.#accounts.named(name)
+      return audited('account.suspended', before, this.#accounts.suspend(name), record, by)
+    })
   }
 
-  async resumeAccount(name: string): Promise<Account> {
-    return this.#change(() => this.#accounts.resume(name))
+  async resumeAccount(name: string, by = commandLine): Promise<Account> {
+    return this.#change((record) => {
+      const before = this.#accounts.named(name)
+      return audited('account.resumed', before, this.#accounts.resume(name), record, by)
+    })
   }
 
-  async limitAccount(name: string, changes: AccountLimitChanges, models?: ModelList | null): Promise<Account> {
-    return this.#change(() => this.#accounts.limit(name, changes, models))
+  async limitAccount(
+    name: string,
+    changes: AccountLimitChanges,
+    models?: ModelList | null,
+    by = commandLine,
+  ): Promise<Account> {
+    return this.#change((record) => {
+      const before = this.#accounts.named(name)
+      return audited('account.limited', before, this.#accounts.limit(name, changes, models), record, by)
+    })
   }
 
   /**
@@ -70,16 +97,21 @@ export class SqliteAccessStore implements AccessStore {
    *   deleted when it throws
    * @throws AccessError for an unknown account, and one with the last working key of the scope `admin`
    */
-  async deleteAccount(name: string, removeBelongings: (account: number) => void): Promise<void> {
-    this.#changeKeepingAnAdmin(() => {
+  async deleteAccount(name: string, removeBelongings: (account: number) => void, by = commandLine): Promise<void> {
+    this.#changeKeepingAnAdmin((record) => {
       const account = this.#accounts.named(name)
       removeBelongings(account.id)
       this.#accounts.remove(account)
+      record(by, accountEntry('account.deleted', account))
     })
   }
 
-  async createKey(request: KeyRequest): Promise<NewKey> {
-    return this.#change(() => this.#createKey(request))
+  async createKey(request: KeyRequest, by = commandLine): Promise<NewKey> {
+    return this.#change((record) => {
+      const made = this.#createKey(request)
+      record(by, newKeyEntry(made.key))
+      return made
+    })
   }
 
   async listKeys(account?: string): Promise<readonly Key[]> {
@@ -92,24 +124,39 @@ export class SqliteAccessStore implements AccessStore {
       .map(toKey)
   }
 
-  async rotateKey(prefixOrKey: string, overlapSeconds: number): Promise<NewKey> {
-    return this.#changeKeepingAnAdmin(() => {
-      const { old, successor } = rotated(this.#named(prefixOrKey), overlapSeconds, unixSeconds())
+  async rotateKey(prefixOrKey: string, overlapSeconds: number, by = commandLine): Promise<NewKey> {
+    return this.#changeKeepingAnAdmin((record) => {
+      const before = this.#named(prefixOrKey)
+      const { old, successor } = rotated(before, overlapSeconds, unixSeconds())
       this.#setRevoked(old)
-      return this.#createKey(successor)
+      const made = this.#createKey(successor)
+      record(by, keyChange('key.rotated', before, old, made.key))
+      return made
     })
   }
 
-  async revokeKey(prefixOrKey: string): Promise<Key> {
-    return this.#changeKeepingAnAdmin(() => this.#setRevoked(revoked(this.#named(prefixOrKey), unixSeconds())))
+  async revokeKey(prefixOrKey: string, by = commandLine): Promise<Key> {
+    return this.#changeKeepingAnAdmin((record) => {
+      const before = this.#named(prefixOrKey)
+      const key = this.#setRevoked(revoked(before, unixSeconds()))
+      record(by, keyChange('key.revoked', before, key))
+      return key
+    })
   }
 
-  async limitKey(prefixOrKey: string, changes: LimitChanges, models?: ModelList | null): Promise<Key> {
-    return this.#change(() => {
-      const key = withModels(limited(this.#named(prefixOrKey), changes), models)
+  async limitKey(
+    prefixOrKey: string,
+    changes: LimitChanges,
+    models?: ModelList | null,
+    by = commandLine,
+  ): Promise<Key> {
+    return this.#change((record) => {
+      const before = this.#named(prefixOrKey)
+      const key = withModels(limited(before, changes), models)
       this.#database
         .prepare('UPDATE keys SET limits = ?, models = ? WHERE id = ?')
         .run(JSON.stringify(key.limits), modelsToStore(key.models), key.id)
+      record(by, keyChange('key.limited', before, key))
       return key
     })
   }
@@ -180,21 +227,27 @@ export class SqliteAccessStore implements AccessStore {
   }
 
   /** Does a change in one transaction; what was remembered may not be so afterwards. */
-  #change<T>(change: () => T): T {
+  #change<T>(change: (record: Recorder) => T): T {
     try {
-      return writing(() => this.#database.transaction(change).immediate())
+      return recording(this.#database, change)
     } finally {
       this.#known.forget()
     }
   }
 
   /** Does a change, unless it would leave nobody with a working key of the scope `admin`. */
-  #changeKeepingAnAdmin<T>(change: () => T): T {
-    return this.#change(() => {
+  #changeKeepingAnAdmin<T>(change: (record: Recorder) => T): T {
+    return this.#change((record) => {
       const hadAdmin = this.#accounts.hasAdmin()
-      const result = change()
+      const result = change(record)
       checkAdminIsLeft(hadAdmin, this.#accounts.hasAdmin())
       return result
     })
   }
+}
+
+/** Puts a change to an account on record, and gives what it came to. */
+function audited(action: AuditAction, before: Account, after: Account, record: Recorder, by: Actor): Account {
+  record(by, accountChange(action, before, after))
+  return after
 }

@@ -1,5 +1,6 @@
+import type { AuditEntry } from '../audit/record.ts'
 import { ApiError } from '../errors.ts'
-import type { CharacterCeilings, CharacterKey, VersionKey } from './library/character.ts'
+import { type CharacterCeilings, type CharacterKey, shownDigest, type VersionKey } from './library/character.ts'
 
 // What the stores of all engines decide alike: they read rows, ask here, and write what comes of it. Times are Unix seconds.
 
@@ -32,6 +33,17 @@ export function checkCharacterLimits(ceilings: CharacterCeilings, kept: Kept, ad
   if (added.bytes === 0 || kept.bytes + added.bytes <= bytes) return
   const message = `The limit "character_bytes" is ${bytes}; all versions of the account's characters have ${kept.bytes} bytes, and this card has ${added.bytes}. Delete some, or ask the operator for more.`
   throw new ApiError(429, 'character_bytes_limit', message)
+}
+
+/** What is put on record of a purge: an entry for each character, with the digests of the versions that are gone. */
+export function purgeEntries(removed: readonly VersionKey[]): readonly AuditEntry[] {
+  const ofCharacter = Map.groupBy(removed, ({ account, name }) => `${account} ${name}`)
+  return [...ofCharacter.values()].flatMap(([first, ...more]) => {
+    if (!first) return []
+    const { account, name } = first
+    const before = { digests: [first, ...more].map(({ digest }) => shownDigest(digest)) }
+    return [{ action: 'character.purged', target: name, account: { id: account }, before, after: null }]
+  })
 }
 
 /** The first moment of the day of a moment: one use a day is noted. */

@@ -1,8 +1,10 @@
+import { recording } from '../audit/postgres.ts'
+import type { Actor } from '../audit/record.ts'
 import type { PostgresDatabase, Queries, Transaction } from '../storage/postgres/database.ts'
 import { escapeNul, unescapeNul } from '../storage/postgres/texts.ts'
 import { unixSeconds } from '../time.ts'
 import type { CharacterKey, NewCharacter, PurgeStep, VersionKey } from './library/character.ts'
-import { dayBegin, type Kept, type PurgePlan, type PurgeRow, planPurge } from './policy.ts'
+import { dayBegin, type Kept, type PurgePlan, type PurgeRow, planPurge, purgeEntries } from './policy.ts'
 import { selectForPurge } from './rows.ts'
 
 /** What an account has of characters and bytes. Nobody else adds to it until the transaction is over. */
@@ -59,17 +61,18 @@ export async function purge(
   database: PostgresDatabase,
   begin: CharacterKey | null,
   usedSince: number,
+  by: Actor,
 ): Promise<PurgeStep> {
   if (begin === null) await database.transaction(noteUnknown)
   const { surplus, ...progress } = await database.read((sql) => plan(sql, begin, usedSince))
   if (surplus.length === 0) return { removed: [], ...progress }
-  const removed = await database.transaction(async (sql) => {
+  const removed = await recording(database, async (sql, record) => {
     const versions = listed(sql, surplus)
     // Whoever uploads one of these again, so that it is played, writes this row, by any version of the service.
     await sql`
       SELECT name FROM characters
       WHERE (account, name) IN (SELECT account, name FROM ${versions}) ORDER BY account, name FOR UPDATE`
-    return await sql<VersionKey[]>`
+    const gone = await sql<VersionKey[]>`
       DELETE FROM character_versions WHERE (account, name, digest) IN (
         SELECT versions.account, versions.name, versions.digest FROM ${versions}
         JOIN character_use ON character_use.account = versions.account AND character_use.name = versions.name
@@ -77,8 +80,11 @@ export async function purge(
         JOIN characters ON characters.account = versions.account AND characters.name = versions.name
           AND characters.digest <> versions.digest)
       RETURNING account, name, digest`
+    const named = gone.map((version) => ({ ...version, name: unescapeNul(version.name) }))
+    for (const entry of purgeEntries(named)) await record(by, entry)
+    return named
   })
-  return { removed: removed.map((version) => ({ ...version, name: unescapeNul(version.name) })), ...progress }
+  return { removed, ...progress }
 }
 
 async function plan(sql: Queries, begin: CharacterKey | null, usedSince: number): Promise<PurgePlan> {

@@ -1,3 +1,5 @@
+import { recording } from '../audit/postgres.ts'
+import { commandLine, serviceActor } from '../audit/record.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
 import { escapeNul, unescapeNul } from '../storage/postgres/texts.ts'
 import { unixSeconds } from '../time.ts'
@@ -5,6 +7,7 @@ import {
   type CharacterCeilings,
   type CharacterKey,
   type CharacterStore,
+  characterEntry,
   foldName,
   type NameMatch,
   type NewCharacter,
@@ -30,24 +33,35 @@ export class PostgresCharacterStore implements CharacterStore {
     return this.#database.read((sql) => countKept(sql, account))
   }
 
-  async create(account: number, character: NewCharacter, ceilings: CharacterCeilings = {}): Promise<void> {
-    await this.#database.transaction(async (sql) => {
+  async create(
+    account: number,
+    character: NewCharacter,
+    ceilings: CharacterCeilings = {},
+    by = commandLine,
+  ): Promise<void> {
+    await recording(this.#database, async (sql, record) => {
       if (!(await add(sql, account, character, ceilings))) throw nameTaken()
-      return true
+      await record(by, characterEntry('character.created', account, character.name, null, character.digest))
     })
   }
 
-  put(account: number, character: NewCharacter, ceilings: CharacterCeilings = {}): Promise<boolean> {
-    return this.#database.transaction(async (sql) => {
-      if (await add(sql, account, character, ceilings)) return true
+  put(account: number, character: NewCharacter, ceilings: CharacterCeilings = {}, by = commandLine): Promise<boolean> {
+    return recording(this.#database, async (sql, record) => {
       const { digest, about, source } = character
+      if (await add(sql, account, character, ceilings)) {
+        await record(by, characterEntry('character.created', account, character.name, null, digest))
+        return true
+      }
       const name = escapeNul(character.name)
       const bytes = (await hasVersion(sql, account, character)) ? 0 : source.length
       if (bytes > 0) checkCharacterLimits(ceilings, await keptOf(sql, account), { characters: 0, bytes })
+      const [before] = await sql<{ digest: string }[]>`
+        SELECT digest FROM characters WHERE account = ${account} AND name = ${name} FOR UPDATE`
       await sql`
         UPDATE characters SET digest = ${digest}, about = ${JSON.stringify(about)}, updated = ${unixSeconds()}
         WHERE account = ${account} AND name = ${name}`
       await addVersion(sql, account, character)
+      await record(by, characterEntry('character.replaced', account, character.name, before?.digest ?? null, digest))
       return false
     })
   }
@@ -102,11 +116,13 @@ export class PostgresCharacterStore implements CharacterStore {
     return rows.map(toNamed)
   }
 
-  remove(account: number, name: string): Promise<boolean> {
-    return this.#database.transaction(async (sql) => {
-      const removed = await sql`
-        DELETE FROM characters WHERE account = ${account} AND name = ${escapeNul(name)} RETURNING name`
-      return removed.length > 0
+  remove(account: number, name: string, by = commandLine): Promise<boolean> {
+    return recording(this.#database, async (sql, record) => {
+      const [removed] = await sql<{ digest: string }[]>`
+        DELETE FROM characters WHERE account = ${account} AND name = ${escapeNul(name)} RETURNING digest`
+      if (!removed) return false
+      await record(by, characterEntry('character.deleted', account, name, removed.digest, null))
+      return true
     })
   }
 
@@ -117,8 +133,8 @@ export class PostgresCharacterStore implements CharacterStore {
     })
   }
 
-  purge(after: CharacterKey | null, usedSince: number): Promise<PurgeStep> {
-    return purge(this.#database, after, usedSince)
+  purge(after: CharacterKey | null, usedSince: number, by = serviceActor()): Promise<PurgeStep> {
+    return purge(this.#database, after, usedSince, by)
   }
 }
 

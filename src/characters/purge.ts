@@ -1,3 +1,4 @@
+import type { Actor } from '../audit/record.ts'
 import { type Clock, pause } from '../clock.ts'
 import type { CharacterUses } from './character-uses.ts'
 import type { CharacterKey, CharacterStore } from './library/character.ts'
@@ -16,6 +17,8 @@ export interface PurgeOptions {
   readonly clock: Clock
   /** Unix seconds. */
   readonly now: () => number
+  /** The service, as the records of what is removed name it. */
+  readonly by?: Actor
   /** Is told how many versions were removed, where any were. */
   readonly onRemoved: (versions: number) => void
   readonly onFailure: (error: unknown) => void
@@ -44,12 +47,12 @@ export function purgeVersions(options: PurgeOptions): () => Promise<void> {
 }
 
 /** Removes what there is to remove now, in small transactions. */
-async function purgeOnce({ store, uses, clock, now, onRemoved }: PurgeOptions, signal: AbortSignal): Promise<void> {
+async function purgeOnce({ store, uses, clock, now, by, onRemoved }: PurgeOptions, signal: AbortSignal): Promise<void> {
   await uses.flush()
   let removed = 0
   try {
     for (let after: CharacterKey | null = null; ; ) {
-      const step = await store.purge(after, keptIfUsedSince(now()))
+      const step = await store.purge(after, keptIfUsedSince(now()), by)
       removed += step.removed.length
       if (step.isLast) return
       after = step.after

@@ -1,7 +1,9 @@
 import type { Database, Statement } from 'better-sqlite3'
+import type { Actor } from '../audit/record.ts'
+import { recording } from '../audit/sqlite.ts'
 import { unixSeconds } from '../time.ts'
 import type { CharacterKey, NewCharacter, PurgeStep, VersionKey } from './library/character.ts'
-import { dayBegin, type Kept, type PurgeRow, planPurge } from './policy.ts'
+import { dayBegin, type Kept, type PurgeRow, planPurge, purgeEntries } from './policy.ts'
 import { selectForPurge } from './rows.ts'
 
 /** The versions of uploaded characters in SQLite, and what is kept of them. Transactions are the caller's, but for `purge`. */
@@ -55,16 +57,16 @@ export class SqliteVersions {
   }
 
   /** See `CharacterStore.purge`. Nothing is locked where there is nothing to remove. */
-  purge(after: CharacterKey | null, usedSince: number): PurgeStep {
+  purge(after: CharacterKey | null, usedSince: number, by: Actor): PurgeStep {
     const plan = () => planPurge(this.#forPurge.all(after?.account ?? 0, after?.name ?? ''), usedSince, after)
     const seen = plan()
     if (seen.surplus.length === 0) return { removed: [], after: seen.after, isLast: seen.isLast }
-    const remove = this.#database.transaction((): PurgeStep => {
+    return recording(this.#database, (record): PurgeStep => {
       // Another program may have written since.
       const { surplus, ...progress } = plan()
       for (const { account, name, digest } of surplus) this.#remove.run(account, name, digest)
+      for (const entry of purgeEntries(surplus)) record(by, entry)
       return { removed: surplus, ...progress }
     })
-    return remove.immediate()
   }
 }

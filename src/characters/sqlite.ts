@@ -1,4 +1,6 @@
 import type { Database, Statement } from 'better-sqlite3'
+import { commandLine, serviceActor } from '../audit/record.ts'
+import { recording } from '../audit/sqlite.ts'
 import { type OutsideChanges, Remembered } from '../storage/outside-changes.ts'
 import { writing } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
@@ -6,6 +8,7 @@ import {
   type CharacterCeilings,
   type CharacterKey,
   type CharacterStore,
+  characterEntry,
   foldName,
   type NameMatch,
   type NewCharacter,
@@ -67,31 +70,44 @@ export class SqliteCharacterStore implements CharacterStore {
     this.#delete = database.prepare('DELETE FROM characters WHERE account = ? AND name = ?')
   }
 
-  async create(account: number, character: NewCharacter, ceilings: CharacterCeilings = {}): Promise<void> {
+  async create(
+    account: number,
+    character: NewCharacter,
+    ceilings: CharacterCeilings = {},
+    by = commandLine,
+  ): Promise<void> {
     this.#remembered.forget()
-    const add = this.#database.transaction(() => {
-      if (this.#add(account, character, ceilings)) return
-      throw nameTaken()
+    recording(this.#database, (record) => {
+      if (!this.#add(account, character, ceilings)) throw nameTaken()
+      record(by, characterEntry('character.created', account, character.name, null, character.digest))
     })
-    writing(() => add.immediate())
   }
 
   async count(account: number): Promise<Kept> {
     return this.#kept.of(account)
   }
 
-  async put(account: number, character: NewCharacter, ceilings: CharacterCeilings = {}): Promise<boolean> {
+  async put(
+    account: number,
+    character: NewCharacter,
+    ceilings: CharacterCeilings = {},
+    by = commandLine,
+  ): Promise<boolean> {
     this.#remembered.forget()
-    const replace = this.#database.transaction(() => {
-      if (this.#add(account, character, ceilings)) return true
+    return recording(this.#database, (record) => {
       const { name, digest, about, source } = character
-      const bytes = this.#kept.has(account, character) ? 0 : source.length
-      if (bytes > 0) checkCharacterLimits(ceilings, this.#kept.of(account), { characters: 0, bytes })
-      this.#update.run(digest, JSON.stringify(about), unixSeconds(), account, name)
-      this.#kept.add(account, character)
-      return false
+      const before = this.#find.exact.get(account, name)?.digest ?? null
+      const isNew = this.#add(account, character, ceilings)
+      if (!isNew) {
+        const bytes = this.#kept.has(account, character) ? 0 : source.length
+        if (bytes > 0) checkCharacterLimits(ceilings, this.#kept.of(account), { characters: 0, bytes })
+        this.#update.run(digest, JSON.stringify(about), unixSeconds(), account, name)
+        this.#kept.add(account, character)
+      }
+      const action = isNew ? 'character.created' : 'character.replaced'
+      record(by, characterEntry(action, account, name, before, digest))
+      return isNew
     })
-    return writing(() => replace.immediate())
   }
 
   async find(account: number, name: string, match: NameMatch): Promise<StoredCharacter | undefined> {
@@ -120,9 +136,15 @@ export class SqliteCharacterStore implements CharacterStore {
     return this.#list.all(account, after, limit).map(toCharacter)
   }
 
-  async remove(account: number, name: string): Promise<boolean> {
+  async remove(account: number, name: string, by = commandLine): Promise<boolean> {
     this.#remembered.forget()
-    return writing(() => this.#delete.run(account, name).changes > 0)
+    return recording(this.#database, (record) => {
+      const before = this.#find.exact.get(account, name)
+      if (!before) return false
+      this.#delete.run(account, name)
+      record(by, characterEntry('character.deleted', account, name, before.digest, null))
+      return true
+    })
   }
 
   async noteUses(versions: readonly VersionKey[], moment: number): Promise<void> {
@@ -132,8 +154,8 @@ export class SqliteCharacterStore implements CharacterStore {
     writing(() => note.immediate())
   }
 
-  async purge(after: CharacterKey | null, usedSince: number): Promise<PurgeStep> {
-    return writing(() => this.#kept.purge(after, usedSince))
+  async purge(after: CharacterKey | null, usedSince: number, by = serviceActor()): Promise<PurgeStep> {
+    return this.#kept.purge(after, usedSince, by)
   }
 
   /** Adds a character that is new; tells whether it was. */

@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
+import { actorOf } from '../access/actor.ts'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
 import { ApiError, invalidField } from '../errors.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
@@ -62,7 +63,8 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       const read = await readUpload(request)
       const name = nameOf(read.card)
       const caller = callerOf(request)
-      await store.create(caller.account.id, toStore(name, read), charactersAllowed(caller, limits))
+      const allowed = charactersAllowed(caller, limits)
+      await store.create(caller.account.id, toStore(name, read), allowed, actorOf(request))
       return reply
         .code(201)
         .header('location', pathOf(name))
@@ -91,7 +93,8 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       const name = readName(request.params.name)
       const read = await readUpload(request)
       const caller = callerOf(request)
-      const isNew = await store.put(caller.account.id, toStore(name, read), charactersAllowed(caller, limits))
+      const allowed = charactersAllowed(caller, limits)
+      const isNew = await store.put(caller.account.id, toStore(name, read), allowed, actorOf(request))
       if (isNew) reply.code(201).header('location', pathOf(name))
       return await summaryBody(name, read)
     },
@@ -114,7 +117,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
     async (request, reply) => {
       const account = callerOf(request).account.id
       const name = request.params.name.trim()
-      if (!(await store.remove(account, name))) throw await whyNotRemoved(library, account, name)
+      if (!(await store.remove(account, name, actorOf(request)))) throw await whyNotRemoved(library, account, name)
       return reply.code(204).send()
     },
   )

@@ -94,6 +94,11 @@ export class ModelRegistry {
       }))
   }
 
+  /** The names of the settings, with those that end in a star. */
+  get names(): readonly string[] {
+    return [...this.#generation.configuration.models.keys()]
+  }
+
   /** What the breakers are doing, by the names in the settings; a model that is never left alone has none. */
   breakers(): readonly { readonly name: string; readonly state: BreakerState }[] {
     return [...this.#generation.opened.values()].flatMap(({ name, breaker }) =>

@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
+import type { Actor } from '../audit/record.ts'
 import { invalidField } from '../errors.ts'
 import { controlCharacters, type NameRule, nameProblem } from '../text.ts'
 import type { PlantTaker, PortablePlant } from './portable.ts'
@@ -106,7 +107,10 @@ export interface Share {
 /** What is known of the plants that an account may see without reading them: another one, once one of them changes. */
 export type PlantsVersion = string
 
-/** Keeps plants. Every method takes the account first and sees nothing outside what that account may see. */
+/**
+ * Keeps plants. Every method takes the account first and sees nothing outside what that account may see. What is shared,
+ * exported and imported is put on record, as `by`'s, plants are not.
+ */
 export interface PlantStore {
   /**
    * Adds a plant to the account; resolves when it is on disk.
@@ -138,19 +142,24 @@ export interface PlantStore {
    * not before.
    * @throws ApiError 400 when both are the same
    */
-  share(account: number, grantee: number, tag?: string): Promise<boolean>
+  share(account: number, grantee: number, tag?: string, by?: Actor): Promise<boolean>
   /** Takes back what `share` gave, without a tag all of it, at once; tells whether there was anything. */
-  unshare(account: number, grantee: number, tag?: string): Promise<boolean>
+  unshare(account: number, grantee: number, tag?: string, by?: Actor): Promise<boolean>
   /** All that is shared, by owner, grantee and tag. */
   shares(): Promise<readonly Share[]>
-  /** Hands the account's own plants over. */
-  exportPlants(account: number, taker: PlantTaker): Promise<void>
+  /** Hands the account's own plants over, once that is on record. */
+  exportPlants(account: number, taker: PlantTaker, by?: Actor): Promise<void>
   /**
    * Adds plants to the account, all of them or none.
    * @param place says where the plant at this index came from, as the begin of a refusal
    * @throws AccessError for an id that is taken, and ApiError 403 when the account is not there any more
    */
-  importPlants(account: number, plants: readonly PortablePlant[], place: (index: number) => string): Promise<void>
+  importPlants(
+    account: number,
+    plants: readonly PortablePlant[],
+    place: (index: number) => string,
+    by?: Actor,
+  ): Promise<void>
 }
 
 /**

@@ -1,3 +1,4 @@
+import type { AuditEntry } from '../audit/record.ts'
 import { ApiError } from '../errors.ts'
 import type { AddedPlant, Idempotency } from './plant.ts'
 import { type KeyedRow, toPlant } from './rows.ts'
@@ -37,6 +38,37 @@ export function checkPlantsLimit(limit: number, count: number): void {
  */
 export function checkGrantee(account: number, grantee: number): void {
   if (account === grantee) throw new ApiError(400, 'own_plants', 'An account sees its own plants already.')
+}
+
+/** A share as the store is asked for it, or to take it back. */
+export interface AskedShare {
+  readonly account: number
+  readonly owner: string
+  readonly grantee: string
+  /** Undefined for all plants, or all that is shared. */
+  readonly tag: string | undefined
+}
+
+/** What is put on record of a share that is given or taken back. @param tags those it is of, empty for all plants */
+export function shareEntry(
+  action: 'share.granted' | 'share.revoked',
+  { account, owner, grantee, tag }: AskedShare,
+  tags: readonly string[],
+): AuditEntry {
+  const target = `${owner}>${grantee}${tag === undefined ? '' : `#${tag}`}`
+  const facts = { tags: tags.map((each) => each || null) }
+  const isNew = action === 'share.granted'
+  return { action, target, account: { id: account }, before: isNew ? null : facts, after: isNew ? facts : null }
+}
+
+/** What is put on record of an account whose plants are handed over, or come in. */
+export function transferEntry(
+  action: 'account.exported' | 'account.imported',
+  id: number,
+  name: string,
+  plants?: number,
+): AuditEntry {
+  return { action, target: name, account: { id, name }, before: null, after: plants === undefined ? null : { plants } }
 }
 
 /** Seconds for which an idempotency key is known. */

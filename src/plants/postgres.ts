@@ -1,3 +1,5 @@
+import { type Recorder, recording } from '../audit/postgres.ts'
+import { commandLine } from '../audit/record.ts'
 import type { ApiError } from '../errors.ts'
 import type { Histogram } from '../instruments.ts'
 import { Batches } from '../storage/postgres/batches.ts'
@@ -17,7 +19,7 @@ import type {
   Share,
   StoredPlant,
 } from './plant.ts'
-import { checkGrantee, keysKnownSince } from './policy.ts'
+import { checkGrantee, keysKnownSince, shareEntry, transferEntry } from './policy.ts'
 import type { PlantTaker, PortablePlant } from './portable.ts'
 import { exportPlants, importPlants } from './postgres-transfer.ts'
 import { type Outcome, type PlantWrite, writePlants } from './postgres-writes.ts'
@@ -120,21 +122,30 @@ export class PostgresPlantStore implements PlantStore {
     })
   }
 
-  share(account: number, grantee: number, tag = ''): Promise<boolean> {
+  share(account: number, grantee: number, tag?: string, by = commandLine): Promise<boolean> {
     checkGrantee(account, grantee)
-    return this.#changeShares(
-      (sql) => sql`
-        INSERT INTO grants (owner, grantee, tag, created) VALUES (${account}, ${grantee}, ${tag}, ${unixSeconds()})
-        ON CONFLICT DO NOTHING`,
-    )
+    return this.#change(async (sql, record) => {
+      const { count } = await sql`
+        INSERT INTO grants (owner, grantee, tag, created) VALUES (${account}, ${grantee}, ${tag ?? ''}, ${unixSeconds()})
+        ON CONFLICT DO NOTHING`
+      if (count === 0) return false
+      const names = { owner: await nameOf(sql, account), grantee: await nameOf(sql, grantee) }
+      await record(by, shareEntry('share.granted', { account, ...names, tag }, [tag ?? '']))
+      return true
+    })
   }
 
-  unshare(account: number, grantee: number, tag?: string): Promise<boolean> {
-    return this.#changeShares((sql) =>
-      tag === undefined
-        ? sql`DELETE FROM grants WHERE owner = ${account} AND grantee = ${grantee}`
-        : sql`DELETE FROM grants WHERE owner = ${account} AND grantee = ${grantee} AND tag = ${tag}`,
-    )
+  unshare(account: number, grantee: number, tag?: string, by = commandLine): Promise<boolean> {
+    return this.#change(async (sql, record) => {
+      const tags = await sql<{ tag: string }[]>`
+        DELETE FROM grants WHERE owner = ${account} AND grantee = ${grantee}
+        ${tag === undefined ? sql`` : sql`AND tag = ${tag}`} RETURNING tag`
+      if (tags.length === 0) return false
+      const names = { owner: await nameOf(sql, account), grantee: await nameOf(sql, grantee) }
+      const sorted = tags.map((row) => row.tag).toSorted()
+      await record(by, shareEntry('share.revoked', { account, ...names, tag }, sorted))
+      return true
+    })
   }
 
   async shares(): Promise<readonly Share[]> {
@@ -147,7 +158,10 @@ export class PostgresPlantStore implements PlantStore {
     return [...rows]
   }
 
-  async exportPlants(account: number, taker: PlantTaker): Promise<void> {
+  async exportPlants(account: number, taker: PlantTaker, by = commandLine): Promise<void> {
+    await this.#change(async (sql, record) =>
+      record(by, transferEntry('account.exported', account, await nameOf(sql, account))),
+    )
     const exported = this.#database.snapshot(async function* (sql) {
       await sql.unsafe(`SET LOCAL statement_timeout = ${longestTransfer}`)
       yield await exportPlants(sql, account, taker)
@@ -155,18 +169,22 @@ export class PostgresPlantStore implements PlantStore {
     for await (const _ of exported);
   }
 
-  async importPlants(account: number, plants: readonly PortablePlant[], place: (index: number) => string) {
-    await this.#change((sql) => importPlants(sql, account, plants, place), longestTransfer)
-  }
-
-  #changeShares(change: (sql: Queries) => PromiseLike<{ readonly count: number }>): Promise<boolean> {
-    return this.#change(async (sql) => (await change(sql)).count > 0)
+  async importPlants(
+    account: number,
+    plants: readonly PortablePlant[],
+    place: (index: number) => string,
+    by = commandLine,
+  ) {
+    await this.#change(async (sql, record) => {
+      await importPlants(sql, account, plants, place)
+      await record(by, transferEntry('account.imported', account, await nameOf(sql, account), plants.length))
+    }, longestTransfer)
   }
 
   /** Does a change in one transaction. @throws ApiError 403 when an account that it is about was deleted meanwhile */
-  async #change<T>(change: (sql: Transaction) => Promise<T>, patience?: number): Promise<T> {
+  async #change<T>(change: (sql: Transaction, record: Recorder) => Promise<T>, patience?: number): Promise<T> {
     try {
-      return await this.#database.transaction(change, patience)
+      return await recording(this.#database, change, patience)
     } catch (error) {
       throw isOrphan(error) ? accountGone(error) : error
     }
@@ -188,6 +206,13 @@ export class PostgresPlantStore implements PlantStore {
     if (isToClean) this.#cleaned = time
     return answers
   }
+}
+
+/** @throws ApiError 403 when there is no such account any more */
+async function nameOf(sql: Queries, account: number): Promise<string> {
+  const [row] = await sql<{ name: string }[]>`SELECT name FROM accounts WHERE id = ${account}`
+  if (!row) throw accountGone(undefined)
+  return row.name
 }
 
 /** Who lets this account see plants, by account. */

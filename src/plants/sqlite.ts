@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import type { Database, Statement } from 'better-sqlite3'
+import { commandLine } from '../audit/record.ts'
+import { recording, writeRecord } from '../audit/sqlite.ts'
 import type { GroupCommit } from '../storage/group-commit.ts'
 import { type OutsideChanges, Remembered } from '../storage/outside-changes.ts'
-import { accountGone, isOrphan, writing } from '../storage/write-error.ts'
+import { accountGone, isOrphan } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import { HighestIds } from './highest-ids.ts'
 import { RunningKeys } from './idempotency.ts'
@@ -18,7 +20,15 @@ import type {
   StoredPlant,
 } from './plant.ts'
 import { PlantCounts } from './plant-counts.ts'
-import { checkGrantee, checkPlantsLimit, idTaken, keysKnownSince, replayOf } from './policy.ts'
+import {
+  checkGrantee,
+  checkPlantsLimit,
+  idTaken,
+  keysKnownSince,
+  replayOf,
+  shareEntry,
+  transferEntry,
+} from './policy.ts'
 import type { PlantTaker, PortablePlant } from './portable.ts'
 import { type KeyedRow, type PlantRow, type Sharer, toPlant } from './rows.ts'
 import { PageReader, Snapshot } from './sqlite-pages.ts'
@@ -40,7 +50,8 @@ export class SqlitePlantStore implements PlantStore {
   readonly #beginRead: Statement<[]>
   readonly #commitRead: Statement<[]>
   readonly #share: Statement<[number, number, string, number]>
-  readonly #unshare: Statement<{ account: number; grantee: number; tag: string | null }>
+  readonly #unshare: Statement<{ account: number; grantee: number; tag: string | null }, string>
+  readonly #accountName: Statement<[number], string>
   readonly #shares: Statement<[], Share>
   readonly #keyed: Statement<[number, string], KeyedRow>
   readonly #keepKey: Statement<[number, string, string, number, string, string | null, number]>
@@ -78,9 +89,12 @@ export class SqlitePlantStore implements PlantStore {
     this.#sharers = new Remembered(changes)
     this.#counts = new PlantCounts(database, commit, changes)
     this.#share = database.prepare('INSERT INTO grants VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING')
-    this.#unshare = database.prepare(
-      'DELETE FROM grants WHERE owner = :account AND grantee = :grantee AND (:tag IS NULL OR tag = :tag)',
-    )
+    this.#unshare = database
+      .prepare<{ account: number; grantee: number; tag: string | null }, string>(
+        'DELETE FROM grants WHERE owner = :account AND grantee = :grantee AND (:tag IS NULL OR tag = :tag) RETURNING tag',
+      )
+      .pluck()
+    this.#accountName = database.prepare<[number], string>('SELECT name FROM accounts WHERE id = ?').pluck()
     this.#shares = database.prepare(`
       SELECT owners.name AS "from", grantees.name AS "to", nullif(tag, '') AS tag, grants.created
       FROM grants JOIN accounts AS owners ON owners.id = owner JOIN accounts AS grantees ON grantees.id = grantee
@@ -147,41 +161,67 @@ export class SqlitePlantStore implements PlantStore {
     }
   }
 
-  share(account: number, grantee: number, tag?: string): Promise<boolean> {
+  share(account: number, grantee: number, tag?: string, by = commandLine): Promise<boolean> {
     checkGrantee(account, grantee)
-    return this.#changeShares(() => this.#share.run(account, grantee, tag ?? '', unixSeconds()).changes)
+    return this.#changeShares(() => {
+      if (this.#share.run(account, grantee, tag ?? '', unixSeconds()).changes === 0) return false
+      const names = { owner: this.#nameOf(account), grantee: this.#nameOf(grantee) }
+      writeRecord(this.#database, by, shareEntry('share.granted', { account, ...names, tag }, [tag ?? '']))
+      return true
+    })
   }
 
-  unshare(account: number, grantee: number, tag?: string): Promise<boolean> {
-    return this.#changeShares(() => this.#unshare.run({ account, grantee, tag: tag ?? null }).changes)
+  unshare(account: number, grantee: number, tag?: string, by = commandLine): Promise<boolean> {
+    return this.#changeShares(() => {
+      const tags = this.#unshare.all({ account, grantee, tag: tag ?? null })
+      if (tags.length === 0) return false
+      const names = { owner: this.#nameOf(account), grantee: this.#nameOf(grantee) }
+      writeRecord(this.#database, by, shareEntry('share.revoked', { account, ...names, tag }, tags.toSorted()))
+      return true
+    })
   }
 
   async shares(): Promise<readonly Share[]> {
     return this.#shares.all()
   }
 
-  async exportPlants(account: number, taker: PlantTaker): Promise<void> {
+  async exportPlants(account: number, taker: PlantTaker, by = commandLine): Promise<void> {
+    recording(this.#database, (record) => record(by, transferEntry('account.exported', account, this.#nameOf(account))))
     // Deferred: a reader holds nobody up.
     this.#database.transaction(() => exportPlants(this.#database, account, taker)).deferred()
   }
 
-  async importPlants(account: number, plants: readonly PortablePlant[], place: (index: number) => string) {
+  async importPlants(
+    account: number,
+    plants: readonly PortablePlant[],
+    place: (index: number) => string,
+    by = commandLine,
+  ) {
     this.#touch(account)
-    const add = this.#database.transaction(() => importPlants(this.#database, account, plants, place))
     try {
-      writing(() => add.immediate())
+      recording(this.#database, (record) => {
+        importPlants(this.#database, account, plants, place)
+        record(by, transferEntry('account.imported', account, this.#nameOf(account), plants.length))
+      })
     } catch (error) {
       throw isOrphan(error) ? accountGone(error) : error
     }
     this.#counts.follow(account, plants.length)
   }
 
-  #changeShares(change: () => number): Promise<boolean> {
+  #changeShares(change: () => boolean): Promise<boolean> {
     return this.#commit.run(() => {
       this.#shareChanges++
       this.#sharers.forget()
-      return change() > 0
+      return change()
     })
+  }
+
+  /** @throws ApiError 403 when there is no such account any more */
+  #nameOf(account: number): string {
+    const name = this.#accountName.get(account)
+    if (name === undefined) throw accountGone(undefined)
+    return name
   }
 
   #sharersWith(account: number): readonly Sharer[] {

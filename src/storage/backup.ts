@@ -60,10 +60,16 @@ export function backUp(databasePath: string, file: string): Contents {
  * Puts a backup in the place of the database, which is kept beside it under another name. A kill at any moment leaves
  * the one or the other under the database's name, whole. No service may use the data folder meanwhile.
  * @param force whether a database that is there may be replaced
+ * @param note writes into the copy before it is the database: it is there with what was restored, or not at all
  * @throws StorageError when the backup is not sound, a newer version's or the database itself; when a service runs or
  * another program has the database open; or when a database is there
  */
-export function restore(database: string, file: string, force: boolean): Restored {
+export function restore(
+  database: string,
+  file: string,
+  force: boolean,
+  note: (copy: Database.Database) => void = () => {},
+): Restored {
   // SQLite keeps its files beside the one that a link leads to.
   const databasePath = existsSync(database) ? realpathSync(database) : database
   if (!statSync(file, { throwIfNoEntry: false })?.isFile()) throw new StorageError(`There is no file ${resolve(file)}.`)
@@ -87,6 +93,7 @@ export function restore(database: string, file: string, force: boolean): Restore
         )
       }
       const contents = copyCounted(source, part, file)
+      noted(part, note)
       old = setAside(databasePath)
       // Windows renames nothing over a file that is open.
       if (isWindows) old?.release()
@@ -119,6 +126,16 @@ function checkSource(source: Database.Database, file: string): readonly string[]
   if (unknown.length > 0) throw newerVersion(file, unknown, 'Restore it with that version.')
   refuseUnfinished(unfinishedInFile(source), file)
   return applied
+}
+
+/** Writes a note into a copy, down to the disk. */
+function noted(path: string, note: (copy: Database.Database) => void): void {
+  const copy = new Database(path, { fileMustExist: true })
+  try {
+    note(copy)
+  } finally {
+    copy.close()
+  }
 }
 
 /** A database that is about to be replaced, and is kept. */

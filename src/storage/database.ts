@@ -5,14 +5,18 @@ import { codeOf, StorageError } from '../errors.ts'
 import { unixSeconds } from '../time.ts'
 import { copyProven, openToRead } from './copy.ts'
 import { newerVersion, prepareFolder, unwritable } from './data-folder.ts'
-import { appliedMigrations, type Migration, migrations, unknownMigrations } from './migrations.ts'
+import { appliedMigrations, type Migration, migrations, type OnMigrated, unknownMigrations } from './migrations.ts'
 
 /**
  * Opens the database file for reading and writing, and brings its schema up to date; what was there before is backed up
  * into the folder `backups` beside it.
  * @throws StorageError when the folder cannot be written or the file is not a database of ours
  */
-export function openDatabase(path: string, history: readonly Migration[] = migrations): Database.Database {
+export function openDatabase(
+  path: string,
+  history: readonly Migration[] = migrations,
+  onMigrated?: OnMigrated<Database.Database, void>,
+): Database.Database {
   prepareFolder(dirname(path))
   // SQLite says the same of a folder as of a file that may not be read.
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) {
@@ -27,7 +31,7 @@ export function openDatabase(path: string, history: readonly Migration[] = migra
     // FULL: in WAL mode anything less acknowledges commits that a power cut can take back.
     database.pragma('synchronous = FULL')
     database.pragma('foreign_keys = ON')
-    migrate(database, history)
+    migrate(database, history, onMigrated)
     return database
   } catch (error) {
     database?.close()
@@ -54,7 +58,11 @@ export function openSnapshot(path: string): Database.Database {
  * Applies the migrations that this database has not seen; several processes may try at once. A database that has seen
  * some is backed up first: one copy for each next migration, however often that fails.
  */
-function migrate(database: Database.Database, history: readonly Migration[]): void {
+function migrate(
+  database: Database.Database,
+  history: readonly Migration[],
+  onMigrated?: OnMigrated<Database.Database, void>,
+): void {
   database.exec('CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied INTEGER NOT NULL) STRICT')
   const applyAll = database.transaction(() => {
     const applied = appliedMigrations(database) ?? []
@@ -68,8 +76,15 @@ function migrate(database: Database.Database, history: readonly Migration[]): vo
       database.exec(sql)
       record.run(name, unixSeconds())
     }
+    const [before, after] = [newest(applied), missing.at(-1)?.name]
+    if (before !== undefined && after !== undefined) onMigrated?.(database, before, after)
   })
   applyAll.immediate()
+}
+
+/** Names begin with their numbers. */
+function newest(names: readonly string[]): string | undefined {
+  return names.toSorted().at(-1)
 }
 
 /** Backs up a database that a migration is about to change. Nobody else writes to it meanwhile: the caller has its lock. */

@@ -11,6 +11,9 @@ export interface Migration {
   readonly servesFrom?: string
 }
 
+/** Is told, in their transaction, that migrations have changed a database: the newest that it had seen before, and now. */
+export type OnMigrated<Sql, Result> = (sql: Sql, before: string, after: string) => Result
+
 /** The schema's history. Append only: what has been released is never edited. */
 export const migrations: readonly Migration[] = [
   {
@@ -213,6 +216,30 @@ export const migrations: readonly Migration[] = [
     sql: `
       ALTER TABLE accounts ADD COLUMN models TEXT;
       ALTER TABLE keys ADD COLUMN models TEXT;
+    `,
+  },
+  {
+    // In the order of the changes. A record outlives the account that it is about, which is why that is not referenced, and
+    // is named; null where it is about the whole database. Before and after are JSON objects.
+    name: '0012-audit',
+    sql: `
+      CREATE TABLE audit_records (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        at INTEGER NOT NULL,
+        actor TEXT NOT NULL,
+        actor_key TEXT,
+        actor_account TEXT,
+        address TEXT,
+        action TEXT NOT NULL,
+        target TEXT,
+        account INTEGER,
+        account_name TEXT,
+        before TEXT,
+        after TEXT
+      ) STRICT;
+      CREATE INDEX audit_records_by_account ON audit_records (account_name, seq);
+      CREATE INDEX audit_records_by_age ON audit_records (at);
     `,
   },
   {

@@ -1,3 +1,4 @@
+import type { Database } from 'better-sqlite3'
 import { type Command, InvalidArgumentError } from 'commander'
 import type { Config } from '../config.ts'
 import { StorageError } from '../errors.ts'
@@ -30,7 +31,9 @@ export function addStorageCommands(program: Command, config: () => Config): void
     .description('put a backup in the place of the database; no service may be running')
     .action(async (file: string, options: { force?: true }) => {
       const { restore } = await import('../storage/backup.ts')
-      const { contents, isOlder, kept } = restore(databasePath(), file, options.force === true)
+      const { noteRestore } = await import('../audit/database-entries.ts')
+      const note = (copy: Database) => noteRestore(copy, file)
+      const { contents, isOlder, kept } = restore(databasePath(), file, options.force === true, note)
       tellContents(`${file} is restored`, contents)
       if (kept !== undefined) tell(`The database that was there is kept as ${kept}.`)
       if (isOlder) tell('The backup has an older schema, which the next start brings up to date.')

@@ -1,10 +1,14 @@
 import { PostgresAccessStore } from '../access/postgres.ts'
+import { wholeEntry } from '../audit/database-entries.ts'
+import { PostgresAuditTrail, writeRecord } from '../audit/postgres.ts'
+import { type Actor, type AuditRecord, commandLine } from '../audit/record.ts'
 import { PostgresCharacterStore, removeCharacters } from '../characters/postgres.ts'
 import { PostgresCounts } from '../limits/postgres.ts'
 import { SharedLimiter } from '../limits/shared-limiter.ts'
 import { PostgresPlantStore } from '../plants/postgres.ts'
 import { removePlants } from '../plants/postgres-transfer.ts'
 import { connectPostgres } from '../storage/postgres/connect.ts'
+import type { Transaction } from '../storage/postgres/database.ts'
 import { checkPostgres } from '../storage/postgres/migrate.ts'
 import { refuseUnfinished, unfinishedIn } from '../storage/unfinished-move.ts'
 import { PostgresLedger } from '../usage/postgres.ts'
@@ -15,8 +19,12 @@ import { ledgerQueue, type Stores } from './stores.ts'
  * Opens the stores over a PostgreSQL, or an engine that speaks its protocol, and brings its schema up to date.
  * @throws StorageError with one line that names the host, and no password; also when a move into it is not done
  */
-export async function openPostgresStores(url: string): Promise<Stores> {
-  const database = await connectPostgres(url)
+export async function openPostgresStores(url: string, by: Actor = commandLine): Promise<Stores> {
+  let migrated: AuditRecord | undefined
+  const database = await connectPostgres(url, 'DATABASE_URL', async (sql, before, after) => {
+    migrated = await writeRecord(sql, by, wholeEntry('database.migrated', { schema: before }, { schema: after }))
+  })
+  if (migrated) by.tell?.(migrated)
   try {
     refuseUnfinished(await unfinishedIn(database), `at ${database.place}`)
   } catch (error) {
@@ -33,11 +41,14 @@ export async function openPostgresStores(url: string): Promise<Stores> {
     characters: new PostgresCharacterStore(database),
     ledger,
     usage: new PostgresUsageReader(database),
-    deleteAccount: (name, keeper) =>
-      access.deleteAccount(name, async (sql, account) => {
+    audit: new PostgresAuditTrail(database),
+    deleteAccount: (name, keeper, by) => {
+      const removeBelongings = async (sql: Transaction, account: number) => {
         await removePlants(sql, account, keeper)
         await removeCharacters(sql, account)
-      }),
+      }
+      return access.deleteAccount(name, removeBelongings, by)
+    },
     limiter: (settings) => new SharedLimiter({ settings, counts, caughtUp: () => ledger.caughtUp() }),
     metrics: [plants.batchSizes, ledgerQueue(ledger)],
     check: () => checkPostgres(database),

@@ -1,5 +1,8 @@
 import type { AccessStore } from '../access/access.ts'
 import { SqliteAccessStore } from '../access/sqlite.ts'
+import { settleRestore, wholeEntry } from '../audit/database-entries.ts'
+import { type Actor, type AuditRecord, type AuditTrail, commandLine } from '../audit/record.ts'
+import { SqliteAuditTrail, writeRecord } from '../audit/sqlite.ts'
 import type { CharacterStore } from '../characters/library/character.ts'
 import { removeCharacters, SqliteCharacterStore } from '../characters/sqlite.ts'
 import type { Metric } from '../instruments.ts'
@@ -12,6 +15,7 @@ import { SqlitePlantStore } from '../plants/sqlite.ts'
 import { removePlants } from '../plants/sqlite-transfer.ts'
 import { openDatabase } from '../storage/database.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
+import { migrations } from '../storage/migrations.ts'
 import { OutsideChanges } from '../storage/outside-changes.ts'
 import { refuseUnfinished, unfinishedInFile } from '../storage/unfinished-move.ts'
 import type { Ledger } from '../usage/ledger.ts'
@@ -26,12 +30,13 @@ export interface Stores {
   readonly characters: CharacterStore
   readonly ledger: Ledger
   readonly usage: UsageReader
+  readonly audit: AuditTrail
   /**
    * Deletes an account with its keys, plants, characters, grants and idempotency keys, in one transaction, once `keeper` has
    * taken the plants; nothing is deleted when that throws. What it has used stays in the ledger.
    * @throws AccessError for an unknown account, and one with the last working key of the scope `admin`
    */
-  deleteAccount(name: string, keeper: PlantTaker): Promise<void>
+  deleteAccount(name: string, keeper: PlantTaker, by?: Actor): Promise<void>
   /**
    * Gives what holds keys and accounts to their limits, together with all who use this database.
    * @param settings for accounts that have none of their own
@@ -53,10 +58,15 @@ const busyTimeout = 20
  * Opens the stores over the SQLite file at this path. Another database engine is another function like this one.
  * @throws StorageError when the file or its folder cannot be used, or a move into it is not done
  */
-export function openSqliteStores(path: string): Stores {
-  const database = openDatabase(path)
+export function openSqliteStores(path: string, by: Actor = commandLine): Stores {
+  const records: AuditRecord[] = []
+  const database = openDatabase(path, migrations, (sql, before, after) => {
+    records.push(writeRecord(sql, by, wholeEntry('database.migrated', { schema: before }, { schema: after })))
+  })
+  for (const record of records) by.tell?.(record)
   try {
     refuseUnfinished(unfinishedInFile(database), path)
+    settleRestore(database)
   } catch (error) {
     database.close()
     throw error
@@ -74,11 +84,14 @@ export function openSqliteStores(path: string): Stores {
     characters: new SqliteCharacterStore(database, changes),
     ledger,
     usage: new SqliteUsageReader(database),
-    deleteAccount: (name, keeper) =>
-      access.deleteAccount(name, (account) => {
+    audit: new SqliteAuditTrail(database, commit),
+    deleteAccount: (name, keeper, by) => {
+      const removeBelongings = (account: number) => {
         removePlants(database, account, keeper)
         removeCharacters(database, account)
-      }),
+      }
+      return access.deleteAccount(name, removeBelongings, by)
+    },
     limiter: (settings) => new Limiter({ settings, spent: (...question) => ledger.spent(...question) }),
     metrics: [commit.sizes, ledgerQueue(ledger)],
     async check() {

@@ -1,5 +1,5 @@
 import { invalidField } from '../errors.ts'
-import { isCalendarDay } from '../time.ts'
+import { readMoment } from '../time.ts'
 
 /** A span of time in Unix seconds: the first moment, and the first after it. */
 export interface Period {
@@ -22,23 +22,8 @@ export function readPeriod(written: { readonly from?: string; readonly to?: stri
   const until = written.to === undefined ? now + 1 : readMoment('to', written.to, secondsOfDay)
   const lastDay = until - 1 - ((until - 1) % secondsOfDay)
   const from =
-    written.from === undefined ? lastDay - (standardDays - 1) * secondsOfDay : readMoment('from', written.from, 0)
+    written.from === undefined ? lastDay - (standardDays - 1) * secondsOfDay : readMoment('from', written.from)
   if (from < until) return { from, until }
   const param = written.from === undefined ? 'to' : 'from'
   throw invalidField(param, 'leaves no time: "from" must be before "to", and not in the future', 'The value of')
-}
-
-/** Unix seconds, rounded up; a whole day has so many seconds added. */
-function readMoment(param: string, text: string, addedToDay: number): number {
-  const [, day = '', time] =
-    /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2}))?$/.exec(text) ?? []
-  const milliseconds = isCalendarDay(day) ? Date.parse(text) : Number.NaN
-  if (Number.isNaN(milliseconds)) {
-    throw invalidField(
-      param,
-      'is not a day or a moment: write it like 2026-11-20 or 2026-11-20T08:00:00Z',
-      'The value of',
-    )
-  }
-  return Math.ceil(milliseconds / 1000) + (time === undefined ? addedToDay : 0)
 }

@@ -9,7 +9,7 @@ const batch = 200
 const pause = 20
 
 /**
- * Keeps the ledger to so many days, from a minute after this on.
+ * Keeps the ledger, or another record of what happened, to so many days, from a minute after this on.
  * @returns ends that, and resolves when nothing of it is going on
  */
 export function pruneLedger(

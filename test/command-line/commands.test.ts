@@ -424,7 +424,10 @@ describe('the service', () => {
         .trim()
         .split('\n')
         .map((line): Record<string, unknown> => JSON.parse(line))
-        .filter(({ msg }) => msg !== undefined && !/^(?:Server listening|the characters are read)/.test(String(msg)))
+        .filter(
+          ({ msg }) =>
+            msg !== undefined && !/^(?:Server listening|the characters are read|audit record)/.test(String(msg)),
+        )
     await eventually(() => expect(logged().length).toBeGreaterThanOrEqual(replies.length + 2))
     const lines = logged()
     expect(lines).toHaveLength(replies.length + 2)

@@ -70,6 +70,7 @@ describe('the OpenAPI document', () => {
       'DELETE /characters/{name}',
       'DELETE /keys/{id}',
       'DELETE /plants/{id}',
+      'GET /audit',
       'GET /characters',
       'GET /characters/{name}',
       'GET /keys',

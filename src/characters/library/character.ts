@@ -1,4 +1,5 @@
 import type { Key } from '../../access/access.ts'
+import type { Actor, AuditAction, AuditEntry } from '../../audit/record.ts'
 import { ApiError } from '../../errors.ts'
 import { type NameRule, nameProblem } from '../../text.ts'
 import type { Card } from '../cards/card.ts'
@@ -79,18 +80,21 @@ export interface PurgeStep {
 /** How a name is compared: letter by letter, or whatever its case. */
 export type NameMatch = 'exact' | 'any-case'
 
-/** Keeps the characters that accounts upload. Every method takes the account first and sees nothing of another's. */
+/**
+ * Keeps the characters that accounts upload. Every method takes the account first and sees nothing of another's. Each change
+ * is put on record in its transaction, as `by`'s; without it the command line's.
+ */
 export interface CharacterStore {
   /**
    * Adds a character; resolves when it is on disk.
    * @throws ApiError 409 when the name is taken, 429 beyond the ceilings
    */
-  create(account: number, character: NewCharacter, ceilings?: CharacterCeilings): Promise<void>
+  create(account: number, character: NewCharacter, ceilings?: CharacterCeilings, by?: Actor): Promise<void>
   /**
    * Adds a character or replaces the one of this name, whose versions stay; tells whether it is new.
    * @throws ApiError 429 beyond the ceilings
    */
-  put(account: number, character: NewCharacter, ceilings?: CharacterCeilings): Promise<boolean>
+  put(account: number, character: NewCharacter, ceilings?: CharacterCeilings, by?: Actor): Promise<boolean>
   /** How many characters an account has, and the bytes of all their versions. */
   count(account: number): Promise<{ readonly characters: number; readonly bytes: number }>
   find(account: number, name: string, match: NameMatch): Promise<StoredCharacter | undefined>
@@ -101,15 +105,31 @@ export interface CharacterStore {
   /** At most `limit` characters whose names come after this one, in the order of `compareNames`. */
   list(account: number, after: string, limit: number): Promise<readonly StoredCharacter[]>
   /** Removes a character with all its versions; tells whether there was one. */
-  remove(account: number, name: string): Promise<boolean>
+  remove(account: number, name: string, by?: Actor): Promise<boolean>
   /** Writes down that versions were used at a moment, Unix seconds; one a day is enough for each. */
   noteUses(versions: readonly VersionKey[], moment: number): Promise<void>
   /**
    * Removes a few of the versions that are not kept any more: beyond the newest 20 of their character, not used since a
    * moment in Unix seconds, and not what is played now. Looks at a page of characters.
    * @param after where the step before came to; null at the beginning
+   * @param by the service, which is who it is put on record of
    */
-  purge(after: CharacterKey | null, usedSince: number): Promise<PurgeStep>
+  purge(after: CharacterKey | null, usedSince: number, by?: Actor): Promise<PurgeStep>
+}
+
+/**
+ * What is put on record of a change to a character.
+ * @param before the digest of its card before; null where there was none, or, of `after`, where there is none any more
+ */
+export function characterEntry(
+  action: AuditAction,
+  account: number,
+  name: string,
+  before: string | null,
+  after: string | null,
+): AuditEntry {
+  const facts = (digest: string | null) => (digest === null ? null : { digest: shownDigest(digest) })
+  return { action, target: name, account: { id: account }, before: facts(before), after: facts(after) }
 }
 
 /** The order of lists: by code points, as databases compare bytes. */

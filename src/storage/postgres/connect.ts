@@ -1,7 +1,9 @@
 import { ApiError, codeOf, StorageError } from '../../errors.ts'
-import { PostgresDatabase } from './database.ts'
+import type { OnMigrated } from '../migrations.ts'
+import { PostgresDatabase, type Transaction } from './database.ts'
 import { isConnectionLoss, refusedSetting, TookTooLong, Unconfirmed } from './failures.ts'
 import { migratePostgres } from './migrate.ts'
+import { postgresMigrations } from './migrations.ts'
 
 /** What to do about the SQLSTATEs that an operator can mend. */
 const advice: Readonly<Record<string, string>> = {
@@ -19,11 +21,15 @@ const noTransactions =
  * @param setting what named the URL, and is to be checked when it is wrong
  * @throws StorageError one line with the hosts, and without the name and the password
  */
-export async function connectPostgres(url: string, setting = 'DATABASE_URL'): Promise<PostgresDatabase> {
+export async function connectPostgres(
+  url: string,
+  setting = 'DATABASE_URL',
+  onMigrated?: OnMigrated<Transaction, Promise<void>>,
+): Promise<PostgresDatabase> {
   const database = open(url, setting)
   try {
     await database.lookForPooler()
-    await migratePostgres(database)
+    await migratePostgres(database, postgresMigrations, onMigrated)
     return database
   } catch (error) {
     const isSplit = await splitsTransactions(database, error)

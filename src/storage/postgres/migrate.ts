@@ -1,8 +1,8 @@
 import { codeOf, StorageError } from '../../errors.ts'
 import { unixSeconds } from '../../time.ts'
 import { newerVersion } from '../data-folder.ts'
-import type { Migration } from '../migrations.ts'
-import type { PostgresDatabase, Queries } from './database.ts'
+import type { Migration, OnMigrated } from '../migrations.ts'
+import type { PostgresDatabase, Queries, Transaction } from './database.ts'
 import { postgresMigrations } from './migrations.ts'
 
 /**
@@ -14,6 +14,7 @@ import { postgresMigrations } from './migrations.ts'
 export async function migratePostgres(
   database: PostgresDatabase,
   history: readonly Migration[] = postgresMigrations,
+  onMigrated?: OnMigrated<Transaction, Promise<void>>,
 ): Promise<void> {
   await prepared(database)
   await database.transaction(async (sql) => {
@@ -30,13 +31,15 @@ export async function migratePostgres(
       const names = beyond.map(({ name }) => name)
       throw newerVersion(`The database at ${database.place}`, names, 'Start that version.')
     }
-    for (const { name, sql: statements, servesFrom = null } of history) {
-      if (applied.has(name)) continue
+    const missing = history.filter(({ name }) => !applied.has(name))
+    for (const { name, sql: statements, servesFrom = null } of missing) {
       await sql.unsafe(statements)
       await sql`
         INSERT INTO migrations (name, applied, serves_from) VALUES (${name}, ${unixSeconds()}, ${servesFrom})`
     }
     await checkTables(sql, database.place, history)
+    const [before, after] = [rows.at(-1)?.name, missing.at(-1)?.name]
+    if (before !== undefined && after !== undefined) await onMigrated?.(sql, before, after)
   })
 }
 

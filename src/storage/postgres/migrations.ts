@@ -183,6 +183,30 @@ export const postgresMigrations: readonly Migration[] = [
     `,
   },
   {
+    name: '0006-audit',
+    servesFrom: '0002-shared-limits',
+    sql: `
+      INSERT INTO counters VALUES ('audit_records', 0);
+      CREATE TABLE audit_records (
+        seq BIGINT PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        at BIGINT NOT NULL,
+        actor TEXT NOT NULL,
+        actor_key TEXT,
+        actor_account TEXT,
+        address TEXT,
+        action TEXT NOT NULL,
+        target TEXT,
+        account BIGINT,
+        account_name TEXT,
+        before TEXT,
+        after TEXT
+      );
+      CREATE INDEX audit_records_by_account ON audit_records (account_name, seq);
+      CREATE INDEX audit_records_by_age ON audit_records (at);
+    `,
+  },
+  {
     // Requests of one second keep their order: newest first, by `requests_by_account` and then by this.
     name: '0007-requests-by-time',
     servesFrom: '0002-shared-limits',

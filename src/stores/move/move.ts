@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { wholeEntry } from '../../audit/database-entries.ts'
 import { StorageError } from '../../errors.ts'
 import { counted } from '../../text.ts'
 import { engineOf, placeForm } from './engine.ts'
@@ -67,7 +68,8 @@ export async function move(from: House, to: House, tell: (done: number, all: num
   // Whoever has begun to serve meanwhile writes what nobody compares.
   await from.refuseServed()
   await to.refuseServed()
-  await to.finish(await from.highestAccount())
+  const entry = wholeEntry('database.migrated', { place: from.place }, { place: to.place, rows: all })
+  await to.finish(await from.highestAccount(), entry)
   return sums
 }
 

@@ -1,3 +1,5 @@
+import { writeRecord } from '../../audit/postgres.ts'
+import { commandLine } from '../../audit/record.ts'
 import { StorageError } from '../../errors.ts'
 import { connectPostgres } from '../../storage/postgres/connect.ts'
 import { PostgresDatabase } from '../../storage/postgres/database.ts'
@@ -58,10 +60,13 @@ export async function openPostgresHouse(url: string, option: string): Promise<Ho
         await sql.unsafe(note, [table.name, lastKey])
       })
     },
-    async finish(highest) {
+    async finish(highest, entry) {
       await database.transaction(async (sql) => {
         await sql`UPDATE counters SET value = ${highest} WHERE name = 'accounts'`
         await sql`DROP TABLE moves`
+        await sql`
+          UPDATE counters SET value = (SELECT coalesce(max(seq), 0) FROM audit_records) WHERE name = 'audit_records'`
+        await writeRecord(sql, commandLine, entry)
       })
     },
     close: () => database.close(),

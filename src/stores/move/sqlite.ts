@@ -2,6 +2,8 @@ import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Database } from 'better-sqlite3'
+import { commandLine } from '../../audit/record.ts'
+import { writeRecord } from '../../audit/sqlite.ts'
 import { StorageError } from '../../errors.ts'
 import { prepareFolder } from '../../storage/data-folder.ts'
 import { openDatabase } from '../../storage/database.ts'
@@ -61,11 +63,12 @@ export function openSqliteHouse(file: string, isSource: boolean): House {
         note().run(name, lastKey)
       })()
     },
-    async finish(highest) {
+    async finish(highest, entry) {
       database.transaction(() => {
         database.prepare("DELETE FROM sqlite_sequence WHERE name = 'accounts'").run()
         database.prepare("INSERT INTO sqlite_sequence (name, seq) VALUES ('accounts', ?)").run(highest)
         database.exec('DROP TABLE moves')
+        writeRecord(database, commandLine, entry)
       })()
     },
     async close() {

@@ -1,3 +1,4 @@
+import type { AuditEntry } from '../../audit/record.ts'
 import type { Unfinished } from '../../storage/unfinished-move.ts'
 
 /** A value of a row, the same in both engines; bytes only in the sources of cards. */
@@ -40,6 +41,12 @@ export const tables: readonly Table[] = [
   ),
   table('spend', 'tokens', 'subject day', 'subject day'),
   table('notices', '', 'id text', 'id'),
+  table(
+    'audit_records',
+    'seq at account',
+    'id actor actor_key actor_account address action target:a account_name before after',
+    'seq',
+  ),
 ]
 
 /** @param others columns of text, or with `:n` of numbers, with `:b` of bytes, with `:a` of any letters */
@@ -71,8 +78,8 @@ export interface House {
   begin(source: string): Promise<void>
   /** Writes rows, and in the same transaction how far the move has come. */
   write(table: Table, rows: readonly Row[], lastKey: string): Promise<void>
-  /** Lets new accounts have ids above this one, and forgets the move. */
-  finish(highestAccount: number): Promise<void>
+  /** Lets new accounts have ids above this one, forgets the move, and puts it on record. */
+  finish(highestAccount: number, entry: AuditEntry): Promise<void>
   close(): Promise<void>
 }
 

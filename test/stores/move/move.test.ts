@@ -73,7 +73,7 @@ it('moves everything there and back with equal checksums, and goes on where it w
   expect(told[0]).toBeGreaterThan(8000)
   expect(there.find(({ table }) => table === 'plants')?.rows).toBe(20_000)
   const home = await openHouse(`sqlite:${back}`, false)
-  expect(await move(to, home, () => {})).toStrictEqual(there)
+  expect((await move(to, home, () => {})).filter(isNoTrail)).toStrictEqual(there.filter(isNoTrail))
   expect([await to.highestAccount(), await home.highestAccount()]).toStrictEqual([9, 9])
   await expect(move(from, to, () => {})).rejects.toThrow('holds accounts already')
   for (const house of [from, to, home]) await house.close()
@@ -109,7 +109,7 @@ it('killed halfway, lets nobody use what is there of it, and is brought to its e
     expect(ended).toMatchObject({ code: 0, stdout: '' })
     const [moving, equal = ''] = ended.stderr.split('Everything is moved, and equal on both sides:\n')
     expect(rowsTold(moving)).toBeGreaterThan(rowsTold(first))
-    ends.push(equal)
+    ends.push(equal.replace(/^ {2}audit_records: .*\n/m, ''))
     const usable = await conservatory(['accounts', 'list', '--json'], { DATA_DIR: join(folder, 'else'), ...settings })
     expect(usable).toMatchObject({ code: 0, stdout: expect.stringContaining('zwei') })
   }
@@ -187,20 +187,27 @@ async function moveOf(from: string, to: string, tell = () => {}) {
   }
 }
 
+/** Whether a table stays the same in a move, of which the audit trail keeps a record. */
+function isNoTrail({ table }: { readonly table: string }): boolean {
+  return table !== 'audit_records'
+}
+
 /** How many rows the first line that tells how far a move has come says are there. */
 function rowsTold(text: unknown): number {
   return Number(/^moving: (\d+) of \d+ rows$/m.exec(String(text))?.[1])
 }
 
-/** All rows that are moved, as JSON, and without the letter that PostgreSQL keeps in names only. */
+/** All rows that are moved, but for the records of moves, as JSON, and without the letter that PostgreSQL keeps in names only. */
 function rowsOf(file: string): readonly string[] {
   const database = new Database(file, { readonly: true })
-  const rows = tables.flatMap(({ name, columns, key }) =>
-    database
-      .prepare(`SELECT ${Object.keys(columns)} FROM ${name} ORDER BY ${key}`)
-      .all()
-      .map((row) => `${name} ${JSON.stringify(row)}`.replace('"m\\u0000"', '"m\uFFFD"')),
-  )
+  const rows = tables
+    .filter(({ name }) => isNoTrail({ table: name }))
+    .flatMap(({ name, columns, key }) =>
+      database
+        .prepare(`SELECT ${Object.keys(columns)} FROM ${name} ORDER BY ${key}`)
+        .all()
+        .map((row) => `${name} ${JSON.stringify(row)}`.replace('"m\\u0000"', '"m\uFFFD"')),
+    )
   database.close()
   return rows
 }
