@@ -30,6 +30,7 @@ const readAtTheEnd = [
   '/usage?by=key',
   '/usage?by=character',
   '/keys',
+  '/audit?limit=1000',
   '/models',
   '/openapi.json',
   '/livez',
@@ -167,7 +168,13 @@ test('failure mode 27: no key and no text is in a log, a reply, the ledger or th
   for (const path of readAtTheEnd) {
     for (const key of [service.key, keys.guest]) said.push(await send(service, key, { path, shows: [words.model] }))
   }
-  const commands = ['keys list --json', 'accounts list --json', 'usage --by model --csv', 'usage --by character --json']
+  const commands = [
+    'keys list --json',
+    'accounts list --json',
+    'usage --by model --csv',
+    'usage --by character --json',
+    'audit --json',
+  ]
   const printed = await Promise.all(commands.map((line) => conservatory(line.split(' '), { DATA_DIR: dataDirectory })))
   expect(printed.map(({ code }) => code)).toEqual(commands.map(() => 0))
   service.process.kill('SIGTERM')

@@ -1,0 +1,78 @@
+import { expect, it } from 'vitest'
+import type { AuditRecord } from '../../src/audit/record.ts'
+import { allRecords, byKey } from '../support/audit.ts'
+import { expectError } from '../support/http.ts'
+import { serviceForThisTest, type TestService } from '../support/service.ts'
+import { storesForThisTest } from '../support/test-database.ts'
+
+interface Page {
+  readonly object: string
+  readonly data: readonly AuditRecord[]
+  readonly has_more: boolean
+}
+
+async function pageOf(service: TestService, query = '', key = service.key): Promise<Page> {
+  const response = await service.request(`/audit${query}`, { headers: { authorization: `Bearer ${key}` } })
+  expect(response.status).toBe(200)
+  return JSON.parse(await response.text())
+}
+
+it('lists all records to the operator, page after page, and none is missed', async () => {
+  const service = await serviceForThisTest()
+  const stores = await storesForThisTest(service.dataDirectory)
+  for (const name of ['ann', 'bob', 'cid']) await stores.access.createAccount(name)
+  const made = await service.request('/keys', { json: { scopes: ['chat'], name: 'phone' } })
+  expect(made.status).toBe(201)
+  const all = await allRecords(stores)
+  expect(all).toHaveLength(6)
+  expect(all.at(-1)).toMatchObject(byKey(service.key, 'owner'))
+  expect(await pageOf(service)).toEqual({ object: 'list', data: all, has_more: false })
+  const found: AuditRecord[] = []
+  for (let after = '', more = true; more; after = `&after=${found.at(-1)?.id}`) {
+    const page = await pageOf(service, `?limit=2${after}`)
+    found.push(...page.data)
+    more = page.has_more
+  }
+  expect(found).toEqual(all)
+  await stores.access.suspendAccount('ann')
+  expect((await pageOf(service, `?after=${found.at(-1)?.id}`)).data).toMatchObject([{ action: 'account.suspended' }])
+  const ofAnn = [{ action: 'account.created' }, { action: 'account.suspended' }]
+  expect((await pageOf(service, '?account=ann')).data).toMatchObject(ofAnn)
+  expect((await pageOf(service, '?account=ann&action=account.created')).data).toEqual([all[2]])
+  expect((await pageOf(service, '?account=nobody')).data).toEqual([])
+  expect((await pageOf(service, `?since=${all[0]?.at}`)).data).toHaveLength(7)
+  expect((await pageOf(service, '?since=253402300799')).data).toEqual([])
+})
+
+it('refuses what it does not understand, and keys that may not ask', async () => {
+  const service = await serviceForThisTest()
+  const stores = await storesForThisTest(service.dataDirectory)
+  await stores.access.createAccount('ann')
+  const [first] = await allRecords(stores)
+  const wrong = [
+    ['since=soon', 'since'],
+    ['since=2026-11-20', 'since'],
+    ['since=-1', 'since'],
+    ['since=1.5', 'since'],
+    ['since=1&since=2', 'since'],
+    ['since=', 'since'],
+    ['action=key.made', 'action'],
+    ['action=', 'action'],
+    ['limit=0', 'limit'],
+    ['limit=1001', 'limit'],
+    ['after=audit_none', 'after'],
+    [`after=${first?.id}&account=ann`, 'after'],
+    ['after=%00', 'after'],
+  ]
+  for (const [query, param] of wrong) {
+    const error = await expectError(await service.request(`/audit?${query}`), 'chat', 400)
+    expect([query, error.param]).toEqual([query, param])
+  }
+  const none = await service.request('/audit', { headers: { authorization: null } })
+  expect((await expectError(none, 'chat', 401)).code).toBe('missing_api_key')
+  const key = await service.makeKey('ann', ['plants:read', 'plants:write', 'chat', 'characters:write'])
+  for (const query of ['', '?account=owner', '?account=ann']) {
+    const refused = await service.request(`/audit${query}`, { headers: { authorization: `Bearer ${key}` } })
+    expect((await expectError(refused, 'chat', 403)).code).toBe('missing_scope')
+  }
+})
