@@ -66,7 +66,7 @@ export class PostgresAuditTrail implements AuditTrail {
       const [last] =
         after === undefined
           ? [{ seq: 0 }]
-          : await sql<{ seq: number }[]>`SELECT seq FROM audit_records WHERE id = ${after} ${asked}`
+          : await sql<{ seq: number }[]>`SELECT seq FROM audit_records WHERE id = ${withoutNul(after)} ${asked}`
       if (!last) throw unknownAfter()
       const rows = await sql<AuditRow[]>`
         SELECT ${sql.unsafe(auditColumns)} FROM audit_records WHERE seq > ${last.seq} ${asked} ORDER BY seq LIMIT ${limit}`
@@ -89,10 +89,15 @@ export class PostgresAuditTrail implements AuditTrail {
   }
 }
 
+/** What no id and no name has, and PostgreSQL takes in no text. */
+function withoutNul(text: string): string {
+  return text.replaceAll('\0', '')
+}
+
 /** What is asked for of a record, beside its place. */
 function conditions(sql: Queries, { since, accountId, accountName, action }: AuditQuestion) {
   return sql`
-    ${accountName === undefined ? sql`` : sql`AND account_name = ${accountName}`}
+    ${accountName === undefined ? sql`` : sql`AND account_name = ${withoutNul(accountName)}`}
     ${accountId === undefined ? sql`` : sql`AND account = ${accountId}`}
     ${action === undefined ? sql`` : sql`AND action = ${action}`}
     ${since === undefined ? sql`` : sql`AND at >= ${since}`}`

@@ -107,7 +107,7 @@ it('a change whose record cannot be written is not made', async () => {
     () => stores.characters.put(1, { name: 'Moss', digest: 'x', source: Buffer.from('x'), about: noAbout }),
     () => stores.plants.importPlants(1, [{ id: 1, name: 'Moss' }], String),
   ]
-  for (const change of changes) await expect(change()).rejects.toThrow(/audit_records/)
+  for (const change of changes) await expect(change()).rejects.toThrow(/audit_records|Nothing was written/)
   await sql.run('ALTER TABLE gone RENAME TO audit_records')
   await sql.close()
   expect(await stores.access.listKeys()).toMatchObject([{ revoked: null, limits: {} }])
