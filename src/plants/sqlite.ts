@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Database, Statement } from 'better-sqlite3'
-import { commandLine } from '../audit/record.ts'
+import { type Actor, type AuditEntry, commandLine } from '../audit/record.ts'
 import { recording, writeRecord } from '../audit/sqlite.ts'
 import type { GroupCommit } from '../storage/group-commit.ts'
 import { type OutsideChanges, Remembered } from '../storage/outside-changes.ts'
@@ -163,21 +163,19 @@ export class SqlitePlantStore implements PlantStore {
 
   share(account: number, grantee: number, tag?: string, by = commandLine): Promise<boolean> {
     checkGrantee(account, grantee)
-    return this.#changeShares(() => {
-      if (this.#share.run(account, grantee, tag ?? '', unixSeconds()).changes === 0) return false
+    return this.#changeShares(by, () => {
+      if (this.#share.run(account, grantee, tag ?? '', unixSeconds()).changes === 0) return undefined
       const names = { owner: this.#nameOf(account), grantee: this.#nameOf(grantee) }
-      writeRecord(this.#database, by, shareEntry('share.granted', { account, ...names, tag }, [tag ?? '']))
-      return true
+      return shareEntry('share.granted', { account, ...names, tag }, [tag ?? ''])
     })
   }
 
   unshare(account: number, grantee: number, tag?: string, by = commandLine): Promise<boolean> {
-    return this.#changeShares(() => {
+    return this.#changeShares(by, () => {
       const tags = this.#unshare.all({ account, grantee, tag: tag ?? null })
-      if (tags.length === 0) return false
+      if (tags.length === 0) return undefined
       const names = { owner: this.#nameOf(account), grantee: this.#nameOf(grantee) }
-      writeRecord(this.#database, by, shareEntry('share.revoked', { account, ...names, tag }, tags.toSorted()))
-      return true
+      return shareEntry('share.revoked', { account, ...names, tag }, tags.toSorted())
     })
   }
 
@@ -209,12 +207,16 @@ export class SqlitePlantStore implements PlantStore {
     this.#counts.follow(account, plants.length)
   }
 
-  #changeShares(change: () => boolean): Promise<boolean> {
-    return this.#commit.run(() => {
+  /** Does a change with others, and tells whether there was any to put on record. */
+  async #changeShares(by: Actor, change: () => AuditEntry | undefined): Promise<boolean> {
+    const record = await this.#commit.run(() => {
       this.#shareChanges++
       this.#sharers.forget()
-      return change()
+      const entry = change()
+      return entry && writeRecord(this.#database, by, entry)
     })
+    if (record) by.tell?.(record)
+    return record !== undefined
   }
 
   /** @throws ApiError 403 when there is no such account any more */

@@ -309,7 +309,7 @@ test('the service tells at its start what it has read and what not, and reads al
     service
       .stdout()
       .split('\n')
-      .filter((line) => /characters|not read|models/.test(line))
+      .filter((line) => /characters|not read|models/.test(line) && !line.includes('"audit_record"'))
   await eventually(() => expect(logged()).toHaveLength(2))
   const [info = '', warning = ''] = logged()
   expect(JSON.parse(info)).toMatchObject({ level: 30, characters: 5, lorebooks: 0, msg: 'the characters are read' })
