@@ -42,6 +42,7 @@ describe('the settings', () => {
       greeting: 'auto',
       limits: { characters: 1000, character_bytes: 1_073_741_824 },
       ledgerDays: 30,
+      auditDays: 365,
     })
   })
 
