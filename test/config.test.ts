@@ -117,6 +117,7 @@ describe('the settings', () => {
     ['GREETING', 'Never', { greeting: 'never' }],
     ['LIMITS', 'chat_at_once=0, tokens_per_day=5', { limits: { chat_at_once: 0, tokens_per_day: 5 } }],
     ['LEDGER_DAYS', '1', { ledgerDays: 1 }],
+    ['AUDIT_DAYS', '3650', { auditDays: 3650 }],
     [
       'OTEL_EXPORTER_OTLP_ENDPOINT',
       'http://collector:4318/',
