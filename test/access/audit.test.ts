@@ -44,6 +44,40 @@ it('lists all records to the operator, page after page, and none is missed', asy
   expect((await pageOf(service, '?since=253402300799')).data).toEqual([])
 })
 
+it('lists to a key with the scope keys what is about its own account, and nothing else', async () => {
+  const service = await serviceForThisTest()
+  const stores = await storesForThisTest(service.dataDirectory)
+  const leave = { begin() {}, add() {}, end() {} }
+  const old = await service.makeKey('ann', ['keys'])
+  await stores.deleteAccount('ann', leave)
+  const key = await service.makeKey('ann', ['keys', 'chat', 'characters:write'])
+  await stores.access.createAccount('bob')
+  const [ann, bob] = (await stores.access.listAccounts()).slice(1)
+  await stores.plants.share(bob?.id ?? 0, ann?.id ?? 0)
+  await stores.plants.share(ann?.id ?? 0, bob?.id ?? 0, 'moss')
+  const headers = { authorization: `Bearer ${key}` }
+  const made = await service.request('/keys', { json: { scopes: ['chat'] }, headers })
+  expect(made.status).toBe(201)
+  const { prefix }: { prefix: string } = JSON.parse(await made.text())
+  // Another account of the name sees nothing of the one that is gone.
+  const own = await pageOf(service, '', key)
+  expect(own.data).toMatchObject([
+    { action: 'account.created', target: 'ann' },
+    { action: 'key.created', target: key.slice(0, 7) },
+    { action: 'share.granted', target: 'ann>bob#moss' },
+    { action: 'key.created', target: prefix, ...byKey(key, 'ann') },
+  ])
+  expect(JSON.stringify(own)).not.toContain(old.slice(0, 7))
+  expect((await pageOf(service, '?account=ann')).data).toHaveLength(7)
+  const [first] = await allRecords(stores)
+  const foreign = await service.request(`/audit?after=${first?.id}`, { headers })
+  expect((await expectError(foreign, 'chat', 400)).param).toBe('after')
+  for (const name of ['ann', 'bob', 'owner']) {
+    const refused = await expectError(await service.request(`/audit?account=${name}`, { headers }), 'chat', 403)
+    expect(refused).toMatchObject({ code: 'missing_scope', param: 'account' })
+  }
+})
+
 it('refuses what it does not understand, and keys that may not ask', async () => {
   const service = await serviceForThisTest()
   const stores = await storesForThisTest(service.dataDirectory)

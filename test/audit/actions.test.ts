@@ -76,7 +76,15 @@ function keySteps({ run, ask }: House): readonly Step[] {
       way: 'route',
       async run() {
         asked = await ask('POST', '/keys', { scopes: ['chat'], name: 'phone', limits })
-        const after = { account: 'owner', name: 'phone', scopes: ['chat'], expires: null, revoked: null, limits }
+        const after = {
+          account: 'owner',
+          name: 'phone',
+          scopes: ['chat'],
+          expires: null,
+          revoked: null,
+          limits,
+          models: null,
+        }
         return { target: asked.prefix, before: null, after }
       },
     },
@@ -112,6 +120,14 @@ function keySteps({ run, ask }: House): readonly Step[] {
       async run() {
         await run(`keys limit ${typed} --limit plants=none --limit chat_at_once=2`)
         return { target: typed, before: { limits }, after: { limits: { chat_at_once: 2 } } }
+      },
+    },
+    {
+      action: 'key.limited',
+      way: 'command',
+      async run() {
+        await run(`keys models ${typed} understudy`)
+        return { target: typed, before: { models: null }, after: { models: ['understudy'] } }
       },
     },
     {
@@ -162,6 +178,11 @@ function accountSteps(home: House): { readonly first: readonly Step[]; readonly 
         target: 'ann',
         before: { limits: { plants: 9 } },
         after: { limits: { plants: 8 } },
+      }),
+      command(home, 'account.limited', 'accounts models ann understudy,b/*', {
+        target: 'ann',
+        before: { models: null },
+        after: { models: ['understudy', 'b/*'] },
       }),
       command(home, 'account.suspended', 'accounts suspend ann', {
         target: 'ann',
