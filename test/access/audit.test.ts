@@ -78,6 +78,16 @@ it('lists to a key with the scope keys what is about its own account, and nothin
   }
 })
 
+it.each([
+  ['127.0.0.0/8', '203.0.113.9'],
+  ['', '127.0.0.1'],
+])('with TRUSTED_PROXIES=%s tells the address %s of a forwarded request', async (proxies, from) => {
+  const service = await serviceForThisTest({ TRUSTED_PROXIES: proxies })
+  const headers = { 'x-forwarded-for': '198.51.100.7, 203.0.113.9' }
+  expect((await service.request('/keys', { json: { scopes: ['chat'] }, headers })).status).toBe(201)
+  expect((await pageOf(service)).data.at(-1)).toMatchObject({ action: 'key.created', from })
+})
+
 it('refuses what it does not understand, and keys that may not ask', async () => {
   const service = await serviceForThisTest()
   const stores = await storesForThisTest(service.dataDirectory)
