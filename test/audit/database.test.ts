@@ -134,7 +134,10 @@ it('a move takes all records along, and leaves one more', async () => {
   const after = await allRecords(moved)
   expect(after.slice(0, -1)).toEqual(before)
   const said = { ...byCommand, action: 'database.migrated', target: null, before: { place: there } }
-  expect(after.at(-1)).toMatchObject({ ...said, after: { place: expect.stringContaining('/test_'), rows: 5 } })
+  expect(after.at(-1)).toMatchObject({
+    ...said,
+    after: { place: expect.stringContaining('/test_'), rows: expect.any(Number) },
+  })
   await moved.access.suspendAccount('ann')
   const all = await allRecords(moved)
   await moved.close()
@@ -142,6 +145,26 @@ it('a move takes all records along, and leaves one more', async () => {
   const home = await recordsIn(back)
   expect(home.slice(0, -1)).toEqual(all)
   expect(home).toHaveLength(5)
+})
+
+it('a purge of old versions leaves one record with their digests, and one that removes nothing leaves none', async () => {
+  const stores = await openStoresOf(folderForThisTest())
+  const { id } = await stores.access.createAccount('ann')
+  const about = { creator: '', tags: [] }
+  const digests = Array.from({ length: 23 }, (_, count) => String(count).padStart(64, '0'))
+  for (const digest of digests) {
+    await stores.characters.put(id, { name: 'Moss', digest, source: Buffer.from(digest), about })
+  }
+  const before = await allRecords(stores)
+  const soon = Math.floor(Date.now() / 1000) + 100
+  expect((await stores.characters.purge(null, soon)).removed).toHaveLength(3)
+  await stores.characters.purge(null, soon)
+  const after = await allRecords(stores)
+  expect(after.slice(0, -1)).toEqual(before)
+  const gone = expect.arrayContaining(digests.slice(0, 3).map((digest) => `sha256:${digest}`))
+  const said = { ...byService, action: 'character.purged', target: 'Moss', after: null }
+  expect(after.at(-1)).toMatchObject({ ...said, before: { digests: gone } })
+  await stores.close()
 })
 
 it('records from before a moment are removed, and no others, and the next ones come after them', async () => {
