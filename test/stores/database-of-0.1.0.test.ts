@@ -89,7 +89,8 @@ describe.each(engines)('a database of 0.1.0, %s', (engine, open) => {
       const found = new Set((after[table] ?? []).map((row) => JSON.stringify(untouched(row))))
       const lost = rows.map((row) => JSON.stringify(untouched(row))).filter((row) => !found.has(row))
       expect([table, lost]).toEqual([table, []])
-      if (table !== 'migrations') expect(after[table]).toHaveLength(rows.length)
+      // Later versions record more migrations, and count more.
+      if (!['migrations', 'counters'].includes(table)) expect(after[table]).toHaveLength(rows.length)
     }
   })
 
