@@ -1,6 +1,7 @@
 import { readCard } from '../src/characters/cards/card.ts'
 import { compose } from '../src/characters/prompt/compose.ts'
 import type { Message } from '../src/openai/completion-request.ts'
+import { workAtOnce } from '../src/work.ts'
 import { atMost, type Figure, median } from './measure.ts'
 
 /*
@@ -60,7 +61,7 @@ export async function benchCompose(): Promise<readonly Figure[]> {
         { role: 'user' as const, content: `Is place ${round % entries} far, or ${word(round)} ${round}?` },
       ]
       const start = performance.now()
-      compose({ persona, messages: said, settings })
+      workAtOnce().run('messages', compose({ persona, messages: said, settings }))
       times.push(performance.now() - start)
     }
     const middle = median(times.slice(50))

@@ -1,11 +1,18 @@
 import type { Server } from 'node:http'
-import Fastify, { type FastifyBaseLogger, type FastifyHttpOptions, type FastifyInstance, LogController } from 'fastify'
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyHttpOptions,
+  type FastifyInstance,
+  type FastifyRequest,
+  LogController,
+} from 'fastify'
 import { auditPlugin } from './access/audit-plugin.ts'
-import { type Guard, guardRequests } from './access/guard.ts'
+import { callerOf, type Guard, guardRequests } from './access/guard.ts'
 import { keysPlugin } from './access/plugin.ts'
 import type { CharacterLibrary } from './characters/library/library.ts'
 import { charactersPlugin } from './characters/plugin.ts'
 import type { PromptSettings } from './characters/prompt/settings.ts'
+import type { ChatOptions } from './chat/options.ts'
 import { chatPlugin } from './chat/plugin.ts'
 import { type Clock, machineClock } from './clock.ts'
 import type { Config } from './config.ts'
@@ -34,6 +41,7 @@ import type { Stores } from './stores/stores.ts'
 import type { Tracer } from './tracing/tracer.ts'
 import { usagePlugin } from './usage/plugin.ts'
 import type { Visits } from './usage/visit.ts'
+import { Scheduler } from './work.ts'
 
 /** The opened parts that the HTTP service is built from. */
 export interface AppParts {
@@ -85,7 +93,7 @@ export function createServer(
 
 /** The whole HTTP service, in reading order. */
 export async function registerService(app: FastifyInstance, parts: AppParts): Promise<void> {
-  const { config, stores, guard, limiter, library, models, visits, prompt, metrics } = parts
+  const { config, stores, guard, limiter, library, metrics } = parts
 
   acceptJsonOnly(app)
   loadCompilerWhenNeeded(app)
@@ -142,7 +150,13 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     flush: () => stores.ledger.flush(),
   })
 
-  const chat = {
+  await registerChat(app, parts, lookAgain)
+}
+
+/** The chat group and its models, under both prefixes. */
+async function registerChat(app: FastifyInstance, parts: AppParts, lookAgain: ChatOptions['lookAgain']): Promise<void> {
+  const { config, guard, library, models, visits, prompt } = parts
+  const chat: ChatOptions = {
     guard,
     models,
     library,
@@ -150,6 +164,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     prompt,
     characters: config.characters,
     lookAgain,
+    workOf: workByRequest(),
     bodyLimit: config.chatBodyLimit,
     sseKeepaliveMs: config.sseKeepaliveMs,
     clock: parts.clock ?? machineClock,
@@ -160,6 +175,13 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   // Many clients add the version by themselves.
   await app.register(chatPlugin, { ...chat, prefix: '/v1', isAlias: true })
   await app.register(modelsPlugin, { guard, models, prefix: '/v1', isAlias: true })
+}
+
+/** Gives each request its work, which shares the event loop with all others'. */
+function workByRequest() {
+  const scheduler = new Scheduler()
+  return (request: FastifyRequest, signal: AbortSignal) =>
+    scheduler.workOf({ account: callerOf(request).account.id, signal })
 }
 
 /** What counts what an account keeps, for its limits. */

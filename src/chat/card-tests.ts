@@ -7,6 +7,7 @@ import { toApiError } from '../errors.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import { checkMessages } from '../openai/messages.ts'
 import { printable } from '../print.ts'
+import { workAtOnce } from '../work.ts'
 import type { PromptMaking } from './exchange.ts'
 
 /** What came of one test. */
@@ -67,7 +68,7 @@ async function runTest(
     const { completion } = await registry
       .resolve(model)
       .complete(
-        async (candidate) => (await new Exchange(body, persona, making).ask(candidate)).request,
+        async (candidate) => (await new Exchange(body, persona, making, workAtOnce()).ask(candidate)).request,
         new AbortController().signal,
       )
     const reply = completion.choices[0]?.message.content ?? ''

@@ -52,7 +52,7 @@ export function completionRoute(app: TypedInstance, options: ChatOptions, replie
         exchanging ??= await import('./exchange.ts')
         if (body.stream === true) streaming ??= await import('./reply.ts')
         const making = { settings: options.prompt, worldBooks: options.library.worldBooks }
-        const exchange = new exchanging.Exchange(body, persona, making, request.trace)
+        const exchange = new exchanging.Exchange(body, persona, making, options.workOf(request, signal), request.trace)
         const turn: Turn = { request, reply, body, persona, route, exchange, outcome, signal }
         let visit: Visit | undefined
         try {

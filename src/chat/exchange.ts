@@ -9,6 +9,7 @@ import type { Candidate } from '../models/routing/candidate.ts'
 import type { RequestFor } from '../models/routing/route.ts'
 import { loadTokenizer } from '../models/tokenizer.ts'
 import type { CompletionRequest, Message } from '../openai/completion-request.ts'
+import type { Work } from '../work.ts'
 
 /** What prompts are made with besides the request. */
 export interface PromptMaking {
@@ -35,6 +36,7 @@ export class Exchange {
   readonly #conversationId: string | null | undefined
   readonly #persona: Persona
   readonly #making: PromptMaking
+  readonly #work: Work
   readonly #trace: Readonly<Record<string, string>> | undefined
   readonly #asked = new Map<Candidate, Asked>()
   readonly #ignored = new Set<string>()
@@ -45,6 +47,7 @@ export class Exchange {
     body: CompletionRequest,
     persona: Persona,
     making: PromptMaking,
+    work: Work,
     trace?: Readonly<Record<string, string>>,
   ) {
     this.#trace = trace
@@ -59,6 +62,7 @@ export class Exchange {
     this.#conversationId = conversation_id
     this.#persona = persona
     this.#making = making
+    this.#work = work
   }
 
   /**
@@ -71,11 +75,11 @@ export class Exchange {
     const known = this.#asked.get(candidate)
     if (known) return known
     try {
-      return this.#compose(candidate)
+      return await this.#compose(candidate)
     } catch (error) {
       if (!(error instanceof CountNeeded)) throw error
       const { count } = await loadTokenizer()
-      return this.#compose(candidate, count)
+      return await this.#compose(candidate, count)
     }
   }
 
@@ -108,12 +112,12 @@ export class Exchange {
     return this.#ignored.size > 0 ? ignoredHeader([...this.#ignored]) : undefined
   }
 
-  #compose(candidate: Candidate, count?: (text: string) => number): Asked {
+  async #compose(candidate: Candidate, count?: (text: string) => number): Promise<Asked> {
     const { traits } = candidate
     if (traits.input) checkInput(this.#sent.messages, traits.name, traits.input)
     const sent = traits.defaults ? withDefaults(this.#sent, traits.defaults) : this.#sent
     const { contextWindow, overflow } = traits
-    const composition = compose({
+    const steps = compose({
       persona: this.#persona,
       messages: sent.messages,
       settings: this.#making.settings,
@@ -125,10 +129,12 @@ export class Exchange {
       ...(overflow === undefined ? {} : { overflow }),
       ...(count === undefined ? {} : { count }),
     })
+    const composition = await this.#work.run('messages', steps)
     const messages = traits.mergeMessages ? mergeMessages(composition.messages) : composition.messages
     const request = {
       body: { ...sent, model: traits.upstreamId, messages },
       persona: this.#persona,
+      work: this.#work,
       onIgnored: this.#onIgnored,
       ...(this.#trace ? { trace: this.#trace } : {}),
     }

@@ -5,6 +5,7 @@ import type { PromptSettings } from '../characters/prompt/settings.ts'
 import type { Clock } from '../clock.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import type { Visits } from '../usage/visit.ts'
+import type { Work } from '../work.ts'
 
 /** Whether a name that is not known is played by its name alone, or refused. */
 export type UnknownCharacters = 'open' | 'closed'
@@ -19,6 +20,8 @@ export interface ChatOptions {
   readonly characters: UnknownCharacters
   /** Refuses a large request that has waited for the database, when there is more to do than can be done now. */
   readonly lookAgain: (request: FastifyRequest) => void
+  /** The work of a request, wanted until the signal aborts. */
+  readonly workOf: (request: FastifyRequest, signal: AbortSignal) => Work
   /** Bytes. */
   readonly bodyLimit: number
   readonly sseKeepaliveMs: number

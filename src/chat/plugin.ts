@@ -22,5 +22,5 @@ export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, op
   app.addHook('onRequest', requireScope('chat'))
 
   completionRoute(app, options, replies)
-  promptRoute(app, options)
+  promptRoute(app, options, replies)
 }

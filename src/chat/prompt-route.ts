@@ -4,11 +4,12 @@ import { answers, refusals, security, type TypedInstance } from '../http/openapi
 import { ChatError } from '../openai/completion.ts'
 import { CompletionRequest } from '../openai/completion-request.ts'
 import { castRequest, checkRequest } from './casting.ts'
+import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
 import { PromptReceipt } from './receipt-schema.ts'
 
 /** Registers `POST /chat/prompt`: the receipt of a prompt, for which no model is asked. */
-export function promptRoute(app: TypedInstance, options: ChatOptions): void {
+export function promptRoute(app: TypedInstance, options: ChatOptions, replies: OpenReplies): void {
   app.post(
     '/chat/prompt',
     {
@@ -28,6 +29,7 @@ export function promptRoute(app: TypedInstance, options: ChatOptions): void {
     async (request, reply) => {
       const { body } = request
       checkRequest(body)
+      const signal = replies.signalOf(reply)
       const route = options.models.resolve(body.model, callerOf(request))
       const casting = await castRequest(request, reply, body, options)
       const candidate = route.first
@@ -36,7 +38,7 @@ export function promptRoute(app: TypedInstance, options: ChatOptions): void {
         import('./exchange.ts'),
         import('./receipt.ts'),
       ])
-      const asked = await new Exchange(body, casting.persona, making).ask(candidate)
+      const asked = await new Exchange(body, casting.persona, making, options.workOf(request, signal)).ask(candidate)
       const { character } = casting
       const isShown = !character || mayRead(callerOf(request), character)
       reply.header('x-model', encodeURIComponent(candidate.traits.name))

@@ -1,6 +1,7 @@
 import { type Clock, machineClock } from '../clock.ts'
 import type { Config } from '../config.ts'
 import { ApiError, toApiError } from '../errors.ts'
+import { workAtOnce } from '../work.ts'
 import { loadModels } from './configuration/configuration.ts'
 import { isFallback } from './configuration/model-settings.ts'
 import { ModelRegistry } from './registry.ts'
@@ -61,6 +62,7 @@ async function ask(
       ({ traits }) => ({
         body: { ...traits.defaults, model: traits.upstreamId, messages: [{ role: 'user', content: 'Say one word.' }] },
         persona: { name: null, card: null, userName: 'User' },
+        work: workAtOnce(),
       }),
       giveUp.signal,
     )

@@ -1,6 +1,7 @@
 import type { Persona } from '../characters/prompt/settings.ts'
 import type { Chunk, Completion } from '../openai/completion.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
+import type { Work } from '../work.ts'
 
 /** What a model is asked. */
 export interface ModelRequest {
@@ -8,6 +9,8 @@ export interface ModelRequest {
   readonly body: CompletionRequest
   /** Who is being played, for models that play from the card itself. */
   readonly persona: Persona
+  /** What takes the steps of a computation that grows with the request. */
+  readonly work: Work
   /**
    * Told of each parameter that turns out, with this request, not to be honoured as it was sent; before the answer,
    * or before its first event.

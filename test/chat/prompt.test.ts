@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { receiptOf } from '../../src/chat/receipt.ts'
 import type { PromptReceipt } from '../../src/chat/receipt-schema.ts'
+import { workAtOnce } from '../../src/work.ts'
 import { readChatError, readStream } from '../support/chat.ts'
 import { cardWithLore, composed, documentOf } from '../support/lore-cards.ts'
 import { serviceForThisTest, type TestService, temporaryFolder } from '../support/service.ts'
@@ -268,7 +269,10 @@ describe('POST /chat/prompt', () => {
     const body = { model: 'm', messages: [{ role: 'user' as const, content: 'a secret' }] }
     const composition = composed(card, body.messages)
     const persona = { name: 'Moss', card, userName: 'User' }
-    const asked = { request: { body: { ...body, messages: [...composition.messages] }, persona }, composition }
+    const asked = {
+      request: { body: { ...body, messages: [...composition.messages] }, persona, work: workAtOnce() },
+      composition,
+    }
     const parts = { model: 'm', upstreamId: 'm', casting: { persona }, body, asked }
     const [hidden, shown] = [
       await receiptOf({ ...parts, isShown: false }),

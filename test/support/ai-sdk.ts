@@ -5,6 +5,7 @@ import type { AiSdkSettings } from '../../src/models/configuration/settings.ts'
 import type { ModelRequest } from '../../src/models/model.ts'
 import type { Chunk } from '../../src/openai/completion.ts'
 import type { CompletionRequest, Message } from '../../src/openai/completion-request.ts'
+import { workAtOnce } from '../../src/work.ts'
 import { chunksIn } from './chat.ts'
 import { type Script, type ScriptedUpstream, upstreamForThisTest } from './upstream.ts'
 
@@ -38,6 +39,7 @@ export function asked(more: Partial<CompletionRequest> = {}, onIgnored?: (parame
   return {
     body: { model: 'claude', messages: [{ role: 'user', content: 'Why are my leaves yellow?' }], ...more },
     persona: { name: null, card: null, userName: 'User' },
+    work: workAtOnce(),
     ...(onIgnored && { onIgnored }),
   }
 }

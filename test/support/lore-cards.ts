@@ -1,7 +1,7 @@
 import { type Card, readCard } from '../../src/characters/cards/card.ts'
-import { compose } from '../../src/characters/prompt/compose.ts'
 import type { Composition, CompositionRequest } from '../../src/characters/prompt/composition.ts'
 import type { Message } from '../../src/openai/completion-request.ts'
+import { composedAtOnce } from './composed.ts'
 
 /** The document of a V3 card of these fields. */
 export function documentOf(data: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
@@ -47,7 +47,7 @@ export function composed(
 ): Composition {
   const { userName = 'User', name, ...rest } = more
   const said = typeof messages === 'string' ? [user(messages)] : messages
-  return compose({
+  return composedAtOnce({
     persona: { name: name === undefined ? (card?.name ?? null) : name, card, userName, digest: 'd' },
     messages: said,
     settings: { systemPrompt: 'MAIN' },

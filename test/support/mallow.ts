@@ -3,6 +3,7 @@ import type { ModelRequest } from '../../src/models/model.ts'
 import { createUnderstudy } from '../../src/models/understudy/understudy.ts'
 import type { Chunk, Completion } from '../../src/openai/completion.ts'
 import type { CompletionRequest, Message } from '../../src/openai/completion-request.ts'
+import { workAtOnce } from '../../src/work.ts'
 import { chunksIn } from './chat.ts'
 
 /** The understudy that is asked. */
@@ -49,6 +50,7 @@ export function asking(
   return {
     body: { model: 'understudy', messages: conversation, ...body },
     persona: { name: card?.name ?? 'Zorro', card, userName: 'Ada' },
+    work: workAtOnce(),
   } satisfies ModelRequest
 }
 

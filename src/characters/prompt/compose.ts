@@ -1,4 +1,5 @@
 import type { Message } from '../../openai/completion-request.ts'
+import type { Steps } from '../../work.ts'
 import type { Card } from '../cards/card.ts'
 import { Conversation } from '../lore/conversation.ts'
 import { mostWork } from '../lore/haystack.ts'
@@ -30,8 +31,9 @@ const longestPrompt = 8 * longestExpansion
  * @throws ApiError 400 for a greeting that there is not, and for a prompt that does not fit the model's context
  * @throws CountNeeded when tokens must be counted and the request has no counter
  */
-export function compose(request: CompositionRequest): Composition {
+export function* compose(request: CompositionRequest): Steps<Composition> {
   const { persona, messages, settings } = request
+  yield messages.length
   if (persona.name === null) return unplayed(request)
   const texts = textsOf(persona.card ?? cardOf(persona.name), persona, settings)
   const run: Run = {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import type { Card } from '../../../src/characters/cards/card.ts'
-import { compose } from '../../../src/characters/prompt/compose.ts'
 import { builtInSystemPrompt } from '../../../src/characters/prompt/settings.ts'
 import type { Message } from '../../../src/openai/completion-request.ts'
+import { composedAtOnce } from '../../support/composed.ts'
 import { assistant, cardOf, cardWithLore, composed, system, told, user } from '../../support/lore-cards.ts'
 
 const question: readonly Message[] = [user('Are you {{char}}, <BOT>, or {{original}}?')]
@@ -194,7 +194,7 @@ describe('4 what is told before the conversation', () => {
     }
     const sent = structuredClone(messages)
 
-    const { messages: made } = compose({
+    const { messages: made } = composedAtOnce({
       persona,
       messages,
       settings: { systemPrompt: scenario.systemPrompt ?? 'OPERATOR', greeting: 'never' },

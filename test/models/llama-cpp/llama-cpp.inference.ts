@@ -7,6 +7,7 @@ import { loadNodeLlamaCpp } from '../../../src/models/llama-cpp/node-llama-cpp.t
 import type { Model, ModelRequest } from '../../../src/models/model.ts'
 import type { Chunk } from '../../../src/openai/completion.ts'
 import type { CompletionRequest } from '../../../src/openai/completion-request.ts'
+import { workAtOnce } from '../../../src/work.ts'
 import { chunksIn } from '../../support/chat.ts'
 import { type TinyModel, writeTinyModel } from '../../support/gguf.ts'
 
@@ -42,6 +43,7 @@ function ask(content: string, more: Partial<CompletionRequest> & Record<string, 
   return {
     body: { model: 'tiny', messages: [{ role: 'user', content }], temperature: 0, ...more },
     persona: { name: null, card: null, userName: 'User' },
+    work: workAtOnce(),
   }
 }
 
@@ -278,8 +280,8 @@ describe('the template of the file', () => {
       '{% if add_generation_prompt %}<|assistant|>{% endif %}'
     const model = openTiny({ template })
     const messages = ['system', 'system', 'user', 'user'].map((role) => ({ role, content: 'Hi' }))
-    const { body, persona } = ask('')
-    const { completion } = await model.complete({ body: Object.assign(body, { messages }), persona }, never)
+    const { body, ...others } = ask('')
+    const { completion } = await model.complete({ body: Object.assign(body, { messages }), ...others }, never)
     expect(completion.choices[0]?.message.content).toBe(whole)
   })
 

@@ -12,6 +12,7 @@ import { readTask } from '../../../src/models/llama-cpp/request.ts'
 import { findWeights } from '../../../src/models/llama-cpp/weights.ts'
 import type { ModelRequest } from '../../../src/models/model.ts'
 import type { CompletionRequest } from '../../../src/openai/completion-request.ts'
+import { workAtOnce } from '../../../src/work.ts'
 import { until } from '../../support/eventually.ts'
 
 /* All of the adapter but inference, which needs a package that is not a dependency: see llama-cpp.inference.ts. */
@@ -297,6 +298,7 @@ function ask(more: Partial<CompletionRequest> & Record<string, unknown>, charact
   const request: ModelRequest = {
     body: { model: 'tiny', messages, ...more },
     persona: { name: characterName, card: null, userName: 'Ada' },
+    work: workAtOnce(),
   }
   return request
 }

@@ -3,6 +3,7 @@ import type { Clock } from '../../../src/clock.ts'
 import { ApiError } from '../../../src/errors.ts'
 import type { Model, ModelRequest } from '../../../src/models/model.ts'
 import { Candidate, type CandidateTraits } from '../../../src/models/routing/candidate.ts'
+import { workAtOnce } from '../../../src/work.ts'
 
 /** How long each pause was to be; none is waited for. */
 const pauses: number[] = []
@@ -22,6 +23,7 @@ const clock: Clock = {
 const request: ModelRequest = {
   body: { model: 'm', messages: [{ role: 'user', content: 'Hello' }] },
   persona: { name: null, card: null, userName: 'User' },
+  work: workAtOnce(),
 }
 
 beforeEach(() => {

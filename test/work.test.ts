@@ -1,0 +1,155 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { toApiError } from '../src/errors.ts'
+import { Scheduler, type Steps, workAtOnce } from '../src/work.ts'
+
+/** Steps that take so many milliseconds each, by a clock of the test's own. */
+class Clock {
+  ms = 0
+  /** Milliseconds that were taken since the last turn of the event loop, and the most of them. */
+  taken = 0
+  most = 0
+  readonly now = () => this.ms
+
+  /** Watches the turns of the event loop as long as something waits. */
+  async untilCalm(scheduler: Scheduler): Promise<void> {
+    while (scheduler.waiting > 0) {
+      await new Promise((resolve) => setImmediate(resolve))
+      this.taken = 0
+    }
+  }
+
+  *steps(count: number, msEach: number, onStep: () => void = () => {}): Steps<string> {
+    for (let step = 0; step < count; step++) {
+      this.ms += msEach
+      this.taken += msEach
+      this.most = Math.max(this.most, this.taken)
+      onStep()
+      yield 2000
+    }
+    return 'done'
+  }
+}
+
+/** The status, code and field that a call is refused with. */
+async function refusalOf(call: () => Promise<unknown>): Promise<unknown> {
+  try {
+    return await call()
+  } catch (error) {
+    const { status, code, param } = toApiError(error)
+    return [status, code, param]
+  }
+}
+
+describe('work', () => {
+  it('is done at once where one slice is enough', () => {
+    const clock = new Clock()
+    const scheduler = new Scheduler(clock.now)
+    expect(scheduler.workOf({ account: 1 }).run('messages', clock.steps(4, 1))).toBe('done')
+    expect(scheduler.waiting).toBe(0)
+  })
+
+  it('of any callers takes no longer together, in a turn of the event loop, than its share', async () => {
+    const runs = fc.array(
+      fc.record({ account: fc.nat(5), count: fc.integer({ min: 1, max: 40 }), msEach: fc.integer({ min: 1, max: 3 }) }),
+      { minLength: 1, maxLength: 20 },
+    )
+    await fc.assert(
+      fc.asyncProperty(runs, async (all) => {
+        const clock = new Clock()
+        const scheduler = new Scheduler(clock.now)
+        const results = all.map(({ account, count, msEach }) =>
+          scheduler.workOf({ account }).run('messages', clock.steps(count, msEach)),
+        )
+        await clock.untilCalm(scheduler)
+        expect(await Promise.all(results)).toEqual(all.map(() => 'done'))
+        // What is taken at once, and a turn before the test could look.
+        expect(clock.most).toBeLessThanOrEqual(2 * 15 + 3)
+      }),
+      { numRuns: 50 },
+    )
+  })
+
+  it('gives accounts equal shares, however many requests each has', async () => {
+    const clock = new Clock()
+    const scheduler = new Scheduler(clock.now)
+    const taken = { 1: 0, 2: 0 }
+    const run = (account: 1 | 2) =>
+      scheduler.workOf({ account }).run(
+        'messages',
+        clock.steps(100, 1, () => taken[account]++),
+      )
+    const greedy = Array.from({ length: 50 }, () => run(1))
+    await run(2)
+    // The others had a slice for each of its own, and the one that came first.
+    expect(taken[1]).toBeLessThan(taken[2] + 3 * 15)
+    await clock.untilCalm(scheduler)
+    await Promise.all(greedy)
+  })
+
+  it('beyond its budget is a 400 that names the field', async () => {
+    const steps = function* (): Steps<void> {
+      for (;;) yield 1_000_000
+    }
+    const scheduler = new Scheduler(() => 0)
+    await expect(refusalOf(async () => scheduler.workOf({ account: 1 }).run('character', steps()))).resolves.toEqual([
+      400,
+      'too_complex',
+      'character',
+    ])
+    await expect(refusalOf(async () => workAtOnce().run('character', steps()))).resolves.toEqual([
+      400,
+      'too_complex',
+      'character',
+    ])
+  })
+
+  it('has one budget for all that a request asks for', async () => {
+    const clock = new Clock()
+    const work = new Scheduler(clock.now).workOf({ account: 1 })
+    const most = function* (): Steps<string> {
+      yield 300_000_000
+      return 'done'
+    }
+    expect(work.run('messages', most())).toBe('done')
+    expect(await refusalOf(async () => work.run('tools', most()))).toEqual([400, 'too_complex', 'tools'])
+  })
+
+  it('ends when nobody wants it any more', async () => {
+    const clock = new Clock()
+    const scheduler = new Scheduler(clock.now)
+    const controller = new AbortController()
+    let steps = 0
+    const result = scheduler.workOf({ account: 1, signal: controller.signal }).run(
+      'messages',
+      clock.steps(1000, 1, () => steps++),
+    )
+    controller.abort(new Error('left'))
+    await expect(result).rejects.toThrow('left')
+    const before = steps
+    await clock.untilCalm(scheduler)
+    expect(steps).toBe(before)
+  })
+
+  it('that others leave no time for is a 503', async () => {
+    const clock = new Clock()
+    const scheduler = new Scheduler(clock.now)
+    const long = [1, 2].map((account) => scheduler.workOf({ account }).run('messages', clock.steps(15_000, 1)))
+    const ends = await Promise.all(long.map((each) => refusalOf(async () => each)))
+    expect(ends).toContainEqual([503, 'overloaded', null])
+  })
+
+  it('tells an error of the steps to its caller, and goes on with the others', async () => {
+    const clock = new Clock()
+    const scheduler = new Scheduler(clock.now)
+    const failing = scheduler.workOf({ account: 1 }).run(
+      'messages',
+      clock.steps(20, 1, () => {
+        if (clock.ms > 10) throw new Error('broken')
+      }),
+    )
+    const other = scheduler.workOf({ account: 2 }).run('messages', clock.steps(20, 1))
+    await expect(failing).rejects.toThrow('broken')
+    await expect(other).resolves.toBe('done')
+  })
+})
