@@ -45,7 +45,10 @@ export interface Service {
 
 /** A test's own time in place of the machine's: the test then does not depend on the machine's speed. */
 export interface OwnTime {
-  /** Tells of the models' time limits, of pauses between tries, of models that are left alone, and of silent streams. */
+  /**
+   * Tells of the models' time limits, of pauses between tries, of models that are left alone, of silent streams, and of
+   * failed logins that wait.
+   */
   readonly clock?: Clock
   /** What the overload guard sees of the event loop. */
   readonly loop?: LoopWatch
@@ -128,7 +131,7 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   const uses = new CharacterUses(stores.characters)
   const library = createLibrary(config, stores.characters, { logger, onUse: (version) => uses.note(version) })
   const limiter = stores.limiter(config.limits)
-  const guard = new Guard(stores.access, limiter)
+  const guard = new Guard(stores.access, limiter, clock)
   const visits = new Visits({
     limiter,
     ledger: stores.ledger,

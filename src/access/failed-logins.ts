@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { type Clock, machineClock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
 
 /** Failures of an address in a minute that are answered at once. */
@@ -21,6 +21,12 @@ interface Address {
 /** Slows down who tries keys: the more of them failed, the longer an address waits to hear so. Good keys never wait. */
 export class FailedLogins {
   readonly #addresses = new Map<string, Address>()
+  readonly #clock: Clock
+
+  /** @param clock tells how long a failure waits, and when a minute is over */
+  constructor(clock: Clock = machineClock) {
+    this.#clock = clock
+  }
 
   /**
    * Resolves when a failure from this address may be told.
@@ -35,15 +41,13 @@ export class FailedLogins {
       throw new ApiError(429, 'too_many_failed_logins', message, { headers: { 'retry-after': '1' } })
     }
     address.waiting++
-    try {
-      await sleep(Math.min(longestWait, (address.failures - free) * step), undefined, { ref: false })
-    } finally {
-      address.waiting--
-    }
+    const wait = Math.min(longestWait, (address.failures - free) * step)
+    await new Promise<void>((resolve) => this.#clock.setTimeout(resolve, wait))
+    address.waiting--
   }
 
   #address(name: string): Address {
-    const now = performance.now()
+    const now = this.#clock.now()
     const known = this.#addresses.get(name)
     if (known && now - known.since >= minute) {
       known.since = now

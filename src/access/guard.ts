@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
+import type { Clock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
 import type { AccessStore, Key, Scope } from './access.ts'
 import { FailedLogins } from './failed-logins.ts'
@@ -30,15 +31,19 @@ const shortlyAfter = 250
 /** Decides who calls: one credential in, the key behind it out, or a 401 that says what to change. */
 export class Guard {
   readonly #store: AccessStore
-  readonly #failures = new FailedLogins()
+  readonly #failures: FailedLogins
   readonly #uses: KeyUses
   readonly #watch: KeyWatch
   readonly #counter: RequestCounter | undefined
   readonly #admitted = new WeakMap<Socket, Admitted>()
 
-  /** @param counter counts the requests of each key; nothing does without it */
-  constructor(store: AccessStore, counter?: RequestCounter) {
+  /**
+   * @param counter counts the requests of each key; nothing does without it
+   * @param clock tells how long failed logins wait
+   */
+  constructor(store: AccessStore, counter?: RequestCounter, clock?: Clock) {
     this.#store = store
+    this.#failures = new FailedLogins(clock)
     this.#uses = new KeyUses(store)
     this.#watch = new KeyWatch(store)
     this.#counter = counter
