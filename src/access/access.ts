@@ -100,7 +100,7 @@ export interface AccessStore {
   createFirstAccount(request: KeyRequest, by?: Actor): Promise<NewKey | null>
   /** Refuses an unknown account and a malformed name. */
   createKey(request: KeyRequest, by?: Actor): Promise<NewKey>
-  /** All keys, or those of the account of this name, oldest first. */
+  /** All keys, or those of the account of this name, oldest first; those of one second by their ids. */
   listKeys(account?: string): Promise<readonly Key[]>
   /**
    * Makes a key like this one, which goes on working for so many seconds; with 0 it ends at once.

@@ -49,7 +49,7 @@ function addListRoutes(app: TypedInstance, store: AccessStore, keysOf: KeysOf): 
       schema: {
         operationId: 'listKeys',
         summary: "List your account's keys",
-        description: 'Those that work, oldest first, without their secrets.',
+        description: 'Those that work, oldest first (those of one second by their ids), without their secrets.',
         tags: ['keys'],
         security,
         response: answers({ 200: KeyList }, ChatError, refusals),

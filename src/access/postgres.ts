@@ -111,7 +111,8 @@ export class PostgresAccessStore implements AccessStore {
     return this.#database.read(async (sql) => {
       const owner = account === undefined ? null : (await this.#accounts.named(sql, account)).id
       const rows = await sql<KeyRow[]>`
-        ${sql.unsafe(selectKeys)} WHERE ${owner}::bigint IS NULL OR keys.account = ${owner} ORDER BY keys.created, keys.id`
+        ${sql.unsafe(selectKeys)} WHERE ${owner}::bigint IS NULL OR keys.account = ${owner}
+        ORDER BY keys.created, keys.id COLLATE "C"`
       return rows.map(toKey)
     })
   }

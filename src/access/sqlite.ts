@@ -116,10 +116,10 @@ export class SqliteAccessStore implements AccessStore {
 
   async listKeys(account?: string): Promise<readonly Key[]> {
     if (account === undefined) {
-      return this.#database.prepare<[], KeyRow>(`${selectKeys} ORDER BY keys.created, keys.rowid`).all().map(toKey)
+      return this.#database.prepare<[], KeyRow>(`${selectKeys} ORDER BY keys.created, keys.id`).all().map(toKey)
     }
     return this.#database
-      .prepare<[number], KeyRow>(`${selectKeys} WHERE keys.account = ? ORDER BY keys.created, keys.rowid`)
+      .prepare<[number], KeyRow>(`${selectKeys} WHERE keys.account = ? ORDER BY keys.created, keys.id`)
       .all(this.#accounts.named(account).id)
       .map(toKey)
   }

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { findAccount } from '../../src/access/access.ts'
+import { findAccount, type Key } from '../../src/access/access.ts'
 import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { openSqliteStores, type Stores } from '../../src/stores/stores.ts'
 import { temporaryFolder } from '../support/service.ts'
@@ -43,6 +43,18 @@ describe.each(['SQLite', 'PostgreSQL'])('the stores beside plants in %s', (engin
     expect((await access.findKeyById(second.key.id))?.revoked).toBeNull()
     await access.noteUses(new Map([[second.key.id, 5]]))
     expect((await access.listKeys('first')).find(({ id }) => id === second.key.id)?.lastUsed).toBe(5)
+  })
+
+  it('list keys in the order in which they were made, those of one second by their ids', async () => {
+    const { access } = stores()
+    await access.createAccount('ordered')
+    for (let made = 0; made < 10; made++) await access.createKey({ account: 'ordered', scopes: ['chat'] })
+    const order = (keys: readonly Key[]) => keys.map(({ created, id }) => `${created} ${id}`)
+    const listed = order(await access.listKeys('ordered'))
+    expect(listed).toHaveLength(10)
+    expect(listed).toStrictEqual(listed.toSorted())
+    const all = order(await access.listKeys())
+    expect(all).toStrictEqual(all.toSorted())
   })
 
   it('find a key by all of it, its id, its prefix and a beginning of that, and tell which keys share one', async () => {
