@@ -7,6 +7,7 @@ import {
   crowd,
   killWhileSpending,
   placesAtOnce,
+  properEndings,
   startWatchfulUpstream,
   tokensEach,
   watchedModels,
@@ -35,11 +36,10 @@ it.for([limits, `${limits},tokens_per_day=1000000000`])(
     const upstream = await watchfulUpstream()
     const models = { understudy: { adapter: 'understudy' }, ...watchedModels(upstream.url) }
     const service = await serviceForThisTest({ LIMITS: written }, models)
-    const { statuses, areFree } = await crowd([service.url], service.key, rounds, upstream)
+    const { endings, areFree } = await crowd([service.url], service.key, rounds, upstream)
     expect(areFree).toBe(true)
     expect(upstream.tooMany()).toBe(0)
-    // All that could happen has happened: answers, refusals for want of a place, faults, clients that left.
-    expect([...statuses.keys()]).toEqual(expect.arrayContaining([200, 429, 502, undefined]))
+    expect(endings).toStrictEqual(properEndings)
   },
 )
 
@@ -67,7 +67,7 @@ it('failure mode 28: after kill -9 all places are free, and what callers saw com
     }
     return { url: service.url, kill }
   }
-  const { completed, refused } = await killWhileSpending({ rounds, key: preset, upstream, start })
+  const { completed, refused } = await killWhileSpending({ rounds, key: preset, start })
   expect(completed.size).toBeGreaterThan(0)
   expect(refused).toBe(0)
 

@@ -19,13 +19,20 @@ const usageEvent = `data: ${JSON.stringify({ id: 'chatcmpl-upstream', object: 'c
 const words = streamOf('one two three four')
 const events = [...words.slice(0, -1), usageEvent, ...words.slice(-1)]
 
+/** How requests end: by what the upstream does with the model of that name, or because their clients leave. */
+const kinds = ['answer', 'fail', 'cut', 'hang', 'leave'] as const
+type Kind = (typeof kinds)[number]
+
 /** An upstream that watches how many requests it has at once. */
 export interface WatchfulUpstream {
   readonly url: string
   /** How often there were more than the limit, but for those that had been given up. */
   readonly tooMany: () => number
-  /** Whether it answers everything, or fails at random. */
-  behave(isGood: boolean): void
+  /** From now on nothing is answered, until `release` or until there are too many requests. */
+  hold(): void
+  /** Whether as many requests as the limit allows wait for `release`. */
+  readonly isFull: () => boolean
+  release(): void
   close(): Promise<void>
 }
 
@@ -33,14 +40,18 @@ export interface WatchfulUpstream {
 export async function startWatchfulUpstream(): Promise<WatchfulUpstream> {
   const open = new Set<ServerResponse>()
   let tooMany = 0
-  let isGood = false
+  let waiting = 0
+  let gate = Promise.withResolvers<void>()
+  gate.resolve()
   const look = async () => {
     if (open.size <= placesAtOnce) return
     const all = [...open]
     // The news that a request has been given up may come a few turns of the event loop after the next request.
     for (let turn = 0; turn < 10; turn++) await turnOfLoop()
     const givenUp = all.filter((response) => response.destroyed && !response.writableFinished)
-    if (all.length - givenUp.length > placesAtOnce) tooMany++
+    if (all.length - givenUp.length <= placesAtOnce) return
+    tooMany++
+    gate.resolve()
   }
   const server = createServer(async (request, response) => {
     const pieces: Buffer[] = []
@@ -48,34 +59,26 @@ export async function startWatchfulUpstream(): Promise<WatchfulUpstream> {
     open.add(response)
     response.once('close', () => open.delete(response))
     void look()
-    const { stream: isStream, model } = JSON.parse(Buffer.concat(pieces).toString('utf8'))
-    const kinds = ['answer', 'answer', 'answer', 'fail', 'cut', model === impatient ? 'hang' : 'answer'] as const
-    const kind = isGood ? 'answer' : kinds[Math.floor(Math.random() * kinds.length)]
+    const { stream, model }: { stream: boolean; model: Kind } = JSON.parse(Buffer.concat(pieces).toString('utf8'))
+    if (model === 'hang' || (model === 'leave' && !stream)) return
+    if (model !== 'leave') {
+      waiting++
+      await gate.promise
+      waiting--
+    }
     await wait(Math.random() * 20)
-    if (response.destroyed || kind === 'hang') return
-    if (kind === 'fail') {
-      open.delete(response)
-      response.writeHead(500).end('no')
-      return
-    }
-    if (isStream) response.writeHead(200, { 'content-type': 'text/event-stream' })
-    for (const event of isStream ? events.slice(0, kind === 'cut' ? 3 : -1) : []) {
-      response.write(event)
-      await wait(1)
-    }
-    open.delete(response)
-    if (kind === 'cut') response.socket?.resetAndDestroy()
-    else if (isStream) response.end(events.at(-1))
-    else response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(completion('hello')))
+    if (!response.destroyed) await reply(response, model, stream, () => open.delete(response))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
   return {
     url: `http://127.0.0.1:${port}/v1`,
     tooMany: () => tooMany,
-    behave: (good) => {
-      isGood = good
+    hold: () => {
+      gate = Promise.withResolvers()
     },
+    isFull: () => waiting >= placesAtOnce,
+    release: () => gate.resolve(),
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve())
@@ -84,31 +87,53 @@ export async function startWatchfulUpstream(): Promise<WatchfulUpstream> {
   }
 }
 
-/** The name of the model that is not waited for long, and of the one whose answer comes, however slow the machine is. */
-const impatient = 'impatient'
-const patient = 'patient'
+/** @param ending is called right before the end, after which the place may be another's */
+async function reply(response: ServerResponse, kind: Kind, isStream: boolean, ending: () => void): Promise<void> {
+  if (kind === 'fail') {
+    ending()
+    response.writeHead(500).end('no')
+    return
+  }
+  if (isStream) response.writeHead(200, { 'content-type': 'text/event-stream' })
+  const sent = { answer: events.length - 1, cut: 3, leave: 1, hang: 0 }[kind]
+  for (const event of isStream ? events.slice(0, sent) : []) {
+    response.write(event)
+    await wait(1)
+  }
+  if (kind === 'leave') return
+  ending()
+  if (kind === 'cut') response.socket?.resetAndDestroy()
+  else if (isStream) response.end(events.at(-1))
+  else response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(completion('hello')))
+}
 
-/** The models of a service before that upstream, which is asked once. */
+/** The models of a service before that upstream, which is asked once; only for the one that hangs the wait is short. */
 export const watchedModels = (url: string) => {
   const once = { adapter: 'openai', baseUrl: url, retries: 0, breaker: { failures: 0 } }
-  return { [impatient]: { ...once, timeouts: { firstToken: 60, idle: 60, total: 200 } }, [patient]: once }
+  const models = Object.fromEntries(kinds.map((kind) => [kind, once]))
+  return { ...models, hang: { ...once, timeouts: { firstToken: 60, idle: 60, total: 200 } } }
 }
 
 /** What a caller saw of one request. */
 interface Seen {
+  /** Undefined where the caller left, or nothing came. */
   readonly status: number | undefined
   /** The request's id, when the whole of a reply that is a success has come. */
   readonly completed: string | undefined
 }
 
-async function ask(url: string, key: string, model: string, stream: boolean, signal: AbortSignal): Promise<Seen> {
+/** One that leaves does so when its stream has begun, or at any moment before the whole reply. */
+async function ask(url: string, key: string, kind: Kind, stream: boolean): Promise<Seen> {
+  const leaving = new AbortController()
+  if (kind === 'leave' && !stream) setTimeout(() => leaving.abort(), Math.random() * 60)
   try {
     const response = await fetch(`${url}/chat/completions`, {
       method: 'POST',
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model, stream, messages: [{ role: 'user', content: 'Good morning.' }] }),
-      signal,
+      body: JSON.stringify({ model: kind, stream, messages: [{ role: 'user', content: 'Good morning.' }] }),
+      signal: leaving.signal,
     })
+    if (kind === 'leave' && response.status === 200) leaving.abort()
     const text = await response.text()
     const isWhole = response.status === 200 && (!stream || text.endsWith('data: [DONE]\n\n'))
     const id = response.headers.get('x-request-id') ?? undefined
@@ -118,38 +143,57 @@ async function ask(url: string, key: string, model: string, stream: boolean, sig
   }
 }
 
+/** How a request ended that was not refused. */
+function endingOf({ status, completed }: Seen): string {
+  if (completed !== undefined) return 'answered'
+  if (status === undefined) return 'left'
+  // A stream has its status before it fails.
+  return status === 200 || status === 502 ? 'failed' : String(status)
+}
+
+/** How often a caller asks until it is no longer refused; more often only where places were lost. */
+const mostTries = 100
+
 /**
- * Asks replicas a hundred times at once, again and again, and leaves at random; then as many as there are places.
- * @returns how many answers of each status there were, and whether all places were free at the end
+ * Asks replicas a hundred times at once, again until none is refused; then as many as there are places. Nothing is
+ * answered before all places are taken and one more was refused, which therefore happens however slow the machine is.
+ * @returns how those of each kind ended, and whether all places were free at the end
  */
 export async function crowd(urls: readonly string[], key: string, rounds: number, upstream: WatchfulUpstream) {
-  const statuses = new Map<number | undefined, number>()
+  const endings = Object.fromEntries(kinds.map((kind) => [kind, new Set<string>()]))
   let areFree = true
   for (let round = 0; round < rounds; round++) {
-    upstream.behave(false)
+    upstream.hold()
     const callers = Array.from({ length: 100 }, async (_, caller) => {
-      for (let call = 0; call < 2; call++) {
-        const never = new AbortController().signal
-        const signal = Math.random() < 0.3 ? AbortSignal.timeout(1 + Math.floor(Math.random() * 60)) : never
-        const url = urls[(caller + call) % urls.length] ?? ''
-        const { status } = await ask(url, key, caller % 2 === 0 ? impatient : patient, caller % 4 < 2, signal)
-        statuses.set(status, (statuses.get(status) ?? 0) + 1)
+      const kind = kinds[caller % kinds.length] ?? 'answer'
+      for (let tries = 1; ; tries++) {
+        const url = urls[(caller + tries) % urls.length] ?? ''
+        const isFull = upstream.isFull()
+        const seen = await ask(url, key, kind, caller % 2 === 0)
+        if (seen.status === 429 && (isFull || tries === mostTries)) upstream.release()
+        if (seen.status !== 429 || tries === mostTries) return endings[kind]?.add(endingOf(seen))
+        await wait(Math.random() * 300)
       }
     })
     await Promise.all(callers)
-    upstream.behave(true)
     for (const url of urls) areFree &&= await allFree(url, key)
   }
-  return { statuses, areFree }
+  return { endings, areFree }
+}
+
+/** The endings that a crowd must see: each kind's own, and no other. */
+export const properEndings = {
+  answer: new Set(['answered']),
+  fail: new Set(['failed']),
+  cut: new Set(['failed']),
+  hang: new Set(['504']),
+  leave: new Set(['left']),
 }
 
 /** Whether as many requests as there are places pass at once; those whose clients left are given a moment. */
 export async function allFree(url: string, key: string): Promise<boolean> {
   for (let attempt = 0; attempt < 20; attempt++) {
-    const never = new AbortController().signal
-    const seen = await Promise.all(
-      Array.from({ length: placesAtOnce }, (_, n) => ask(url, key, patient, n % 2 === 0, never)),
-    )
+    const seen = await Promise.all(Array.from({ length: placesAtOnce }, (_, n) => ask(url, key, 'answer', n % 2 === 0)))
     if (seen.every(({ completed }) => completed !== undefined)) return true
     await wait(50)
   }
@@ -159,7 +203,6 @@ export async function allFree(url: string, key: string): Promise<boolean> {
 export interface SpendPlan {
   readonly rounds: number
   readonly key: string
-  readonly upstream: WatchfulUpstream
   start(): Promise<Killable>
 }
 
@@ -167,18 +210,16 @@ export interface SpendPlan {
  * Asks from as many callers as there are places, kills the service at a random moment, starts it again, and so on.
  * @returns the ids of the requests that callers saw completed, and how many were refused for want of a place
  */
-export async function killWhileSpending({ rounds, key, upstream, start }: SpendPlan) {
+export async function killWhileSpending({ rounds, key, start }: SpendPlan) {
   const completed = new Set<string>()
   let refused = 0
-  upstream.behave(true)
   for (let round = 0; round < rounds; round++) {
     const service = await start()
     let isOver = false
-    const never = new AbortController().signal
     const first = Promise.withResolvers<void>()
     const callers = Array.from({ length: placesAtOnce }, async (_, caller) => {
       while (!isOver) {
-        const seen = await ask(service.url, key, patient, caller % 2 === 0, never)
+        const seen = await ask(service.url, key, 'answer', caller % 2 === 0)
         if (seen.completed !== undefined) {
           completed.add(seen.completed)
           first.resolve()
