@@ -54,7 +54,8 @@ export class Exchange {
     // The fields that are only ours: no upstream ever sees them.
     const { character: _character, user_name: _userName, greeting, conversation_id, ...sent } = body
     for (const name of redirecting) {
-      if (Object.hasOwn(sent, name) && Reflect.get(sent, name) != null) this.#ignored.add(name)
+      if (!Object.hasOwn(sent, name)) continue
+      if (Reflect.get(sent, name) != null) this.#ignored.add(name)
       Reflect.deleteProperty(sent, name)
     }
     this.#sent = sent
