@@ -2,6 +2,7 @@ import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
 import type { Clock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
+import { isRepeated } from '../http/raw-headers.ts'
 import type { AccessStore, Key, Scope } from './access.ts'
 import { FailedLogins } from './failed-logins.ts'
 import { digestKey, isMistyped } from './key.ts'
@@ -182,12 +183,7 @@ export function callerOf(request: FastifyRequest): Key {
  * @throws ApiError 400
  */
 export function refuseTwoCredentials(request: FastifyRequest): void {
-  let count = 0
-  const headers = request.raw.rawHeaders
-  for (let index = 0; index < headers.length; index += 2) {
-    if (headers[index]?.toLowerCase() === 'authorization') count++
-  }
-  if (count > 1) {
+  if (isRepeated(request.raw.rawHeaders, 'authorization')) {
     throw new ApiError(400, 'two_credentials', 'The request has two Authorization headers. Send exactly one.')
   }
 }

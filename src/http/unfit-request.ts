@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ApiError } from '../errors.ts'
+import { isRepeated } from './raw-headers.ts'
 
 /**
  * Refuses, in the group's own shape, what Node would refuse with an empty body: HTTP/1.1 without a `Host`
@@ -22,7 +23,8 @@ export function refuseUnfitRequests(app: FastifyInstance): void {
 
 /** What makes a request one that two servers may read in two ways. */
 function ambiguityOf({ rawHeaders, headers, httpVersion }: IncomingMessage): ApiError | undefined {
-  if (hasTwoHosts(rawHeaders)) return ambiguous('two_hosts', 'The request has two Host headers. Send exactly one.')
+  if (isRepeated(rawHeaders, 'host'))
+    return ambiguous('two_hosts', 'The request has two Host headers. Send exactly one.')
   if (httpVersion === '1.0' && headers['transfer-encoding'] !== undefined) {
     return ambiguous('unknown_framing', 'HTTP/1.0 has no Transfer-Encoding. Send a Content-Length, or use HTTP/1.1.')
   }
@@ -41,16 +43,6 @@ function unfitnessOf({ headers: { host, expect }, httpVersion }: IncomingMessage
     return new ApiError(417, 'unknown_expectation', 'This Expect header cannot be met. Leave it out.')
   }
   return undefined
-}
-
-/** @param headers names and values in turn, as Node has them: it shows the first `Host` alone */
-function hasTwoHosts(headers: readonly string[]): boolean {
-  let count = 0
-  for (let index = 0; index < headers.length; index += 2) {
-    const name = headers[index]
-    if (name?.length === 4 && name.toLowerCase() === 'host') count++
-  }
-  return count > 1
 }
 
 const methods = ['DELETE', 'GET', 'HEAD', 'PATCH', 'POST', 'PUT']
