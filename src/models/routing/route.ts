@@ -48,7 +48,10 @@ export class Route {
     return first
   }
 
-  /** Does some work for which the candidates stay open, though other models may take their place meanwhile. */
+  /**
+   * Does some work for which the candidates stay open, though other models may take their place meanwhile: where models are
+   * read again, `complete` and `open` are part of such a work.
+   */
   async use<T>(work: () => Promise<T>): Promise<T> {
     this.#seekers.enter()
     try {
@@ -78,19 +81,17 @@ export class Route {
   }
 
   /** Asks one candidate after the other, until one answers. */
-  #ask<T>(signal: AbortSignal, ask: (candidate: Candidate) => Promise<T>): Promise<T> {
-    return this.use(async () => {
-      let failure: unknown
-      for (const candidate of this.candidates) {
-        try {
-          return await ask(candidate)
-        } catch (error) {
-          failure = error
-          // Nobody waits for another candidate's answer once the request has been given up.
-          if (signal.aborted || isCallersFault(toApiError(error))) throw error
-        }
+  async #ask<T>(signal: AbortSignal, ask: (candidate: Candidate) => Promise<T>): Promise<T> {
+    let failure: unknown
+    for (const candidate of this.candidates) {
+      try {
+        return await ask(candidate)
+      } catch (error) {
+        failure = error
+        // Nobody waits for another candidate's answer once the request has been given up.
+        if (signal.aborted || isCallersFault(toApiError(error))) throw error
       }
-      throw failure
-    })
+    }
+    throw failure
   }
 }
