@@ -63,13 +63,17 @@ export function refuseUnknownRoutes(app: FastifyInstance): void {
 function refusalOf(app: FastifyInstance, request: FastifyRequest): ApiError {
   const path = request.url.split('?', 1)[0] ?? '/'
   const allow = methods.filter((method) => app.findRoute({ method, url: path })).join(', ')
-  if (allow === '') return unknownRoute()
+  if (allow === '') return unknownRoute(app)
   return new ApiError(405, 'method_not_allowed', `This path does not answer that method. Use ${allow}.`, {
     headers: { allow },
   })
 }
 
-/** The 404 of a path that does not exist. */
-export function unknownRoute(): ApiError {
-  return new ApiError(404, 'unknown_route', 'There is no such path. See /docs for those that exist.')
+/** The 404 of a path that does not exist; it names the documents only where they are served. */
+export function unknownRoute(app: FastifyInstance): ApiError {
+  const hasDocuments = app.hasRoute({ method: 'GET', url: '/docs' })
+  const advice = hasDocuments
+    ? 'See /docs for those that exist.'
+    : 'Check it, or ask the operator for those that exist.'
+  return new ApiError(404, 'unknown_route', `There is no such path. ${advice}`)
 }

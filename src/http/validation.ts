@@ -94,7 +94,7 @@ function hasWords({ schema }: ValueError): boolean {
 function describe(error: ValueError | undefined, httpPart: string | undefined): ApiError {
   const where = httpPart === 'querystring' ? 'query parameter' : httpPart === 'params' ? 'path part' : 'field'
   if (!error || error.path === '') {
-    return new ApiError(400, 'invalid_body', 'The body must be a JSON object. See /docs for its fields.')
+    return new ApiError(400, 'invalid_body', 'The body must be a JSON object. Send one.')
   }
   const param = dotted(error.path)
   if (error.value === undefined) {

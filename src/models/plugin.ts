@@ -67,7 +67,7 @@ export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (app
   )
 
   const describe = (id: string, user: ModelUser) => {
-    if (id === '') throw unknownRoute()
+    if (id === '') throw unknownRoute(app)
     const listing = models.list(user).find((candidate) => candidate.id === id)
     return listed(listing ?? { id: models.resolve(id, user).name, ownedBy: 'upstream' })
   }

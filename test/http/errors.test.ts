@@ -272,7 +272,7 @@ describe('a body that is not JSON', () => {
   it('is a 400 that says so when there is neither body nor content type', async () => {
     for (const { group, path } of bodyRoutes) {
       const { message } = await expectError(await service.request(path, { method: 'POST' }), group, 400)
-      expect(message).toBe('The body must be a JSON object. See /docs for its fields.')
+      expect(message).toBe('The body must be a JSON object. Send one.')
     }
   })
 
