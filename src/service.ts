@@ -20,12 +20,12 @@ import { type MetricsServer, serveMetrics } from './metrics/plugin.ts'
 import { loadModels } from './models/configuration/configuration.ts'
 import { ModelRegistry } from './models/registry.ts'
 import { prepareFolder } from './storage/data-folder.ts'
+import { pruneOld } from './storage/prune.ts'
 import { holdForServing, type ServeLock } from './storage/serve-lock.ts'
 import { openStores } from './stores/open.ts'
 import type { Stores } from './stores/stores.ts'
 import { unixSeconds } from './time.ts'
 import type { Tracer } from './tracing/tracer.ts'
-import { pruneLedger } from './usage/prune.ts'
 import { Visits } from './usage/visit.ts'
 
 /** The running service. */
@@ -163,10 +163,10 @@ async function beginBeside(beside: Beside, parts: Parts, config: Config): Promis
     follow().catch((error: unknown) => logger.error({ err: error }, 'the characters cannot be read'))
   }, readCharactersAfter)
   const stops = [
-    pruneLedger(stores.ledger, config.ledgerDays, (error) =>
+    pruneOld(stores.ledger, config.ledgerDays, (error) =>
       logger.error({ err: error }, 'old entries of the ledger were not removed'),
     ),
-    pruneLedger(stores.audit, config.auditDays, (error) =>
+    pruneOld(stores.audit, config.auditDays, (error) =>
       logger.error({ err: error }, 'old records of the audit trail were not removed'),
     ),
   ]

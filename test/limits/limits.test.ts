@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished } from 'vitest'
 import type { Limits } from '../../src/limit-values.ts'
-import { pruneOnce } from '../../src/usage/prune.ts'
+import { pruneOnce } from '../../src/storage/prune.ts'
 import { readChatError, readCompletion } from '../support/chat.ts'
 import { eventually } from '../support/eventually.ts'
 import { expectError } from '../support/http.ts'

@@ -1,6 +1,11 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { unixSeconds } from '../time.ts'
-import type { Ledger } from './ledger.ts'
+
+/** A record of what happened, of which only so many days are kept. */
+export interface Prunable {
+  /** Removes up to so many entries from before a time in Unix seconds, and gives how many those were. */
+  prune(before: number, most: number): Promise<number>
+}
 
 /** Milliseconds between two looks for entries that are too old. */
 const everyHour = 3_600_000
@@ -9,20 +14,16 @@ const batch = 200
 const pause = 20
 
 /**
- * Keeps the ledger, or another record of what happened, to so many days, from a minute after this on.
+ * Keeps a record to so many days, from a minute after this on.
  * @returns ends that, and resolves when nothing of it is going on
  */
-export function pruneLedger(
-  ledger: Pick<Ledger, 'prune'>,
-  days: number,
-  onFailure: (error: unknown) => void,
-): () => Promise<void> {
+export function pruneOld(store: Prunable, days: number, onFailure: (error: unknown) => void): () => Promise<void> {
   const end = new AbortController()
   const { signal } = end
   const run = async (): Promise<void> => {
     for (let next = everyHour / 60; !signal.aborted; next = everyHour) {
       await wait(next, undefined, { signal, ref: false })
-      await pruneOnce(ledger, unixSeconds() - days * 86_400, signal).catch((error: unknown) => {
+      await pruneOnce(store, unixSeconds() - days * 86_400, signal).catch((error: unknown) => {
         if (!signal.aborted) onFailure(error)
       })
     }
@@ -35,8 +36,8 @@ export function pruneLedger(
 }
 
 /** Removes all entries from before a time in Unix seconds, in small batches. */
-export async function pruneOnce(ledger: Pick<Ledger, 'prune'>, before: number, signal?: AbortSignal): Promise<void> {
-  while ((await ledger.prune(before, batch)) === batch) {
+export async function pruneOnce(store: Prunable, before: number, signal?: AbortSignal): Promise<void> {
+  while ((await store.prune(before, batch)) === batch) {
     await wait(pause, undefined, { ref: false, ...(signal ? { signal } : {}) })
   }
 }
