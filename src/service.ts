@@ -19,6 +19,7 @@ import { readParts } from './metrics/parts.ts'
 import { type MetricsServer, serveMetrics } from './metrics/plugin.ts'
 import { loadModels } from './models/configuration/configuration.ts'
 import { ModelRegistry } from './models/registry.ts'
+import { keysKeptFor } from './plants/policy.ts'
 import { prepareFolder } from './storage/data-folder.ts'
 import { pruneOld } from './storage/prune.ts'
 import { holdForServing, type ServeLock } from './storage/serve-lock.ts'
@@ -56,6 +57,10 @@ export interface OwnTime {
 
 /** Milliseconds after the start. */
 const readCharactersAfter = 500
+
+/** Milliseconds between two searches for idempotency keys that have expired, and the seconds of a day. */
+const keysInterval = 10_000
+const day = 86_400
 
 /** What the service is made of, opened. */
 interface Parts {
@@ -162,12 +167,16 @@ async function beginBeside(beside: Beside, parts: Parts, config: Config): Promis
   beside.reading = setTimeout(() => {
     follow().catch((error: unknown) => logger.error({ err: error }, 'the characters cannot be read'))
   }, readCharactersAfter)
+  const oldKeys = { prune: stores.plants.forgetKeys.bind(stores.plants) }
   const stops = [
-    pruneOld(stores.ledger, config.ledgerDays, (error) =>
+    pruneOld(stores.ledger, { keptFor: config.ledgerDays * day }, (error) =>
       logger.error({ err: error }, 'old entries of the ledger were not removed'),
     ),
-    pruneOld(stores.audit, config.auditDays, (error) =>
+    pruneOld(stores.audit, { keptFor: config.auditDays * day }, (error) =>
       logger.error({ err: error }, 'old records of the audit trail were not removed'),
+    ),
+    pruneOld(oldKeys, { keptFor: keysKeptFor, interval: keysInterval }, (error) =>
+      logger.error({ err: error }, 'expired idempotency keys were not removed'),
     ),
   ]
   beside.stopPruning = () => Promise.all(stops.map((stop) => stop()))

@@ -1,3 +1,5 @@
+import type { Prunable } from '../storage/prune.ts'
+
 /** What is put on record, by the names that operators know. */
 export const auditActions = [
   'key.created',
@@ -82,7 +84,7 @@ export interface AuditQuestion {
 }
 
 /** Reads the audit trail, and writes what has no other transaction. Stores write the records of their own changes. */
-export interface AuditTrail {
+export interface AuditTrail extends Prunable {
   /**
    * At most `limit` records in the order of their changes: whoever goes on after the last one misses none.
    * @throws ApiError 400 for an `after` that is none of those that are asked for
@@ -90,8 +92,6 @@ export interface AuditTrail {
   list(question: AuditQuestion): Promise<readonly AuditRecord[]>
   /** Puts on record what has been done outside the database. */
   record(by: Actor, entry: AuditEntry): Promise<void>
-  /** Removes up to so many records from before a time in Unix seconds, and gives how many those were. */
-  prune(before: number, most: number): Promise<number>
 }
 
 /** The stores as far as it takes them to read the trail. */

@@ -1,5 +1,6 @@
 import type { Database } from 'better-sqlite3'
 import type { GroupCommit } from '../storage/group-commit.ts'
+import { removeBriefly } from '../storage/prune.ts'
 import { writing } from '../storage/write-error.ts'
 import type { Actor, AuditEntry, AuditQuestion, AuditRecord, AuditTrail } from './record.ts'
 import { type AuditRow, auditColumns, recordOf, toRecord, toRow, unknownAfter } from './rows.ts'
@@ -79,6 +80,6 @@ export class SqliteAuditTrail implements AuditTrail {
     const remove = this.#database.prepare<[number, number]>(
       'DELETE FROM audit_records WHERE seq IN (SELECT seq FROM audit_records WHERE at < ? ORDER BY at LIMIT ?)',
     )
-    return this.#commit.run(() => remove.run(before, most).changes)
+    return this.#commit.run(() => removeBriefly(most, (count) => remove.run(before, count).changes))
   }
 }

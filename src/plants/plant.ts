@@ -121,6 +121,11 @@ export interface PlantStore {
    */
   create(account: number, plant: NewPlant, idempotency?: Idempotency, limit?: number): Promise<AddedPlant>
   /**
+   * Removes idempotency keys that were used before a time in Unix seconds, at most so many, in one short transaction.
+   * @returns how many those were: 0 when none is left
+   */
+  forgetKeys(before: number, most: number): Promise<number>
+  /**
    * The version of what the account may see: a read that begins after a write was acknowledged gets a new one. Null where
    * it is not known without reading.
    */

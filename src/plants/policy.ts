@@ -72,7 +72,7 @@ export function transferEntry(
 }
 
 /** Seconds for which an idempotency key is known. */
-const keysKeptFor = 24 * 60 * 60
+export const keysKeptFor = 24 * 60 * 60
 
 /** The moment from which on idempotency keys are known: older ones are as if they had never been. Unix seconds. */
 export function keysKnownSince(now: number): number {

@@ -1,6 +1,5 @@
 import { type Recorder, recording } from '../audit/postgres.ts'
 import { commandLine } from '../audit/record.ts'
-import type { ApiError } from '../errors.ts'
 import type { Histogram } from '../instruments.ts'
 import { Batches } from '../storage/postgres/batches.ts'
 import { mostSnapshots, type PostgresDatabase, type Queries, type Transaction } from '../storage/postgres/database.ts'
@@ -19,7 +18,7 @@ import type {
   Share,
   StoredPlant,
 } from './plant.ts'
-import { checkGrantee, keysKnownSince, shareEntry, transferEntry } from './policy.ts'
+import { checkGrantee, shareEntry, transferEntry } from './policy.ts'
 import type { PlantTaker, PortablePlant } from './portable.ts'
 import { exportPlants, importPlants } from './postgres-transfer.ts'
 import { type Outcome, type PlantWrite, writePlants } from './postgres-writes.ts'
@@ -38,9 +37,6 @@ import {
 
 /** How many plants one page of a long list has. */
 const pageLength = 500
-/** Seconds from one cleaning of old idempotency keys to the next, and how many go at once. */
-const cleaningInterval = 60
-const mostCleaned = 1000
 /** Milliseconds that moving all plants of an account may take. */
 const longestTransfer = 600_000
 /** Before every id that there can be. */
@@ -52,11 +48,10 @@ export class PostgresPlantStore implements PlantStore {
   readonly #database: PostgresDatabase
   readonly #writes: Batches<PlantWrite, Outcome>
   readonly #running = new RunningKeys()
-  #cleaned = 0
 
   constructor(database: PostgresDatabase) {
     this.#database = database
-    this.#writes = new Batches((writes) => this.#commit(writes))
+    this.#writes = new Batches((writes) => database.transaction((sql) => writePlants(sql, writes)))
   }
 
   /** How many writes shared each commit. */
@@ -71,6 +66,20 @@ export class PostgresPlantStore implements PlantStore {
       return added
     }
     return idempotency ? this.#running.run(account, idempotency, add) : add()
+  }
+
+  async forgetKeys(before: number, most: number): Promise<number> {
+    // Passes over keys that another replica removes, or a caller uses anew: neither waits for the other.
+    const { count } = await this.#database.transaction(
+      (sql) => sql`
+        WITH old AS (
+          SELECT account, key FROM idempotency_keys WHERE created < ${before} ORDER BY created LIMIT ${most}
+          FOR UPDATE SKIP LOCKED
+        )
+        DELETE FROM idempotency_keys USING old
+        WHERE idempotency_keys.account = old.account AND idempotency_keys.key = old.key`,
+    )
+    return count
   }
 
   /** Not known without reading: another replica may have written. */
@@ -188,23 +197,6 @@ export class PostgresPlantStore implements PlantStore {
     } catch (error) {
       throw isOrphan(error) ? accountGone(error) : error
     }
-  }
-
-  async #commit(writes: readonly PlantWrite[]): Promise<readonly (Outcome | ApiError)[]> {
-    const time = unixSeconds()
-    const isToClean = time >= this.#cleaned + cleaningInterval
-    const answers = await this.#database.transaction(async (sql) => {
-      const answers = await writePlants(sql, writes)
-      if (isToClean) {
-        await sql`
-          DELETE FROM idempotency_keys WHERE (account, key) IN (
-            SELECT account, key FROM idempotency_keys WHERE created < ${keysKnownSince(time)} LIMIT ${mostCleaned}
-          )`
-      }
-      return answers
-    })
-    if (isToClean) this.#cleaned = time
-    return answers
   }
 }
 

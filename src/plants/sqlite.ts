@@ -2,8 +2,9 @@ import { randomUUID } from 'node:crypto'
 import type { Database, Statement } from 'better-sqlite3'
 import { type Actor, type AuditEntry, commandLine } from '../audit/record.ts'
 import { recording, writeRecord } from '../audit/sqlite.ts'
-import type { GroupCommit } from '../storage/group-commit.ts'
+import { GroupCommit } from '../storage/group-commit.ts'
 import { type OutsideChanges, Remembered } from '../storage/outside-changes.ts'
+import { removeBriefly } from '../storage/prune.ts'
 import { accountGone, isOrphan } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import { HighestIds } from './highest-ids.ts'
@@ -53,10 +54,13 @@ export class SqlitePlantStore implements PlantStore {
   readonly #unshare: Statement<{ account: number; grantee: number; tag: string | null }, string>
   readonly #accountName: Statement<[number], string>
   readonly #shares: Statement<[], Share>
-  readonly #keyed: Statement<[number, string], KeyedRow>
+  readonly #keyed: Statement<[number, string, number], KeyedRow>
   readonly #keepKey: Statement<[number, string, string, number, string, string | null, number]>
-  readonly #forgetKeys: Statement<[number]>
+  readonly #oldKey: Statement<[number]>
+  readonly #forgetKeys: Statement<[number, number]>
   readonly #commit: GroupCommit
+  /** Apart, so that nobody waits for it, and the disk neither: a key that comes back after a power cut goes again. */
+  readonly #cleaning: GroupCommit
   readonly #changes: OutsideChanges
   /** Differs from one process to the next, whose counts begin anew. */
   readonly #epoch = randomUUID().slice(0, 8)
@@ -71,12 +75,17 @@ export class SqlitePlantStore implements PlantStore {
   constructor(database: Database, commit: GroupCommit, changes: OutsideChanges) {
     this.#database = database
     this.#commit = commit
+    this.#cleaning = new GroupCommit(database, 'NORMAL')
     this.#changes = changes
     this.#keyed = database.prepare(
-      'SELECT request, plant, name, tag FROM idempotency_keys WHERE account = ? AND key = ?',
+      'SELECT request, plant, name, tag FROM idempotency_keys WHERE account = ? AND key = ? AND created >= ?',
     )
-    this.#keepKey = database.prepare('INSERT INTO idempotency_keys VALUES (?, ?, ?, ?, ?, ?, ?)')
-    this.#forgetKeys = database.prepare('DELETE FROM idempotency_keys WHERE created < ?')
+    // One that is there is older than a day.
+    this.#keepKey = database.prepare('INSERT OR REPLACE INTO idempotency_keys VALUES (?, ?, ?, ?, ?, ?, ?)')
+    this.#oldKey = database.prepare('SELECT 1 FROM idempotency_keys WHERE created < ? LIMIT 1')
+    this.#forgetKeys = database.prepare(`
+      DELETE FROM idempotency_keys WHERE (account, key) IN
+        (SELECT account, key FROM idempotency_keys WHERE created < ? ORDER BY created LIMIT ?)`)
     this.#insert = database.prepare(
       'INSERT INTO plants (account, id, name, tag) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
     )
@@ -106,6 +115,12 @@ export class SqlitePlantStore implements PlantStore {
     return this.#running.run(account, idempotency, () =>
       this.#commit.run(() => this.#addOnce(account, plant, idempotency, limit)),
     )
+  }
+
+  async forgetKeys(before: number, most: number): Promise<number> {
+    // Nothing is locked where there is nothing to remove.
+    if (!this.#oldKey.get(before)) return 0
+    return await this.#cleaning.run(() => removeBriefly(most, (count) => this.#forgetKeys.run(before, count).changes))
   }
 
   version(account: number): PlantsVersion {
@@ -244,11 +259,11 @@ export class SqlitePlantStore implements PlantStore {
 
   #addOnce(account: number, plant: NewPlant, idempotency: Idempotency, limit?: number): AddedPlant {
     const { key, request } = idempotency
-    this.#forgetKeys.run(keysKnownSince(unixSeconds()))
-    const first = this.#keyed.get(account, key)
+    const now = unixSeconds()
+    const first = this.#keyed.get(account, key, keysKnownSince(now))
     if (first) return replayOf(account, first, idempotency)
     const added = this.#add(account, plant, limit)
-    this.#keepKey.run(account, key, request, added.id, added.name, added.tag ?? null, unixSeconds())
+    this.#keepKey.run(account, key, request, added.id, added.name, added.tag ?? null, now)
     return { plant: added, isReplay: false }
   }
 

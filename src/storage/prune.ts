@@ -1,29 +1,47 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { unixSeconds } from '../time.ts'
 
-/** A record of what happened, of which only so many days are kept. */
+/** A record of what happened, of which only so much of the past is kept. */
 export interface Prunable {
-  /** Removes up to so many entries from before a time in Unix seconds, and gives how many those were. */
+  /**
+   * Removes entries from before a time in Unix seconds, at most so many, in one short transaction.
+   * @returns how many those were: 0 when none is left
+   */
   prune(before: number, most: number): Promise<number>
 }
 
-/** Milliseconds between two looks for entries that are too old. */
-const everyHour = 3_600_000
-/** Entries that are removed at once, and the milliseconds that others have in between. */
-const batch = 200
-const pause = 20
+/** How much of a record is kept. */
+export interface Keeping {
+  /** Seconds. */
+  readonly keptFor: number
+  /** Milliseconds from the end of one search for entries that are too old to the next; an hour without it. */
+  readonly interval?: number
+}
+
+const hourMs = 3_600_000
+/** Entries that one transaction removes at most, and the milliseconds that others have in between. */
+const mostAtOnce = 500
+const pauseMs = 20
+
+/** Milliseconds after which a transaction of SQLite removes no more, and the entries between two looks at the time. */
+const longestMs = 3
+const entriesToLook = 20
 
 /**
- * Keeps a record to so many days, from a minute after this on.
+ * Keeps a record to so much of the past. The first search comes after a sixtieth of the interval.
  * @returns ends that, and resolves when nothing of it is going on
  */
-export function pruneOld(store: Prunable, days: number, onFailure: (error: unknown) => void): () => Promise<void> {
+export function pruneOld(
+  store: Prunable,
+  { keptFor, interval = hourMs }: Keeping,
+  onFailure: (error: unknown) => void,
+): () => Promise<void> {
   const end = new AbortController()
   const { signal } = end
   const run = async (): Promise<void> => {
-    for (let next = everyHour / 60; !signal.aborted; next = everyHour) {
+    for (let next = interval / 60; !signal.aborted; next = interval) {
       await wait(next, undefined, { signal, ref: false })
-      await pruneOnce(store, unixSeconds() - days * 86_400, signal).catch((error: unknown) => {
+      await pruneOnce(store, unixSeconds() - keptFor, signal).catch((error: unknown) => {
         if (!signal.aborted) onFailure(error)
       })
     }
@@ -35,9 +53,34 @@ export function pruneOld(store: Prunable, days: number, onFailure: (error: unkno
   }
 }
 
-/** Removes all entries from before a time in Unix seconds, in small batches. */
-export async function pruneOnce(store: Prunable, before: number, signal?: AbortSignal): Promise<void> {
-  while ((await store.prune(before, batch)) === batch) {
-    await wait(pause, undefined, { ref: false, ...(signal ? { signal } : {}) })
+/**
+ * Removes all entries from before a time in Unix seconds, in small transactions with pauses between them.
+ * @returns how many those were
+ * @throws what the store throws, and the signal's reason when that aborts
+ */
+export async function pruneOnce(store: Prunable, before: number, signal?: AbortSignal): Promise<number> {
+  let removed = 0
+  for (;;) {
+    const count = await store.prune(before, mostAtOnce)
+    if (count === 0) return removed
+    removed += count
+    await wait(pauseMs, undefined, { ref: false, ...(signal ? { signal } : {}) })
   }
+}
+
+/**
+ * Removes entries where that holds the event loop: a few at a time, until the transaction has taken a few milliseconds.
+ * @param remove removes at most so many, and gives how many those were
+ * @returns how many were removed, at most `most`; 0 only when none is left
+ */
+export function removeBriefly(most: number, remove: (most: number) => number): number {
+  const end = performance.now() + longestMs
+  let removed = 0
+  do {
+    const asked = Math.min(entriesToLook, most - removed)
+    const count = remove(asked)
+    removed += count
+    if (count < asked) break
+  } while (removed < most && performance.now() < end)
+  return removed
 }

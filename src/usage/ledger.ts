@@ -1,3 +1,5 @@
+import type { Prunable } from '../storage/prune.ts'
+
 /** What is kept of one chat request: counts and names, never a text. */
 export interface LedgerEntry {
   /** The request's id, as its reply, the log and the ledger have it. */
@@ -30,7 +32,7 @@ export interface LedgerEntry {
 }
 
 /** The record of chat requests, and what was spent in them by each key and account (`key:ID`, `account:ID`) and UTC day. */
-export interface Ledger {
+export interface Ledger extends Prunable {
   /**
    * Puts down a request before a model is asked; resolves when that outlives the process.
    * @throws when it cannot be written, or an earlier end cannot; then the request is not put down, now or later
@@ -50,8 +52,6 @@ export interface Ledger {
   spent(subject: string, fromDay: string, toDay: string): Promise<number>
   /** Ends the requests that a service left running when it died: what they had reserved counts as spent. Gives how many. */
   interruptRunning(): Promise<number>
-  /** Removes up to so many entries from before a time in Unix seconds, and gives how many those were. */
-  prune(before: number, most: number): Promise<number>
   /** Writes what was recorded. */
   flush(): Promise<void>
 }

@@ -1,5 +1,6 @@
 import type { Database, Statement } from 'better-sqlite3'
 import type { GroupCommit } from '../storage/group-commit.ts'
+import { removeBriefly } from '../storage/prune.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
 import { SpentTokens } from './spent.ts'
 
@@ -100,7 +101,7 @@ export class SqliteLedger implements Ledger {
       `DELETE FROM requests WHERE rowid IN
         (SELECT rowid FROM requests WHERE created < ? AND state <> 'running' ORDER BY created LIMIT ?)`,
     )
-    return await this.#commit.run(() => remove.run(before, most).changes)
+    return await this.#commit.run(() => removeBriefly(most, (count) => remove.run(before, count).changes))
   }
 
   async flush(): Promise<void> {

@@ -1,5 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startTestService, type TestService } from '../support/service.ts'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { eventually } from '../support/eventually.ts'
+import { startTestService, type TestService, temporaryFolder } from '../support/service.ts'
+import { storesForThisTest } from '../support/test-database.ts'
+import { sqlForThisTest } from '../support/test-sql.ts'
 
 let service: TestService
 
@@ -66,6 +69,29 @@ describe('an Idempotency-Key', () => {
     const answer = await add({ name: 'Never' }, key)
     expect(answer.status).toBe(400)
     expect(await names()).not.toContain('Never')
+  })
+})
+
+it('keys that have expired go by themselves, without any request', async () => {
+  const { path, remove } = temporaryFolder()
+  onTestFinished(remove)
+  // Makes the tables.
+  await storesForThisTest(path)
+  const sql = await sqlForThisTest(path)
+  const now = Math.floor(Date.now() / 1000)
+  await sql.run("INSERT INTO accounts (id, name, created) VALUES (7, 'gardeners', 0)")
+  await sql.run(
+    `
+    INSERT INTO idempotency_keys (account, key, request, plant, name, created)
+    WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < 2000)
+    SELECT 7, 'key ' || id, 'r', id, 'Fern', CASE WHEN id <= 3 THEN CAST(? AS BIGINT) ELSE id END FROM ids`,
+    now - 3600,
+  )
+  const own = await startTestService({ DATA_DIR: path })
+  onTestFinished(() => own.close())
+  const left = () => sql.run<{ key: string }>('SELECT key FROM idempotency_keys ORDER BY key')
+  await eventually(async () => {
+    expect((await left()).map(({ key }) => key)).toEqual(['key 1', 'key 2', 'key 3'])
   })
 })
 

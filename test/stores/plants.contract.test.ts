@@ -2,6 +2,9 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
 import type { Plant, PlantStore } from '../../src/plants/plant.ts'
+import { keysKnownSince } from '../../src/plants/policy.ts'
+import { type Prunable, pruneOnce } from '../../src/storage/prune.ts'
+import { unixSeconds } from '../../src/time.ts'
 import { engines, type TestDatabase } from '../support/engines.ts'
 import { namesOf, plantsOf } from '../support/plant-pages.ts'
 
@@ -125,6 +128,33 @@ describe.each(engines)('plants in $name', (engine) => {
     await database.run(`UPDATE idempotency_keys SET created = created - 86401 WHERE account = ${account}`)
     expect(await add('two')).toStrictEqual({ plant: { account, id: 1, name: 'two' }, isReplay: false })
     expect(await add('two')).toMatchObject({ isReplay: true })
+  })
+
+  it('forget expired idempotency keys in portions, never in a caller’s transaction, and no others', async () => {
+    const account = await database.newAccount()
+    await store.create(account, { name: 'kept' }, { key: 'kept', request: 'kept' })
+    await database.run(`
+      INSERT INTO idempotency_keys (account, key, request, plant, name, created)
+      WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < 1200)
+      SELECT ${account}, 'old ' || id, 'r', id, 'old', id FROM ids`)
+    // An expired key is as if it had never been: it can be used anew, and is kept for another day.
+    const add = () => store.create(account, { name: 'anew' }, { key: 'old 1200', request: 'anew' })
+    expect(await add()).toMatchObject({ isReplay: false })
+    const portions: number[] = []
+    const counting: Prunable = {
+      async prune(before, most) {
+        const count = await store.forgetKeys(before, most)
+        portions.push(count)
+        return count
+      },
+    }
+    expect(await pruneOnce(counting, 601)).toBe(600)
+    expect(await pruneOnce(counting, keysKnownSince(unixSeconds()))).toBe(599)
+    expect(portions.filter((count) => count > 500)).toEqual([])
+    expect(await add()).toMatchObject({ isReplay: true })
+    expect(await store.create(account, { name: 'kept' }, { key: 'kept', request: 'kept' })).toMatchObject({
+      isReplay: true,
+    })
   })
 
   it('are refused beyond the limit, however many come at once, and those removed make room', async () => {
