@@ -1,15 +1,13 @@
-import { Readable } from 'node:stream'
 import { Type } from '@sinclair/typebox'
-import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
-import { namesTag } from '../http/etag.ts'
 import { answers, type TypedInstance } from '../http/openapi-fields.ts'
 import { readCursor } from './cursor.ts'
-import { OpenLists } from './open-lists.ts'
+import { LongReplies } from './long-replies.ts'
+import { longestWhole } from './open-lists.ts'
 import { refusals, security } from './openapi-fields.ts'
 import type { PageCache } from './page-cache.ts'
-import { digestOf, jsonArray, jsonType, nextLink, sendPage } from './page-replies.ts'
-import { checkedText, Plant, PlantError, type PlantQuery, type PlantStore, type PlantsVersion } from './plant.ts'
+import { digestOf, isKnown, nextLink, sendPage } from './page-replies.ts'
+import { checkedText, Plant, PlantError, type PlantQuery, type PlantStore } from './plant.ts'
 
 /** What lists are made from. */
 interface Lists {
@@ -18,9 +16,6 @@ interface Lists {
   /** Keeps ready pages. */
   readonly pages: PageCache
 }
-
-/** Without a limit, a list up to this long is sent whole; a longer one is streamed. */
-const wholeListLength = 1000
 
 const ListQuery = Type.Object({
   limit: Type.Optional(
@@ -46,18 +41,7 @@ const ListQuery = Type.Object({
 
 /** Registers `GET /plants` (spec, section 4.1). */
 export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): void {
-  const openLists = new OpenLists(store.mostLists)
-
-  const sendAll = (request: FastifyRequest, reply: FastifyReply, account: number, query: PlantQuery): void => {
-    // Who has left will not leave again.
-    if (reply.raw.destroyed) return
-    reply.raw.once('close', openLists.enter(account))
-    const list = Readable.from(jsonArray(store.listAll(account, query)))
-    const ending = new AbortController()
-    ending.signal.addEventListener('abort', () => list.destroy(ending.signal.reason))
-    reply.raw.once('close', guard.watch(request, ending))
-    reply.header('content-type', jsonType).send(list)
-  }
+  const longReplies = new LongReplies(store, guard)
 
   app.get(
     '',
@@ -77,7 +61,7 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
     // Answers by `send` alone: for a promise Fastify would listen to the whole reply once more.
     (request, reply) => {
       const account = callerOf(request).account.id
-      const { limit, tag, after } = request.query
+      const { limit = Number.POSITIVE_INFINITY, tag, after } = request.query
       // First, since a question that is refused has no version.
       const query = queryOf(tag, after)
       // Read before the plants: what changes in between makes the tag too old, never too new.
@@ -88,9 +72,9 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
         if (ready) return sendPage(reply, ready)
       }
       const read = async (): Promise<void> => {
-        const { json, last } = await store.list(account, query, limit ?? wholeListLength)
-        if (last && limit === undefined) return sendAll(request, reply, account, query)
-        const page = last && limit !== undefined ? { text: json, link: nextLink(last, limit, tag) } : { text: json }
+        const { json, last } = await store.list(account, query, Math.min(limit, longestWhole))
+        if (last && limit > longestWhole) return longReplies.send(request, reply, { query, limit, tag, version })
+        const page = last ? { text: json, link: nextLink(last, limit, tag) } : { text: json }
         if (version !== null) pages.set(account, request.url, version, page)
         else if (isKnown(request, reply, digestOf(page))) return
         sendPage(reply, page)
@@ -106,12 +90,4 @@ function queryOf(tag: string | undefined, after: string | undefined): PlantQuery
     ...(tag === undefined ? {} : { tag: checkedText('tag', tag) }),
     ...(after === undefined ? {} : { after: readCursor(after) }),
   }
-}
-
-/** Names the version of a reply, and sends a 304 where the caller has that one already; tells whether it has. */
-function isKnown(request: FastifyRequest, reply: FastifyReply, version: PlantsVersion): boolean {
-  reply.header('etag', `W/"${version}"`)
-  const isThere = namesTag(request.headers['if-none-match'], version)
-  if (isThere) reply.code(304).send()
-  return isThere
 }

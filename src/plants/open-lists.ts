@@ -1,5 +1,8 @@
 import { ApiError } from '../errors.ts'
 
+/** A list of up to so many plants is sent whole; a longer one is streamed, whether a limit was sent or not. */
+export const longestWhole = 1000
+
 /** Counts the long lists that are being read: each holds a moment of the database for as long as its reader takes. */
 export class OpenLists {
   readonly #most: number
@@ -33,6 +36,6 @@ export class OpenLists {
 }
 
 function tooMany(): ApiError {
-  const message = 'Too many whole lists are being read. Ask for pages with a limit, or try again in a second.'
+  const message = `Too many long lists are being read. Ask for pages with a limit of at most ${longestWhole}, or try again in a second.`
   return new ApiError(503, 'overloaded', message, { headers: { 'retry-after': '1' } })
 }

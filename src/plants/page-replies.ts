@@ -1,7 +1,8 @@
 import { hash } from 'node:crypto'
 import { setImmediate as endOfTurn } from 'node:timers/promises'
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { plantsPrefix } from '../http/errors.ts'
+import { namesTag } from '../http/etag.ts'
 import { writeCursor } from './cursor.ts'
 import type { Page } from './page-cache.ts'
 import type { PlantPage, PlantsVersion, Position } from './plant.ts'
@@ -25,7 +26,15 @@ function sendText(reply: FastifyReply, text: string): void {
 
 /** The version of a page where the store knows none: of all that goes out, the address of the next page too. */
 export function digestOf({ text, link = '' }: Page): PlantsVersion {
-  return hash('sha256', `${link}\n${text}`, 'base64url')
+  return hash('sha256', `${text}\n${link}`, 'base64url')
+}
+
+/** Names the version of a reply, and sends a 304 where the caller has that one already; tells whether it has. */
+export function isKnown(request: FastifyRequest, reply: FastifyReply, version: PlantsVersion): boolean {
+  reply.header('etag', `W/"${version}"`)
+  const isThere = namesTag(request.headers['if-none-match'], version)
+  if (isThere) reply.code(304).send()
+  return isThere
 }
 
 /** The `Link` header (RFC 8288) of a page that others follow. */

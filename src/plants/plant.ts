@@ -73,6 +73,9 @@ export interface PlantPage {
   readonly last?: Position
 }
 
+/** Gives the pages of a list from the first one on, the same whenever it is called. */
+export type PagesOf = () => AsyncIterable<PlantPage>
+
 /** Which of the plants that an account may see are asked for. */
 export interface PlantQuery {
   readonly tag?: string
@@ -138,10 +141,19 @@ export interface PlantStore {
   remove(account: number, id: number): Promise<boolean>
   /** At most `limit` plants in order. */
   list(account: number, query: PlantQuery, limit: number): Promise<PlantPage>
-  /** How many lists by `listAll` may be open at once. */
+  /** How many lists by `listLong` may be open at once. */
   readonly mostLists: number
-  /** All plants in order, from one snapshot, in pages. Whoever stops early returns the iterator. */
-  listAll(account: number, query: PlantQuery): AsyncIterable<PlantPage>
+  /**
+   * Reads plants in order from one snapshot, in pages. Whoever stops early returns the iterator.
+   * @param use makes of the pages what is given; it may go through them several times
+   * @param limit how many plants at most; all of them without it
+   */
+  listLong<T>(
+    account: number,
+    query: PlantQuery,
+    use: (pages: PagesOf) => AsyncIterable<T>,
+    limit?: number,
+  ): AsyncIterable<T>
   /**
    * Lets another account see the account's plants, all of them or those with a tag, from now on; tells whether it could
    * not before.

@@ -7,10 +7,12 @@ import { isOrphan } from '../storage/postgres/failures.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import { RunningKeys } from './idempotency.ts'
+import { pagesOf } from './long-list.ts'
 import type {
   AddedPlant,
   Idempotency,
   NewPlant,
+  PagesOf,
   PlantPage,
   PlantQuery,
   PlantStore,
@@ -35,8 +37,6 @@ import {
   toPlant,
 } from './rows.ts'
 
-/** How many plants one page of a long list has. */
-const pageLength = 500
 /** Milliseconds that moving all plants of an account may take. */
 const longestTransfer = 600_000
 /** Before every id that there can be. */
@@ -115,19 +115,20 @@ export class PostgresPlantStore implements PlantStore {
     })
   }
 
-  listAll(account: number, query: PlantQuery): AsyncIterable<PlantPage> {
+  listLong<T>(
+    account: number,
+    query: PlantQuery,
+    use: (pages: PagesOf) => AsyncIterable<T>,
+    limit = Number.POSITIVE_INFINITY,
+  ): AsyncIterable<T> {
     return this.#database.snapshot(async function* (sql) {
       const end = performance.now() + longestList
       const sharers = await readSharers(sql, account)
-      for (let from: PlantQuery | undefined = query; from; ) {
+      const read = async (from: PlantQuery, length: number): Promise<PlantPage> => {
         if (performance.now() > end) throw tookTooLong()
-        const page: PlantPage = pageOf(
-          await readStretches(sql, stretchesOf(account, sharers, from), pageLength + 1),
-          pageLength,
-        )
-        yield page
-        from = page.last && { ...query, after: page.last }
+        return pageOf(await readStretches(sql, stretchesOf(account, sharers, from), length + 1), length)
       }
+      yield* use(() => pagesOf(query, limit, read))
     })
   }
 

@@ -9,10 +9,12 @@ import { accountGone, isOrphan } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import { HighestIds } from './highest-ids.ts'
 import { RunningKeys } from './idempotency.ts'
+import { pagesOf } from './long-list.ts'
 import type {
   AddedPlant,
   Idempotency,
   NewPlant,
+  PagesOf,
   PlantPage,
   PlantQuery,
   PlantStore,
@@ -34,9 +36,6 @@ import type { PlantTaker, PortablePlant } from './portable.ts'
 import { type KeyedRow, type PlantRow, type Sharer, toPlant } from './rows.ts'
 import { PageReader, Snapshot } from './sqlite-pages.ts'
 import { exportPlants, importPlants } from './sqlite-transfer.ts'
-
-/** How many plants one page of a long list has: it holds the event loop for a tenth of a millisecond. */
-const pageLength = 500
 
 /** Plants in SQLite. */
 export class SqlitePlantStore implements PlantStore {
@@ -161,16 +160,17 @@ export class SqlitePlantStore implements PlantStore {
     }
   }
 
-  async *listAll(account: number, query: PlantQuery): AsyncIterable<PlantPage> {
+  async *listLong<T>(
+    account: number,
+    query: PlantQuery,
+    use: (pages: PagesOf) => AsyncIterable<T>,
+    limit = Number.POSITIVE_INFINITY,
+  ): AsyncIterable<T> {
     // A connection of its own: a list that lasts keeps one snapshot while the other connection writes.
     const snapshot = new Snapshot(this.#database.name)
     try {
       const sharers = snapshot.pages().sharersWith(account)
-      for (let from: PlantQuery | undefined = query; from; ) {
-        const page: PlantPage = snapshot.pages().read(account, sharers, from, pageLength)
-        yield page
-        from = page.last && { ...query, after: page.last }
-      }
+      yield* use(() => pagesOf(query, limit, (from, length) => snapshot.pages().read(account, sharers, from, length)))
     } finally {
       snapshot.close()
     }

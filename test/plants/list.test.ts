@@ -18,7 +18,7 @@ import {
   service,
   sql,
 } from '../support/plant-callers.ts'
-import { namesOf } from '../support/plant-pages.ts'
+import { eachPage, namesOf } from '../support/plant-pages.ts'
 import { storesForThisTest } from '../support/test-database.ts'
 
 plantServiceForThisFile()
@@ -256,6 +256,44 @@ describe('a long list', () => {
     expect(await odd.json()).toStrictEqual(expected.filter(({ tag }) => tag === 'odd'))
   })
 
+  it.for([
+    ['limit=1001', 1001, true],
+    ['limit=2400', 2400, true],
+    ['limit=2499', 2499, true],
+    ['limit=2500', 2500, false],
+    ['limit=2147483647', 2500, false],
+    ['limit=1100&tag=odd', 1100, true],
+  ] as const)('with ?%s is streamed, and has the head of a short page', async ([query, count, hasMore]) => {
+    const caller = await newCaller()
+    const rows = rowNames(2500, `"${cactus}\\`).map((name, id) => ({ id, name, ...(id % 2 ? { tag: 'odd' } : {}) }))
+    await plantInBulk(caller, rows)
+    const path = `/plants?${query}`
+    const response = await caller.send(path)
+    const text = await response.text()
+    const expected = rows.filter(({ tag }) => tag === 'odd' || !query.includes('odd')).map(({ id, ...plant }) => plant)
+    expect(JSON.parse(text)).toStrictEqual(expected.slice(0, count))
+    expect(nextPage(response) !== undefined).toBe(hasMore)
+    const etag = response.headers.get('etag') ?? ''
+    expect(etag).toMatch(/^W\/".+"$/)
+    const heading = (found: Response) => ({
+      status: found.status,
+      type: found.headers.get('content-type'),
+      length: found.headers.get('content-length'),
+      link: found.headers.get('link'),
+      etag: found.headers.get('etag'),
+    })
+    const length = String(Buffer.byteLength(text))
+    expect(heading(response)).toMatchObject({ status: 200, type: 'application/json; charset=utf-8', length })
+    const head = await caller.send(path, { method: 'HEAD' })
+    expect([heading(head), await head.text()]).toStrictEqual([heading(response), ''])
+    const same = await caller.send(path, { headers: { 'if-none-match': etag } })
+    expect([same.status, await same.text(), same.headers.get('etag')]).toEqual([304, '', etag])
+    await caller.post('{"name": "newer", "id": -1, "tag": "odd"}')
+    const changed = await caller.send(path, { headers: { 'if-none-match': etag } })
+    expect([changed.status, changed.headers.get('etag') === etag]).toEqual([200, false])
+    await changed.text()
+  })
+
   it('can be entered by a cursor, and asked for its headers alone', async () => {
     const caller = await newCaller()
     await plantInBulk(caller, manyRows)
@@ -272,7 +310,7 @@ describe('a long list', () => {
     await plantInBulk(caller, manyRows)
     const stores = await storesForThisTest(service.dataDirectory)
     const names: string[] = []
-    for await (const page of stores.plants.listAll(caller.account, {})) {
+    for await (const page of stores.plants.listLong(caller.account, {}, eachPage)) {
       names.push(...namesOf(page))
       expect((await caller.post(`{"name": "late", "id": ${5000 + names.length}}`)).status).toBe(200)
       expect((await caller.send(`/plants/${names.length + 10}`, { method: 'DELETE' })).status).toBeLessThan(500)
@@ -280,30 +318,33 @@ describe('a long list', () => {
     expect(names).toStrictEqual(manyNames)
   })
 
-  it('of a reader who leaves half-way does not keep its snapshot', async () => {
-    // 20 MB, far more than the sockets' buffers hold: the service has to wait for the reader.
-    const caller = await newCaller()
-    const text = cactus.repeat(255)
-    await plantInBulk(
-      caller,
-      Array.from({ length: 10_000 }, (_, id) => ({ id, name: text, tag: text })),
-    )
-    const other = await newCaller(['plants:write'])
-    await eventually(async () => expect(await sql.hasReader()).toBe(false))
+  it.for(['/plants', '/plants?limit=9999'])(
+    'of a reader of %s who leaves half-way does not keep its snapshot',
+    async (path) => {
+      // 20 MB, far more than the sockets' buffers hold: the service has to wait for the reader.
+      const caller = await newCaller()
+      const text = cactus.repeat(255)
+      await plantInBulk(
+        caller,
+        Array.from({ length: 10_000 }, (_, id) => ({ id, name: text, tag: text })),
+      )
+      const other = await newCaller(['plants:write'])
+      await eventually(async () => expect(await sql.hasReader()).toBe(false))
 
-    const { hostname, port } = new URL(service.url)
-    const key = await service.makeKey(`account ${callers - 1}`, ['plants:read'])
-    const socket = connect(Number(port), hostname)
-    onTestFinished(() => {
+      const { hostname, port } = new URL(service.url)
+      const key = await service.makeKey(`account ${callers - 1}`, ['plants:read'])
+      const socket = connect(Number(port), hostname)
+      onTestFinished(() => {
+        socket.destroy()
+      })
+      socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n\r\n`)
+      const [first] = await once(socket, 'data')
+      expect(String(first)).toMatch(/^HTTP\/1\.1 200 /)
+      socket.pause()
+      expect((await other.post('{"name": "newer"}')).status).toBe(200)
+      expect(await sql.hasReader()).toBe(true)
       socket.destroy()
-    })
-    socket.write(`GET /plants HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n\r\n`)
-    const [first] = await once(socket, 'data')
-    expect(String(first)).toMatch(/^HTTP\/1\.1 200 /)
-    socket.pause()
-    expect((await other.post('{"name": "newer"}')).status).toBe(200)
-    expect(await sql.hasReader()).toBe(true)
-    socket.destroy()
-    await eventually(async () => expect(await sql.hasReader()).toBe(false))
-  })
+      await eventually(async () => expect(await sql.hasReader()).toBe(false))
+    },
+  )
 })

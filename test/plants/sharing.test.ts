@@ -4,7 +4,7 @@ import type { Plant } from '../../src/plants/plant.ts'
 import type { Stores } from '../../src/stores/stores.ts'
 import { conservatory } from '../support/command.ts'
 import { expectError } from '../support/http.ts'
-import { namesOf } from '../support/plant-pages.ts'
+import { eachPage, namesOf } from '../support/plant-pages.ts'
 import { type RequestOptions, startTestService, type TestService } from '../support/service.ts'
 import { isOverPostgres, onceKnown, openStoresOf } from '../support/test-database.ts'
 import { openSql, type TestSql } from '../support/test-sql.ts'
@@ -167,7 +167,7 @@ describe('plants that an account shares', () => {
     expect(await bob.sees()).toEqual(expected)
     expect((await readPages(bob, '/plants?limit=1900')).flat()).toEqual(expected)
     const shown: string[] = []
-    for await (const page of stores.plants.listAll(bob.id, {})) {
+    for await (const page of stores.plants.listLong(bob.id, {}, eachPage)) {
       if (shown.length === 0) {
         await stores.plants.unshare(ann.id, bob.id)
         await cat.send('/plants', { json: { name: 'late' } })

@@ -6,7 +6,7 @@ import { openDatabase } from '../../src/storage/database.ts'
 import { openSqliteStores } from '../../src/stores/stores.ts'
 import { conservatory } from '../support/command.ts'
 import { eventually } from '../support/eventually.ts'
-import { plantsOf } from '../support/plant-pages.ts'
+import { eachPage, plantsOf } from '../support/plant-pages.ts'
 import { add, folderForThisTest, start } from '../support/preset-service.ts'
 import { temporaryFolder } from '../support/service.ts'
 
@@ -73,7 +73,7 @@ describe('the database file', () => {
     const hasReader = () => writer.pragma('wal_checkpoint(TRUNCATE)', { simple: true }) === 1
     const lengths: number[] = []
     const read = async () => {
-      for await (const page of stores.plants.listAll(id, {})) {
+      for await (const page of stores.plants.listLong(id, {}, eachPage)) {
         lengths.push(plantsOf(page).length)
         if (lengths.length > 1) continue
         writer.prepare('INSERT INTO plants VALUES (?, 9000, ?, NULL)').run(id, 'late')

@@ -6,7 +6,7 @@ import { keysKnownSince } from '../../src/plants/policy.ts'
 import { type Prunable, pruneOnce } from '../../src/storage/prune.ts'
 import { unixSeconds } from '../../src/time.ts'
 import { engines, type TestDatabase } from '../support/engines.ts'
-import { namesOf, plantsOf } from '../support/plant-pages.ts'
+import { eachPage, namesOf, plantsOf } from '../support/plant-pages.ts'
 
 const write = fc.oneof(
   fc.record({ what: fc.constant('add' as const), id: fc.option(fc.integer({ min: -2, max: 12 }), { nil: undefined }) }),
@@ -23,7 +23,7 @@ function settled<T>(result: Promise<T>): Promise<T | number> {
 
 async function readAll(store: PlantStore, account: number): Promise<readonly Plant[]> {
   const plants: Plant[] = []
-  for await (const page of store.listAll(account, {})) plants.push(...plantsOf(page))
+  for await (const page of store.listLong(account, {}, eachPage)) plants.push(...plantsOf(page))
   return plants
 }
 
@@ -232,7 +232,7 @@ describe.each(engines)('plants in $name', (engine) => {
     ]
     expect(namesOf(await store.list(bob, {}, 5000))).toEqual(expected)
     const shown: string[] = []
-    for await (const page of store.listAll(bob, {})) {
+    for await (const page of store.listLong(bob, {}, eachPage)) {
       if (shown.length === 0) {
         await store.unshare(ann, bob)
         await store.create(cat, { name: 'late' })
@@ -242,7 +242,7 @@ describe.each(engines)('plants in $name', (engine) => {
     expect(shown).toEqual(expected)
     // More often than there are connections.
     for (let times = 0; times < 30; times++) {
-      for await (const page of store.listAll(bob, {})) {
+      for await (const page of store.listLong(bob, {}, eachPage)) {
         expect(plantsOf(page).length).toBeGreaterThan(0)
         break
       }

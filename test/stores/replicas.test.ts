@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
 import type { AddedPlant, PlantStore, StoredPlant } from '../../src/plants/plant.ts'
 import { engines, type TestDatabase } from '../support/engines.ts'
-import { namesOf, plantsOf } from '../support/plant-pages.ts'
+import { eachPage, namesOf, plantsOf } from '../support/plant-pages.ts'
 
 describe.each(engines.filter(({ hasReplicas }) => hasReplicas))('two replicas over $name', (engine) => {
   let database: TestDatabase
@@ -86,7 +86,7 @@ describe.each(engines.filter(({ hasReplicas }) => hasReplicas))('two replicas ov
     const account = await database.newAccount()
     const [store] = replicas
     await Promise.all(Array.from({ length: 600 }, () => store.create(account, { name: 'a' })))
-    const readers = Array.from({ length: 15 }, () => store.listAll(account, {})[Symbol.asyncIterator]())
+    const readers = Array.from({ length: 15 }, () => store.listLong(account, {}, eachPage)[Symbol.asyncIterator]())
     const waiting = readers.map(async (reader) => {
       const page = await reader.next()
       return page.done ? 0 : plantsOf(page.value).length

@@ -1,4 +1,4 @@
-import type { Plant, PlantPage } from '../../src/plants/plant.ts'
+import type { PagesOf, Plant, PlantPage } from '../../src/plants/plant.ts'
 
 /** The plants that a page shows. */
 export function plantsOf({ json }: PlantPage): readonly Plant[] {
@@ -8,4 +8,9 @@ export function plantsOf({ json }: PlantPage): readonly Plant[] {
 /** The names of the plants that a page shows. */
 export function namesOf(page: PlantPage): readonly string[] {
   return plantsOf(page).map(({ name }) => name)
+}
+
+/** All pages of a long list, once. */
+export function eachPage(pages: PagesOf): AsyncIterable<PlantPage> {
+  return pages()
 }

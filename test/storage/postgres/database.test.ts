@@ -5,7 +5,7 @@ import { PostgresDatabase } from '../../../src/storage/postgres/database.ts'
 import { migratePostgres } from '../../../src/storage/postgres/migrate.ts'
 import { postgresMigrations } from '../../../src/storage/postgres/migrations.ts'
 import { eventually } from '../../support/eventually.ts'
-import { namesOf, plantsOf } from '../../support/plant-pages.ts'
+import { eachPage, namesOf, plantsOf } from '../../support/plant-pages.ts'
 import { startPostgres } from '../../support/postgres.ts'
 import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 
@@ -44,7 +44,7 @@ it('a list that lasts longer than ten minutes is broken off', async () => {
   onTestFinished(() => void vi.useRealTimers())
   let read = 0
   const readAll = async () => {
-    for await (const page of new PostgresPlantStore(database).listAll(1, {})) {
+    for await (const page of new PostgresPlantStore(database).listLong(1, {}, eachPage)) {
       read += plantsOf(page).length
       vi.advanceTimersByTime(599_000)
     }
@@ -65,7 +65,7 @@ describe('a server that crashes and comes back', () => {
     await database.transaction((sql) => sql`INSERT INTO accounts (id, name, created) VALUES (1, 'ann', 0)`)
     const store = new PostgresPlantStore(database)
     await Promise.all(Array.from({ length: 600 }, (_, id) => store.create(1, { name: `old ${id}`, id })))
-    const list = store.listAll(1, {})[Symbol.asyncIterator]()
+    const list = store.listLong(1, {}, eachPage)[Symbol.asyncIterator]()
     const first = await list.next()
     expect(first.done ? [] : plantsOf(first.value)).toHaveLength(500)
 
