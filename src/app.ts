@@ -155,12 +155,13 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
 
 /** The chat group and its models, under both prefixes. */
 async function registerChat(app: FastifyInstance, parts: AppParts, lookAgain: ChatOptions['lookAgain']): Promise<void> {
-  const { config, guard, library, models, visits, prompt } = parts
+  const { config, guard, limiter, library, models, visits, prompt } = parts
   const chat: ChatOptions = {
     guard,
     models,
     library,
     visits,
+    limiter,
     prompt,
     characters: config.characters,
     lookAgain,

@@ -3,6 +3,7 @@ import type { Guard } from '../access/guard.ts'
 import type { CharacterLibrary } from '../characters/library/library.ts'
 import type { PromptSettings } from '../characters/prompt/settings.ts'
 import type { Clock } from '../clock.ts'
+import type { LimitKeeper } from '../limits/reservation.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import type { Visits } from '../usage/visit.ts'
 import type { Work } from '../work.ts'
@@ -16,6 +17,8 @@ export interface ChatOptions {
   readonly models: ModelRegistry
   readonly library: CharacterLibrary
   readonly visits: Visits
+  /** Holds receipts of prompts to their limits; a visit does it for completions. */
+  readonly limiter: Pick<LimitKeeper, 'reserve'>
   readonly prompt: PromptSettings
   readonly characters: UnknownCharacters
   /** Refuses a large request that has waited for the database, when there is more to do than can be done now. */

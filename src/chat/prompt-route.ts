@@ -1,6 +1,8 @@
 import { callerOf } from '../access/guard.ts'
 import { mayRead } from '../characters/library/character.ts'
 import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
+import { promptEstimate } from '../limits/estimate.ts'
+import { openAiTokenHeaders } from '../limits/headers.ts'
 import { ChatError } from '../openai/completion.ts'
 import { CompletionRequest } from '../openai/completion-request.ts'
 import { castRequest, checkRequest } from './casting.ts'
@@ -19,7 +21,7 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
         operationId: 'createChatPrompt',
         summary: 'Show what a model would be told',
         description:
-          'Takes the same body as a completion and asks no model: the exact messages, the tokens of each part, which lore fired, what was left out and why.',
+          'Takes the same body as a completion and asks no model: the exact messages, the tokens of each part, which lore fired, what was left out and why. It takes a place of `chat_at_once`, and the tokens of its prompt count in `tokens_per_minute`; in no day, no month and no report of usage.',
         tags: ['chat'],
         security,
         body: CompletionRequest,
@@ -41,16 +43,20 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
       const asked = await new Exchange(body, casting.persona, making, options.workOf(request, signal)).ask(candidate)
       const { character } = casting
       const isShown = !character || mayRead(callerOf(request), character)
-      reply.header('x-model', encodeURIComponent(candidate.traits.name))
-      reply.headers(droppedHeader(asked.composition.dropped))
-      return await receiptOf({
-        model: route.name,
-        upstreamId: candidate.traits.upstreamId,
-        casting,
-        body,
-        asked,
-        isShown,
-      })
+      const held = await options.limiter.reserve(callerOf(request), () => promptEstimate(asked.request.body), 'prompt')
+      // What fails has cost as much.
+      let tokens = held.tokens
+      try {
+        const model = { model: route.name, upstreamId: candidate.traits.upstreamId }
+        const receipt = await receiptOf({ ...model, casting, body, asked, isShown })
+        tokens = receipt.tokens.total
+        reply.header('x-model', encodeURIComponent(candidate.traits.name))
+        reply.headers(droppedHeader(asked.composition.dropped))
+        if (held.allowance) reply.headers(openAiTokenHeaders(held.allowance))
+        return receipt
+      } finally {
+        await held.settle(tokens)
+      }
     },
   )
 }

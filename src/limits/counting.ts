@@ -19,6 +19,14 @@ export interface Tally {
   readonly spending: Pick<Spending, 'today' | 'thisMonth'> | undefined
 }
 
+/** Tokens that a chat request may take. */
+export interface Wanted {
+  /** Of this minute. */
+  readonly tokens: number
+  /** Of this day and this month. */
+  readonly reserved: number
+}
+
 /**
  * Takes one request from all limits, or from none.
  * @param tell writes the headers of a refusal
@@ -44,22 +52,23 @@ export function takeRequest(
  * @returns what is left of the tokens of this minute, where they are limited
  * @throws ApiError 429
  */
-export function takePlace(terms: Terms<Tally>, wanted: number, now: number): Allowance | undefined {
+export function takePlace(terms: Terms<Tally>, wanted: Wanted, now: number): Allowance | undefined {
+  const { tokens: wantedNow, reserved } = wanted
   const { key, account, tokens, atOnce, perDay, perMonth } = terms
   const full = atOnce.find(({ limit, subject }) => subject.chats >= limit)
   if (full) throw exceeded('chat_at_once', full.limit, 1000)
-  refuseBeyond('tokens_per_day', perDay, 'today', wanted, now)
-  refuseBeyond('tokens_per_month', perMonth, 'thisMonth', wanted, now)
-  const refusal = longestWait(tokens, ({ limit, subject }) => subject.tokens.wait(now, limit, wanted))
+  refuseBeyond('tokens_per_day', perDay, 'today', reserved, now)
+  refuseBeyond('tokens_per_month', perMonth, 'thisMonth', reserved, now)
+  const refusal = longestWait(tokens, ({ limit, subject }) => subject.tokens.wait(now, limit, wantedNow))
   if (refusal) {
     const { limit, subject } = refusal.by
     const headers = openAiTokenHeaders(subject.tokens.left(now, limit))
-    throw refused('tokens_per_minute', limit, wanted, refusal.wait, headers)
+    throw refused('tokens_per_minute', limit, wantedNow, refusal.wait, headers)
   }
-  for (const { subject } of tokens) subject.tokens.correct(wanted)
+  for (const { subject } of tokens) subject.tokens.correct(wantedNow)
   for (const subject of [key, account]) {
     subject.chats++
-    subject.reserved += wanted
+    subject.reserved += reserved
   }
   return least(tokens, ({ limit, subject }) => subject.tokens.left(now, limit))
 }

@@ -2,12 +2,12 @@ import type { Key } from '../access/access.ts'
 import type { Allowance, RequestHeaders } from '../access/request-counter.ts'
 import type { Limits } from '../limit-values.ts'
 import { dayOf } from '../time.ts'
-import { takePlace, takeRequest } from './counting.ts'
+import { takePlace, takeRequest, type Wanted } from './counting.ts'
 import { openAiRequestHeaders } from './headers.ts'
-import type { LimitKeeper, Reservation, Tallies } from './reservation.ts'
+import type { ChatPurpose, LimitKeeper, Reservation, Tallies } from './reservation.ts'
 import type { SpentBetween } from './spending.ts'
 import { Subject } from './subject.ts'
-import { type Terms, termsOf } from './terms.ts'
+import { type Terms, termsOf, withoutSpending } from './terms.ts'
 
 /** What limits are judged by. */
 export interface LimiterOptions {
@@ -52,19 +52,25 @@ export class Limiter implements LimitKeeper {
     return requests.length === 0 ? undefined : takeRequest(requests, this.#now(), tell)
   }
 
-  async reserve(key: Key, estimate: () => number): Promise<Reservation> {
+  async reserve(key: Key, estimate: () => number, purpose: ChatPurpose = 'answer'): Promise<Reservation> {
+    const inForce = (all: Terms<Subject>) => (purpose === 'answer' ? all : withoutSpending(all))
     let terms = this.#termsOf(key)
     for (let known: Terms<Subject> | undefined; known !== terms; terms = this.#termsOf(key)) {
       known = terms
-      for (const { subject } of [...terms.perDay, ...terms.perMonth]) {
+      const { perDay, perMonth } = inForce(terms)
+      for (const { subject } of [...perDay, ...perMonth]) {
         await subject.loadSpending(this.#spent, this.#now())
       }
     }
     // From here on nothing waits, so that what fits now fits still when it is counted.
     const now = this.#now()
-    const wanted = terms.tokens.length > 0 || terms.isLasting ? estimate() : 0
-    const allowance = takePlace(terms, wanted, now)
-    return this.#hold(terms, wanted, allowance, now)
+    const held = inForce(terms)
+    const tokens = held.tokens.length > 0 || held.isLasting ? estimate() : 0
+    const wanted = { tokens, reserved: purpose === 'answer' ? tokens : 0 }
+    const allowance = takePlace(held, wanted, now)
+    return this.#hold(held, wanted, allowance, (subject, spent) => {
+      if (purpose === 'answer') subject.spending?.add(dayOf(now), spent)
+    })
   }
 
   async look<T>(key: Key, read: (tallies: Tallies, now: number) => T): Promise<T> {
@@ -77,13 +83,19 @@ export class Limiter implements LimitKeeper {
     return this.#chats
   }
 
-  #hold(terms: Terms<Subject>, wanted: number, allowance: Allowance | undefined, now: number): Reservation {
+  /** @param spend puts down what a subject has spent */
+  #hold(
+    terms: Terms<Subject>,
+    wanted: Wanted,
+    allowance: Allowance | undefined,
+    spend: (subject: Subject, spent: number) => void,
+  ): Reservation {
     const { key, account, tokens } = terms
     this.#chats++
     let isSettled = false
     const free = () => this.#chats--
     return {
-      tokens: wanted,
+      tokens: wanted.tokens,
       isLasting: terms.isLasting,
       allowance,
       settle(spent) {
@@ -92,10 +104,10 @@ export class Limiter implements LimitKeeper {
         free()
         for (const subject of [key, account]) {
           subject.chats--
-          subject.reserved -= wanted
-          subject.spending?.add(dayOf(now), spent)
+          subject.reserved -= wanted.reserved
+          spend(subject, spent)
         }
-        for (const { subject } of tokens) subject.tokens.correct(spent - wanted)
+        for (const { subject } of tokens) subject.tokens.correct(spent - wanted.tokens)
         return undefined
       },
     }

@@ -2,6 +2,9 @@ import type { Key } from '../access/access.ts'
 import type { Allowance, RequestCounter } from '../access/request-counter.ts'
 import type { Tally } from './counting.ts'
 
+/** What a chat request is about: a model's answer, or the prompt alone, for which no model is asked. */
+export type ChatPurpose = 'answer' | 'prompt'
+
 /** Holds keys and accounts to their limits. */
 export interface LimitKeeper extends RequestCounter {
   /** How many chat requests are going on here, of all keys. */
@@ -9,9 +12,10 @@ export interface LimitKeeper extends RequestCounter {
   /**
    * Lets a chat request begin, and holds a place and tokens for it.
    * @param estimate how many tokens it may spend; asked only where they are limited
+   * @param purpose a prompt counts in this minute alone, in no day and no month
    * @throws ApiError 429, and 503 when what was counted or spent cannot be read
    */
-  reserve(key: Key, estimate: () => number): Promise<Reservation>
+  reserve(key: Key, estimate: () => number, purpose?: ChatPurpose): Promise<Reservation>
   /**
    * Lets what is counted of a key and of its account be read; what has been spent is there.
    * @param read takes nothing; may be called several times, of which the last counts. `now` is milliseconds

@@ -2,12 +2,12 @@ import type { Key } from '../access/access.ts'
 import type { Allowance, RequestHeaders } from '../access/request-counter.ts'
 import { type Clock, machineClock } from '../clock.ts'
 import type { Limits } from '../limit-values.ts'
-import { takePlace } from './counting.ts'
+import { takePlace, type Wanted } from './counting.ts'
 import { openAiRequestHeaders } from './headers.ts'
-import type { LimitKeeper, Reservation, Tallies } from './reservation.ts'
+import type { ChatPurpose, LimitKeeper, Reservation, Tallies } from './reservation.ts'
 import type { SharedCounts, TallyOf } from './shared-counts.ts'
 import { SharedRequests } from './shared-requests.ts'
-import { type Ceilings, type Terms, termsOf } from './terms.ts'
+import { type Ceilings, type Terms, termsOf, withoutSpending } from './terms.ts'
 
 /** What limits over several replicas are judged by. */
 export interface SharedLimiterOptions {
@@ -18,6 +18,12 @@ export interface SharedLimiterOptions {
   readonly clock?: Clock
   /** Resolves when the ledger has written all ends that it could not write when they came. */
   readonly caughtUp?: () => Promise<void>
+}
+
+/** What a chat request takes, and from which limits. */
+interface Counted {
+  readonly terms: Terms<string>
+  readonly wanted: Wanted
 }
 
 const nothing = { chats: 0, reserved: 0, tokens: 0 }
@@ -51,18 +57,20 @@ export class SharedLimiter implements LimitKeeper {
     return requests.length === 0 ? undefined : this.#requestsOf(requests).admit(requests, tell)
   }
 
-  async reserve(key: Key, estimate: () => number): Promise<Reservation> {
-    const terms = this.#termsOf(key)
+  async reserve(key: Key, estimate: () => number, purpose: ChatPurpose = 'answer'): Promise<Reservation> {
+    const inForce = <Subject>(all: Terms<Subject>) => (purpose === 'answer' ? all : withoutSpending(all))
+    const terms = inForce(this.#termsOf(key))
     const countsTokens = terms.tokens.length > 0 || terms.isLasting
     const isCounted = countsTokens || terms.atOnce.length > 0
     if (!isCounted) return this.#hold({ tokens: 0, isLasting: false, allowance: undefined })
-    const wanted = countsTokens ? estimate() : 0
+    const tokens = countsTokens ? estimate() : 0
+    const wanted = { tokens, reserved: purpose === 'answer' ? tokens : 0 }
     const allowance = await this.#counts.take(
       [terms.key, terms.account],
-      (tallyOf, now) => takePlace(termsOf(key, this.#settings, tallyOf), wanted, now),
+      (tallyOf, now) => takePlace(inForce(termsOf(key, this.#settings, tallyOf)), wanted, now),
       terms.isLasting,
     )
-    return this.#hold({ tokens: wanted, isLasting: terms.isLasting, allowance }, terms)
+    return this.#hold({ tokens, isLasting: terms.isLasting, allowance }, { terms, wanted })
   }
 
   look<T>(key: Key, read: (tallies: Tallies, now: number) => T): Promise<T> {
@@ -86,8 +94,8 @@ export class SharedLimiter implements LimitKeeper {
     return requests
   }
 
-  /** @param terms those by which it is counted together with others; none where it is not */
-  #hold(held: Omit<Reservation, 'settle'>, terms?: Terms<string>): Reservation {
+  /** @param counted what is counted of it together with others; nothing where it is not */
+  #hold(held: Omit<Reservation, 'settle'>, counted?: Counted): Reservation {
     this.#chats++
     let isSettled = false
     return {
@@ -96,13 +104,14 @@ export class SharedLimiter implements LimitKeeper {
         if (isSettled) return undefined
         isSettled = true
         this.#chats--
-        return terms && this.#giveBack(terms, held.tokens, spent, recorded)
+        return counted && this.#giveBack(counted, spent, recorded)
       },
     }
   }
 
   /** What was reserved is given back only when what was spent can be seen in its stead; the place at once. */
-  async #giveBack(terms: Terms<string>, reserved: number, spent: number, recorded?: Promise<void>): Promise<void> {
+  async #giveBack({ terms, wanted }: Counted, spent: number, recorded?: Promise<void>): Promise<void> {
+    const { tokens, reserved } = wanted
     const isRecorded = await (recorded ?? Promise.resolve()).then(
       () => true,
       () => false,
@@ -114,7 +123,7 @@ export class SharedLimiter implements LimitKeeper {
       subject,
       chats: 1,
       reserved: isRecorded ? reserved : 0,
-      tokens: terms.tokens.some((each) => each.subject === subject) ? spent - reserved : 0,
+      tokens: terms.tokens.some((each) => each.subject === subject) ? spent - tokens : 0,
     }))
     await this.#counts.giveBack(all)
   }

@@ -64,6 +64,11 @@ function lowest({ own, ofAccount }: LimitsInForce): number | undefined {
   return Math.min(own, ofAccount)
 }
 
+/** The limits of a request whose tokens count in no day and no month. */
+export function withoutSpending<T extends Terms<unknown>>(terms: T): T {
+  return { ...terms, perDay: [], perMonth: [], isLasting: false }
+}
+
 /**
  * Finds the limits of a key. Its own is counted for the key alone, that of its account for the account over all its keys;
  * neither takes the other's place.

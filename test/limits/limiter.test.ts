@@ -63,6 +63,26 @@ describe('a limiter', () => {
     expect((await limiter.reserve(large, () => 100)).allowance).toMatchObject({ limit: 100, remaining: 0 })
   })
 
+  it('lets a prompt take a place and tokens of this minute, and nothing of a day or a month', async () => {
+    const limiter = new Limiter({ settings: {}, spent: unspent, now: () => 0 })
+    const limits = { chat_at_once: 1, tokens_per_minute: 100, tokens_per_day: 50, tokens_per_month: 50 }
+    const key = keyOf('one', 1, {}, limits)
+    const prompt = await limiter.reserve(key, () => 60, 'prompt')
+    expect(prompt).toMatchObject({ tokens: 60, isLasting: false, allowance: { limit: 100, remaining: 40 } })
+    expect((await refusal(() => limiter.reserve(key, () => 1)))[0]).toMatch(/^The limit chat_at_once of 1 /)
+    prompt.settle(55)
+    const spent = await limiter.look(key, (tallies, now) => [
+      tallies.account.chats,
+      tallies.account.reserved,
+      tallies.account.tokens.used(now, 100),
+      tallies.account.spending?.today(now),
+      tallies.account.spending?.thisMonth(now),
+    ])
+    expect(spent).toEqual([0, 0, 55, 0, 0])
+    const answer = await limiter.reserve(key, () => 45)
+    expect(answer).toMatchObject({ isLasting: true, allowance: { remaining: 0 } })
+  })
+
   it('goes by the new limit when a key comes with another one', async () => {
     const limiter = new Limiter({ settings: {}, spent: unspent, now: () => 0 })
     expect(limiter.admit(keyOf('one', 1))).toBeUndefined()

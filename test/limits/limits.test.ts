@@ -72,6 +72,42 @@ it('tokens_per_minute is told of, gives back what was not used, and names itself
   expect((await readChatError(refused)).message).toMatch(/tokens_per_minute/)
 })
 
+it('the receipt of a prompt takes tokens of this minute and a place, and nothing of a day, a month or the ledger', async () => {
+  const service = await serviceForThisTest()
+  // A day and a month have room for no prompt at all.
+  const limits = { tokens_per_minute: 100, tokens_per_day: 1, tokens_per_month: 1 }
+  const key = await makeLimitedKey(service.dataDirectory, limits)
+  const receipt = (of: string, content = 'Good morning to you. '.repeat(4)) =>
+    service.request('/chat/prompt', {
+      headers: { authorization: `Bearer ${of}` },
+      json: { ...hello, messages: [{ role: 'user', content }] },
+    })
+  const first = await receipt(key)
+  expect([first.status, first.headers.get('x-ratelimit-limit-tokens')]).toEqual([200, '100'])
+  const { tokens } = JSON.parse(await first.text())
+  // The estimate, which is more than the prompt has: the rest comes back.
+  const estimate = 100 - Number(first.headers.get('x-ratelimit-remaining-tokens'))
+  expect(estimate).toBeGreaterThan(tokens.total)
+  const second = await receipt(key)
+  const left = Number(second.headers.get('x-ratelimit-remaining-tokens'))
+  expect(left).toBeLessThan(100 - estimate)
+  expect(left).toBeGreaterThanOrEqual(100 - estimate - tokens.total)
+  const refused = await receipt(key, 'word '.repeat(100))
+  expect([refused.status, refused.headers.get('x-ratelimit-limit-tokens')]).toEqual([429, '100'])
+  expect((await expectError(refused, 'chat', 429)).message).toMatch(/ tokens, and the limit tokens_per_minute is 100\./)
+  expect((await readChatError(await chat(service, key))).message).toMatch(/tokens_per_day/)
+  const found = await service.request('/limits', { headers: { authorization: `Bearer ${key}` } })
+  const standings: readonly { limit: string; used: number }[] = JSON.parse(await found.text()).data
+  const used = standings.filter(({ limit }) => /day|month|once/.test(limit)).map((each) => each.used)
+  expect(used).toEqual([0, 0, 0, 0, 0, 0])
+  const sql = await sqlForThisTest(service.dataDirectory)
+  expect(await ledgerRows(sql)).toEqual([])
+  const none = await makeLimitedKey(service.dataDirectory, { chat_at_once: 0 })
+  const full = await receipt(none)
+  expect([full.status, full.headers.get('retry-after')]).toEqual([429, '1'])
+  expect((await readChatError(full)).message).toMatch(/^The limit chat_at_once of 0 is reached/)
+})
+
 it('a limit of the settings is for the whole account, and a key that a panel makes lifts it for nobody', async () => {
   const service = await serviceForThisTest({ LIMITS: 'requests_per_minute=9,chat_at_once=1000,tokens_per_minute=200' })
   const newKey = async (limits: Record<string, number>): Promise<string> => {

@@ -131,6 +131,27 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
     expect(rows?.chats).toBe(0)
   })
 
+  it('let a prompt take a place and tokens of this minute from all of them, and nothing of a day or a month', async () => {
+    const [here, there] = openThree()
+    const key = limitedKey({ chat_at_once: 1, tokens_per_minute: 100, tokens_per_day: 50, tokens_per_month: 50 })
+    const prompt = await here.limiter.reserve(key, () => 60, 'prompt')
+    expect(prompt).toMatchObject({ tokens: 60, isLasting: false, allowance: { limit: 100, remaining: 40 } })
+    expect(await statusOr(() => there.limiter.reserve(key, () => 1))).toBe(429)
+    const held = await there.limiter.look(key, ({ account: { chats, reserved } }) => [chats, reserved])
+    expect(held).toEqual([1, 0])
+    await prompt.settle(55)
+    const left = await there.limiter.look(key, ({ account }, now) => [
+      account.chats,
+      account.reserved,
+      account.spending?.today(now),
+      account.tokens.used(now, 100) <= 55,
+    ])
+    expect(left).toEqual([0, 0, 0, true])
+    const answer = await there.limiter.reserve(key, () => 45)
+    expect(answer).toMatchObject({ isLasting: true })
+    await answer.settle(0)
+  })
+
   it('keep the places of one that lives, and have those of one that died come back', async () => {
     const [dying, living, third] = openThree()
     const key = limitedKey({ chat_at_once: 3 })
