@@ -1,4 +1,5 @@
-import type { Database } from 'better-sqlite3'
+import { setImmediate } from 'node:timers/promises'
+import type { Database, Statement } from 'better-sqlite3'
 import type { GroupCommit } from '../storage/group-commit.ts'
 import { removeBriefly } from '../storage/prune.ts'
 import { writing } from '../storage/write-error.ts'
@@ -36,14 +37,29 @@ export function writeRecord(database: Database, by: Actor, entry: AuditEntry): A
   return record
 }
 
+/** How many records are looked through at once, as a filter may pass over any number: a few milliseconds. */
+const stretch = 10_000
+
+/** The numbers of the first record and of the last. */
+interface Ends {
+  readonly first: number
+  readonly last: number
+}
+
+const nothing: Ends = { first: 0, last: 0 }
+
 /** The audit trail in SQLite. */
 export class SqliteAuditTrail implements AuditTrail {
   readonly #database: Database
   readonly #commit: GroupCommit
+  readonly #ends: Statement<[], Ends>
 
   constructor(database: Database, commit: GroupCommit) {
     this.#database = database
     this.#commit = commit
+    this.#ends = database.prepare(`
+      SELECT coalesce((SELECT min(seq) FROM audit_records), 0) AS first,
+        coalesce((SELECT max(seq) FROM audit_records), 0) AS last`)
   }
 
   async list({ since, accountId, accountName, action, after, limit }: AuditQuestion): Promise<readonly AuditRecord[]> {
@@ -63,12 +79,18 @@ export class SqliteAuditTrail implements AuditTrail {
             .pluck()
             .get(values)
     if (before === undefined) throw unknownAfter()
-    return this.#database
-      .prepare<[object], AuditRow>(
-        `SELECT ${auditColumns} FROM audit_records WHERE seq > $before ${asked} ORDER BY seq LIMIT $limit`,
-      )
-      .all({ ...values, before })
-      .map(toRecord)
+    const statement = this.#database.prepare<[object], AuditRow>(`
+      SELECT ${auditColumns} FROM audit_records
+      WHERE seq > $from AND seq <= $to ${asked} ORDER BY seq LIMIT $left`)
+    const found: AuditRow[] = []
+    const { first, last } = this.#ends.get() ?? nothing
+    for (let from = Math.max(before, first - 1); from < last; from += stretch) {
+      found.push(...statement.all({ ...values, from, to: from + stretch, left: limit - found.length }))
+      if (found.length >= limit) break
+      // Others' requests come in between.
+      if (from + stretch < last) await setImmediate()
+    }
+    return found.map(toRecord)
   }
 
   async record(by: Actor, entry: AuditEntry): Promise<void> {

@@ -173,12 +173,27 @@ export async function saveRows(
   ])
 }
 
-/** Removes what replicas that are no more have left behind, and what is as if it had never been counted: a day old. */
-export async function removeIdleRows(sql: Transaction): Promise<void> {
-  await sql`DELETE FROM limit_shares WHERE expires < ${clockOf(sql)}`
-  await sql`
-    DELETE FROM limit_counts
-    WHERE requests_at < ${clockOf(sql)} - ${dayLong}::bigint AND tokens_at < ${clockOf(sql)} - ${dayLong}::bigint`
+/**
+ * Removes what replicas that are no more have left behind, and what is as if it had never been counted: a day old. Rows that
+ * others hold are passed over, so that nobody waits for it.
+ * @param most how many rows of each kind go at once
+ * @returns how many rows are gone: 0 when none is left
+ */
+export async function removeIdleRows(sql: Transaction, most: number): Promise<number> {
+  const shares = await sql`
+    WITH idle AS (
+      SELECT subject, replica FROM limit_shares WHERE expires < ${clockOf(sql)} LIMIT ${most} FOR UPDATE SKIP LOCKED
+    )
+    DELETE FROM limit_shares USING idle
+    WHERE limit_shares.subject = idle.subject AND limit_shares.replica = idle.replica`
+  const counts = await sql`
+    WITH idle AS (
+      SELECT subject FROM limit_counts
+      WHERE requests_at < ${clockOf(sql)} - ${dayLong}::bigint AND tokens_at < ${clockOf(sql)} - ${dayLong}::bigint
+      LIMIT ${most} FOR UPDATE SKIP LOCKED
+    )
+    DELETE FROM limit_counts USING idle WHERE limit_counts.subject = idle.subject`
+  return shares.count + counts.count
 }
 
 /** Whether anything is held. */

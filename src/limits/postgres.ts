@@ -19,6 +19,8 @@ import type { GivenBack, SharedCounts, TallyOf } from './shared-counts.ts'
 const usualLease = 20_000
 /** Milliseconds after which rows that nobody needs are looked for again. */
 const sweepEvery = 24 * 60 * 60 * 1000
+/** How many rows of a kind one transaction removes. */
+const mostSwept = 1000
 
 interface Claim {
   readonly subjects: readonly string[]
@@ -161,6 +163,10 @@ export class PostgresCounts implements SharedCounts {
   #sweep(): void {
     if (performance.now() - this.#sweptAt < sweepEvery) return
     this.#sweptAt = performance.now()
-    this.#database.transaction((sql) => removeIdleRows(sql)).catch(() => undefined)
+    this.#removeIdle().catch(() => undefined)
+  }
+
+  async #removeIdle(): Promise<void> {
+    while ((await this.#database.transaction((sql) => removeIdleRows(sql, mostSwept))) > 0);
   }
 }

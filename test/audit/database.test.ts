@@ -16,6 +16,7 @@ import { spawnService } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { newPostgresDatabase } from '../support/shared-postgres.ts'
 import { openStoresOf } from '../support/test-database.ts'
+import { sqlForThisTest } from '../support/test-sql.ts'
 
 function folderForThisTest(): string {
   const { path, remove } = temporaryFolder()
@@ -178,6 +179,27 @@ it('records from before a moment are removed, and no others, and the next ones c
   expect(await allRecords(stores)).toEqual([])
   await stores.access.resumeAccount('ann')
   expect(await allRecords(stores)).toMatchObject([{ action: 'account.resumed' }])
+  await stores.close()
+})
+
+it('records that are asked for by their action are found among any number of others, page by page', async () => {
+  const folder = folderForThisTest()
+  const stores = await openStoresOf(folder)
+  const sql = await sqlForThisTest(folder)
+  await sql.run(`
+    INSERT INTO audit_records (seq, id, at, actor, action, account_name)
+    WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < 13000)
+    SELECT 5000 + 2 * id, 'record ' || id, id, 'command_line',
+      CASE WHEN id IN (1, 5000, 5001, 12999) THEN 'key.created' ELSE 'key.limited' END, 'gardeners' FROM ids`)
+  const found = async (more: object) => {
+    const records = await stores.audit.list({ action: 'key.created', limit: 3, ...more })
+    return records.map(({ id }) => id)
+  }
+  expect(await found({})).toEqual(['record 1', 'record 5000', 'record 5001'])
+  expect(await found({ after: 'record 5000' })).toEqual(['record 5001', 'record 12999'])
+  expect(await found({ since: 5001, accountName: 'gardeners' })).toEqual(['record 5001', 'record 12999'])
+  expect(await found({ after: 'record 12999' })).toEqual([])
+  expect((await allRecords(stores)).length).toBe(13_000)
   await stores.close()
 })
 

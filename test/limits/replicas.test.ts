@@ -4,6 +4,7 @@ import type { Key } from '../../src/access/access.ts'
 import { ApiError } from '../../src/errors.ts'
 import type { Limits } from '../../src/limit-values.ts'
 import { PostgresCounts } from '../../src/limits/postgres.ts'
+import { removeIdleRows } from '../../src/limits/postgres-rows.ts'
 import type { Reservation } from '../../src/limits/reservation.ts'
 import { SharedLimiter } from '../../src/limits/shared-limiter.ts'
 import { PostgresDatabase, type Transaction } from '../../src/storage/postgres/database.ts'
@@ -150,6 +151,28 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
     const answer = await there.limiter.reserve(key, () => 45)
     expect(answer).toMatchObject({ isLasting: true })
     await answer.settle(0)
+  })
+
+  it('remove what nobody has counted for a day in portions, and nothing else', async () => {
+    const [here, there] = openThree()
+    const idle = async () => {
+      const [row] = await here.database.read(
+        (sql) => sql<{ left: number }[]>`SELECT count(*) AS left FROM limit_counts WHERE subject LIKE 'idle %'`,
+      )
+      return row?.left
+    }
+    await here.database.transaction(
+      (sql) => sql`
+        INSERT INTO limit_counts (subject, requests_taken, requests_at, tokens_taken, tokens_at)
+        SELECT 'idle ' || id, 0, 0, 0, 0 FROM generate_series(1, 2500) AS ids (id)`,
+    )
+    expect(await here.database.transaction((sql) => removeIdleRows(sql, 300))).toBe(300)
+    expect(await idle()).toBe(2200)
+    const key = limitedKey({ chat_at_once: 1 })
+    const held = await there.limiter.reserve(key, () => 1)
+    await eventually(async () => expect(await idle()).toBe(0))
+    expect(await statusOr(() => here.limiter.reserve(key, () => 1))).toBe(429)
+    await held.settle(0)
   })
 
   it('keep the places of one that lives, and have those of one that died come back', async () => {
