@@ -119,12 +119,15 @@ export class Guard {
   }
 
   /**
-   * Looks at the key again of a request whose body took its time.
+   * Looks at the key again of a request whose body took its time: what it may do from here on is what it may do now.
    * @throws ApiError when the key has ended meanwhile
    */
-  async admitStill(request: FastifyRequest): Promise<void> {
-    const refusal = request.caller && refusalOf(await this.#store.findKeyById(request.caller.id))
+  readonly admitStill = async (request: FastifyRequest): Promise<void> => {
+    if (!request.caller) return
+    const key = await this.#store.findKeyById(request.caller.id)
+    const refusal = refusalOf(key)
     if (refusal) throw refusal
+    request.caller = key ?? null
   }
 
   /**

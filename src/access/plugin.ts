@@ -28,6 +28,8 @@ const writeRefusals = [...refusals, 400, 413, 415, 507]
 export const keysPlugin: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { store, guard }) => {
   app.addHook('onRequest', guard.admitApiKey)
   app.addHook('onRequest', requireScope('keys', 'admin'))
+  // A key that was limited while its request was on its way hands out no more than it has left.
+  app.addHook('preHandler', guard.admitStill)
 
   const keysOf: KeysOf = async ({ account }) => {
     await guard.settle()

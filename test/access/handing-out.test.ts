@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { KeyRequest } from '../../src/access/access.ts'
+import { connectTo } from '../support/connection.ts'
+import { eventually } from '../support/eventually.ts'
 import { expectError } from '../support/http.ts'
 import { type RequestOptions, startTestService, type TestService } from '../support/service.ts'
 import { openStoresOf } from '../support/test-database.ts'
@@ -71,6 +73,27 @@ describe('a key with the scope keys', () => {
     await refused('limits.tokens_per_day', { limits: { ...limits, tokens_per_day: 11 } })
     await refused('limits.plants', { limits: { tokens_per_day: 9 } })
     expect((await ask('/keys', { json: { ...wanted, limits: { ...limits, plants: 0 } } }, bounded)).status).toBe(201)
+  })
+
+  it('hands out nothing that it has lost while the body was on its way', async () => {
+    const stores = await openStoresOf(service.dataDirectory)
+    const { key, secret } = await stores.access.createKey({ account: 'tenant', scopes: ['chat', 'keys'] })
+    const body = JSON.stringify({ scopes: ['chat'] })
+    const head = `Authorization: ${secret}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n`
+    const { socket, text, closed } = await connectTo(
+      service.url,
+      // Whoever hears that they may go on has been let in.
+      `POST /keys HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\n${head}\r\n`,
+    )
+    await eventually(() => expect(text()).toContain('100 Continue'))
+    await stores.access.limitKey(key.prefix, { plants: 5 }, ['understudy'])
+    await stores.access.rotateKey(key.prefix, 60)
+    await stores.close()
+    // At once over SQLite; else when the service has heard of it.
+    await eventually(async () => expect(await (await ask('/limits', {}, secret)).text()).toContain('"value":5,'))
+    socket.write(body)
+    await closed
+    expect(text()).toContain('exceeds_your_key')
   })
 
   it('rotates and revokes no key that has more', async () => {
