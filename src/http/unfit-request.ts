@@ -7,8 +7,9 @@ import { isRepeated } from './raw-headers.ts'
 /**
  * Refuses, in the group's own shape, what Node would refuse with an empty body: HTTP/1.1 without a `Host`
  * (RFC 9112, section 3.2), and expectations that nobody here can meet (RFC 9110, section 10.1.1). And what Node takes,
- * although a proxy before it may read it otherwise: two `Host`s (the same section), and `Transfer-Encoding` in HTTP/1.0
- * (section 6.1). After one of those the connection is closed, and what was sent behind it is refused as well.
+ * although a proxy before it may read it otherwise: two `Host`s (the same section), and `Transfer-Encoding` in any
+ * version but HTTP/1.1 (section 6.1); Node's parser takes 0.9 and 2.0 as well. After one of
+ * those the connection is closed, and what was sent behind it is refused as well.
  */
 export function refuseUnfitRequests(app: FastifyInstance): void {
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
@@ -25,8 +26,9 @@ export function refuseUnfitRequests(app: FastifyInstance): void {
 function ambiguityOf({ rawHeaders, headers, httpVersion }: IncomingMessage): ApiError | undefined {
   if (isRepeated(rawHeaders, 'host'))
     return ambiguous('two_hosts', 'The request has two Host headers. Send exactly one.')
-  if (httpVersion === '1.0' && headers['transfer-encoding'] !== undefined) {
-    return ambiguous('unknown_framing', 'HTTP/1.0 has no Transfer-Encoding. Send a Content-Length, or use HTTP/1.1.')
+  if (httpVersion !== '1.1' && headers['transfer-encoding'] !== undefined) {
+    const message = `HTTP/${httpVersion} has no Transfer-Encoding. Send a Content-Length, or use HTTP/1.1.`
+    return ambiguous('unknown_framing', message)
   }
   return undefined
 }

@@ -135,15 +135,18 @@ describe('a request that two servers may read in two ways', () => {
     expect(refusal.message).toContain('Host')
   })
 
-  test('is refused for pieces in HTTP/1.0, and neither it nor what follows is done', async () => {
-    const json = `${keyed()}Content-Type: application/json\r\nConnection: keep-alive\r\n`
-    const piece = `${plant.length.toString(16)}\r\n${plant}\r\n0\r\n\r\n`
-    const next = `POST /plants HTTP/1.1\r\nHost: x\r\n${json}Content-Length: ${plant.length}\r\n\r\n${plant}`
-    const bytes = `POST /plants HTTP/1.0\r\nHost: x\r\n${json}Transfer-Encoding: chunked\r\n\r\n${piece}${next}`
-    const refusal = await expectError(await sendRaw(service.url, bytes), 'plants', 400)
-    expect(refusal.message).toContain('Transfer-Encoding')
-    expect(await (await service.request('/plants')).text()).not.toContain('Smuggled')
-  })
+  test.each(['0.9', '1.0', '2.0'])(
+    'is refused for pieces in HTTP/%s, and neither it nor what follows is done',
+    async (version) => {
+      const json = `${keyed()}Content-Type: application/json\r\nConnection: keep-alive\r\n`
+      const piece = `${plant.length.toString(16)}\r\n${plant}\r\n0\r\n\r\n`
+      const next = `POST /plants HTTP/1.1\r\nHost: x\r\n${json}Content-Length: ${plant.length}\r\n\r\n${plant}`
+      const bytes = `POST /plants HTTP/${version}\r\nHost: x\r\n${json}Transfer-Encoding: chunked\r\n\r\n${piece}${next}`
+      const refusal = await expectError(await sendRaw(service.url, bytes), 'plants', 400)
+      expect(refusal.message).toContain('Transfer-Encoding')
+      expect(await (await service.request('/plants')).text()).not.toContain('Smuggled')
+    },
+  )
 
   test('is none with one host in HTTP/1.1, nor without one in HTTP/1.0', async () => {
     const one = await sendRaw(service.url, `GET /plants HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${keyed()}\r\n`)
