@@ -11,29 +11,51 @@ const otherPart = 1000
 
 const counted = new Beginnings(sizeOf)
 
-/** About how many tokens messages have, rather too many: a third of their bytes, four for each, 1,000 for an image. */
-export function promptEstimate({ messages, tools }: Pick<CompletionRequest, 'messages' | 'tools'>): number {
+/** What a model reads of a request besides its messages. */
+const readBeside = ['tools', 'functions', 'response_format', 'prediction'] as const
+
+/** About how many tokens a prompt has, rather too many: a third of its bytes, four for each message, 1,000 for an image. */
+export function promptEstimate(request: Pick<CompletionRequest, 'messages'>): number {
+  const { messages } = request
   const beginning = counted.of(messages)
   const rest = sizeOf(beginning ? messages.slice(beginning.messages.length) : messages)
-  const bytes = (beginning?.made.bytes ?? 0) + rest.bytes + (tools == null ? 0 : JSON.stringify(tools).length)
+  let bytes = (beginning?.made.bytes ?? 0) + rest.bytes
+  for (const name of readBeside) bytes += bytesOf(Reflect.get(request, name))
   return Math.ceil(bytes / bytesToToken) + (beginning?.made.more ?? 0) + rest.more
 }
 
-/** Bytes of messages' texts, and the tokens that they have besides. */
+/** Bytes that a model may read of messages, and the tokens that they have besides. */
 function sizeOf(messages: readonly Message[]): { readonly bytes: number; readonly more: number } {
   let bytes = 0
   let more = 0
   for (const message of messages) {
-    bytes += Buffer.byteLength(textOf(message))
-    for (const { function: call } of message.tool_calls ?? []) bytes += call.name.length + call.arguments.length
+    bytes += Buffer.byteLength(textOf(message)) + bytesBesideText(message)
     more += leastTokensPerMessage + otherPart * otherParts(message)
   }
   return { bytes, more }
 }
 
-/** How many tokens a reply may have: what the request allows, else 1,024, for each of its choices. */
+/** Bytes of a message besides its text: of a name, a refusal, calls of tools, and of what upstreams alone know. */
+function bytesBesideText(message: Message): number {
+  let bytes = 0
+  for (const [name, value] of Object.entries(message)) {
+    if (name !== 'role' && name !== 'content') bytes += bytesOf(value)
+  }
+  if (!Array.isArray(message.content)) return bytes
+  return message.content.reduce((sum, { refusal }) => sum + bytesOf(refusal), bytes)
+}
+
+/** Bytes of a text, or of anything else as JSON; none of nothing. */
+function bytesOf(value: unknown): number {
+  if (value == null) return 0
+  return Buffer.byteLength(typeof value === 'string' ? value : JSON.stringify(value))
+}
+
+/** How many tokens a reply may have: the most that the request allows, else 1,024, for each of its choices. */
 export function replyEstimate(request: Pick<CompletionRequest, 'max_completion_tokens' | 'max_tokens' | 'n'>): number {
-  return (request.max_completion_tokens ?? request.max_tokens ?? longReply) * (request.n ?? 1)
+  // An upstream heeds one of the two names, and which one nobody knows here.
+  const allowed = Math.max(request.max_completion_tokens ?? 0, request.max_tokens ?? 0)
+  return (allowed || longReply) * (request.n ?? 1)
 }
 
 function otherParts({ content }: Message): number {

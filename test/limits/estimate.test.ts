@@ -1,0 +1,71 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { readChatError } from '../support/chat.ts'
+import { makeLimitedKey } from '../support/limits.ts'
+import { onceAsked, startTestService, type TestService } from '../support/service.ts'
+import { completion, json, type ScriptedUpstream, startUpstream } from '../support/upstream.ts'
+
+let upstream: ScriptedUpstream
+let service: TestService
+let key: string
+
+beforeAll(async () => {
+  upstream = await startUpstream(json(completion('Hello.')))
+  service = await startTestService({}, onceAsked(upstream.url))
+  key = await makeLimitedKey(service.dataDirectory, { tokens_per_day: 2000 })
+})
+
+afterAll(async () => {
+  await service?.close()
+  await upstream?.close()
+})
+
+const long = 'many words '.repeat(1000)
+const hello = { role: 'user', content: 'Hello' }
+const schema = { type: 'object', description: long }
+
+/** Whatever makes a request long that a model reads or writes, and where somebody may hope that nobody counts it. */
+const longRequests: Readonly<Record<string, object>> = {
+  'a text': { messages: [{ role: 'user', content: long }] },
+  'a part of a text': { messages: [{ role: 'user', content: [{ type: 'text', text: long }] }] },
+  'a refusal': { messages: [{ role: 'assistant', refusal: long }, hello] },
+  'a part of a refusal': { messages: [{ role: 'assistant', content: [{ type: 'refusal', refusal: long }] }, hello] },
+  'a name': { messages: [{ ...hello, name: long }] },
+  'what a model has thought': { messages: [{ role: 'assistant', content: 'Hi', reasoning_content: long }, hello] },
+  'a call of a function': {
+    messages: [{ role: 'assistant', function_call: { name: 'f', arguments: long } }, hello],
+  },
+  'a call of a tool': {
+    messages: [
+      { role: 'assistant', tool_calls: [{ id: 'a', type: 'function', function: { name: 'f', arguments: long } }] },
+      { role: 'tool', tool_call_id: 'a', content: 'x' },
+    ],
+  },
+  tools: { tools: [{ type: 'function', function: { name: 'f', parameters: schema } }] },
+  functions: { functions: [{ name: 'f', parameters: schema }] },
+  'the form of the reply': { response_format: { type: 'json_schema', json_schema: { name: 'f', schema } } },
+  'a prediction': { prediction: { type: 'content', content: long } },
+  'a reply of so many tokens': { max_tokens: 3000 },
+  'the same under its newer name': { max_tokens: null, max_completion_tokens: 3000 },
+  'the same behind a lower one': { max_tokens: 3000, max_completion_tokens: 1 },
+  'a lower one before it': { max_tokens: 1, max_completion_tokens: 3000 },
+}
+
+test.each(Object.entries(longRequests))('a request holds the tokens of %s before a model is asked', async (_, more) => {
+  upstream.calls.length = 0
+  const response = await service.request('/chat/completions', {
+    headers: { authorization: key },
+    json: { model: 'm', messages: [hello], max_tokens: 1, ...more },
+  })
+  expect(response.status).toBe(429)
+  expect((await readChatError(response)).message).toMatch(/^The request may take \d+ tokens, and the limit/)
+  expect(upstream.calls).toEqual([])
+})
+
+test('a short request passes', async () => {
+  const more = { max_tokens: 1, response_format: { type: 'text' }, stream_options: null, metadata: { note: long } }
+  const response = await service.request('/chat/completions', {
+    headers: { authorization: key },
+    json: { model: 'm', messages: [hello], ...more },
+  })
+  expect(response.status).toBe(200)
+})
