@@ -31,10 +31,12 @@ function checkParts(parts: readonly ContentPart[], at: string): void {
 function checkPart(part: ContentPart, at: string): void {
   if (part[part.type] === undefined)
     throw invalidField(`${at}.${part.type}`, `is missing: a part of this type needs it`)
-  const { image_url: image, file = {} } = part
+  const { image_url: image, input_audio, file } = part
   if (image && !isPlainUrl(image.url)) throw invalidField(`${at}.image_url.url`, plainUrls)
-  for (const [name, value] of Object.entries(file)) {
-    if (name !== 'filename' && isOtherUrl(value)) throw invalidField(`${at}.file.${name}`, plainUrls)
+  for (const [kind, fields] of Object.entries({ image_url: image, input_audio, file })) {
+    for (const [name, value] of Object.entries(fields ?? {})) {
+      if (name !== 'filename' && isOtherUrl(value)) throw invalidField(`${at}.${kind}.${name}`, plainUrls)
+    }
   }
 }
 

@@ -108,11 +108,12 @@ describe('parameters that would lead elsewhere', () => {
   })
 })
 
-describe('pictures and files in messages', () => {
+describe('pictures, sounds and files in messages', () => {
   const asked = (part: object, path?: string) =>
     post({ model: 'm', messages: [{ role: 'user', content: [{ type: 'text', text: 'Look' }, part] }] }, path)
   const image = (url: string) => ({ type: 'image_url', image_url: { url } })
   const file = (fields: object) => ({ type: 'file', file: fields })
+  const sound = (data: string) => ({ type: 'input_audio', input_audio: { data, format: 'wav' } })
 
   test.each([
     image('https://pictures.example/fern.png'),
@@ -121,6 +122,7 @@ describe('pictures and files in messages', () => {
     file({ file_data: 'data:application/pdf;base64,AAAA', filename: 'C:\\care.pdf' }),
     file({ file_data: 'JVBERi0xLjQK', filename: 'care.pdf' }),
     file({ file_id: 'file-abc123' }),
+    sound('UklGRgAA/AAA'),
     file({ file_url: 'https://pictures.example/care.pdf' }),
   ])('pass as content, as addresses of the web, and by their id: %j', async (part) => {
     expect((await asked(part)).status).toBe(200)
@@ -141,6 +143,8 @@ describe('pictures and files in messages', () => {
       ['file.file_data', file({ file_data: url })],
       ['file.file_id', file({ file_id: url })],
       ['file.file_url', file({ file_url: url })],
+      ['input_audio.data', sound(url)],
+      ['image_url.path', { type: 'image_url', image_url: { url: 'https://a.example/b', path: url } }],
     ]),
     ['image_url.url', image(' file:///etc/passwd')],
     ['image_url.url', image('/etc/passwd')],
