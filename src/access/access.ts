@@ -123,6 +123,8 @@ export interface AccessStore {
   findKey(digest: string): Promise<Key | undefined>
   /** The key with this id, whatever its state. */
   findKeyById(id: string): Promise<Key | undefined>
+  /** The same with when it was last used, which what is remembered of a key does not tell. */
+  readKey(id: string): Promise<Key | undefined>
   /** Gives what a migration has left to be told to the operator, in order, this once. */
   takeNotices(): Promise<readonly string[]>
   /** Writes down when keys were last let in: Unix seconds by the keys' ids. */

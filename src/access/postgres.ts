@@ -166,8 +166,15 @@ export class PostgresAccessStore implements AccessStore {
   async findKeyById(id: string): Promise<Key | undefined> {
     const known = this.#known.get(id)
     if (known) return known
-    const [row] = await this.#database.read((sql) => sql<KeyRow[]>`${sql.unsafe(selectKeys)} WHERE keys.id = ${id}`)
-    return row && this.#known.set(id, toKey(row))
+    const key = await this.readKey(id)
+    return key && this.#known.set(id, key)
+  }
+
+  async readKey(id: string): Promise<Key | undefined> {
+    const [row] = await this.#database.read(
+      (sql) => sql<KeyRow[]>`${sql.unsafe(selectKeys)} WHERE keys.id = ${id.replaceAll('\0', '')}`,
+    )
+    return row && toKey(row)
   }
 
   async takeNotices(): Promise<readonly string[]> {

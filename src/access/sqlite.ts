@@ -179,6 +179,11 @@ export class SqliteAccessStore implements AccessStore {
     return row && this.#known.set(id, toKey(row))
   }
 
+  async readKey(id: string): Promise<Key | undefined> {
+    const row = this.#keyById.get(id)
+    return row && toKey(row)
+  }
+
   async takeNotices(): Promise<readonly string[]> {
     return this.#change(() => {
       const told = this.#database.prepare<[], string>('SELECT text FROM notices ORDER BY id').pluck().all()

@@ -2,6 +2,8 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'v
 import { scopes } from '../../src/access/access.ts'
 import { makeKey } from '../../src/access/key.ts'
 import type { KeyBody } from '../../src/access/key-body.ts'
+import { PostgresAccessStore } from '../../src/access/postgres.ts'
+import { SqliteAccessStore } from '../../src/access/sqlite.ts'
 import { eventually } from '../support/eventually.ts'
 import { expectError } from '../support/http.ts'
 import { type RequestOptions, serviceForThisTest, startTestService, type TestService } from '../support/service.ts'
@@ -119,6 +121,18 @@ describe('POST /keys', () => {
 })
 
 describe('the keys of an account', () => {
+  it('are read one by one where one is asked for, however many there are', async () => {
+    const { id } = await make({ scopes: ['chat'] })
+    const all = [SqliteAccessStore, PostgresAccessStore].map(({ prototype }) => vi.spyOn(prototype, 'listKeys'))
+    onTestFinished(() => all.forEach((spy) => void spy.mockRestore()))
+    const found: KeyBody = JSON.parse(await (await ask(`/keys/${id}`)).text())
+    const rotated = await make({ overlap_seconds: 0 }, `/keys/${id}/rotate`)
+    const none = await ask(`/keys/key_%00${id}`)
+    const revoked = await ask(`/keys/${rotated.id}`, { method: 'DELETE' })
+    expect([found.id, none.status, revoked.status]).toEqual([id, 404, 204])
+    for (const spy of all) expect(spy).not.toHaveBeenCalled()
+  })
+
   it('are its own: another account’s are not there for it', async () => {
     const made = await make({ scopes: ['chat'] })
     const other = await service.makeKey('other panel', ['admin'])
