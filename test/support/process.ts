@@ -25,6 +25,12 @@ export interface SpawnedService {
   readonly exited: Promise<number | null>
 }
 
+interface Spawning {
+  readonly environment?: Readonly<Record<string, string>>
+  /** The checkout whose service it is. */
+  readonly folder?: string
+}
+
 /**
  * Starts the service with a command line such as `npm start`, and waits until it listens.
  * It is ended, and its data folder removed, when the running test is over.
@@ -32,8 +38,22 @@ export interface SpawnedService {
 export async function spawnService(
   command: string,
   args: readonly string[],
-  { environment = {}, folder = projectFolder }: { environment?: Record<string, string>; folder?: string } = {},
+  spawning: Spawning = {},
 ): Promise<SpawnedService> {
+  const { service, listening } = await startSpawned(command, args, spawning)
+  onTestFinished(service.close)
+  return listening
+}
+
+/**
+ * The same for a service that outlives the running test: whoever starts it closes it.
+ * @returns the service at once, and as it is when it listens
+ */
+export async function startSpawned(
+  command: string,
+  args: readonly string[],
+  { environment = {}, folder = projectFolder }: Spawning = {},
+): Promise<{ readonly service: { close(): Promise<void> }; readonly listening: Promise<SpawnedService> }> {
   const data = temporaryFolder()
   const dataDirectory = environment['DATA_DIR'] ?? data.path
   const settings = await settingsOf(dataDirectory)
@@ -58,12 +78,12 @@ export async function spawnService(
     stderr += text
   })
   const exited = new Promise<number | null>((resolve) => service.once('exit', resolve))
-  onTestFinished(async () => {
+  const close = async () => {
     if (service.exitCode === null && service.signalCode === null) service.kill('SIGTERM')
     await exited
     data.remove()
-  })
-  const url = await new Promise<string>((resolve, reject) => {
+  }
+  const listens = new Promise<string>((resolve, reject) => {
     const look = () => {
       const address = /listens on (http:\S+)/.exec(stderr)?.[1]
       if (address !== undefined) resolve(address)
@@ -71,8 +91,11 @@ export async function spawnService(
     service.stderr.on('data', look)
     void exited.then((code) => reject(new Error(`the service ended with ${code}: ${stderr}${stdout}`)))
   })
-  const key = /^ {2}(\S{16,})$/m.exec(stderr)?.[1] ?? environment['BOOTSTRAP_KEY'] ?? ''
-  return { url, key, dataDirectory, process: service, stdout: () => stdout, stderr: () => stderr, exited }
+  const listening = listens.then((url) => {
+    const key = /^ {2}(\S{16,})$/m.exec(stderr)?.[1] ?? environment['BOOTSTRAP_KEY'] ?? ''
+    return { url, key, dataDirectory, process: service, stdout: () => stdout, stderr: () => stderr, exited }
+  })
+  return { service: { close }, listening }
 }
 
 /** The memory of a service that has been spawned, in bytes. */

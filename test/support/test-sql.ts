@@ -21,7 +21,11 @@ export interface TestSql {
 
 /** Opens the database of a data folder; whoever opens it closes it. */
 export async function openSql(dataDirectory: string): Promise<TestSql> {
-  const url = await databaseOf(dataDirectory)
+  return openSqlOf(dataDirectory, await databaseOf(dataDirectory))
+}
+
+/** Opens the database at a URL of PostgreSQL, or without one the SQLite file of a data folder; whoever opens it closes it. */
+export function openSqlOf(dataDirectory: string, url: string | undefined): TestSql {
   return url === undefined ? openSqlite(join(dataDirectory, 'conservatory.db')) : openPostgres(url)
 }
 

@@ -1,0 +1,70 @@
+import { toolCalls } from './chats.ts'
+import { hi, json, postRow, type Row, times } from './row.ts'
+
+/* Conversations for adapters that translate, and what stands in them: tool arguments, pictures, files. */
+
+const path = '/chat/completions'
+const chat = (model: string, messages: readonly object[]) => ({ model, messages })
+const adapterRow = (name: string, model: string, messages: () => readonly object[], more: Partial<Row> = {}): Row =>
+  postRow(`${model}: ${name}`, path, () => json(chat(model, messages())), {
+    small: chat(model, [...hi, { role: 'assistant', content: 'Ho' }, ...hi]),
+    isLargest: true,
+    ...more,
+  })
+
+const lines =
+  (count: number, ...roles: readonly string[]) =>
+  () =>
+    times(count, (index) => ({ role: roles[index % roles.length], content: `Line ${index}` }))
+const parts = (count: number, part: (index: number) => object) => () => [
+  { role: 'user', content: [{ type: 'text', text: 'Look:' }, ...times(count, part)] },
+]
+const picture = (url: string) => ({ type: 'image_url', image_url: { url } })
+
+/** Each adapter that translates does it in its own way from a certain point on. */
+const translating = ['claude', 'gemini', 'compatible', 'merging']
+
+export const adapters: readonly Row[] = [
+  adapterRow('50,000 leading system messages', 'claude', lines(50_000, 'system'), { isOfIssue: true }),
+  ...['gemini', 'compatible', 'merging'].map((model) =>
+    adapterRow('50,000 leading system messages', model, lines(50_000, 'system')),
+  ),
+  ...translating.map((model) =>
+    adapterRow('120,000 messages, user and assistant', model, lines(120_000, 'user', 'assistant')),
+  ),
+  adapterRow('120,000 messages, user and system', 'claude', lines(120_000, 'user', 'system')),
+  adapterRow('120,000 messages of the user', 'merging', lines(120_000, 'user')),
+  adapterRow('120,000 messages, only read', 'none', lines(120_000, 'user', 'assistant'), {}),
+  adapterRow('120,000 messages, passed on', 'relay', lines(120_000, 'user', 'assistant')),
+  ...['claude', 'gemini'].flatMap((model) => [
+    adapterRow('20,000 tool calls and their results', model, () => toolCalls(20_000)),
+    adapterRow('tool arguments of 7 MB that nest', model, () =>
+      toolCalls(1, `{"a":${'['.repeat(3_500_000)}${']'.repeat(3_500_000)}}`),
+    ),
+    adapterRow('tool arguments of 7 MB with 500,000 fields', model, () =>
+      toolCalls(1, JSON.stringify(Object.fromEntries(times(400_000, (index) => [`f${index}`, 1])))),
+    ),
+    adapterRow('a picture of 7.5 MB in a data: URL', model, () => [
+      { role: 'user', content: [picture(`data:image/png;base64,${'A'.repeat(7_500_000)}`)] },
+    ]),
+    adapterRow(
+      '60,000 pictures in data: URLs',
+      model,
+      parts(60_000, () => picture('data:image/png;base64,iVBORw0KGgo=')),
+    ),
+    adapterRow('a data: URL of 7.5 MB of semicolons', model, () => [
+      { role: 'user', content: [picture(`data:${';'.repeat(7_500_000)}`)] },
+    ]),
+  ]),
+  adapterRow(
+    '80,000 addresses of pictures',
+    'claude',
+    parts(80_000, (index) => picture(`https://a.example/${index}.png`)),
+  ),
+  adapterRow('a file of 7.5 MB', 'claude', () => [
+    { role: 'user', content: [{ type: 'file', file: { filename: 'a.pdf', file_data: 'A'.repeat(7_500_000) } }] },
+  ]),
+  adapterRow('a picture of 7.5 MB in a data: URL', 'understudy', () => [
+    { role: 'user', content: [picture(`data:image/png;base64,${'A'.repeat(7_500_000)}`)] },
+  ]),
+]

@@ -1,0 +1,120 @@
+import { type IncomingMessage, type RequestOptions, request } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/** What came of one request. */
+export interface Answer {
+  /** Null where there was none. */
+  readonly status: number | null
+  /** The status with the error's code, or why there is none. */
+  readonly words: string
+  /** Seconds from the request to the end of the answer, without those for which the attacker dawdled. */
+  readonly seconds: number
+}
+
+/** Seconds after which an attacker leaves. */
+export const patience = 40
+
+interface Sending {
+  readonly method?: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: Buffer
+  /** Seconds for which the last byte of the body is kept back. */
+  readonly unfinishedFor?: number
+  /** Seconds for which nothing is read of the answer. */
+  readonly unreadFor?: number
+  /** Leaves then, and reads nothing more. */
+  readonly leaves?: boolean
+}
+
+/** One caller that means no good: sends requests, and keeps what came of them. */
+export class Attacker {
+  readonly answers: Answer[] = []
+  readonly index: number
+  readonly url: string
+  readonly dataDirectory: string
+  readonly folder: string
+  readonly #key: string | undefined
+  readonly #leaving = new AbortController()
+
+  /** @param key none for one without a key */
+  constructor(index: number, key: string | undefined, house: { url: string; dataDirectory: string; folder: string }) {
+    this.index = index
+    this.#key = key
+    this.url = house.url
+    this.dataDirectory = house.dataDirectory
+    this.folder = house.folder
+  }
+
+  /** Posts a body, and reads the answer. */
+  post(path: string, body: Buffer, type = 'application/json'): Promise<Answer> {
+    return this.send(path, { method: 'POST', body, headers: { 'content-type': type } })
+  }
+
+  /** Sends a request, and reads the answer; never rejects. */
+  async send(path: string, sending: Sending = {}): Promise<Answer> {
+    const start = performance.now()
+    const dawdled = (sending.unfinishedFor ?? 0) + (sending.unreadFor ?? 0)
+    const { status, words } = await this.#ask(path, sending).catch((error: unknown) => ({
+      status: null,
+      words: this.#leaving.signal.aborted ? `no answer in ${patience} s` : `cut off (${codeOf(error)})`,
+    }))
+    const answer = { status, words, seconds: Math.max(0, (performance.now() - start) / 1000 - dawdled) }
+    this.answers.push(answer)
+    return answer
+  }
+
+  /** Puts on record what came of something else than a request. */
+  tell(words: string, status: number | null, seconds: number): void {
+    this.answers.push({ status, words, seconds })
+  }
+
+  /** Leaves at once: what is not answered is not waited for. */
+  leave(): void {
+    this.#leaving.abort()
+  }
+
+  async #ask(path: string, sending: Sending): Promise<Pick<Answer, 'status' | 'words'>> {
+    const { method = 'GET', headers, body, unfinishedFor = 0, unreadFor = 0, leaves = false } = sending
+    const options: RequestOptions = {
+      method,
+      agent: false,
+      signal: this.#leaving.signal,
+      headers: {
+        ...(this.#key === undefined ? {} : { authorization: `Bearer ${this.#key}` }),
+        ...(body ? { 'content-length': body.length } : {}),
+        ...headers,
+      },
+    }
+    const sent = request(`${this.url}${path}`, options)
+    const answered = new Promise<IncomingMessage>((resolve, reject) => {
+      sent.once('response', resolve)
+      sent.on('error', reject)
+    })
+    if (body && unfinishedFor > 0) {
+      sent.write(body.subarray(0, -1))
+      await Promise.race([sleep(unfinishedFor * 1000), answered])
+      sent.end(body.subarray(-1))
+    } else sent.end(body)
+    const response = await answered
+    if (unreadFor > 0) await sleep(unreadFor * 1000)
+    const told = await beginningOf(response, leaves)
+    const status = response.statusCode ?? 0
+    const code = status < 400 ? undefined : /"code":"(\w+)"/.exec(told)?.[1]
+    return { status, words: `${status}${code === undefined ? '' : ` ${code}`}` }
+  }
+}
+
+/** The first bytes of an answer, of which all is read unless its reader leaves. */
+async function beginningOf(response: IncomingMessage, leaves: boolean): Promise<string> {
+  if (leaves) {
+    response.destroy()
+    return ''
+  }
+  let text = ''
+  for await (const piece of response) if (text.length < 2000) text += String(piece).slice(0, 2000)
+  return text
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : String(error)
+}

@@ -1,0 +1,236 @@
+import { execFile } from 'node:child_process'
+import { completion } from '../upstream.ts'
+import type { Attacker } from './attacker.ts'
+import { hi, json, type Row, times } from './row.ts'
+
+/* Cards as JSON: what uploading one costs, and then what prompts and chats with it cost. */
+
+export const card = (fields: object) => ({
+  spec: 'chara_card_v3',
+  spec_version: '3.0',
+  data: { name: 'Moss', description: 'A plant.', first_mes: 'Hello.', ...fields },
+})
+const play = (character: string, messages: readonly object[] = hi) => ({ model: 'understudy', character, messages })
+
+interface CardRow {
+  readonly name: string
+  readonly fields: () => object
+  /** What is said to it; a line without this. */
+  readonly messages?: () => readonly object[]
+  /** Only `/chat/prompt` where there is this. */
+  readonly isPromptOnly?: boolean
+}
+
+async function warm(attacker: Attacker): Promise<void> {
+  const book = { entries: [{ keys: ['{{char}}', 'hi'], content: 'Lore.', enabled: true, insertion_order: 1 }] }
+  const fern = card({ name: 'Warm', description: '{{time}} {{pick:a,b}}', character_book: book })
+  await attacker.post('/characters', json(fern))
+  await attacker.post('/chat/prompt', json(play('Warm')))
+  await attacker.post('/chat/completions', json(play('Warm')))
+}
+
+function cardRow({ name, fields, messages, isPromptOnly }: CardRow, more: Partial<Row> = {}): Row {
+  return {
+    name,
+    warm,
+    prepare: () => {
+      const bytes = json(card(fields()))
+      const request = json(play('Moss', messages?.() ?? hi))
+      return async (attacker) => {
+        await attacker.send('/characters/Moss', {
+          method: 'PUT',
+          body: bytes,
+          headers: { 'content-type': 'application/json' },
+        })
+        await attacker.post('/chat/prompt', request)
+        if (!isPromptOnly) await attacker.post('/chat/completions', request)
+      }
+    },
+    ...more,
+  }
+}
+
+const entry = (fields: object) => ({ content: 'Lore.', enabled: true, insertion_order: 1, ...fields })
+const bookOf = (entries: readonly object[], more: object = {}) => ({ character_book: { entries, ...more } })
+const long = (count: number, length: number) => () =>
+  times(count, (index) => ({
+    role: index % 2 === 0 ? 'user' : 'assistant',
+    content: 'moss and fern '.repeat(length / 14),
+  }))
+
+/** The test of a card whose pattern never ends, run by the command beside the service. */
+const testOfCard: Row = {
+  name: 'a card test with "matches": ["^(a+)+$"], by the command',
+  isOfIssue: true,
+  mostAttackers: 1,
+  warm,
+  upstream: (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' })
+    response.end(JSON.stringify(completion(`${'a'.repeat(60)}!`)))
+  },
+  prepare: () => async (attacker) => {
+    const { dataDirectory, folder } = attacker
+    const tests = [{ messages: hi, expect: { matches: ['^(a+)+$'] } }]
+    await attacker.post('/characters', json(card({ name: 'Tested', extensions: { conservatory: { tests } } })))
+    const start = performance.now()
+    const args = ['src/main.ts', 'characters', 'test', 'Tested', '--account', 'account-1', '--model', 'relay']
+    const code = await new Promise<number | null>((resolve) => {
+      execFile(
+        process.execPath,
+        args,
+        { cwd: folder, timeout: 40_000, killSignal: 'SIGKILL', env: { DATA_DIR: dataDirectory } },
+        (error) => resolve(error === null ? 0 : typeof error.code === 'number' ? error.code : null),
+      )
+    })
+    const seconds = (performance.now() - start) / 1000
+    attacker.tell(
+      code === null ? 'the command had no end' : `the command ended with ${code}`,
+      code === null ? null : 200,
+      seconds,
+    )
+  },
+}
+
+const texts: readonly Row[] = [
+  cardRow(
+    { name: '60,000 {{roll:1000d1}}', fields: () => ({ description: '{{roll:1000d1}} '.repeat(60_000) }) },
+    { isOfIssue: true },
+  ),
+  cardRow({
+    name: '2,900 {{roll:1000d1}}, about the most there may be',
+    fields: () => ({ description: '{{roll:1000d1}} '.repeat(2900) }),
+  }),
+  cardRow({ name: '100,000 unclosed {{', fields: () => ({ description: '{{'.repeat(100_000) }) }, { isOfIssue: true }),
+  cardRow(
+    { name: '3,000,000 unclosed {{', fields: () => ({ description: '{{ '.repeat(3_000_000) }) },
+    { isLargest: true },
+  ),
+  cardRow(
+    {
+      name: '50,000 example blocks',
+      fields: () => ({ mes_example: '<START>\n{{user}}: Hi\n{{char}}: Ho\n'.repeat(50_000) }),
+    },
+    { isOfIssue: true },
+  ),
+  cardRow({ name: '20,000 {{pick}} in a card', fields: () => ({ description: '{{pick:a,b}} '.repeat(20_000) }) }),
+  cardRow({
+    name: '2,900 {{pick}}, about the most there may be',
+    fields: () => ({ description: '{{pick:a,b}} '.repeat(2900) }),
+  }),
+  cardRow({ name: '60,000 {{time}} in a card', fields: () => ({ description: '{{time}} '.repeat(60_000) }) }),
+  cardRow({
+    name: '20,000 {{description}} of a description that is a comment',
+    fields: () => ({ description: `{{// ${'x'.repeat(100_000)}}}`, personality: '{{description}}'.repeat(20_000) }),
+  }),
+  cardRow(
+    { name: 'a description of 15 MB of words', fields: () => ({ description: 'moss and fern '.repeat(1_100_000) }) },
+    { isLargest: true },
+  ),
+  cardRow(
+    {
+      name: '500,000 alternate greetings and 500,000 tags',
+      fields: () => ({ alternate_greetings: times(500_000, () => 'Hi'), tags: times(500_000, (index) => `t${index}`) }),
+    },
+    { isLargest: true },
+  ),
+]
+
+const lore: readonly Row[] = [
+  cardRow(
+    {
+      name: '6,000 lore entries with 64 keys of {{char}}i.j',
+      fields: () => bookOf(times(6000, (i) => entry({ keys: times(64, (j) => `{{char}}${i}.${j}`) }))),
+    },
+    { isOfIssue: true, isLargest: true },
+  ),
+  cardRow(
+    {
+      name: '3,000 lore entries that look back, 400 messages of 18 kB',
+      fields: () =>
+        bookOf(
+          times(3000, (i) =>
+            entry({ keys: [`zzz${i}`], content: '@@dont_activate_after_match\n@@scan_depth 400\nLore.' }),
+          ),
+        ),
+      messages: long(400, 18_000),
+      isPromptOnly: true,
+    },
+    { isOfIssue: true, isLargest: true },
+  ),
+  cardRow(
+    {
+      name: '20,000 constant lore entries',
+      fields: () => bookOf(times(20_000, (i) => entry({ keys: [], constant: true, content: `Lore ${i}.` }))),
+    },
+    { isOfIssue: true },
+  ),
+  cardRow({
+    name: '20,000 lore entries that find one another',
+    fields: () =>
+      bookOf(
+        times(20_000, (i) => entry({ keys: [i === 0 ? 'Hi' : `k${i}.`], content: `Now k${i + 1}.` })),
+        { recursive_scanning: true },
+      ),
+  }),
+  cardRow(
+    {
+      name: '500 patterns as keys, 400 messages of 18 kB',
+      fields: () =>
+        bookOf(
+          times(500, (i) => entry({ use_regex: true, keys: [`/(a+)+(b|c${i})*[a-z ]{1,30}(x|y)*$/i`] })),
+          { scan_depth: 400 },
+        ),
+      messages: long(400, 18_000),
+      isPromptOnly: true,
+    },
+    { isLargest: true },
+  ),
+  cardRow({
+    name: '20,000 lore entries of one group',
+    fields: () =>
+      bookOf(
+        times(20_000, (i) =>
+          entry({ keys: ['Hi'], content: `L${i}`, extensions: { group: times(20, (j) => `g${j}`).join(',') } }),
+        ),
+      ),
+  }),
+]
+
+const unknown: readonly Row[] = [
+  cardRow(
+    {
+      name: 'a card of 13 MB with 900,000 unknown fields',
+      fields: () => Object.fromEntries(times(900_000, (index) => [`f${index}`, 1])),
+    },
+    { isOfIssue: true, isLargest: true },
+  ),
+  cardRow(
+    {
+      name: '100,000 lore entries with unknown fields',
+      fields: () => bookOf(times(100_000, (i) => entry({ keys: ['a'], [`u${i}`]: 1 }))),
+    },
+    { isLargest: true },
+  ),
+  cardRow(
+    { name: 'extensions that nest 3,000,000 deep', fields: () => ({ extensions: { a: 'deep' } }) },
+    {
+      isLargest: true,
+      prepare: () => {
+        const bytes = Buffer.from(
+          JSON.stringify(card({ extensions: { a: 'deep' } })).replace(
+            '"deep"',
+            `${'['.repeat(3_000_000)}${']'.repeat(3_000_000)}`,
+          ),
+        )
+        return (attacker) =>
+          attacker.send('/characters/Moss', {
+            method: 'PUT',
+            body: bytes,
+            headers: { 'content-type': 'application/json' },
+          })
+      },
+    },
+  ),
+]
+
+export const cards: readonly Row[] = [...texts, ...lore, ...unknown, testOfCard]

@@ -1,0 +1,65 @@
+import { hi, json, postRow, type Row, randomLetters, times } from './row.ts'
+
+/* Chats that are large, and do not ask for a value of a schema. */
+
+const chat = (model: string, messages: readonly object[], more: object = {}) => ({ model, messages, ...more })
+const said = (content: string) => [{ role: 'user', content }]
+const largest = 7_500_000
+
+const row =
+  (path: string) =>
+  (name: string, model: string, messages: () => readonly object[], more: Partial<Row> = {}) =>
+    postRow(name, path, () => json(chat(model, messages())), { small: chat(model, hi), isLargest: true, ...more })
+const prompt = row('/chat/prompt')
+const completion = row('/chat/completions')
+
+const letters = () => said(randomLetters(largest))
+const turns = (count: number, content: (index: number) => string) => () =>
+  times(count, (index) => ({ role: index % 2 === 0 ? 'user' : 'assistant', content: content(index) }))
+
+export const chats: readonly Row[] = [
+  prompt('/chat/prompt with 7.5 MB of random letters, no token limit', 'understudy', letters, { isOfIssue: true }),
+  prompt('/chat/prompt with 7.5 MB of random letters, contextWindow 1,000,000', 'wide', letters, { isOfIssue: true }),
+  prompt(
+    '/chat/prompt with 75 messages of 100 kB of random letters, drop-oldest',
+    'dropping',
+    () => turns(75, () => randomLetters(100_000))(),
+    { isOfIssue: true },
+  ),
+  completion('a completion with 7.5 MB of random letters', 'understudy', letters),
+  completion('a completion with 7.5 MB of blanks', 'understudy', () => said(' '.repeat(largest))),
+  completion('a completion with 7.5 MB of words', 'understudy', () =>
+    said('why are my leaves turning yellow '.repeat(227_000)),
+  ),
+  completion('a completion with 7.5 MB of one emoji', 'understudy', () => said('🌿'.repeat(1_800_000))),
+  completion(
+    '150,000 messages to the understudy',
+    'understudy',
+    turns(150_000, (index) => `Line ${index}`),
+  ),
+  prompt(
+    '/chat/prompt with 150,000 messages',
+    'understudy',
+    turns(150_000, (index) => `Line ${index}`),
+  ),
+  prompt(
+    '/chat/prompt with 150,000 messages, drop-oldest',
+    'dropping',
+    turns(150_000, (index) => `Line ${index}`),
+  ),
+  completion('200,000 parts of a message', 'understudy', () => [
+    { role: 'user', content: times(200_000, () => ({ type: 'text', text: 'Hi' })) },
+  ]),
+  completion('50,000 tool calls and their results', 'understudy', () => toolCalls(25_000)),
+]
+
+/** An assistant's calls, then their results, then the user. */
+export function toolCalls(count: number, given = '{}'): readonly object[] {
+  const call = (index: number) => ({ id: `c${index}`, type: 'function', function: { name: 'f', arguments: given } })
+  return [
+    ...hi,
+    { role: 'assistant', content: null, tool_calls: times(count, call) },
+    ...times(count, (index) => ({ role: 'tool', tool_call_id: `c${index}`, content: 'x' })),
+    ...hi,
+  ]
+}

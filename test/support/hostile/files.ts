@@ -1,0 +1,78 @@
+import { deflateSync } from 'node:zlib'
+import { base64, cardChunk, png, pngChunk, zip } from '../containers.ts'
+import { card } from './cards.ts'
+import { json, type Row, times } from './row.ts'
+
+/* Cards as files: PNG and CHARX, sound and broken, as large as they may be. */
+
+const types = { json: 'application/json', png: 'image/png', charx: 'application/octet-stream' }
+const megabyte = 1024 ** 2
+
+const fileRow = (name: string, type: keyof typeof types, bytes: () => Buffer, more: Partial<Row> = {}): Row => ({
+  name,
+  isLargest: true,
+  mostAttackers: 40,
+  warm: (attacker) =>
+    attacker.send('/characters/Moss', {
+      method: 'PUT',
+      body:
+        type === 'png'
+          ? png(cardChunk('ccv3', card({})))
+          : type === 'charx'
+            ? zip([{ name: 'card.json', content: JSON.stringify(card({})) }])
+            : json(card({})),
+      headers: { 'content-type': types[type] },
+    }),
+  prepare: () => {
+    const body = bytes()
+    return (attacker) =>
+      attacker.send('/characters/Moss', { method: 'PUT', body, headers: { 'content-type': types[type] } })
+  },
+  ...more,
+})
+
+const bigCard = (bytes: number) => card({ description: 'moss and fern '.repeat(bytes / 14) })
+const packed = (bytes: number) => deflateSync(Buffer.alloc(bytes, '{"a":1} '))
+
+export const files: readonly Row[] = [
+  fileRow('a PNG of 90,000 chunks', 'png', () =>
+    png(...times(90_000, () => pngChunk('tEXt', 'a\0b')), cardChunk('ccv3', card({}))),
+  ),
+  fileRow('a PNG of 5,000,000 chunks', 'png', () => {
+    const chunk = pngChunk('tEXt')
+    return png(Buffer.concat(times(5_000_000, () => chunk)))
+  }),
+  fileRow('a PNG of 1,000 cards of 50 kB each, broken', 'png', () => {
+    const chunk = pngChunk('tEXt', `ccv3\0${base64({ spec: 'nothing', text: 'x'.repeat(37_000) })}`)
+    return png(...times(1000, () => chunk))
+  }),
+  fileRow('a PNG of 60 MB beside its card', 'png', () =>
+    png(pngChunk('tEXt', Buffer.alloc(60 * megabyte, 'a')), cardChunk('ccv3', card({}))),
+  ),
+  fileRow('a PNG with a card of 15 MB', 'png', () => png(cardChunk('ccv3', bigCard(15_000_000)))),
+  fileRow('a PNG with 50 packed chunks of 16 MB each', 'png', () => {
+    const chunk = pngChunk('zTXt', Buffer.concat([Buffer.from('ccv3\0\0', 'latin1'), packed(15_900_000)]))
+    return png(...times(50, () => chunk))
+  }),
+  fileRow('a CHARX of 4,000 files', 'charx', () =>
+    zip([
+      { name: 'card.json', content: JSON.stringify(card({})) },
+      ...times(3990, (index) => ({ name: `assets/${index}`, content: 'a' })),
+    ]),
+  ),
+  fileRow('a CHARX of 60 MB beside its card', 'charx', () =>
+    zip([
+      { name: 'card.json', content: JSON.stringify(card({})) },
+      { name: 'assets/a', content: Buffer.alloc(60 * megabyte, 'a'), method: 0 },
+    ]),
+  ),
+  fileRow('a CHARX whose card packs 1,000 times', 'charx', () =>
+    zip([{ name: 'card.json', content: Buffer.alloc(200 * megabyte) }]),
+  ),
+  fileRow('a CHARX with a card of 15 MB', 'charx', () =>
+    zip([{ name: 'card.json', content: JSON.stringify(bigCard(15_000_000)) }]),
+  ),
+  fileRow('a file of 60 MB that is none', 'charx', () => Buffer.alloc(60 * megabyte, 'PK\x05\x06')),
+  fileRow('JSON of 15 MB of open brackets', 'json', () => Buffer.alloc(15_000_000, '[')),
+  fileRow('JSON of 60 MB', 'json', () => Buffer.alloc(60 * megabyte, ' ')),
+]

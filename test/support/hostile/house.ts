@@ -1,0 +1,192 @@
+import { execFile } from 'node:child_process'
+import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { pathToFileURL } from 'node:url'
+import { promisify } from 'node:util'
+import type { Held } from '../held-probe.ts'
+import { projectFolder, type SpawnedService, startSpawned } from '../process.ts'
+import { temporaryFolder } from '../service.ts'
+import { newPostgresDatabase } from '../shared-postgres.ts'
+import { openSqlOf } from '../test-sql.ts'
+import { goodUpstream } from './good-upstream.ts'
+import type { Row } from './row.ts'
+
+/** Attackers with accounts of their own, and a bystander. */
+const accounts = 201
+
+/** A service under attack, of some checkout. */
+export interface House {
+  readonly url: string
+  readonly folder: string
+  readonly dataDirectory: string
+  /** Of the bystanders' account. */
+  readonly bystanderKey: string
+  readonly attackerKeys: readonly string[]
+  /** What the probe in the service has measured since it was asked last; undefined where it says nothing for so many ms. */
+  held(most: number): Promise<Held | undefined>
+  /** CPU milliseconds of the main thread since the start. */
+  cpu(): number
+  /** Bytes that the process has in memory. */
+  memory(): number
+  isRunning(): boolean
+  close(): Promise<void>
+}
+
+/** The models of a service under attack. */
+function modelsAt(upstream: number, paced: number) {
+  const baseUrl = `http://127.0.0.1:${upstream}/v1`
+  const sdk = { apiKey: 'canary-key-1234567890', retries: 0, breaker: { failures: 0 } }
+  const openai = { adapter: 'openai', baseUrl, retries: 0, breaker: { failures: 0 } }
+  return {
+    understudy: { adapter: 'understudy' },
+    wide: { adapter: 'understudy', contextWindow: 1_000_000 },
+    dropping: { adapter: 'understudy', contextWindow: 1_000_000, overflow: 'drop-oldest' },
+    claude: { ...sdk, adapter: '@ai-sdk/anthropic', model: 'claude-sonnet-4-5', baseUrl },
+    gemini: { ...sdk, adapter: '@ai-sdk/google', model: 'gemini-2.5-flash', baseUrl },
+    compatible: { ...sdk, adapter: '@ai-sdk/openai-compatible', model: 'any', baseUrl },
+    relay: openai,
+    merging: { ...openai, mergeMessages: true },
+    paced: { adapter: 'openai', baseUrl: `http://127.0.0.1:${paced}/v1` },
+  }
+}
+
+/** Starts a service for a row, with an upstream of its own; whoever starts it closes it. @param paced the bystanders' upstream */
+export async function openHouse(row: Row, folder: string, paced: number): Promise<House> {
+  const upstream = createServer(row.upstream ?? goodUpstream).listen(0, '127.0.0.1')
+  await new Promise((resolve) => upstream.once('listening', resolve))
+  const { port } = upstream.address() as AddressInfo
+  const data = temporaryFolder()
+  const databaseUrl = row.engine === 'PostgreSQL' ? await newPostgresDatabase() : undefined
+  const environment = {
+    DATA_DIR: data.path,
+    BOOTSTRAP_KEY: 'the-operator-of-a-house',
+    ...(databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl }),
+  }
+  const keys = await makeAccounts(folder, data.path, databaseUrl)
+  if (row.fill) {
+    const sql = openSqlOf(data.path, databaseUrl)
+    await row.fill(sql)
+    await sql.close()
+  }
+  writeFileSync(join(data.path, 'models.json'), JSON.stringify({ models: modelsAt(port, paced) }))
+  const probe = pathToFileURL(join(projectFolder, 'test/support/held-probe.ts')).href
+  const args = [...profiling(row.name), '--import', probe, 'src/main.ts']
+  const { service, listening } = await startSpawned(process.execPath, args, { folder, environment })
+  const close = async () => {
+    await service.close()
+    await closed(upstream)
+    data.remove()
+  }
+  try {
+    return houseOf(await listening, folder, keys, close)
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** Node's options that have each service write a CPU profile, where PROFILES names a folder. */
+function profiling(name: string): readonly string[] {
+  const folder = process.env['PROFILES']
+  if (folder === undefined) return []
+  return ['--cpu-prof', `--cpu-prof-dir=${folder}`, `--cpu-prof-name=${name.replace(/\W+/g, '-')}.cpuprofile`]
+}
+
+function houseOf(
+  service: SpawnedService,
+  folder: string,
+  keys: readonly string[],
+  closeAll: () => Promise<void>,
+): House {
+  const { pid = 0 } = service.process
+  return {
+    url: service.url,
+    folder,
+    dataDirectory: service.dataDirectory,
+    bystanderKey: keys[0] ?? '',
+    attackerKeys: keys.slice(1),
+    held: (most) => held(service, most),
+    cpu: () => cpuOf(pid),
+    memory: () => Number(/VmRSS:\s+(\d+)/.exec(statusOf(pid))?.[1] ?? 0) * 1024,
+    isRunning: () => service.process.exitCode === null && service.process.signalCode === null,
+    async close() {
+      // What still works has no end of its own within reason.
+      const killing = setTimeout(() => service.process.kill('SIGKILL'), 12_000)
+      await closeAll()
+      clearTimeout(killing)
+    },
+  }
+}
+
+function statusOf(pid: number): string {
+  const path = `/proc/${pid}/status`
+  return existsSync(path) ? readFileSync(path, 'utf8') : ''
+}
+
+/** CPU milliseconds of a process's first thread; its name may have blanks in it, and is in brackets. */
+function cpuOf(pid: number): number {
+  const path = `/proc/${pid}/task/${pid}/stat`
+  if (!existsSync(path)) return 0
+  const fields = readFileSync(path, 'utf8')
+    .replace(/^.*\) /s, '')
+    .split(' ')
+  return (Number(fields[11]) + Number(fields[12])) * 10
+}
+
+async function held({ process, stderr }: SpawnedService, most: number): Promise<Held | undefined> {
+  const told = () => stderr().match(/^held .*$/gm) ?? []
+  const before = told().length
+  process.kill('SIGWINCH')
+  for (let waited = 0; waited < most; waited += 10) {
+    await sleep(10)
+    if (told().length > before) return JSON.parse(told().at(-1)?.slice('held '.length) ?? '')
+  }
+  return undefined
+}
+
+/** Data folders with the accounts in them, by checkout: making them takes seconds. */
+const stencils = new Map<string, Promise<{ readonly path: string; readonly keys: readonly string[] }>>()
+const stencilFolders: (() => void)[] = []
+
+/** Removes what was kept for all rows. */
+export function removeStencils(): void {
+  for (const remove of stencilFolders.splice(0)) remove()
+}
+
+/** Puts the accounts into a data folder or a database, and gives their keys. */
+async function makeAccounts(
+  folder: string,
+  dataDirectory: string,
+  databaseUrl: string | undefined,
+): Promise<readonly string[]> {
+  if (databaseUrl !== undefined) return runAccounts(folder, { DATA_DIR: dataDirectory, DATABASE_URL: databaseUrl })
+  const make = async () => {
+    const { path, remove } = temporaryFolder()
+    stencilFolders.push(remove)
+    return { path, keys: await runAccounts(folder, { DATA_DIR: path }) }
+  }
+  const stencil = stencils.get(folder) ?? make()
+  stencils.set(folder, stencil)
+  const { path, keys } = await stencil
+  cpSync(path, dataDirectory, { recursive: true })
+  return keys
+}
+
+async function runAccounts(folder: string, settings: Readonly<Record<string, string>>): Promise<readonly string[]> {
+  const script = join(projectFolder, 'test/support/hostile/accounts.ts')
+  const { stdout } = await promisify(execFile)(process.execPath, [script, folder, String(accounts)], {
+    cwd: folder,
+    env: { ...settings, PATH: process.env['PATH'] },
+  })
+  return JSON.parse(stdout)
+}
+
+function closed(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve())
+    server.closeAllConnections()
+  })
+}

@@ -1,0 +1,218 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { median } from '../../../bench/measure.ts'
+import { type Answer, Attacker, patience } from './attacker.ts'
+import { type House, openHouse } from './house.ts'
+import type { Row } from './row.ts'
+import type { Kind, Watch, Watched } from './watch.ts'
+
+/** What one attack by some attackers has cost. */
+export interface Cost {
+  readonly attackers: number
+  /** CPU milliseconds of the longest stretch, without collections; at least so many where `isLeast`. */
+  readonly held: number
+  readonly isLeast: boolean
+  /** The most milliseconds of collections in a stretch. */
+  readonly collections: number
+  /** CPU seconds of the main thread. */
+  readonly cpu: number
+  readonly quiet: Watched
+  readonly watched: Watched
+  /** Bytes above idle at the highest. */
+  readonly memory: number
+  /** The same when it was calm; undefined until then, and where the service was still at work. */
+  readonly calm: Promise<number | undefined>
+  /** Seconds to the slowest answer. */
+  readonly seconds: number
+  readonly answers: readonly Answer[]
+  /** Whether the service went on with the work when the attackers had left. */
+  readonly goesOn: boolean
+}
+
+/** How rows are measured. */
+export interface Measuring {
+  readonly watch: Watch
+  /** How many attackers, in turn. */
+  readonly attackers: readonly number[]
+  readonly repeats: number
+  readonly calmSeconds: number
+  /** Whether all attackers use one account. */
+  readonly isOneAccount: boolean
+}
+
+/** Seconds for which bystanders are watched, at least: before an attack, and during one that is over sooner. */
+const watchedFor = 1
+
+/** Services that have been attacked, until it is known what memory they gave back. */
+const calming = new Set<Promise<unknown>>()
+
+/** Resolves when all services that were attacked are closed. */
+export async function allClosed(): Promise<void> {
+  while (calming.size > 0) await Promise.all(calming)
+}
+
+/** Runs a row on the service of a checkout. @returns for each number of attackers what it cost, the median of all repeats */
+export async function costsOf(row: Row, folder: string, measuring: Measuring): Promise<readonly Cost[]> {
+  const numbers = [...new Set(measuring.attackers.map((count) => Math.min(count, row.mostAttackers ?? count)))]
+  const found: Cost[][] = numbers.map(() => [])
+  for (let repeat = 0; repeat < measuring.repeats; repeat++) {
+    const costs = await costsOnce(row, folder, numbers, measuring)
+    for (const [index, cost] of costs.entries()) found[index]?.push(cost)
+  }
+  return found.flatMap((costs) => (costs.length === 0 ? [] : [medianOf(costs)]))
+}
+
+/** Where fewer attackers are not answered, more are not tried. */
+async function costsOnce(
+  row: Row,
+  folder: string,
+  numbers: readonly number[],
+  measuring: Measuring,
+): Promise<readonly Cost[]> {
+  const costs: Cost[] = []
+  let house: Visited | undefined
+  for (const attackers of numbers) {
+    house ??= await visit(row, folder, measuring)
+    const cost = await attack(row, house, attackers, measuring)
+    costs.push(cost)
+    if (cost.goesOn || !house.isRunning()) {
+      house.calmed(false)
+      house = undefined
+    }
+    if (cost.answers.every(({ status }) => status === null)) break
+  }
+  house?.calmed(true)
+  return costs
+}
+
+/** A service that has warmed up. */
+interface Visited extends House {
+  /** Bytes in memory when it did nothing. */
+  readonly idle: number
+  readonly quiet: Watched
+  /** Bytes above idle, once it has been calm; undefined where it never is. */
+  readonly calm: Promise<number | undefined>
+  /** Says that the attack is over, after which the service is closed, at once or when it has been calm for so long. */
+  calmed(isCalm: boolean): void
+}
+
+async function visit(row: Row, folder: string, { watch, calmSeconds }: Measuring): Promise<Visited> {
+  const house = await openHouse(row, folder, watch.port)
+  await plantSome(house)
+  const first = new Attacker(0, house.attackerKeys[0], house)
+  for (let round = 0; round < 2; round++) await row.warm?.(first)
+  // Bystanders warm up as well.
+  watch.begin(house.url, house.bystanderKey)
+  await sleep(500)
+  await watch.end()
+  const idle = house.memory()
+  watch.begin(house.url, house.bystanderKey)
+  await sleep(watchedFor * 1000)
+  const quiet = await watch.end()
+  const over = Promise.withResolvers<boolean>()
+  const closing = over.promise.then(async (isCalm) => {
+    if (isCalm) await sleep(calmSeconds * 1000)
+    const left = isCalm ? house.memory() - idle : undefined
+    await house.close()
+    return left
+  })
+  calming.add(closing)
+  void closing.finally(() => calming.delete(closing))
+  return { ...house, idle, quiet, calm: closing, calmed: over.resolve }
+}
+
+/** A list for bystanders to ask for. */
+async function plantSome({ url, bystanderKey }: House): Promise<void> {
+  const headers = { authorization: `Bearer ${bystanderKey}`, 'content-type': 'application/json' }
+  for (let count = 0; count < 20; count++) {
+    const body = JSON.stringify({ name: `Plant ${count}` })
+    await (await fetch(`${url}/plants`, { method: 'POST', headers, body })).text()
+  }
+}
+
+async function attack(row: Row, house: Visited, count: number, measuring: Measuring): Promise<Cost> {
+  const { watch } = measuring
+  const run = row.prepare()
+  const keyOf = (index: number) => house.attackerKeys[measuring.isOneAccount || row.isOneAccount ? 0 : index]
+  const attackers = Array.from({ length: count }, (_, index) => {
+    return new Attacker(index, row.isKeyless ? undefined : keyOf(index), house)
+  })
+  await house.held(5000)
+  let highest = 0
+  const looking = setInterval(() => {
+    highest = Math.max(highest, house.memory())
+  }, 20)
+  watch.begin(house.url, house.bystanderKey)
+  // The stream is open before the attack.
+  await sleep(200)
+  const cpu = house.cpu()
+  const leaving = setTimeout(() => {
+    for (const each of attackers) each.leave()
+  }, patience * 1000)
+  await Promise.all([...attackers.map((each) => run(each)), sleep(watchedFor * 1000)])
+  clearTimeout(leaving)
+  await sleep(200)
+  const watched = await watch.end()
+  clearInterval(looking)
+  const told = await house.held(3000)
+  const atLeast = house.cpu() - cpu
+  const answers = attackers.flatMap((each) => each.answers)
+  return {
+    attackers: count,
+    held: told?.work ?? atLeast,
+    isLeast: told === undefined,
+    collections: told?.collections ?? Number.NaN,
+    cpu: (told?.total ?? atLeast) / 1000,
+    quiet: house.quiet,
+    watched,
+    memory: highest - house.idle,
+    calm: house.calm,
+    seconds: Math.max(0, ...answers.map(({ seconds }) => seconds)),
+    answers,
+    goesOn: await isAtWork(house),
+  }
+}
+
+/** Whether the main thread works on for ten seconds. */
+async function isAtWork(house: House): Promise<boolean> {
+  for (let look = 0; look < 30; look++) {
+    const before = house.cpu()
+    await sleep(300)
+    if (house.cpu() - before < 100) return false
+  }
+  return true
+}
+
+/** The middle of each figure; words and answers are those of the last. */
+function medianOf(costs: readonly Cost[]): Cost {
+  const last = costs.at(-1)
+  if (!last) throw new Error('nothing was measured')
+  const of = (figure: (cost: Cost) => number) => median(costs.map(figure))
+  const waits = (which: 'quiet' | 'watched', kind: Kind) => ({
+    p50: of((cost) => cost[which][kind].p50),
+    p99: of((cost) => cost[which][kind].p99),
+    p999: of((cost) => cost[which][kind].p999),
+    count: of((cost) => cost[which][kind].count),
+    refused: of((cost) => cost[which][kind].refused),
+  })
+  const all = (which: 'quiet' | 'watched') => ({
+    livez: waits(which, 'livez'),
+    plants: waits(which, 'plants'),
+    stream: waits(which, 'stream'),
+  })
+  return {
+    ...last,
+    held: of(({ held }) => held),
+    isLeast: costs.some(({ isLeast }) => isLeast),
+    collections: of(({ collections }) => collections),
+    cpu: of(({ cpu }) => cpu),
+    quiet: all('quiet'),
+    watched: all('watched'),
+    memory: of(({ memory }) => memory),
+    calm: Promise.all(costs.map(({ calm }) => calm)).then((all) => {
+      const known = all.filter((each) => each !== undefined)
+      return known.length < all.length ? undefined : median(known)
+    }),
+    seconds: of(({ seconds }) => seconds),
+    goesOn: costs.some(({ goesOn }) => goesOn),
+  }
+}

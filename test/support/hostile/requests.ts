@@ -1,0 +1,142 @@
+import { hi, json, postRow, type Row, times } from './row.ts'
+
+/* Bodies, headers, addresses and cursors that are hard to read; documents; keys that are none. */
+
+const plant = '/plants'
+const chat = '/chat/completions'
+const small = { model: 'understudy', messages: hi }
+const fields = (count: number, value: unknown = 1) => Object.fromEntries(times(count, (index) => [`f${index}`, value]))
+
+/** A row that asks for something so often, one after the other. */
+const askRow = (
+  name: string,
+  count: number,
+  path: string,
+  headers: Readonly<Record<string, string>> = {},
+  more: Partial<Row> = {},
+): Row => ({
+  name,
+  warm: (attacker) => attacker.send(path.slice(0, 100), {}),
+  prepare: () => async (attacker) => {
+    for (let round = 0; round < count; round++) await attacker.send(path, { headers })
+  },
+  ...more,
+})
+
+const bodies: readonly Row[] = [
+  postRow('8 MB of open brackets', chat, () => Buffer.alloc(8_000_000, '['), { small, isLargest: true }),
+  postRow(
+    '8 MB of digits',
+    chat,
+    () => Buffer.concat([Buffer.from('{"a":'), Buffer.alloc(8_000_000, '9'), Buffer.from('}')]),
+    { small, isLargest: true },
+  ),
+  postRow(
+    '8 MB of escapes',
+    chat,
+    () => Buffer.from(`{"model":"understudy","messages":[{"role":"user","content":"${'\\u0041'.repeat(1_300_000)}"}]}`),
+    { small, isLargest: true },
+  ),
+  postRow('8 MB of backslashes', chat, () => Buffer.from(`{"a":"${'\\\\'.repeat(3_900_000)}"}`), {
+    small,
+    isLargest: true,
+  }),
+  postRow('600,000 parameters that nobody knows', chat, () => json({ ...small, ...fields(600_000) }), {
+    small,
+    isLargest: true,
+  }),
+  postRow(
+    '600,000 parameters that nobody knows, translated',
+    chat,
+    () => json({ model: 'claude', messages: hi, ...fields(600_000) }),
+    { small: { model: 'claude', messages: hi }, isLargest: true },
+  ),
+  postRow(
+    '600,000 parameters that nobody knows, passed on',
+    chat,
+    () => json({ model: 'relay', messages: hi, ...fields(600_000) }),
+    { small: { model: 'relay', messages: hi }, isLargest: true },
+  ),
+  postRow(
+    'metadata of 2,600,000 empty arrays',
+    chat,
+    () =>
+      Buffer.from(
+        `{"model":"none","messages":[{"role":"user","content":"Hi"}],"metadata":{"a":[${times(2_600_000, () => '[]').join()}]}}`,
+      ),
+    { small, isLargest: true },
+  ),
+  postRow(
+    '100,000 messages that are wrong',
+    chat,
+    () => json({ model: 'understudy', messages: times(100_000, () => ({ role: 'nobody', content: 7 })) }),
+    { small, isLargest: true },
+  ),
+  postRow('a plant with 80,000 unknown properties', plant, () => json({ name: 'Moss', ...fields(80_000) }), {
+    small: { name: 'Moss' },
+    isLargest: true,
+  }),
+  postRow('a plant whose name is 1 MB long', plant, () => json({ name: 'é'.repeat(500_000) }), {
+    small: { name: 'Moss' },
+    isLargest: true,
+  }),
+  postRow(
+    'a key for 100,000 models',
+    '/keys',
+    () => json({ scopes: ['chat'], models: times(80_000, (index) => `m${index}`) }),
+    { small: { scopes: ['chat'] }, isLargest: true },
+  ),
+  {
+    name: 'a keyed plant with 80,000 unknown properties',
+    isLargest: true,
+    prepare: () => {
+      const body = json({ name: 'Moss', ...fields(80_000) })
+      return (attacker) =>
+        attacker.send(plant, {
+          method: 'POST',
+          body,
+          headers: { 'content-type': 'application/json', 'idempotency-key': 'a' },
+        })
+    },
+  },
+  {
+    name: 'uploads of 1,000 plants, one after the other',
+    prepare: () => async (attacker) => {
+      for (let index = 0; index < 1000 / 16; index++) await attacker.post(plant, json({ name: `Plant ${index}` }))
+    },
+  },
+]
+
+const heads: readonly Row[] = [
+  askRow('a cursor of 14 kB', 20, `/plants?limit=1&after=${'A'.repeat(14_000)}`),
+  askRow('a query of 3,000 parameters', 20, `/plants?${times(3000, (index) => `${index}=1`).join('&')}`),
+  askRow('a query of 14 kB of percent signs', 20, `/plants?tag=${'%'.repeat(14_000)}`),
+  askRow('an If-None-Match of 14 kB', 20, '/plants', { 'if-none-match': '"a",'.repeat(3500) }),
+  askRow(
+    'an Accept-Encoding of 14 kB',
+    20,
+    '/openapi.json',
+    { 'accept-encoding': 'gzip;q=0.1,'.repeat(1300) },
+    { isKeyless: true },
+  ),
+  askRow('1,000 headers', 20, '/plants', Object.fromEntries(times(1000, (index) => [`x-${index}`, 'a']))),
+  askRow('a path of 14 kB', 20, `/characters/${'%C3%A9'.repeat(2300)}`),
+  askRow('a model of 14 kB', 20, `/models/${'a'.repeat(14_000)}`),
+  askRow('usage of a thousand years, by day', 5, '/usage?from=1970-01-01&to=2970-01-01&by=day'),
+  askRow('wrong keys', 20, '/plants', { authorization: `Bearer cv_${'a'.repeat(40)}` }, { isKeyless: true }),
+]
+
+/** Asks without a key, and reads nothing of the answer for a while. */
+const unread = (name: string, path: string, headers: Readonly<Record<string, string>> = {}): Row => ({
+  name,
+  isKeyless: true,
+  warm: (attacker) => attacker.send(path, { headers }),
+  prepare: () => (attacker) => attacker.send(path, { headers, unreadFor: 2 }),
+})
+const documents: readonly Row[] = [
+  unread('/docs/swagger-ui.js, not read', '/docs/swagger-ui.js'),
+  unread('/docs/swagger-ui.js, compressed and not read', '/docs/swagger-ui.js', { 'accept-encoding': 'gzip, br' }),
+  unread('/openapi.json, not read', '/openapi.json'),
+]
+
+export const requests: readonly Row[] = [...bodies, ...heads, ...documents]

@@ -1,0 +1,122 @@
+import type { TestSql } from '../test-sql.ts'
+import type { Attacker } from './attacker.ts'
+import { type Engine, json, type Row } from './row.ts'
+
+/* What a full database costs, on both engines. */
+
+/** Rows by the numbers 1 to a million, in words that both engines know: `n` is the number. */
+async function fillTable(sql: TestSql, table: string, columns: string, values: string): Promise<void> {
+  const digits =
+    '(SELECT 0 AS d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)'
+  const places = ['a', 'b', 'c', 'e', 'f', 'g']
+  const from = places.map((place) => `${digits} ${place}`).join(', ')
+  const number = places.map((place, index) => `${place}.d * ${10 ** index}`).join(' + ')
+  await sql.run(
+    `INSERT INTO ${table} (${columns}) SELECT ${values} FROM (SELECT 1 + ${number} AS n FROM ${from}) AS numbers`,
+  )
+}
+
+/** The first attacker's account, in which each row finds its million; others share one key with it. */
+const firstAccount = "(SELECT min(id) FROM accounts WHERE name = 'account-1')"
+
+const fillPlants = (sql: TestSql) =>
+  fillTable(
+    sql,
+    'plants',
+    'account, id, name, tag',
+    `${firstAccount}, n, 'Plant ' || n, CASE WHEN n % 2 = 0 THEN 'even' END`,
+  )
+const fillKeys = (sql: TestSql) =>
+  fillTable(
+    sql,
+    'idempotency_keys',
+    'account, key, request, plant, name, created',
+    `${firstAccount}, 'key-' || n, 'x', n, 'Moss', 1000000`,
+  )
+const fillLedger = (sql: TestSql) =>
+  fillTable(
+    sql,
+    'requests',
+    'id, account, key_id, key_prefix, model, created, reserved_tokens, prompt_tokens, completion_tokens, tokens_exact, total_ms, retries, state',
+    `'req_' || n, ${firstAccount}, 'key_' || (n % 1000), 'cv_' || (n % 1000), 'model ' || n, 1763000000 + n, 0, 1, 1, 1, 1, 0, 'stop'`,
+  )
+
+interface StoreRow extends Partial<Row> {
+  readonly name: string
+  readonly fill: (sql: TestSql) => Promise<void>
+  readonly attack: (attacker: Attacker) => Promise<unknown>
+}
+
+/** A row for each engine; the attackers share the account that has so much, each with its key. */
+function onBoth({ name, attack, ...more }: StoreRow): readonly Row[] {
+  const engines: readonly Engine[] = ['SQLite', 'PostgreSQL']
+  return engines.map((engine) => ({
+    ...more,
+    name: `${name}, ${engine}`,
+    engine,
+    isOneAccount: true,
+    prepare: () => attack,
+  }))
+}
+
+const get = (path: string) => (attacker: Attacker) => attacker.send(path)
+
+export const stores: readonly Row[] = [
+  ...onBoth({
+    name: 'slow readers of GET /plants?limit=3000001 over a million plants',
+    isOfIssue: true,
+    isLargest: true,
+    mostAttackers: 20,
+    fill: fillPlants,
+    attack: (attacker) => attacker.send('/plants?limit=3000001', { unreadFor: 5 }),
+  }),
+  ...onBoth({
+    name: 'slow readers of GET /plants over a million plants',
+    isLargest: true,
+    mostAttackers: 20,
+    fill: fillPlants,
+    attack: (attacker) => attacker.send('/plants', { unreadFor: 5 }),
+  }),
+  ...onBoth({
+    name: 'a keyed POST /plants when a million idempotency keys have expired',
+    isOfIssue: true,
+    fill: fillKeys,
+    attack: (attacker) =>
+      attacker.send('/plants', {
+        method: 'POST',
+        body: json({ name: 'Moss' }),
+        headers: { 'content-type': 'application/json', 'idempotency-key': `new-${attacker.index}` },
+      }),
+  }),
+  ...onBoth({
+    name: 'half a million plants with a tag',
+    isLargest: true,
+    mostAttackers: 20,
+    fill: fillPlants,
+    attack: get('/plants?tag=even&limit=1000000'),
+  }),
+  ...onBoth({
+    name: 'a tag that no plant has, and pages of 100,000',
+    isLargest: true,
+    mostAttackers: 20,
+    fill: fillPlants,
+    attack: async (attacker) => {
+      await attacker.send('/plants?tag=none')
+      await attacker.send('/plants?limit=100000')
+    },
+  }),
+  ...onBoth({
+    name: 'usage of a million requests, by model and by key',
+    fill: fillLedger,
+    attack: async (attacker) => {
+      await attacker.send('/usage?from=2020-01-01&by=model')
+      await attacker.send('/usage?from=2020-01-01&by=key')
+      await attacker.send('/usage?from=2020-01-01&by=day')
+    },
+  }),
+  ...onBoth({
+    name: 'a million requests, of a model that none had',
+    fill: fillLedger,
+    attack: get('/requests?model=none&from=2020-01-01'),
+  }),
+]

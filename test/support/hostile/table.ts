@@ -1,0 +1,139 @@
+import type { Cost } from './measure.ts'
+import type { Row } from './row.ts'
+import type { Kind } from './watch.ts'
+
+/** One line of the table at the end: an attack on the checkout under test, and on the one before where there is one. */
+export interface Line {
+  readonly group: string
+  readonly row: Row
+  readonly now: Cost
+  readonly before: Cost | undefined
+  readonly calm: number | undefined
+  readonly calmBefore: number | undefined
+}
+
+const megabyte = 1024 ** 2
+
+/** What is allowed: milliseconds, bytes and seconds. */
+const bars = {
+  held: { usual: 50, largest: 150 },
+  waits: { usual: 100, largest: 250 },
+  memory: 256 * megabyte,
+  calm: 64 * megabyte,
+  seconds: 30,
+}
+/** Beside more attackers than this, what bystanders wait is told and not judged. */
+const mostJudged = 16
+
+const kinds: readonly Kind[] = ['livez', 'plants', 'stream']
+
+/** What of a cost is beyond what is allowed, a word for each; empty where nothing is. */
+export function missesOf(row: Row, cost: Cost): readonly string[] {
+  const size = row.isLargest ? 'largest' : 'usual'
+  const misses: string[] = []
+  if (cost.held > bars.held[size]) misses.push('held')
+  for (const kind of kinds) {
+    if (cost.attackers > mostJudged) continue
+    if (!(excess(cost, kind) <= bars.waits[size])) misses.push(kind)
+    if (cost.watched[kind].refused > 0) misses.push(`${kind} refused`)
+  }
+  if (cost.memory > bars.memory) misses.push('memory')
+  if (cost.seconds > bars.seconds || !cost.answers.every((answer) => isClear(row, answer.status))) misses.push('answer')
+  if (cost.goesOn) misses.push('goes on')
+  return misses
+}
+
+/** Whether so much more memory than when idle is too much, once all is calm. */
+export function isTooMuch(calm: number | undefined): boolean {
+  return calm === undefined || calm > bars.calm
+}
+
+/** A true answer, or a refusal that the caller understands. Of a bad upstream the service says so. */
+function isClear(row: Row, status: number | null): boolean {
+  if (status === null) return false
+  return status < 500 || status === 503 || (row.upstream !== undefined && [502, 504].includes(status))
+}
+
+function excess({ quiet, watched }: Cost, kind: Kind): number {
+  // A stream of which nothing has come stood still.
+  if (watched[kind].count === 0) return Number.POSITIVE_INFINITY
+  return watched[kind].p999 - quiet[kind].p999
+}
+
+/** How far beyond what is allowed the worst figure of a line is, as a ratio. */
+export function badness({ row, now, calm }: Line): number {
+  const size = row.isLargest ? 'largest' : 'usual'
+  return Math.max(
+    now.held / bars.held[size],
+    now.memory / bars.memory,
+    (calm || 0) / bars.calm,
+    now.seconds / bars.seconds,
+    ...(now.attackers > mostJudged ? [] : kinds.map((kind) => excess(now, kind) / bars.waits[size])),
+  )
+}
+
+/** The lines as the cells of a table, by the names of its columns. */
+export function cellsOf(line: Line): Readonly<Record<string, string>> {
+  const both = (show: (cost: Cost, calm: number | undefined) => string) => {
+    const now = show(line.now, line.calm)
+    return line.before ? `${show(line.before, line.calmBefore)} → ${now}` : now
+  }
+  const waits = (kind: Kind) => both((cost) => waitsOf(cost, kind))
+  return {
+    attack: `${line.row.name}${line.row.isOfIssue ? ' (issue)' : ''}`,
+    attackers: String(line.now.attackers),
+    'held ms': both(({ held, isLeast }) => `${isLeast ? '≥ ' : ''}${Math.round(held)}`),
+    'gc ms': both(({ collections }) => rounded(collections)),
+    'CPU s': both(({ cpu }) => cpu.toFixed(1)),
+    'livez ms': waits('livez'),
+    'plants ms': waits('plants'),
+    'stream ms': waits('stream'),
+    MB: both(({ memory }) => rounded(memory / megabyte)),
+    'MB, calm': both((_cost, calm) => rounded((calm ?? Number.NaN) / megabyte)),
+    s: both(({ seconds }) => seconds.toFixed(1)),
+    answered: both(answersOf),
+    misses: both((cost, calm) => [...missesOf(line.row, cost), ...(isTooMuch(calm) ? ['calm'] : [])].join(', ') || '–'),
+  }
+}
+
+/** Median, p99 and p99.9, and how much that is above a time without attackers. */
+function waitsOf(cost: Cost, kind: Kind): string {
+  const { p50, p99, p999, refused } = cost.watched[kind]
+  const above = excess(cost, kind)
+  const sign = above >= 0 ? '+' : ''
+  const figures = [p50, p99, p999].map(rounded).join('/')
+  return `${figures} (${sign}${rounded(above)})${refused > 0 ? ` ${refused} refused` : ''}`
+}
+
+function answersOf({ answers, goesOn }: Cost): string {
+  const counts = new Map<string, number>()
+  for (const { words } of answers) counts.set(words, (counts.get(words) ?? 0) + 1)
+  const told = [...counts].map(([words, count]) => (count === 1 ? words : `${count}x ${words}`))
+  return [...told, ...(goesOn ? ['and the work goes on'] : [])].join(', ')
+}
+
+/** A whole number; a dash for what is not known. */
+function rounded(figure: number): string {
+  if (Number.isNaN(figure)) return '–'
+  return figure === Number.POSITIVE_INFINITY ? '∞' : String(Math.round(figure))
+}
+
+const legend = `held: the longest stretch for which the main thread held the event loop, in its own CPU time without
+collections of garbage (gc: the most of those in a stretch). livez, plants, stream: p50/p99/p99.9 of what bystanders waited, and how
+much the last is above the same service without attackers. MB: memory above idle, at most, and once it has been calm.
+Bars: held ${bars.held.usual} ms (${bars.held.largest} with the largest bodies), p99.9 +${bars.waits.usual} (+${bars.waits.largest}), ${bars.memory / megabyte} MB, ${bars.calm / megabyte} MB when calm, answered in ${bars.seconds} s.`
+
+/** All lines as a table in Markdown, those that miss a bar by the most first. */
+export function markdownOf(lines: readonly Line[]): string {
+  const rows = lines.toSorted((a, b) => badness(b) - badness(a)).map(cellsOf)
+  const columns = Object.keys(rows[0] ?? {})
+  const written = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
+  return [
+    legend,
+    '',
+    written(columns),
+    written(columns.map(() => '---')),
+    ...rows.map((row) => written(columns.map((column) => row[column] ?? ''))),
+    '',
+  ].join('\n')
+}

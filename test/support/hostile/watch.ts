@@ -1,0 +1,63 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { projectFolder } from '../process.ts'
+import type { Order, Sight, Sights } from './bystanders.ts'
+
+/** What a kind of bystander has waited, in milliseconds. */
+export interface Waits {
+  readonly p50: number
+  readonly p99: number
+  readonly p999: number
+  readonly count: number
+  readonly refused: number
+}
+
+export type Kind = keyof Sights
+export type Watched = Readonly<Record<Kind, Waits>>
+
+/** Bystanders, who watch one service at a time. */
+export class Watch {
+  readonly #process: ChildProcess
+  /** Where their stream has its upstream. */
+  readonly port: number
+
+  private constructor(process: ChildProcess, port: number) {
+    this.#process = process
+    this.port = port
+  }
+
+  /** Starts the process; whoever does closes it. */
+  static async start(): Promise<Watch> {
+    const process_ = spawn(process.execPath, [join(projectFolder, 'test/support/hostile/bystanders.ts')], {
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    })
+    const [{ port }] = (await once(process_, 'message')) as [{ port: number }]
+    return new Watch(process_, port)
+  }
+
+  begin(url: string, key: string): void {
+    this.#order({ url, key })
+  }
+
+  async end(): Promise<Watched> {
+    const told = once(this.#process, 'message') as Promise<[Sights]>
+    this.#order('end')
+    const [{ livez, plants, stream }] = await told
+    return { livez: waitsOf(livez), plants: waitsOf(plants), stream: waitsOf(stream) }
+  }
+
+  close(): void {
+    this.#process.disconnect()
+  }
+
+  #order(order: Order): void {
+    this.#process.send(order)
+  }
+}
+
+function waitsOf({ waits, refused }: Sight): Waits {
+  const sorted = waits.toSorted((a, b) => a - b)
+  const at = (part: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN
+  return { p50: at(0.5), p99: at(0.99), p999: at(0.999), count: sorted.length, refused }
+}
