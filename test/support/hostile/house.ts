@@ -29,6 +29,8 @@ export interface House {
   held(most: number): Promise<Held | undefined>
   /** CPU milliseconds of the main thread since the start. */
   cpu(): number
+  /** Milliseconds since the start for which the main thread could have run and had no core: others had it. */
+  queued(): number
   /** Bytes that the process has in memory. */
   memory(): number
   isRunning(): boolean
@@ -110,7 +112,8 @@ function houseOf(
     attackerKeys: keys.slice(1),
     held: (most) => held(service, most),
     cpu: () => cpuOf(pid),
-    memory: () => Number(/VmRSS:\s+(\d+)/.exec(statusOf(pid))?.[1] ?? 0) * 1024,
+    queued: () => Number(textOf(`/proc/${pid}/task/${pid}/schedstat`).split(' ')[1] ?? 0) / 1e6,
+    memory: () => Number(/VmRSS:\s+(\d+)/.exec(textOf(`/proc/${pid}/status`))?.[1] ?? 0) * 1024,
     isRunning: () => service.process.exitCode === null && service.process.signalCode === null,
     async close() {
       // What still works has no end of its own within reason.
@@ -121,19 +124,17 @@ function houseOf(
   }
 }
 
-function statusOf(pid: number): string {
-  const path = `/proc/${pid}/status`
+/** A file of /proc; nothing where the process has ended, or there is no such thing. */
+function textOf(path: string): string {
   return existsSync(path) ? readFileSync(path, 'utf8') : ''
 }
 
 /** CPU milliseconds of a process's first thread; its name may have blanks in it, and is in brackets. */
 function cpuOf(pid: number): number {
-  const path = `/proc/${pid}/task/${pid}/stat`
-  if (!existsSync(path)) return 0
-  const fields = readFileSync(path, 'utf8')
+  const fields = textOf(`/proc/${pid}/task/${pid}/stat`)
     .replace(/^.*\) /s, '')
     .split(' ')
-  return (Number(fields[11]) + Number(fields[12])) * 10
+  return (Number(fields[11] ?? 0) + Number(fields[12] ?? 0)) * 10
 }
 
 async function held({ process, stderr }: SpawnedService, most: number): Promise<Held | undefined> {

@@ -15,6 +15,8 @@ export interface Cost {
   readonly collections: number
   /** CPU seconds of the main thread. */
   readonly cpu: number
+  /** Milliseconds for which the main thread had no core, though it could have run: bystanders waited for that too. */
+  readonly queued: number
   readonly quiet: Watched
   readonly watched: Watched
   /** Bytes above idle at the highest. */
@@ -145,6 +147,7 @@ async function attack(row: Row, house: Visited, count: number, measuring: Measur
   // The stream is open before the attack.
   await sleep(200)
   const cpu = house.cpu()
+  const queued = house.queued()
   const leaving = setTimeout(() => {
     for (const each of attackers) each.leave()
   }, patience * 1000)
@@ -162,6 +165,7 @@ async function attack(row: Row, house: Visited, count: number, measuring: Measur
     isLeast: told === undefined,
     collections: told?.collections ?? Number.NaN,
     cpu: (told?.total ?? atLeast) / 1000,
+    queued: house.queued() - queued,
     quiet: house.quiet,
     watched,
     memory: highest - house.idle,
@@ -205,6 +209,7 @@ function medianOf(costs: readonly Cost[]): Cost {
     isLeast: costs.some(({ isLeast }) => isLeast),
     collections: of(({ collections }) => collections),
     cpu: of(({ cpu }) => cpu),
+    queued: of(({ queued }) => queued),
     quiet: all('quiet'),
     watched: all('watched'),
     memory: of(({ memory }) => memory),

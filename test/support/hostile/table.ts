@@ -85,6 +85,7 @@ export function cellsOf(line: Line): Readonly<Record<string, string>> {
     'held ms': both(({ held, isLeast }) => `${isLeast ? '≥ ' : ''}${Math.round(held)}`),
     'gc ms': both(({ collections }) => rounded(collections)),
     'CPU s': both(({ cpu }) => cpu.toFixed(1)),
+    'no core ms': both(({ queued }) => rounded(queued)),
     'livez ms': waits('livez'),
     'plants ms': waits('plants'),
     'stream ms': waits('stream'),
@@ -118,10 +119,11 @@ function rounded(figure: number): string {
   return figure === Number.POSITIVE_INFINITY ? '∞' : String(Math.round(figure))
 }
 
-const legend = `held: the longest stretch for which the main thread held the event loop, in its own CPU time without
-collections of garbage (gc: the most of those in a stretch). livez, plants, stream: p50/p99/p99.9 of what bystanders waited, and how
-much the last is above the same service without attackers. MB: memory above idle, at most, and once it has been calm.
-Bars: held ${bars.held.usual} ms (${bars.held.largest} with the largest bodies), p99.9 +${bars.waits.usual} (+${bars.waits.largest}), ${bars.memory / megabyte} MB, ${bars.calm / megabyte} MB when calm, answered in ${bars.seconds} s.`
+const legend = `held: the longest stretch for which the main thread held the event loop, in its own CPU time without collections of garbage
+(gc: the most of those in a stretch). no core: for how long it had no core of the machine, which others used. livez, plants, stream:
+p50/p99/p99.9 of what bystanders waited, and how much the last is above the same service without attackers. MB: memory above idle,
+at most, and once it has been calm. Bars: held ${bars.held.usual} ms (${bars.held.largest} with the largest bodies), p99.9 +${bars.waits.usual} (+${bars.waits.largest}),
+${bars.memory / megabyte} MB, ${bars.calm / megabyte} MB when calm, answered in ${bars.seconds} s.`
 
 /** All lines as a table in Markdown, those that miss a bar by the most first. */
 export function markdownOf(lines: readonly Line[]): string {
