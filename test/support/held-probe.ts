@@ -3,7 +3,7 @@ import { PerformanceObserver, performance } from 'node:perf_hooks'
 /*
  * Loaded into a service with --import: measures for how long the main thread holds the event loop, by its own CPU time,
  * so that a busy machine changes nothing. It asks the clock each millisecond at most, once in a turn of the loop: what a
- * turn takes beyond that is the stretch. Collections of garbage in a stretch are told apart, by their duration. On
+ * turn takes beyond that is the stretch. Collections of garbage in a stretch are told apart. On
  * SIGWINCH it writes one line to stderr, and begins anew.
  */
 
@@ -46,13 +46,13 @@ function look(): void {
   lastLook = time
 }
 
-/** How much of a stretch was collections. */
+/** How much of a stretch was collections. Theirs is a time by the clock: on a busy machine less of it is CPU time. */
 function collectedIn({ cpu, from, to }: Stretch): number {
   let sum = 0
   for (const { startTime, duration } of collections) {
     sum += Math.max(0, Math.min(to, startTime + duration) - Math.max(from, startTime))
   }
-  return Math.min(cpu, sum)
+  return sum * Math.min(1, cpu / (to - from))
 }
 
 new PerformanceObserver((list) => {
