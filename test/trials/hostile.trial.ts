@@ -46,35 +46,27 @@ const setting = (name: string, standard: string) => process.env[name] || standar
 const before = process.env['BEFORE']
 const wanted = new RegExp(setting('ROWS', ''))
 
-interface Measured extends Omit<Line, 'calm' | 'calmBefore'> {
-  readonly calm: Promise<number | undefined>
-  readonly calmBefore: Promise<number | undefined> | undefined
-}
+/** A line; what memory was given back comes into it when that is known. */
+type Measured = { -readonly [Name in keyof Line]: Line[Name] }
 
-const measured: Measured[] = []
+const lines: Measured[] = []
+const calming: Promise<unknown>[] = []
 let watch: Watch
 
 beforeAll(async () => {
   watch = await Watch.start()
 })
 
-/** All lines, once it is known of each what memory it gave back. */
-function linesOf(): Promise<readonly Line[]> {
-  return Promise.all(
-    measured.map(async (each) => ({ ...each, calm: await each.calm, calmBefore: await each.calmBefore })),
-  )
-}
-
 afterAll(async () => {
   await allClosed()
+  await Promise.all(calming)
   removeStencils()
   watch.close()
-  const lines = await linesOf()
   console.table(lines.map(cellsOf))
-  writeTable(lines)
+  writeTable()
 })
 
-function writeTable(lines: readonly Line[]): void {
+function writeTable(): void {
   if (process.env['TABLE']) writeFileSync(process.env['TABLE'], markdownOf(lines))
 }
 
@@ -92,10 +84,18 @@ async function measure(group: string, row: Row): Promise<void> {
   const found = await costsOf(row, projectFolder, measuring)
   for (const now of found) {
     const then = old.find(({ attackers }) => attackers === now.attackers)
-    measured.push({ group, row, now, before: then, calm: now.calm, calmBefore: then?.calm })
+    const line: Measured = { group, row, now, before: then, calm: Number.NaN, calmBefore: Number.NaN }
+    lines.push(line)
+    calming.push(
+      now.calm.then((bytes) => {
+        line.calm = bytes
+      }),
+      Promise.resolve(then?.calm).then((bytes) => {
+        line.calmBefore = bytes
+      }),
+    )
   }
-  // So far: what each gave back is not known yet.
-  writeTable(measured.map((each) => ({ ...each, calm: Number.NaN, calmBefore: Number.NaN })))
+  writeTable()
   const misses = found.map((cost) => ({ attackers: cost.attackers, misses: missesOf(row, cost) }))
   expect.soft(misses.filter((each) => each.misses.length > 0)).toEqual([])
 }
@@ -108,6 +108,8 @@ for (const [group, rows] of Object.entries(groups)) {
 }
 
 it('gives memory back', async () => {
-  const kept = (await linesOf()).filter(({ calm }) => isTooMuch(calm)).map(({ row, calm }) => ({ row: row.name, calm }))
+  await allClosed()
+  await Promise.all(calming)
+  const kept = lines.filter(({ calm }) => isTooMuch(calm)).map(({ row, calm }) => ({ row: row.name, calm }))
   expect(kept).toEqual([])
 })

@@ -8,6 +8,7 @@ export interface Line {
   readonly row: Row
   readonly now: Cost
   readonly before: Cost | undefined
+  /** Bytes above idle once the service has been calm: not a number until then, undefined where it never was. */
   readonly calm: number | undefined
   readonly calmBefore: number | undefined
 }
