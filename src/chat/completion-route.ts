@@ -10,6 +10,7 @@ import { ChatError, Completion, recordedReason } from '../openai/completion.ts'
 import { CompletionRequest } from '../openai/completion-request.ts'
 import { type End, Outcome } from '../usage/outcome.ts'
 import type { Visit, Visits } from '../usage/visit.ts'
+import type { Work } from '../work.ts'
 import { castRequest, checkRequest, playedName } from './casting.ts'
 import type { Exchange } from './exchange.ts'
 import type { OpenReplies } from './open-replies.ts'
@@ -52,8 +53,9 @@ export function completionRoute(app: TypedInstance, options: ChatOptions, replie
         exchanging ??= await import('./exchange.ts')
         if (body.stream === true) streaming ??= await import('./reply.ts')
         const making = { settings: options.prompt, worldBooks: options.library.worldBooks }
-        const exchange = new exchanging.Exchange(body, persona, making, options.workOf(request, signal), request.trace)
-        const turn: Turn = { request, reply, body, persona, route, exchange, outcome, signal }
+        const work = options.workOf(request, signal)
+        const exchange = new exchanging.Exchange(body, persona, making, work, request.trace)
+        const turn: Turn = { request, reply, body, persona, route, exchange, work, outcome, signal }
         let visit: Visit | undefined
         try {
           visit = await enter(turn, options.visits)
@@ -80,6 +82,7 @@ interface Turn {
   readonly persona: Persona
   readonly route: Route
   readonly exchange: Exchange
+  readonly work: Work
   readonly outcome: Outcome
   /** Aborts when nobody wants the answer any more. */
   readonly signal: AbortSignal
@@ -120,8 +123,8 @@ async function sendStream(
   { sendEvents }: typeof import('./reply.ts'),
   { sseKeepaliveMs, clock }: ChatOptions,
 ): Promise<void> {
-  const { body, route, exchange, request, reply, signal } = turn
-  const usage = body.stream_options?.include_usage === true ? new UsageWatch() : null
+  const { body, route, exchange, work, request, reply, signal } = turn
+  const usage = body.stream_options?.include_usage === true ? new UsageWatch(work) : null
   const opening = route.open(exchange.requestFor, signal).then((opened) => {
     tellOf(opened, turn)
     visit.began()

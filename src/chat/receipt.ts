@@ -31,22 +31,19 @@ export async function receiptOf(parts: ReceiptParts): Promise<PromptReceipt> {
     if (isShown || own.has(message)) return message
     return { role: message.role, ...(message.name ? { name: message.name } : {}), content: withheld }
   })
+  const tokens = await request.work.run('messages', tokensOf(asked, tokenizer))
   return {
     object: 'chat.prompt',
     model: parts.model,
     character: playedName(casting.persona),
     messages,
-    tokens: {
-      total: await tokenizer.countMessages(request.body.messages),
-      exact: usesOurTokenizer(parts.upstreamId),
-      sections: await sectionTokens(composition.sections, tokenizer),
-    },
-    lore: composition.lore.map(({ entry, book, fired, keys, dropped, text }, index) => ({
+    tokens: { total: tokens.total, exact: usesOurTokenizer(parts.upstreamId), sections: tokens.sections },
+    lore: composition.lore.map(({ entry, book, fired, keys, dropped }, index) => ({
       entry: isShown ? entry : `${withheld} ${index + 1}`,
       book,
       fired,
       ...(keys && isShown ? { keys: [...keys] } : {}),
-      tokens: tokenizer.count(text),
+      tokens: tokens.lore[index] ?? 0,
       ...(dropped === undefined ? {} : { dropped }),
     })),
     dropped: { ...composition.dropped },
@@ -54,11 +51,20 @@ export async function receiptOf(parts: ReceiptParts): Promise<PromptReceipt> {
   }
 }
 
+/** Tokens of all of a prompt, of its sections and of each lore entry. What stands in several of them is counted once. */
+function* tokensOf({ composition, request }: Asked, tokenizer: Tokenizer) {
+  const total = yield* tokenizer.countMessages(request.body.messages)
+  const sections = yield* sectionTokens(composition.sections, tokenizer)
+  const lore: number[] = []
+  for (const { text } of composition.lore) lore.push(yield* tokenizer.countSteps(text))
+  return { total, sections, lore }
+}
+
 /** Tokens by section, in the order of the prompt. */
-async function sectionTokens(sections: readonly Section[], { count, countMessages }: Tokenizer) {
+function* sectionTokens(sections: readonly Section[], { countSteps, countMessages }: Tokenizer) {
   const tokens = new Map<string, number>()
   for (const { section, text, messages = [] } of sections) {
-    const cost = text === undefined ? (await countMessages(messages)) - tokensPerReply : count(text)
+    const cost = text === undefined ? (yield* countMessages(messages)) - tokensPerReply : yield* countSteps(text)
     tokens.set(section, (tokens.get(section) ?? 0) + cost)
   }
   return [...tokens].map(([section, cost]) => ({ section, tokens: cost }))

@@ -1,15 +1,22 @@
 import type { Chunk } from '../openai/completion.ts'
 import type { Message } from '../openai/completion-request.ts'
+import type { Work } from '../work.ts'
 
 /**
  * Watches a stream whose caller asked for its usage, so that there is exactly one usage chunk at its end:
  * what the model said, wherever it said it, else an estimate by our own tokenizer.
  */
 export class UsageWatch {
+  readonly #work: Work
   #prompt: readonly Message[] = []
   #first: Chunk | undefined
   #last: Chunk | undefined
   #text = ''
+
+  /** @param work of the request, which an estimate is part of */
+  constructor(work: Work) {
+    this.#work = work
+  }
 
   /** Begins to watch what answers these messages, which an estimate counts. */
   begin(prompt: readonly Message[]): void {
@@ -39,8 +46,8 @@ export class UsageWatch {
   async #estimate() {
     const { loadTokenizer } = await import('../models/tokenizer.ts')
     const tokenizer = await loadTokenizer()
-    const prompt_tokens = await tokenizer.countMessages(this.#prompt)
-    const completion_tokens = tokenizer.count(this.#text)
+    const prompt_tokens = await this.#work.run('messages', tokenizer.countMessages(this.#prompt))
+    const completion_tokens = await this.#work.run('messages', tokenizer.countSteps(this.#text))
     return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens }
   }
 }

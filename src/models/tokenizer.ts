@@ -1,26 +1,29 @@
 import { hash } from 'node:crypto'
-import { setImmediate } from 'node:timers/promises'
 import type { Message } from '../openai/completion-request.ts'
 import { textsOf, tokensBesideTexts, tokensPerReply } from '../openai/messages.ts'
+import type { Steps } from '../work.ts'
 
-/** Counts and splits text in OpenAI's `o200k_base` tokens. What looks like a special token counts as plain text. */
+/**
+ * Counts and splits text in OpenAI's `o200k_base` tokens. What looks like a special token counts as plain text.
+ * All but `count` are steps for a request's `Work`: a megabyte takes from 0.05 s (prose) to 1.3 s (random letters).
+ */
 export interface Tokenizer {
-  /** How many tokens the text has. A megabyte takes from 0.05 s (prose) to 1.3 s (random letters). */
+  /** How many tokens a text has, counted at once: for texts of a few thousand characters, such as names and sentences. */
   count(text: string): number
+  /** How many tokens a text has. */
+  countSteps(text: string): Steps<number>
+  /**
+   * How many tokens a conversation costs by OpenAI's rule: three for each message besides its role and content,
+   * one more for a name, and three that open the reply.
+   */
+  countMessages(messages: readonly Message[]): Steps<number>
   /**
    * The texts of the tokens; joined they are the text. Tokens that share a character stay together, so that none of
    * the texts ends inside one. Lone surrogates come back as U+FFFD.
    */
-  split(text: string): readonly string[]
+  split(text: string): Steps<readonly string[]>
   /** The longest beginning of the text, in whole `split` texts, that has no more than so many tokens. */
-  cut(text: string, maximumTokens: number): string
-  /**
-   * How many tokens a conversation costs by OpenAI's rule: three for each message besides its role and content,
-   * one more for a name, and three that open the reply. Lets other work in between the parts of a long one.
-   */
-  countMessages(messages: readonly Message[], signal?: AbortSignal): Promise<number>
-  /** Like `count`, and lets other work in between the parts of a long text. */
-  countInTurns(text: string, signal?: AbortSignal): Promise<number>
+  cut(text: string, maximumTokens: number): Steps<string>
 }
 
 /**
@@ -30,17 +33,20 @@ export interface Tokenizer {
 const longestRun = 128
 const longRun = new RegExp(`[\\p{L}\\p{M}]{${longestRun}}|[^\\s\\p{L}\\p{N}]{${longestRun}}|\\s{${longestRun}}`, 'gu')
 
-/** Words that are counted between two looks at the clock, and milliseconds before other work gets its turn. */
-const wordsPerLook = 32
-const turn = 8
-
-/** Texts shorter than this are counted sooner than looked up; longer ones than that come once. */
+/** Texts shorter than this are counted sooner than looked up. */
 const shortestRemembered = 256
-const longestRemembered = 64 * 1024
-/** The longest text that is counted without a turn for others: 15 ms of random letters. */
-const longestAtOnce = 8 * 1024
-const rememberedTexts = 8192
+/** Characters that are looked at in one stretch to find runs and words: some 2 ms where words are as long as they can be. */
+const longestPart = 8 * 1024
+const rememberedTexts = 16384
 const rememberedWords = 16384
+
+/** What counting costs in units of work: a text or a word that is known, and the bytes of a word that must be merged. */
+const unitsOfText = 30
+const unitsOfWord = 15
+const unitsOfMerge = 100
+const unitsOfMergedByte = 100
+/** Units after which a step ends: so many that stepping costs next to nothing beside them. */
+const unitsOfStep = 2000
 
 const plainText = { disallowedSpecial: new Set<string>() }
 
@@ -63,29 +69,66 @@ async function createTokenizer(): Promise<Tokenizer> {
   ])
   // Its own cache keeps slices of the texts, each of which would keep a whole request body in memory.
   encoding.setMergeCacheSize(0)
-  const { count, countInTurns, countMessages } = countingWith(word, (text) => encoding.countTokens(text, plainText))
+  const countTokens = (text: string) => encoding.countTokens(text, plainText)
+  const { countSteps, countMessages } = countingWith(word, countTokens)
+  const count = (text: string) => atOnce(countSteps(text))
 
-  const split = (text: string): readonly string[] => {
+  /** Texts of tokens, each with how many tokens it takes. */
+  function* pieces(text: string): Iterable<Piece> {
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
-    const texts: string[] = []
-    for (const run of withoutLongRuns(text)) {
-      for (const id of encoding.encode(run, plainText)) {
+    let tokensOfPiece = 0
+    for (const each of wordsOf(text, word)) {
+      for (const id of encoding.encode(each, plainText)) {
         const token = tokens[id] ?? ''
         const decoded = typeof token === 'string' ? token : decoder.decode(Uint8Array.from(token), { stream: true })
-        if (decoded !== '') texts.push(decoded)
+        tokensOfPiece += 1
+        if (decoded === '') continue
+        yield { text: decoded, tokens: tokensOfPiece }
+        tokensOfPiece = 0
       }
     }
+  }
+
+  /** The first pieces of a text, as far as they have so many tokens together. */
+  function* firstPieces(text: string, maximumTokens: number): Steps<string[]> {
+    const texts: string[] = []
+    let sum = 0
+    let units = 0
+    for (const piece of pieces(text)) {
+      sum += piece.tokens
+      if (sum > maximumTokens) break
+      texts.push(piece.text)
+      units += unitsOfMerge + piece.text.length * unitsOfMergedByte
+      if (units < unitsOfStep) continue
+      yield units
+      units = 0
+    }
+    yield units
     return texts
   }
 
-  const cut = (text: string, maximumTokens: number): string => {
-    if (maximumTokens === Infinity || count(text) <= maximumTokens) return text
-    const kept = split(text).slice(0, maximumTokens)
-    while (kept.length > 0 && count(kept.join('')) > maximumTokens) kept.pop()
+  function* cut(text: string, maximumTokens: number): Steps<string> {
+    if (maximumTokens === Infinity || (yield* countSteps(text)) <= maximumTokens) return text
+    const kept = yield* firstPieces(text, maximumTokens)
+    // Cut off from what followed them, the last letters may have more tokens than before.
+    while (kept.length > 0 && (yield* countSteps(kept.join(''))) > maximumTokens) kept.pop()
     return kept.join('')
   }
 
-  return { count, split, cut, countMessages, countInTurns }
+  return { count, countSteps, countMessages, split: (text) => firstPieces(text, Infinity), cut }
+}
+
+/** The text of one token, or of the tokens that share a character. */
+interface Piece {
+  readonly text: string
+  readonly tokens: number
+}
+
+function atOnce<T>(steps: Steps<T>): T {
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done) return value
+  }
 }
 
 /**
@@ -96,93 +139,84 @@ async function createTokenizer(): Promise<Tokenizer> {
 function countingWith(
   word: RegExp,
   countTokens: (text: string) => number,
-): Pick<Tokenizer, 'count' | 'countInTurns' | 'countMessages'> {
+): Pick<Tokenizer, 'countSteps' | 'countMessages'> {
   const words = new Map<string, number>()
   // Texts are known by their digests, so that no conversation stays in memory.
   const texts = new Map<string, number>()
   // A card gives each of its requests the same messages, which are never changed.
   const messages = new WeakMap<Message, number>()
 
-  const countWord = (text: string) => words.get(text) ?? keep(words, rememberedWords, copyOf(text), countTokens(text))
-  const countWords = (text: string) => {
+  function* countWords(part: string): Steps<number> {
     let sum = 0
-    for (const each of wordsOf(text, word)) sum += countWord(each)
+    let units = unitsOfText
+    for (const each of wordsIn(part, word)) {
+      const known = words.get(each)
+      sum += known ?? keep(words, rememberedWords, copyOf(each), countTokens(each))
+      units += unitsOfWord + each.length
+      if (known === undefined) units += unitsOfMerge + Buffer.byteLength(each) * unitsOfMergedByte
+      if (units < unitsOfStep) continue
+      yield units
+      units = 0
+    }
+    yield units
     return sum
-  }
-  const count = (text: string) => {
-    const digest = digestOf(text)
-    if (digest === undefined) return countWords(text)
-    return texts.get(digest) ?? keep(texts, rememberedTexts, digest, countWords(text))
   }
 
-  const countLong = async (text: string, giveTurn: GiveTurn): Promise<number> => {
-    const digest = digestOf(text)
-    const known = digest === undefined ? undefined : texts.get(digest)
-    if (known !== undefined) return known
-    let sum = 0
-    let looked = 0
-    for (const each of wordsOf(text, word)) {
-      sum += countWord(each)
-      looked += 1
-      if (looked % wordsPerLook === 0) await giveTurn()
-    }
-    return digest === undefined ? sum : keep(texts, rememberedTexts, digest, sum)
+  function* countPart(part: string): Steps<number> {
+    const digest = digestOf(part)
+    if (digest === undefined) return yield* countWords(part)
+    const known = texts.get(digest)
+    if (known === undefined) return keep(texts, rememberedTexts, digest, yield* countWords(part))
+    yield unitsOfText + (part.length >> 3)
+    return known
   }
-  const countNext = async (text: string, giveTurn: GiveTurn): Promise<number> => {
-    if (text.length > longestAtOnce) return countLong(text, giveTurn)
-    const sum = count(text)
-    await giveTurn()
+
+  function* countSteps(text: string): Steps<number> {
+    if (text.length <= longestPart) return yield* countPart(text)
+    let sum = 0
+    for (const part of partsOf(text)) sum += yield* countPart(part)
     return sum
   }
-  const countMessage = async (message: Message, giveTurn: GiveTurn): Promise<number> => {
+
+  function* countMessage(message: Message): Steps<number> {
     let sum = tokensBesideTexts(message)
-    for (const text of textsOf(message)) sum += await countNext(text, giveTurn)
+    for (const text of textsOf(message)) sum += yield* countSteps(text)
     messages.set(message, sum)
     return sum
   }
 
-  return {
-    count,
-    countInTurns: (text, signal) => countNext(text, turns(signal)),
-    async countMessages(conversation, signal) {
-      const giveTurn = turns(signal)
-      let sum = tokensPerReply
-      for (const message of conversation) sum += messages.get(message) ?? (await countMessage(message, giveTurn))
-      return sum
-    },
+  function* countMessages(conversation: readonly Message[]): Steps<number> {
+    let sum = tokensPerReply
+    for (const message of conversation) {
+      sum += messages.get(message) ?? (yield* countMessage(message))
+      yield unitsOfText
+    }
+    return sum
   }
+
+  return { countSteps, countMessages }
 }
 
-/** Lets other work in, where the last turn for it is some time ago. */
-type GiveTurn = () => Promise<void>
-
-function turns(signal?: AbortSignal): GiveTurn {
-  let turnStart = performance.now()
-  return async () => {
-    if (performance.now() - turnStart < turn) return
-    await setImmediate(undefined, { signal })
-    turnStart = performance.now()
-  }
-}
-
-/** What a text is remembered by; undefined for one that is not. */
+/** What a part of a text is remembered by; undefined for one that is not. */
 function digestOf(text: string): string | undefined {
-  if (text.length < shortestRemembered || text.length > longestRemembered) return undefined
+  if (text.length < shortestRemembered) return undefined
   return hash('sha256', text, 'base64')
 }
 
 /** Cuts a text into the words that no token reaches over. */
 function* wordsOf(text: string, word: RegExp): Iterable<string> {
-  for (const part of partsOf(text)) {
-    for (const run of withoutLongRuns(part)) for (const match of run.matchAll(word)) yield match[0]
-  }
+  for (const part of partsOf(text)) yield* wordsIn(part, word)
+}
+
+function* wordsIn(part: string, word: RegExp): Iterable<string> {
+  for (const run of withoutLongRuns(part)) for (const match of run.matchAll(word)) yield match[0]
 }
 
 /** Cuts a long text before blanks, where tokens begin, so that the parts have as many tokens as the whole. */
 function* partsOf(text: string): Iterable<string> {
   let start = 0
-  while (text.length - start > longestRemembered) {
-    const part = text.slice(start, start + longestRemembered)
+  while (text.length - start > longestPart) {
+    const part = text.slice(start, start + longestPart)
     const blank = part.lastIndexOf(' ')
     // Without a blank it is cut anywhere but inside a character.
     const end = blank > 0 ? blank : /[\uD800-\uDBFF]$/.test(part) ? part.length - 1 : part.length

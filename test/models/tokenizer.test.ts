@@ -1,9 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { loadTokenizer } from '../../src/models/tokenizer.ts'
+import { type Steps, workAtOnce } from '../../src/work.ts'
 import { anyCharacter } from '../support/any-character.ts'
 
 const tokenizer = await loadTokenizer()
+const atOnce = <T>(steps: Steps<T>) => workAtOnce().run('messages', steps)
 
 const anyText = fc.oneof(
   fc.string({ unit: anyCharacter, maxLength: 300 }),
@@ -25,7 +27,7 @@ describe('tokenizer', () => {
   test('the tokens of a text are the text, and end between characters', () => {
     fc.assert(
       fc.property(anyText, (text) => {
-        const tokens = tokenizer.split(text)
+        const tokens = atOnce(tokenizer.split(text))
         expect(tokens.join('')).toBe(text.toWellFormed())
         expect(tokens.every((token) => token.isWellFormed())).toBe(true)
         expect(tokens.length).toBeLessThanOrEqual(tokenizer.count(text))
@@ -36,7 +38,7 @@ describe('tokenizer', () => {
   test('a cut text is its beginning, and within the limit', () => {
     fc.assert(
       fc.property(anyText, fc.nat(50), (text, limit) => {
-        const cut = tokenizer.cut(text, limit)
+        const cut = atOnce(tokenizer.cut(text, limit))
         expect(text.toWellFormed().startsWith(cut.toWellFormed())).toBe(true)
         expect(tokenizer.count(cut)).toBeLessThanOrEqual(limit)
       }),
@@ -46,34 +48,72 @@ describe('tokenizer', () => {
   test('what looks like a special token is text', () => {
     for (const text of ['<|endoftext|>', '<|im_start|>system', 'a<|endofprompt|>'.repeat(3)]) {
       expect(tokenizer.count(text)).toBeGreaterThan(3)
-      expect(tokenizer.split(text).join('')).toBe(text)
+      expect(atOnce(tokenizer.split(text)).join('')).toBe(text)
     }
   })
 
   test.each(['a', 'A', ' ', '!', '\n', '的', '👩‍🚀', 'é'])('a long run of %j is counted and split', (letter) => {
     const text = letter.repeat(50_000)
     expect(tokenizer.count(text)).toBeGreaterThan(300)
-    expect(tokenizer.split(text).join('')).toBe(text)
+    expect(atOnce(tokenizer.split(text)).join('')).toBe(text)
   })
 
-  test('a conversation costs three tokens for each message, one for a name, three for the reply', async () => {
-    expect(await tokenizer.countMessages([])).toBe(3)
-    expect(await tokenizer.countMessages([{ role: 'user', content: 'Hello world' }])).toBe(3 + 3 + 1 + 2)
+  test('a conversation costs three tokens for each message, one for a name, three for the reply', () => {
+    expect(atOnce(tokenizer.countMessages([]))).toBe(3)
+    expect(atOnce(tokenizer.countMessages([{ role: 'user', content: 'Hello world' }]))).toBe(3 + 3 + 1 + 2)
     expect(
-      await tokenizer.countMessages([
-        { role: 'system', name: 'fern', content: [{ type: 'text', text: 'Hello world' }] },
-        { role: 'assistant', content: null },
-      ]),
+      atOnce(
+        tokenizer.countMessages([
+          { role: 'system', name: 'fern', content: [{ type: 'text', text: 'Hello world' }] },
+          { role: 'assistant', content: null },
+        ]),
+      ),
     ).toBe(3 + (3 + 1 + tokenizer.count('fern') + 1 + 2) + (3 + 1))
   })
 
-  test('a long conversation has as many tokens as its parts, and can be left', async () => {
-    const text = 'The quick brown fox jumps over the lazy dog. '.repeat(20_000)
-    const counted = await tokenizer.countMessages([{ role: 'user', content: text }])
-    expect(counted).toBe(3 + 3 + 1 + tokenizer.count(text))
-    const leaving = new AbortController()
-    const counting = tokenizer.countMessages([{ role: 'user', content: text.repeat(8) }], leaving.signal)
-    leaving.abort()
-    await expect(counting).rejects.toThrow()
+  test.each([
+    ['prose', 'The quick brown fox jumps over the lazy dog. '.repeat(4000)],
+    ['random letters', randomLetters(100_000)],
+    ['words of 127 letters', `${randomLetters(127)} `.repeat(1000)],
+    ['emojis that take several tokens each', '👩‍🚀🦉'.repeat(5000)],
+  ])('%s are counted, split and cut in small steps', (_what, text) => {
+    for (const steps of [
+      tokenizer.countMessages([{ role: 'user', content: text }]),
+      tokenizer.split(text),
+      tokenizer.cut(text, 300),
+    ]) {
+      const costs: readonly number[] = Array.from(steps)
+      expect(Math.max(...costs)).toBeLessThan(mostUnits)
+    }
+    expect(atOnce(tokenizer.countMessages([{ role: 'user', content: text }]))).toBe(3 + 3 + 1 + tokenizer.count(text))
+    expect(tokenizer.count(atOnce(tokenizer.cut(text, 300)))).toBeLessThanOrEqual(300)
+  })
+
+  test('what has been counted costs next to nothing', () => {
+    const text = randomLetters(50_000, 2)
+    const messages = [{ role: 'user' as const, content: text }]
+    const first = sumOf(costsOf(tokenizer.countMessages(messages)))
+    expect(first).toBeGreaterThan(100 * sumOf(costsOf(tokenizer.countSteps(text))))
+    expect(first).toBeGreaterThan(10_000 * sumOf(costsOf(tokenizer.countMessages(messages))))
   })
 })
+
+/** More units than any step of counting may have: half a millisecond. */
+const mostUnits = 50_000
+
+function randomLetters(length: number, seed = 1): string {
+  let state = seed
+  return Array.from({ length }, () => {
+    state = (state * 48_271) % 2_147_483_647
+    return String.fromCharCode(97 + (state % 26))
+  }).join('')
+}
+
+/** What each step costs. */
+function costsOf<T>(steps: Steps<T>): readonly number[] {
+  return Array.from(steps)
+}
+
+function sumOf(costs: readonly number[]): number {
+  return costs.reduce((sum, cost) => sum + cost, 0)
+}

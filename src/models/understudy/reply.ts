@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Chunk, Completion, FinishReason, Usage } from '../../openai/completion.ts'
 import type { CompletionRequest, ToolCall } from '../../openai/completion-request.ts'
+import type { Steps } from '../../work.ts'
 import type { ModelEvent, ModelRequest } from '../model.ts'
 import type { Tokenizer } from '../tokenizer.ts'
 import { act } from './card-answer.ts'
@@ -30,27 +31,28 @@ export interface Reply {
 
 /** Plays the reply to a request. */
 export async function playReply(
-  { body, persona }: ModelRequest,
+  { body, persona, work }: ModelRequest,
   tokenizer: Tokenizer,
   signal: AbortSignal,
 ): Promise<Reply> {
   const conversation = readConversation(body.messages)
   const tool = body.tool_choice ? requiredTool(body.tool_choice, body.tools, conversation.question) : undefined
-  const choiceOf = (index: number): Choice => {
+  const choiceOf = (index: number): Steps<Choice> => {
     if (tool) return cutCall(callOf(tool, body, conversation.question, index), body, tokenizer)
     const words = act(persona, conversation, body.seed ?? null, index).toWellFormed()
-    return { call: null, ...cutText(inFormat(words, body, conversation.question), body, tokenizer) }
+    return cutText(inFormat(words, body, conversation.question), body, tokenizer)
   }
   const choices: Choice[] = []
   let completion = 0
   for (let index = 0; index < (body.n ?? 1); index += 1) {
     // Each value may take its whole budget, and reading the request took its time: others get their turn before it.
     if (index > 0 || tool || body.response_format?.type === 'json_schema') await setImmediate(undefined, { signal })
-    const choice = choiceOf(index)
+    const choice = await work.run('messages', choiceOf(index))
+    signal.throwIfAborted()
     choices.push(choice)
-    completion += await tokensOf(choice, tokenizer, signal)
+    completion += await work.run('messages', tokensOf(choice, tokenizer))
   }
-  const prompt = await tokenizer.countMessages(body.messages, signal)
+  const prompt = await work.run('messages', tokenizer.countMessages(body.messages))
   return {
     choices,
     usage: { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion },
@@ -66,25 +68,21 @@ function inFormat(words: string, { response_format: format }: CompletionRequest,
 }
 
 /** Ends a text before the first stop sequence and at the most tokens, whichever comes first. */
-function cutText(
-  whole: string,
-  body: CompletionRequest,
-  tokenizer: Tokenizer,
-): { text: string; finishReason: FinishReason } {
+function* cutText(whole: string, body: CompletionRequest, tokenizer: Tokenizer): Steps<Choice> {
   const ends = [body.stop ?? []]
     .flat()
     .filter((stop) => stop !== '')
     .map((stop) => whole.indexOf(stop))
     .filter((position) => position >= 0)
   const said = whole.slice(0, Math.min(whole.length, ...ends))
-  const text = tokenizer.cut(said, mostTokens(body))
-  return { text, finishReason: text.length < said.length ? 'length' : 'stop' }
+  const text = yield* tokenizer.cut(said, mostTokens(body))
+  return { call: null, text, finishReason: text.length < said.length ? 'length' : 'stop' }
 }
 
 /** Ends a call's arguments at the most tokens, as a model does that runs out of them. */
-function cutCall(call: NonNullable<Choice['call']>, body: CompletionRequest, tokenizer: Tokenizer): Choice {
+function* cutCall(call: ToolCall, body: CompletionRequest, tokenizer: Tokenizer): Steps<Choice> {
   const { name, arguments: whole } = call.function
-  const text = tokenizer.cut(whole, Math.max(0, mostTokens(body) - tokenizer.count(name)))
+  const text = yield* tokenizer.cut(whole, Math.max(0, mostTokens(body) - (yield* tokenizer.countSteps(name))))
   const finishReason = text.length < whole.length ? 'length' : 'tool_calls'
   return { text: null, call: { ...call, function: { name, arguments: text } }, finishReason }
 }
@@ -93,10 +91,10 @@ function mostTokens(body: CompletionRequest): number {
   return body.max_completion_tokens ?? body.max_tokens ?? Infinity
 }
 
-async function tokensOf({ text, call }: Choice, tokenizer: Tokenizer, signal: AbortSignal): Promise<number> {
-  if (!call) return tokenizer.countInTurns(text ?? '', signal)
+function* tokensOf({ text, call }: Choice, tokenizer: Tokenizer): Steps<number> {
+  if (!call) return yield* tokenizer.countSteps(text ?? '')
   const { name, arguments: fields } = call.function
-  return tokenizer.count(name) + (await tokenizer.countInTurns(fields, signal))
+  return (yield* tokenizer.countSteps(name)) + (yield* tokenizer.countSteps(fields))
 }
 
 /** Puts a whole reply in OpenAI's shape, with every field that its schema requires. */
@@ -117,12 +115,11 @@ export function completionOf(identity: Identity, choices: readonly Choice[], usa
 }
 
 /** The events of a streamed reply: each choice's role, its text word by word, its end; and the usage at last. */
-export function* eventsOf(
+export async function* eventsOf(
   { id, created, model }: Identity,
-  choices: readonly Choice[],
-  usage: Usage,
-  tokenizer: Tokenizer,
-): Iterable<ModelEvent> {
+  { choices, usage }: Reply,
+  wordsOf: (text: string) => Promise<readonly string[]> | readonly string[],
+): AsyncGenerator<ModelEvent, undefined> {
   const common = { id, object: 'chat.completion.chunk' as const, created, model }
   for (const [index, choice] of choices.entries()) {
     const event = (delta: Delta, finishReason: FinishReason | null = null): ModelEvent => ({
@@ -132,11 +129,11 @@ export function* eventsOf(
     if (choice.call) {
       const { id, type, function: called } = choice.call
       yield event({ tool_calls: [{ index: 0, id, type, function: { name: called.name, arguments: '' } }] })
-      for (const part of wordsIn(called.arguments, tokenizer)) {
+      for (const part of await wordsOf(called.arguments)) {
         yield event({ tool_calls: [{ index: 0, function: { arguments: part } }] })
       }
     }
-    for (const part of wordsIn(choice.text ?? '', tokenizer)) yield event({ content: part })
+    for (const part of await wordsOf(choice.text ?? '')) yield event({ content: part })
     yield event({}, choice.finishReason)
   }
   yield { chunk: { ...common, choices: [], usage } }
@@ -147,9 +144,9 @@ type Delta = Chunk['choices'][number]['delta']
 const longestWord = 16
 
 /** A text in pieces that a model would send: whole tokens, as far as they make one word. */
-function wordsIn(text: string, tokenizer: Tokenizer): readonly string[] {
+export function* wordsIn(text: string, tokenizer: Tokenizer): Steps<readonly string[]> {
   const words: string[] = []
-  for (const token of tokenizer.split(text)) {
+  for (const token of yield* tokenizer.split(text)) {
     const word = words.at(-1)
     if (word === undefined || /^\s/.test(token) || word.length >= longestWord) words.push(token)
     else words[words.length - 1] = word + token

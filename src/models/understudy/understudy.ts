@@ -36,8 +36,9 @@ export function createUnderstudy(): Model {
       return { completion: completionOf(identityOf(request), reply.choices, reply.usage) }
     },
     async *stream(request, signal) {
-      const { reply, eventsOf, tokenizer } = await play(request, signal)
-      for (const event of eventsOf(identityOf(request), reply.choices, reply.usage, tokenizer)) {
+      const { reply, eventsOf, wordsIn, tokenizer } = await play(request, signal)
+      const wordsOf = (text: string) => request.work.run('messages', wordsIn(text, tokenizer))
+      for await (const event of eventsOf(identityOf(request), reply, wordsOf)) {
         signal.throwIfAborted()
         yield [event]
       }
@@ -48,14 +49,14 @@ export function createUnderstudy(): Model {
 async function play(request: ModelRequest, signal: AbortSignal) {
   signal.throwIfAborted()
   // Loaded when first needed: a service that only relays does without the tokenizer and the thesaurus.
-  const [{ playReply, completionOf, eventsOf }, { loadTokenizer }] = await Promise.all([
+  const [{ playReply, completionOf, eventsOf, wordsIn }, { loadTokenizer }] = await Promise.all([
     import('./reply.ts'),
     import('../tokenizer.ts'),
   ])
   const tokenizer = await loadTokenizer()
   const reply = await playReply(request, tokenizer, signal)
   signal.throwIfAborted()
-  return { reply, completionOf, eventsOf, tokenizer }
+  return { reply, completionOf, eventsOf, wordsIn, tokenizer }
 }
 
 function identityOf({ body }: ModelRequest): Identity {
