@@ -3,6 +3,7 @@ import { readExamples, type Utterance } from '../../characters/cards/examples.ts
 import { expandMacros } from '../../characters/macros/macros.ts'
 import { seededRandom } from '../../characters/macros/seeded-random.ts'
 import { clockAt } from '../../characters/macros/values.ts'
+import type { Steps } from '../../work.ts'
 import { wordsOf } from './words.ts'
 
 /** Something that a character can say, and what it is found by. */
@@ -33,40 +34,68 @@ const mostPassages = 2000
 const longestAnswer = 4000
 const longestCue = 2000
 const longestDescription = 20_000
+const longestExamples = 100_000
+const longestGreeting = 100_000
+const mostLetters = 2_000_000
+
+/** Units of work to read a text, besides each of its letters. */
+const unitsOfText = 500
+const unitsOfLetter = 4
 
 /** Reads what the character says in a card: greetings, example dialogues, lore, and its description sentence by sentence. */
-export function readMaterial(card: Card): Material {
+export function* readMaterial(card: Card): Steps<Material> {
   const names = { character: card.nickname || card.name, user: userNameMark }
   // The same for the same card: an understudy says the same to the same request.
   const random = seededRandom(card.name)
   const clock = clockAt(new Date(0))
   const expanded = (text: string) =>
     expandMacros(text.replaceAll('\r', ''), { ...names, seed: card.name, random, clock }).trim()
-  const blocks = readExamples(expanded(card.examples), { ...names, character: card.name, nickname: names.character })
-  const passages = [
-    ...blocks.flatMap(readBlock),
-    ...card.lorebook.map(({ keys, name, content }) => ({
-      cue: [name, ...keys.filter((key) => !isPhrase(key))].map(expanded).join('\n').slice(0, longestCue),
-      hint: keys.filter(isPhrase).map(expanded).join('\n').slice(0, longestCue),
-      answer: withoutDecorators(expanded(content)),
-      topic: topicOf(expanded(name) || expanded(keys[0] ?? '')),
-      aboutCharacter: false,
-    })),
-    ...sentencesOf(expanded(card.description.slice(0, longestDescription))).map((sentence) => ({
-      cue: '',
-      hint: '',
-      answer: sentence,
-      topic: null,
-      aboutCharacter: true,
-    })),
-  ]
-  return {
-    greetings: card.greetings.map(expanded).filter((greeting) => greeting !== ''),
-    passages: passages
-      .filter(({ answer }) => answer !== '' && answer.length <= longestAnswer && !isOrder(answer))
-      .slice(0, mostPassages)
-      .map((passage, id) => ({ ...passage, id })),
+  const greetings: string[] = []
+  const passages: Passage[] = []
+  let letters = 0
+  const keep = (found: Iterable<Omit<Passage, 'id'>>) => {
+    for (const passage of found) {
+      const { cue, hint, answer } = passage
+      if (answer === '' || answer.length > longestAnswer || isOrder(answer)) continue
+      letters += cue.length + hint.length + answer.length
+      if (passages.length < mostPassages && letters <= mostLetters) passages.push({ ...passage, id: passages.length })
+    }
   }
+  const examples = card.examples.slice(0, longestExamples)
+  keep(
+    readExamples(expanded(examples), { ...names, character: card.name, nickname: names.character }).flatMap(readBlock),
+  )
+  yield unitsOfText + examples.length * unitsOfLetter
+  for (const { keys, name, content } of card.lorebook) {
+    if (content.length <= 4 * longestAnswer) keep([lorePassage(keys, name, content, expanded)])
+    yield unitsOfText + content.length * unitsOfLetter
+  }
+  keep(sentencesOf(expanded(card.description.slice(0, longestDescription))).map(descriptionPassage))
+  for (const greeting of card.greetings) {
+    if (greeting.length > longestGreeting) continue
+    greetings.push(expanded(greeting))
+    yield unitsOfText + greeting.length * unitsOfLetter
+  }
+  return { greetings: greetings.filter((greeting) => greeting !== ''), passages }
+}
+
+function lorePassage(
+  keys: readonly string[],
+  name: string,
+  content: string,
+  expanded: (text: string) => string,
+): Omit<Passage, 'id'> {
+  return {
+    cue: [name, ...keys.filter((key) => !isPhrase(key))].map(expanded).join('\n').slice(0, longestCue),
+    hint: keys.filter(isPhrase).map(expanded).join('\n').slice(0, longestCue),
+    answer: withoutDecorators(expanded(content)),
+    topic: topicOf(expanded(name) || expanded(keys[0] ?? '')),
+    aboutCharacter: false,
+  }
+}
+
+function descriptionPassage(sentence: string): Omit<Passage, 'id'> {
+  return { cue: '', hint: '', answer: sentence, topic: null, aboutCharacter: true }
 }
 
 /** The answers of one example dialogue, each with what the user said before it. */

@@ -122,10 +122,9 @@ function nounFrom(words: readonly Word[], from: number, question: string, articl
     const [one, next] = [words[position - 1], words[position]]
     return one && next && /^[\s-]+$/.test(question.slice(one.index + one.text.length, next.index))
   }
-  let end = from
-  for (let word = words[end]; word && isNounLike(word) && (end === from || joined(end)); word = words[end]) end += 1
+  const end = endOfNoun(words, from, joined)
   const [first, last, next] = [words[from], words[end - 1], words[end]]
-  if (end === from || end - from > longestNoun || !first || !last || (from > 0 && !joined(from))) return null
+  if (end === from || !first || !last || (from > 0 && !joined(from))) return null
   const noun = `${article}${question.slice(first.index, last.index + last.text.length).replace(/\s+/g, ' ')}`
   if (noun.length > 40) return null
   if (!next || !joined(end)) return noun
@@ -134,6 +133,16 @@ function nounFrom(words: readonly Word[], from: number, question: string, articl
   const skipped = /^(?:the|a|an)$/i.test(words[end + 1]?.text ?? '') ? 1 : 0
   const rest = nounFrom(words, end + 1 + skipped, question, skipped ? `${words[end + 1]?.text} ` : '')
   return rest === null ? noun : `${noun} ${next.text} ${rest}`
+}
+
+/** Where the words end that may be a noun together; where they begin, when they are none or too many. */
+function endOfNoun(words: readonly Word[], from: number, joined: (position: number) => unknown): number {
+  let end = from
+  for (let word = words[end]; word && isNounLike(word) && (end === from || joined(end)); word = words[end]) {
+    end += 1
+    if (end - from > longestNoun) return from
+  }
+  return end
 }
 
 function isNounLike(word: Word): boolean {

@@ -1,4 +1,4 @@
-import type { Steps } from './step-budget.ts'
+import type { Steps } from '../../work.ts'
 
 /*
  * Makes a text that a regular expression matches by walking through the expression, never by running it: it comes from
@@ -9,10 +9,12 @@ import type { Steps } from './step-budget.ts'
 class UnknownSyntaxError extends Error {}
 
 const longestText = 10_000
-/** Steps of an atom, of reading a letter, and of trying one. */
-const stepsOfAtom = 15
-const stepsOfReading = 3
-const stepsOfTrial = 3
+const longestPattern = 10_000
+/** Units of work: of an atom, of reading a letter, and of trying one; and after how many of them a step ends. */
+const unitsOfAtom = 40
+const unitsOfReading = 6
+const unitsOfTrial = 6
+const unitsOfStep = 2000
 const deepest = 100
 const printable = Array.from({ length: 95 }, (_, index) => String.fromCharCode(32 + index))
 const classes: Readonly<Record<string, (letter: string) => boolean>> = {
@@ -30,18 +32,17 @@ const byPlainness = [
 /**
  * A text that matches a pattern and is no shorter than so many characters, if the pattern's own repeats allow it;
  * undefined when the pattern is not understood. Variants of it differ if the pattern has room.
- * @throws SchemaTooLargeError when it takes more steps than there are
  */
-export function textForPattern(pattern: string, shortest: number, variant: number, steps: Steps): string | undefined {
+export function* textForPattern(pattern: string, shortest: number, variant: number): Steps<string | undefined> {
+  if (pattern.length > longestPattern) return undefined
   try {
     let extra = 0
-    let text = new Walk(pattern, extra, variant, steps).text()
+    let text = yield* new Walk(pattern, extra, variant).text()
     for (let attempt = 0; attempt < 3; attempt += 1) {
-      steps.take(text.length)
       const missing = shortest - lengthOf(text)
       if (missing <= 0) break
       extra += missing
-      text = new Walk(pattern, extra, variant, steps).text()
+      text = yield* new Walk(pattern, extra, variant).text()
     }
     return text
   } catch (error) {
@@ -58,37 +59,38 @@ class Walk {
   #variant: number
   /** Letters that sets name, so that sets of other alphabets have something to be chosen from. */
   readonly #outside = new Set<string>()
-  readonly #steps: Steps
+  /** Units of work that no step has told yet. */
+  #units = 0
   #depth = 0
   /** Whether it walks past what the text does not need. */
   #isIdle = false
 
-  constructor(pattern: string, extra: number, variant: number, steps: Steps) {
-    steps.take(pattern.length)
-    this.#steps = steps
+  constructor(pattern: string, extra: number, variant: number) {
+    this.#units = pattern.length * unitsOfReading
     this.#letters = [...pattern]
     this.#extra = extra
     this.#variant = variant
   }
 
-  text(): string {
-    const text = this.#alternatives()
+  *text(): Steps<string> {
+    const text = yield* this.#alternatives()
+    yield this.#units
     if (this.#position < this.#letters.length) throw new UnknownSyntaxError()
     return text
   }
 
   /** The first of the alternatives; the others are walked past. */
-  #alternatives(): string {
-    const first = this.#sequence()
-    while (this.#take('|')) this.#idly(() => this.#sequence())
+  *#alternatives(): Steps<string> {
+    const first = yield* this.#sequence()
+    while (this.#take('|')) yield* this.#passOne()
     return first
   }
 
-  #sequence(): string {
+  *#sequence(): Steps<string> {
     let text = ''
     while (this.#position < this.#letters.length && !'|)'.includes(this.#peek())) {
       const start = this.#position
-      const atom = this.#atom()
+      const atom = yield* this.#atom()
       const end = this.#position
       const [least, most] = this.#repeats()
       const after = this.#position
@@ -98,26 +100,34 @@ class Walk {
       for (let count = 0; count < times; count += 1) {
         if (text.length > longestText) throw new UnknownSyntaxError()
         this.#position = start
-        text += count === 0 ? atom : this.#atom()
+        text += count === 0 ? atom : yield* this.#atom()
       }
       this.#position = Math.max(after, end)
     }
     return text
   }
 
-  #atom(): string {
-    this.#steps.take(stepsOfAtom)
+  *#atom(): Steps<string> {
+    this.#units += unitsOfAtom
+    if (this.#units >= unitsOfStep) {
+      yield this.#units
+      this.#units = 0
+    }
     const letter = this.#next()
+    return letter === '(' ? yield* this.#group() : this.#single(letter)
+  }
+
+  /** An atom that is no group. */
+  #single(letter: string): string {
     if (letter === '^' || letter === '$') return ''
     if (letter === '.') return this.#choose(() => true)
-    if (letter === '(') return this.#group()
     if (letter === '[') return this.#set()
     if (letter === '\\') return this.#escape()
     if ('*+?{'.includes(letter)) throw new UnknownSyntaxError()
     return letter
   }
 
-  #group(): string {
+  *#group(): Steps<string> {
     if (this.#take('?')) {
       const named = this.#take('<')
       if (named && '=!'.includes(this.#peek())) throw new UnknownSyntaxError()
@@ -126,7 +136,7 @@ class Walk {
     }
     this.#depth += 1
     if (this.#depth > deepest) throw new UnknownSyntaxError()
-    const text = this.#alternatives()
+    const text = yield* this.#alternatives()
     this.#depth -= 1
     if (!this.#take(')')) throw new UnknownSyntaxError()
     return text
@@ -197,7 +207,7 @@ class Walk {
     const fitting: string[] = []
     for (const letters of [byPlainness, this.#outside]) {
       for (const letter of letters) {
-        this.#steps.take(tests * stepsOfTrial)
+        this.#units += tests * unitsOfTrial
         if (!test(letter)) continue
         if (this.#variant === 0) return letter
         fitting.push(letter)
@@ -209,11 +219,11 @@ class Walk {
     return letter
   }
 
-  /** Walks once, without using up what is meant for the text. */
-  #idly(walk: () => void): void {
+  /** Walks past an alternative, without using up what is meant for the text. */
+  *#passOne(): Steps<void> {
     const [extra, variant, isIdle] = [this.#extra, this.#variant, this.#isIdle]
     this.#isIdle = true
-    walk()
+    yield* this.#sequence()
     this.#extra = extra
     this.#variant = variant
     this.#isIdle = isIdle
@@ -227,7 +237,7 @@ class Walk {
     const letter = this.#letters[this.#position]
     if (letter === undefined) throw new UnknownSyntaxError()
     this.#position += 1
-    this.#steps.take(stepsOfReading)
+    this.#units += unitsOfReading
     return letter
   }
 

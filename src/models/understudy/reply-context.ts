@@ -1,6 +1,8 @@
 import type { Card } from '../../characters/cards/card.ts'
+import type { Steps } from '../../work.ts'
 import { type Material, type Passage, readMaterial, userNameMark } from './card-passages.ts'
 import type { Conversation } from './conversation.ts'
+import { indexIn } from './index-in.ts'
 import { createSearch, type Search } from './search.ts'
 import { type SmallTalk, smallTalkOf } from './small-talk.ts'
 import { fold, wordsOf } from './words.ts'
@@ -13,6 +15,8 @@ export interface Part {
   readonly answers: ReadonlyMap<string, Passage>
   /** What the examples of the card answer to small talk. */
   readonly civilities: ReadonlyMap<SmallTalk, readonly Passage[]>
+  /** Questions that there is an answer to, and that can be said back. */
+  readonly questions: readonly string[]
 }
 
 /** One reply to be given in a part. */
@@ -29,20 +33,39 @@ export interface Scene extends Part {
 const parts = new WeakMap<Card, Part>()
 
 /** Gives the part that a card describes; it is read once, in some milliseconds, for as long as the card is in use. */
-export function partOf(card: Card): Part {
+export function* partOf(card: Card): Steps<Part> {
   const known = parts.get(card)
   if (known) return known
-  const material = readMaterial(card)
-  const asked = material.passages.filter(({ cue, topic }) => cue !== '' && topic === null)
-  const part = {
-    material,
-    search: createSearch(material.passages),
-    answers: new Map(asked.toReversed().map((passage) => [plainWords(passage.cue), passage])),
-    civilities: Map.groupBy(asked, ({ cue }) => smallTalkOf(cue, [card.name, card.nickname]) ?? 'greeting'),
-  }
+  const material = yield* readMaterial(card)
+  const part = { material, search: yield* createSearch(material.passages), ...(yield* readCues(material, card)) }
   parts.set(card, part)
   return part
 }
+
+/** Reads what the user says in the examples of a card. */
+function* readCues(
+  { passages }: Material,
+  { name, nickname }: Card,
+): Steps<Pick<Part, 'answers' | 'civilities' | 'questions'>> {
+  const answers = new Map<string, Passage>()
+  const civilities = new Map<SmallTalk, Passage[]>()
+  const questions: string[] = []
+  for (const passage of passages) {
+    const { cue, topic } = passage
+    if (/^[^\n]{1,80}\?$/.test(cue) && smallTalkOf(cue, [nickname || name]) === null) questions.push(cue)
+    if (cue === '' || topic !== null) continue
+    const words = plainWords(cue)
+    if (!answers.has(words)) answers.set(words, passage)
+    const smallTalk = smallTalkOf(cue, [name, nickname]) ?? 'greeting'
+    civilities.set(smallTalk, [...(civilities.get(smallTalk) ?? []), passage])
+    yield unitsOfCue + cue.length * unitsOfLetter
+  }
+  return { answers, civilities, questions }
+}
+
+/** Units of work to tell what kind of small talk a text is, besides each of its letters. */
+const unitsOfCue = 2000
+const unitsOfLetter = 50
 
 /** What the scene's picks turn on: the same for all choices, which take steps from there. */
 export function chanceOf({ seed, conversation }: Pick<Scene, 'seed' | 'conversation'>): string {
@@ -56,10 +79,19 @@ export function plainWords(question: string): string {
     .join(' ')
 }
 
-/** Whether the character has said this text already. */
-export function wasSaid(text: string, { conversation, userName }: Scene): boolean {
-  const named = addressed(text, userName)
-  return conversation.said.some((said) => said.includes(named))
+/** The texts that the character has not said already. */
+export function* untold<T>(items: Iterable<T>, textOf: (item: T) => string, scene: Scene): Steps<readonly T[]> {
+  const found: T[] = []
+  for (const item of items) {
+    const named = addressed(textOf(item), scene.userName)
+    if (!(yield* isAmong(scene.conversation.said, named))) found.push(item)
+  }
+  return found
+}
+
+function* isAmong(texts: readonly string[], text: string): Steps<boolean> {
+  for (const each of texts) if ((yield* indexIn(each, text)) >= 0) return true
+  return false
 }
 
 /** Puts the user's name into a text; without one, the user is not called by it. */

@@ -1,12 +1,12 @@
-import { setImmediate } from 'node:timers/promises'
 import type { Chunk, Completion, FinishReason, Usage } from '../../openai/completion.ts'
 import type { CompletionRequest, ToolCall } from '../../openai/completion-request.ts'
-import type { Steps } from '../../work.ts'
+import type { Steps, Work } from '../../work.ts'
 import type { ModelEvent, ModelRequest } from '../model.ts'
 import type { Tokenizer } from '../tokenizer.ts'
 import { act } from './card-answer.ts'
-import { readConversation } from './conversation.ts'
-import { callOf, fittingValue, requiredTool, textsOf } from './tool-call.ts'
+import { type Conversation, readConversation } from './conversation.ts'
+import { indexIn } from './index-in.ts'
+import { callOf, fittingValue, requiredTool, type Tool, textsOf } from './tool-call.ts'
 
 /** One choice of a reply: a text, or a call of a tool. */
 export interface Choice {
@@ -30,24 +30,18 @@ export interface Reply {
 }
 
 /** Plays the reply to a request. */
-export async function playReply(
-  { body, persona, work }: ModelRequest,
-  tokenizer: Tokenizer,
-  signal: AbortSignal,
-): Promise<Reply> {
+export async function playReply(request: ModelRequest, tokenizer: Tokenizer, signal: AbortSignal): Promise<Reply> {
+  const { body, work } = request
   const conversation = readConversation(body.messages)
-  const tool = body.tool_choice ? requiredTool(body.tool_choice, body.tools, conversation.question) : undefined
-  const choiceOf = (index: number): Steps<Choice> => {
-    if (tool) return cutCall(callOf(tool, body, conversation.question, index), body, tokenizer)
-    const words = act(persona, conversation, body.seed ?? null, index).toWellFormed()
-    return cutText(inFormat(words, body, conversation.question), body, tokenizer)
-  }
+  const tool = body.tool_choice
+    ? await work.run('tools', requiredTool(body.tool_choice, body.tools, conversation.question))
+    : undefined
   const choices: Choice[] = []
   let completion = 0
   for (let index = 0; index < (body.n ?? 1); index += 1) {
-    // Each value may take its whole budget, and reading the request took its time: others get their turn before it.
-    if (index > 0 || tool || body.response_format?.type === 'json_schema') await setImmediate(undefined, { signal })
-    const choice = await work.run('messages', choiceOf(index))
+    const choice = await (tool
+      ? call(request, tool, conversation, index, tokenizer)
+      : say(request, conversation, index, tokenizer))
     signal.throwIfAborted()
     choices.push(choice)
     completion += await work.run('messages', tokensOf(choice, tokenizer))
@@ -59,22 +53,51 @@ export async function playReply(
   }
 }
 
+/** A choice that calls a tool. */
+async function call(
+  request: ModelRequest,
+  tool: Tool,
+  { question }: Conversation,
+  index: number,
+  tokenizer: Tokenizer,
+): Promise<Choice> {
+  const made = await callOf(tool, request, question, index)
+  return request.work.run('messages', cutCall(made, request.body, tokenizer))
+}
+
+/** A choice that is a text. */
+async function say(
+  { body, persona, work }: ModelRequest,
+  conversation: Conversation,
+  index: number,
+  tokenizer: Tokenizer,
+): Promise<Choice> {
+  const words = await work.run('character', act(persona, conversation, body.seed ?? null, index))
+  const text = await inFormat(words.toWellFormed(), body, conversation.question, work)
+  return work.run('messages', cutText(text, body, tokenizer))
+}
+
 /** Puts the words into the JSON that the request asks for. */
-function inFormat(words: string, { response_format: format }: CompletionRequest, question: string): string {
+async function inFormat(
+  words: string,
+  { response_format: format }: CompletionRequest,
+  question: string,
+  work: Work,
+): Promise<string> {
   if (format?.type === 'json_object') return JSON.stringify({ reply: words })
   if (format?.type !== 'json_schema') return words
+  const param = 'response_format.json_schema.schema'
   const schema = format.json_schema?.schema ?? {}
-  return JSON.stringify(fittingValue(schema, textsOf(question, words), 'response_format.json_schema.schema'))
+  return JSON.stringify(await work.run(param, fittingValue(schema, textsOf(question, words), param)))
 }
 
 /** Ends a text before the first stop sequence and at the most tokens, whichever comes first. */
 function* cutText(whole: string, body: CompletionRequest, tokenizer: Tokenizer): Steps<Choice> {
-  const ends = [body.stop ?? []]
-    .flat()
-    .filter((stop) => stop !== '')
-    .map((stop) => whole.indexOf(stop))
-    .filter((position) => position >= 0)
-  const said = whole.slice(0, Math.min(whole.length, ...ends))
+  let said = whole
+  for (const stop of [body.stop ?? []].flat()) {
+    const end = stop === '' ? -1 : yield* indexIn(said, stop)
+    if (end >= 0) said = said.slice(0, end)
+  }
   const text = yield* tokenizer.cut(said, mostTokens(body))
   return { call: null, text, finishReason: text.length < said.length ? 'length' : 'stop' }
 }

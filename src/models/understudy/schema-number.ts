@@ -1,13 +1,12 @@
 import { numberIn, type Schema } from './schema.ts'
-import type { Steps } from './step-budget.ts'
 
 /** A number that fits a schema: 0 where it can be, else the one nearest to it; variants of it differ while there is room. */
-export function numberFor(schema: Schema, isInteger: boolean, variant: number, steps: Steps): number {
+export function numberFor(schema: Schema, isInteger: boolean, variant: number): number {
   const [low, isAboveLow] = bound(schema, 'minimum', 'exclusiveMinimum', Math.max, -Infinity)
   const [high, isBelowHigh] = bound(schema, 'maximum', 'exclusiveMaximum', Math.min, Infinity)
   const fits = (value: number) =>
     (isAboveLow ? value > low : value >= low) && (isBelowHigh ? value < high : value <= high)
-  const step = stepOf(schema, isInteger, steps)
+  const step = stepOf(schema, isInteger)
   if (step === undefined) {
     const start = fits(0) ? 0 : between(low, isAboveLow, high, isBelowHigh)
     return variant === 0 ? start : vary(start, variant, fits, high, low)
@@ -35,12 +34,11 @@ function bound(
 }
 
 /** The distance between the numbers that fit; undefined when any number does. */
-function stepOf(schema: Schema, isInteger: boolean, steps: Steps): number | undefined {
+function stepOf(schema: Schema, isInteger: boolean): number | undefined {
   const multiple = numberIn(schema, 'multipleOf')
   if (multiple === undefined || !(multiple > 0)) return isInteger ? 1 : undefined
   if (!isInteger) return multiple
   for (let factor = 1; factor <= 1000; factor += 1) {
-    steps.take(1)
     if (Number.isInteger(multiple * factor)) return multiple * factor
   }
   return multiple

@@ -1,8 +1,6 @@
+import type { Steps } from '../../work.ts'
 import { textForPattern } from './pattern.ts'
-import { numberIn, type Schema } from './schema.ts'
-import { SchemaTooLargeError, type Steps } from './step-budget.ts'
-
-const longestText = 100_000
+import { mostLetters, numberIn, type Schema, SchemaTooLargeError } from './schema.ts'
 
 /** A text of the `format`s that are in use; variants of it differ. */
 const formats: Readonly<Record<string, (variant: number) => string>> = {
@@ -25,23 +23,22 @@ const formats: Readonly<Record<string, (variant: number) => string>> = {
 }
 
 /** A text that a schema's `format` or `pattern` asks for; undefined when it has none that is known. */
-export function formattedText(schema: Schema, variant: number, steps: Steps): string | undefined {
+export function* formattedText(schema: Schema, variant: number): Steps<string | undefined> {
   const { format, pattern } = schema
   if (typeof format === 'string' && Object.hasOwn(formats, format)) return formats[format]?.(variant)
   if (typeof pattern !== 'string') return undefined
-  const text = textForPattern(pattern, numberIn(schema, 'minLength') ?? 0, variant, steps)
-  if (text !== undefined && text.length > longestText)
-    throw new SchemaTooLargeError('its pattern asks for too long a text')
-  return text
+  return yield* textForPattern(pattern, numberIn(schema, 'minLength') ?? 0, variant)
 }
 
 /** A text, cut or filled up to the lengths that a schema asks for, counted in code points as JSON Schema does. */
-export function fillText(schema: Schema, text: string, steps: Steps): string {
+export function fillText(schema: Schema, text: string): string {
   const shortest = numberIn(schema, 'minLength') ?? 0
   const longest = numberIn(schema, 'maxLength') ?? Infinity
-  if (shortest > longestText) throw new SchemaTooLargeError('it asks for too long a text')
-  steps.take(text.length + Math.max(0, shortest))
-  const letters = [...text.toWellFormed()]
+  if (Math.max(shortest, Math.min(text.length / 2, longest)) > mostLetters) {
+    throw new SchemaTooLargeError('it asks for too long a text')
+  }
+  // No letter takes more than two units, and no value has more letters than this.
+  const letters = [...text.slice(0, 2 * mostLetters).toWellFormed()]
   if (letters.length > longest) return letters.slice(0, longest).join('')
   return letters.join('') + '.'.repeat(Math.max(0, shortest - letters.length))
 }

@@ -1,7 +1,22 @@
-import { isObject, type Json, join, listIn, numberIn, objectIn, resolve, type Schema } from './schema.ts'
+import type { Steps } from '../../work.ts'
+import {
+  asTypes,
+  checkLetters,
+  isObject,
+  type Json,
+  join,
+  lettersOfPart,
+  listIn,
+  membersOf,
+  mostLetters,
+  numberIn,
+  objectIn,
+  resolve,
+  type Schema,
+  SchemaTooLargeError,
+} from './schema.ts'
 import { numberFor } from './schema-number.ts'
 import { fillText, formattedText } from './schema-text.ts'
-import { SchemaTooLargeError, Steps } from './step-budget.ts'
 
 /** Where a value's free texts come from. */
 export interface TextSource {
@@ -13,138 +28,153 @@ export interface TextSource {
 
 /** Steps down into a schema that are made before it is too large. */
 const deepest = 100
+/** Letters of a value that a conversation can name; no question is so long. */
+const longestMention = 2000
 /** Depth from which the branch that ends soonest is taken, so that recursive schemas come to an end. */
 const deep = 8
+
+/** Units of work: of one part of a value, of each level above it that its steps pass through, of looking at a member. */
+const unitsOfPart = 300
+const unitsOfLevel = 10
+const unitsOfMember = 20
+/** Units of a letter that is made and written, and of asking whether the conversation names it. */
+const unitsOfLetter = 10
 
 /**
  * Makes a small value that fits a JSON Schema: required properties, least items, the first branch, the least number.
  * What it does not look at: `not`, `if`, `contains`, `dependent…`, `propertyNames` and `format`s beyond the common ones.
- * @param steps the budget for all of it
- * @throws SchemaTooLargeError when even the least value is too large, or takes too much work
+ * @throws SchemaTooLargeError when even the least value is too large
  */
-export function valueFor(schema: unknown, texts: TextSource, steps = new Steps()): Json {
-  return new ValueMaker(schema, texts, steps).make(schema, 0, 0)
+export function valueFor(schema: unknown, texts: TextSource): Steps<Json> {
+  return new ValueMaker(schema, texts).make(schema, 0, 0)
 }
 
 class ValueMaker {
   readonly #document: unknown
   readonly #texts: TextSource
-  readonly #steps: Steps
+  /** Letters of what has been made so far. */
+  #letters = 0
   /** Which value of an `enum` the conversation names, by the enum's own array. */
   readonly #mentioned = new Map<readonly unknown[], unknown>()
 
-  constructor(document: unknown, texts: TextSource, steps: Steps) {
+  constructor(document: unknown, texts: TextSource) {
     this.#document = document
     this.#texts = texts
-    this.#steps = steps
   }
 
   /** A value for this part of the schema; variants of it differ, for arrays of unique items. */
-  make(schema: unknown, depth: number, variant: number): Json {
-    this.#steps.part()
+  *make(schema: unknown, depth: number, variant: number): Steps<Json> {
     if (depth > deepest) throw new SchemaTooLargeError('its least value nests too deep')
+    yield unitsOfPart + unitsOfLevel * depth + unitsOfMember * membersOf(schema)
     if (!isObject(schema)) return this.#said(variantOf(this.#texts.next(), variant))
-    this.#steps.take(Object.keys(schema).length)
     if (typeof schema['$ref'] === 'string') {
-      this.#steps.take(schema['$ref'].length)
       const { $ref: reference, ...beside } = schema
-      return this.#both(beside, resolve(this.#document, schema['$ref']), depth, variant)
+      yield schema['$ref'].length
+      return yield* this.#both(beside, resolve(this.#document, schema['$ref']), depth, variant)
     }
     const all = listIn(schema, 'allOf')
-    this.#steps.take(all.length)
-    if (all[0] !== undefined) return this.#both({ ...schema, allOf: all.slice(1) }, all[0], depth, variant)
+    if (all[0] !== undefined) return yield* this.#both({ ...schema, allOf: all.slice(1) }, all[0], depth, variant)
     for (const keyword of ['anyOf', 'oneOf']) {
-      this.#steps.take(2 * listIn(schema, keyword).length)
       const branches = listIn(schema, keyword).filter((branch) => branch !== false)
+      yield unitsOfMember * branches.length
       const branch = depth < deep ? branches[0] : (branches.find(endsSoon) ?? branches[0])
-      if (branch !== undefined) return this.#both(without(schema, keyword), branch, depth, variant)
+      if (branch !== undefined) return yield* this.#both(without(schema, keyword), branch, depth, variant)
     }
-    return this.#plain(schema, depth, variant)
+    const lettersBefore = this.#letters
+    const value = yield* this.#plain(schema, depth, variant)
+    yield this.#letters - lettersBefore
+    return value
   }
 
-  #both(schema: Schema, other: unknown, depth: number, variant: number): Json {
-    return this.make(isObject(other) ? join(schema, other, this.#steps) : schema, depth + 1, variant)
+  *#both(schema: Schema, other: unknown, depth: number, variant: number): Steps<Json> {
+    return yield* this.make(isObject(other) ? yield* join(schema, other) : schema, depth + 1, variant)
   }
 
-  #plain(schema: Schema, depth: number, variant: number): Json {
+  *#plain(schema: Schema, depth: number, variant: number): Steps<Json> {
     if (isJson(schema['const'])) return this.#given(schema['const'])
     const choices = listIn(schema, 'enum')
-    if (choices.length > 0) return this.#choose(choices, variant)
+    if (choices.length > 0) return yield* this.#choose(choices, variant)
     const type = typeOf(schema)
     if (variant === 0 && isJson(schema['default']) && isOfType(schema['default'], type)) {
       return this.#given(schema['default'])
     }
     switch (type) {
       case 'object':
-        return this.#object(schema, depth)
+        return yield* this.#object(schema, depth)
       case 'array':
-        return this.#array(schema, depth)
+        return yield* this.#array(schema, depth)
       case 'number':
       case 'integer':
-        return numberFor(schema, type === 'integer', variant, this.#steps)
+        return this.#grown(numberFor(schema, type === 'integer', variant))
       case 'boolean':
-        return variant % 2 === 1
+        return this.#grown(variant % 2 === 1)
       case 'null':
-        return null
+        return this.#grown(null)
       default:
         return this.#said(
-          formattedText(schema, variant, this.#steps) ??
-            fillText(schema, variantOf(this.#texts.next(), variant), this.#steps),
+          (yield* formattedText(schema, variant)) ?? fillText(schema, variantOf(this.#texts.next(), variant)),
         )
     }
   }
 
-  #choose(choices: readonly unknown[], variant: number): Json {
+  *#choose(choices: readonly unknown[], variant: number): Steps<Json> {
     if (variant === 0 && !this.#mentioned.has(choices)) {
-      const mentioned = choices.find((choice) => {
-        if (typeof choice !== 'string' || choice === '') return false
-        this.#steps.part()
-        this.#steps.letters(choice.length)
-        return this.#texts.mentions(choice)
-      })
-      this.#mentioned.set(choices, mentioned)
+      this.#mentioned.set(choices, yield* this.#mentionedOf(choices))
     }
     const mentioned = variant === 0 ? this.#mentioned.get(choices) : undefined
     const chosen = mentioned ?? choices[variant % choices.length]
     return isJson(chosen) ? this.#given(chosen) : null
   }
 
+  /** The first of the choices that the conversation names. */
+  *#mentionedOf(choices: readonly unknown[]): Steps<unknown> {
+    for (const choice of choices) {
+      if (typeof choice !== 'string' || choice === '') continue
+      yield unitsOfPart + unitsOfLetter * Math.min(choice.length, longestMention)
+      if (choice.length <= longestMention && this.#texts.mentions(choice)) return choice
+    }
+    return undefined
+  }
+
   /** A value that the schema itself brings. */
   #given<T extends Json>(value: T): T {
-    this.#steps.letters(typeof value === 'string' ? value.length : JSON.stringify(value).length)
-    return value
+    return this.#grown(value, checkLetters(value))
   }
 
   /** A text that was made. */
   #said(text: string): string {
-    this.#steps.letters(text.length)
-    return text
+    return this.#grown(text, text.length)
   }
 
-  #object(schema: Schema, depth: number): Json {
+  /** Adds a part to what has been made. @throws SchemaTooLargeError when that gets too much */
+  #grown<T extends Json>(value: T, letters = 0): T {
+    this.#letters += lettersOfPart + letters
+    if (this.#letters > mostLetters) throw new SchemaTooLargeError('its least value is too large')
+    return value
+  }
+
+  *#object(schema: Schema, depth: number): Steps<Json> {
     const properties = objectIn(schema, 'properties')
-    this.#steps.take(listIn(schema, 'required').length)
     const names = new Set(listIn(schema, 'required').filter((name) => typeof name === 'string'))
     const least = numberIn(schema, 'minProperties') ?? 0
     if (names.size < least) {
-      const known = Object.keys(properties)
-      this.#steps.take(known.length)
-      for (const name of known.slice(0, Math.max(0, least))) if (names.size < least) names.add(name)
+      for (const name of Object.keys(properties).slice(0, Math.max(0, least))) if (names.size < least) names.add(name)
     }
+    yield unitsOfMember * (names.size + membersOf(properties))
     for (let index = 1; names.size < least; index += 1) {
-      this.#steps.part()
+      if (index > mostLetters) throw new SchemaTooLargeError('it asks for too many properties')
       names.add(`property${index}`)
     }
-    return Object.fromEntries(
-      Array.from(names, (name) => {
-        this.#said(name)
-        const own = Object.hasOwn(properties, name) ? properties[name] : schema['additionalProperties']
-        return [name, this.make(own, depth + 1, 0)]
-      }),
-    )
+    const fields: [string, Json][] = []
+    for (const name of names) {
+      this.#said(name)
+      const own = Object.hasOwn(properties, name) ? properties[name] : schema['additionalProperties']
+      fields.push([name, yield* this.make(own, depth + 1, 0)])
+    }
+    return Object.fromEntries(fields)
   }
 
-  #array(schema: Schema, depth: number): Json {
+  *#array(schema: Schema, depth: number): Steps<Json> {
     // Until 2019 a tuple's items stood in `items`, and `additionalItems` followed them.
     const isOldTuple = Array.isArray(schema['items'])
     const first = listIn(schema, isOldTuple ? 'items' : 'prefixItems')
@@ -153,7 +183,7 @@ class ValueMaker {
     while (values.length < (numberIn(schema, 'minItems') ?? 0)) {
       const index = values.length
       const item = index < first.length ? first[index] : schema[isOldTuple ? 'additionalItems' : 'items']
-      values.push(this.make(item, depth + 1, isUnique ? index : 0))
+      values.push(yield* this.make(item, depth + 1, isUnique ? index : 0))
     }
     return values
   }
@@ -184,10 +214,9 @@ const keywordTypes: readonly (readonly [type: string, keywords: readonly string[
 
 /** The type of the value to make: the first that the schema names but null, or what its keywords speak of. */
 function typeOf(schema: Schema): string {
-  const { type } = schema
-  const types = Array.isArray(type) ? type : [type]
-  const isName = (name: unknown) => typeof name === 'string'
-  const named = types.find((name) => isName(name) && name !== 'null') ?? types.find(isName)
+  const types = asTypes(schema['type'])
+  const names = types.filter((name) => typeof name === 'string')
+  const named = names.find((name) => name !== 'null') ?? names[0]
   if (named !== undefined) return named
   const hasAny = (keywords: readonly string[]) => keywords.some((keyword) => Object.hasOwn(schema, keyword))
   return keywordTypes.find(([, keywords]) => hasAny(keywords))?.[0] ?? 'string'

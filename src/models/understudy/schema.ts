@@ -1,10 +1,21 @@
-import type { Steps } from './step-budget.ts'
+import type { Steps } from '../../work.ts'
 
 /** A JSON value. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
 
 /** A JSON Schema, or a part of one, that is an object. */
 export type Schema = Readonly<Record<string, unknown>>
+
+/** A schema that asks for a value too large to make. */
+export class SchemaTooLargeError extends Error {
+  override readonly name = 'SchemaTooLargeError'
+}
+
+/** Keywords, properties, branches or values that one place of a schema may have: as many properties as OpenAI takes in all. */
+const mostMembers = 5000
+const longestReference = 10_000
+/** Units of work to look at or copy a member. */
+const unitsOfMember = 10
 
 /** Whether a JSON value is an object. */
 export function isObject(value: unknown): value is Schema {
@@ -19,19 +30,36 @@ export function numberIn(schema: Schema, keyword: string): number | undefined {
 
 /** A keyword's array; empty when there is none. */
 export function listIn(schema: Schema, keyword: string): readonly unknown[] {
-  const value = schema[keyword]
-  return Array.isArray(value) ? value : []
+  return asList(schema[keyword])
 }
 
 /** A keyword's object; empty when there is none. */
 export function objectIn(schema: Schema, keyword: string): Schema {
   const value = schema[keyword]
-  return isObject(value) ? value : {}
+  if (!isObject(value)) return {}
+  membersOf(value)
+  return value
+}
+
+/**
+ * How many members an array or an object has itself; 1 for another value.
+ * @throws SchemaTooLargeError when they are too many
+ */
+export function membersOf(value: unknown): number {
+  const count = Array.isArray(value) ? value.length : isObject(value) ? Object.keys(value).length : 1
+  if (count > mostMembers) throw new SchemaTooLargeError(`a part of it has more than ${mostMembers} members`)
+  return count
+}
+
+/** A value as a list of types: itself, where it is one. */
+export function asTypes(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? asList(value) : [value]
 }
 
 /** What a schema refers to within its document (`#`, `#/$defs/name`); undefined when it is not there. */
 export function resolve(document: unknown, reference: string): unknown {
   if (!reference.startsWith('#')) return undefined
+  if (reference.length > longestReference) throw new SchemaTooLargeError('a reference in it is too long')
   return reference
     .slice(1)
     .split('/')
@@ -52,27 +80,26 @@ function decodeStep(step: string): string {
 }
 
 /** One schema that asks for what both ask for, as far as their keywords can be joined. */
-export function join(one: Schema, other: Schema, steps: Steps): Schema {
-  const added = Object.entries(other)
-  steps.take(Object.keys(one).length + added.length)
+export function* join(one: Schema, other: Schema): Steps<Schema> {
+  yield unitsOfMember * (membersOf(one) + membersOf(other))
   const joined: Record<string, unknown> = { ...one }
-  for (const [keyword, value] of added) {
-    joined[keyword] = Object.hasOwn(one, keyword) ? joinKeyword(keyword, one[keyword], value, steps) : value
+  for (const [keyword, value] of Object.entries(other)) {
+    joined[keyword] = Object.hasOwn(one, keyword) ? yield* joinKeyword(keyword, one[keyword], value) : value
   }
   return joined
 }
 
-function joinKeyword(keyword: string, one: unknown, other: unknown, steps: Steps): unknown {
+function* joinKeyword(keyword: string, one: unknown, other: unknown): Steps<unknown> {
   const number = typeof one === 'number' && typeof other === 'number' ? joinNumbers(keyword, one, other) : undefined
   if (number !== undefined) return number
-  steps.take(sizeOf(one) + sizeOf(other))
+  yield unitsOfMember * (membersOf(one) + membersOf(other))
   switch (keyword) {
     case 'required':
       return [...new Set([...asList(one), ...asList(other)])]
     case 'allOf':
       return [...asList(one), ...asList(other)]
     case 'enum':
-      return joinEnums(asList(one), asList(other), steps)
+      return yield* joinEnums(asList(one), asList(other))
     case 'type':
       return joinTypes(asTypes(one), new Set(asTypes(other)))
     case 'properties':
@@ -94,9 +121,12 @@ function joinNumbers(keyword: string, one: number, other: number): number | unde
   return Number.isInteger(other / one) ? other : one * other
 }
 
-function joinEnums(one: readonly unknown[], other: readonly unknown[], steps: Steps): readonly unknown[] {
-  const wanted = new Set(other.map((value) => writtenOf(value, steps)))
-  return one.filter((value) => wanted.has(writtenOf(value, steps)))
+function* joinEnums(one: readonly unknown[], other: readonly unknown[]): Steps<readonly unknown[]> {
+  const wanted = new Set<string>()
+  for (const value of other) wanted.add(yield* writtenOf(value))
+  const joined: unknown[] = []
+  for (const value of one) if (wanted.has(yield* writtenOf(value))) joined.push(value)
+  return joined
 }
 
 function joinTypes(one: readonly unknown[], wanted: ReadonlySet<unknown>): readonly unknown[] {
@@ -108,22 +138,45 @@ function joinProperties(one: Schema, other: Schema): Schema {
   return { ...one, ...other, ...Object.fromEntries(names.map((name) => [name, { allOf: [one[name], other[name]] }])) }
 }
 
-/** How many items or properties a value has itself. */
-function sizeOf(value: unknown): number {
-  if (Array.isArray(value)) return value.length
-  return isObject(value) ? Object.keys(value).length : 1
-}
-
-function writtenOf(value: unknown, steps: Steps): string {
+/** A value as JSON. */
+function* writtenOf(value: unknown): Steps<string> {
+  checkLetters(value)
   const written = JSON.stringify(value)
-  steps.take(written.length)
+  yield unitsOfMember + written.length
   return written
 }
 
-function asList(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : []
+/** Letters that a value that is made of a schema may have as JSON. */
+export const mostLetters = 100_000
+
+/**
+ * About how many letters a value has as JSON.
+ * @throws SchemaTooLargeError when they are too many
+ */
+export function checkLetters(value: unknown): number {
+  let letters = 0
+  const open = [value]
+  while (open.length > 0) {
+    const each = open.pop()
+    letters += typeof each === 'string' ? each.length : lettersOfPart
+    if (letters + open.length > mostLetters) throw new SchemaTooLargeError('a value in it is too large')
+    for (const part of partsOf(each)) open.push(part)
+  }
+  return letters
 }
 
-function asTypes(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [value]
+/** What a value has in it: items, or names and fields. */
+function partsOf(value: unknown): readonly unknown[] {
+  if (Array.isArray(value)) return asList(value)
+  return isObject(value) && membersOf(value) > 0 ? Object.entries(value).flat() : []
+}
+
+/** What a part of a value counts as, however short it is written: it is made, written and counted in tokens. */
+export const lettersOfPart = 5
+
+/** A value as a list; empty when it is none. */
+function asList(value: unknown): readonly unknown[] {
+  if (!Array.isArray(value)) return []
+  membersOf(value)
+  return value
 }

@@ -1,4 +1,5 @@
 import MiniSearch from 'minisearch'
+import type { Steps } from '../../work.ts'
 import type { Passage } from './card-passages.ts'
 import { conceptsOf } from './thesaurus.ts'
 import { isWeak, termsOf, type Word, wordsOf } from './words.ts'
@@ -11,7 +12,7 @@ export interface Find {
 }
 
 /** Finds the passages that speak of what a text asks, best first. */
-export type Search = (question: string) => readonly Find[]
+export type Search = (question: string) => Steps<readonly Find[]>
 
 /** What a match is worth, by where it is met and by what kind of word it is. Found by trial; the results turn little on them. */
 const boosts = { cue: 3, hint: 2, answer: 1 }
@@ -25,8 +26,13 @@ const leastCoverage = 0.1
 /** Distinct words of a question that are looked up, the last ones: a question comes at the end. */
 const mostTerms = 48
 
+/** Units of work: to read a passage, besides each of its letters; and to score a passage that has a term. */
+const unitsOfPassage = 1000
+const unitsOfLetter = 30
+const unitsOfFind = 100
+
 /** Makes the index of a character's passages. Every word of a question counts once, by its best match in a passage. */
-export function createSearch(passages: readonly Passage[]): Search {
+export function* createSearch(passages: readonly Passage[]): Steps<Search> {
   const vocabulary = new Set<string>()
   const index = new MiniSearch<Passage>({
     fields: Object.keys(boosts),
@@ -40,7 +46,10 @@ export function createSearch(passages: readonly Passage[]): Search {
     processTerm: (term) => term,
     searchOptions: { boost: boosts, bm25: rankingConstants, tokenize: (term) => [term] },
   })
-  index.addAll(passages)
+  for (const passage of passages) {
+    index.add(passage)
+    yield unitsOfPassage + (passage.cue.length + passage.hint.length + passage.answer.length) * unitsOfLetter
+  }
 
   const rarity = (count: number) => Math.log(1 + (passages.length - count + 0.5) / (count + 0.5))
   const scoresOf = (term: string, options = {}) =>
@@ -77,13 +86,18 @@ export function createSearch(passages: readonly Passage[]): Search {
       })
       .sort((one, other) => other.score - one.score || one.passage.id - other.passage.id)
 
-  return (question) => {
+  const unitsOfTerm = unitsOfPassage + vocabulary.size + passages.length * unitsOfFind
+  return function* search(question) {
     const found: Founds = new Map()
     let total = 0
     const words = wordsOf(question)
-    for (const term of [...new Set(words.flatMap(termsOf))].slice(-mostTerms)) total += addTerm(term, found)
+    for (const term of [...new Set(words.flatMap(termsOf))].slice(-mostTerms)) {
+      total += addTerm(term, found)
+      yield unitsOfTerm
+    }
     for (const pair of new Set(neighbours(words).slice(-mostTerms))) {
       for (const [id, score] of exactScoresOf(pair)) add(found, id, weights.neighbours * score, 0)
+      yield unitsOfTerm
     }
     return ranked(found, total)
   }

@@ -1,28 +1,30 @@
+import type { Steps } from '../../work.ts'
 import { userNameMark } from './card-passages.ts'
 import { type Conversation, nounOf } from './conversation.ts'
 import * as phrases from './phrases.ts'
 import { pick } from './pick.ts'
-import { chanceOf, type Scene, spoken, wasSaid } from './reply-context.ts'
+import { chanceOf, type Scene, spoken, untold } from './reply-context.ts'
 import { isMisleading, moodOf, type SmallTalk, smallTalkOf } from './small-talk.ts'
 import { shortened } from './words.ts'
 
 /** What the card's examples answer to small talk of this kind, if that was not said yet. */
-export function ownWords(scene: Scene, smallTalk: SmallTalk): string | null {
+export function* ownWords(scene: Scene, smallTalk: SmallTalk): Steps<string | null> {
   if (smallTalk === 'greeting' || smallTalk === 'nature') return null
-  const own = (scene.civilities.get(smallTalk) ?? [])
+  const answers = (scene.civilities.get(smallTalk) ?? [])
     .map(({ answer }) => answer)
-    .filter((answer) => !wasSaid(answer, scene) && (smallTalk !== 'introduction' || answer.includes(userNameMark)))
+    .filter((answer) => smallTalk !== 'introduction' || answer.includes(userNameMark))
+  const own = yield* untold(answers, String, scene)
   const [first] = own
   if (first === undefined) return null
   return own[scene.choice] ?? `${pick(phrases.openings, chanceOf(scene), scene.choice)} ${first}`
 }
 
 /** Answers what is said for politeness, and who it is that answers. */
-export function beCivil(scene: Scene, smallTalk: SmallTalk): string {
+export function* beCivil(scene: Scene, smallTalk: SmallTalk): Steps<string> {
   const { name, material } = scene
   switch (smallTalk) {
     case 'greeting':
-      return greet(scene)
+      return yield* greet(scene)
     case 'introduction':
       return welcome(scene)
     case 'thanks':
@@ -50,9 +52,9 @@ function welcome(scene: Scene): string {
 }
 
 /** A greeting of the card that was not said yet: the first one, or as many further as seed and choice say. */
-function greet(scene: Scene): string {
+function* greet(scene: Scene): Steps<string> {
   const { material, seed, choice, name, conversation } = scene
-  const greetings = material.greetings.filter((greeting) => !wasSaid(greeting, scene))
+  const greetings = yield* untold(material.greetings, String, scene)
   const greeting = greetings[(Math.abs(seed ?? 0) + choice) % greetings.length]
   if (greeting !== undefined) return greeting
   const opening = conversation.said.length > 0 ? 'Hello again' : 'Hello'
@@ -60,13 +62,13 @@ function greet(scene: Scene): string {
 }
 
 /** Says that there is no answer, and points to what there is an answer to. */
-export function deflect(scene: Scene): string {
+export function* deflect(scene: Scene): Steps<string> {
   const { choice, conversation } = scene
   const chance = chanceOf(scene)
   const mood = moodOf(conversation.question)
   if (mood === 'sorrow') return pick(phrases.sympathies, chance, choice) ?? ''
   if (mood === 'help')
-    return ownWords(scene, 'help') ?? `${pick(phrases.refusals, chance, choice)} ${pointer(scene)}`.trim()
+    return (yield* ownWords(scene, 'help')) ?? `${pick(phrases.refusals, chance, choice)} ${pointer(scene)}`.trim()
   const bare = { request: phrases.refusals, opinion: phrases.indifferences }
   if (mood !== null) return `${pick(bare[mood], chance, choice)} ${pointer(scene)}`.trim()
   const topic = offerableTopic(conversation.question)
@@ -81,14 +83,11 @@ export function sayNoMore(scene: Scene): string {
 
 /** Points to something that there is an answer to; empty when the card has nothing that can be named. */
 function pointer(scene: Scene): string {
-  const { choice, material, name } = scene
+  const { choice, material, questions } = scene
   const chance = `pointer/${chanceOf(scene)}`
   const topics = material.passages.flatMap(({ topic }) => (topic === null ? [] : inSentence(topic)))
   const topic = pick(topics, `topic/${chance}`, choice)
   if (topic !== undefined) return pick(phrases.pointersToTopic, chance, choice)?.(topic) ?? ''
-  const questions = material.passages
-    .map(({ cue }) => cue)
-    .filter((cue) => /^[^\n]{1,80}\?$/.test(cue) && smallTalkOf(cue, [name]) === null)
   const question = pick(questions, `topic/${chance}`, choice)
   return (question !== undefined && pick(phrases.pointersToQuestion, chance, choice)?.(question)) || ''
 }

@@ -1,28 +1,30 @@
 import { hashOf } from '../../characters/macros/seeded-random.ts'
 import { ApiError, invalidField } from '../../errors.ts'
 import type { CompletionRequest, ToolCall } from '../../openai/completion-request.ts'
-import type { Json } from './schema.ts'
+import type { Steps } from '../../work.ts'
+import type { ModelRequest } from '../model.ts'
+import { type Json, SchemaTooLargeError } from './schema.ts'
 import { type TextSource, valueFor } from './schema-value.ts'
-import { SchemaTooLargeError } from './step-budget.ts'
 import { fold, shortened, termsOf, wordsOf } from './words.ts'
 
-type Tool = NonNullable<CompletionRequest['tools']>[number]
+/** A tool that a request offers. */
+export type Tool = NonNullable<CompletionRequest['tools']>[number]
 
 /**
  * The tool that a request asks to be called; undefined when it leaves it to the model, since the understudy calls none
  * by itself.
  * @throws ApiError 400 when `tool_choice` asks for a tool that is not there
  */
-export function requiredTool(
+export function* requiredTool(
   choice: NonNullable<CompletionRequest['tool_choice']>,
   tools: CompletionRequest['tools'],
   question: string,
-): Tool | undefined {
+): Steps<Tool | undefined> {
   if (choice === 'none' || choice === 'auto') return undefined
   const offered = tools ?? []
   const tool =
     choice === 'required'
-      ? fittest(offered, question)
+      ? yield* fittest(offered, question)
       : offered.find((each) => each.function.name === choice.function.name)
   if (tool) return tool
   const problem =
@@ -33,11 +35,16 @@ export function requiredTool(
 }
 
 /** A call of the tool with arguments that fit its schema; the same request gives the same call. */
-export function callOf(tool: Tool, request: CompletionRequest, question: string, choice: number): ToolCall {
+export async function callOf(
+  tool: Tool,
+  { body: request, work }: ModelRequest,
+  question: string,
+  choice: number,
+): Promise<ToolCall> {
   const { name, parameters } = tool.function
-  const index = (request.tools ?? []).indexOf(tool)
+  const param = `tools[${(request.tools ?? []).indexOf(tool)}].function.parameters`
   const fields = parameters
-    ? fittingValue({ type: 'object', ...parameters }, textsOf(question), `tools[${index}].function.parameters`)
+    ? await work.run(param, fittingValue({ type: 'object', ...parameters }, textsOf(question), param))
     : {}
   const seed = `${request.messages.length}/${request.seed ?? ''}/${choice}/${question}/${name}`
   return {
@@ -49,11 +56,11 @@ export function callOf(tool: Tool, request: CompletionRequest, question: string,
 
 /**
  * A value that fits a caller's schema.
- * @throws ApiError 400 `too_complex` when the least such value is too large, or takes too much work
+ * @throws ApiError 400 `too_complex` when the least such value is too large
  */
-export function fittingValue(schema: unknown, texts: TextSource, param: string): Json {
+export function* fittingValue(schema: unknown, texts: TextSource, param: string): Steps<Json> {
   try {
-    return valueFor(schema, texts)
+    return yield* valueFor(schema, texts)
   } catch (error) {
     if (!(error instanceof SchemaTooLargeError)) throw error
     const message = `The schema in "${param}" cannot be filled here: ${error.message}. Send a simpler one.`
@@ -73,7 +80,7 @@ export function textsOf(question: string, ...first: readonly string[]): TextSour
 }
 
 /** The tool whose name and description have most words in common with the question; the first of equals. */
-function fittest(tools: readonly Tool[], question: string): Tool | undefined {
+function* fittest(tools: readonly Tool[], question: string): Steps<Tool | undefined> {
   const asked = new Set(wordsOf(question).flatMap(termsOf))
   const common = ({ function: { name, description } }: Tool) => {
     const words = `${name.replace(/[_-]|(?<=[a-z])(?=[A-Z])/g, ' ')} ${description?.slice(0, 1000) ?? ''}`
@@ -83,11 +90,20 @@ function fittest(tools: readonly Tool[], question: string): Tool | undefined {
         .filter((term) => asked.has(term)),
     ).size
   }
-  return tools
-    .map((tool) => ({ tool, common: common(tool) }))
-    .reduce<{ tool?: Tool; common: number }>((best, each) => (each.common > best.common ? each : best), { common: -1 })
-    .tool
+  let best: Tool | undefined
+  let most = -1
+  for (const tool of tools) {
+    const count = common(tool)
+    yield unitsOfTool
+    if (count <= most) continue
+    best = tool
+    most = count
+  }
+  return best
 }
+
+/** Units of work to read the words of one tool. */
+const unitsOfTool = 20_000
 
 /** Runs of words with capital letters, which do not open a sentence. */
 function namesIn(question: string): readonly string[] {

@@ -2,11 +2,17 @@ import { type TSchema, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { textForPattern } from '../../../src/models/understudy/pattern.ts'
-import { valueFor } from '../../../src/models/understudy/schema-value.ts'
-import { SchemaTooLargeError, Steps } from '../../../src/models/understudy/step-budget.ts'
+import { textForPattern as patternSteps } from '../../../src/models/understudy/pattern.ts'
+import { SchemaTooLargeError } from '../../../src/models/understudy/schema.ts'
+import { type TextSource, valueFor as valueSteps } from '../../../src/models/understudy/schema-value.ts'
+import { type Steps, workAtOnce } from '../../../src/work.ts'
 
 const texts = { next: () => 'Ginger, and a great deal of it.', mentions: () => false }
+
+const atOnce = <T>(steps: Steps<T>) => workAtOnce().run('schema', steps)
+const valueFor = (schema: unknown, from: TextSource) => atOnce(valueSteps(schema, from))
+const textForPattern = (pattern: string, shortest: number, variant: number) =>
+  atOnce(patternSteps(pattern, shortest, variant))
 
 const limit = fc.double({ min: -1000, max: 1000, noNaN: true })
 const number = fc
@@ -158,12 +164,8 @@ describe('valueFor', () => {
   })
 })
 
-describe('the budget of steps', () => {
-  const stepsFor = (schema: unknown) => {
-    const steps = new Steps()
-    valueFor(schema, texts, steps)
-    return steps.taken
-  }
+describe('the steps of a value', () => {
+  const stepsFor = (schema: unknown) => Array.from(valueSteps(schema, texts)).reduce((sum, cost) => sum + cost, 0)
   const numbered = (count: number, make: (index: number) => unknown = (index) => `value ${index}`) =>
     Array.from({ length: count }, (_, index) => make(index))
   const named = (count: number, value: unknown) =>
@@ -184,7 +186,7 @@ describe('the budget of steps', () => {
     ['alternatives', (size) => ({ pattern: 'x|y{9}'.repeat(size) })],
     ['repeats', (size) => ({ pattern: `(ab){${size}}` })],
     ['members of a set', (size) => ({ pattern: `[^${'ab'.repeat(size)}]` })],
-    ['a reference', (size) => ({ $ref: `#/${'a'.repeat(100 * size)}` })],
+    ['a reference', (size) => ({ $ref: `#/${'a'.repeat(10 * size)}` })],
   ]
 
   test.each(growing)('twice as much of it takes about twice the steps: %s', (_what, schema) => {
@@ -194,12 +196,26 @@ describe('the budget of steps', () => {
   })
 
   test.each(growing)('too much of it is refused: %s', (_what, schema) => {
-    const items = { minItems: 100_000, items: schema(100) }
-    expect(() => valueFor(items, texts)).toThrow(SchemaTooLargeError)
+    const items = { minItems: 100_000, items: schema(10) }
+    expect(() => valueFor(items, texts)).toThrow(/too large|more work than one request/)
+  })
+
+  test.each(growing)('a step of it is short: %s', (_what, schema) => {
+    const costs: readonly number[] = Array.from(valueSteps(schema(600), texts))
+    expect(Math.max(...costs)).toBeLessThan(200_000)
+  })
+
+  test.each<[string, unknown]>([
+    ['100,000 branches of allOf', { allOf: numbered(100_000, () => ({ type: 'object' })) }],
+    ['100,000 properties', { type: 'object', properties: named(100_000, {}), minProperties: 1 }],
+    ['a reference of a million letters', { $ref: `#${'/a'.repeat(500_000)}` }],
+    ['a constant of a million letters', { const: 'a'.repeat(1_000_000) }],
+  ])('is refused before any work: %s', (_what, large) => {
+    expect(() => Array.from(valueSteps(large, texts))).toThrow(SchemaTooLargeError)
   })
 
   test('alternatives that are not taken cost their letters alone', () => {
-    expect(stepsFor({ pattern: 'x|([a-z]{1000}){9}' })).toBeLessThan(1000)
+    expect(stepsFor({ pattern: 'x|([a-z]{1000}){9}' })).toBeLessThan(2000)
   })
 
   test('what a large honest schema asks for is within it', () => {
@@ -215,7 +231,7 @@ describe('the budget of steps', () => {
       },
     }
     const step = { type: 'object', required: ['what'], properties: { what: { type: 'string', format: 'date' } } }
-    expect(stepsFor({ type: 'array', minItems: 100, items: plant, $defs: { step } })).toBeLessThan(500_000)
+    expect(stepsFor({ type: 'array', minItems: 100, items: plant, $defs: { step } })).toBeLessThan(1_000_000)
     expect(valueFor({ type: 'array', minItems: 9000, items: { type: 'integer' } }, texts)).toHaveLength(9000)
   })
 })
@@ -235,13 +251,13 @@ describe('textForPattern', () => {
     '^\\[\\d\\.\\]x*?$',
   ])('%s', (pattern) => {
     for (const variant of [0, 1, 5]) {
-      expect(textForPattern(pattern, 0, variant, new Steps())).toMatch(new RegExp(pattern, 'u'))
-      expect(textForPattern(pattern, 12, variant, new Steps())).toMatch(new RegExp(pattern, 'u'))
+      expect(textForPattern(pattern, 0, variant)).toMatch(new RegExp(pattern, 'u'))
+      expect(textForPattern(pattern, 12, variant)).toMatch(new RegExp(pattern, 'u'))
     }
   })
 
   test('fills up to the least length where repeats allow it', () => {
-    expect(textForPattern('^[a-z]+$', 20, 0, new Steps())).toHaveLength(20)
+    expect(textForPattern('^[a-z]+$', 20, 0)).toHaveLength(20)
   })
 
   test.each([
@@ -255,6 +271,6 @@ describe('textForPattern', () => {
     '('.repeat(200),
     '((a{1000}){1000}){1000}',
   ])('leaves alone %s', (pattern) => {
-    expect(textForPattern(pattern, 5, 0, new Steps())).toBeUndefined()
+    expect(textForPattern(pattern, 5, 0)).toBeUndefined()
   })
 })
