@@ -65,6 +65,7 @@ class ValueMaker {
   /** A value for this part of the schema; variants of it differ, for arrays of unique items. */
   *make(schema: unknown, depth: number, variant: number): Steps<Json> {
     if (depth > deepest) throw new SchemaTooLargeError('its least value nests too deep')
+    this.#grow(lettersOfPart)
     yield unitsOfPart + unitsOfLevel * depth + unitsOfMember * membersOf(schema)
     if (!isObject(schema)) return this.#said(variantOf(this.#texts.next(), variant))
     if (typeof schema['$ref'] === 'string') {
@@ -105,11 +106,11 @@ class ValueMaker {
         return yield* this.#array(schema, depth)
       case 'number':
       case 'integer':
-        return this.#grown(numberFor(schema, type === 'integer', variant))
+        return numberFor(schema, type === 'integer', variant)
       case 'boolean':
-        return this.#grown(variant % 2 === 1)
+        return variant % 2 === 1
       case 'null':
-        return this.#grown(null)
+        return null
       default:
         return this.#said(
           (yield* formattedText(schema, variant)) ?? fillText(schema, variantOf(this.#texts.next(), variant)),
@@ -138,19 +139,20 @@ class ValueMaker {
 
   /** A value that the schema itself brings. */
   #given<T extends Json>(value: T): T {
-    return this.#grown(value, checkLetters(value))
+    this.#grow(checkLetters(value))
+    return value
   }
 
   /** A text that was made. */
   #said(text: string): string {
-    return this.#grown(text, text.length)
+    this.#grow(text.length)
+    return text
   }
 
-  /** Adds a part to what has been made. @throws SchemaTooLargeError when that gets too much */
-  #grown<T extends Json>(value: T, letters = 0): T {
-    this.#letters += lettersOfPart + letters
+  /** Adds letters to what has been made. @throws SchemaTooLargeError when that gets too much */
+  #grow(letters: number): void {
+    this.#letters += letters
     if (this.#letters > mostLetters) throw new SchemaTooLargeError('its least value is too large')
-    return value
   }
 
   *#object(schema: Schema, depth: number): Steps<Json> {
