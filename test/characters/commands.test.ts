@@ -279,14 +279,19 @@ describe('characters test', () => {
     [
       'a bad pattern',
       [{ messages: [{ role: 'user', content: 'x' }], expect: { matches: ['('] } }],
-      'extensions.conservatory.tests[0] has a pattern that is no regular expression.',
+      'extensions.conservatory.tests[0] has the pattern "(", which is no regular expression of RE2: it has no lookaround such as (?=…) and no back reference such as \\1.',
+    ],
+    [
+      'a pattern that unfolds',
+      [{ messages: [{ role: 'user', content: 'x' }], expect: { matches: ['(a{1,100}){1,10}'] } }],
+      'extensions.conservatory.tests[0] has the pattern "(a{1,100}){1,10}", which repeats too much.',
     ],
   ])('reads tests as strictly as it should: %s', (_what, tests, fault) => {
     expect(testsOf({ data: { extensions: { conservatory: { tests } } } }).faults).toEqual([fault])
   })
 
   test('takes includes and excludes in any case of letters', () => {
-    const expected = { messages: [], includes: ['Moss'], excludes: ['AS AN AI'], matches: [/\bnode\b/u] }
+    const expected = testReading({ includes: ['Moss'], excludes: ['AS AN AI'], matches: ['\\bnode\\b'] })
     expect(faultsOf('moss at the node', expected)).toEqual([])
     expect(faultsOf('As an AI', expected)).toEqual([
       'does not include "Moss"',
@@ -294,7 +299,21 @@ describe('characters test', () => {
       'does not match /\\bnode\\b/',
     ])
   })
+
+  test('a pattern that takes for ever elsewhere takes no time here', () => {
+    const expected = testReading({ matches: ['^(a+)+$'] })
+    expect(faultsOf('a'.repeat(60_000), expected)).toEqual([])
+    expect(faultsOf(`${'a'.repeat(60_000)}!`, expected)).toEqual(['does not match /^(a+)+$/'])
+  })
 })
+
+/** A test of a card, read. */
+function testReading(expect: object) {
+  const tests = [{ messages: [{ role: 'user', content: 'x' }], expect }]
+  const [read] = testsOf({ data: { extensions: { conservatory: { tests } } } }).tests
+  if (!read) throw new Error('the test is not read')
+  return read
+}
 
 test('the service tells at its start what it has read and what not, and reads all again on SIGHUP', async () => {
   const { folder, file } = commandsForThisTest()

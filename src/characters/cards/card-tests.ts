@@ -1,3 +1,4 @@
+import { RE2JS } from 're2js'
 import { isFields, valueIn } from '../../fields.ts'
 import { dataOf } from './summary.ts'
 
@@ -12,12 +13,14 @@ export interface CardTest {
   /** In any case of letters. */
   readonly includes: readonly string[]
   readonly excludes: readonly string[]
-  readonly matches: readonly RegExp[]
+  readonly matches: readonly RE2JS[]
 }
 
 /** Longest pattern, and longest part of a reply that patterns are tried on: they come from whoever wrote the card. */
 const longestPattern = 1000
 const longestReply = 65_536
+/** Steps of a compiled pattern, as in a lorebook's keys: `(a{1,100}){1,10}` unfolds to thousands. */
+const largestProgram = 2000
 
 /** The tests in a card's `extensions.conservatory.tests`, and what cannot be read of them. */
 export function testsOf(document: Readonly<Record<string, unknown>>): {
@@ -55,10 +58,23 @@ function readTest(item: unknown): CardTest | string {
   if (!includes || !excludes || !patterns) return 'expects something else than lists of texts'
   if (includes.length + excludes.length + patterns.length === 0) return 'expects nothing'
   if (patterns.some((pattern) => pattern.length > longestPattern)) return 'has a pattern that is too long'
+  const matches: RE2JS[] = []
+  for (const pattern of patterns) {
+    const compiled = compile(pattern)
+    if (typeof compiled === 'string') return compiled
+    matches.push(compiled)
+  }
+  return { messages: whole, includes, excludes, matches }
+}
+
+/** A pattern for RE2, which takes no more time than its length and the reply's; or what is wrong with it. */
+function compile(pattern: string): RE2JS | string {
+  const shown = `the pattern ${JSON.stringify(pattern)}`
   try {
-    return { messages: whole, includes, excludes, matches: patterns.map((pattern) => new RegExp(pattern, 'u')) }
+    const compiled = RE2JS.compile(RE2JS.translateRegExp(pattern))
+    return compiled.programSize() > largestProgram ? `has ${shown}, which repeats too much` : compiled
   } catch {
-    return 'has a pattern that is no regular expression'
+    return `has ${shown}, which is no regular expression of RE2: it has no lookaround such as (?=…) and no back reference such as \\1`
   }
 }
 
@@ -84,7 +100,7 @@ export function faultsOf(reply: string, { includes, excludes, matches }: CardTes
     ...includes.filter((text) => !has(text)).map((text) => `does not include ${JSON.stringify(text)}`),
     ...excludes.filter(has).map((text) => `includes ${JSON.stringify(text)}`),
     ...matches
-      .filter((pattern) => !pattern.test(reply.slice(0, longestReply)))
-      .map((pattern) => `does not match /${pattern.source}/`),
+      .filter((pattern) => !pattern.matcher(reply.slice(0, longestReply)).find())
+      .map((pattern) => `does not match /${pattern.pattern()}/`),
   ]
 }
