@@ -1,8 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { toPrompt } from '../../src/models/ai-sdk/prompt.ts'
+import { toPrompt as promptSteps } from '../../src/models/ai-sdk/prompt.ts'
 import { mergeMessages } from '../../src/models/merge-messages.ts'
 import type { ContentPart, Message } from '../../src/openai/completion-request.ts'
+import { workAtOnce } from '../../src/work.ts'
+
+const toPrompt = (...request: Parameters<typeof promptSteps>) => workAtOnce().run('messages', promptSteps(...request))
 
 /** Counts how often the items of a list are looked at. */
 function watched<T>(items: readonly T[]): { readonly items: readonly T[]; readonly looks: () => number } {

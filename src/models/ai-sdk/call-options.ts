@@ -5,6 +5,7 @@ import type {
   SharedV4ProviderOptions,
 } from '@ai-sdk/provider'
 import type { CompletionRequest } from '../../openai/completion-request.ts'
+import type { Steps } from '../../work.ts'
 import type { CallOptions } from './language-model.ts'
 import type { SupportedUrls } from './media.ts'
 import { toPrompt } from './prompt.ts'
@@ -13,14 +14,14 @@ import { toPrompt } from './prompt.ts'
 const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
 
 /** Translates a request to the AI SDK's call options (`LanguageModelV4CallOptions`). */
-export function toCallOptions(
+export function* toCallOptions(
   body: CompletionRequest,
   supported: SupportedUrls,
   providerOptions: SharedV4ProviderOptions,
-): CallOptions {
+): Steps<CallOptions> {
   const tools = body.tools ?? []
   return {
-    prompt: toPrompt(body.messages, supported),
+    prompt: yield* toPrompt(body.messages, supported),
     ...present({
       maxOutputTokens: body.max_completion_tokens ?? body.max_tokens,
       temperature: body.temperature,

@@ -1,11 +1,8 @@
-import { setImmediate } from 'node:timers/promises'
 import type { SharedV4ProviderOptions } from '@ai-sdk/provider'
+import type { Steps } from '../../work.ts'
 import type { ModelRequest } from '../model.ts'
 import { effortOf, toCallOptions } from './call-options.ts'
 import type { CallOptions, LanguageModel } from './language-model.ts'
-
-/** Messages from which translating and sending a conversation each have a turn of the event loop of their own. */
-const longConversation = 1000
 
 /**
  * Translates a request into one call for each of its choices, and tells the request what of it is ignored.
@@ -17,20 +14,33 @@ export async function toChoiceCalls(
   request: ModelRequest,
   providerOptions: SharedV4ProviderOptions,
 ): Promise<readonly CallOptions[]> {
-  const { body } = request
+  const { body, work } = request
   tellUntranslated(model, request)
-  const isLong = body.messages.length > longConversation
-  if (isLong) await setImmediate()
   const options = {
-    ...toCallOptions(body, await model.supportedUrls, providerOptions),
+    ...(await work.run('messages', toCallOptions(body, await model.supportedUrls, providerOptions))),
     ...(request.trace ? { headers: request.trace } : {}),
   }
-  if (isLong) await setImmediate()
   // The APIs answer once: further choices are further calls, each with a seed of its own, or they would be alike.
   return Array.from({ length: body.n ?? 1 }, (_, index) =>
     options.seed === undefined ? options : { ...options, seed: options.seed + index },
   )
 }
+
+/**
+ * Begins a call where the event loop has time for it: the provider's package translates it in one stretch.
+ * @param begin asks the model
+ */
+export async function beginCall<T>({ work }: ModelRequest, begin: () => PromiseLike<T>): Promise<T> {
+  return await work.run('n', inOneStep(begin))
+}
+
+function* inOneStep<T>(begin: () => T): Steps<T> {
+  yield unitsOfCall
+  return begin()
+}
+
+/** Units of work of a call, so many that the clock is looked at before the next. */
+const unitsOfCall = 2000
 
 /** Tells what the call options have no place for; what the provider ignores, it tells with its answer. */
 function tellUntranslated(model: LanguageModel, request: ModelRequest): void {

@@ -1,11 +1,11 @@
 import type { SharedV4ProviderOptions } from '@ai-sdk/provider'
 import type { AiSdkSettings } from '../configuration/settings.ts'
 import type { Model, ModelEvent, ModelRequest } from '../model.ts'
-import { toChoiceCalls } from './choice-calls.ts'
+import { beginCall, toChoiceCalls } from './choice-calls.ts'
 import { CompletionStream, toCompletion } from './completion.ts'
 import { failureOfProvider } from './failure.ts'
 import { createFetch, type ProviderFetch } from './fetch.ts'
-import type { CallOptions, LanguageModel, StreamPart } from './language-model.ts'
+import type { LanguageModel, StreamPart } from './language-model.ts'
 import { merge } from './merge-streams.ts'
 import { dialectOf, ignoredParameters } from './parameters.ts'
 import { type ImportPackage, loadProvider, openModel, type ProviderOptions } from './provider.ts'
@@ -48,7 +48,9 @@ export function createAiSdkModel(settings: AiSdkSettings, importPackage?: Import
         const model = await open()
         const calls = await callsOf(model, request)
         const results = await scope.orAborted(
-          Promise.all(calls.map((options) => model.generate({ ...options, abortSignal: scope.signal }))),
+          Promise.all(
+            calls.map((options) => beginCall(request, () => model.generate({ ...options, abortSignal: scope.signal }))),
+          ),
         )
         return { completion: toCompletion(request, calls, results, settings.model) }
       } catch (error) {
@@ -62,7 +64,10 @@ export function createAiSdkModel(settings: AiSdkSettings, importPackage?: Import
       try {
         const model = await open()
         const calls = await callsOf(model, request)
-        const answers = calls.map((options, index) => partsOf(model, options, index, scope))
+        const answers = calls.map((options, index) => {
+          const answer = () => beginCall(request, () => model.stream({ ...options, abortSignal: scope.signal }))
+          return partsOf(answer, index, scope)
+        })
         for await (const { index, part } of merge(answers)) {
           const events = completion.next(index, part)
           if (events.length > 0) yield events
@@ -132,12 +137,11 @@ interface AnswerPart {
 
 /** The parts of the streamed answer to one call. @param index the number of its choice */
 async function* partsOf(
-  model: LanguageModel,
-  options: CallOptions,
+  answer: () => Promise<{ readonly stream: ReadableStream<StreamPart> }>,
   index: number,
   scope: Scope,
 ): AsyncIterable<AnswerPart> {
-  const { stream } = await scope.orAborted(model.stream({ ...options, abortSignal: scope.signal }))
+  const { stream } = await scope.orAborted(answer())
   for await (const part of scope.read(stream)) yield { index, part }
   yield { index, part: undefined }
 }

@@ -8,6 +8,7 @@ import type {
 import { invalidField } from '../../errors.ts'
 import { field, isFields } from '../../fields.ts'
 import type { Message, ToolCall } from '../../openai/completion-request.ts'
+import type { Steps } from '../../work.ts'
 import { keptMetadata, signedReasoning } from './extra-content.ts'
 import type { SupportedUrls } from './media.ts'
 import { olderId, plainText, refusalOf, textParts, toolResult, userContent } from './prompt-parts.ts'
@@ -24,7 +25,7 @@ export const startOfChat = '[Start a new chat]'
  * - the conversation begins with the user (Anthropic requires it), and neighbours of one role are joined, which is
  *   also what parallel tool results need: all of them in one message.
  */
-export function toPrompt(messages: readonly Message[], supported: SupportedUrls): LanguageModelV4Prompt {
+export function* toPrompt(messages: readonly Message[], supported: SupportedUrls): Steps<LanguageModelV4Prompt> {
   const writer = new PromptWriter(supported)
   const lastUser = messages.findLastIndex(({ role }) => role === 'user')
   // Where the next message stands that is not the system's: looked for once for all in between.
@@ -35,8 +36,25 @@ export function toPrompt(messages: readonly Message[], supported: SupportedUrls)
     else if (isSystem(message) && isResult(messages[next])) writer.hold(message)
     else if (isSystem(message)) writer.addSystem(message, messages[index + 1])
     else writer.addTurn(message, index > lastUser)
+    yield unitsOf(message)
   }
   return writer.end()
+}
+
+/** Units of work to translate a message, and each of its parts and calls. */
+const unitsOfMessage = 200
+const unitsOfPart = 100
+
+/** Units of work to translate a message: letters of what is parsed or checked are looked at one by one. */
+function unitsOf({ content, tool_calls: calls }: Message): number {
+  let units = unitsOfMessage
+  for (const { function: called } of calls ?? []) units += unitsOfPart + called.arguments.length
+  if (!Array.isArray(content)) return units + ((content?.length ?? 0) >> 3)
+  for (const { text, image_url: image, file, input_audio: audio } of content) {
+    const letters = image?.url.length ?? file?.file_data?.length ?? audio?.data.length ?? 0
+    units += unitsOfPart + letters + ((text?.length ?? 0) >> 3)
+  }
+  return units
 }
 
 /** Writes a prompt, message by message. */

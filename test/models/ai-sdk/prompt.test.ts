@@ -1,8 +1,13 @@
 import { describe, expect, test } from 'vitest'
-import { toCallOptions } from '../../../src/models/ai-sdk/call-options.ts'
-import { toPrompt } from '../../../src/models/ai-sdk/prompt.ts'
+import { toCallOptions as callOptionSteps } from '../../../src/models/ai-sdk/call-options.ts'
+import { toPrompt as promptSteps } from '../../../src/models/ai-sdk/prompt.ts'
 import type { Message } from '../../../src/openai/completion-request.ts'
+import { workAtOnce } from '../../../src/work.ts'
 import { asked, pixel, toolTurn } from '../../support/ai-sdk.ts'
+
+const toPrompt = (...request: Parameters<typeof promptSteps>) => workAtOnce().run('messages', promptSteps(...request))
+const toCallOptions = (...request: Parameters<typeof callOptionSteps>) =>
+  workAtOnce().run('messages', callOptionSteps(...request))
 
 describe('the prompt', () => {
   const prompt = (messages: Message[]) =>
