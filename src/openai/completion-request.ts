@@ -40,6 +40,10 @@ const shortText = (maxLength: number, rules: SchemaOptions) =>
   })
 
 export const maximumChoices = 8
+/** Messages of a request. The longest conversations of chat programs have some thousands. */
+const maximumMessages = 10_000
+/** Parts of a message, and tool calls of one: OpenAI takes 500 images in a request. */
+const maximumParts = 1000
 export const maximumCharacterLength = 200
 
 /** A part of a message's content. */
@@ -87,13 +91,18 @@ export const Message = Type.Object(
   {
     role: oneOf('system', 'developer', 'user', 'assistant', 'tool', 'function'),
     content: Type.Optional(
-      Type.Union([Type.String(), Type.Array(ContentPart, { minItems: 1 }), Type.Null()], {
+      Type.Union([Type.String(), Type.Array(ContentPart, { minItems: 1, maxItems: maximumParts }), Type.Null()], {
         description: 'A text, or an array of content parts.',
-        errorMessage: 'send a text or an array of content parts',
+        errorMessage: `send a text or an array of 1 to ${maximumParts} content parts`,
       }),
     ),
     name: nullable(text()),
-    tool_calls: nullable(Type.Array(ToolCall, { errorMessage: 'send an array of tool calls' })),
+    tool_calls: nullable(
+      Type.Array(ToolCall, {
+        maxItems: maximumParts,
+        errorMessage: `send an array of at most ${maximumParts} tool calls`,
+      }),
+    ),
     tool_call_id: nullable(text({ minLength: 1 })),
     refusal: nullable(text()),
   },
@@ -176,8 +185,9 @@ export const CompletionRequest = Type.Object(
     }),
     messages: Type.Array(Message, {
       minItems: 1,
+      maxItems: maximumMessages,
       description: 'The conversation so far.',
-      errorMessage: 'send an array of at least one message',
+      errorMessage: `send an array of 1 to ${maximumMessages} messages`,
     }),
     ...OwnFields.properties,
     stream: nullable(Type.Boolean({ errorMessage: 'send true or false' })),

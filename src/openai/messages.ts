@@ -1,11 +1,16 @@
 import { invalidField } from '../errors.ts'
 import { type ContentPart, type Message, textOf } from './completion-request.ts'
 
+/** Content parts and tool calls of all messages of a request together: two for each of as many messages as it may have. */
+const maximumPartsInAll = 20_000
+
 /**
- * Checks what a message's schema cannot say: which fields its role needs, and that tool results answer a call.
+ * Checks what a message's schema cannot say: which fields its role needs, that tool results answer a call, and that the
+ * messages have not too many parts and calls together.
  * @throws ApiError 400 that names the message
  */
 export function checkMessages(messages: readonly Message[]): void {
+  checkPartsInAll(messages)
   const openCalls = new Set<string>()
   for (const [index, message] of messages.entries()) {
     const at = `messages[${index}]`
@@ -15,6 +20,18 @@ export function checkMessages(messages: readonly Message[]): void {
     if (message.content == null && !mayLackContent) throw invalidField(`${at}.content`, 'is missing: send a text')
     if (Array.isArray(message.content)) checkParts(message.content, `${at}.content`)
   }
+}
+
+function checkPartsInAll(messages: readonly Message[]): void {
+  let parts = 0
+  for (const { content, tool_calls: calls } of messages) {
+    parts += (Array.isArray(content) ? content.length : 0) + (calls?.length ?? 0)
+  }
+  if (parts <= maximumPartsInAll) return
+  throw invalidField(
+    'messages',
+    `has ${parts} content parts and tool calls in all: send at most ${maximumPartsInAll}, or texts without parts`,
+  )
 }
 
 /** @param openCalls the ids of the calls that messages before it have made */

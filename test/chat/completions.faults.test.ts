@@ -14,6 +14,10 @@ function ask(question: string, more: Readonly<Record<string, unknown>> = {}): Re
   return { model: 'understudy', messages: [{ role: 'user', content: question }], ...more }
 }
 
+function many(count: number, item: unknown): readonly unknown[] {
+  return Array.from({ length: count }, () => item)
+}
+
 describe('bad input is a 400 that names the field', () => {
   const canary = 'CANARY'
   const message = (fields: Readonly<Record<string, unknown>>) => ({ messages: [{ role: 'user', ...fields }] })
@@ -57,6 +61,10 @@ describe('bad input is a 400 that names the field', () => {
     ['messages[0].content[1].image_url.url', part({ type: 'image_url', image_url: {} })],
     ['messages[0].name', message({ content: 'a', name: 5 })],
     ['messages[0].tool_calls', message({ content: 'a', tool_calls: canary })],
+    ['messages', { messages: many(10_001, { role: 'user', content: canary }) }],
+    ['messages', { messages: many(21, { role: 'user', content: many(1000, { type: 'text', text: canary }) }) }],
+    ['messages[0].content', message({ content: many(1001, { type: 'text', text: canary }) })],
+    ['messages[0].tool_calls', { messages: [{ role: 'assistant', tool_calls: many(1001, call) }] }],
     ['messages[0].tool_calls[0].id', message({ content: 'a', tool_calls: [{ ...call, id: '' }] })],
     ['messages[1].tool_call_id', toolMessages({ role: 'tool', content: canary })],
     ['messages[1].tool_call_id', toolMessages({ role: 'tool', content: canary, tool_call_id: 'call_1' })],

@@ -378,7 +378,7 @@ describe('models', () => {
   )
 })
 
-describe('a schema that would take too much work', () => {
+describe('a schema that asks for too large a value', () => {
   const bomb = { type: 'array', minItems: 100, items: { type: 'string', pattern: '([a-z]{1000}){9}' } }
   const parameters = { required: ['a'], properties: { a: bomb } }
   const tools = [
@@ -398,7 +398,7 @@ describe('a schema that would take too much work', () => {
       const response = await service.request('/chat/completions', { json: ask(repotting, { ...more, stream, n: 8 }) })
       expect(response.status).toBe(400)
       expect(await readChatError(response)).toStrictEqual({
-        message: `The schema in "${param}" cannot be filled here: its least value takes too much work. Send a simpler one.`,
+        message: `The schema in "${param}" cannot be filled here: its least value is too large. Send a simpler one.`,
         type: 'invalid_request_error',
         param,
         code: 'too_complex',
