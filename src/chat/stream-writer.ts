@@ -84,13 +84,14 @@ export class StreamWriter {
   }
 }
 
-/** Resolves when the response takes more, or will never take any. */
+/** Resolves when the response takes more, or will never take any; in another turn of the event loop. */
 function drained(response: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     const go = () => {
       response.off('drain', go)
       response.off('close', go)
-      resolve()
+      // A quick reader's connection takes everything at once: without this, a long reply would be written in one stretch.
+      setImmediate(resolve)
     }
     response.on('drain', go)
     response.on('close', go)

@@ -1,8 +1,9 @@
 import type { Agent, RequestInfo, RequestInit, Response } from 'undici'
-import { maximumAnswer } from '../upstream/answer.ts'
 
 /** How long an upstream may take to be connected to, where its settings do not say. Milliseconds. */
 const standardConnectTimeout = 10_000
+/** Bytes of an answer, which may be a long stream. */
+const maximumResponse = 64 * 1024 ** 2
 
 /** The only way by which a provider package gets to the network, and the connections behind it. */
 export interface ProviderFetch {
@@ -37,7 +38,7 @@ export function createFetch({ baseUrl, connectTimeout }: FetchRules): ProviderFe
         // Every other time limit is the caller's, by its signal.
         headersTimeout: 0,
         bodyTimeout: 0,
-        maxResponseSize: maximumAnswer,
+        maxResponseSize: maximumResponse,
       })
       return fetch(url, { ...init, redirect: 'manual', dispatcher: agent })
     },

@@ -1,8 +1,11 @@
 import type { Chunk, Completion } from '../../openai/completion.ts'
 import { upstreamFailure } from './errors.ts'
 
-/** The largest answer, and the largest event of one, that is taken from an upstream. Bytes. */
-export const maximumAnswer = 64 * 1024 ** 2
+/**
+ * The largest answer, and the largest event of one, that is taken from an upstream: each is parsed in one stretch. Text is
+ * far under a megabyte; pictures in base64 have some. Bytes.
+ */
+export const maximumAnswer = 16 * 1024 ** 2
 
 /**
  * Parses what an upstream sent with a 200.
