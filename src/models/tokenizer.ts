@@ -70,22 +70,29 @@ async function createTokenizer(): Promise<Tokenizer> {
   // Its own cache keeps slices of the texts, each of which would keep a whole request body in memory.
   encoding.setMergeCacheSize(0)
   const countTokens = (text: string) => encoding.countTokens(text, plainText)
-  const { countSteps, countMessages } = countingWith(word, countTokens)
+  const words = new Map<string, number>()
+  const { countSteps, countMessages } = countingWith(word, words, countTokens)
   const count = (text: string) => atOnce(countSteps(text))
 
-  /** Texts of tokens, each with how many tokens it takes. */
+  /** The texts of a word's tokens, each with how many tokens it takes. */
+  function* piecesOf(each: string, decoder: TextDecoder): Iterable<Piece> {
+    let tokensOfPiece = 0
+    for (const id of encoding.encode(each, plainText)) {
+      const token = tokens[id] ?? ''
+      const decoded = typeof token === 'string' ? token : decoder.decode(Uint8Array.from(token), { stream: true })
+      tokensOfPiece += 1
+      if (decoded === '') continue
+      yield { text: decoded, tokens: tokensOfPiece }
+      tokensOfPiece = 0
+    }
+  }
+
+  /** The texts of a text's tokens. A word of one token, which most are, need not be merged once more. */
   function* pieces(text: string): Iterable<Piece> {
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
-    let tokensOfPiece = 0
     for (const each of wordsOf(text, word)) {
-      for (const id of encoding.encode(each, plainText)) {
-        const token = tokens[id] ?? ''
-        const decoded = typeof token === 'string' ? token : decoder.decode(Uint8Array.from(token), { stream: true })
-        tokensOfPiece += 1
-        if (decoded === '') continue
-        yield { text: decoded, tokens: tokensOfPiece }
-        tokensOfPiece = 0
-      }
+      if (words.get(each) === 1) yield { text: each.toWellFormed(), tokens: 1 }
+      else yield* piecesOf(each, decoder)
     }
   }
 
@@ -134,13 +141,14 @@ function atOnce<T>(steps: Steps<T>): T {
 /**
  * Counts texts word by word, and remembers: each word, text and message is counted once.
  * @param word matches the words that no token reaches over
+ * @param words how many tokens the words have that are known
  * @param countTokens counts the tokens of one word
  */
 function countingWith(
   word: RegExp,
+  words: Map<string, number>,
   countTokens: (text: string) => number,
 ): Pick<Tokenizer, 'countSteps' | 'countMessages'> {
-  const words = new Map<string, number>()
   // Texts are known by their digests, so that no conversation stays in memory.
   const texts = new Map<string, number>()
   // A card gives each of its requests the same messages, which are never changed.

@@ -1,12 +1,12 @@
 import type { Chunk, Completion, FinishReason, Usage } from '../../openai/completion.ts'
 import type { CompletionRequest, ToolCall } from '../../openai/completion-request.ts'
-import type { Steps, Work } from '../../work.ts'
+import type { Steps } from '../../work.ts'
 import type { ModelEvent, ModelRequest } from '../model.ts'
 import type { Tokenizer } from '../tokenizer.ts'
 import { act } from './card-answer.ts'
 import { type Conversation, readConversation } from './conversation.ts'
 import { indexIn } from './index-in.ts'
-import { callOf, fittingValue, requiredTool, type Tool, textsOf } from './tool-call.ts'
+import { callOf, fittingValue, paramOf, requiredTool, type Tool, textsOf } from './tool-call.ts'
 
 /** One choice of a reply: a text, or a call of a tool. */
 export interface Choice {
@@ -36,15 +36,15 @@ export async function playReply(request: ModelRequest, tokenizer: Tokenizer, sig
   const tool = body.tool_choice
     ? await work.run('tools', requiredTool(body.tool_choice, body.tools, conversation.question))
     : undefined
+  const param = tool ? paramOf(tool, body) : body.response_format?.type === 'json_schema' ? schemaParam : 'messages'
   const choices: Choice[] = []
   let completion = 0
   for (let index = 0; index < (body.n ?? 1); index += 1) {
-    const choice = await (tool
-      ? call(request, tool, conversation, index, tokenizer)
-      : say(request, conversation, index, tokenizer))
+    const steps = tool ? call(tool, body, conversation, index, tokenizer) : say(request, conversation, index, tokenizer)
+    const { choice, tokens } = await work.run(param, counted(steps, tokenizer))
     signal.throwIfAborted()
     choices.push(choice)
-    completion += await work.run('messages', tokensOf(choice, tokenizer))
+    completion += tokens
   }
   const prompt = await work.run('messages', tokenizer.countMessages(body.messages))
   return {
@@ -53,42 +53,42 @@ export async function playReply(request: ModelRequest, tokenizer: Tokenizer, sig
   }
 }
 
+const schemaParam = 'response_format.json_schema.schema'
+
+/** A choice, and how many tokens it has. */
+function* counted(steps: Steps<Choice>, tokenizer: Tokenizer): Steps<{ choice: Choice; tokens: number }> {
+  const choice = yield* steps
+  return { choice, tokens: yield* tokensOf(choice, tokenizer) }
+}
+
 /** A choice that calls a tool. */
-async function call(
-  request: ModelRequest,
+function* call(
   tool: Tool,
+  body: CompletionRequest,
   { question }: Conversation,
   index: number,
   tokenizer: Tokenizer,
-): Promise<Choice> {
-  const made = await callOf(tool, request, question, index)
-  return request.work.run('messages', cutCall(made, request.body, tokenizer))
+): Steps<Choice> {
+  return yield* cutCall(yield* callOf(tool, body, question, index), body, tokenizer)
 }
 
 /** A choice that is a text. */
-async function say(
-  { body, persona, work }: ModelRequest,
+function* say(
+  { body, persona }: ModelRequest,
   conversation: Conversation,
   index: number,
   tokenizer: Tokenizer,
-): Promise<Choice> {
-  const words = await work.run('character', act(persona, conversation, body.seed ?? null, index))
-  const text = await inFormat(words.toWellFormed(), body, conversation.question, work)
-  return work.run('messages', cutText(text, body, tokenizer))
+): Steps<Choice> {
+  const words = yield* act(persona, conversation, body.seed ?? null, index)
+  return yield* cutText(yield* inFormat(words.toWellFormed(), body, conversation.question), body, tokenizer)
 }
 
 /** Puts the words into the JSON that the request asks for. */
-async function inFormat(
-  words: string,
-  { response_format: format }: CompletionRequest,
-  question: string,
-  work: Work,
-): Promise<string> {
+function* inFormat(words: string, { response_format: format }: CompletionRequest, question: string): Steps<string> {
   if (format?.type === 'json_object') return JSON.stringify({ reply: words })
   if (format?.type !== 'json_schema') return words
-  const param = 'response_format.json_schema.schema'
   const schema = format.json_schema?.schema ?? {}
-  return JSON.stringify(await work.run(param, fittingValue(schema, textsOf(question, words), param)))
+  return JSON.stringify(yield* fittingValue(schema, textsOf(question, words), schemaParam))
 }
 
 /** Ends a text before the first stop sequence and at the most tokens, whichever comes first. */
@@ -137,12 +137,15 @@ export function completionOf(identity: Identity, choices: readonly Choice[], usa
   }
 }
 
-/** The events of a streamed reply: each choice's role, its text word by word, its end; and the usage at last. */
-export async function* eventsOf(
+/**
+ * The events of a streamed reply: each choice's role, its text word by word, its end; and the usage at last.
+ * @param words the words of each choice
+ */
+export function* eventsOf(
   { id, created, model }: Identity,
   { choices, usage }: Reply,
-  wordsOf: (text: string) => Promise<readonly string[]> | readonly string[],
-): AsyncGenerator<ModelEvent, undefined> {
+  words: readonly (readonly string[])[],
+): Iterable<ModelEvent> {
   const common = { id, object: 'chat.completion.chunk' as const, created, model }
   for (const [index, choice] of choices.entries()) {
     const event = (delta: Delta, finishReason: FinishReason | null = null): ModelEvent => ({
@@ -152,11 +155,10 @@ export async function* eventsOf(
     if (choice.call) {
       const { id, type, function: called } = choice.call
       yield event({ tool_calls: [{ index: 0, id, type, function: { name: called.name, arguments: '' } }] })
-      for (const part of await wordsOf(called.arguments)) {
-        yield event({ tool_calls: [{ index: 0, function: { arguments: part } }] })
-      }
     }
-    for (const part of await wordsOf(choice.text ?? '')) yield event({ content: part })
+    for (const part of words[index] ?? []) {
+      yield event(choice.call ? { tool_calls: [{ index: 0, function: { arguments: part } }] } : { content: part })
+    }
     yield event({}, choice.finishReason)
   }
   yield { chunk: { ...common, choices: [], usage } }
@@ -166,8 +168,18 @@ type Delta = Chunk['choices'][number]['delta']
 
 const longestWord = 16
 
+/** The words of each choice: its text, or the arguments of its call. */
+export function* wordsOfChoices(
+  choices: readonly Choice[],
+  tokenizer: Tokenizer,
+): Steps<readonly (readonly string[])[]> {
+  const words: (readonly string[])[] = []
+  for (const { text, call } of choices) words.push(yield* wordsIn(call?.function.arguments ?? text ?? '', tokenizer))
+  return words
+}
+
 /** A text in pieces that a model would send: whole tokens, as far as they make one word. */
-export function* wordsIn(text: string, tokenizer: Tokenizer): Steps<readonly string[]> {
+function* wordsIn(text: string, tokenizer: Tokenizer): Steps<readonly string[]> {
   const words: string[] = []
   for (const token of yield* tokenizer.split(text)) {
     const word = words.at(-1)

@@ -2,7 +2,6 @@ import { hashOf } from '../../characters/macros/seeded-random.ts'
 import { ApiError, invalidField } from '../../errors.ts'
 import type { CompletionRequest, ToolCall } from '../../openai/completion-request.ts'
 import type { Steps } from '../../work.ts'
-import type { ModelRequest } from '../model.ts'
 import { type Json, SchemaTooLargeError } from './schema.ts'
 import { type TextSource, valueFor } from './schema-value.ts'
 import { fold, shortened, termsOf, wordsOf } from './words.ts'
@@ -34,17 +33,16 @@ export function* requiredTool(
   throw invalidField('tool_choice', problem)
 }
 
+/** The field that a tool's arguments are made from. */
+export function paramOf(tool: Tool, { tools }: CompletionRequest): string {
+  return `tools[${(tools ?? []).indexOf(tool)}].function.parameters`
+}
+
 /** A call of the tool with arguments that fit its schema; the same request gives the same call. */
-export async function callOf(
-  tool: Tool,
-  { body: request, work }: ModelRequest,
-  question: string,
-  choice: number,
-): Promise<ToolCall> {
+export function* callOf(tool: Tool, request: CompletionRequest, question: string, choice: number): Steps<ToolCall> {
   const { name, parameters } = tool.function
-  const param = `tools[${(request.tools ?? []).indexOf(tool)}].function.parameters`
   const fields = parameters
-    ? await work.run(param, fittingValue({ type: 'object', ...parameters }, textsOf(question), param))
+    ? yield* fittingValue({ type: 'object', ...parameters }, textsOf(question), paramOf(tool, request))
     : {}
   const seed = `${request.messages.length}/${request.seed ?? ''}/${choice}/${question}/${name}`
   return {

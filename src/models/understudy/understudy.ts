@@ -36,9 +36,9 @@ export function createUnderstudy(): Model {
       return { completion: completionOf(identityOf(request), reply.choices, reply.usage) }
     },
     async *stream(request, signal) {
-      const { reply, eventsOf, wordsIn, tokenizer } = await play(request, signal)
-      const wordsOf = (text: string) => request.work.run('messages', wordsIn(text, tokenizer))
-      for await (const event of eventsOf(identityOf(request), reply, wordsOf)) {
+      const { reply, eventsOf, wordsOfChoices, tokenizer } = await play(request, signal)
+      const words = await request.work.run('messages', wordsOfChoices(reply.choices, tokenizer))
+      for (const event of eventsOf(identityOf(request), reply, words)) {
         signal.throwIfAborted()
         yield [event]
       }
@@ -49,14 +49,14 @@ export function createUnderstudy(): Model {
 async function play(request: ModelRequest, signal: AbortSignal) {
   signal.throwIfAborted()
   // Loaded when first needed: a service that only relays does without the tokenizer and the thesaurus.
-  const [{ playReply, completionOf, eventsOf, wordsIn }, { loadTokenizer }] = await Promise.all([
+  const [{ playReply, completionOf, eventsOf, wordsOfChoices }, { loadTokenizer }] = await Promise.all([
     import('./reply.ts'),
     import('../tokenizer.ts'),
   ])
   const tokenizer = await loadTokenizer()
   const reply = await playReply(request, tokenizer, signal)
   signal.throwIfAborted()
-  return { reply, completionOf, eventsOf, wordsIn, tokenizer }
+  return { reply, completionOf, eventsOf, wordsOfChoices, tokenizer }
 }
 
 function identityOf({ body }: ModelRequest): Identity {
