@@ -35,6 +35,17 @@ describe('a conversation of twice the length takes twice the work', () => {
     expect(looks(600)).toBeLessThan(2.2 * looks(300))
   })
 
+  test('in steps that are short, one for each message', () => {
+    const arguments_ = JSON.stringify({ text: 'a'.repeat(1000) })
+    const messages = Array.from({ length: 3000 }, (_, index): Message => {
+      const calls = [{ id: `call_${index}`, type: 'function' as const, function: { name: 'f', arguments: arguments_ } }]
+      return index % 2 === 0 ? { role: 'user', content: 'Hi' } : { role: 'assistant', content: null, tool_calls: calls }
+    })
+    const costs: readonly number[] = Array.from(promptSteps(messages, {}))
+    expect(costs).toHaveLength(messages.length)
+    expect(Math.max(...costs)).toBeLessThan(5000)
+  })
+
   test('a message may have more parts than a call has arguments', () => {
     const content = Array.from({ length: 200_000 }, (): ContentPart => ({ type: 'text', text: 'a' }))
     const prompt = toPrompt(
