@@ -1,5 +1,6 @@
 import { AccessError } from '../access/access.ts'
 import { ApiError } from '../errors.ts'
+import { readJson } from '../json.ts'
 import { counted } from '../text.ts'
 import { checkedPlant } from './plant.ts'
 import type { PortablePlant } from './portable.ts'
@@ -72,7 +73,7 @@ function readPlant(line: string, number: number): PortablePlant {
 /** The JSON object on a line; undefined where there is none. */
 function fieldsOf(line: string): Readonly<Record<string, unknown>> | undefined {
   try {
-    const value: unknown = JSON.parse(line)
+    const value = readJson(line, { depth: 100, duplicates: 'last' })
     return typeof value === 'object' && value !== null ? { ...value } : undefined
   } catch {
     return undefined

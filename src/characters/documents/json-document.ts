@@ -1,4 +1,5 @@
 import { type Fields, isFields } from '../../fields.ts'
+import { JsonFault, mostJsonProperties, mostJsonValues, readJson } from '../../json.ts'
 import { CardError, type CardErrorCode } from './card-error.ts'
 
 /** Bytes of the largest JSON that is read or written: about ten times the largest real card that was found. */
@@ -7,24 +8,16 @@ export const largestDocument = 16 * 1024 * 1024
 /** Levels of nesting up to which JSON is read, so that no walk over a card can exhaust the stack. */
 const deepestNesting = 200
 
-const ascii = {
-  quote: 0x22,
-  openBracket: 0x5b,
-  backslash: 0x5c,
-  closeBracket: 0x5d,
-  openBrace: 0x7b,
-  closeBrace: 0x7d,
-}
+const bounds = { depth: deepestNesting, duplicates: 'last' } as const
 
 /**
  * Reads one JSON object (RFC 8259), with or without a byte order mark.
- * The refusals quote nothing and have no cause, since the engine's own messages quote the text.
+ * The refusals quote nothing of it.
  * @param fault the code of what is no JSON object
  * @throws CardError
  */
 export function readJsonDocument(bytes: Buffer, fault: CardErrorCode = 'card_invalid'): Fields {
   checkSize(bytes)
-  checkNesting(bytes)
   const document = parse(decode(bytes, fault), fault)
   if (!isFields(document))
     throw new CardError(fault, 'The card is JSON, but not an object. Send the card object itself.')
@@ -38,16 +31,16 @@ export function readJsonDocument(bytes: Buffer, fault: CardErrorCode = 'card_inv
 export function writeJsonDocument(document: Fields): Buffer {
   const bytes = Buffer.from(written(document))
   checkSize(bytes)
-  checkNesting(bytes)
   return bytes
 }
 
 /** As `JSON.stringify`, but for the two numbers that JSON can say and it does not: -0, and what is out of range. */
-function written(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(written).join()}]`
+function written(value: unknown, depth = 1): string {
+  if (typeof value === 'object' && value !== null && depth > deepestNesting) throw tooDeep()
+  if (Array.isArray(value)) return `[${value.map((item) => written(item, depth + 1)).join()}]`
   if (isFields(value)) {
     return `{${Object.entries(value)
-      .map(([name, item]) => `${JSON.stringify(name)}:${written(item)}`)
+      .map(([name, item]) => `${JSON.stringify(name)}:${written(item, depth + 1)}`)
       .join()}}`
   }
   if (Object.is(value, -0)) return '-0'
@@ -66,41 +59,29 @@ function decode(bytes: Buffer, fault: CardErrorCode): string {
 
 function parse(text: string, fault: CardErrorCode): unknown {
   try {
-    return JSON.parse(text)
+    return readJson(text, bounds)
   } catch (error) {
-    throw new CardError(fault, `The card is not valid JSON${placeOf(error)}. Correct it.`)
+    if (error instanceof JsonFault) throw refusalOf(error, text, fault)
+    throw error
   }
 }
 
-/** Where the engine stumbled: numbers only, since the rest of its message may quote the card. */
-function placeOf(error: unknown): string {
-  const message = error instanceof Error ? error.message : ''
-  const [, line, column] = / \(line (\d+) column (\d+)\)$/.exec(message) ?? []
-  return line === undefined ? '' : ` (line ${line}, column ${column})`
+function refusalOf({ kind, position }: JsonFault, text: string, fault: CardErrorCode): CardError {
+  if (kind === 'depth') return tooDeep()
+  if (kind === 'count') {
+    const message = `The card's JSON has more than ${mostJsonValues} values, or an object with more than ${mostJsonProperties}. Shorten it.`
+    return new CardError('card_too_large', message)
+  }
+  const lines = text.slice(0, position).split('\n')
+  const place = `line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}`
+  return new CardError(fault, `The card is not valid JSON (${place}). Correct it.`)
+}
+
+function tooDeep(): CardError {
+  return new CardError('card_invalid', `The card's JSON is nested deeper than ${deepestNesting} levels. Flatten it.`)
 }
 
 function checkSize(bytes: Buffer): void {
   if (bytes.length <= largestDocument) return
   throw new CardError('card_too_large', `The card's JSON is larger than ${largestDocument} bytes. Shorten it.`)
-}
-
-/** Counts brackets outside of strings, before anything recursive sees the text. UTF-8 has no ASCII inside characters. */
-function checkNesting(bytes: Buffer): void {
-  let depth = 0
-  for (let index = 0; index < bytes.length; index++) {
-    const byte = bytes[index]
-    if (byte === ascii.quote) index = endOfString(bytes, index)
-    else if (byte === ascii.openBracket || byte === ascii.openBrace) depth++
-    else if (byte === ascii.closeBracket || byte === ascii.closeBrace) depth--
-    if (depth > deepestNesting) {
-      throw new CardError('card_invalid', `The card's JSON is nested deeper than ${deepestNesting} levels. Flatten it.`)
-    }
-  }
-}
-
-/** The index of the quotation mark that ends a string; behind the last byte where nothing ends it. */
-function endOfString(bytes: Buffer, start: number): number {
-  let index = start + 1
-  while (index < bytes.length && bytes[index] !== ascii.quote) index += bytes[index] === ascii.backslash ? 2 : 1
-  return index
 }

@@ -7,6 +7,7 @@ import type {
 } from '@ai-sdk/provider'
 import { invalidField } from '../../errors.ts'
 import { field, isFields } from '../../fields.ts'
+import { readJson } from '../../json.ts'
 import type { Message, ToolCall } from '../../openai/completion-request.ts'
 import type { Steps } from '../../work.ts'
 import { keptMetadata, signedReasoning } from './extra-content.ts'
@@ -209,7 +210,7 @@ function toolCall(call: ToolCall): LanguageModelV4ToolCallPart {
 function readArguments(text: string): unknown {
   if (text.trim() === '') return {}
   try {
-    const value: unknown = JSON.parse(text)
+    const value = readJson(text, { depth: 100, duplicates: 'last' })
     if (isFields(value)) return value
   } catch {
     // Told below.

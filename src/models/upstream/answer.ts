@@ -14,6 +14,7 @@ export const maximumAnswer = 16 * 1024 ** 2
 export function parseAnswer(text: string): unknown {
   let value: unknown
   try {
+    // Its names are words of the protocol, and unescaped ones are never misread (json.ts).
     value = JSON.parse(text)
   } catch {
     throw upstreamFailure(502, 'upstream_error', 'The answer of the model was not understood. Ask again.')

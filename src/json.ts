@@ -1,0 +1,272 @@
+import type { Steps } from './work.ts'
+
+/*
+ * JSON (RFC 8259) that somebody else has written, read in steps. The engine's own JSON.parse cannot be cut, takes
+ * microseconds for a name that it has not seen, and misreads escaped names once a program has parsed one with a backslash:
+ * https://github.com/nodejs/node/issues/63785. So it reads single strings here, and nothing else.
+ */
+
+/** What a text may be made of. */
+export interface JsonBounds {
+  /** Levels of nesting. */
+  readonly depth: number
+  /** Whether a property that an object has already is a fault, or takes the place of the first one. */
+  readonly duplicates: 'refused' | 'last'
+}
+
+/** What can be wrong with a text. */
+export type JsonFaultKind = 'syntax' | 'duplicate' | 'depth' | 'count'
+
+/** The refusal of a text, which quotes nothing of it. */
+export class JsonFault extends Error {
+  readonly kind: JsonFaultKind
+  /** Where in the text, in UTF-16 units from its start; its length where it ends too early. */
+  readonly position: number
+
+  constructor(kind: JsonFaultKind, position: number) {
+    super(`JSON: ${kind}`)
+    this.name = 'JsonFault'
+    this.kind = kind
+    this.position = position
+  }
+}
+
+/** Properties and items of one text: as many as 8 MiB of messages have, many times over. */
+export const mostJsonValues = 1_000_000
+/** Properties of one object: whoever enumerates one later holds the event loop for some milliseconds at most. */
+export const mostJsonProperties = 20_000
+
+/** Characters or values that are read at once, in some 100 µs. */
+const stepLength = 10_000
+
+/**
+ * Reads a JSON text in steps.
+ * @throws JsonFault
+ */
+export function* jsonSteps(text: string, bounds: JsonBounds): Steps<unknown> {
+  const reader = new Reader(text, bounds)
+  for (;;) {
+    const cost = reader.step(stepLength)
+    if (reader.isDone) return reader.value
+    yield cost
+  }
+}
+
+/**
+ * Reads a JSON text at once.
+ * @throws JsonFault
+ */
+export function readJson(text: string, bounds: JsonBounds): unknown {
+  const reader = new Reader(text, bounds)
+  while (!reader.isDone) reader.step(Number.POSITIVE_INFINITY)
+  return reader.value
+}
+
+const quote = 0x22
+const backslash = 0x5c
+const comma = 0x2c
+const colon = 0x3a
+const openBrace = 0x7b
+const closeBrace = 0x7d
+const openBracket = 0x5b
+const closeBracket = 0x5d
+
+/** Characters of a string that is read one by one: the engine copies so few, and keeps a longer one as a view of the text. */
+const shortString = 12
+/** Characters of a text that views may keep. */
+const shortText = 4096
+
+type Container = unknown[] | Record<string, unknown>
+
+/** An array or object that is not closed yet. */
+interface Level {
+  readonly container: Container
+  readonly isArray: boolean
+  /** The name that its next value has. */
+  name: string
+  properties: number
+}
+
+/** Reads one text from its start to its end, with the levels of nesting in a list instead of on the stack. */
+class Reader {
+  readonly #text: string
+  readonly #bounds: JsonBounds
+  readonly #outer: Level[] = []
+  #level: Level | undefined
+  #position = 0
+  #values = 0
+  isDone = false
+  value: unknown
+
+  constructor(text: string, bounds: JsonBounds) {
+    this.#text = text
+    this.#bounds = bounds
+  }
+
+  /** Reads values until so many characters are read. @returns the cost in units of work */
+  step(length: number): number {
+    const start = this.#position
+    const end = start + length
+    const firstValue = this.#values
+    while (!this.isDone && this.#position < end) this.#readValue()
+    return 10 * (this.#values - firstValue) + ((this.#position - start) >> 3)
+  }
+
+  /** Reads a value that is no container to its end, or the beginning of a container; then what follows up to the next value. */
+  #readValue(): void {
+    const code = this.#skipSpace()
+    if (++this.#values > mostJsonValues) throw this.#fault('count')
+    if (code === quote) this.#add(this.#readString())
+    else if (code === openBrace) this.#open({}, false, closeBrace)
+    else if (code === openBracket) this.#open([], true, closeBracket)
+    else this.#add(this.#readScalar(code))
+  }
+
+  #open(container: Container, isArray: boolean, close: number): void {
+    if (this.#outer.length + (this.#level ? 1 : 0) >= this.#bounds.depth) throw this.#fault('depth')
+    this.#position++
+    const code = this.#skipSpace()
+    if (code === close) {
+      this.#position++
+      this.#add(container)
+      return
+    }
+    if (this.#level) this.#outer.push(this.#level)
+    this.#level = { container, isArray, name: '', properties: 0 }
+    if (!isArray) this.#readName(this.#level, code)
+  }
+
+  /** Puts a whole value where it belongs, and closes all containers that end there. */
+  #add(value: unknown): void {
+    let whole = value
+    for (let level = this.#level; level; level = this.#level) {
+      this.#put(level, whole)
+      if (this.#goesOn(level)) return
+      whole = level.container
+      this.#level = this.#outer.pop()
+    }
+    this.#skipSpace()
+    if (this.#position < this.#text.length) throw this.#fault('syntax')
+    this.isDone = true
+    this.value = whole
+  }
+
+  /** Reads a comma, and a name where one follows, or the end of a container. @returns whether another value follows */
+  #goesOn(level: Level): boolean {
+    const code = this.#skipSpace()
+    if (code !== comma && code !== (level.isArray ? closeBracket : closeBrace)) throw this.#fault('syntax')
+    if (code !== comma && this.#bounds.duplicates === 'refused' && level.properties > countKeys(level)) {
+      throw this.#fault('duplicate')
+    }
+    this.#position++
+    if (code !== comma) return false
+    if (!level.isArray) this.#readName(level, this.#skipSpace())
+    return true
+  }
+
+  #put({ container, name }: Level, value: unknown): void {
+    if (Array.isArray(container)) container.push(value)
+    // As JSON.parse does it: a property like any other, and no prototype.
+    else if (name === '__proto__') {
+      Object.defineProperty(container, name, { value, writable: true, enumerable: true, configurable: true })
+    } else container[name] = value
+  }
+
+  #readName(level: Level, code: number): void {
+    if (code !== quote) throw this.#fault('syntax')
+    const start = this.#position
+    level.name = this.#readString()
+    if (++level.properties > mostJsonProperties) throw this.#fault('count', start)
+    if (this.#skipSpace() !== colon) throw this.#fault('syntax')
+    this.#position++
+  }
+
+  #readString(): string {
+    const text = this.#text
+    const start = this.#position
+    const near = start + 1 + (text.length <= shortText ? shortText : shortString)
+    for (let index = start + 1; index <= near; index++) {
+      const code = text.charCodeAt(index)
+      if (code === quote) {
+        this.#position = index + 1
+        return text.slice(start + 1, index)
+      }
+      // A longer string, an escape, a control character, which is a fault, or NaN, the end.
+      if (!(code >= 0x20) || code === backslash) break
+    }
+    const end = endOfString(text, start + 1)
+    try {
+      const value: string = JSON.parse(text.slice(start, end))
+      this.#position = end
+      return value
+    } catch (error) {
+      const position = error instanceof Error ? /at position (\d+)/.exec(error.message)?.[1] : undefined
+      throw this.#fault('syntax', position === undefined ? end : start + Number(position))
+    }
+  }
+
+  #readScalar(code: number): unknown {
+    const word = words.get(code)
+    if (!word) return this.#readNumber(code)
+    if (!this.#text.startsWith(word.text, this.#position)) throw this.#fault('syntax')
+    this.#position += word.text.length
+    return word.value
+  }
+
+  #readNumber(code: number): number {
+    const text = this.#text
+    const start = this.#position
+    const next = text.charCodeAt(start + 1)
+    // Most numbers of a text are a single digit or a few; those that end behind it need no pattern.
+    if (code >= 0x30 && code <= 0x39 && (next === comma || next === closeBrace || next === closeBracket)) {
+      this.#position++
+      return code - 0x30
+    }
+    number.lastIndex = start
+    if (!number.test(text)) throw this.#fault('syntax')
+    this.#position = number.lastIndex
+    return Number(text.slice(start, number.lastIndex))
+  }
+
+  /** Skips white space. @returns the code of what follows; NaN at the end */
+  #skipSpace(): number {
+    let code = this.#text.charCodeAt(this.#position)
+    while (code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09) {
+      code = this.#text.charCodeAt(++this.#position)
+    }
+    return code
+  }
+
+  #fault(kind: JsonFaultKind, position = this.#position): JsonFault {
+    return new JsonFault(kind, position)
+  }
+}
+
+/** Fewer than have been written where one was written twice. */
+function countKeys({ container, isArray }: Level): number {
+  return isArray ? 0 : Object.keys(container).length
+}
+
+/** The words that are values, by the code of their first letter. */
+const words: ReadonlyMap<number, { readonly text: string; readonly value: boolean | null }> = new Map([
+  [0x74, { text: 'true', value: true }],
+  [0x66, { text: 'false', value: false }],
+  [0x6e, { text: 'null', value: null }],
+])
+
+/** Section 6; no text makes it look at a character twice. */
+const number = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
+
+/** The index behind the quotation mark that ends a string; the length where nothing ends it. */
+function endOfString(text: string, start: number): number {
+  const end = text.indexOf('"', start)
+  if (end === -1) return text.length
+  if (text.charCodeAt(end - 1) !== backslash) return end + 1
+  // One search for each of a million quotation marks would take long.
+  for (let index = start; index < text.length; index++) {
+    const code = text.charCodeAt(index)
+    if (code === quote) return index + 1
+    if (code === backslash) index++
+  }
+  return text.length
+}

@@ -1,0 +1,172 @@
+import { isDeepStrictEqual } from 'node:util'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { JsonFault, jsonSteps, mostJsonProperties, mostJsonValues, readJson } from '../src/json.ts'
+import { workAtOnce } from '../src/work.ts'
+import { anyCharacter } from './support/any-character.ts'
+
+const bounds = { depth: 100, duplicates: 'last' } as const
+
+/** What was read, or which fault was found and where. */
+function outcome(source: string, duplicates: 'refused' | 'last' = 'last'): unknown {
+  try {
+    return { value: readJson(source, { depth: 100, duplicates }) }
+  } catch (error) {
+    if (!(error instanceof JsonFault)) throw error
+    return `${error.kind} at ${error.position}`
+  }
+}
+
+/** Texts that JSON.parse remembers the shape of: after them it misreads other names of the same shape. */
+function poison(shape: readonly string[], name: string): void {
+  JSON.parse(`{${[...shape, name].map((each) => `${JSON.stringify(each)}:0`).join()}}`)
+}
+
+/** A name in one of the ways in which it may be written. */
+function spelt(name: string, how: readonly number[]): string {
+  const units = [...Array(name.length).keys()].map((index) => {
+    const hex = `\\u${name.charCodeAt(index).toString(16).padStart(4, '0')}`
+    const plain = JSON.stringify(name[index]).slice(1, -1)
+    return [plain, hex, hex.toUpperCase().replace('\\U', '\\u')][how[index % how.length] ?? 0] ?? plain
+  })
+  return `"${units.join('')}"`
+}
+
+describe('readJson', () => {
+  it('reads each name as it is written, whatever names were parsed before', () => {
+    const unit = fc.constantFrom('\\', '\\', '"', '\n', '\t', 'u', 'n', 'a', '0', '\u0001', '开')
+    const name = fc.oneof(fc.string({ unit, maxLength: 6 }), fc.constantFrom('__proto__', '0', '12', 'constructor'))
+    const member = fc.record({ name, how: fc.array(fc.nat(2), { minLength: 1, maxLength: 6 }) })
+    const shape = fc.constantFrom([], ['a'], ['a', 'b'])
+    fc.assert(
+      fc.property(
+        shape,
+        fc.array(name, { maxLength: 3 }),
+        fc.array(member, { maxLength: 4 }),
+        (first, before, members) => {
+          for (const other of before) poison(first, other)
+          const all = [...first.map((each) => ({ name: each, how: [0] })), ...members]
+          const source = `{${all.map((each, value) => `${spelt(each.name, each.how)}:${value}`).join()}}`
+          // The plainest reader: the engine's own objects, whose names no parser has made.
+          const expected = Object.fromEntries(all.map((each, value) => [each.name, value]))
+          poison(first, '\\')
+          const value = readJson(source, bounds)
+          expect(JSON.stringify(value)).toBe(JSON.stringify(expected))
+          expect(Object.keys(Object(value))).toStrictEqual(Object.keys(expected))
+        },
+      ),
+      { numRuns: 3000 },
+    )
+  })
+
+  it('tells a quotation mark from a backslash after an object with a backslash for a name', () => {
+    JSON.parse('{"first":null,"\\\\":null}')
+    for (const [written, name] of [
+      ['\\u0022', '"'],
+      ['\\n', '\n'],
+      ['\\"', '"'],
+      ['\\u0061', 'a'],
+      ['\\\\', '\\'],
+    ] as const) {
+      expect(readJson(`{"first":null,"${written}":1}`, bounds)).toStrictEqual({ first: null, [name]: 1 })
+    }
+    expect(outcome('{"first":null,"\\"":1,"\\\\":2}', 'refused')).toStrictEqual({
+      value: { first: null, '"': 1, '\\': 2 },
+    })
+  })
+
+  it('agrees with JSON.parse about every text without escaped names, and about every fault of others', () => {
+    const token = fc.constantFrom(
+      ...['{', '}', '[', ']', ':', ',', '"a"', '"b"', '"', '\\', ' ', '\n', '\t', '\f', '\u00a0', '\ufeff'],
+      ...['1', '0', '-', '-0', '01', '1.5', '.5', '1.', '1e5', '1E+2', 'e', '12345678901234567890', '-1e-999', '1e999'],
+      ...['true', 'false', 'null', 'nul', 'truex', 'NaN', '"\\u00e9"', '"\\ud800"', '"\\x"', '"a\u0001b"', '"\\u12"'],
+      ...[
+        '"a string of more than twelve"',
+        '"a longer one with \\"quotes\\" and \\\\"',
+        '"__proto__"',
+        '"12"',
+        '"é开🌵"',
+      ],
+    )
+    const value = fc.json({ stringUnit: anyCharacter, depthSize: 'medium' })
+    const nearly = fc.array(token, { maxLength: 12 }).map((tokens) => tokens.join(''))
+    const cut = fc.tuple(value, fc.nat(), fc.nat(2), token).map(([text, at, length, other]) => {
+      const start = at % (text.length + 1)
+      return text.slice(0, start) + other + text.slice(start + length)
+    })
+    fc.assert(
+      fc.property(fc.oneof(nearly, value, cut), fc.constantFrom('', ' '.repeat(5000)), (text, space) => {
+        const source = text + space
+        let expected: unknown
+        try {
+          expected = JSON.parse(source)
+        } catch {
+          expect(outcome(source)).toMatch(/^syntax at \d+$/)
+          return
+        }
+        const read = readJson(source, bounds)
+        // Names with escapes are the other test's.
+        if (!/\\[^"]*"\s*:|\\"/.test(source)) {
+          expect(isDeepStrictEqual(read, expected)).toBe(true)
+          expect(JSON.stringify(read)).toBe(JSON.stringify(expected))
+        }
+      }),
+      { numRuns: 10_000 },
+    )
+  })
+
+  it.each([
+    ['{"a":1 "b":2}', 7],
+    ['{"a":tru}', 5],
+    ['{"a":"\\x"}', 7],
+    ['{"\\u0061":1,}', 12],
+    ['[1,\n2,,3]', 6],
+    ['[1', 2],
+    ['', 0],
+    ['1 2', 2],
+    ['"a\nb"', 2],
+  ])('says where %j is wrong', (source, position) => {
+    expect(outcome(source)).toBe(`syntax at ${position}`)
+  })
+
+  it('refuses a property that is written twice where it has to, in any spelling, and takes the last one elsewhere', () => {
+    for (const source of ['{"a\\n":1,"a\\u000a":2}', '{"__proto__":1,"\\u005f_proto__":2}', '{"7":1,"\\u0037":2}']) {
+      expect(outcome(source, 'refused')).toMatch(/^duplicate/)
+      const [property, ...more] = Object.entries(Object(readJson(source, bounds)))
+      expect([property?.[1], more]).toStrictEqual([2, []])
+    }
+  })
+
+  it('keeps __proto__ as a property like any other', () => {
+    const value = readJson('{"__proto__":{"admin":true}}', bounds)
+    expect(Object.getPrototypeOf(value)).toBe(Object.prototype)
+    expect(JSON.stringify(value)).toBe('{"__proto__":{"admin":true}}')
+  })
+
+  it('bounds the values of a text, and the properties of an object', () => {
+    const list = (length: number) => `[${'0,'.repeat(length - 1)}0]`
+    expect(readJson(list(mostJsonValues - 1), bounds)).toHaveLength(mostJsonValues - 1)
+    expect(outcome(list(mostJsonValues))).toMatch(/^count/)
+    const object = (length: number) => `{${[...Array(length).keys()].map((index) => `"n${index}":0`).join()}}`
+    expect(Object.keys(Object(readJson(object(mostJsonProperties), bounds)))).toHaveLength(mostJsonProperties)
+    expect(outcome(object(mostJsonProperties + 1))).toMatch(/^count/)
+  })
+
+  it('reads the same in steps, each of which is short', () => {
+    const source = JSON.stringify(
+      Array.from({ length: 20_000 }, (_, index) => ({ role: 'user', content: `message ${index} \\ "` })),
+    )
+    let steps = 0
+    const counted = function* () {
+      const inner = jsonSteps(source, bounds)
+      for (;;) {
+        const { done, value } = inner.next()
+        if (done) return value
+        steps++
+        yield value
+      }
+    }
+    expect(isDeepStrictEqual(workAtOnce().run('body', counted()), JSON.parse(source))).toBe(true)
+    expect(steps).toBeGreaterThan(50)
+  })
+})
