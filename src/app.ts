@@ -95,7 +95,8 @@ export function createServer(
 export async function registerService(app: FastifyInstance, parts: AppParts): Promise<void> {
   const { config, stores, guard, limiter, library, metrics } = parts
 
-  acceptJsonOnly(app)
+  const workOf = workByRequest()
+  acceptJsonOnly(app, workOf)
   loadCompilerWhenNeeded(app)
   tellOfRequests(app, metrics, config.trustedProxies)
   parts.tracer?.traceRequests(app)
@@ -150,11 +151,15 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     flush: () => stores.ledger.flush(),
   })
 
-  await registerChat(app, parts, lookAgain)
+  await registerChat(app, parts, { lookAgain, workOf })
 }
 
 /** The chat group and its models, under both prefixes. */
-async function registerChat(app: FastifyInstance, parts: AppParts, lookAgain: ChatOptions['lookAgain']): Promise<void> {
+async function registerChat(
+  app: FastifyInstance,
+  parts: AppParts,
+  shared: Pick<ChatOptions, 'lookAgain' | 'workOf'>,
+): Promise<void> {
   const { config, guard, limiter, library, models, visits, prompt } = parts
   const chat: ChatOptions = {
     guard,
@@ -164,8 +169,7 @@ async function registerChat(app: FastifyInstance, parts: AppParts, lookAgain: Ch
     limiter,
     prompt,
     characters: config.characters,
-    lookAgain,
-    workOf: workByRequest(),
+    ...shared,
     bodyLimit: config.chatBodyLimit,
     sseKeepaliveMs: config.sseKeepaliveMs,
     clock: parts.clock ?? machineClock,

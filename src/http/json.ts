@@ -1,23 +1,47 @@
 import { isUtf8 } from 'node:buffer'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ApiError } from '../errors.ts'
-import { JsonFault, mostJsonProperties, mostJsonValues, readJson } from '../json.ts'
+import { JsonFault, jsonSteps, mostJsonProperties, mostJsonValues, readJson } from '../json.ts'
+import type { Work } from '../work.ts'
 
 /** How deep a request body may nest. */
 export const maximumJsonDepth = 100
 
 const bounds = { depth: maximumJsonDepth, duplicates: 'refused' } as const
 
+/** Bytes of a body that is read at once, in under a millisecond. */
+const smallBody = 16 * 1024
+
+/** Gives a request its work, wanted until the signal aborts. */
+export type WorkOf = (request: FastifyRequest, signal: AbortSignal) => Work
+
 /**
- * Makes an instance take JSON bodies and nothing else, read by `parseJson`.
+ * Makes an instance take JSON bodies and nothing else, read by `parseJson`, or by the same rules in steps where they are large.
  * Any other content type is left to Fastify, which refuses it (415).
  */
-export function acceptJsonOnly(app: FastifyInstance): void {
+export function acceptJsonOnly(app: FastifyInstance, workOf: WorkOf): void {
   app.removeAllContentTypeParsers()
-  const parse = async (request: FastifyRequest, body: Buffer) =>
+  const parse = async (request: FastifyRequest, body: Buffer) => {
     // Many clients name a content type with every request: a DELETE without a body is none the worse for it.
-    body.length === 0 && request.method === 'DELETE' ? undefined : parseJson(body)
+    if (body.length === 0 && request.method === 'DELETE') return undefined
+    return body.length <= smallBody ? parseJson(body) : await parseInSteps(body, request, workOf)
+  }
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, parse)
+}
+
+async function parseInSteps(body: Buffer, request: FastifyRequest, workOf: WorkOf): Promise<unknown> {
+  // The request's own signal aborts as soon as the body is there.
+  const gone = new AbortController()
+  const abort = () => gone.abort(new ApiError(499, 'client_gone', 'The client went away.'))
+  const { socket } = request.raw
+  socket.once('close', abort)
+  try {
+    return await workOf(request, gone.signal).run('body', jsonSteps(decode(body), bounds))
+  } catch (fault) {
+    throw refusalOf(fault)
+  } finally {
+    socket.off('close', abort)
+  }
 }
 
 /**

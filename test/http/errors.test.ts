@@ -8,6 +8,7 @@ import { errorHandler } from '../../src/http/errors.ts'
 import { acceptJsonOnly } from '../../src/http/json.ts'
 import { tellOfRequests } from '../../src/http/request-log.ts'
 import { refuseUnknownRoutes } from '../../src/http/unfit-request.ts'
+import { workAtOnce } from '../../src/work.ts'
 import { expectError, type Group, sendRaw } from '../support/http.ts'
 import { serviceForThisTest, startTestService, type TestService } from '../support/service.ts'
 import { isOverPostgres } from '../support/test-database.ts'
@@ -405,7 +406,7 @@ describe('a fault of ours', () => {
     })
     const app = createServer(pino({ level: 'error' }, log), readConfig({}))
     onTestFinished(() => app.close())
-    acceptJsonOnly(app)
+    acceptJsonOnly(app, workAtOnce)
     tellOfRequests(app)
     refuseUnknownRoutes(app)
     app.setErrorHandler(errorHandler(openAiErrorBody))

@@ -1,7 +1,9 @@
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import Fastify from 'fastify'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
-import { maximumJsonDepth, parseJson } from '../../src/http/json.ts'
+import { acceptJsonOnly, maximumJsonDepth, parseJson } from '../../src/http/json.ts'
+import { workAtOnce } from '../../src/work.ts'
 import { anyCharacter } from '../support/any-character.ts'
 
 type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
@@ -149,6 +151,60 @@ describe('parseJson', () => {
   it('refuses a million levels without trying them', () => {
     expect(outcome('['.repeat(1_000_000))).toBe('400 json_too_deep')
     expect(outcome('{"x":'.repeat(1_000_000))).toBe('400 json_too_deep')
+  })
+})
+
+describe('acceptJsonOnly', () => {
+  /** An instance that gives back what it has read, and the steps that were taken for it. */
+  async function listen() {
+    const app = Fastify()
+    onTestFinished(() => app.close())
+    const seen: { param: string; signal: AbortSignal }[] = []
+    let hold: Promise<void> | undefined
+    acceptJsonOnly(app, (_request, signal) => ({
+      run: async (param, steps) => {
+        seen.push({ param, signal })
+        await hold
+        return workAtOnce().run(param, steps)
+      },
+    }))
+    app.setErrorHandler((error, _request, reply) => {
+      if (!(error instanceof ApiError)) throw error
+      reply.code(error.status).send({ code: error.code })
+    })
+    app.post('/', async ({ body }) => ({ body }))
+    const url = await app.listen({ port: 0, host: '127.0.0.1' })
+    const post = async (body: string, signal: AbortSignal | null = null) =>
+      await (await fetch(url, { method: 'POST', body, signal, headers: { 'content-type': 'application/json' } })).json()
+    return { post, seen, holdUntil: (until: Promise<void>) => (hold = until) }
+  }
+
+  const large = (end: string) => `{"text":"${'x'.repeat(20_000)}"${end}`
+
+  it('reads large bodies through the work of their request, by the rules of small ones', async () => {
+    const { post, seen } = await listen()
+    expect(await post('{"a":1}')).toStrictEqual({ body: { a: 1 } })
+    expect(seen).toHaveLength(0)
+    expect(await post(large('}'))).toStrictEqual({ body: { text: 'x'.repeat(20_000) } })
+    expect(await post(large(',"text":1}'))).toStrictEqual({ code: 'duplicate_property' })
+    expect(await post(large(''))).toStrictEqual({ code: 'invalid_json' })
+    expect(await post(large(`,"a":[${'0,'.repeat(1_000_000)}0]}`).slice(0, 1_000_000))).toStrictEqual({
+      code: 'invalid_json',
+    })
+    expect(seen.map(({ param, signal }) => [param, signal.aborted])).toStrictEqual(Array(4).fill(['body', false]))
+  })
+
+  it('ends the work when the caller leaves', async () => {
+    const { post, seen, holdUntil } = await listen()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    holdUntil(promise)
+    const leaving = new AbortController()
+    const reply = post(large('}'), leaving.signal)
+    await expect.poll(() => seen.length).toBe(1)
+    leaving.abort()
+    await expect(reply).rejects.toThrow()
+    await expect.poll(() => seen[0]?.signal.aborted).toBe(true)
+    resolve()
   })
 })
 
