@@ -132,6 +132,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     guard,
     library,
     store: stores.characters,
+    workOf,
     bodyLimit: config.cardBodyLimit,
     limits: config.limits,
   })

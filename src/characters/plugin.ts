@@ -3,6 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { callerOf, requireScope } from '../access/guard.ts'
 import { ApiError } from '../errors.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
+import { whileConnected } from '../http/while-connected.ts'
 import { ChatError } from '../openai/completion.ts'
 import { mayRead, unknownCharacter } from './library/character.ts'
 import { CharacterBody, CharacterFormat, CharacterList, CharacterPath, CharacterQuery, listBody } from './schemas.ts'
@@ -22,7 +23,7 @@ const toRead = requireScope('chat', 'characters:write')
 
 /** The characters that a key may talk to, and an account's own cards, in and out. */
 export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = async (app, options) => {
-  const { guard, library, store, bodyLimit, limits } = options
+  const { guard, library, store, workOf, bodyLimit, limits } = options
   // Bytes, and not strict JSON: a card is kept as it came, and reading it has rules of its own.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(cardTypes, { parseAs: 'buffer' }, async (_request: FastifyRequest, body: Buffer) => body)
@@ -72,8 +73,10 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
       const bytes = character && (await library.source(caller.account.id, character))
       if (!character || !bytes) throw unknownCharacter()
       const { format } = request.query
-      const { readCardSource } = await import('./cards/source.ts')
-      const source = readCardSource(bytes)
+      const { cardSourceSteps } = await import('./cards/source.ts')
+      const source = await whileConnected(request, (signal) =>
+        workOf(request, signal).run('name', cardSourceSteps(bytes)),
+      )
       if (format === undefined) {
         const { languagesOf, publicBody } = await import('./character-body.ts')
         return publicBody(character, source.document, {
@@ -83,18 +86,21 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
         })
       }
       if (!mayRead(caller, character)) throw hiddenCard()
-      const { exportCard, exportLosses } = await import('./cards/export.ts')
+      const { exportSteps, exportLosses } = await import('./cards/export.ts')
       const losses = exportLosses(source, format)
+      const file = await whileConnected(request, (signal) =>
+        workOf(request, signal).run('format', exportSteps(source, format)),
+      )
       if (losses.length > 0) reply.header('x-export-losses', losses.join(' '))
       return reply
         .type(contentTypes[format])
         .header('content-disposition', disposition(character.name, format))
-        .send(exportCard(source, format))
+        .send(file)
     },
   )
 
   // Not the options themselves: they have this group's prefix in them, which is theirs already.
-  await app.register(uploadRoutes, { guard, library, store, bodyLimit, limits })
+  await app.register(uploadRoutes, { guard, library, store, workOf, bodyLimit, limits })
 }
 
 /** A file name for the card: what old clients read is plain, what others read is the character's own (RFC 6266). */

@@ -4,7 +4,9 @@ import type { FastifyRequest } from 'fastify'
 import { actorOf } from '../access/actor.ts'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
 import { ApiError, invalidField } from '../errors.ts'
+import type { WorkOf } from '../http/json.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
+import { whileConnected } from '../http/while-connected.ts'
 import type { Limits } from '../limit-values.ts'
 import { charactersAllowed } from '../limits/terms.ts'
 import { ChatError } from '../openai/completion.ts'
@@ -18,6 +20,7 @@ export interface CharactersOptions {
   readonly guard: Guard
   readonly library: CharacterLibrary
   readonly store: CharacterStore
+  readonly workOf: WorkOf
   /** Bytes. */
   readonly bodyLimit: number
   /** What holds where neither the key nor its account has a limit. */
@@ -40,7 +43,7 @@ const toWrite = requireScope('characters:write')
 
 /** An account's own cards: adding, replacing and deleting them. The group that this is part of lets callers in. */
 export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async (app, options) => {
-  const { library, store, bodyLimit, limits } = options
+  const { library, store, workOf, bodyLimit, limits } = options
 
   app.post(
     '',
@@ -60,7 +63,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
     },
     async (request, reply) => {
       const { nameOf } = await import('./library/card-bytes.ts')
-      const read = await readUpload(request)
+      const read = await readUpload(request, workOf)
       const name = nameOf(read.card)
       const caller = callerOf(request)
       const allowed = charactersAllowed(caller, limits)
@@ -91,7 +94,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
     },
     async (request, reply) => {
       const name = readName(request.params.name)
-      const read = await readUpload(request)
+      const read = await readUpload(request, workOf)
       const caller = callerOf(request)
       const allowed = charactersAllowed(caller, limits)
       const isNew = await store.put(caller.account.id, toStore(name, read), allowed, actorOf(request))
@@ -150,9 +153,10 @@ async function whyNotRemoved(library: CharacterLibrary, account: number, name: s
   )
 }
 
-async function readUpload({ body }: { readonly body: unknown }): Promise<ReadCard> {
-  const { readCardBytes } = await import('./library/card-bytes.ts')
-  return readCardBytes(Buffer.isBuffer(body) ? body : Buffer.alloc(0))
+async function readUpload(request: FastifyRequest, workOf: WorkOf): Promise<ReadCard> {
+  const { cardSteps } = await import('./library/card-bytes.ts')
+  const steps = cardSteps(Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0))
+  return await whileConnected(request, (signal) => workOf(request, signal).run('card', steps))
 }
 
 function toStore(name: string, { digest, source, about }: ReadCard) {

@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ApiError } from '../errors.ts'
 import { JsonFault, jsonSteps, mostJsonProperties, mostJsonValues, readJson } from '../json.ts'
 import type { Work } from '../work.ts'
+import { whileConnected } from './while-connected.ts'
 
 /** How deep a request body may nest. */
 export const maximumJsonDepth = 100
@@ -30,17 +31,11 @@ export function acceptJsonOnly(app: FastifyInstance, workOf: WorkOf): void {
 }
 
 async function parseInSteps(body: Buffer, request: FastifyRequest, workOf: WorkOf): Promise<unknown> {
-  // The request's own signal aborts as soon as the body is there.
-  const gone = new AbortController()
-  const abort = () => gone.abort(new ApiError(499, 'client_gone', 'The client went away.'))
-  const { socket } = request.raw
-  socket.once('close', abort)
   try {
-    return await workOf(request, gone.signal).run('body', jsonSteps(decode(body), bounds))
+    const steps = jsonSteps(decode(body), bounds)
+    return await whileConnected(request, (signal) => workOf(request, signal).run('body', steps))
   } catch (fault) {
     throw refusalOf(fault)
-  } finally {
-    socket.off('close', abort)
   }
 }
 

@@ -1,18 +1,23 @@
 import type { Fields } from '../../fields.ts'
+import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
-import { largestDocument, readJsonDocument } from '../documents/json-document.ts'
+import { jsonDocumentSteps, largestDocument } from '../documents/json-document.ts'
 import { listZip, unzip, type ZipEntry } from './zip.ts'
 import { writeZip, zipFile } from './zip-writer.ts'
 
 /** The name of the card in a CHARX archive: exactly this, at the root (Character Card V3, "CHARX"). */
 const cardName = 'card.json'
+/** Units of work of a file in the archive. */
+const unitsOfEntry = 300
 
 /**
  * Reads the card of a CHARX archive; nothing else in it is unpacked.
  * @throws CardError
  */
-export function readCharx(bytes: Buffer): Fields {
-  const cards = listZip(bytes).filter(isCard)
+export function* readCharx(bytes: Buffer): Steps<Fields> {
+  const entries = listZip(bytes)
+  yield entries.length * unitsOfEntry
+  const cards = entries.filter(isCard)
   const [card] = cards
   if (card === undefined) {
     throw new CardError('card_invalid', 'The archive has no card.json at its root. Send the CHARX file as it was.')
@@ -20,15 +25,19 @@ export function readCharx(bytes: Buffer): Fields {
   if (cards.length > 1) {
     throw new CardError('card_invalid', 'The archive has more than one card.json. Keep one of them.')
   }
-  return readJsonDocument(unzip(card, largestDocument))
+  const document = unzip(card, largestDocument)
+  yield document.length >> 2
+  return yield* jsonDocumentSteps(document)
 }
 
 /** Writes a CHARX archive: the card, and the other files of the archive that it was in, as they are packed there. */
-export function writeCharx(document: Buffer, archive?: Buffer): Buffer {
+export function* writeCharx(document: Buffer, archive?: Buffer): Steps<Buffer> {
   const entries = archive ? listZip(archive) : []
   const start = entries.reduce((least, entry) => Math.min(least, entry.start), archive?.length ?? 0)
   const others = entries.filter((entry) => entry.name !== cardName)
-  return writeZip([zipFile(cardName, document), ...others], archive?.subarray(0, entries.length > 0 ? start : 0))
+  yield entries.length * unitsOfEntry
+  const card = yield* zipFile(cardName, document)
+  return writeZip([card, ...others], archive?.subarray(0, entries.length > 0 ? start : 0))
 }
 
 /** How many files there are in an archive besides the card. */

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Fields, isFields, valueIn } from '../../fields.ts'
+import type { Steps } from '../../work.ts'
 import { cardVersion, pygmalionNames, specs } from './versions.ts'
 
 /*
@@ -22,8 +23,12 @@ interface Change {
 }
 
 type Path = readonly (string | number)[]
-/** A copy that is ours to change. */
-type Draft = Record<string, unknown>
+/** Units of work of a change, beside its text. */
+const unitsOfChange = 100
+/** Units of work of a line of decorators. */
+const unitsOfLine = 10
+/** The beginning of a line that is a decorator. */
+const decorator = /[^\S\n]*@@/y
 
 const extensionsPath = ['data', 'extensions']
 const ownPath = [...extensionsPath, 'conservatory']
@@ -49,35 +54,44 @@ const copyWarning =
   'Use a program that reads V3.'
 
 /** The document in this version: itself where it is in it already. */
-export function toVersion(document: Fields, version: WrittenVersion): Fields {
+export function* toVersion(document: Fields, version: WrittenVersion): Steps<Fields> {
   if (cardVersion(document) === version) return document
-  const restored = restore(document)
+  const restored = yield* restore(document)
   if (cardVersion(restored) === version) return restored
   if (cardVersion(document) === 'v1') return lift(document, version)
-  return applyAll(document, [...headerChanges(document, version), ...changesFor[version](document)])
+  return yield* applyAll(document, [...headerChanges(document, version), ...(yield* changesFor[version](document))])
 }
 
 /** The V2 copy that stands beside a V3 card in a picture: without decorators, and with a warning in its notes. */
-export function toBackfill(document: Fields): Fields {
+export function* toBackfill(document: Fields): Steps<Fields> {
   const notes = valueAt(document, creatorNotesPath).value
   const after = typeof notes === 'string' && notes !== '' ? `${copyWarning}\n\n${notes}` : copyWarning
   const warning = changeAt(document, creatorNotesPath, after)
-  return applyAll(document, [...headerChanges(document, 'v2'), ...undecorate(document), warning])
+  return yield* applyAll(document, [...headerChanges(document, 'v2'), ...(yield* undecorate(document)), warning])
 }
 
 /** The text without its leading run of decorators, and without the blank lines around it (V3, "Decorators"). */
-export function withoutDecorators(content: string): string {
-  const lines = content.trimStart().split('\n')
-  const firstOther = lines.findIndex((line) => !line.trimStart().startsWith('@@'))
-  if (firstOther === 0) return content
-  const rest = firstOther === -1 ? [] : lines.slice(firstOther)
-  const firstFilled = rest.findIndex((line) => line.trim() !== '')
-  return firstFilled === -1 ? '' : rest.slice(firstFilled).join('\n')
+export function* withoutDecorators(content: string): Steps<string> {
+  const text = content.trimStart()
+  let start = 0
+  for (decorator.lastIndex = 0; start < text.length && decorator.test(text); decorator.lastIndex = start) {
+    const end = text.indexOf('\n', start)
+    start = end === -1 ? text.length : end + 1
+    yield unitsOfLine
+    decorator.lastIndex = start
+  }
+  if (start === 0) return content
+  const rest = text.slice(start)
+  const firstFilled = rest.search(/\S/)
+  return firstFilled === -1 ? '' : rest.slice(rest.lastIndexOf('\n', firstFilled) + 1)
 }
 
-const changesFor: Readonly<Record<WrittenVersion, (document: Fields) => readonly Change[]>> = {
+const changesFor: Readonly<Record<WrittenVersion, (document: Fields) => Steps<readonly Change[]>>> = {
   v2: undecorate,
-  v3: (document) => (valueAt(document, greetingsPath).found ? [] : [{ path: greetingsPath, after: [] }]),
+  *v3(document) {
+    yield unitsOfChange
+    return valueAt(document, greetingsPath).found ? [] : [{ path: greetingsPath, after: [] }]
+  },
 }
 
 function headerChanges(document: Fields, version: WrittenVersion): readonly Change[] {
@@ -85,15 +99,19 @@ function headerChanges(document: Fields, version: WrittenVersion): readonly Chan
   return [changeAt(document, ['spec'], spec), changeAt(document, ['spec_version'], spec_version)]
 }
 
-function undecorate(document: Fields): readonly Change[] {
+function* undecorate(document: Fields): Steps<readonly Change[]> {
   const entries = valueAt(document, entriesPath).value
   if (typeof entries !== 'object' || entries === null) return []
   const isList = Array.isArray(entries)
-  return Object.entries(entries).flatMap(([key, entry]: [string, unknown]) => {
+  const changes: Change[] = []
+  for (const [key, entry] of Object.entries(entries)) {
+    yield unitsOfChange
     const before = isFields(entry) ? valueIn(entry, 'content') : undefined
-    const after = typeof before === 'string' ? withoutDecorators(before) : before
-    return before === after ? [] : [{ path: [...entriesPath, isList ? Number(key) : key, 'content'], before, after }]
-  })
+    if (typeof before !== 'string') continue
+    const after = yield* withoutDecorators(before)
+    if (before !== after) changes.push({ path: [...entriesPath, isList ? Number(key) : key, 'content'], before, after })
+  }
+  return changes
 }
 
 /** Puts the fields of a V1 card, unknown ones included, where V2 and V3 have them; its own `spec` too is one of them. */
@@ -103,40 +121,50 @@ function lift(document: Fields, version: WrittenVersion): Fields {
     .filter(([, value]) => typeof value === 'string')
   const required = { ...requiredFields, ...(version === 'v3' ? { group_only_greetings: [] } : {}) }
   const data = { ...required, ...Object.fromEntries(fromPygmalion), ...document }
-  return { ...specs[version], data: structuredClone(data) }
+  return { ...specs[version], data }
 }
 
 /** Undoes the changes that the document's note tells of; the document itself where it has none. */
-function restore(document: Fields): Fields {
+function* restore(document: Fields): Steps<Fields> {
   const note = valueAt(document, notePath).value
   const changes = isFields(note) ? valueIn(note, 'changes') : undefined
   if (!Array.isArray(changes)) return document
-  const draft: Draft = structuredClone(document)
-  put(draft, { path: notePath })
+  const draft = new Draft(document)
+  draft.put({ path: notePath })
   // Each path once: what a note makes us compare is then never more than the note is long.
-  const byPath = new Map(changes.filter(isChange).map((change) => [keyOf(change.path), change]))
-  for (const change of [...byPath.values()].reverse()) undo(draft, change)
-  return draft
+  const byPath = new Map<string, Change>()
+  for (const change of changes) {
+    yield unitsOfChange
+    if (isChange(change)) byPath.set(keyOf(change.path), change)
+  }
+  for (const change of [...byPath.values()].reverse()) {
+    yield unitsOfChange
+    undo(draft, change)
+  }
+  return draft.document
 }
 
 /** Values that were edited after the conversion stay. */
 function undo(draft: Draft, { path, ...change }: Change): void {
-  const current = valueAt(draft, path)
+  const current = valueAt(draft.document, path)
   const isAsWritten = current.found === Object.hasOwn(change, 'after') && isDeepStrictEqual(current.value, change.after)
-  if (isAsWritten) put(draft, Object.hasOwn(change, 'before') ? { path, after: change.before } : { path })
+  if (isAsWritten) draft.put(Object.hasOwn(change, 'before') ? { path, after: change.before } : { path })
 }
 
-function applyAll(document: Fields, conversions: readonly Change[]): Fields {
-  const draft: Draft = structuredClone(document)
+function* applyAll(document: Fields, conversions: readonly Change[]): Steps<Fields> {
   const room = [extensionsPath, ownPath].flatMap((path) =>
     isFields(valueAt(document, path).value) ? [] : [changeAt(document, path, {})],
   )
   const note = valueAt(document, notePath)
   const former = note.found ? [{ path: notePath, before: note.value }] : []
   const changes = [...conversions, ...room, ...former]
-  for (const change of structuredClone(changes)) put(draft, change)
-  put(draft, { path: notePath, after: { changes } })
-  return draft
+  const draft = new Draft(document)
+  for (const change of changes) {
+    yield unitsOfChange
+    draft.put(change)
+  }
+  draft.put({ path: notePath, after: { changes } })
+  return draft.document
 }
 
 function changeAt(document: Fields, path: Path, after: unknown): Change {
@@ -156,18 +184,46 @@ function valueAt(document: unknown, path: Path): { readonly found: boolean; read
   return { found: true, value }
 }
 
-/** Sets or removes a value of a draft as an own property, which no key, `__proto__` included, makes anything else. */
-function put(draft: Draft, change: Change): void {
-  const parent = valueAt(draft, change.path.slice(0, -1)).value
-  const key = change.path.at(-1)
-  if (typeof parent !== 'object' || parent === null || key === undefined) return
-  // Of arrays only what they already hold is replaced: neither their length nor their other items change.
-  if (Array.isArray(parent) && !(typeof key === 'number' && Object.hasOwn(parent, key))) return
-  if (!Object.hasOwn(change, 'after')) Reflect.deleteProperty(parent, key)
-  else {
-    const property = { value: change.after, writable: true, enumerable: true, configurable: true }
-    Object.defineProperty(parent, key, property)
+/** A document that is ours to change: a copy of what is changed in it, and the rest as it was. */
+class Draft {
+  readonly document: Fields
+  readonly #copies = new WeakSet<object>()
+
+  constructor(document: Fields) {
+    this.document = { ...document }
+    this.#copies.add(this.document)
   }
+
+  /** Sets or removes a value as an own property, which no key, `__proto__` included, makes anything else. */
+  put(change: Change): void {
+    let parent: object = this.document
+    for (const key of change.path.slice(0, -1)) {
+      const child = this.#copyOf(parent, key)
+      if (child === undefined) return
+      parent = child
+    }
+    const key = change.path.at(-1)
+    if (key === undefined) return
+    // Of arrays only what they already hold is replaced: neither their length nor their other items change.
+    if (Array.isArray(parent) && !(typeof key === 'number' && Object.hasOwn(parent, key))) return
+    if (Object.hasOwn(change, 'after')) setOwn(parent, key, change.after)
+    else Reflect.deleteProperty(parent, key)
+  }
+
+  /** The array or object there, copied unless it is a copy already. */
+  #copyOf(parent: object, key: string | number): object | undefined {
+    const { value } = valueAt(parent, [key])
+    if (typeof value !== 'object' || value === null) return undefined
+    if (this.#copies.has(value)) return value
+    const copy = Array.isArray(value) ? [...value] : { ...value }
+    this.#copies.add(copy)
+    setOwn(parent, key, copy)
+    return copy
+  }
+}
+
+function setOwn(parent: object, key: string | number, value: unknown): void {
+  Object.defineProperty(parent, key, { value, writable: true, enumerable: true, configurable: true })
 }
 
 function keyOf(path: Path): string {

@@ -1,4 +1,5 @@
 import { type Fields, isFields, valueIn } from '../../fields.ts'
+import { type Steps, workAtOnce } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { writeJsonDocument } from '../documents/json-document.ts'
 import { countAssets, writeCharx } from './charx.ts'
@@ -16,13 +17,18 @@ export type ExportFormat = 'json' | 'v2' | 'png' | 'charx'
  * @param now milliseconds; the modification date of a card that was edited
  * @throws CardError for a card whose file would be too large or nested too deeply to be read again
  */
-export function exportCard(source: CardSource, format: ExportFormat, now = Date.now()): Buffer {
+export function* exportSteps(source: CardSource, format: ExportFormat, now = Date.now()): Steps<Buffer> {
   if (!source.isEdited && isOwnFormat(source, format)) return source.bytes
-  const file = writers[format](source, now)
+  const file = yield* writers[format](source, now)
   if (file.length > largestFile) {
     throw new CardError('card_too_large', `The file would be larger than ${largestFile} bytes. Choose another format.`)
   }
   return file
+}
+
+/** The same at once, for commands. */
+export function exportCard(source: CardSource, format: ExportFormat, now = Date.now()): Buffer {
+  return workAtOnce().run('format', exportSteps(source, format, now))
 }
 
 /** What of the source cannot be in a file of this format, one sentence each, for the operator to know. */
@@ -32,20 +38,22 @@ export function exportLosses({ container, bytes }: CardSource, format: ExportFor
   return assets === 0 ? [] : [`Files of the archive that are not in this format: ${assets}.`]
 }
 
-const writers: Readonly<Record<ExportFormat, (source: CardSource, now: number) => Buffer>> = {
-  json: (source, now) => writeJsonDocument(version3(source, now)),
-  v2: (source) => writeJsonDocument(toVersion(source.document, 'v2')),
-  charx: (source, now) => {
-    const document = writeJsonDocument(version3(source, now))
-    return source.container === 'charx' ? writeCharx(document, source.bytes) : writeCharx(document)
+const writers: Readonly<Record<ExportFormat, (source: CardSource, now: number) => Steps<Buffer>>> = {
+  *json(source, now) {
+    return yield* writeJsonDocument(yield* version3(source, now))
   },
-  png: (source, now) => {
-    const document = version3(source, now)
-    const texts: readonly CardText[] = [
-      { keyword: 'ccv3', document: writeJsonDocument(document) },
-      ...backfill(document),
-    ]
-    return writePngCards(source.container === 'png' ? source.bytes : plainPicture(), texts)
+  *v2(source) {
+    return yield* writeJsonDocument(yield* toVersion(source.document, 'v2'))
+  },
+  *charx(source, now) {
+    const document = yield* writeJsonDocument(yield* version3(source, now))
+    return yield* source.container === 'charx' ? writeCharx(document, source.bytes) : writeCharx(document)
+  },
+  *png(source, now) {
+    const document = yield* version3(source, now)
+    const first: CardText = { keyword: 'ccv3', document: yield* writeJsonDocument(document) }
+    const texts = [first, ...(yield* backfill(document))]
+    return yield* writePngCards(source.container === 'png' ? source.bytes : plainPicture(), texts)
   },
 }
 
@@ -55,17 +63,17 @@ function isOwnFormat({ container, document }: CardSource, format: ExportFormat):
 }
 
 /** The V3 document, with its modification date set if it was edited (V3, "modification_date"). */
-function version3({ document, isEdited }: CardSource, now: number): Fields {
-  const converted = toVersion(document, 'v3')
+function* version3({ document, isEdited }: CardSource, now: number): Steps<Fields> {
+  const converted = yield* toVersion(document, 'v3')
   const data = valueIn(converted, 'data')
   if (!isEdited || !isFields(data)) return converted
   return { ...converted, data: { ...data, modification_date: Math.floor(now / 1000) } }
 }
 
 /** The V2 copy, which may be left out (V3, "PNG/APNG"): it is where it would be too large to be read. */
-function backfill(document: Fields): readonly CardText[] {
+function* backfill(document: Fields): Steps<readonly CardText[]> {
   try {
-    return [{ keyword: 'chara', document: writeJsonDocument(toBackfill(document)) }]
+    return [{ keyword: 'chara', document: yield* writeJsonDocument(yield* toBackfill(document)) }]
   } catch (error) {
     if (error instanceof CardError) return []
     throw error

@@ -1,7 +1,8 @@
 import { crc32, deflateSync } from 'node:zlib'
 import type { Fields } from '../../fields.ts'
+import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
-import { largestDocument, readJsonDocument } from '../documents/json-document.ts'
+import { jsonDocumentSteps, largestDocument } from '../documents/json-document.ts'
 import { inflate } from './inflate.ts'
 import { cardVersion } from './versions.ts'
 
@@ -29,6 +30,17 @@ interface Chunk {
   readonly checksum: number
 }
 
+/** Units of work of a chunk, beside its bytes. */
+const unitsOfChunk = 50
+/** Bytes of a piece of base64. */
+const longestPiece = 1024 * 1024
+
+/** The card of a picture, and what was taken in spite of a fault. */
+export interface FoundCard {
+  readonly document: Fields
+  readonly warnings: readonly string[]
+}
+
 /** A text that is to go into a picture. */
 export interface CardText {
   readonly keyword: 'ccv3' | 'chara'
@@ -44,38 +56,41 @@ export function isPng(bytes: Buffer): boolean {
  * Reads the card in a picture: that of the first `ccv3` text, else that of the first `chara` text.
  * @throws CardError
  */
-export function readPngCard(bytes: Buffer): { readonly document: Fields; readonly warnings: readonly string[] } {
+export function* readPngCard(bytes: Buffer): Steps<FoundCard> {
   const chunks = new Map<string, Chunk>()
   for (const chunk of chunksOf(bytes)) {
+    yield unitsOfChunk
     const keyword = cardKeyword(chunk)
     if (keyword !== undefined && !chunks.has(keyword)) chunks.set(keyword, chunk)
   }
   const version3 = chunks.get('ccv3')
   const version2 = chunks.get('chara')
   if (version3 === undefined) {
-    if (version2) return readCardChunk(version2)
+    if (version2) return yield* readCardChunk(version2)
     throw new CardError('card_not_found_in_image', 'The picture holds no card. Send the original file of the card.')
   }
   try {
-    return readCardChunk(version3)
+    return yield* readCardChunk(version3)
   } catch (error) {
-    const fallback = error instanceof CardError && version2 ? readIfSound(version2) : undefined
+    const fallback = error instanceof CardError && version2 ? yield* readIfSound(version2) : undefined
     if (fallback === undefined) throw error
     return { ...fallback, warnings: ["The picture's V3 card is unusable; its V2 copy was read.", ...fallback.warnings] }
   }
 }
 
 /** Puts cards into a picture, instead of all that it held, before its end; every checksum is computed anew. */
-export function writePngCards(picture: Buffer, texts: readonly CardText[]): Buffer {
-  const kept = [...chunksOf(picture)].filter((chunk) => chunk.type !== 'IEND' && cardKeyword(chunk) === undefined)
-  return Buffer.concat([
-    signature,
-    ...kept.flatMap(({ type, data }) => chunkParts(type, data)),
-    ...texts.flatMap(({ keyword, document }) =>
-      chunkParts('tEXt', Buffer.from(`${keyword}\0${document.toString('base64')}`, 'latin1')),
-    ),
-    ...chunkParts('IEND', Buffer.alloc(0)),
-  ])
+export function* writePngCards(picture: Buffer, texts: readonly CardText[]): Steps<Buffer> {
+  const parts: Buffer[] = [signature]
+  for (const chunk of chunksOf(picture)) {
+    if (chunk.type !== 'IEND' && cardKeyword(chunk) === undefined) parts.push(...chunkParts(chunk.type, chunk.data))
+    yield unitsOfChunk + (chunk.data.length >> 5)
+  }
+  for (const { keyword, document } of texts) {
+    parts.push(...chunkParts('tEXt', Buffer.from(`${keyword}\0${document.toString('base64')}`, 'latin1')))
+    yield document.length >> 2
+  }
+  parts.push(...chunkParts('IEND', Buffer.alloc(0)))
+  return Buffer.concat(parts)
 }
 
 /** A plain grey picture in the proportions of a portrait, for cards that have none. */
@@ -129,17 +144,19 @@ function cardKeyword({ type, data }: Chunk): string | undefined {
   return ['ccv3', 'chara'].find((keyword) => start.startsWith(`${keyword}\0`))
 }
 
-function readIfSound(chunk: Chunk): ReturnType<typeof readPngCard> | undefined {
+function* readIfSound(chunk: Chunk): Steps<FoundCard | undefined> {
   try {
-    return readCardChunk(chunk)
+    return yield* readCardChunk(chunk)
   } catch (error) {
     if (error instanceof CardError) return undefined
     throw error
   }
 }
 
-function readCardChunk(chunk: Chunk): ReturnType<typeof readPngCard> {
-  const document = readJsonDocument(decodePayload(textOf(chunk)), 'card_damaged')
+function* readCardChunk(chunk: Chunk): Steps<FoundCard> {
+  const payload = textOf(chunk)
+  yield payload.length >> 2
+  const document = yield* jsonDocumentSteps(yield* decodePayload(payload), 'card_damaged')
   if (cardVersion(document) === undefined) {
     throw new CardError('card_invalid', 'The picture holds JSON, but not a character card. Send a card.')
   }
@@ -166,7 +183,7 @@ function unpack(method: number | undefined, packed: Buffer): Buffer {
 }
 
 /** The JSON in a chunk's text: base64, in either alphabet and with or without padding, or the JSON itself. */
-function decodePayload(payload: Buffer): Buffer {
+function* decodePayload(payload: Buffer): Steps<Buffer> {
   if (payload.length > longestBase64) {
     throw new CardError('card_too_large', `The picture's card is longer than ${longestBase64} characters. Shorten it.`)
   }
@@ -181,10 +198,12 @@ function decodePayload(payload: Buffer): Buffer {
       'RisuAI encrypted this card, and only it can read it. Export it unencrypted.',
     )
   }
-  const text = payload.toString('latin1')
-  const digitsEnd = text.includes('=') ? text.indexOf('=') : text.length
+  const padding = payload.indexOf('=')
+  const digitsEnd = padding === -1 ? payload.length : padding
   // Searching for what must not be there takes linear time and no stack, however long the text is.
-  const isBase64 = !/[^\w+/\-\s]/.test(text.slice(0, digitsEnd)) && !/[^=\s]/.test(text.slice(digitsEnd))
+  const isBase64 =
+    !(yield* hasMatch(payload.subarray(0, digitsEnd), /[^\w+/\-\s]/)) &&
+    !(yield* hasMatch(payload.subarray(digitsEnd), /[^=\s]/))
   if (!isBase64 || start === '') {
     throw new CardError(
       'card_damaged',
@@ -192,5 +211,14 @@ function decodePayload(payload: Buffer): Buffer {
     )
   }
   // The decoder skips white space and knows both alphabets.
-  return Buffer.from(text.slice(0, digitsEnd), 'base64')
+  return Buffer.from(payload.toString('latin1', 0, digitsEnd), 'base64')
+}
+
+/** Whether one of the characters of Latin-1 text matches, looked at a piece at a time. */
+function* hasMatch(bytes: Buffer, pattern: RegExp): Steps<boolean> {
+  for (let start = 0; start < bytes.length; start += longestPiece) {
+    if (pattern.test(bytes.toString('latin1', start, start + longestPiece))) return true
+    yield longestPiece >> 3
+  }
+  return false
 }

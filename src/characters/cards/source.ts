@@ -1,8 +1,9 @@
 import type { Fields } from '../../fields.ts'
+import { type Steps, workAtOnce } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
-import { readJsonDocument } from '../documents/json-document.ts'
+import { jsonDocumentSteps } from '../documents/json-document.ts'
 import { readCharx } from './charx.ts'
-import { isPng, readPngCard } from './png.ts'
+import { type FoundCard, isPng, readPngCard } from './png.ts'
 import { cardVersion, versionWarnings } from './versions.ts'
 import { isZip } from './zip.ts'
 
@@ -28,16 +29,21 @@ export const largestFile = 64 * 1024 * 1024
  * Reads a card out of a JSON, PNG or CHARX file.
  * @throws CardError for everything else; its sentence quotes nothing of the file
  */
-export function readCardSource(bytes: Buffer): CardSource {
+export function* cardSourceSteps(bytes: Buffer): Steps<CardSource> {
   if (bytes.length > largestFile) {
     throw new CardError('card_too_large', `The file is larger than ${largestFile} bytes. Send a smaller one.`)
   }
   const container = containerOf(bytes)
-  const { document, warnings } = readContainer(bytes, container)
+  const { document, warnings } = yield* readContainer(bytes, container)
   if (cardVersion(document) === undefined) {
     throw new CardError('card_invalid', 'This is JSON, but not a character card. Send a card of V1, V2 or V3.')
   }
   return { container, bytes, document, warnings: [...warnings, ...versionWarnings(document)] }
+}
+
+/** The same at once, for commands. */
+export function readCardSource(bytes: Buffer): CardSource {
+  return workAtOnce().run('card', cardSourceSteps(bytes))
 }
 
 /** The same source with another document, for export: the picture or the archive's other files stay. */
@@ -45,9 +51,10 @@ export function editSource(source: CardSource, document: Fields): CardSource {
   return { ...source, document, isEdited: true }
 }
 
-function readContainer(bytes: Buffer, container: Container): Pick<CardSource, 'document' | 'warnings'> {
-  if (container === 'png') return readPngCard(bytes)
-  return { document: container === 'json' ? readJsonDocument(bytes) : readCharx(bytes), warnings: [] }
+function* readContainer(bytes: Buffer, container: Container): Steps<FoundCard> {
+  if (container === 'png') return yield* readPngCard(bytes)
+  const document = yield* container === 'json' ? jsonDocumentSteps(bytes) : readCharx(bytes)
+  return { document, warnings: [] }
 }
 
 /** Files that people take for cards, by their first bytes: said by name, so that nobody searches for the fault. */

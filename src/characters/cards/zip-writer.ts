@@ -1,4 +1,5 @@
-import { crc32, deflateRawSync } from 'node:zlib'
+import { constants, crc32, deflateRawSync } from 'node:zlib'
+import type { Steps } from '../../work.ts'
 import { looksLikeBomb, type ZipEntry } from './zip.ts'
 
 /** A file of an archive that is to be written. */
@@ -13,8 +14,8 @@ const sizesFollow = 0x0008
 const firstDay = 0x0021
 
 /** Packs a file; what would pack so well that readers take it for a bomb is stored as it is. */
-export function zipFile(name: string, content: Buffer): ZipFile {
-  const deflated = deflateRawSync(content)
+export function* zipFile(name: string, content: Buffer): Steps<ZipFile> {
+  const deflated = yield* deflate(content)
   const isDeflated = deflated.length < content.length && !looksLikeBomb(content.length, deflated.length)
   const header = Buffer.alloc(46)
   header.writeUInt32LE(0x02014b50, 0)
@@ -32,6 +33,22 @@ export function zipFile(name: string, content: Buffer): ZipFile {
     header,
     trailer: Buffer.alloc(0),
   }
+}
+
+/** Bytes that are packed at once, in a few milliseconds; what repeats in another piece is packed again. */
+const longestPiece = 256 * 1024
+
+/** Packs bytes as one stream (RFC 1951), whose pieces end at a byte each. */
+function* deflate(content: Buffer): Steps<Buffer> {
+  const packed: Buffer[] = []
+  let start = 0
+  for (; start + longestPiece < content.length; start += longestPiece) {
+    const piece = content.subarray(start, start + longestPiece)
+    packed.push(deflateRawSync(piece, { finishFlush: constants.Z_SYNC_FLUSH }))
+    yield 2 * longestPiece
+  }
+  packed.push(deflateRawSync(content.subarray(start)))
+  return Buffer.concat(packed)
 }
 
 /** Writes an archive (APPNOTE.TXT, section 4.3.6), behind the bytes that stood before it if there are any. */

@@ -1,5 +1,6 @@
 import { type Fields, isFields } from '../../fields.ts'
-import { JsonFault, mostJsonProperties, mostJsonValues, readJson } from '../../json.ts'
+import { JsonFault, jsonSteps, mostJsonProperties, mostJsonValues } from '../../json.ts'
+import { type Steps, workAtOnce } from '../../work.ts'
 import { CardError, type CardErrorCode } from './card-error.ts'
 
 /** Bytes of the largest JSON that is read or written: about ten times the largest real card that was found. */
@@ -16,33 +17,98 @@ const bounds = { depth: deepestNesting, duplicates: 'last' } as const
  * @param fault the code of what is no JSON object
  * @throws CardError
  */
-export function readJsonDocument(bytes: Buffer, fault: CardErrorCode = 'card_invalid'): Fields {
-  checkSize(bytes)
-  const document = parse(decode(bytes, fault), fault)
+export function* jsonDocumentSteps(bytes: Buffer, fault: CardErrorCode = 'card_invalid'): Steps<Fields> {
+  checkSize(bytes.length)
+  const text = decode(bytes, fault)
+  yield text.length >> 3
+  const document = yield* parse(text, fault)
   if (!isFields(document))
     throw new CardError(fault, 'The card is JSON, but not an object. Send the card object itself.')
   return document
+}
+
+/** The same at once, for commands and for what is read once. */
+export function readJsonDocument(bytes: Buffer): Fields {
+  return workAtOnce().run('card', jsonDocumentSteps(bytes))
 }
 
 /**
  * Writes a JSON object so that reading it gives the same values.
  * @throws CardError for one that could not be read again, being too large or nested too deeply
  */
-export function writeJsonDocument(document: Fields): Buffer {
-  const bytes = Buffer.from(written(document))
-  checkSize(bytes)
-  return bytes
+export function* writeJsonDocument(document: Fields): Steps<Buffer> {
+  const writer = new Writer()
+  yield* writer.writeFields(document, 1)
+  return writer.end()
+}
+
+/** Characters that are kept as text before they become bytes. */
+const longestPiece = 64 * 1024
+
+/** Writes JSON piece by piece, as far as a document may be long. */
+class Writer {
+  readonly #pieces: Buffer[] = []
+  #length = 0
+  #text = ''
+
+  end(): Buffer {
+    this.#cut()
+    return Buffer.concat(this.#pieces)
+  }
+
+  *writeFields(fields: Fields, depth: number): Steps<void> {
+    let before = '{'
+    for (const name of Object.keys(fields)) {
+      this.#text += `${before}${JSON.stringify(name)}:`
+      before = ','
+      const value = fields[name]
+      if (isContainer(value)) yield* this.#writeContainer(value, depth + 1)
+      else if (this.#writeScalar(value)) yield this.#cut()
+    }
+    this.#text += before === '{' ? '{}' : '}'
+  }
+
+  *#writeArray(items: readonly unknown[], depth: number): Steps<void> {
+    let before = '['
+    for (const item of items) {
+      this.#text += before
+      before = ','
+      if (isContainer(item)) yield* this.#writeContainer(item, depth + 1)
+      else if (this.#writeScalar(item)) yield this.#cut()
+    }
+    this.#text += before === '[' ? '[]' : ']'
+  }
+
+  *#writeContainer(value: Fields | readonly unknown[], depth: number): Steps<void> {
+    if (depth > deepestNesting) throw tooDeep()
+    if (isFields(value)) yield* this.writeFields(value, depth)
+    else yield* this.#writeArray(value, depth)
+    if (this.#text.length > longestPiece) yield this.#cut()
+  }
+
+  /** @returns whether the text is long enough to become a piece */
+  #writeScalar(value: unknown): boolean {
+    this.#text += writtenScalar(value)
+    return this.#text.length > longestPiece
+  }
+
+  /** @returns the cost in units of work of what was written since the last time */
+  #cut(): number {
+    const piece = Buffer.from(this.#text)
+    this.#text = ''
+    this.#length += piece.length
+    checkSize(this.#length)
+    this.#pieces.push(piece)
+    return piece.length
+  }
+}
+
+function isContainer(value: unknown): value is Fields | readonly unknown[] {
+  return typeof value === 'object' && value !== null
 }
 
 /** As `JSON.stringify`, but for the two numbers that JSON can say and it does not: -0, and what is out of range. */
-function written(value: unknown, depth = 1): string {
-  if (typeof value === 'object' && value !== null && depth > deepestNesting) throw tooDeep()
-  if (Array.isArray(value)) return `[${value.map((item) => written(item, depth + 1)).join()}]`
-  if (isFields(value)) {
-    return `{${Object.entries(value)
-      .map(([name, item]) => `${JSON.stringify(name)}:${written(item, depth + 1)}`)
-      .join()}}`
-  }
+function writtenScalar(value: unknown): string {
   if (Object.is(value, -0)) return '-0'
   if (value === Number.POSITIVE_INFINITY) return '1e999'
   if (value === Number.NEGATIVE_INFINITY) return '-1e999'
@@ -57,9 +123,9 @@ function decode(bytes: Buffer, fault: CardErrorCode): string {
   }
 }
 
-function parse(text: string, fault: CardErrorCode): unknown {
+function* parse(text: string, fault: CardErrorCode): Steps<unknown> {
   try {
-    return readJson(text, bounds)
+    return yield* jsonSteps(text, bounds)
   } catch (error) {
     if (error instanceof JsonFault) throw refusalOf(error, text, fault)
     throw error
@@ -72,8 +138,13 @@ function refusalOf({ kind, position }: JsonFault, text: string, fault: CardError
     const message = `The card's JSON has more than ${mostJsonValues} values, or an object with more than ${mostJsonProperties}. Shorten it.`
     return new CardError('card_too_large', message)
   }
-  const lines = text.slice(0, position).split('\n')
-  const place = `line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}`
+  let line = 1
+  let start = 0
+  for (let end = text.indexOf('\n'); end !== -1 && end < position; end = text.indexOf('\n', start)) {
+    line++
+    start = end + 1
+  }
+  const place = `line ${line}, column ${position - start + 1}`
   return new CardError(fault, `The card is not valid JSON (${place}). Correct it.`)
 }
 
@@ -81,7 +152,7 @@ function tooDeep(): CardError {
   return new CardError('card_invalid', `The card's JSON is nested deeper than ${deepestNesting} levels. Flatten it.`)
 }
 
-function checkSize(bytes: Buffer): void {
-  if (bytes.length <= largestDocument) return
+function checkSize(bytes: number): void {
+  if (bytes <= largestDocument) return
   throw new CardError('card_too_large', `The card's JSON is larger than ${largestDocument} bytes. Shorten it.`)
 }

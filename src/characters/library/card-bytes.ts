@@ -1,6 +1,7 @@
-import { hash } from 'node:crypto'
+import { createHash } from 'node:crypto'
+import { type Steps, workAtOnce } from '../../work.ts'
 import { type Card, readCard } from '../cards/card.ts'
-import { type CardSource, readCardSource } from '../cards/source.ts'
+import { type CardSource, cardSourceSteps } from '../cards/source.ts'
 import { aboutCard, type CardAbout } from '../cards/summary.ts'
 import { CardError } from '../documents/card-error.ts'
 import { characterNameProblem } from './character.ts'
@@ -18,11 +19,28 @@ export interface ReadCard {
  * Reads a card from its bytes.
  * @throws CardError
  */
-export function readCardBytes(bytes: Buffer): ReadCard {
-  const source = readCardSource(bytes)
+export function* cardSteps(bytes: Buffer): Steps<ReadCard> {
+  const source = yield* cardSourceSteps(bytes)
   const card = readCard(source.document)
-  const digest = hash('sha256', bytes)
+  const digest = yield* digestOf(bytes)
   return { source, card, digest, about: aboutCard(source.document) }
+}
+
+/** The same at once, for commands and for what is read once. */
+export function readCardBytes(bytes: Buffer): ReadCard {
+  return workAtOnce().run('card', cardSteps(bytes))
+}
+
+/** Bytes that are digested at once, in a millisecond. */
+const digestPiece = 1024 * 1024
+
+function* digestOf(bytes: Buffer): Steps<string> {
+  const digest = createHash('sha256')
+  for (let start = 0; start < bytes.length; start += digestPiece) {
+    digest.update(bytes.subarray(start, start + digestPiece))
+    yield digestPiece >> 4
+  }
+  return digest.digest('hex')
 }
 
 /**

@@ -2,13 +2,22 @@ import { deepStrictEqual } from 'node:assert'
 import { inflateSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { toBackfill, toVersion, withoutDecorators } from '../../../src/characters/cards/conversion.ts'
+import * as conversion from '../../../src/characters/cards/conversion.ts'
 import { type ExportFormat, exportCard, exportLosses } from '../../../src/characters/cards/export.ts'
 import { editSource, readCardSource } from '../../../src/characters/cards/source.ts'
 import { listZip, unzip } from '../../../src/characters/cards/zip.ts'
-import { writeJsonDocument } from '../../../src/characters/documents/json-document.ts'
+import * as jsonDocument from '../../../src/characters/documents/json-document.ts'
+import type { Fields } from '../../../src/fields.ts'
+import { type Steps, workAtOnce } from '../../../src/work.ts'
 import { cardOfV1, cardOfV2, cardOfV3, documents, jsonBytes, jsonValues, objectsOf } from '../../support/cards.ts'
 import { cardChunk, chunksIn, png, pngChunk, zip } from '../../support/containers.ts'
+
+const atOnce = <T>(steps: Steps<T>): T => workAtOnce().run('card', steps)
+const writeJsonDocument = (document: Fields) => atOnce(jsonDocument.writeJsonDocument(document))
+const toBackfill = (document: Fields) => atOnce(conversion.toBackfill(document))
+const toVersion = (document: Fields, version: conversion.WrittenVersion) =>
+  atOnce(conversion.toVersion(document, version))
+const withoutDecorators = (content: string) => atOnce(conversion.withoutDecorators(content))
 
 /** The card as JSON, taken into each of these formats in turn. */
 function through(document: object, ...formats: readonly ExportFormat[]) {
