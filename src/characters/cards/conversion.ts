@@ -26,7 +26,8 @@ type Path = readonly (string | number)[]
 /** Units of work of a change, beside its text. */
 const unitsOfChange = 100
 /** Units of work of a line of decorators. */
-const unitsOfLine = 10
+const unitsOfLine = 20
+const linesPerStep = 200
 /** The beginning of a line that is a decorator. */
 const decorator = /[^\S\n]*@@/y
 
@@ -74,16 +75,22 @@ export function* toBackfill(document: Fields): Steps<Fields> {
 export function* withoutDecorators(content: string): Steps<string> {
   const text = content.trimStart()
   let start = 0
-  for (decorator.lastIndex = 0; start < text.length && decorator.test(text); decorator.lastIndex = start) {
+  let lines = 0
+  while (isDecorator(text, start)) {
     const end = text.indexOf('\n', start)
     start = end === -1 ? text.length : end + 1
-    yield unitsOfLine
-    decorator.lastIndex = start
+    lines++
+    if (lines % linesPerStep === 0) yield linesPerStep * unitsOfLine
   }
   if (start === 0) return content
   const rest = text.slice(start)
   const firstFilled = rest.search(/\S/)
   return firstFilled === -1 ? '' : rest.slice(rest.lastIndexOf('\n', firstFilled) + 1)
+}
+
+function isDecorator(text: string, start: number): boolean {
+  decorator.lastIndex = start
+  return decorator.test(text)
 }
 
 const changesFor: Readonly<Record<WrittenVersion, (document: Fields) => Steps<readonly Change[]>>> = {

@@ -86,8 +86,10 @@ export function* writePngCards(picture: Buffer, texts: readonly CardText[]): Ste
     yield unitsOfChunk + (chunk.data.length >> 5)
   }
   for (const { keyword, document } of texts) {
-    parts.push(...chunkParts('tEXt', Buffer.from(`${keyword}\0${document.toString('base64')}`, 'latin1')))
-    yield document.length >> 2
+    const text = Buffer.from(`${keyword}\0${document.toString('base64')}`, 'latin1')
+    yield text.length >> 3
+    parts.push(...chunkParts('tEXt', text))
+    yield text.length >> 3
   }
   parts.push(...chunkParts('IEND', Buffer.alloc(0)))
   return Buffer.concat(parts)

@@ -16,6 +16,7 @@ const firstDay = 0x0021
 /** Packs a file; what would pack so well that readers take it for a bomb is stored as it is. */
 export function* zipFile(name: string, content: Buffer): Steps<ZipFile> {
   const deflated = yield* deflate(content)
+  yield content.length >> 3
   const isDeflated = deflated.length < content.length && !looksLikeBomb(content.length, deflated.length)
   const header = Buffer.alloc(46)
   header.writeUInt32LE(0x02014b50, 0)

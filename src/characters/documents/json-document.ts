@@ -39,7 +39,9 @@ export function readJsonDocument(bytes: Buffer): Fields {
 export function* writeJsonDocument(document: Fields): Steps<Buffer> {
   const writer = new Writer()
   yield* writer.writeFields(document, 1)
-  return writer.end()
+  const bytes = writer.end()
+  yield bytes.length >> 3
+  return bytes
 }
 
 /** Characters that are kept as text before they become bytes. */

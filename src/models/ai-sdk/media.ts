@@ -66,10 +66,13 @@ export function typeOfName(name: string): string | undefined {
   return typesByEnding.get(/\.([a-z0-9]{1,5})$/i.exec(name)?.[1]?.toLowerCase() ?? '')
 }
 
+/** Characters of the longest beginning of a `data:` URL, before its content. */
+const longestHead = 1000
+
 /** Reads a `data:` URL (RFC 2397). */
 function fileFromDataUrl(url: string, kind: 'image' | 'file', param: string): LanguageModelV4FilePart {
   const comma = url.indexOf(',')
-  if (comma === -1) throw invalidField(param, 'is not a whole data: URL')
+  if (comma === -1 || comma > longestHead) throw invalidField(param, 'is not a whole data: URL')
   const [type = '', ...attributes] = url.slice('data:'.length, comma).split(';')
   const mediaType = type.toLowerCase() || (kind === 'image' ? 'image/*' : 'application/pdf')
   const content = url.slice(comma + 1)

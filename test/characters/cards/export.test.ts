@@ -1,5 +1,5 @@
 import { deepStrictEqual } from 'node:assert'
-import { inflateSync } from 'node:zlib'
+import { inflateRawSync, inflateSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import * as conversion from '../../../src/characters/cards/conversion.ts'
@@ -281,4 +281,24 @@ describe('9 writing CHARX', () => {
     ])
     expect(exportLosses(readCardSource(jsonBytes(cardOfV3)), 'png')).toEqual([])
   })
+})
+
+test('a card that is packed in several pieces unpacks to the same', () => {
+  const text = Array.from({ length: 120_000 }, (_, index) => (index * 7919).toString(36)).join(' ')
+  const source = readCardSource(writeJsonDocument({ ...cardOfV3, data: { ...cardOfV3.data, description: text } }))
+  const file = exportCard(source, 'charx')
+  expect(file.length).toBeLessThan(text.length)
+  expect(inflateRawSync(listZip(file)[0]?.packed ?? file)).toEqual(source.bytes)
+  expect(readCardSource(file).document).toEqual(source.document)
+})
+
+test('a conversion leaves the document as it was', () => {
+  const document = parsed({
+    ...cardOfV3,
+    data: { ...cardOfV3.data, character_book: { entries: [{ keys: ['a'], content: '@@depth 4\nA' }] } },
+  })
+  const before = structuredClone(document)
+  deepStrictEqual(toVersion(toVersion(document, 'v2'), 'v3'), before)
+  toBackfill(document)
+  deepStrictEqual(document, before)
 })

@@ -353,6 +353,12 @@ describe('what stays with the caller: 400 that names the field, and nothing is s
     ['text that is not base64', 'anthropic', image('data:image/png;base64,not base64!'), 'image_url.url'],
     ['a data URL of no kind', 'anthropic', image('data:constructor;base64,?'), 'image_url.url'],
     ['a data URL that ends within a character', 'anthropic', image('data:text/plain,%zz'), 'image_url.url'],
+    [
+      'a data URL with a long head',
+      'anthropic',
+      image(`data:image/png;${'a;'.repeat(500)}base64,AAAA`),
+      'image_url.url',
+    ],
     ['a data URL without data', 'anthropic', image('data:image/png'), 'image_url.url'],
     ['arguments that are no object', 'anthropic', withCall('[1]'), 'function.arguments'],
     ['arguments that are no JSON', 'google', withCall('{"bed":'), 'function.arguments'],
