@@ -5,6 +5,7 @@ import { Guard } from '../src/access/guard.ts'
 import { createServer, registerService } from '../src/app.ts'
 import { CharacterLibrary } from '../src/characters/library/library.ts'
 import { readConfig } from '../src/config.ts'
+import { BytesInFlight } from '../src/http/bytes-in-flight.ts'
 import { Metrics } from '../src/metrics/metrics.ts'
 import { defaultModels } from '../src/models/configuration/configuration.ts'
 import { ModelsFile } from '../src/models/configuration/models-file.ts'
@@ -70,6 +71,7 @@ export async function writeOpenApi(): Promise<string> {
     limiter,
     prompt: { systemPrompt: '' },
     metrics: new Metrics(),
+    inFlight: new BytesInFlight(config.maxInFlightBytes),
     logger,
   })
   await app.ready()

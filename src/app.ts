@@ -17,6 +17,8 @@ import { chatPlugin } from './chat/plugin.ts'
 import { type Clock, machineClock } from './clock.ts'
 import type { Config } from './config.ts'
 import { openAiErrorBody } from './errors.ts'
+import type { BytesInFlight } from './http/bytes-in-flight.ts'
+import { countBytes } from './http/count-bytes.ts'
 import { documentsPlugin } from './http/documents.ts'
 import { errorBodyOf, errorHandler, plantsPrefix } from './http/errors.ts'
 import { healthPlugin } from './http/health.ts'
@@ -54,6 +56,8 @@ export interface AppParts {
   readonly visits: Visits
   readonly prompt: PromptSettings
   readonly metrics: Metrics
+  /** Counts the bytes that requests hold. */
+  readonly inFlight: BytesInFlight
   /** Traces requests, where traces are wanted. */
   readonly tracer?: Pick<Tracer, 'traceRequests'> | undefined
   readonly logger: FastifyBaseLogger
@@ -91,9 +95,12 @@ export function createServer(
   return Fastify(Object.assign(options, { schemaController: { compilersFactory } }))
 }
 
+/** In place of an account's id, for requests that need no key. No account has it. */
+const nobody = 0
+
 /** The whole HTTP service, in reading order. */
 export async function registerService(app: FastifyInstance, parts: AppParts): Promise<void> {
-  const { config, stores, guard, limiter, library, metrics } = parts
+  const { config, stores, guard, limiter, library, metrics, inFlight } = parts
 
   const workOf = workByRequest()
   acceptJsonOnly(app, workOf)
@@ -105,6 +112,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   const lookAgain = await refuseUnderPressure(app, parts.loop)
   refuseUnknownRoutes(app)
   guardRequests(app, guard)
+  countBytes(app, inFlight, ({ caller }) => caller?.account.id ?? nobody)
   app.setErrorHandler(errorHandler(openAiErrorBody))
 
   await app.register(healthPlugin, { check: stores.check })
@@ -133,24 +141,14 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     library,
     store: stores.characters,
     workOf,
+    inFlight,
     bodyLimit: config.cardBodyLimit,
     limits: config.limits,
   })
 
-  await app.register(usagePlugin, {
-    guard,
-    usage: stores.usage,
-    access: stores.access,
-    flush: () => stores.ledger.flush(),
-  })
-
-  await app.register(limitsPlugin, {
-    guard,
-    limiter,
-    settings: config.limits,
-    kept: keptIn(stores),
-    flush: () => stores.ledger.flush(),
-  })
+  const flush = () => stores.ledger.flush()
+  await app.register(usagePlugin, { guard, usage: stores.usage, access: stores.access, flush })
+  await app.register(limitsPlugin, { guard, limiter, settings: config.limits, kept: keptIn(stores), flush })
 
   await registerChat(app, parts, { lookAgain, workOf })
 }

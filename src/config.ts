@@ -24,6 +24,8 @@ export interface Config {
   readonly plantBodyLimit: number
   readonly chatBodyLimit: number
   readonly cardBodyLimit: number
+  /** Of all large bodies that come and large replies that are not read. */
+  readonly maxInFlightBytes: number
   readonly requestTimeoutSeconds: number
   readonly readerTimeoutSeconds: number
   readonly shutdownGraceSeconds: number
@@ -132,6 +134,7 @@ export function readConfig(environment: Environment): Config {
     plantBodyLimit: integer('PLANT_BODY_LIMIT', 1024 ** 2, 1, 1024 ** 3),
     chatBodyLimit: integer('CHAT_BODY_LIMIT', 8 * 1024 ** 2, 1, 1024 ** 3),
     cardBodyLimit: integer('CARD_BODY_LIMIT', 64 * 1024 ** 2, 1, 64 * 1024 ** 2),
+    maxInFlightBytes: integer('MAX_IN_FLIGHT_BYTES', 0, 1, 1024 ** 4),
     requestTimeoutSeconds: integer('REQUEST_TIMEOUT', 60, 1, 3600),
     readerTimeoutSeconds: integer('READER_TIMEOUT', 30, 1, 3600),
     shutdownGraceSeconds: integer('SHUTDOWN_GRACE', 10, 0, 3600),
@@ -146,8 +149,20 @@ export function readConfig(environment: Environment): Config {
     greeting: oneOf('GREETING', 'auto', ['auto', 'never']),
     environment,
   }
+  const inFlight = roomInFlight(config, faults)
   if (faults.length > 0) throw new ConfigError(faults)
-  return Object.freeze(config)
+  return Object.freeze({ ...config, maxInFlightBytes: inFlight })
+}
+
+/** The bound that is set, or the usual one: an account may have half of it, which the largest body has to fit in. */
+function roomInFlight(config: Config, faults: string[]): number {
+  const { maxInFlightBytes, plantBodyLimit, chatBodyLimit, cardBodyLimit } = config
+  const least = 2 * Math.max(plantBodyLimit, chatBodyLimit, cardBodyLimit)
+  if (maxInFlightBytes === 0) return Math.max(128 * 1024 ** 2, least)
+  if (maxInFlightBytes < least) {
+    faults.push(`MAX_IN_FLIGHT_BYTES is ${maxInFlightBytes}; give at least ${least}, twice the largest body limit.`)
+  }
+  return maxInFlightBytes
 }
 
 function readUpstream(baseUrl: string | undefined, apiKey: string | undefined, faults: string[]): Upstream | undefined {

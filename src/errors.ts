@@ -39,22 +39,17 @@ export function invalidField(param: string, problem: string, what = 'The field')
   return new ApiError(400, 'invalid_field', `${what} "${param}" ${problem}.`, { param })
 }
 
+/** The end of a request whose client went away. @param cause goes to the log alone */
+export function clientGone(cause?: unknown): ApiError {
+  return new ApiError(499, 'client_gone', 'The client went away.', { cause })
+}
+
 /** Fastify's own refusals that a caller can mend, as our status, code and sentence. */
 const frameworkErrors: Readonly<Record<string, readonly [status: number, code: string, message: string]>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: [
     415,
     'unsupported_media_type',
     'This content type is not understood. Send the body as JSON with the header Content-Type: application/json.',
-  ],
-  FST_ERR_CTP_BODY_TOO_LARGE: [
-    413,
-    'body_too_large',
-    'The body is larger than this route accepts. Send a smaller one.',
-  ],
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: [
-    400,
-    'invalid_content_length',
-    'The body is not as long as its Content-Length header says. Send both alike.',
   ],
   FST_ERR_BAD_URL: [400, 'invalid_url', 'The path is not a valid URL. Percent-encode it as RFC 3986 says.'],
   FST_ERR_MAX_PARAM_LENGTH: [414, 'uri_too_long', 'A part of the path is too long. Send a shorter one.'],

@@ -10,6 +10,7 @@ import { promptSettings } from './characters/prompt/settings.ts'
 import { purgeVersions } from './characters/purge.ts'
 import { type Clock, machineClock } from './clock.ts'
 import type { Config, Traces } from './config.ts'
+import { BytesInFlight } from './http/bytes-in-flight.ts'
 import type { LoopWatch } from './http/pressure.ts'
 import type { LimitKeeper } from './limits/reservation.ts'
 import { limitWarnings } from './limits/warnings.ts'
@@ -71,6 +72,7 @@ interface Parts {
   readonly lock: ServeLock | undefined
   readonly stores: Stores
   readonly metrics: Metrics
+  readonly inFlight: BytesInFlight
   readonly tracer: Tracer | undefined
   readonly models: ModelRegistry
   readonly library: CharacterLibrary
@@ -134,7 +136,12 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   const tracer = config.traces && (await openTracer(config.traces, logger))
   const models = new ModelRegistry(configuration, config, countAttempts(metrics, tracer?.watchAttempt), clock)
   const uses = new CharacterUses(stores.characters)
-  const library = createLibrary(config, stores.characters, { logger, onUse: (version) => uses.note(version) })
+  const inFlight = new BytesInFlight(config.maxInFlightBytes)
+  const library = createLibrary(config, stores.characters, {
+    logger,
+    onUse: (version) => uses.note(version),
+    during: inFlight.during,
+  })
   const limiter = stores.limiter(config.limits)
   const guard = new Guard(stores.access, limiter, clock)
   const visits = new Visits({
@@ -145,8 +152,9 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
       logger.error({ request_id, err: error }, 'the end of a request waits to be written'),
   })
   const app = createServer(logger, config)
-  const stopReading = readParts(metrics, { stores, models, limiter })
-  return { log, itself, lock, stores, metrics, tracer, models, library, uses, guard, limiter, visits, app, stopReading }
+  const stopReading = readParts(metrics, { stores, models, limiter, inFlight })
+  const opened = { log, itself, lock, stores, metrics, inFlight, tracer, models, library, uses, guard, limiter, visits }
+  return { ...opened, app, stopReading }
 }
 
 /**

@@ -1,13 +1,23 @@
+import { Readable } from 'node:stream'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import { callerOf, requireScope } from '../access/guard.ts'
 import { ApiError } from '../errors.ts'
+import { takeBodies } from '../http/body.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
+import { piecesOf } from '../http/pieces.ts'
 import { whileConnected } from '../http/while-connected.ts'
 import { ChatError } from '../openai/completion.ts'
-import { mayRead, unknownCharacter } from './library/character.ts'
+import type { Work } from '../work.ts'
+import type { CardSource } from './cards/source.ts'
+import { type Character, mayRead, unknownCharacter } from './library/character.ts'
+import type { CharacterLibrary } from './library/library.ts'
+import { type CardFile, OpenFiles } from './open-files.ts'
 import { CharacterBody, CharacterFormat, CharacterList, CharacterPath, CharacterQuery, listBody } from './schemas.ts'
 import { type CharactersOptions, cardTypes, uploadRoutes } from './upload-routes.ts'
+
+/** Bytes of a card's file that are written in one turn of the event loop. */
+const pieceBytes = 64 * 1024
 
 /** A page, when none is asked for by its length. */
 const standardPage = 100
@@ -23,10 +33,11 @@ const toRead = requireScope('chat', 'characters:write')
 
 /** The characters that a key may talk to, and an account's own cards, in and out. */
 export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = async (app, options) => {
-  const { guard, library, store, workOf, bodyLimit, limits } = options
+  const { guard, library, store, inFlight, workOf, bodyLimit, limits } = options
+  const openFiles = new OpenFiles(inFlight)
   // Bytes, and not strict JSON: a card is kept as it came, and reading it has rules of its own.
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser(cardTypes, { parseAs: 'buffer' }, async (_request: FastifyRequest, body: Buffer) => body)
+  takeBodies(app, cardTypes, (_request, body) => body)
   app.addHook('onRequest', guard.admitApiKey)
 
   app.get(
@@ -69,38 +80,63 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
     },
     async (request, reply) => {
       const caller = callerOf(request)
-      const character = await library.resolve(caller.account.id, request.params.name)
-      const bytes = character && (await library.source(caller.account.id, character))
-      if (!character || !bytes) throw unknownCharacter()
+      const account = caller.account.id
+      const character = await library.resolve(account, request.params.name)
+      if (!character) throw unknownCharacter()
       const { format } = request.query
-      const { cardSourceSteps } = await import('./cards/source.ts')
-      const source = await whileConnected(request, (signal) =>
-        workOf(request, signal).run('name', cardSourceSteps(bytes)),
-      )
+      const size = await library.size(account, character)
       if (format === undefined) {
         const { languagesOf, publicBody } = await import('./character-body.ts')
-        return publicBody(character, source.document, {
+        const viewer = {
           isReadable: mayRead(caller, character),
           languages: languagesOf(request.headers['accept-language']),
-          stored: await store.find(caller.account.id, character.name, 'exact'),
-        })
+          stored: await store.find(account, character.name, 'exact'),
+        }
+        return inFlight.during(account, size, () =>
+          whileConnected(request, async (signal) => {
+            const { document } = await readSource(library, account, character, workOf(request, signal))
+            return publicBody(character, document, viewer)
+          }),
+        )
       }
       if (!mayRead(caller, character)) throw hiddenCard()
-      const { exportSteps, exportLosses } = await import('./cards/export.ts')
-      const losses = exportLosses(source, format)
-      const file = await whileConnected(request, (signal) =>
-        workOf(request, signal).run('format', exportSteps(source, format)),
-      )
-      if (losses.length > 0) reply.header('x-export-losses', losses.join(' '))
-      return reply
-        .type(contentTypes[format])
-        .header('content-disposition', disposition(character.name, format))
-        .send(file)
+      const name = `${character.digest} ${format}`
+      const file = await openFiles.open(reply.raw, account, name, size, async (signal) => {
+        const { exportSteps, exportLosses } = await import('./cards/export.ts')
+        const work = workOf(request, signal)
+        const source = await readSource(library, account, character, work)
+        return { bytes: await work.run('format', exportSteps(source, format)), losses: exportLosses(source, format) }
+      })
+      return sendFile(reply, character.name, format, file)
     },
   )
 
   // Not the options themselves: they have this group's prefix in them, which is theirs already.
-  await app.register(uploadRoutes, { guard, library, store, workOf, bodyLimit, limits })
+  await app.register(uploadRoutes, { guard, library, store, inFlight, workOf, bodyLimit, limits })
+}
+
+/** Sends a card's file in pieces, and names what of the card is not in it. */
+function sendFile(reply: FastifyReply, name: string, format: keyof typeof contentTypes, file: CardFile): FastifyReply {
+  const { bytes, losses } = file
+  if (losses.length > 0) reply.header('x-export-losses', losses.join(' '))
+  return reply
+    .type(contentTypes[format])
+    .header('content-disposition', disposition(name, format))
+    .header('content-length', bytes.length)
+    .send(bytes.length <= pieceBytes ? bytes : Readable.from(piecesOf(bytes, pieceBytes)))
+}
+
+/** @throws ApiError 404 where it has gone since it was found */
+async function readSource(
+  library: CharacterLibrary,
+  account: number,
+  character: Character,
+  work: Work,
+): Promise<CardSource> {
+  const bytes = await library.source(account, character)
+  if (!bytes) throw unknownCharacter()
+  const { cardSourceSteps } = await import('./cards/source.ts')
+  return await work.run('name', cardSourceSteps(bytes))
 }
 
 /** A file name for the card: what old clients read is plain, what others read is the character's own (RFC 6266). */

@@ -98,6 +98,15 @@ export class PostgresCharacterStore implements CharacterStore {
     return rows.map((row) => ({ name: unescapeNul(row.name), digest: row.digest }))
   }
 
+  async size(account: number, name: string, digest: string): Promise<number | undefined> {
+    const [row] = await this.#database.read(
+      (sql) => sql<{ bytes: number }[]>`
+        SELECT bytes FROM character_use
+        WHERE account = ${account} AND name = ${escapeNul(name)} AND digest = ${digest}`,
+    )
+    return row?.bytes
+  }
+
   async source(account: number, name: string, digest: string): Promise<Buffer | undefined> {
     const [row] = await this.#database.read(
       (sql) => sql<{ source: Buffer }[]>`

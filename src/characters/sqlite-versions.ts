@@ -11,6 +11,7 @@ export class SqliteVersions {
   readonly #database: Database
   readonly #kept: Statement<[number, number], Kept>
   readonly #isThere: Statement<[number, string, string]>
+  readonly #size: Statement<[number, string, string], number>
   readonly #insert: Statement<[number, string, string, Buffer, number]>
   readonly #place: Statement<[number, string, string, number, number, number, string]>
   readonly #noteUse: Statement<[number, number, string, string, number]>
@@ -23,6 +24,11 @@ export class SqliteVersions {
       SELECT (SELECT count(*) FROM characters WHERE account = ?) AS characters,
         (SELECT coalesce(sum(bytes), 0) FROM character_use WHERE account = ?) AS bytes`)
     this.#isThere = database.prepare('SELECT 1 FROM character_versions WHERE account = ? AND name = ? AND digest = ?')
+    this.#size = database
+      .prepare<[number, string, string], number>(
+        'SELECT bytes FROM character_use WHERE account = ? AND name = ? AND digest = ?',
+      )
+      .pluck()
     this.#insert = database.prepare(`
       INSERT INTO character_versions (account, name, digest, source, created)
       VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
@@ -43,6 +49,10 @@ export class SqliteVersions {
 
   has(account: number, { name, digest }: NewCharacter): boolean {
     return this.#isThere.get(account, name, digest) !== undefined
+  }
+
+  size(account: number, name: string, digest: string): number | undefined {
+    return this.#size.get(account, name, digest)
   }
 
   /** Adds a version, or makes one that is there the newest. */

@@ -128,6 +128,10 @@ export class SqliteCharacterStore implements CharacterStore {
     return this.#versions[match].all(account, ...digestsLike(digest), wanted)
   }
 
+  async size(account: number, name: string, digest: string): Promise<number | undefined> {
+    return this.#kept.size(account, name, digest)
+  }
+
   async source(account: number, name: string, digest: string): Promise<Buffer | undefined> {
     return this.#source.get(account, name, digest)
   }

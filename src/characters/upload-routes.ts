@@ -4,6 +4,7 @@ import type { FastifyRequest } from 'fastify'
 import { actorOf } from '../access/actor.ts'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
 import { ApiError, invalidField } from '../errors.ts'
+import type { BytesInFlight } from '../http/bytes-in-flight.ts'
 import type { WorkOf } from '../http/json.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { whileConnected } from '../http/while-connected.ts'
@@ -20,6 +21,7 @@ export interface CharactersOptions {
   readonly guard: Guard
   readonly library: CharacterLibrary
   readonly store: CharacterStore
+  readonly inFlight: BytesInFlight
   readonly workOf: WorkOf
   /** Bytes. */
   readonly bodyLimit: number
@@ -67,7 +69,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       const name = nameOf(read.card)
       const caller = callerOf(request)
       const allowed = charactersAllowed(caller, limits)
-      await store.create(caller.account.id, toStore(name, read), allowed, actorOf(request))
+      await held(request, store.create(caller.account.id, toStore(name, read), allowed, actorOf(request)))
       return reply
         .code(201)
         .header('location', pathOf(name))
@@ -97,7 +99,8 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       const read = await readUpload(request, workOf)
       const caller = callerOf(request)
       const allowed = charactersAllowed(caller, limits)
-      const isNew = await store.put(caller.account.id, toStore(name, read), allowed, actorOf(request))
+      const putting = store.put(caller.account.id, toStore(name, read), allowed, actorOf(request))
+      const isNew = await held(request, putting)
       if (isNew) reply.code(201).header('location', pathOf(name))
       return await summaryBody(name, read)
     },
@@ -157,6 +160,11 @@ async function readUpload(request: FastifyRequest, workOf: WorkOf): Promise<Read
   const { cardSteps } = await import('./library/card-bytes.ts')
   const steps = cardSteps(Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0))
   return await whileConnected(request, (signal) => workOf(request, signal).run('card', steps))
+}
+
+/** Keeps a card's bytes counted until it is written, although its sender may have left. */
+function held<T>(request: FastifyRequest, writing: Promise<T>): Promise<T> {
+  return request.held?.during(writing) ?? writing
 }
 
 function toStore(name: string, { digest, source, about }: ReadCard) {

@@ -1,7 +1,6 @@
 import type { FastifyReply } from 'fastify'
 import type { Guard } from '../access/guard.ts'
-import { ApiError } from '../errors.ts'
-import { clientGone } from '../models/faults.ts'
+import { ApiError, clientGone } from '../errors.ts'
 
 /** Milliseconds that are left, of the grace, for the last words to get out; half of a grace that is shorter than two. */
 const lastWords = 1000

@@ -1,7 +1,6 @@
 import type { FastifyReply } from 'fastify'
 import type { Clock } from '../clock.ts'
-import { openAiErrorBody, toApiError } from '../errors.ts'
-import { clientGone } from '../models/faults.ts'
+import { clientGone, openAiErrorBody, toApiError } from '../errors.ts'
 import type { ModelEvent } from '../models/model.ts'
 import { type Chunk, type FinishReason, isUsageOnly, recordedReason } from '../openai/completion.ts'
 import type { Meter } from '../usage/meter.ts'

@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ApiError } from '../errors.ts'
 import { JsonFault, jsonSteps, mostJsonProperties, mostJsonValues, readJson } from '../json.ts'
 import type { Work } from '../work.ts'
+import { freeBytes, takeBodies } from './body.ts'
 import { whileConnected } from './while-connected.ts'
 
 /** How deep a request body may nest. */
@@ -22,17 +23,18 @@ export type WorkOf = (request: FastifyRequest, signal: AbortSignal) => Work
  */
 export function acceptJsonOnly(app: FastifyInstance, workOf: WorkOf): void {
   app.removeAllContentTypeParsers()
-  const parse = async (request: FastifyRequest, body: Buffer) => {
+  takeBodies(app, 'application/json', (request, body) => {
     // Many clients name a content type with every request: a DELETE without a body is none the worse for it.
     if (body.length === 0 && request.method === 'DELETE') return undefined
-    return body.length <= smallBody ? parseJson(body) : await parseInSteps(body, request, workOf)
-  }
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, parse)
+    return body.length <= smallBody ? parseJson(body) : parseInSteps(body, request, workOf)
+  })
 }
 
 async function parseInSteps(body: Buffer, request: FastifyRequest, workOf: WorkOf): Promise<unknown> {
   try {
-    const steps = jsonSteps(decode(body), bounds)
+    const text = decode(body)
+    freeBytes(body)
+    const steps = jsonSteps(text, bounds)
     return await whileConnected(request, (signal) => workOf(request, signal).run('body', steps))
   } catch (fault) {
     throw refusalOf(fault)

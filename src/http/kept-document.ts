@@ -1,15 +1,15 @@
 import { hash } from 'node:crypto'
 import { finished, Readable, type Writable } from 'node:stream'
-import { setImmediate } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ApiError } from '../errors.ts'
 import { namesTag } from './etag.ts'
+import { piecesOf } from './pieces.ts'
 
 /** Seconds for which a browser need not ask again: a document changes with a new version of the service alone. */
 const freshFor = 300
-/** Bytes that are written in one turn of the event loop, so that many readers hold up nobody. */
+/** Bytes that are written in one turn of the event loop. */
 const slice = 16 * 1024
 
 /** A document that is the same for everybody: kept once, as it is and compressed, and sent from there. */
@@ -44,7 +44,7 @@ export class KeptDocument {
     readers.enter(reply.raw)
     reply.headers({ 'content-type': this.#type, 'content-length': bytes.length })
     if (isCompressed) reply.header('content-encoding', 'gzip')
-    return reply.send(bytes.length <= slice ? bytes : Readable.from(slicesOf(bytes)))
+    return reply.send(bytes.length <= slice ? bytes : Readable.from(piecesOf(bytes, slice)))
   }
 }
 
@@ -70,13 +70,6 @@ export class Readers {
     if (this.#count >= this.#most) throw tooMany
     this.#count++
     finished(reply, () => this.#count--)
-  }
-}
-
-async function* slicesOf(bytes: Buffer): AsyncIterable<Buffer> {
-  for (let start = 0; start < bytes.length; start += slice) {
-    yield bytes.subarray(start, start + slice)
-    await setImmediate()
   }
 }
 

@@ -2,14 +2,12 @@ import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { ApiError } from '../errors.ts'
+import { lingeringFor } from './body.ts'
 import { errorBodyOf } from './errors.ts'
 import { commonHeaders, makeRequestId } from './request-log.ts'
 
 /** Node's, with the bytes that it stumbled over where it has them. */
 type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: unknown }
-
-/** Milliseconds for which a client may still read why, before the connection is closed under its hands. */
-const lingeringFor = 1000
 
 /** Connections whose fault has been seen: Node tells of it again with every piece that follows. */
 const faulty = new WeakSet<Socket>()

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { ApiError } from '../errors.ts'
+import { clientGone } from '../errors.ts'
 
 /**
  * Does something for a request with a signal that aborts when the client leaves.
@@ -10,7 +10,7 @@ export async function whileConnected<T>(
   run: (signal: AbortSignal) => T | Promise<T>,
 ): Promise<T> {
   const gone = new AbortController()
-  const abort = () => gone.abort(new ApiError(499, 'client_gone', 'The client went away.'))
+  const abort = () => gone.abort(clientGone())
   socket.once('close', abort)
   try {
     return await run(gone.signal)

@@ -1,4 +1,5 @@
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks'
+import type { BytesInFlight } from '../http/bytes-in-flight.ts'
 import type { LimitKeeper } from '../limits/reservation.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import type { PageCache } from '../plants/page-cache.ts'
@@ -10,13 +11,14 @@ export interface ReadParts {
   readonly stores: Pick<Stores, 'metrics'>
   readonly models: Pick<ModelRegistry, 'breakers'>
   readonly limiter: Pick<LimitKeeper, 'chats'>
+  readonly inFlight: Pick<BytesInFlight, 'bytes' | 'refusals'>
 }
 
 /** Milliseconds between two looks at how late the event loop is. */
 const delayResolution = 20
 
 /** Has the figures of the parts, of the event loop and of the process read. @returns what to call when the service ends */
-export function readParts(metrics: Metrics, { stores, models, limiter }: ReadParts): () => void {
+export function readParts(metrics: Metrics, { stores, models, limiter, inFlight }: ReadParts): () => void {
   for (const metric of stores.metrics) metrics.add(metric)
   metrics.gauge('conservatory_chats_in_progress', 'Chat requests that hold a place.', () => limiter.chats)
   metrics.gauge(
@@ -30,6 +32,7 @@ export function readParts(metrics: Metrics, { stores, models, limiter }: ReadPar
         })),
       ),
   )
+  readInFlight(metrics, inFlight)
   const stopLooking = readEventLoop(metrics)
   readProcess(metrics)
   return stopLooking
@@ -44,6 +47,19 @@ export function countPages(metrics: Metrics, pages: Pick<PageCache, 'uses'>): vo
       { labels: { result: 'miss' }, value: misses },
     ]
   })
+}
+
+function readInFlight(metrics: Metrics, inFlight: ReadParts['inFlight']): void {
+  metrics.gauge(
+    'conservatory_in_flight_bytes',
+    'Bytes of large bodies and replies that are held.',
+    () => inFlight.bytes,
+  )
+  metrics.counter(
+    'conservatory_in_flight_refusals_total',
+    'Bodies and replies that there was no room for.',
+    () => inFlight.refusals,
+  )
 }
 
 function readEventLoop(metrics: Metrics): () => void {

@@ -1,14 +1,9 @@
-import { ApiError } from '../errors.ts'
+import type { ApiError } from '../errors.ts'
 
 /* The failures of models: the one at fault, whether another try may help, and their names in metrics. */
 
 /** Status and code of a failure, which tell all that is asked here. */
 type Failure = Pick<ApiError, 'status' | 'code'>
-
-/** The end of a request whose client went away. @param cause goes to the log alone */
-export function clientGone(cause?: unknown): ApiError {
-  return new ApiError(499, 'client_gone', 'The client went away.', { cause })
-}
 
 /** Failures that say nothing bad about the model and would come again: the caller's own, and a client that left. */
 export function isCallersFault({ status }: Failure): boolean {

@@ -5,6 +5,7 @@ import { Guard } from '../../src/access/guard.ts'
 import { createServer, registerService } from '../../src/app.ts'
 import { CharacterLibrary } from '../../src/characters/library/library.ts'
 import { readConfig } from '../../src/config.ts'
+import { BytesInFlight } from '../../src/http/bytes-in-flight.ts'
 import { Metrics } from '../../src/metrics/metrics.ts'
 import { defaultModels } from '../../src/models/configuration/configuration.ts'
 import { ModelRegistry } from '../../src/models/registry.ts'
@@ -286,6 +287,7 @@ describe('the log says how each completion ended, once, and nothing that was sai
       guard: new Guard(stores.access),
       limiter,
       prompt: { systemPrompt: 'S' },
+      inFlight: new BytesInFlight(config.maxInFlightBytes),
       metrics: new Metrics(),
       logger,
     })

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ApiError } from '../../src/errors.ts'
-import { clientGone } from '../../src/models/faults.ts'
+import { ApiError, clientGone } from '../../src/errors.ts'
 import { type End, isFailure, Outcome } from '../../src/usage/outcome.ts'
 
 const error = (status: number, code: string) => new ApiError(status, code, 'It failed.')

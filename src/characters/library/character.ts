@@ -100,6 +100,8 @@ export interface CharacterStore {
   find(account: number, name: string, match: NameMatch): Promise<StoredCharacter | undefined>
   /** The versions of this name whose digest begins like this. */
   findVersions(account: number, name: string, match: NameMatch, digest: string): Promise<readonly StoredVersion[]>
+  /** How many bytes the source of a version has. */
+  size(account: number, name: string, digest: string): Promise<number | undefined>
   /** The source bytes of a version. */
   source(account: number, name: string, digest: string): Promise<Buffer | undefined>
   /** At most `limit` characters whose names come after this one, in the order of `compareNames`. */

@@ -28,9 +28,17 @@ export interface LibraryOptions {
   readonly logger?: LibraryLogger
   /** Is told of each version of an account's upload that is looked up. */
   readonly onUse?: (version: VersionKey) => void
+  /** Does the work that needs so many bytes of an account's card, or refuses it where there is no room for them. */
+  readonly during?: Holding
   /** The time that files' times are compared with, in milliseconds: the machine's clock. */
   readonly now?: () => number
 }
+
+/** See `BytesInFlight.during`. */
+type Holding = <T>(account: number, bytes: number, work: () => Promise<T>) => Promise<T>
+
+/** In place of an account's id, where nobody's characters are asked for. */
+const nobody = 0
 
 /** The library tells of counts, of file names and of reasons; never of what is in a card. */
 export interface LibraryLogger {
@@ -49,6 +57,7 @@ export class CharacterLibrary {
   readonly #lorebooks: readonly WatchedFolder<Lorebook>[]
   readonly #logger: LibraryLogger | undefined
   readonly #onUse: ((version: VersionKey) => void) | undefined
+  readonly #during: Holding
   readonly #cache = new CardCache(cacheLimit)
   #public = new PublicCards([])
   #worldBooks: readonly Lorebook[] = []
@@ -58,7 +67,9 @@ export class CharacterLibrary {
   #isScanned = false
   #isClosed = false
 
-  constructor({ store, folders = [], lorebooks = [], largestCard, logger, onUse, now = Date.now }: LibraryOptions) {
+  constructor({ store, folders = [], lorebooks = [], largestCard, now = Date.now, ...more }: LibraryOptions) {
+    const { logger, onUse, during = (_account, _bytes, work) => work() } = more
+    this.#during = during
     this.#store = store
     this.#onUse = onUse
     this.#logger = logger
@@ -138,7 +149,8 @@ export class CharacterLibrary {
       const found = await findCharacter(this.#store, this.#public, account, name)
       if (!found) return undefined
       const { origin, digest } = found
-      const card = await this.#cache.get(digest, () => loadCard(found)).catch(orGone)
+      const load = async () => this.#during(account ?? nobody, await found.size(), () => loadCard(found))
+      const card = await this.#cache.get(digest, load).catch(orGone)
       if (card) {
         if (origin === 'account' && account !== null) this.#onUse?.({ account, name: found.name, digest })
         return { name: found.name, origin, digest, card }
@@ -146,6 +158,12 @@ export class CharacterLibrary {
       if (!isLast) await this.rescan()
     }
     return undefined
+  }
+
+  /** How many bytes the source of a character has that has been found; 0 when it has gone since. */
+  async size(account: number | null, { name, digest }: Pick<Character, 'name' | 'digest'>): Promise<number> {
+    const found = await findCharacter(this.#store, this.#public, account, pinnedName(name, digest))
+    return (await found?.size()) ?? 0
   }
 
   /** The source bytes of a character that has been found; undefined when it has gone since. */
@@ -267,7 +285,7 @@ export function createLibrary(
     cardBodyLimit,
   }: Pick<Config, 'configDirectory' | 'dataDirectory' | 'cardBodyLimit'>,
   store: CharacterStore,
-  observer: Pick<LibraryOptions, 'logger' | 'onUse'> = {},
+  observer: Pick<LibraryOptions, 'logger' | 'onUse' | 'during'> = {},
 ): CharacterLibrary {
   return new CharacterLibrary({
     store,

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
+import { readFile, stat } from 'node:fs/promises'
 import { type Character, type CharacterStore, type NameMatch, readWantedName, type StoredVersion } from './character.ts'
 import type { PublicCard, PublicCards } from './public-cards.ts'
 
@@ -8,6 +8,8 @@ export interface Found {
   readonly name: string
   readonly origin: Character['origin']
   readonly digest: string
+  /** Bytes of the source; 0 when it has gone since it was found. */
+  readonly size: () => Promise<number>
   /** Null when it has gone, or become another, since it was found. */
   readonly source: () => Promise<Buffer | null>
 }
@@ -70,7 +72,13 @@ async function findVersion(
 }
 
 function ofAccount(store: CharacterStore, account: number, { name, digest }: StoredVersion): Found {
-  return { name, digest, origin: 'account', source: async () => (await store.source(account, name, digest)) ?? null }
+  return {
+    name,
+    digest,
+    origin: 'account',
+    size: async () => (await store.size(account, name, digest)) ?? 0,
+    source: async () => (await store.source(account, name, digest)) ?? null,
+  }
 }
 
 function ofFolder({ name, origin, digest, file }: PublicCard): Found {
@@ -78,5 +86,6 @@ function ofFolder({ name, origin, digest, file }: PublicCard): Found {
     const bytes = await readFile(file).catch(() => null)
     return bytes && hash('sha256', bytes) === digest ? bytes : null
   }
-  return { name, origin, digest, source }
+  const size = async () => (await stat(file).catch(() => ({ size: 0 }))).size
+  return { name, origin, digest, size, source }
 }

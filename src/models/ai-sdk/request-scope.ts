@@ -1,5 +1,4 @@
-import { ApiError } from '../../errors.ts'
-import { clientGone } from '../faults.ts'
+import { ApiError, clientGone } from '../../errors.ts'
 import { failureOf } from '../upstream/errors.ts'
 import type { StreamPart } from './language-model.ts'
 

@@ -1,6 +1,5 @@
-import { ApiError } from '../../errors.ts'
+import { ApiError, clientGone } from '../../errors.ts'
 import { field } from '../../fields.ts'
-import { clientGone } from '../faults.ts'
 import type { UpstreamResponse } from './connections.ts'
 
 /** Statuses of an upstream that are the caller's doing, and so are told as they are. */
