@@ -4,6 +4,7 @@ import type { FastifyRequest } from 'fastify'
 import { actorOf } from '../access/actor.ts'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
 import { ApiError, invalidField } from '../errors.ts'
+import { freeBytes } from '../http/body.ts'
 import type { BytesInFlight } from '../http/bytes-in-flight.ts'
 import type { WorkOf } from '../http/json.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
@@ -70,10 +71,8 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       const caller = callerOf(request)
       const allowed = charactersAllowed(caller, limits)
       await held(request, store.create(caller.account.id, toStore(name, read), allowed, actorOf(request)))
-      return reply
-        .code(201)
-        .header('location', pathOf(name))
-        .send(await summaryBody(name, read))
+      reply.code(201).header('location', pathOf(name))
+      return await summaryBody(name, read)
     },
   )
 
@@ -171,8 +170,10 @@ function toStore(name: string, { digest, source, about }: ReadCard) {
   return { name, digest, source: source.bytes, about }
 }
 
+/** What is told of a card that has been written: the last that its bytes are needed for. */
 async function summaryBody(name: string, { digest, card, source }: ReadCard) {
   const { describeCard } = await import('./cards/description.ts')
+  freeBytes(source.bytes)
   return { object: 'character', name, digest: shownDigest(digest), ...describeCard(card, source.document) }
 }
 

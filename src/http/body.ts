@@ -7,6 +7,9 @@ import { smallBytes } from './bytes-in-flight.ts'
 /** Milliseconds for which a client that still sends may read why it is refused, before its connection is closed. */
 export const lingeringFor = 1000
 
+/** Bytes beyond which a piece of a body is worth giving back by itself. */
+const ownBytes = 8192
+
 /**
  * Makes an instance take bodies of these types.
  * @param parse what the request's body becomes; a promise of it, or an error, as well
@@ -102,10 +105,11 @@ class GrowingBytes {
   }
 
   add(piece: Buffer): void {
+    const length = this.#length + piece.length
     // Most bodies come in one piece.
     if (this.#length === 0) this.#piece = piece
-    else this.#append(piece)
-    this.#length += piece.length
+    else this.#append(piece, length)
+    this.#length = length
   }
 
   bytes(): Buffer {
@@ -118,10 +122,9 @@ class GrowingBytes {
     freeBytes(this.#place)
   }
 
-  #append(piece: Buffer): void {
+  #append(piece: Buffer, needed: number): void {
     const first = this.#piece
     this.#piece = undefined
-    const needed = this.#length + piece.length
     if (needed > this.#place.length) {
       const wanted = Math.max(needed, Math.min(2 * needed, this.#announced || Infinity))
       // The old place is freed with this, and does not wait for a collection.
@@ -129,11 +132,17 @@ class GrowingBytes {
     }
     if (first) this.#place.set(first)
     this.#place.set(piece, this.#length)
+    if (first) freeBytes(first)
+    freeBytes(piece)
   }
 }
 
-/** Gives back the memory of large bytes at once, which nobody has a use for any more; they are empty from then on. */
-export function freeBytes({ buffer }: Uint8Array): void {
-  // Small ones may be part of a place that they share with others.
-  if (buffer instanceof ArrayBuffer && buffer.byteLength > smallBytes) buffer.transfer(0)
+/**
+ * Gives back at once the memory of bytes which nobody has a use for any more, and that would wait for a collection else; they are
+ * empty from then on. Nothing happens to few bytes, which may share their place with others.
+ */
+export function freeBytes({ buffer, length }: Uint8Array): void {
+  if (!(buffer instanceof ArrayBuffer)) return
+  const isOwn = buffer.byteLength === length && length > ownBytes
+  if (isOwn || buffer.byteLength > smallBytes) buffer.transfer(0)
 }

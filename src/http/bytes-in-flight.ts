@@ -42,12 +42,13 @@ export class BytesInFlight {
   open(account: number): HeldBytes {
     let isFirst = false
     const holds = () => this.#accounts.get(account) ?? 0
-    return new HeldBytes((before, after) => {
+    const share = Math.floor(this.#most / 2)
+    return new HeldBytes(share, (before, after) => {
       const more = after - before
       if (more > 0) {
         if (before === 0) isFirst = holds() === 0
         const most = isFirst ? this.#most : Math.floor(this.#most * 0.75)
-        if (this.#bytes + more > most || holds() + more > this.#most / 2) {
+        if (this.#bytes + more > most || holds() + more > share) {
           this.#refusals++
           throw overloaded
         }
@@ -76,12 +77,17 @@ export class BytesInFlight {
 
 /** The bytes that one request holds, and its users: its reply, and work that goes on although its reader has left. */
 export class HeldBytes {
+  readonly #share: number
   readonly #change: (before: number, after: number) => void
   #bytes = 0
   #users = 1
 
-  /** @param change counts the one number in place of the other; throws where that is too much */
-  constructor(change: (before: number, after: number) => void) {
+  /**
+   * @param share bytes that the account may hold in all
+   * @param change counts the one number in place of the other; throws where that is too much
+   */
+  constructor(share: number, change: (before: number, after: number) => void) {
+    this.#share = share
     this.#change = change
   }
 
@@ -94,6 +100,15 @@ export class HeldBytes {
     if (counted === this.#bytes) return
     this.#change(this.#bytes, counted)
     this.#bytes = counted
+  }
+
+  /**
+   * Counts a body that has come twice, as far as the account's share goes: what is made of it takes as much again for as
+   * long as the request is worked on.
+   * @throws ApiError 503 where there is no room for that
+   */
+  setWorkedOn(bytes: number): void {
+    this.set(Math.min(2 * bytes, Math.max(bytes, this.#share)))
   }
 
   /** Keeps what is held until some work is over too. @returns what the work gives */

@@ -33,6 +33,7 @@ export function acceptJsonOnly(app: FastifyInstance, workOf: WorkOf): void {
 async function parseInSteps(body: Buffer, request: FastifyRequest, workOf: WorkOf): Promise<unknown> {
   try {
     const text = decode(body)
+    request.held?.setWorkedOn(body.length)
     freeBytes(body)
     const steps = jsonSteps(text, bounds)
     return await whileConnected(request, (signal) => workOf(request, signal).run('body', steps))

@@ -1,3 +1,4 @@
+import { type Alarm, type Clock, machineClock } from '../../clock.ts'
 import type { Card } from '../cards/card.ts'
 
 /** A card that is kept, and what keeping it is taken to cost. */
@@ -6,19 +7,32 @@ interface KeptCard {
   readonly bytes: number
 }
 
+/** Bytes of source that make a card a large one. */
+const large = 1024 ** 2
+/** Milliseconds for which a large card that is not played is kept: it may be of a caller that wants only its memory. */
+const largeKeptFor = 30_000
+
+/** The machine's clock, which keeps no process from its end. */
+const quietClock: Clock = {
+  ...machineClock,
+  setTimeout: (call, milliseconds) => setTimeout(call, milliseconds).unref(),
+}
+
 /**
  * Keeps the cards that were played last, by the digest of their source: one object for each, since what is made of a
  * card, such as its prompt, is kept with the object.
  */
 export class CardCache {
   readonly #limit: number
-  readonly #cards = new Map<string, KeptCard>()
+  readonly #clock: Clock
+  readonly #cards = new Map<string, KeptCard & { readonly expiry: Alarm | undefined }>()
   readonly #loading = new Map<string, Promise<Card>>()
   #bytes = 0
 
   /** @param limit bytes of source in all; the card that was used last is kept whatever its size */
-  constructor(limit: number) {
+  constructor(limit: number, clock = quietClock) {
     this.#limit = limit
+    this.#clock = clock
   }
 
   /** The card of this digest; where it is not kept, `load` makes it, once for all who wait for it. */
@@ -28,6 +42,7 @@ export class CardCache {
       // Last in the map is what was used last.
       this.#cards.delete(digest)
       this.#cards.set(digest, kept)
+      kept.expiry?.refresh()
       return kept.card
     }
     const underWay = this.#loading.get(digest)
@@ -45,13 +60,20 @@ export class CardCache {
   add(digest: string, card: Card, bytes: number): Card {
     const kept = this.#cards.get(digest)
     if (kept) return kept.card
-    this.#cards.set(digest, { card, bytes })
+    const expiry = bytes > large ? this.#clock.setTimeout(() => this.#forget(digest), largeKeptFor) : undefined
+    this.#cards.set(digest, { card, bytes, expiry })
     this.#bytes += bytes
-    for (const [oldest, { bytes: freed }] of this.#cards) {
+    for (const oldest of this.#cards.keys()) {
       if (this.#bytes <= this.#limit || oldest === digest) break
-      this.#cards.delete(oldest)
-      this.#bytes -= freed
+      this.#forget(oldest)
     }
     return card
+  }
+
+  #forget(digest: string): void {
+    const kept = this.#cards.get(digest)
+    kept?.expiry?.close()
+    this.#bytes -= kept?.bytes ?? 0
+    this.#cards.delete(digest)
   }
 }

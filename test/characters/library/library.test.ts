@@ -12,6 +12,7 @@ import { CharacterLibrary, type LibraryOptions } from '../../../src/characters/l
 import { starterFolder } from '../../../src/characters/library/public-cards.ts'
 import { WatchedFolder } from '../../../src/characters/library/watched-folder.ts'
 import type { Stores } from '../../../src/stores/stores.ts'
+import { TestClock } from '../../support/clock.ts'
 import { temporaryFolder } from '../../support/service.ts'
 import { storesForThisTest } from '../../support/test-database.ts'
 
@@ -363,6 +364,22 @@ describe('the card', () => {
     )
     expect(new Set(found.map((character) => character?.card)).size).toBe(1)
     expect(found.map((character) => character?.name)).toEqual(['Moss', 'Mine', 'Moss', 'Moss'])
+  })
+
+  test('is forgotten half a minute after it was last played, where it is large', async () => {
+    const clock = new TestClock()
+    const cache = new CardCache(1e9, clock)
+    const load = vi.fn(async () => ({ card: readCard({ data: { name: 'Oak' } }), bytes: 2 * 1024 ** 2 }))
+    const oak = await cache.get('oak', load)
+    const moss = await cache.get('moss', async () => ({ card: readCard({ data: { name: 'Moss' } }), bytes: 1024 ** 2 }))
+    clock.advance(29_000)
+    expect(await cache.get('oak', load)).toBe(oak)
+    clock.advance(29_000)
+    expect(await cache.get('oak', load)).toBe(oak)
+    clock.advance(30_000)
+    expect(await cache.get('oak', load)).not.toBe(oak)
+    expect(load).toHaveBeenCalledTimes(2)
+    expect(await cache.get('moss', load)).toBe(moss)
   })
 
   test('is forgotten when others have been played since and the room is used up; it is loaded once for all who wait', async () => {

@@ -1,0 +1,100 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { ApiError } from '../../src/errors.ts'
+import { BytesInFlight, type HeldBytes } from '../../src/http/bytes-in-flight.ts'
+import { often } from '../support/often.ts'
+
+const most = 1_000_000
+
+describe('the bytes in flight', () => {
+  it('are never more than the bound, nor more than the shares, and none when all is over, whatever comes and goes', async () => {
+    const step = fc.record({
+      request: fc.nat({ max: 11 }),
+      what: fc.oneof(
+        { weight: 6, arbitrary: fc.record({ bytes: fc.nat({ max: 700_000 }) }) },
+        { weight: 2, arbitrary: fc.constant('end' as const) },
+        { weight: 1, arbitrary: fc.constant('work' as const) },
+      ),
+    })
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 80 }), async (steps) => {
+        const inFlight = new BytesInFlight(most)
+        const requests = new Map<number, { readonly held: HeldBytes; bytes: number; isFirst: boolean }>()
+        const sumOf = (account: number) =>
+          [...requests].reduce((sum, [id, { bytes }]) => sum + (id % 4 === account ? bytes : 0), 0)
+        const sum = () => [0, 1, 2, 3].reduce((all, account) => all + sumOf(account), 0)
+        let refusals = 0
+        for (const { request, what } of steps) {
+          const account = request % 4
+          const known = requests.get(request) ?? { held: inFlight.open(account), bytes: 0, isFirst: false }
+          requests.set(request, known)
+          if (what === 'end') {
+            known.held.release()
+            requests.delete(request)
+          } else if (what === 'work') {
+            // Work that goes on holds what was held, also where the reply is over; here it ends at once.
+            await known.held.during(Promise.resolve())
+          } else {
+            const bytes = what.bytes <= 65_536 ? 0 : what.bytes
+            if (known.bytes === 0) known.isFirst = sumOf(account) === 0
+            const more = bytes - known.bytes
+            const room = known.isFirst ? most : (most * 3) / 4
+            const isFit = more <= 0 || (sum() + more <= room && sumOf(account) + more <= most / 2)
+            if (isFit) {
+              known.held.set(what.bytes)
+              known.bytes = bytes
+            } else {
+              refusals++
+              expect(() => known.held.set(what.bytes)).toThrow(ApiError)
+            }
+          }
+          expect(inFlight.bytes).toBe(sum())
+          expect(inFlight.bytes).toBeLessThanOrEqual(most)
+        }
+        expect(inFlight.refusals).toBe(refusals)
+        for (const { held } of requests.values()) held.release()
+        expect(inFlight.bytes).toBe(0)
+      }),
+      { numRuns: often(300) },
+    )
+  })
+
+  it('leave the last quarter to accounts that hold none', () => {
+    const inFlight = new BytesInFlight(most)
+    for (const account of [1, 2, 3]) inFlight.open(account).set(most / 4)
+    expect(() => inFlight.open(3).set(65_537)).toThrow('More bytes are on their way')
+    const newcomer = inFlight.open(4)
+    newcomer.set(70_000)
+    // The request that found it without any goes on.
+    newcomer.set(most / 4)
+    expect(inFlight.bytes).toBe(most)
+    expect(inFlight.refusals).toBe(1)
+  })
+
+  it('stay counted while work needs them, although the reply is over', async () => {
+    const inFlight = new BytesInFlight(most)
+    const held = inFlight.open(1)
+    held.set(100_000)
+    const { promise, resolve } = Promise.withResolvers<string>()
+    const working = held.during(promise)
+    held.release()
+    expect(inFlight.bytes).toBe(100_000)
+    resolve('done')
+    expect(await working).toBe('done')
+    expect(inFlight.bytes).toBe(0)
+    held.set(100_000)
+    expect(inFlight.bytes).toBe(0)
+    await expect(inFlight.during(1, 100_000, () => Promise.reject(new Error('no')))).rejects.toThrow('no')
+    expect(inFlight.bytes).toBe(0)
+  })
+
+  it('of a body that has come count twice, as far as the share of its account goes', () => {
+    const inFlight = new BytesInFlight(most)
+    const held = inFlight.open(1)
+    held.set(200_000)
+    held.setWorkedOn(200_000)
+    expect(inFlight.bytes).toBe(400_000)
+    held.setWorkedOn(400_000)
+    expect(inFlight.bytes).toBe(500_000)
+  })
+})

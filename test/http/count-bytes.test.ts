@@ -1,0 +1,225 @@
+import { describe, expect, it } from 'vitest'
+import { type Connection, connectTo } from '../support/connection.ts'
+import { eventually, until } from '../support/eventually.ts'
+import { expectError } from '../support/http.ts'
+import { onceAsked, serviceForThisTest, type TestService } from '../support/service.ts'
+import { upstreamForThisTest } from '../support/upstream.ts'
+
+const kilobyte = 1024
+/** The least that the body limits below allow. */
+const room = 2 * 400 * kilobyte
+const limits = {
+  PLANT_BODY_LIMIT: String(400 * kilobyte),
+  CHAT_BODY_LIMIT: String(400 * kilobyte),
+  CARD_BODY_LIMIT: String(400 * kilobyte),
+  MAX_IN_FLIGHT_BYTES: String(room),
+  METRICS_PORT: '0',
+}
+
+/** Sends the head of a request with a body, and so many bytes of that. */
+async function begin(
+  service: TestService,
+  key: string,
+  bytes: number,
+  announced = 400 * kilobyte,
+): Promise<Connection> {
+  const head = [
+    'POST /plants HTTP/1.1',
+    'Host: x',
+    `Authorization: Bearer ${key}`,
+    'Content-Type: application/json',
+    `Content-Length: ${announced}`,
+  ]
+  const connection = await connectTo(service.url, `${head.join('\r\n')}\r\n\r\n`)
+  connection.socket.write(Buffer.alloc(bytes, ' '))
+  return connection
+}
+
+/** What the metrics say of bytes in flight. */
+async function figures({ metricsUrl }: TestService) {
+  const text = await (await fetch(`${metricsUrl}/metrics`)).text()
+  const figure = (name: string) => Number(new RegExp(`^conservatory_in_flight_${name} (\\d+)`, 'm').exec(text)?.[1])
+  return { bytes: figure('bytes'), refusals: figure('refusals_total') }
+}
+
+async function untilHeld(service: TestService, bytes: number): Promise<void> {
+  await eventually(async () => expect((await figures(service)).bytes).toBe(bytes))
+}
+
+/** A plant of so many bytes, and a little. */
+const plantOf = (bytes: number) => ({ name: 'Fern', notes: 'x'.repeat(bytes) })
+
+const overloaded = /^HTTP\/1\.1 503 [\s\S]*\r\nretry-after: 1\r\n[\s\S]*"error":503/i
+
+describe('large bodies', () => {
+  let service: TestService
+  let other: string
+  let third: string
+
+  async function start(): Promise<void> {
+    service = await serviceForThisTest(limits)
+    other = await service.makeKey('other')
+    third = await service.makeKey('third')
+  }
+
+  it('are counted as they come, not as they are announced, and no more when their sender leaves', async () => {
+    await start()
+    const silent = await begin(service, service.key, 0)
+    const small = await begin(service, service.key, 64 * kilobyte)
+    const large = await begin(service, service.key, 100 * kilobyte)
+    await untilHeld(service, 100 * kilobyte)
+    large.socket.write(Buffer.alloc(50 * kilobyte, ' '))
+    await untilHeld(service, 150 * kilobyte)
+    for (const { socket } of [silent, small, large]) socket.destroy()
+    await untilHeld(service, 0)
+    expect((await figures(service)).refusals).toBe(0)
+  })
+
+  it('of one account fill half of the room: beyond it 503, though the body goes on, and the connection is closed', async () => {
+    await start()
+    const held = await begin(service, service.key, 300 * kilobyte)
+    await untilHeld(service, 300 * kilobyte)
+    const refused = await begin(service, service.key, 200 * kilobyte)
+    await until(() => refused.text().includes('\r\n\r\n'))
+    expect(refused.text()).toMatch(overloaded)
+    expect(refused.text()).toMatch(/\r\nconnection: close\r\n/i)
+    // Its client still sends, and reads the reply all the same.
+    refused.socket.write(Buffer.alloc(100 * kilobyte, ' '))
+    await refused.closed
+    expect(await figures(service)).toEqual({ bytes: 300 * kilobyte, refusals: 1 })
+    // Others have room, and so have small ones of the same account.
+    expect((await service.request('/plants', { json: plantOf(60 * kilobyte) })).status).toBe(200)
+    const theirs = await begin(service, other, 200 * kilobyte)
+    await untilHeld(service, 500 * kilobyte)
+    held.socket.destroy()
+    theirs.socket.destroy()
+    await untilHeld(service, 0)
+    expect((await service.request('/plants', { json: plantOf(150 * kilobyte) })).status).toBe(200)
+  })
+
+  it('find a quarter of the room where their account holds none', async () => {
+    await start()
+    await begin(service, service.key, 350 * kilobyte)
+    await untilHeld(service, 350 * kilobyte)
+    await begin(service, other, 240 * kilobyte)
+    await untilHeld(service, 590 * kilobyte)
+    const second = await begin(service, other, 100 * kilobyte)
+    await second.closed
+    expect(second.text()).toMatch(overloaded)
+    await begin(service, third, 200 * kilobyte)
+    await untilHeld(service, 790 * kilobyte)
+    const last = await begin(service, third, 100 * kilobyte)
+    await last.closed
+    expect(last.text()).toMatch(overloaded)
+    expect((await figures(service)).bytes).toBe(790 * kilobyte)
+  })
+
+  it('that come in pieces of one byte, without a length, are counted and read as well', async () => {
+    await start()
+    const text = JSON.stringify(plantOf(70 * kilobyte))
+    const head = `POST /plants HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${service.key}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`
+    const pieces = [...text].map((letter) => `1\r\n${letter}\r\n`)
+    const whole = await connectTo(service.url, `${head}${pieces.join('')}`)
+    await untilHeld(service, text.length)
+    whole.socket.write('0\r\n\r\n')
+    await until(() => whole.text().includes('"name":"Fern"'))
+    const endless = await connectTo(service.url, `${head}${pieces.join('').repeat(6)}`)
+    await endless.closed
+    expect(endless.text()).toMatch(/^HTTP\/1\.1 413 /)
+  })
+
+  it('time out, and hold nothing from then on', async () => {
+    service = await serviceForThisTest({ ...limits, REQUEST_TIMEOUT: '1' })
+    const { closed, text } = await begin(service, service.key, 100 * kilobyte)
+    await untilHeld(service, 100 * kilobyte)
+    await closed
+    expect(text()).toMatch(/^HTTP\/1\.1 408 /)
+    await untilHeld(service, 0)
+  })
+
+  it('without a key, or with a wrong one, are not read', async () => {
+    await start()
+    for (const key of ['', 'csv_wrong']) {
+      const { socket, text } = await begin(service, key, 0)
+      await until(() => text().includes('\r\n\r\n'))
+      expect(text()).toMatch(/^HTTP\/1\.1 401 /)
+      socket.write(Buffer.alloc(200 * kilobyte, ' '))
+      expect(await figures(service)).toEqual({ bytes: 0, refusals: 0 })
+    }
+  })
+
+  it('stay counted, twice, while the request is worked on', async () => {
+    const upstream = await upstreamForThisTest(async (_response, call) => call.aborted)
+    service = await serviceForThisTest(limits, onceAsked(upstream.url))
+    const json = { model: 'm', messages: [{ role: 'user', content: 'x'.repeat(100 * kilobyte) }] }
+    const leaving = new AbortController()
+    const asked = service.request('/chat/completions', { json, signal: leaving.signal })
+    await upstream.called(1)
+    const bytes = JSON.stringify(json).length
+    expect((await figures(service)).bytes).toBe(2 * bytes)
+    const error = await service.request('/chat/completions', {
+      json: { ...json, messages: [{ role: 'user', content: 'x'.repeat(250 * kilobyte) }] },
+    })
+    expect((await expectError(error, 'chat', 503)).code).toBe('overloaded')
+    expect(error.headers.get('retry-after')).toBe('1')
+    leaving.abort()
+    await expect(asked).rejects.toThrow()
+    await untilHeld(service, 0)
+  })
+})
+
+describe('large replies', () => {
+  it('that are not read are counted, refused beyond the share, and free when their reader has left or read', async () => {
+    const service = await serviceForThisTest(limits)
+    const names = Array.from({ length: 300 }, () => '🌵'.repeat(255))
+    await Promise.all(names.map((name) => service.request('/plants', { json: { name } })))
+    const page = await (await service.request('/plants?limit=300')).text()
+    const bytes = Buffer.byteLength(page)
+    expect(bytes).toBeGreaterThan(300 * kilobyte)
+    await untilHeld(service, 0)
+    // Many of them on one connection: the kernel holds the first ones, the service the others.
+    const get = `GET /plants?limit=300 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${service.key}\r\n\r\n`
+    const reader = await connectTo(service.url)
+    reader.socket.pause()
+    reader.socket.write(get.repeat(60))
+    await untilHeld(service, bytes)
+    const refused = await service.request('/plants?limit=300')
+    expect(refused.headers.get('etag')).toBeNull()
+    expect(refused.headers.get('retry-after')).toBe('1')
+    expect(await refused.json()).toMatchObject({ error: 503 })
+    expect((await service.request('/plants?limit=300', { method: 'HEAD' })).status).toBe(200)
+    // A small one is served.
+    expect((await service.request('/plants?limit=1')).status).toBe(200)
+    const other = await service.makeKey('other')
+    expect((await service.request('/plants', { headers: { authorization: `Bearer ${other}` } })).status).toBe(200)
+    reader.socket.destroy()
+    await untilHeld(service, 0)
+    expect(await (await service.request('/plants?limit=300')).text()).toBe(page)
+  })
+
+  it('with one card’s file share its bytes, and are counted once', async () => {
+    const service = await serviceForThisTest(limits)
+    const card = JSON.stringify({
+      spec: 'chara_card_v3',
+      spec_version: '3.0',
+      data: { name: 'Fern', description: 'x'.repeat(300 * kilobyte) },
+    })
+    const put = { method: 'PUT', body: card }
+    expect((await service.request('/characters/Fern', put)).status).toBe(201)
+    const get = `GET /characters/Fern?format=json HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${service.key}\r\n\r\n`
+    const readers = await Promise.all([1, 2, 3].map(() => connectTo(service.url)))
+    for (const { socket } of readers) {
+      socket.pause()
+      socket.write(get.repeat(60))
+    }
+    await untilHeld(service, card.length)
+    const whole = await service.request('/characters/Fern?format=json')
+    expect(await whole.text()).toBe(card)
+    expect(whole.headers.get('content-length')).toBe(String(card.length))
+    // Another file of it has no room beside.
+    await expectError(await service.request('/characters/Fern?format=v2'), 'chat', 503)
+    for (const { socket } of readers) socket.destroy()
+    await untilHeld(service, 0)
+    expect((await service.request('/characters/Fern?format=v2')).status).toBe(200)
+  })
+})
