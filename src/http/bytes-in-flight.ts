@@ -108,7 +108,7 @@ export class HeldBytes {
    * @throws ApiError 503 where there is no room for that
    */
   setWorkedOn(bytes: number): void {
-    this.set(Math.min(2 * bytes, Math.max(bytes, this.#share)))
+    this.set(bytes <= smallBytes ? bytes : Math.min(2 * bytes, Math.max(bytes, this.#share)))
   }
 
   /** Keeps what is held until some work is over too. @returns what the work gives */
