@@ -16,7 +16,7 @@ const words = 'amber birch copper dune ember frost grove harbour indigo jasper k
 const word = (index: number) => words[index % words.length] ?? ''
 
 function cardWith(entries: number) {
-  return readCard({
+  const document = {
     spec: 'chara_card_v3',
     data: {
       name: 'Moss',
@@ -32,7 +32,8 @@ function cardWith(entries: number) {
         })),
       },
     },
-  })
+  }
+  return workAtOnce().run('character', readCard(document))
 }
 
 const conversation: readonly Message[] = Array.from({ length: 200 }, (_none, index) => ({

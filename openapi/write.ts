@@ -12,6 +12,7 @@ import { ModelsFile } from '../src/models/configuration/models-file.ts'
 import { ModelRegistry } from '../src/models/registry.ts'
 import { openSqliteStores } from '../src/stores/stores.ts'
 import { Visits } from '../src/usage/visit.ts'
+import { Scheduler } from '../src/work.ts'
 
 /** Where the description of the two interfaces is kept; the service serves this very file. */
 export const openApiFile = new URL('conservatory.json', import.meta.url)
@@ -72,6 +73,7 @@ export async function writeOpenApi(): Promise<string> {
     prompt: { systemPrompt: '' },
     metrics: new Metrics(),
     inFlight: new BytesInFlight(config.maxInFlightBytes),
+    scheduler: new Scheduler(),
     logger,
   })
   await app.ready()

@@ -43,7 +43,7 @@ import type { Stores } from './stores/stores.ts'
 import type { Tracer } from './tracing/tracer.ts'
 import { usagePlugin } from './usage/plugin.ts'
 import type { Visits } from './usage/visit.ts'
-import { Scheduler } from './work.ts'
+import type { Scheduler } from './work.ts'
 
 /** The opened parts that the HTTP service is built from. */
 export interface AppParts {
@@ -58,6 +58,8 @@ export interface AppParts {
   readonly metrics: Metrics
   /** Counts the bytes that requests hold. */
   readonly inFlight: BytesInFlight
+  /** Takes the work of all requests. */
+  readonly scheduler: Scheduler
   /** Traces requests, where traces are wanted. */
   readonly tracer?: Pick<Tracer, 'traceRequests'> | undefined
   readonly logger: FastifyBaseLogger
@@ -102,7 +104,7 @@ const nobody = 0
 export async function registerService(app: FastifyInstance, parts: AppParts): Promise<void> {
   const { config, stores, guard, limiter, library, metrics, inFlight } = parts
 
-  const workOf = workByRequest()
+  const workOf = workByRequest(parts.scheduler)
   acceptJsonOnly(app, workOf)
   loadCompilerWhenNeeded(app)
   tellOfRequests(app, metrics, config.trustedProxies)
@@ -182,8 +184,7 @@ async function registerChat(
 }
 
 /** Gives each request its work, which shares the event loop with all others'. */
-function workByRequest() {
-  const scheduler = new Scheduler()
+function workByRequest(scheduler: Scheduler) {
   return (request: FastifyRequest, signal: AbortSignal) =>
     scheduler.workOf({ account: callerOf(request).account.id, signal })
 }

@@ -55,17 +55,3 @@ export function booleanIn(fields: Fields, name: string): boolean | undefined {
   const value = valueIn(fields, name)
   return typeof value === 'boolean' ? value : undefined
 }
-
-/** Tells whether a document nests no deeper than this; asked before anything walks it, and not by recursion itself. */
-export function nestsWithin(document: unknown, mostLevels: number): boolean {
-  let level: unknown[] = [document]
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth > mostLevels) return false
-    level = level.flatMap((value) =>
-      typeof value === 'object' && value !== null
-        ? Object.values(value).filter((inner) => typeof inner === 'object')
-        : [],
-    )
-  }
-  return true
-}

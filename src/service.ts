@@ -29,6 +29,7 @@ import type { Stores } from './stores/stores.ts'
 import { unixSeconds } from './time.ts'
 import type { Tracer } from './tracing/tracer.ts'
 import { Visits } from './usage/visit.ts'
+import { Scheduler } from './work.ts'
 
 /** The running service. */
 export interface Service {
@@ -77,6 +78,7 @@ interface Parts {
   readonly models: ModelRegistry
   readonly library: CharacterLibrary
   readonly uses: CharacterUses
+  readonly scheduler: Scheduler
   readonly guard: Guard
   readonly limiter: LimitKeeper
   readonly visits: Visits
@@ -137,10 +139,13 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   const models = new ModelRegistry(configuration, config, countAttempts(metrics, tracer?.watchAttempt), clock)
   const uses = new CharacterUses(stores.characters)
   const inFlight = new BytesInFlight(config.maxInFlightBytes)
+  const scheduler = new Scheduler()
   const library = createLibrary(config, stores.characters, {
     logger,
     onUse: (version) => uses.note(version),
     during: inFlight.during,
+    // What nobody has asked for stands in the queue as an account of its own.
+    workOf: (account) => scheduler.workOf({ account: account ?? 0 }),
   })
   const limiter = stores.limiter(config.limits)
   const guard = new Guard(stores.access, limiter, clock)
@@ -153,8 +158,8 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   })
   const app = createServer(logger, config)
   const stopReading = readParts(metrics, { stores, models, limiter, inFlight })
-  const opened = { log, itself, lock, stores, metrics, inFlight, tracer, models, library, uses, guard, limiter, visits }
-  return { ...opened, app, stopReading }
+  const opened = { log, itself, lock, stores, metrics, inFlight, tracer, models, library, uses, scheduler }
+  return { ...opened, guard, limiter, visits, app, stopReading }
 }
 
 /**

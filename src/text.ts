@@ -1,4 +1,5 @@
 import { invalidField } from './errors.ts'
+import type { Steps } from './work.ts'
 
 /** What a name, or another short text, must be like; the sentences about it say what to do in the words of their place. */
 export interface NameRule {
@@ -48,6 +49,21 @@ const control = /[\0-\x08\x0b-\x1f\x7f]/g
 /** A text without carriage returns and other control characters; tabs and line feeds stay. */
 export function withoutControls(text: string): string {
   return text.replace(control, '')
+}
+
+/** Characters that are looked through for control characters in one step. */
+const longestCleaned = 64 * 1024
+
+/** Does what `withoutControls` does, in steps: a card's text may have millions of them. */
+export function* withoutControlsInSteps(text: string): Steps<string> {
+  if (text.length <= longestCleaned) return withoutControls(text)
+  const pieces: string[] = []
+  for (let start = 0; start < text.length; start += longestCleaned) {
+    const piece = withoutControls(text.slice(start, start + longestCleaned))
+    pieces.push(piece)
+    yield (longestCleaned >> 4) + (longestCleaned - piece.length) * 2
+  }
+  return pieces.join('')
 }
 
 /** Of some names the one that a mistyped word may have meant, in whatever case; undefined where none is like it. */

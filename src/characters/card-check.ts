@@ -1,8 +1,9 @@
 import { type Fields, valueIn } from '../fields.ts'
 import { printable } from '../print.ts'
+import { workAtOnce } from '../work.ts'
 import { readWhole } from './card-import.ts'
 import { testsOf } from './cards/card-tests.ts'
-import { describeCard } from './cards/description.ts'
+import { type CardSummary, describeCard } from './cards/description.ts'
 import { CardError } from './documents/card-error.ts'
 import { readJsonDocument } from './documents/json-document.ts'
 import { nameOf, readCardBytes } from './library/card-bytes.ts'
@@ -10,7 +11,7 @@ import { shownDigest } from './library/character.ts'
 import { emptyNotes, readLorebook } from './lore/lorebook.ts'
 
 /** What is in a card or a lorebook, and what of it the service would pass over. */
-type Contents = Partial<ReturnType<typeof describeCard>>
+type Contents = Partial<CardSummary>
 
 /** What is to be said of one file. */
 export interface FileCheck {
@@ -66,7 +67,7 @@ function documentIn(bytes: Buffer): Fields | undefined {
 }
 
 function checkCard(file: string, bytes: Buffer): FileCheck {
-  const { card, digest, source } = readCardBytes(bytes)
+  const { card, digest, source, notes } = readCardBytes(bytes)
   const { tests, faults } = testsOf(source.document)
   return {
     file,
@@ -74,7 +75,7 @@ function checkCard(file: string, bytes: Buffer): FileCheck {
     container: source.container,
     name: nameOf(card),
     digest: shownDigest(digest),
-    contents: describeCard(card, source.document),
+    contents: workAtOnce().run('character', describeCard(card, source.document, notes)),
     tests: tests.length,
     warnings: [...source.warnings, ...faults],
     error: null,
@@ -83,7 +84,7 @@ function checkCard(file: string, bytes: Buffer): FileCheck {
 
 function checkLorebook(file: string, document: Fields): FileCheck {
   const notes = emptyNotes()
-  const { name, written } = readLorebook(document, notes)
+  const { name, written } = workAtOnce().run('lorebook', readLorebook(document, notes))
   const contents = {
     lore_entries: written,
     regexes: notes.patterns.compiled,

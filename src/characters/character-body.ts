@@ -1,7 +1,11 @@
+import type { Fields } from '../fields.ts'
+import { type Card, readCard } from './cards/card.ts'
 import { describeCard } from './cards/description.ts'
 import { aboutCard, creatorNotes, hiddenFields, versionOf } from './cards/summary.ts'
 import type { Character, StoredCharacter } from './library/character.ts'
-import { expandMacros } from './macros/macros.ts'
+import { emptyNotes } from './lore/lorebook.ts'
+import { expandMacros, mostExpanded, tooLarge } from './macros/macros.ts'
+import type { MacroEnvironment } from './macros/values.ts'
 import { listBody } from './schemas.ts'
 
 /** Who looks at a character, as far as it matters. */
@@ -14,20 +18,40 @@ export interface Viewer {
 }
 
 /** A character as its reader may see it: how to play it, and what gives its story away, only where it is readable. */
-export function publicBody(character: Character, document: Readonly<Record<string, unknown>>, viewer: Viewer) {
+export function* publicBody(character: Character, document: Fields, viewer: Viewer) {
   const { name, origin, digest, card } = character
-  const { refused_regexes, ignored, greetings: _count, ...description } = describeCard(card, document)
+  const notes = emptyNotes()
+  yield* readCard(document, notes)
+  const { refused_regexes, ignored, greetings: _count, ...description } = yield* describeCard(card, document, notes)
   const { isReadable, languages, stored } = viewer
   const names = { character: card.nickname || card.name || name, user: 'User' }
   const times = origin === 'account' && stored ? { created: stored.created, updated: stored.updated } : {}
+  const greetings = yield* greetingsOf(card, names)
   return {
     ...listBody({ name, origin, digest, about: aboutCard(document), ...times }),
     ...description,
     creator_notes: creatorNotes(document, languages),
     character_version: versionOf(document),
-    greetings: card.greetings.map((text, index) => ({ index, text: expandMacros(text, names) })),
+    greetings,
     ...(isReadable ? { refused_regexes, ignored, card: hiddenFields(document) } : {}),
   }
+}
+
+/** Units of work of one greeting, beside its macros. */
+const unitsOfGreeting = 20
+
+/** The greetings with their macros expanded. @throws ApiError 400 `card_too_large` when they get too long together */
+function* greetingsOf(card: Card, names: Pick<MacroEnvironment, 'character' | 'user'>) {
+  const greetings: { index: number; text: string }[] = []
+  let length = 0
+  for (const [index, raw] of card.greetings.entries()) {
+    yield unitsOfGreeting + (raw.length >> 4)
+    const text = yield* expandMacros(raw, names)
+    length += text.length
+    if (length > mostExpanded) throw tooLarge()
+    greetings.push({ index, text })
+  }
+  return greetings
 }
 
 /** The languages of an `Accept-Language` header (RFC 9110, section 12.5.4), the best first. */

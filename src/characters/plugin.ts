@@ -94,8 +94,9 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
         }
         return inFlight.during(account, size, () =>
           whileConnected(request, async (signal) => {
-            const { document } = await readSource(library, account, character, workOf(request, signal))
-            return publicBody(character, document, viewer)
+            const work = workOf(request, signal)
+            const { document } = await readSource(library, account, character, work)
+            return await work.run('name', publicBody(character, document, viewer))
           }),
         )
       }

@@ -72,7 +72,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       const allowed = charactersAllowed(caller, limits)
       await held(request, store.create(caller.account.id, toStore(name, read), allowed, actorOf(request)))
       reply.code(201).header('location', pathOf(name))
-      return await summaryBody(name, read)
+      return await summaryBody(name, read, request, workOf)
     },
   )
 
@@ -101,7 +101,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       const putting = store.put(caller.account.id, toStore(name, read), allowed, actorOf(request))
       const isNew = await held(request, putting)
       if (isNew) reply.code(201).header('location', pathOf(name))
-      return await summaryBody(name, read)
+      return await summaryBody(name, read, request, workOf)
     },
   )
 
@@ -171,10 +171,17 @@ function toStore(name: string, { digest, source, about }: ReadCard) {
 }
 
 /** What is told of a card that has been written: the last that its bytes are needed for. */
-async function summaryBody(name: string, { digest, card, source }: ReadCard) {
+async function summaryBody(
+  name: string,
+  { digest, card, source, notes }: ReadCard,
+  request: FastifyRequest,
+  workOf: WorkOf,
+) {
   const { describeCard } = await import('./cards/description.ts')
   freeBytes(source.bytes)
-  return { object: 'character', name, digest: shownDigest(digest), ...describeCard(card, source.document) }
+  const steps = describeCard(card, source.document, notes)
+  const summary = await whileConnected(request, (signal) => workOf(request, signal).run('card', steps))
+  return { object: 'character', name, digest: shownDigest(digest), ...summary }
 }
 
 function pathOf(name: string): string {

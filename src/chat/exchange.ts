@@ -9,7 +9,7 @@ import type { Candidate } from '../models/routing/candidate.ts'
 import type { RequestFor } from '../models/routing/route.ts'
 import { loadTokenizer } from '../models/tokenizer.ts'
 import type { CompletionRequest, Message } from '../openai/completion-request.ts'
-import type { Work } from '../work.ts'
+import type { Steps, Work } from '../work.ts'
 
 /** What prompts are made with besides the request. */
 export interface PromptMaking {
@@ -79,8 +79,8 @@ export class Exchange {
       return await this.#compose(candidate)
     } catch (error) {
       if (!(error instanceof CountNeeded)) throw error
-      const { count } = await loadTokenizer()
-      return await this.#compose(candidate, count)
+      const { countSteps } = await loadTokenizer()
+      return await this.#compose(candidate, countSteps)
     }
   }
 
@@ -113,7 +113,7 @@ export class Exchange {
     return this.#ignored.size > 0 ? ignoredHeader([...this.#ignored]) : undefined
   }
 
-  async #compose(candidate: Candidate, count?: (text: string) => number): Promise<Asked> {
+  async #compose(candidate: Candidate, countSteps?: (text: string) => Steps<number>): Promise<Asked> {
     const { traits } = candidate
     if (traits.input) checkInput(this.#sent.messages, traits.name, traits.input)
     const sent = traits.defaults ? withDefaults(this.#sent, traits.defaults) : this.#sent
@@ -128,10 +128,12 @@ export class Exchange {
       ...(this.#conversationId == null ? {} : { conversationId: this.#conversationId }),
       ...(contextWindow === undefined ? {} : { contextWindow }),
       ...(overflow === undefined ? {} : { overflow }),
-      ...(count === undefined ? {} : { count }),
+      ...(countSteps === undefined ? {} : { countSteps }),
     })
     const composition = await this.#work.run('messages', steps)
-    const messages = traits.mergeMessages ? mergeMessages(composition.messages) : composition.messages
+    const messages = traits.mergeMessages
+      ? await this.#work.run('messages', mergeMessages(composition.messages))
+      : composition.messages
     const request = {
       body: { ...sent, model: traits.upstreamId, messages },
       persona: this.#persona,

@@ -1,4 +1,8 @@
 import { type ContentPart, type Message, textOf } from '../openai/completion-request.ts'
+import type { Steps } from '../work.ts'
+
+/** Units of work of one message. */
+const unitsOfMessage = 30
 
 /** Stands before an assistant's message that nobody of the user's precedes; chat programs begin with the like. */
 const opening: Message = { role: 'user', content: '[Start a new chat]' }
@@ -7,7 +11,7 @@ const opening: Message = { role: 'user', content: '[Start a new chat]' }
  * Gives the messages as chat templates with strict alternation want them: neighbours of one role joined by a blank line,
  * and a neutral user line before a conversation that the assistant begins. Tool calls and results stay as they are.
  */
-export function mergeMessages(messages: readonly Message[]): readonly Message[] {
+export function* mergeMessages(messages: readonly Message[]): Steps<readonly Message[]> {
   const merged: Message[] = []
   let hasBegun = false
   for (let index = 0; index < messages.length; ) {
@@ -17,6 +21,7 @@ export function mergeMessages(messages: readonly Message[]): readonly Message[] 
     hasBegun ||= !isSystem(first.role)
     merged.push(others.length === 0 ? first : joined([first, ...others]))
     index += 1 + others.length
+    yield (1 + others.length) * unitsOfMessage
   }
   return merged
 }

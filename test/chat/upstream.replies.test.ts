@@ -11,6 +11,7 @@ import { defaultModels } from '../../src/models/configuration/configuration.ts'
 import { ModelRegistry } from '../../src/models/registry.ts'
 import { openSqliteStores } from '../../src/stores/stores.ts'
 import { Visits } from '../../src/usage/visit.ts'
+import { Scheduler } from '../../src/work.ts'
 import { parseStream, readChatError, readStream, textOfStream } from '../support/chat.ts'
 import { chunkText, completion, json, pieces, type Script, sse, streamOf } from '../support/upstream.ts'
 import {
@@ -289,6 +290,7 @@ describe('the log says how each completion ended, once, and nothing that was sai
       prompt: { systemPrompt: 'S' },
       inFlight: new BytesInFlight(config.maxInFlightBytes),
       metrics: new Metrics(),
+      scheduler: new Scheduler(),
       logger,
     })
     await stores.access.createAccount('owner')

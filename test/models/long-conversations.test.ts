@@ -100,7 +100,7 @@ describe('mergeMessages', () => {
   test('joins a run of neighbours as it would pair by pair', () => {
     fc.assert(
       fc.property(fc.array(message, { maxLength: 12 }), (messages) => {
-        expect(mergeMessages(messages)).toEqual(oneByOne(messages))
+        expect(workAtOnce().run('messages', mergeMessages(messages))).toEqual(oneByOne(messages))
       }),
       { numRuns: 500 },
     )

@@ -1,8 +1,13 @@
 import { compose } from '../../src/characters/prompt/compose.ts'
 import type { Composition, CompositionRequest } from '../../src/characters/prompt/composition.ts'
-import { workAtOnce } from '../../src/work.ts'
+import { type Steps, workAtOnce } from '../../src/work.ts'
 
 /** Composes a prompt as a command does: at once. */
 export function composedAtOnce(request: CompositionRequest): Composition {
-  return workAtOnce().run('messages', compose(request))
+  return atOnce(compose(request))
+}
+
+/** What steps come to, taken at once, within a request's budget. */
+export function atOnce<T>(steps: Steps<T>): T {
+  return workAtOnce().run('messages', steps)
 }

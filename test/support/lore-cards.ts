@@ -1,16 +1,22 @@
 import { type Card, readCard } from '../../src/characters/cards/card.ts'
 import type { Composition, CompositionRequest } from '../../src/characters/prompt/composition.ts'
 import type { Message } from '../../src/openai/completion-request.ts'
-import { composedAtOnce } from './composed.ts'
+import type { Steps } from '../../src/work.ts'
+import { atOnce, composedAtOnce } from './composed.ts'
 
 /** The document of a V3 card of these fields. */
 export function documentOf(data: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   return { spec: 'chara_card_v3', spec_version: '3.0', data: { name: 'Moss', ...data } }
 }
 
+/** The card of a document. */
+export function cardIn(document: Readonly<Record<string, unknown>>): Card {
+  return atOnce(readCard(document))
+}
+
 /** A V3 card of these fields. */
 export function cardOf(data: Readonly<Record<string, unknown>>): Card {
-  return readCard(documentOf(data))
+  return cardIn(documentOf(data))
 }
 
 /** A card with a lorebook of these entries, which are enabled and say their number unless they say more. */
@@ -43,16 +49,26 @@ export function composed(
   more: Omit<Partial<CompositionRequest>, 'messages'> & {
     readonly userName?: string
     readonly name?: string | null
+    readonly count?: (text: string) => number
   } = {},
 ): Composition {
-  const { userName = 'User', name, ...rest } = more
+  const { userName = 'User', name, count, ...rest } = more
   const said = typeof messages === 'string' ? [user(messages)] : messages
   return composedAtOnce({
     persona: { name: name === undefined ? (card?.name ?? null) : name, card, userName, digest: 'd' },
     messages: said,
     settings: { systemPrompt: 'MAIN' },
+    ...(count ? { countSteps: stepsOf(count) } : {}),
     ...rest,
   })
+}
+
+/** Counts as steps, one for each text. */
+function stepsOf(count: (text: string) => number) {
+  return function* (text: string): Steps<number> {
+    yield text.length
+    return count(text)
+  }
 }
 
 /** The bodies of the lore that fired, in the order of the report. */

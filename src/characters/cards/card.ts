@@ -1,8 +1,9 @@
-import { type Fields, fieldsIn, isFields, nestsWithin, numberIn, textIn, textsIn, valueIn } from '../../fields.ts'
+import { type Fields, fieldsIn, isFields, numberIn, textIn, textsIn, valueIn } from '../../fields.ts'
+import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import type { Role } from '../lore/decorators.ts'
 import type { ReadingNotes } from '../lore/entry.ts'
-import { deepestDocument, emptyNotes, type Lorebook, readBook } from '../lore/lorebook.ts'
+import { checkDocument, emptyNotes, type Lorebook, readBook } from '../lore/lorebook.ts'
 import { pygmalionNames } from './versions.ts'
 
 /** How a card was written. */
@@ -41,6 +42,8 @@ export interface Card {
 }
 
 const standardDepth = 4
+/** Units of work of giving one entry to those that read it from the card itself. */
+const unitsOfLoreText = 40
 const notACard = 'It is not a character card.'
 
 /**
@@ -49,14 +52,13 @@ const notACard = 'It is not a character card.'
  * @param notes what is counted and passed over
  * @throws CardError when it is not a card, or larger than any is
  */
-export function readCard(document: Fields, notes: ReadingNotes = emptyNotes()): Card {
+export function* readCard(document: Fields, notes: ReadingNotes = emptyNotes()): Steps<Card> {
   if (!isFields(document)) throw new CardError('card_invalid', notACard)
-  if (!nestsWithin(document, deepestDocument)) {
-    throw new CardError('card_invalid', `The card nests deeper than ${deepestDocument} levels.`)
-  }
+  yield* checkDocument(document, 'card')
   const { spec, data } = cardData(document)
   const bookFields = valueIn(data, 'character_book')
-  const book = isFields(bookFields) ? readBook(bookFields, notes) : undefined
+  const book = isFields(bookFields) ? yield* readBook(bookFields, notes) : undefined
+  yield (book?.written ?? 0) * unitsOfLoreText
   const depthNote = readDepthNote(fieldsIn(fieldsIn(data, 'extensions'), 'depth_prompt'))
   return {
     spec,

@@ -1,6 +1,7 @@
 import { type Fields, fieldsIn, isFields, listIn, numberIn, textIn, valueIn } from '../../fields.ts'
-import { emptyNotes } from '../lore/lorebook.ts'
-import { type Card, type CardSpec, cardData, readCard } from './card.ts'
+import type { Steps } from '../../work.ts'
+import { isNothing, type ReadingNotes } from '../lore/entry.ts'
+import { type Card, type CardSpec, cardData } from './card.ts'
 
 /** What registering a card tells of it, besides its name and digest. */
 export interface CardSummary {
@@ -25,37 +26,58 @@ const known = new Set([
 const knownExtensions = new Set(['depth_prompt', 'conservatory'])
 const newestVersion = 3
 
-/** Tells what is in a card, and what of it the service would pass over. */
-export function describeCard(card: Card, document: Fields): CardSummary {
-  const notes = emptyNotes()
-  readCard(document, notes)
+/** Names and patterns of one kind that are told; behind them stands how many more there are. */
+const mostTold = 20
+/** Units of work of looking at one field or asset. */
+const unitsOfField = 20
+
+/** Tells what is in a card, and what of it the service would pass over. @param notes of the reading of the card */
+export function* describeCard(card: Card, document: Fields, notes: ReadingNotes): Steps<CardSummary> {
   const { spec, data } = cardData(document)
-  const extensions = Object.entries(fieldsIn(data, 'extensions')).filter(
-    ([name, value]) => !knownExtensions.has(name) && !isNothing(value),
-  )
-  const others = Object.entries(data).filter(([name, value]) => !known.has(name) && !isNothing(value))
+  const ignored = new Told()
+  yield* tellUnread(fieldsIn(data, 'extensions'), knownExtensions, (name) => ignored.tell(`extensions.${name}`))
+  yield* tellUnread(data, known, (name) => ignored.tell(name))
+  for (const name of notes.ignored) ignored.tell(name)
   const version = numberIn(document, 'spec_version') ?? 0
+  if (version > newestVersion) ignored.tell(`spec_version ${String(valueIn(document, 'spec_version')).slice(0, 20)}`)
+  const refused = new Told()
+  for (const pattern of notes.patterns.refused) refused.tell(pattern)
+  const assets = listIn(data, 'assets')
+  yield (notes.ignored.size + notes.patterns.refused.length + assets.length) * unitsOfField
   return {
     spec,
     greetings: card.greetings.filter((greeting) => greeting.trim() !== '').length,
     lore_entries: card.book?.written ?? 0,
     regexes: notes.patterns.compiled,
-    refused_regexes: notes.patterns.refused,
-    remote_assets: listIn(data, 'assets').filter(
-      (asset) => isFields(asset) && /^https?:/i.test(textIn(asset, 'uri').trim()),
-    ).length,
+    refused_regexes: refused.list,
+    remote_assets: assets.filter((asset) => isFields(asset) && /^https?:/i.test(textIn(asset, 'uri').trim())).length,
     has_system_prompt: card.systemPrompt.trim() !== '',
-    ignored: [
-      ...extensions.map(([name]) => `extensions.${name.slice(0, 100)}`),
-      ...others.map(([name]) => name.slice(0, 100)),
-      ...notes.ignored,
-      ...(version > newestVersion ? [`spec_version ${String(valueIn(document, 'spec_version')).slice(0, 20)}`] : []),
-    ],
+    ignored: ignored.list,
   }
 }
 
-/** Nothing is lost by ignoring what is empty. */
-function isNothing(value: unknown): boolean {
-  if (value == null || value === '' || value === false) return true
-  return typeof value === 'object' && Object.keys(value).length === 0
+/** Tells of the fields that are not read, unless nothing is lost by that. */
+function* tellUnread(fields: Fields, read: ReadonlySet<string>, tell: (name: string) => void): Steps<void> {
+  let looked = 0
+  for (const name of Object.keys(fields)) {
+    looked += 1
+    if (looked % 500 === 0) yield 500 * unitsOfField
+    if (!read.has(name) && !isNothing(fields[name])) tell(name.slice(0, 100))
+  }
+  yield (looked % 500) * unitsOfField
+}
+
+/** A list that is told only so far, however long it is. */
+class Told {
+  readonly #names: string[] = []
+  #more = 0
+
+  tell(name: string): void {
+    if (this.#names.length < mostTold) this.#names.push(name)
+    else this.#more += 1
+  }
+
+  get list(): readonly string[] {
+    return this.#more === 0 ? this.#names : [...this.#names, `and ${this.#more} more`]
+  }
 }

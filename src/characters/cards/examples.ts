@@ -1,3 +1,5 @@
+import type { Steps } from '../../work.ts'
+
 /** The names that a card's texts speak of. */
 export interface Names {
   readonly character: string
@@ -10,43 +12,72 @@ export interface Utterance {
   readonly text: string
 }
 
+/** Units of work of a line, beside its characters; and after how many a step ends. */
+const unitsOfLine = 60
+const unitsOfStep = 1000
+
 /**
  * Splits a card's example dialogue into blocks of utterances: blocks stand between `<START>` markers, utterances begin
  * with a speaker's name and a colon.
  * @param expand expands the macros of a line: after the lines were told apart, so that no name can end one
  */
-export function readExamples(
+export function* readExamples(
   examples: string,
   names: Names & { readonly nickname?: string },
-  expand = (line: string): string => line,
-): readonly Utterance[][] {
+  expand: (line: string) => Steps<string> = unchanged,
+): Steps<readonly Utterance[][]> {
   const speakers = [
     { speaker: 'user', name: names.user },
     { speaker: 'character', name: names.character },
     { speaker: 'character', name: names.nickname ?? '' },
   ] as const
+  const named = speakers
+    .filter(({ name }) => name !== '')
+    .map((each) => ({ ...each, start: `${each.name.toLowerCase()}:` }))
+  const longest = Math.max(0, ...named.map(({ start }) => start.length))
   const spokenBy = (line: string) => {
-    const start = line.trimStart().toLowerCase()
-    return speakers.find(({ name }) => name !== '' && start.startsWith(`${name.toLowerCase()}:`))
+    // The lower case of a character can have another length: what is looked at is a little more than the name.
+    const beginning = line.slice(0, 2 * longest).toLowerCase()
+    return named.find(({ start }) => beginning.startsWith(start))
   }
-  return examples
-    .replaceAll('\r', '')
-    .split(/<START>/i)
-    .map((block) => block.trim())
-    .filter((block) => block !== '')
-    .map((block) => {
-      const utterances: { speaker: Utterance['speaker']; lines: string[] }[] = []
-      for (const line of block.split('\n').map(expand)) {
-        const start = spokenBy(line)
-        const current = utterances.at(-1)
-        if (start) {
-          utterances.push({ speaker: start.speaker, lines: [line.trimStart().slice(start.name.length + 1)] })
-        } else if (current) {
-          current.lines.push(line)
-        } else {
-          utterances.push({ speaker: null, lines: [line] })
-        }
+  yield examples.length >> 3
+  const blocks: Utterance[][] = []
+  let units = 0
+  for (const block of examples.replaceAll('\r', '').split(/<START>/i)) {
+    const trimmed = block.trim()
+    if (trimmed === '') continue
+    const utterances: Lines[] = []
+    for (const raw of trimmed.split('\n')) {
+      const line = yield* expand(raw)
+      units += unitsOfLine + (line.length >> 4)
+      if (units >= unitsOfStep) {
+        yield units
+        units = 0
       }
-      return utterances.map(({ speaker, lines }) => ({ speaker, text: lines.join('\n').trim() }))
-    })
+      const said = line.trimStart()
+      const spoken = spokenBy(said)
+      if (spoken) utterances.push({ speaker: spoken.speaker, lines: [said.slice(spoken.name.length + 1)] })
+      else goOn(utterances, line)
+    }
+    blocks.push(utterances.map(({ speaker, lines }) => ({ speaker, text: lines.join('\n').trim() })))
+  }
+  return blocks
+}
+
+/** The lines of one utterance. */
+interface Lines {
+  readonly speaker: Utterance['speaker']
+  readonly lines: string[]
+}
+
+/** Adds a line to what was said last. */
+function goOn(utterances: Lines[], line: string): void {
+  const current = utterances.at(-1)
+  if (current) current.lines.push(line)
+  else utterances.push({ speaker: null, lines: [line] })
+}
+
+// biome-ignore lint/correctness/useYield: it is in the place of steps that are taken
+function* unchanged(line: string): Steps<string> {
+  return line
 }

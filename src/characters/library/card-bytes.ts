@@ -4,6 +4,8 @@ import { type Card, readCard } from '../cards/card.ts'
 import { type CardSource, cardSourceSteps } from '../cards/source.ts'
 import { aboutCard, type CardAbout } from '../cards/summary.ts'
 import { CardError } from '../documents/card-error.ts'
+import type { ReadingNotes } from '../lore/entry.ts'
+import { emptyNotes } from '../lore/lorebook.ts'
 import { characterNameProblem } from './character.ts'
 
 /** All that is made of a card's bytes. */
@@ -13,6 +15,8 @@ export interface ReadCard {
   /** SHA-256 of the bytes, 64 hex digits. */
   readonly digest: string
   readonly about: CardAbout
+  /** What was counted and passed over in the reading. */
+  readonly notes: ReadingNotes
 }
 
 /**
@@ -21,9 +25,10 @@ export interface ReadCard {
  */
 export function* cardSteps(bytes: Buffer): Steps<ReadCard> {
   const source = yield* cardSourceSteps(bytes)
-  const card = readCard(source.document)
+  const notes = emptyNotes()
+  const card = yield* readCard(source.document, notes)
   const digest = yield* digestOf(bytes)
-  return { source, card, digest, about: aboutCard(source.document) }
+  return { source, card, digest, about: aboutCard(source.document), notes }
 }
 
 /** The same at once, for commands and for what is read once. */

@@ -35,8 +35,11 @@ export class CardCache {
     this.#clock = clock
   }
 
-  /** The card of this digest; where it is not kept, `load` makes it, once for all who wait for it. */
-  async get(digest: string, load: () => Promise<KeptCard>): Promise<Card> {
+  /**
+   * The card of this digest; where it is not kept, `load` makes it, once for all of one account who wait for it: accounts
+   * do not wait for what is another's turn.
+   */
+  async get(account: number | null, digest: string, load: () => Promise<KeptCard>): Promise<Card> {
     const kept = this.#cards.get(digest)
     if (kept) {
       // Last in the map is what was used last.
@@ -45,14 +48,15 @@ export class CardCache {
       kept.expiry?.refresh()
       return kept.card
     }
-    const underWay = this.#loading.get(digest)
+    const key = `${account}/${digest}`
+    const underWay = this.#loading.get(key)
     if (underWay) return underWay
     const loading = load().then(({ card, bytes }) => this.add(digest, card, bytes))
-    this.#loading.set(digest, loading)
+    this.#loading.set(key, loading)
     try {
       return await loading
     } finally {
-      this.#loading.delete(digest)
+      this.#loading.delete(key)
     }
   }
 

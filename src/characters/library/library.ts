@@ -1,5 +1,6 @@
 import { basename, join, relative } from 'node:path'
 import type { Config } from '../../config.ts'
+import { type Work, workAtOnce } from '../../work.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
 import { CardCache } from './card-cache.ts'
 import {
@@ -30,6 +31,8 @@ export interface LibraryOptions {
   readonly onUse?: (version: VersionKey) => void
   /** Does the work that needs so many bytes of an account's card, or refuses it where there is no room for them. */
   readonly during?: Holding
+  /** The work of reading cards and lorebooks, for an account or for nobody; at once without it. */
+  readonly workOf?: (account: number | null) => Work
   /** The time that files' times are compared with, in milliseconds: the machine's clock. */
   readonly now?: () => number
 }
@@ -56,6 +59,7 @@ export class CharacterLibrary {
   readonly #folders: readonly WatchedFolder<PublicCard>[]
   readonly #lorebooks: readonly WatchedFolder<Lorebook>[]
   readonly #logger: LibraryLogger | undefined
+  readonly #workOf: (account: number | null) => Work
   readonly #onUse: ((version: VersionKey) => void) | undefined
   readonly #during: Holding
   readonly #cache = new CardCache(cacheLimit)
@@ -67,16 +71,17 @@ export class CharacterLibrary {
   #isScanned = false
   #isClosed = false
 
-  constructor({ store, folders = [], lorebooks = [], largestCard, now = Date.now, ...more }: LibraryOptions) {
-    const { logger, onUse, during = (_account, _bytes, work) => work() } = more
+  constructor({ store, folders = [], lorebooks = [], largestCard, logger, onUse, ...options }: LibraryOptions) {
+    const { workOf = workAtOnce, during = (_account, _bytes, work) => work(), now = Date.now } = options
     this.#during = during
     this.#store = store
+    this.#workOf = workOf
     this.#onUse = onUse
     this.#logger = logger
     const cards = { extensions: ['.json', '.png', '.charx'], largestFile: largestCard, read: this.#readCard, now }
     const paths = new Set(folders.map(realPath))
     this.#folders = [...paths].map((path) => new WatchedFolder(path, cards))
-    const books = { extensions: ['.json'], largestFile: largestCard, read: readWorldBook, now }
+    const books = { extensions: ['.json'], largestFile: largestCard, read: this.#readWorldBook, now }
     this.#lorebooks = [...new Set(lorebooks.map(realPath))].map((path) => new WatchedFolder(path, books))
   }
 
@@ -149,8 +154,9 @@ export class CharacterLibrary {
       const found = await findCharacter(this.#store, this.#public, account, name)
       if (!found) return undefined
       const { origin, digest } = found
-      const load = async () => this.#during(account ?? nobody, await found.size(), () => loadCard(found))
-      const card = await this.#cache.get(digest, load).catch(orGone)
+      const load = async () =>
+        this.#during(account ?? nobody, await found.size(), () => loadCard(found, this.#workOf(account)))
+      const card = await this.#cache.get(account, digest, load).catch(orGone)
       if (card) {
         if (origin === 'account' && account !== null) this.#onUse?.({ account, name: found.name, digest })
         return { name: found.name, origin, digest, card }
@@ -214,11 +220,19 @@ export class CharacterLibrary {
   }
 
   readonly #readCard = async (bytes: Buffer, file: string): Promise<PublicCard> => {
-    const { nameOf, readCardBytes } = await reading()
-    const { card, digest, about } = readCardBytes(bytes)
+    const { cardSteps, nameOf } = await reading()
+    const { card, digest, about } = await this.#workOf(null).run('character', cardSteps(bytes))
     const name = nameOf(card)
     this.#cache.add(digest, card, bytes.length)
     return { name, origin: originOf(file), digest, about, file }
+  }
+
+  readonly #readWorldBook = async (bytes: Buffer): Promise<Lorebook> => {
+    const [{ readLorebook }, { readJsonDocument }] = await Promise.all([
+      import('../lore/lorebook.ts'),
+      import('../documents/json-document.ts'),
+    ])
+    return await this.#workOf(null).run('lorebook', readLorebook(readJsonDocument(bytes)))
   }
 
   #putBooks(files: readonly FolderFile<Lorebook>[]): void {
@@ -258,23 +272,16 @@ function told({ file, reason }: UnreadableFile): string {
 /** A character whose source is there no more. */
 class GoneError extends Error {}
 
-async function loadCard({ source }: Found) {
+async function loadCard({ source }: Found, work: Work) {
   const bytes = await source()
   if (!bytes) throw new GoneError()
-  const { readCardBytes } = await reading()
-  return { card: readCardBytes(bytes).card, bytes: bytes.length }
+  const { cardSteps } = await reading()
+  const { card } = await work.run('character', cardSteps(bytes))
+  return { card, bytes: bytes.length }
 }
 
 function orGone(error: unknown): undefined {
   if (!(error instanceof GoneError)) throw error
-}
-
-async function readWorldBook(bytes: Buffer): Promise<Lorebook> {
-  const [{ readLorebook }, { readJsonDocument }] = await Promise.all([
-    import('../lore/lorebook.ts'),
-    import('../documents/json-document.ts'),
-  ])
-  return readLorebook(readJsonDocument(bytes))
 }
 
 /** The library of a service with these settings, or of a command that works beside it; nothing is read yet. */
@@ -285,7 +292,7 @@ export function createLibrary(
     cardBodyLimit,
   }: Pick<Config, 'configDirectory' | 'dataDirectory' | 'cardBodyLimit'>,
   store: CharacterStore,
-  observer: Pick<LibraryOptions, 'logger' | 'onUse' | 'during'> = {},
+  observer: Pick<LibraryOptions, 'logger' | 'onUse' | 'workOf' | 'during'> = {},
 ): CharacterLibrary {
   return new CharacterLibrary({
     store,

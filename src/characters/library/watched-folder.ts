@@ -1,7 +1,7 @@
 import { type BigIntStats, type FSWatcher, realpathSync, watch } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { extname, join, resolve } from 'node:path'
-import { CardError } from '../documents/card-error.ts'
+import { ApiError } from '../../errors.ts'
 
 /** A file of a watched folder, and what was made of it. */
 export interface FolderFile<T> {
@@ -182,7 +182,7 @@ function refused<T>(file: string, error: unknown, before: Seen<T> | undefined): 
 
 /** Why a file is not read: the card's fault, the system's refusal (no permission, a broken link), or a fault of ours. */
 function reasonOf(error: unknown): string {
-  if (error instanceof CardError) return error.message
+  if (error instanceof ApiError) return error.message
   if (error instanceof Error && 'code' in error) return `It cannot be read (${error.code}).`
   // One file must not keep the others from being read.
   return 'It cannot be read: reading it fails in a way that nobody planned for.'

@@ -1,6 +1,7 @@
 import { type Message, textOf } from '../../openai/completion-request.ts'
+import type { Steps } from '../../work.ts'
 import { withoutComments } from '../macros/macros.ts'
-import { Haystack, type ScanWork } from './haystack.ts'
+import { Haystack, ScanWork } from './haystack.ts'
 
 /** Characters that are looked at in one window of messages, from the newest. */
 const longestWindow = 64 * 1024
@@ -8,68 +9,98 @@ const longestWindow = 64 * 1024
 const border = '\n\u0001'
 /** Messages that are looked at for what matched earlier. */
 const mostReplayed = 200
+/** Windows with a table of their own; the others go by that of the longest. */
+const mostOwnTables = 8
+/** Scan depths of which the windows at earlier points are kept. */
+const mostReplayedDepths = 8
+/** Units of work of one message. */
+const unitsOfMessage = 20
 
 /** The greeting and the request's messages but the system's, as lore is looked for in them. */
 export class Conversation {
   readonly messages: readonly Message[]
   /** Messages of the character's, the greeting too. */
   readonly saidByCharacter: number
-  readonly work: ScanWork
+  readonly work = new ScanWork()
   readonly #texts: (string | undefined)[]
   readonly #lowers: (string | undefined)[]
   readonly #windows = new Map<number, Haystack>()
-  readonly #replayed = new Map<string, Haystack>()
-  #joined: Joined | undefined
+  readonly #replayed = new Map<number, readonly Haystack[]>()
+  #newest: Joined | undefined
+  #longest: Haystack | undefined
+  #all: (Joined & { readonly whole: Haystack }) | undefined
 
-  constructor(messages: readonly Message[], work: ScanWork) {
+  constructor(messages: readonly Message[]) {
     this.messages = messages
-    this.work = work
     this.saidByCharacter = messages.reduce((count, { role }) => count + (role === 'assistant' ? 1 : 0), 0)
     this.#texts = new Array<string | undefined>(messages.length)
     this.#lowers = new Array<string | undefined>(messages.length)
   }
 
-  /** The newest messages. @param deepest the most messages that any entry of the request looks at */
-  window(depth: number, deepest: number): Haystack {
-    const count = Math.min(depth, this.messages.length)
+  /** Joins the newest messages, of which `window` gives parts. @param deepest the most that any entry looks at */
+  *prepare(deepest: number): Steps<void> {
+    this.#newest = yield* this.#join(Math.min(deepest, this.messages.length), longestWindow)
+    const { text, lower } = this.#newest
+    this.#longest = new Haystack(text, this.work, lower)
+    this.#windows.set(this.#newest.textEnds.length - 1, this.#longest)
+  }
+
+  /** The newest messages, no more of them than were prepared. */
+  window(depth: number): Haystack {
+    const { text, lower, textEnds, lowerEnds } = this.#newest ?? nothing
+    const count = Math.min(depth, textEnds.length - 1)
     const known = this.#windows.get(count)
     if (known) return known
-    this.#joined ??= this.#join(Math.min(deepest, this.messages.length))
-    const { text, lower, textEnds, lowerEnds } = this.#joined
-    const at = Math.min(count, textEnds.length - 1)
-    const made = new Haystack(text.slice(0, textEnds[at]), this.work, lower.slice(0, lowerEnds[at]))
+    const whole = this.#windows.size > mostOwnTables ? this.#longest : undefined
+    const made = new Haystack(text.slice(0, textEnds[count]), this.work, lower.slice(0, lowerEnds[count]), whole)
     this.#windows.set(count, made)
     return made
   }
 
   /** The windows at earlier points of the conversation: after each of the user's messages but the last. */
-  *earlier(depth: number): Iterable<Haystack> {
-    const oldest = Math.max(0, this.messages.length - mostReplayed)
-    for (let last = this.messages.length - 2; last >= oldest; last--) {
+  *earlier(depth: number): Steps<readonly Haystack[]> {
+    const known = this.#replayed.get(depth)
+    if (known) return known
+    const { text, lower, textEnds, lowerEnds, whole } = yield* this.#joinAll()
+    const { length } = this.messages
+    const windows: Haystack[] = []
+    for (let last = length - 2; last >= Math.max(0, length - mostReplayed); last--) {
       if (this.messages[last]?.role !== 'user') continue
-      const count = Math.min(depth, last + 1)
-      const key = `${last}/${count}`
-      let window = this.#replayed.get(key)
-      if (!window) {
-        const { text, lower } = this.#join(count, last)
-        window = new Haystack(text, this.work, lower)
-        // Kept only where few of them are long: a card must not make the service hold its conversation many times.
-        if (text.length * this.#replayed.size < longestWindow * 64) this.#replayed.set(key, window)
-      }
-      yield window
+      // The newest message is the first of those that are joined.
+      const first = length - 1 - last
+      const start = textEnds[first] ?? 0
+      let end = first
+      while (end < first + depth && end < textEnds.length - 1 && (textEnds[end] ?? 0) - start < longestWindow) end++
+      const part = text.slice(start, textEnds[end])
+      windows.push(new Haystack(part, this.work, lower.slice(lowerEnds[first], lowerEnds[end]), whole))
+      this.work.left -= unitsOfMessage + end - first
+      if (this.work.isDue) yield this.work.owed()
     }
+    if (this.#replayed.size >= mostReplayedDepths) this.#replayed.clear()
+    this.#replayed.set(depth, windows)
+    return windows
   }
 
-  /** Joins the newest messages up to one, the newest of them first: a window is a beginning of that. */
-  #join(count: number, last = this.messages.length - 1): Joined {
+  /** Joins all that any window at an earlier point may have in it. */
+  *#joinAll(): Steps<Joined & { readonly whole: Haystack }> {
+    if (this.#all) return this.#all
+    const joined = yield* this.#join(this.messages.length, Number.POSITIVE_INFINITY)
+    const whole = new Haystack(joined.text, this.work, joined.lower)
+    yield* whole.prepare()
+    this.#all = { ...joined, whole }
+    return this.#all
+  }
+
+  /** Joins the newest messages, the newest of them first: a window is a part of that. */
+  *#join(count: number, longest: number): Steps<Joined> {
     const texts: string[] = []
     const lowers: string[] = []
     const textEnds = [0]
     const lowerEnds = [0]
     let textEnd = 0
     let lowerEnd = 0
-    for (let index = last; index > last - count && textEnd < longestWindow; index--) {
-      const text = `${this.#text(index)}${border}`
+    for (let index = this.messages.length - 1; texts.length < count && textEnd < longest; index--) {
+      const text = `${yield* this.#text(index)}${border}`
       const lower = `${this.#lower(index)}${border}`
       texts.push(text)
       lowers.push(lower)
@@ -77,16 +108,17 @@ export class Conversation {
       lowerEnd += lower.length
       textEnds.push(textEnd)
       lowerEnds.push(lowerEnd)
+      this.work.left -= unitsOfMessage + (text.length >> 3)
+      if (this.work.isDue) yield this.work.owed()
     }
-    this.work.left -= textEnd * 2
     return { text: texts.join(''), lower: lowers.join(''), textEnds, lowerEnds }
   }
 
-  #text(index: number): string {
+  *#text(index: number): Steps<string> {
     const message = this.messages[index]
     const known = this.#texts[index]
     if (known !== undefined) return known
-    const made = message ? withoutComments(textOf(message).slice(0, longestWindow)) : ''
+    const made = message ? yield* withoutComments(textOf(message).slice(0, longestWindow)) : ''
     this.#texts[index] = made
     return made
   }
@@ -94,7 +126,7 @@ export class Conversation {
   #lower(index: number): string {
     const known = this.#lowers[index]
     if (known !== undefined) return known
-    const made = this.#text(index).toLowerCase()
+    const made = (this.#texts[index] ?? '').toLowerCase()
     this.#lowers[index] = made
     return made
   }
@@ -107,3 +139,5 @@ interface Joined {
   readonly textEnds: readonly number[]
   readonly lowerEnds: readonly number[]
 }
+
+const nothing: Joined = { text: '', lower: '', textEnds: [0], lowerEnds: [0] }

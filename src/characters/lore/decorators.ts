@@ -42,29 +42,49 @@ type Chain = readonly { readonly name: string; readonly value: string }[]
 export interface Decorated {
   readonly body: string
   readonly chains: readonly Chain[]
+  /** Whether there are more decorators than are read. */
+  readonly isCut: boolean
 }
+
+/** Lines of decorators that are read of one entry; real ones have a handful. */
+const mostLines = 50
 
 /** Splits the leading lines that begin with `@@` from the body; `@@` elsewhere is prose. */
 export function splitDecorators(content: string): Decorated {
   const text = content.replaceAll('\r', '').trim()
-  if (!text.startsWith('@@')) return { body: text, chains: [] }
-  const lines = text.split('\n')
-  const end = lines.findIndex((line) => !line.trimStart().startsWith('@@'))
-  const decorators = end === -1 ? lines : lines.slice(0, end)
-  const body = end === -1 ? '' : lines.slice(end).join('\n').trim()
+  if (!text.startsWith('@@')) return { body: text, chains: [], isCut: false }
   const chains: { name: string; value: string }[][] = []
-  let isOrphan = true
-  for (const line of decorators) {
-    const [, at = '', name = '', value = ''] = /^\s*(@@@?)(\S*)\s*(.*)$/.exec(line) ?? []
-    const decorator = { name: name.toLowerCase(), value: value.trim() }
-    if (at === '@@') {
-      isOrphan = false
-      chains.push([decorator])
-    } else if (!isOrphan) {
-      chains.at(-1)?.push(decorator)
-    }
+  let start = 0
+  let lines = 0
+  while (start < text.length) {
+    const next = text.indexOf('\n', start)
+    const end = next === -1 ? text.length : next
+    if (!isDecorator(text, start)) break
+    if (lines < mostLines) readLine(text.slice(start, end), chains)
+    lines += 1
+    start = end + 1
   }
-  return { body, chains }
+  return { body: text.slice(start).trim(), chains, isCut: lines > mostLines }
+}
+
+/** Whether a line begins with `@@` behind its blanks. */
+function isDecorator(text: string, start: number): boolean {
+  leading.lastIndex = start
+  return leading.test(text)
+}
+
+const leading = /[^\S\n]*@@/y
+
+/** Reads one line of decorators; a fallback that follows none is passed over. */
+function readLine(line: string, chains: { name: string; value: string }[][]): void {
+  const text = line.trimStart()
+  const at = text.startsWith('@@@') ? '@@@' : '@@'
+  const rest = text.slice(at.length)
+  const blank = rest.search(/\s/)
+  const [name, value] = blank === -1 ? [rest, ''] : [rest.slice(0, blank), rest.slice(blank)]
+  const decorator = { name: name.toLowerCase(), value: value.trim() }
+  if (at === '@@') chains.push([decorator])
+  else chains.at(-1)?.push(decorator)
 }
 
 /**
@@ -100,9 +120,11 @@ const whole = (make: (number: number) => Decorators, minimum = 0): Reader => {
     return Number.isFinite(number) && number >= minimum ? make(number) : undefined
   }
 }
+/** Parts of one list that are looked at. */
+const mostParts = 1000
 const list = (value: string) =>
   value
-    .split(',')
+    .split(',', mostParts)
     .map((item) => item.trim())
     .filter((item) => item !== '')
 

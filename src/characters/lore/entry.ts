@@ -1,5 +1,6 @@
 import { booleanIn, type Fields, fieldsIn, numberIn, textIn, textsIn, valueIn } from '../../fields.ts'
-import { withoutControls } from '../../text.ts'
+import { withoutControlsInSteps } from '../../text.ts'
+import type { Steps } from '../../work.ts'
 import { anywhere, type Decorators, type Role, readDecorators, splitDecorators } from './decorators.ts'
 import type { LoreKey } from './haystack.ts'
 import { isSlashForm, longestKey, type PatternCount, readKey } from './keys.ts'
@@ -65,14 +66,23 @@ export interface ReadingNotes {
 /** Keys of an entry of one kind. */
 const mostKeys = 64
 const standardDepth = 4
+/** Parts of a list that are looked at, blank ones too. */
+const mostParts = 1000
+
+/** Units of work of reading one entry, and of one key. */
+const unitsOfEntry = 200
+const unitsOfKey = 60
 
 /** Reads an entry of a card's book; undefined for one that can never say anything. */
-export function readEntry(entry: Fields, index: number, notes: ReadingNotes): LoreEntry | undefined {
+export function* readEntry(entry: Fields, index: number, notes: ReadingNotes): Steps<LoreEntry | undefined> {
   if (isDisabled(entry)) return undefined
-  const { body, chains } = splitDecorators(withoutControls(textIn(entry, 'content')))
+  const content = yield* withoutControlsInSteps(textIn(entry, 'content'))
+  yield unitsOfEntry + (content.length >> 4)
+  const { body, chains, isCut } = splitDecorators(content)
+  if (isCut) notes.ignored.add('character_book.entries[].content has too many decorators')
   if (body === '') return undefined
   const extensions = fieldsIn(entry, 'extensions')
-  noteIgnored(extensions, notes)
+  yield* noteIgnored(extensions, notes)
 
   const allowsPatterns = valueIn(entry, 'use_regex') !== false
   const written = textsIn(entry, 'keys')
@@ -81,11 +91,13 @@ export function readEntry(entry: Fields, index: number, notes: ReadingNotes): Lo
   const insertionOrder = numberIn(entry, 'insertion_order') ?? 0
   const decorators = readRules(chains, readKeys, isPattern, notes)
   const first = decorators[0]
+  const keys = readKeys(written)
+  yield owed(notes)
   return {
     index,
     name: textIn(entry, 'name') || textIn(entry, 'comment'),
     body,
-    keys: readKeys(written),
+    keys,
     secondaryKeys:
       valueIn(entry, 'selective') === true && !isPattern ? readKeys(commaSeparated(entry, 'secondary_keys')) : [],
     logic: logicOf(extensions),
@@ -109,6 +121,13 @@ export function readEntry(entry: Fields, index: number, notes: ReadingNotes): Lo
   }
 }
 
+/** The units of work that reading keys has taken since this was last asked. */
+function owed({ patterns }: ReadingNotes): number {
+  const { units } = patterns
+  patterns.units = 0
+  return units
+}
+
 function isDisabled(entry: Fields): boolean {
   const enabled = valueIn(entry, 'enabled')
   return enabled === false || enabled === 'false' || enabled === 0
@@ -120,6 +139,7 @@ function isFromSillyTavern(extensions: Fields): boolean {
 }
 
 function keysOf(texts: readonly string[], allowsPatterns: boolean, notes: ReadingNotes): readonly LoreKey[] {
+  notes.patterns.units += texts.length + Math.min(texts.length, mostKeys) * unitsOfKey
   if (texts.length > mostKeys) notes.ignored.add(`character_book.entries[].keys[${mostKeys}…]`)
   if (texts.some((text) => text.length > longestKey)) notes.ignored.add('character_book.entries[].keys[] too long')
   return texts
@@ -172,7 +192,7 @@ const plain: readonly DecoratedRules[] = Array.from({ length: 8 }, () => ({ addi
 /** A list, or a text with commas. */
 function commaSeparated(fields: Fields, name: string): readonly string[] {
   const value = valueIn(fields, name)
-  const texts = typeof value === 'string' ? value.split(',') : textsIn(fields, name)
+  const texts = typeof value === 'string' ? value.split(',', mostParts) : textsIn(fields, name).slice(0, mostParts)
   return texts.map((text) => text.trim()).filter((text) => text !== '')
 }
 
@@ -224,12 +244,28 @@ const silent: ReadonlySet<string> = new Set([
   ...['group', 'group_override', 'group_weight', 'match_persona_description', ...scannedFields.map(([name]) => name)],
 ])
 
-function noteIgnored(extensions: Fields, { ignored }: ReadingNotes): void {
-  for (const [name, value] of Object.entries(extensions)) {
-    const isNothing = value == null || value === false || value === '' || value === 0
-    const isEmpty = typeof value === 'object' && value !== null && Object.keys(value).length === 0
-    if (!silent.has(name) && !isNothing && !isEmpty)
+function* noteIgnored(extensions: Fields, { ignored }: ReadingNotes): Steps<void> {
+  let units = 0
+  for (const name of Object.keys(extensions)) {
+    units += unitsOfField
+    if (units >= 100 * unitsOfField) {
+      yield units
+      units = 0
+    }
+    const value = extensions[name]
+    if (!silent.has(name) && value !== 0 && !isNothing(value))
       ignored.add(`character_book.entries[].extensions.${name.slice(0, 60)}`)
   }
   if (numberIn(extensions, 'position') === 7) ignored.add('character_book.entries[].extensions.position 7')
+}
+
+/** Units of work of looking at one field. */
+const unitsOfField = 40
+
+/** Whether nothing is lost by ignoring a value: there is nothing in it. */
+export function isNothing(value: unknown): boolean {
+  if (value == null || value === false || value === '') return true
+  if (typeof value !== 'object') return false
+  for (const name in value) if (Object.hasOwn(value, name)) return false
+  return true
 }

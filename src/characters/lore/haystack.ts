@@ -1,4 +1,5 @@
 import type { RE2JS } from 're2js'
+import type { Steps } from '../../work.ts'
 
 /** A key of a lorebook entry, ready to be looked for. */
 export interface LoreKey {
@@ -9,19 +10,40 @@ export interface LoreKey {
   readonly lower?: string
   /** What a text must have for the key to occur in it, as `marksOf` gives it. */
   readonly marks?: readonly number[]
-  /** Whether macros in it are to be expanded first. */
+  /** Whether macros in it are to be expanded first, and whether these are the names of the two and nothing else. */
   readonly hasMacro?: boolean
+  readonly hasNamesOnly?: boolean
   /** Null for one that the engine refuses, which never matches. */
   readonly pattern?: RE2JS | null
 }
 
-/** What a request may spend on looking for keys: characters looked at, so that no card can hold up the service. */
-export interface ScanWork {
-  left: number
-}
+/** Units of work that a request may spend on looking for keys: some 2 s, half of all that it may cause. */
+const mostWork = 200_000_000
+/** Tables of triples that a request may have in memory, of at most 64 kB each. */
+const mostTables = 64
+/** Units after which a step ends. */
+const unitsOfStep = 2000
 
-/** Some 100 ms of the slowest search; a thousand entries over a long conversation take a hundredth of it. */
-export const mostWork = 500_000_000
+/** What a request has left for looking for keys, so that no card can hold up the service. */
+export class ScanWork {
+  /** Units of work; what is looked for when they are spent is not found. */
+  left = mostWork
+  /** Tables that may still be made. */
+  tables = mostTables
+  #told = mostWork
+
+  /** Whether so much was spent since `owed` that the step is to end. */
+  get isDue(): boolean {
+    return this.#told - this.left >= unitsOfStep
+  }
+
+  /** The units that were spent since this was last asked. */
+  owed(): number {
+    const owed = this.#told - this.left
+    this.#told = this.left
+    return owed
+  }
+}
 
 /** Searches after which a table of what the text is made of costs less than it saves. */
 const searchesBeforeTable = 4
@@ -31,21 +53,32 @@ const mostBits = 19
 const leastBits = 10
 const wordCharacter = /[\p{L}\p{N}\p{M}_]/u
 
+/** Characters of the longest text that is looked through at once. */
+export const longestHaystack = 128 * 1024
+/** Characters that two parts of a longer text share, so that no key is cut in two. */
+const overlap = 4096
+/** Units of a look at a key, and of a place where a whole word may be. */
+const unitsOfLook = 2
+const unitsOfPlace = 8
+
 /** A text in which keys are looked for. */
 export class Haystack {
   readonly text: string
   readonly #lower: string
   readonly #work: ScanWork
+  readonly #whole: Haystack | undefined
   #searches = 0
   /** Which triples of characters the text has, by their hash: a bit for each place. */
   #table: Uint32Array | undefined
   /** The bits of a hash that are a place in the table. */
   #places = 0
 
-  constructor(text: string, work: ScanWork, lower = text.toLowerCase()) {
+  /** @param whole a text that this one is part of, whose table serves for both */
+  constructor(text: string, work: ScanWork, lower = text.toLowerCase(), whole?: Haystack) {
     this.text = text
     this.#lower = lower
     this.#work = work
+    this.#whole = whole
   }
 
   /** Tells whether the key occurs. @param key its macros expanded */
@@ -53,21 +86,39 @@ export class Haystack {
     if (this.#work.left <= 0) return false
     if (key.pattern !== undefined) {
       if (key.pattern === null || this.text === '') return false
-      this.#work.left -= this.text.length * Math.max(4, key.pattern.programSize() >> 2)
+      this.#work.left -= unitsOfLook + this.text.length * Math.max(1, key.pattern.programSize() >> 4)
       return key.pattern.test(this.text)
     }
-    const { text = '', lower = '', marks = [] } = key
-    this.#work.left -= 8
-    if (lower.length > this.#lower.length || !this.#mayHave(marks)) return false
-    this.#work.left -= this.#lower.length >> 2
+    if (this.lacks(key)) return false
+    const { text = '', lower = '' } = key
+    // A search looks again and again at what is like the key's end.
+    this.#work.left -= (this.#lower.length * Math.max(3, lower.length)) >> 6
     const place = caseSensitive ? this.text.indexOf(text) : this.#lower.indexOf(lower)
     if (place === -1 || !wholeWords) return place !== -1
     return caseSensitive ? this.#hasWord(this.text, text, place) : this.#hasWord(this.#lower, lower, place)
   }
 
+  /** Whether a key without macros is sure not to occur: true for most that do not, at a glance. */
+  lacks({ lower = '', marks = [], pattern }: LoreKey): boolean {
+    this.#work.left -= unitsOfLook
+    if (pattern !== undefined) return pattern === null
+    if (lower.length > this.#lower.length) return true
+    return this.#whole ? !this.#whole.#mayHave(marks) : !this.#mayHave(marks)
+  }
+
+  /** Makes the table of a text of whatever length. */
+  *prepare(): Steps<void> {
+    if (this.#table) return
+    this.#beginTable()
+    for (let start = 0; start < this.#lower.length; start += longestHaystack) {
+      this.#addToTable(start, start + longestHaystack)
+      if (this.#work.isDue) yield this.#work.owed()
+    }
+  }
+
   #hasWord(haystack: string, word: string, first: number): boolean {
     for (let place = first; place !== -1; place = haystack.indexOf(word, place + 1)) {
-      this.#work.left -= 8
+      this.#work.left -= unitsOfPlace
       if (this.#work.left <= 0) return false
       const before = haystack.slice(Math.max(0, place - 2), place)
       const after = String.fromCodePoint(haystack.codePointAt(place + word.length) ?? 32)
@@ -76,46 +127,76 @@ export class Haystack {
     return false
   }
 
-  /** False for most keys that do not occur, at a glance. */
+  /** False for most keys that do not occur. */
   #mayHave(marks: readonly number[]): boolean {
     if (this.#table === undefined) {
       this.#searches += 1
-      if (this.#searches <= searchesBeforeTable) return true
-      this.#table = this.#makeTable()
+      if (this.#searches <= searchesBeforeTable || this.#work.tables <= 0) return true
+      this.#beginTable()
+      this.#addToTable(0, this.#lower.length)
     }
+    const table = this.#table
     const places = this.#places
     for (const mark of marks) {
       const place = mark & places
-      if (((this.#table[place >>> 5] ?? 0) & (1 << (place & 31))) === 0) return false
+      if (table && ((table[place >>> 5] ?? 0) & (1 << (place & 31))) === 0) return false
     }
     return true
   }
 
-  #makeTable(): Uint32Array {
-    const text = this.#lower
-    const bits = Math.min(mostBits, Math.max(leastBits, 32 - Math.clz32(text.length * placesPerCharacter)))
-    const table = new Uint32Array(2 ** (bits - 5))
-    const places = 2 ** bits - 1
-    this.#places = places
-    this.#work.left -= text.length * 4
-    for (const hash of tripleHashes(text)) {
+  #beginTable(): void {
+    const bits = Math.min(mostBits, Math.max(leastBits, 32 - Math.clz32(this.#lower.length * placesPerCharacter)))
+    this.#work.tables -= 1
+    this.#table = new Uint32Array(2 ** (bits - 5))
+    this.#places = 2 ** bits - 1
+  }
+
+  /** Adds the triples that begin from one place to another. */
+  #addToTable(start: number, end: number): void {
+    const table = this.#table ?? new Uint32Array()
+    const places = this.#places
+    const lower = this.#lower.slice(start, end + 2)
+    this.#work.left -= lower.length
+    for (const hash of tripleHashes(lower)) {
       const place = hash & places
       table[place >>> 5] = (table[place >>> 5] ?? 0) | (1 << (place & 31))
     }
-    return table
   }
 }
 
-/** The first of the keys that occurs in one of the texts. @param expand gives a key with its macros expanded */
-export function firstKeyIn(
+/** A text of whatever length as texts in which keys are looked for. */
+export function* haystacksOf(text: string, work: ScanWork): Steps<readonly Haystack[]> {
+  const haystacks: Haystack[] = []
+  for (let start = 0; start === 0 || start + overlap < text.length; start += longestHaystack - overlap) {
+    const part = text.slice(start, start + longestHaystack)
+    work.left -= part.length >> 3
+    haystacks.push(new Haystack(part, work))
+    if (work.isDue) yield work.owed()
+  }
+  return haystacks
+}
+
+/** How keys are looked for. */
+export interface KeySearch {
+  readonly work: ScanWork
+  /** A key with its macros expanded. */
+  readonly expand: (key: LoreKey) => Steps<LoreKey>
+}
+
+/** The first of the keys that occurs in one of the texts. */
+export function* firstKeyIn(
   keys: readonly LoreKey[],
   texts: readonly Haystack[],
   { caseSensitive, wholeWords }: { readonly caseSensitive: boolean; readonly wholeWords: boolean },
-  expand: (key: LoreKey) => LoreKey,
-): LoreKey | undefined {
+  { work, expand }: KeySearch,
+): Steps<LoreKey | undefined> {
   for (const key of keys) {
-    const expanded = key.hasMacro === true ? expand(key) : key
-    for (const text of texts) if (text.has(expanded, caseSensitive, wholeWords)) return key
+    if (work.left <= 0) return undefined
+    const expanded = key.hasMacro === true ? yield* expand(key) : key
+    for (const text of texts) {
+      if (text.has(expanded, caseSensitive, wholeWords)) return key
+      if (work.isDue) yield work.owed()
+    }
   }
   return undefined
 }

@@ -1,36 +1,45 @@
+import type { Steps } from '../../work.ts'
 import type { DecoratedRules, LoreEntry } from './entry.ts'
-import { firstKeyIn, type Haystack, type LoreKey } from './haystack.ts'
+import { firstKeyIn, type Haystack, type KeySearch, type LoreKey } from './haystack.ts'
 
 /** Tells whether the keys besides the first list allow a match: secondary ones, and those of decorators. */
-export function othersAllow(
+export function* othersAllow(
   entry: LoreEntry,
   rules: DecoratedRules,
   texts: readonly Haystack[],
-  expand: (key: LoreKey) => LoreKey,
+  search: KeySearch,
   matched: string[],
-): boolean {
-  const found = (keys: readonly LoreKey[]) => {
-    const key = firstKeyIn(keys, texts, entry, expand)
-    if (key) matched.push(key.written)
-    return key !== undefined
-  }
-  return (
-    rules.additional.every(found) &&
-    !(rules.excluded.length > 0 && firstKeyIn(rules.excluded, texts, entry, expand)) &&
-    (entry.constant || secondariesAllow(entry, texts, expand, found))
-  )
+): Steps<boolean> {
+  for (const keys of rules.additional) if (!(yield* found(entry, keys, texts, search, matched))) return false
+  if (rules.excluded.length > 0 && (yield* firstKeyIn(rules.excluded, texts, entry, search))) return false
+  return entry.constant || (yield* secondariesAllow(entry, texts, search, matched))
 }
 
-function secondariesAllow(
+function* secondariesAllow(
   entry: LoreEntry,
   texts: readonly Haystack[],
-  expand: (key: LoreKey) => LoreKey,
-  found: (keys: readonly LoreKey[]) => boolean,
-): boolean {
+  search: KeySearch,
+  matched: string[],
+): Steps<boolean> {
   const { secondaryKeys, logic } = entry
   if (secondaryKeys.length === 0) return true
-  if (logic === 'any') return found(secondaryKeys)
-  if (logic === 'not any') return firstKeyIn(secondaryKeys, texts, entry, expand) === undefined
-  const hasAll = secondaryKeys.every((key) => firstKeyIn([key], texts, entry, expand))
-  return logic === 'all' ? hasAll : !hasAll
+  if (logic === 'any') return yield* found(entry, secondaryKeys, texts, search, matched)
+  if (logic === 'not any') return (yield* firstKeyIn(secondaryKeys, texts, entry, search)) === undefined
+  for (const key of secondaryKeys) {
+    if (!(yield* firstKeyIn([key], texts, entry, search))) return logic !== 'all'
+  }
+  return logic === 'all'
+}
+
+/** Whether one of the keys occurs; it is added to what matched. */
+function* found(
+  entry: LoreEntry,
+  keys: readonly LoreKey[],
+  texts: readonly Haystack[],
+  search: KeySearch,
+  matched: string[],
+): Steps<boolean> {
+  const key = yield* firstKeyIn(keys, texts, entry, search)
+  if (key) matched.push(key.written)
+  return key !== undefined
 }

@@ -8,13 +8,17 @@ export const longestKey = 1000
 /** Regular expressions of a card. */
 const mostPatterns = 500
 
+/** A key whose macros are the two names and nothing else. */
+const namesOnly = /^(?:[^{}<]|\{\{(?:char|user)\}\}|<(?:char|bot|user)>)*$/i
+
 const slashForm = /^\/([\s\S]+)\/([a-z]*)$/
 const knownFlags = /^[imsugy]*$/
 
-/** What a card's regular expressions come to. */
+/** What a card's regular expressions come to, and the units of work that reading keys has taken. */
 export interface PatternCount {
   compiled: number
   readonly refused: string[]
+  units: number
 }
 
 /** Whether a key is written as `/pattern/flags`. */
@@ -28,7 +32,8 @@ export function readKey(raw: string, allowsPatterns: boolean, patterns: PatternC
   const written = withoutControls(raw).trim()
   if (written === '' || written.length > longestKey) return undefined
   if (allowsPatterns && isSlashForm(written)) return { written, pattern: compile(written, patterns) }
-  return { ...plainKey(written), hasMacro: hasMacro(written) }
+  if (!hasMacro(written)) return { ...plainKey(written), hasMacro: false }
+  return { ...plainKey(written), hasMacro: true, hasNamesOnly: namesOnly.test(written) }
 }
 
 /** A key that is looked for as it stands. */
@@ -44,7 +49,9 @@ function compile(written: string, patterns: PatternCount): RE2JS | null {
     (flags.includes('i') ? RE2JS.CASE_INSENSITIVE : 0) |
     (flags.includes('m') ? RE2JS.MULTILINE : 0) |
     (flags.includes('s') ? RE2JS.DOTALL : 0)
-  if (patterns.compiled + patterns.refused.length < mostPatterns) {
+  const size = unfoldedSize(pattern)
+  if (patterns.compiled + patterns.refused.length < mostPatterns && size <= 2 * largestProgram) {
+    patterns.units += unitsOfInstruction * (pattern.length + size)
     try {
       const compiled = RE2JS.compile(RE2JS.translateRegExp(pattern), bits)
       if (compiled.programSize() <= largestProgram) {
@@ -61,3 +68,31 @@ function compile(written: string, patterns: PatternCount): RE2JS | null {
 
 /** Steps of a compiled pattern: `(a{1,100}){1,10}` unfolds to thousands. */
 const largestProgram = 2000
+/** Units of work of compiling one of them. */
+const unitsOfInstruction = 100
+
+const token = /\\[\s\S]|\[\^?\]?(?:\\[\s\S]|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|[\s\S]/g
+
+/** How many steps a pattern has about, its repetitions written out: told before it is compiled, which takes that time. */
+function unfoldedSize(pattern: string): number {
+  const open: number[] = []
+  let size = 0
+  let last = 0
+  for (const [text, least, most] of pattern.matchAll(token)) {
+    if (text === '(') {
+      open.push(size)
+      size = 0
+      last = 0
+    } else if (text === ')') {
+      last = size + 2
+      size = (open.pop() ?? 0) + last
+    } else if (least !== undefined) {
+      size += last * Math.max(0, Math.max(Number(least), Number(most ?? 0)) - 1)
+      last *= Math.max(1, Number(least), Number(most ?? 0))
+    } else {
+      last = 1
+      size += 1
+    }
+  }
+  return open.reduce((sum, outer) => sum + outer, size)
+}

@@ -1,4 +1,5 @@
-import { type Fields, fieldsIn, isFields, listIn, nestsWithin, numberIn, textIn, valueIn } from '../../fields.ts'
+import { type Fields, fieldsIn, isFields, listIn, numberIn, textIn, valueIn } from '../../fields.ts'
+import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { type LoreEntry, type ReadingNotes, readEntry } from './entry.ts'
 
@@ -20,18 +21,51 @@ export interface Lorebook {
 const mostEntries = 20_000
 const standardScanDepth = 4
 /** Levels of anything that is walked or written again. */
-export const deepestDocument = 200
+const deepestDocument = 200
+/** Values that are looked at in one step, and what one costs in units of work. */
+const valuesPerStep = 500
+const unitsOfValue = 8
 
 /** Nothing noted yet. */
 export function emptyNotes(): ReadingNotes {
-  return { patterns: { compiled: 0, refused: [] }, ignored: new Set() }
+  return { patterns: { compiled: 0, refused: [], units: 0 }, ignored: new Set() }
+}
+
+/**
+ * Checks what is to be read, before anything else walks it, and not by recursion itself.
+ * @throws CardError for one that nests too deeply
+ */
+export function* checkDocument(document: Fields, what: 'card' | 'lorebook'): Steps<void> {
+  let level: object[] = [document]
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > deepestDocument) {
+      throw new CardError('card_invalid', `The ${what} nests deeper than ${deepestDocument} levels.`)
+    }
+    const next: object[] = []
+    let values = 0
+    for (const each of level) {
+      values += 1 + gather(each, next)
+      if (values < valuesPerStep) continue
+      yield values * unitsOfValue
+      values = 0
+    }
+    yield values * unitsOfValue
+    level = next
+  }
+}
+
+/** Adds the objects and lists of one to others; tells how many values it has. */
+function gather(value: object, found: object[]): number {
+  const values: unknown[] = Object.values(value)
+  for (const each of values) if (typeof each === 'object' && each !== null) found.push(each)
+  return values.length
 }
 
 /**
  * Reads a book as cards embed it.
  * @throws CardError for more entries than are taken
  */
-export function readBook(book: Fields, notes: ReadingNotes): Lorebook {
+export function* readBook(book: Fields, notes: ReadingNotes): Steps<Lorebook> {
   const entries = valueIn(book, 'entries')
   const written = isFields(entries) ? Object.values(entries) : listIn(book, 'entries')
   if (written.length > mostEntries) {
@@ -41,11 +75,14 @@ export function readBook(book: Fields, notes: ReadingNotes): Lorebook {
     )
   }
   const budget = numberIn(book, 'token_budget') ?? 0
+  const read: LoreEntry[] = []
+  for (const [index, entry] of written.entries()) {
+    const made = isFields(entry) ? yield* readEntry(entry, index, notes) : undefined
+    if (made) read.push(made)
+  }
   return {
     name: textIn(book, 'name'),
-    entries: written
-      .map((entry, index) => (isFields(entry) ? readEntry(entry, index, notes) : undefined))
-      .filter((entry) => entry !== undefined),
+    entries: read,
     scanDepth: Math.max(0, Math.floor(numberIn(book, 'scan_depth') ?? standardScanDepth)),
     tokenBudget: budget > 0 ? budget : undefined,
     recursive: valueIn(book, 'recursive_scanning') !== false,
@@ -57,10 +94,8 @@ export function readBook(book: Fields, notes: ReadingNotes): Lorebook {
  * Reads a lorebook that stands by itself: `lorebook_v3`, a bare book, or a world file of SillyTavern's.
  * @throws CardError when it is none
  */
-export function readLorebook(document: Fields, notes: ReadingNotes = emptyNotes()): Lorebook {
-  if (!nestsWithin(document, deepestDocument)) {
-    throw new CardError('card_invalid', `The lorebook nests deeper than ${deepestDocument} levels.`)
-  }
+export function* readLorebook(document: Fields, notes: ReadingNotes = emptyNotes()): Steps<Lorebook> {
+  yield* checkDocument(document, 'lorebook')
   const data = fieldsIn(document, 'data')
   const book = valueIn(document, 'spec') === 'lorebook_v3' || !Object.hasOwn(document, 'entries') ? data : document
   const entries = valueIn(book, 'entries')
@@ -71,8 +106,12 @@ export function readLorebook(document: Fields, notes: ReadingNotes = emptyNotes(
   const isWorldFile = list.some(
     (entry) => isFields(entry) && Object.hasOwn(entry, 'key') && !Object.hasOwn(entry, 'keys'),
   )
-  return readBook(isWorldFile ? { ...book, entries: list.map(fromWorldFile) } : book, notes)
+  if (isWorldFile) yield list.length * unitsOfWorldEntry
+  return yield* readBook(isWorldFile ? { ...book, entries: list.map(fromWorldFile) } : book, notes)
 }
+
+/** Units of work of writing an entry of a world file as cards have it. */
+const unitsOfWorldEntry = 300
 
 /** The names that SillyTavern's world files give an entry's extensions, by those that its cards give them. */
 const worldNames: Readonly<Record<string, string>> = {

@@ -1,7 +1,8 @@
+import type { Steps } from '../../work.ts'
 import { hashOf } from '../macros/seeded-random.ts'
 import type { Conversation } from './conversation.ts'
 import type { DecoratedRules, LoreEntry, ScannedField } from './entry.ts'
-import { firstKeyIn, Haystack, type LoreKey } from './haystack.ts'
+import { firstKeyIn, type Haystack, haystacksOf, type KeySearch, type LoreKey } from './haystack.ts'
 import { othersAllow } from './key-match.ts'
 import type { Lorebook } from './lorebook.ts'
 
@@ -13,12 +14,10 @@ export interface ScanRequest {
   readonly context: number
   /** The active greeting, where it can be told. */
   readonly greeting: number | undefined
-  /** The most messages that any entry looks at. */
-  readonly deepest: number
-  readonly expandKey: (key: LoreKey) => LoreKey
+  readonly expandKey: (key: LoreKey) => Steps<LoreKey>
   /** A body as it is looked through by the recursion: expanded, hidden keys shown. */
-  readonly recursionText: (entry: LoreEntry) => string
-  readonly fieldText: (field: ScannedField) => string
+  readonly recursionText: (entry: LoreEntry) => Steps<string>
+  readonly fieldText: (field: ScannedField) => Steps<string>
   readonly random: () => number
   readonly seed: string
 }
@@ -39,11 +38,17 @@ export interface Scanned {
 
 const mostPasses = 50
 const bodyBorder = '\n\u0001'
+/** Units of work of one entry, beside its keys; of one that is inserted, and of one that is compared with its group. */
+const unitsOfEntry = 5
+const unitsOfMatch = 20
 
-/** Finds the entries of a book that the conversation calls for, and those that these call for in turn. */
-export function scanBook(request: ScanRequest): Scanned {
+/**
+ * Finds the entries of a book that the conversation calls for, and those that these call for in turn.
+ * @param request its conversation prepared for the book
+ */
+export function* scanBook(request: ScanRequest): Steps<Scanned> {
   const scan = new Scan(request)
-  scan.run()
+  yield* scan.run()
   return { matches: scan.matches, dropped: scan.dropped }
 }
 
@@ -58,66 +63,108 @@ class Scan {
   readonly matches: Match[] = []
   readonly dropped: { match: Match; reason: DropReason }[] = []
   readonly #request: ScanRequest
-  /** Texts of the recursion, one for each pass that brought any. */
+  readonly #search: KeySearch
+  /** Texts of the recursion, and those of its newest pass. */
   readonly #recursion: Haystack[] = []
+  #newest: readonly Haystack[] = []
   readonly #primary = new Map<LoreEntry, string>()
   readonly #groups = new Set<string>()
-  readonly #fields = new Map<ScannedField, Haystack>()
+  readonly #fields = new Map<ScannedField, readonly Haystack[]>()
 
   constructor(request: ScanRequest) {
     this.#request = request
+    this.#search = { work: request.conversation.work, expand: request.expandKey }
   }
 
-  run(): void {
+  *run(): Steps<void> {
     let pending = this.#request.book.entries
     for (let pass = 0; pass <= mostPasses && pending.length > 0; pass++) {
-      const found: Match[] = []
-      const later: LoreEntry[] = []
-      for (const entry of pending) {
-        const verdict = this.#judge(entry, pass)
-        if (verdict === 'not yet') later.push(entry)
-        else if (verdict !== 'never') found.push(verdict)
-      }
-      const staying = this.#withoutGroupMates(found)
+      const { found, later } = yield* this.#pass(pending, pass)
+      const staying = yield* this.#withoutGroupMates(found)
       for (const match of staying) this.matches.push(match)
       pending = later
-      if (!this.#recurs(staying, later, pass)) return
+      if (!(yield* this.#recurs(staying, later, pass))) return
     }
   }
 
+  /** Judges the entries that may still match: what is found now, and what may be later. */
+  *#pass(pending: readonly LoreEntry[], pass: number) {
+    const { work } = this.#search
+    const found: Match[] = []
+    const later: LoreEntry[] = []
+    for (const entry of pending) {
+      const verdict = this.#atAGlance(entry, pass) ?? (yield* this.#judge(entry, pass))
+      if (verdict === 'not yet') later.push(entry)
+      else if (verdict !== 'never') found.push(verdict)
+      work.left -= unitsOfEntry
+      if (work.isDue) yield work.owed()
+    }
+    return { found, later }
+  }
+
   /** Adds what the entries of a pass say to what is looked through next; tells whether another pass may find more. */
-  #recurs(staying: readonly Match[], pending: readonly LoreEntry[], pass: number): boolean {
+  *#recurs(staying: readonly Match[], pending: readonly LoreEntry[], pass: number): Steps<boolean> {
     const { book, conversation, recursionText } = this.#request
     if (!book.recursive) return false
-    const text = staying
-      .filter(({ entry }) => !entry.preventRecursion)
-      .map(({ entry }) => recursionText(entry))
-      .join(bodyBorder)
-    if (text !== '') this.#recursion.push(new Haystack(text, conversation.work))
+    const bodies: string[] = []
+    for (const { entry } of staying) {
+      if (!entry.preventRecursion) bodies.push(yield* recursionText(entry))
+    }
+    const text = bodies.join(bodyBorder)
+    this.#newest = text === '' ? this.#newest : yield* haystacksOf(text, conversation.work)
+    if (text !== '') this.#recursion.push(...this.#newest)
     return text !== '' || (this.#recursion.length > 0 && pending.some(({ recursionLevel }) => recursionLevel > pass))
   }
 
-  #judge(entry: LoreEntry, pass: number): Verdict {
-    const rules = entry.decorators[this.#request.context] ?? noRules
-    const verdict = this.#judgeByRules(entry, rules, pass)
+  /** What is found of most entries, and soon: none of their keys occurs. Undefined where that takes a search. */
+  #atAGlance(entry: LoreEntry, pass: number): Verdict | undefined {
+    if (entry.constant || entry.recursionLevel > 0 || entry.alsoScans.length > 0) return undefined
+    if (this.#search.work.left <= 0) return undefined
+    const rules = this.#rulesOf(entry)
+    const verdict = this.#byRules(entry, rules, pass)
+    if (verdict !== undefined) return verdict
+    if (pass === 0) {
+      if (isReplayed(rules)) return undefined
+      return lacksAll(this.#windowOf(entry, rules), entry.keys) ? 'not yet' : undefined
+    }
+    if (this.#primary.size > 0 && this.#primary.has(entry)) return undefined
+    for (const text of this.#newest) if (!lacksAll(text, entry.keys)) return undefined
+    return 'not yet'
+  }
+
+  *#judge(entry: LoreEntry, pass: number): Steps<Verdict> {
+    const rules = this.#rulesOf(entry)
+    const verdict = this.#byRules(entry, rules, pass) ?? (yield* this.#byReplay(entry, rules, pass))
     if (verdict !== undefined) return verdict
     if (pass < entry.recursionLevel) return 'not yet'
-    const keys = this.#keysOf(entry, rules, pass)
+    const keys = yield* this.#keysOf(entry, rules, pass)
     if (keys) return this.#drawn({ entry, rules, keys })
-    if (this.#request.conversation.work.left > 0) return 'not yet'
+    if (this.#search.work.left > 0) return 'not yet'
     // Never silently: what could not be looked for any more is told of.
     this.dropped.push({ match: { entry, rules, keys: [] }, reason: 'limit' })
     return 'never'
   }
 
+  /** What earlier points of the conversation decide; undefined where the keys decide. */
+  *#byReplay(entry: LoreEntry, rules: DecoratedRules, pass: number): Steps<Verdict | undefined> {
+    if (pass > 0 || !isReplayed(rules)) return undefined
+    if (yield* this.#matchedBefore(entry, rules)) {
+      return rules.dontAfterMatch ? 'never' : { entry, rules, keys: [] }
+    }
+    return this.#conditionsHold(entry, rules) ? undefined : 'never'
+  }
+
+  #rulesOf({ decorators }: LoreEntry): DecoratedRules {
+    return decorators[this.#request.context] ?? noRules
+  }
+
   /** What is decided before any key is looked for; undefined where the keys decide. */
-  #judgeByRules(entry: LoreEntry, rules: DecoratedRules, pass: number): Verdict | undefined {
-    const match = { entry, rules, keys: [] }
-    if (rules.activate) return match
+  #byRules(entry: LoreEntry, rules: DecoratedRules, pass: number): Verdict | undefined {
+    if (rules.activate) return { entry, rules, keys: [] }
     if (rules.dontActivate) return 'never'
     if (pass > 0) return entry.excludeRecursion ? 'never' : undefined
-    if (rules.dontAfterMatch && this.#matchedBefore(entry, rules)) return 'never'
-    if (rules.keepAfterMatch && this.#matchedBefore(entry, rules)) return match
+    // One that goes on after a match needs no more than that.
+    if (rules.keepAfterMatch) return undefined
     return this.#conditionsHold(entry, rules) ? undefined : 'never'
   }
 
@@ -140,67 +187,78 @@ class Scan {
   }
 
   /** The keys by which an entry matches now; undefined when it does not. */
-  #keysOf(entry: LoreEntry, rules: DecoratedRules, pass: number): readonly string[] | undefined {
-    const { expandKey } = this.#request
-    const matched: string[] = []
-    if (!entry.constant) {
-      if (entry.keys.length === 0) return undefined
-      const known = this.#primary.get(entry)
-      const isFirstLook = pass === entry.recursionLevel
-      const newest = this.#recursion.slice(-1)
-      // What was looked through in an earlier pass has not got the key.
-      const texts = isFirstLook ? this.#textsOf(entry, rules) : newest
-      const key = known ?? firstKeyIn(entry.keys, texts, entry, expandKey)?.written
-      if (key === undefined) return undefined
-      if (known === undefined) this.#primary.set(entry, key)
-      matched.push(key)
-    }
+  *#keysOf(entry: LoreEntry, rules: DecoratedRules, pass: number): Steps<readonly string[] | undefined> {
+    const key = entry.constant ? undefined : yield* this.#primaryOf(entry, rules, pass)
+    if (!entry.constant && key === undefined) return undefined
+    const matched = key === undefined ? [] : [key]
     const isFree = entry.secondaryKeys.length === 0 && rules.additional.length === 0 && rules.excluded.length === 0
-    if (isFree || othersAllow(entry, rules, this.#textsOf(entry, rules), expandKey, matched)) return matched
-    return undefined
+    if (isFree) return matched
+    const texts = yield* this.#textsOf(entry, rules)
+    return (yield* othersAllow(entry, rules, texts, this.#search, matched)) ? matched : undefined
+  }
+
+  /** Which of its first keys an entry has matched by; undefined when by none. */
+  *#primaryOf(entry: LoreEntry, rules: DecoratedRules, pass: number): Steps<string | undefined> {
+    const known = this.#primary.get(entry)
+    if (known !== undefined || entry.keys.length === 0) return known
+    // What was looked through in an earlier pass has not got the key.
+    const texts = pass === entry.recursionLevel ? yield* this.#textsOf(entry, rules) : this.#newest
+    const key = yield* firstKeyIn(entry.keys, texts, entry, this.#search)
+    if (key) this.#primary.set(entry, key.written)
+    return key?.written
   }
 
   /** Where an entry's keys are looked for: its window, texts of the card, and what the recursion brought. */
-  #textsOf(entry: LoreEntry, rules: DecoratedRules): readonly Haystack[] {
+  *#textsOf(entry: LoreEntry, rules: DecoratedRules): Steps<readonly Haystack[]> {
+    this.#search.work.left -= this.#recursion.length
     if (entry.recursionLevel > 0) return this.#recursion
-    const { conversation, deepest } = this.#request
-    const window = conversation.window(this.#depthOf(entry, rules), deepest)
-    if (entry.alsoScans.length === 0 && this.#recursion.length === 0) return [window]
-    return [window, ...entry.alsoScans.map((field) => this.#field(field)), ...this.#recursion]
+    const texts = [this.#windowOf(entry, rules)]
+    for (const field of entry.alsoScans) texts.push(...(yield* this.#field(field)))
+    return this.#recursion.length === 0 ? texts : [...texts, ...this.#recursion]
+  }
+
+  #windowOf(entry: LoreEntry, rules: DecoratedRules): Haystack {
+    return this.#request.conversation.window(this.#depthOf(entry, rules))
   }
 
   #depthOf(entry: LoreEntry, rules: DecoratedRules): number {
-    return Math.max(0, rules.scanDepth ?? entry.scanDepth ?? this.#request.book.scanDepth)
+    return Math.max(0, Math.ceil(rules.scanDepth ?? entry.scanDepth ?? this.#request.book.scanDepth))
   }
 
-  #field(field: ScannedField): Haystack {
+  *#field(field: ScannedField): Steps<readonly Haystack[]> {
     const known = this.#fields.get(field)
     if (known) return known
-    const made = new Haystack(this.#request.fieldText(field), this.#request.conversation.work)
+    const made = yield* haystacksOf(yield* this.#request.fieldText(field), this.#search.work)
     this.#fields.set(field, made)
     return made
   }
 
   /** Replays the conversation: the service keeps nothing of it, and all of it is in the request. */
-  #matchedBefore(entry: LoreEntry, rules: DecoratedRules): boolean {
-    const { conversation, expandKey } = this.#request
-    for (const window of conversation.earlier(this.#depthOf(entry, rules))) {
+  *#matchedBefore(entry: LoreEntry, rules: DecoratedRules): Steps<boolean> {
+    const { work } = this.#search
+    for (const window of yield* this.#request.conversation.earlier(this.#depthOf(entry, rules))) {
+      if (work.left <= 0) return false
+      if (work.isDue) yield work.owed()
+      if (lacksAll(window, entry.keys)) continue
       const texts = [window]
-      if (!firstKeyIn(entry.keys, texts, entry, expandKey)) continue
-      if (othersAllow(entry, rules, texts, expandKey, [])) return true
+      if (!(yield* firstKeyIn(entry.keys, texts, entry, this.#search))) continue
+      if (yield* othersAllow(entry, rules, texts, this.#search, [])) return true
     }
     return false
   }
 
   /** Of entries that share a group one stays: the highest that overrides, else one drawn by weight. */
-  #withoutGroupMates(found: readonly Match[]): readonly Match[] {
-    if (found.every(({ entry }) => entry.groups.length === 0)) return found
+  *#withoutGroupMates(found: readonly Match[]): Steps<readonly Match[]> {
+    const groups = byGroup(found)
+    if (groups.size === 0) return found
     const losers = new Set<Match>()
-    for (const group of new Set(found.flatMap(({ entry }) => entry.groups))) {
-      const members = found.filter((match) => match.entry.groups.includes(group) && !losers.has(match))
+    for (const [group, all] of groups) {
+      const members = all.filter((match) => !losers.has(match))
       const winner = this.#groups.has(group) ? undefined : this.#winner(group, members)
       this.#groups.add(group)
       for (const member of members) if (member !== winner) losers.add(member)
+      this.#search.work.left -= unitsOfMatch * (2 * all.length + 2)
+      if (this.#search.work.isDue) yield this.#search.work.owed()
     }
     for (const match of losers) this.dropped.push({ match, reason: 'group' })
     return found.filter((match) => !losers.has(match))
@@ -219,6 +277,30 @@ class Scan {
     }
     return members[0]
   }
+}
+
+/** What was found by the groups that it is in. */
+function byGroup(found: readonly Match[]): ReadonlyMap<string, readonly Match[]> {
+  const groups = new Map<string, Match[]>()
+  for (const match of found) {
+    for (const group of match.entry.groups) {
+      const members = groups.get(group)
+      if (members) members.push(match)
+      else groups.set(group, [match])
+    }
+  }
+  return groups
+}
+
+/** Whether an entry turns on what matched at earlier points of the conversation. */
+function isReplayed({ keepAfterMatch, dontAfterMatch }: DecoratedRules): boolean {
+  return keepAfterMatch === true || dontAfterMatch === true
+}
+
+/** Whether none of the keys occurs in a text, as far as a glance tells. */
+function lacksAll(text: Haystack, keys: readonly LoreKey[]): boolean {
+  for (const key of keys) if (key.hasMacro === true || !text.lacks(key)) return false
+  return true
 }
 
 const noRules: DecoratedRules = { additional: [], excluded: [] }

@@ -1,3 +1,4 @@
+import type { Steps } from '../../work.ts'
 import { hashAfter, hashOf } from './seeded-random.ts'
 
 /** The card's own texts that macros stand for. */
@@ -16,18 +17,25 @@ export interface MacroEnvironment {
   /** What `{{time}}` and the like read; the time of the expansion without it. */
   readonly clock?: Clock
   /** The card's own texts, expanded: `{{description}}`, `{{personality}}`, `{{scenario}}`. */
-  readonly textOf?: (field: OwnField) => string
+  readonly textOf?: (field: OwnField) => Steps<string>
   /** Whether `{{hidden_key:A}}` shows its text, as it does to the scan for lore. */
   readonly showsHiddenKeys?: boolean
-  /** Counts the macros of all texts of one prompt, each text once; without it they are counted for this text alone. */
-  readonly counter?: { macros: number }
+  /** Counts for all texts of one prompt, each text once; without it they are counted for this text alone. */
+  readonly counter?: MacroCounter
   /** Told of each macro that is not known, by its name. */
   readonly onUnknown?: (name: string) => void
   /** Told when the text could come out differently for the same names. */
   readonly onVarying?: () => void
 }
 
-const mostDice = 1000
+/** How many macros have been expanded, and to how many characters. */
+export interface MacroCounter {
+  macros: number
+  characters: number
+}
+
+/** Dice that one macro may throw. */
+export const mostDice = 1000
 const mostSides = 1e9
 
 /** The sum of some dice (`6`, `d6`, `2d6`); empty when it is no such thing. */
@@ -51,9 +59,21 @@ export function picker(seed: string, text: string): (count: number, place: numbe
   return (count, place) => hashed(`${place}${ending}`) % count
 }
 
+/** Characters that are turned round in one step. */
+const reversedPerStep = 4096
+
 /** A text backwards, by code points. */
-export function reversed(text: string): string {
-  return [...text].reverse().join('')
+export function* reversed(text: string): Steps<string> {
+  const pieces: string[] = []
+  for (let end = text.length; end > 0; ) {
+    let start = Math.max(0, end - reversedPerStep)
+    // Never inside a character.
+    if (/^[\uDC00-\uDFFF]/.test(text.slice(start, start + 1))) start = Math.max(0, start - 1)
+    pieces.push([...text.slice(start, end)].reverse().join(''))
+    yield (end - start) * 2
+    end = start
+  }
+  return pieces.join('')
 }
 
 /** Macros without arguments that tell the time, in the zone of the service. */

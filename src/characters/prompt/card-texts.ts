@@ -1,11 +1,12 @@
 import type { Message } from '../../openai/completion-request.ts'
-import { withoutControls } from '../../text.ts'
+import { withoutControls, withoutControlsInSteps } from '../../text.ts'
+import type { Steps } from '../../work.ts'
 import type { Card } from '../cards/card.ts'
 import type { LoreEntry } from '../lore/entry.ts'
 import type { LoreKey } from '../lore/haystack.ts'
 import { plainKey } from '../lore/keys.ts'
 import { expandMacros, hasMacro } from '../macros/macros.ts'
-import { type Clock, clockAt, type MacroEnvironment, type OwnField } from '../macros/values.ts'
+import { type Clock, clockAt, type MacroCounter, type MacroEnvironment, type OwnField } from '../macros/values.ts'
 import type { Persona, PromptSettings } from './settings.ts'
 
 /** What only one request has: its draws, its time, and what was noticed on the way. */
@@ -16,8 +17,7 @@ export interface Run {
   clock?: Clock
   readonly seed: string
   readonly unknown: Set<string>
-  /** How many macros have been expanded for it. */
-  readonly counter: { macros: number }
+  readonly counter: MacroCounter
   /** Whether a text was expanded that may come out differently next time. */
   varied: boolean
   /** The card's own texts as macros of this request have them, by field. */
@@ -36,12 +36,23 @@ interface Kept {
   readonly unknown: readonly string[]
 }
 
+/** Characters of a key's names beyond which it is expanded like any text. */
+const longestKeyName = 200
+/** What keeping a text, and a key, takes beside its characters. */
+const charactersOfKept = 100
+const charactersOfKey = 200
+/** Units of work of putting names into a key. */
+const unitsOfKey = 150
+/** Characters of a text beyond which reading it is a step of its own. */
+const longestInOneStep = 4096
+
 /** A card's texts with the names of one user in them; what does not vary is expanded once and kept. */
 export class CardTexts {
   readonly card: Card
   readonly settings: PromptSettings
   readonly names: { readonly character: string; readonly user: string }
   readonly #kept = new Map<string | LoreEntry, Kept>()
+  readonly #keys = new Map<LoreKey, LoreKey>()
   readonly #numbers = new Map<LoreEntry, number>()
   readonly #account: Account
 
@@ -56,7 +67,7 @@ export class CardTexts {
   }
 
   /** A text with its macros expanded, trimmed. @param key what it is kept under */
-  expand(key: string | LoreEntry, raw: string, run: Run, more: Partial<MacroEnvironment> = {}): string {
+  *expand(key: string | LoreEntry, raw: string, run: Run, more: Partial<MacroEnvironment> = {}): Steps<string> {
     const known = this.#kept.get(key)
     if (known) {
       for (const name of known.unknown) run.unknown.add(name)
@@ -65,9 +76,9 @@ export class CardTexts {
     const unknown = new Set<string>()
     const variedBefore = run.varied
     run.varied = false
-    const text = this.#expandNow(raw, run, unknown, more).trim()
-    if (run.varied === false) {
-      this.#account.spend(text.length)
+    const expanded = yield* this.#expandNow(raw, run, unknown, more)
+    const text = expanded.trim()
+    if (run.varied === false && this.#account.spend(text.length + charactersOfKept)) {
       this.#kept.set(key, { text, unknown: [...unknown] })
     }
     run.varied ||= variedBefore
@@ -81,23 +92,37 @@ export class CardTexts {
   }
 
   /** A text with its macros expanded, for once; line breaks and blanks stay. */
-  expandLine(raw: string, run: Run): string {
-    return this.#expandNow(raw, run, run.unknown, {})
+  *expandLine(raw: string, run: Run): Steps<string> {
+    return yield* this.#expandNow(raw, run, run.unknown, {})
   }
 
   /** A body as the recursion reads it: with the hidden keys, and without whatever else is not sent. */
-  recursionText(entry: LoreEntry, run: Run): string {
-    if (!/hidden_key/i.test(entry.body)) return this.expand(entry, entry.body, run)
-    return this.#expandNow(entry.body, run, new Set(), { showsHiddenKeys: true })
+  *recursionText(entry: LoreEntry, run: Run): Steps<string> {
+    if (!/hidden_key/i.test(entry.body)) return yield* this.expand(entry, entry.body, run)
+    return yield* this.#expandNow(entry.body, run, new Set(), { showsHiddenKeys: true })
   }
 
-  /** A key of a lorebook with its macros expanded. */
-  expandKey(key: LoreKey, run: Run): LoreKey {
-    return plainKey(this.#expandNow(key.written, run, run.unknown, {}).trim())
+  /** A key of a lorebook with its macros expanded. One that has only the names in it is expanded once, and counts as no macro. */
+  *expandKey(key: LoreKey, run: Run): Steps<LoreKey> {
+    const known = this.#keys.get(key)
+    if (known) return known
+    const { character, user } = this.names
+    if (key.hasNamesOnly !== true || Math.max(character.length, user.length) > longestKeyName) {
+      const expanded = yield* this.#expandNow(key.written, run, run.unknown, {})
+      return plainKey(expanded.trim())
+    }
+    const written = key.written.replace(keyName, (_written, curly: string | undefined, angled: string | undefined) =>
+      (curly ?? angled ?? '').toLowerCase() === 'user' ? user : character,
+    )
+    const made = plainKey(written.trim())
+    if (this.#account.spend(written.length + charactersOfKey)) this.#keys.set(key, made)
+    yield unitsOfKey + written.length
+    return made
   }
 
-  #expandNow(raw: string, run: Run, unknown: Set<string>, more: Partial<MacroEnvironment>): string {
-    const text = withoutControls(raw)
+  *#expandNow(raw: string, run: Run, unknown: Set<string>, more: Partial<MacroEnvironment>): Steps<string> {
+    const text = yield* withoutControlsInSteps(raw)
+    if (text.length > longestInOneStep) yield text.length >> 4
     if (!hasMacro(text)) return text
     run.clock ??= clockAt(run.now)
     const environment: MacroEnvironment = {
@@ -113,29 +138,30 @@ export class CardTexts {
       ...more,
     }
     const seen = new Map<OwnField, string>()
-    const textOf = (field: OwnField) => {
+    const ownText = (field: OwnField) => this.#ownText(field, run, environment)
+    const textOf = function* (field: OwnField): Steps<string> {
       const known = seen.get(field)
       if (known !== undefined) return known
-      const own = this.#ownText(field, run, environment)
+      const own = yield* ownText(field)
       for (const name of own.unknown) unknown.add(name)
       run.varied ||= own.varied
       seen.set(field, own.text)
       return own.text
     }
-    return expandMacros(text, { ...environment, textOf })
+    return yield* expandMacros(text, { ...environment, textOf })
   }
 
   /**
    * What a macro puts in for one of the card's own texts, expanded once for a request. Macros for such texts in it
    * stand for nothing, so that none can hold itself.
    */
-  #ownText(field: OwnField, run: Run, environment: MacroEnvironment): OwnText {
+  *#ownText(field: OwnField, run: Run, environment: MacroEnvironment): Steps<OwnText> {
     const key = `${field}/${environment.showsHiddenKeys ?? false}/${environment.original}`
     const known = run.ownTexts.get(key)
     if (known) return known
     const unknown = new Set<string>()
     let varied = false
-    const expanded = expandMacros(withoutControls(this.card[field]), {
+    const expanded = yield* expandMacros(yield* withoutControlsInSteps(this.card[field]), {
       ...environment,
       onUnknown: (name) => unknown.add(name),
       onVarying: () => {
@@ -151,12 +177,12 @@ export class CardTexts {
    * Something made of these texts, kept under a key unless what it is made of varies.
    * Messages in it are to be frozen, so that they are written as JSON once.
    */
-  keep<T>(keeper: Keeper<T>, key: string | number, run: Run, make: () => T): T {
+  *keep<T>(keeper: Keeper<T>, key: string | number, run: Run, make: () => Steps<T>): Steps<T> {
     const known = keeper.get(this, key)
     if (known !== undefined) return known
     const variedBefore = run.varied
     run.varied = false
-    const made = make()
+    const made = yield* make()
     if (run.varied === false) keeper.set(this, key, made)
     run.varied ||= variedBefore
     return made
@@ -170,6 +196,8 @@ export class CardTexts {
     return this.#numbers.size - 1
   }
 }
+
+const keyName = /\{\{(char|user)\}\}|<(char|bot|user)>/gi
 
 /** One kind of things that are kept; each has its own map, so that its type is known. */
 export class Keeper<T> {
@@ -199,10 +227,17 @@ const mostKeptUsers = 100
 
 /** Counts what is kept of a card. */
 class Account {
-  spent = 0
+  #spent = 0
 
-  spend(characters: number): void {
-    this.spent += characters
+  get isSpent(): boolean {
+    return this.#spent >= mostKeptCharacters
+  }
+
+  /** Tells whether there is room to keep so many characters more, and takes it. */
+  spend(characters: number): boolean {
+    const fits = !this.isSpent
+    this.#spent += characters
+    return fits
   }
 }
 
@@ -218,7 +253,7 @@ export function textsOf(card: Card, { name, userName }: Persona, settings: Promp
   const byCard = keptByCard.get(settings) ?? new WeakMap<Card, KeptUsers>()
   keptByCard.set(settings, byCard)
   let users = byCard.get(card)
-  if (!users || users.account.spent > mostKeptCharacters || users.texts.size > mostKeptUsers) {
+  if (!users || users.account.isSpent || users.texts.size > mostKeptUsers) {
     users = { account: new Account(), texts: new Map() }
     byCard.set(card, users)
   }

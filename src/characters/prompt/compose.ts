@@ -2,7 +2,6 @@ import type { Message } from '../../openai/completion-request.ts'
 import type { Steps } from '../../work.ts'
 import type { Card } from '../cards/card.ts'
 import { Conversation } from '../lore/conversation.ts'
-import { mostWork } from '../lore/haystack.ts'
 import type { DropReason } from '../lore/scan.ts'
 import { longestExpansion, tooLarge } from '../macros/macros.ts'
 import { type CardTexts, type Run, textsOf } from './card-texts.ts'
@@ -34,7 +33,7 @@ const longestPrompt = 8 * longestExpansion
 export function* compose(request: CompositionRequest): Steps<Composition> {
   const { persona, messages, settings } = request
   yield messages.length
-  if (persona.name === null) return unplayed(request)
+  if (persona.name === null) return yield* unplayed(request)
   const texts = textsOf(persona.card ?? cardOf(persona.name), persona, settings)
   const run: Run = {
     random: request.random ?? Math.random,
@@ -42,23 +41,25 @@ export function* compose(request: CompositionRequest): Steps<Composition> {
     seed: `${persona.digest ?? persona.name}/${request.conversationId ?? ''}`,
     unknown: new Set(),
     varied: false,
-    counter: { macros: 0 },
+    counter: { macros: 0, characters: 0 },
     ownTexts: new Map(),
   }
   const firstOwn = messages.findIndex(isOfConversation)
   const ownSystem = firstOwn === -1 ? messages : messages.slice(0, firstOwn)
   const own = firstOwn === -1 ? [] : messages.slice(firstOwn)
 
-  const { index, inserts } = activeGreeting(texts, run, request, own)
-  const greeting = inserts ? greetingMessage(texts, run, index ?? 0) : null
+  const { index, inserts } = yield* activeGreeting(texts, run, request, own)
+  const greeting = inserts ? yield* greetingMessage(texts, run, index ?? 0) : null
   const conversation = greeting ? [greeting, ...own] : own
-  const scanned = new Conversation(conversation.filter(isOfConversation), { left: mostWork })
-  const lore = findLore(texts, run, scanned, index, request)
+  const scanned = new Conversation(conversation.filter(isOfConversation))
+  const lore = yield* findLore(texts, run, scanned, index, request)
 
-  const material = { lore: lore.kept, examples: examplesOf(texts, run), conversation }
+  const material = { lore: lore.kept, examples: yield* examplesOf(texts, run), conversation }
   const assemble = (kept: Material) => assembled(texts, run, ownSystem, kept)
-  const fitting = fittingOf(material, request, (kept) => assemble(kept).messages)
-  const { messages: composed, sections } = assemble(fitting)
+  const fitting = yield* fittingOf(material, request, function* (kept) {
+    return (yield* assemble(kept)).messages
+  })
+  const { messages: composed, sections } = yield* assemble(fitting)
   return {
     messages: composed,
     // Only a receipt wants these.
@@ -74,9 +75,12 @@ export function* compose(request: CompositionRequest): Steps<Composition> {
 }
 
 /** What goes to a model when nobody is played: the request's messages. */
-function unplayed({ messages, ...request }: CompositionRequest): Composition {
+function* unplayed({ messages, ...request }: CompositionRequest): Steps<Composition> {
   const material = { lore: [], examples: [], conversation: messages }
-  const fitting = fittingOf(material, request, ({ conversation }) => conversation)
+  const fitting = yield* fittingOf(material, request, function* ({ conversation }) {
+    yield 1
+    return conversation
+  })
   return {
     messages: fitting.conversation,
     sections: [{ section: 'conversation', messages: fitting.conversation }],
@@ -87,12 +91,12 @@ function unplayed({ messages, ...request }: CompositionRequest): Composition {
 }
 
 /** What of a prompt fits the model's context; all of it where that is not known. */
-function fittingOf(
+function* fittingOf(
   material: Material,
   { contextWindow, ...request }: Omit<CompositionRequest, 'messages'>,
-  assemble: (material: Material) => readonly Message[],
-): Material {
-  return contextWindow === undefined ? material : fitted(material, { ...request, contextWindow, assemble })
+  assemble: (material: Material) => Steps<readonly Message[]>,
+): Steps<Material> {
+  return contextWindow === undefined ? material : yield* fitted(material, { ...request, contextWindow, assemble })
 }
 
 const namedCards = new Map<string, Card>()
@@ -114,21 +118,20 @@ interface Assembled {
   readonly sections: () => readonly Section[]
 }
 
-function assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], material: Material): Assembled {
+function* assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], material: Material): Steps<Assembled> {
   const { lore, examples, conversation } = material
-  const lead = leadOf(texts, run, lore, ownSystem.length > 0)
-  const beside = (section: 'before_examples' | 'after_examples') =>
-    lore
-      .filter(({ entry, rules }) => entry.place.section === section && !isPlacedByRule(rules))
-      .map((each) => loreMessage(texts, run, each, 'system'))
-  const [before, after] = [beside('before_examples'), beside('after_examples')]
+  const lead = yield* leadOf(texts, run, lore, ownSystem.length > 0)
+  const before = yield* loreBeside(texts, run, lore, 'before_examples')
+  const after = yield* loreBeside(texts, run, lore, 'after_examples')
   const length = conversation.filter(isOfConversation).length
-  const injections = injectionsOf(texts, run, lore, length)
+  const injections = yield* injectionsOf(texts, run, lore, length)
   const prefills = injections.filter(isPrefill)
   const woven = prefills.length > 0 ? injections.filter((injection) => !isPrefill(injection)) : injections
-  const postHistory = postHistoryOf(texts, run, lore)
+  const postHistory = yield* postHistoryOf(texts, run, lore)
   const prefill = prefills.map(({ message }) => message.content).join('\n')
   const blocks = flat(examples)
+  yield conversation.length + blocks.length + lore.length * unitsOfPlacing
+  const said = yield* weave(conversation, woven)
   const messages = [
     ...(lead.main ? [lead.main] : []),
     ...ownSystem,
@@ -136,8 +139,8 @@ function assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], ma
     ...before,
     ...blocks,
     ...after,
-    ...weave(conversation, woven),
-    ...(postHistory === '' ? [] : [postHistoryMessage(texts, run, postHistory)]),
+    ...said,
+    ...(postHistory === '' ? [] : [yield* postHistoryMessage(texts, run, postHistory)]),
     ...(prefill === '' ? [] : [{ role: 'assistant' as const, content: prefill }]),
   ]
   const written = lead.sections.reduce(
@@ -164,6 +167,24 @@ function assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], ma
     return sections
   }
   return { messages, sections: list }
+}
+
+/** Units of work of putting one entry into its place. */
+const unitsOfPlacing = 10
+
+/** The lore that stands beside the example dialogues. */
+function* loreBeside(
+  texts: CardTexts,
+  run: Run,
+  lore: readonly Lore[],
+  section: 'before_examples' | 'after_examples',
+): Steps<readonly Message[]> {
+  const beside: Message[] = []
+  for (const each of lore) {
+    if (each.entry.place.section !== section || isPlacedByRule(each.rules)) continue
+    beside.push(yield* loreMessage(texts, run, each, 'system'))
+  }
+  return beside
 }
 
 const flattened = new WeakMap<readonly ExampleBlock[], readonly Message[]>()

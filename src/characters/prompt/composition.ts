@@ -1,4 +1,5 @@
 import type { Message } from '../../openai/completion-request.ts'
+import type { Steps } from '../../work.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
 import type { DropReason } from '../lore/scan.ts'
 import type { Persona, PromptSettings } from './settings.ts'
@@ -20,7 +21,7 @@ export interface CompositionRequest {
   readonly replyTokens?: number
   readonly overflow?: 'drop-oldest'
   /** Tokens of a text; only asked where something may not fit. */
-  readonly count?: (text: string) => number
+  readonly countSteps?: (text: string) => Steps<number>
   /** Draws like `Math.random`. */
   readonly random?: () => number
   readonly now?: Date

@@ -1,6 +1,7 @@
 import { ApiError } from '../../errors.ts'
 import { type Message, textOf } from '../../openai/completion-request.ts'
-import { tokensOf, tokensOfMessage } from '../../openai/messages.ts'
+import { textsOf, tokensBesideTexts, tokensPerReply } from '../../openai/messages.ts'
+import type { Steps } from '../../work.ts'
 import { type CompositionRequest, CountNeeded } from './composition.ts'
 import { dropOrder, type Lore } from './found-lore.ts'
 import { isToolResult } from './injections.ts'
@@ -15,11 +16,11 @@ export interface Material {
 }
 
 /** What a prompt must fit into. */
-export interface Context extends Pick<CompositionRequest, 'replyTokens' | 'overflow' | 'count'> {
+export interface Context extends Pick<CompositionRequest, 'replyTokens' | 'overflow' | 'countSteps'> {
   /** Tokens that the model takes, the reply included. */
   readonly contextWindow: number
   /** Makes the messages of what is kept. */
-  readonly assemble: (material: Material) => readonly Message[]
+  readonly assemble: (material: Material) => Steps<readonly Message[]>
 }
 
 /**
@@ -28,63 +29,105 @@ export interface Context extends Pick<CompositionRequest, 'replyTokens' | 'overf
  * @throws ApiError 400 `context_length_exceeded` when what must stay does not fit
  * @throws CountNeeded when tokens must be counted and there is no counter
  */
-export function fitted(
+export function* fitted(
   material: Material,
-  { contextWindow, replyTokens = 0, overflow, count, assemble }: Context,
-): Material {
+  { contextWindow, replyTokens = 0, overflow, countSteps, assemble }: Context,
+): Steps<Material> {
   const room = contextWindow - replyTokens
-  const whole = assemble(material)
+  const whole = yield* assemble(material)
   // A token is at least a byte, so what is short enough need not be counted.
-  if (tokensOf(whole, (text) => Buffer.byteLength(text)) <= room) return material
-  if (!count) throw new CountNeeded()
+  if ((yield* tokensIn(whole, bytesOf)) <= room) return material
+  if (!countSteps) throw new CountNeeded()
   // A huge conversation that fits by no means is counted no further than that: megabytes would take seconds.
-  if (overflow === undefined && isHuge(material.conversation) && exceeds(material.conversation, room, count)) {
+  if (
+    overflow === undefined &&
+    isHuge(material.conversation) &&
+    (yield* exceeds(material.conversation, room, countSteps))
+  ) {
     throw tooLong(`more than ${Math.max(0, room)}`, replyTokens, contextWindow)
   }
-  const total = tokensOf(whole, count)
+  const total = yield* tokensIn(whole, countSteps)
   if (total <= room) return material
-  const fitting = reduced(material, total, room, steps(material, overflow), {
-    count,
-    countAll: (rest) => tokensOf(assemble(rest), count),
+  const fitting = yield* reduced(material, total, room, steps(material, overflow), {
+    countSteps,
+    countAll: function* (rest) {
+      return yield* tokensIn(yield* assemble(rest), countSteps)
+    },
   })
   if (typeof fitting === 'number') throw tooLong(String(fitting), replyTokens, contextWindow)
   return fitting
 }
 
-interface Counting {
-  readonly count: (text: string) => number
-  /** Tokens of the whole prompt, exactly. */
-  readonly countAll: (material: Material) => number
+type CountSteps = (text: string) => Steps<number>
+
+function* bytesOf(text: string): Steps<number> {
+  yield text.length >> 4
+  return Buffer.byteLength(text)
 }
+
+/** Units of work of one message, beside counting its texts. */
+const unitsOfMessage = 15
+
+/** Tokens of a conversation. */
+function* tokensIn(messages: readonly Message[], countSteps: CountSteps): Steps<number> {
+  let sum = tokensPerReply
+  for (const message of messages) sum += yield* tokensOf(message, countSteps)
+  return sum
+}
+
+/** Tokens of one message. */
+function* tokensOf(message: Message, countSteps: CountSteps): Steps<number> {
+  yield unitsOfMessage
+  let sum = tokensBesideTexts(message)
+  for (const text of textsOf(message)) sum += yield* countSteps(text)
+  return sum
+}
+
+interface Counting {
+  readonly countSteps: CountSteps
+  /** Tokens of the whole prompt, exactly. */
+  readonly countAll: (material: Material) => Steps<number>
+}
+
+/** Exact counts that may fail one after the other; after so many of them steps are taken by twos, fours, eights. */
+const mostCounts = 8
 
 /**
  * Takes step after step until the rest fits.
  * @param total tokens of the whole
  * @returns what fits, or the tokens of what must stay and does not
  */
-function reduced(
+function* reduced(
   material: Material,
   total: number,
   room: number,
   steps: Iterable<Step>,
-  { count, countAll }: Counting,
-): Material | number {
+  { countSteps, countAll }: Counting,
+): Steps<Material | number> {
   let left = total
   const gone = new Set<unknown>()
+  let failed = 0
+  let waits = 0
   for (const { goes, texts, messages } of steps) {
     for (const each of goes) gone.add(each)
-    for (const text of texts) left -= count(text)
-    for (const message of messages) left -= tokensOfMessage(message, count)
-    if (left > room) continue
+    for (const text of texts) left -= yield* countSteps(text)
+    for (const message of messages) left -= yield* tokensOf(message, countSteps)
+    if (left > room || --waits > 0) continue
     // Where texts join, their tokens may: only the whole is counted exactly.
-    const fitting = without(gone, material)
-    left = countAll(fitting)
+    const fitting = yield* without(gone, material)
+    left = yield* countAll(fitting)
     if (left <= room) return fitting
+    failed += 1
+    // Texts can be made so that no estimate is right; the whole is not counted once for each of them.
+    waits = failed > mostCounts ? 2 ** (failed - mostCounts) : 0
   }
-  return countAll(without(gone, material))
+  const rest = yield* without(gone, material)
+  const least = yield* countAll(rest)
+  return least <= room ? rest : least
 }
 
-function without(gone: ReadonlySet<unknown>, { lore, examples, conversation }: Material): Material {
+function* without(gone: ReadonlySet<unknown>, { lore, examples, conversation }: Material): Steps<Material> {
+  yield (lore.length + examples.length + conversation.length) * 2
   return {
     lore: lore.filter((each) => !gone.has(each)),
     examples: examples.filter((block) => !gone.has(block)),
@@ -110,12 +153,13 @@ function isHuge(messages: readonly Message[]): boolean {
 }
 
 /** Tells whether messages have more tokens than this. */
-function exceeds(messages: readonly Message[], most: number, count: (text: string) => number): boolean {
+function* exceeds(messages: readonly Message[], most: number, countSteps: CountSteps): Steps<boolean> {
   let sum = 0
   for (const message of messages) {
+    yield unitsOfMessage
     const text = textOf(message)
     for (let start = 0; start < text.length && sum <= most; start += piece)
-      sum += count(text.slice(start, start + piece))
+      sum += yield* countSteps(text.slice(start, start + piece))
     if (sum > most) return true
   }
   return false

@@ -1,3 +1,4 @@
+import type { Steps } from '../../work.ts'
 import type { Conversation } from '../lore/conversation.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
 import { type DropReason, decoratorContext, deepestScan, type Match, type Scanned, scanBook } from '../lore/scan.ts'
@@ -18,6 +19,10 @@ export interface FoundLore {
   readonly dropped: readonly { readonly lore: Lore; readonly reason: DropReason }[]
 }
 
+/** Units of work of bringing one entry into order, and of expanding one beside its macros. */
+const unitsOfSorting = 50
+const unitsOfLore = 80
+
 const nothing: FoundLore = { kept: [], dropped: [] }
 /** Characters of lore in one prompt, whatever the books allow. */
 const mostLoreCharacters = 1024 ** 2
@@ -25,27 +30,26 @@ const mostLoreCharacters = 1024 ** 2
 const standardShare = 0.25
 
 /** Scans the character's book and the world's, each within its own budget. */
-export function findLore(
+export function* findLore(
   texts: CardTexts,
   run: Run,
   conversation: Conversation,
   greeting: number | undefined,
   request: CompositionRequest,
-): FoundLore {
+): Steps<FoundLore> {
   const { card } = texts
   const books = [...(card.book ? [card.book] : []), ...(request.worldBooks ?? [])]
   if (books.every(({ entries }) => entries.length === 0)) return nothing
-  const deepest = Math.max(...books.map(cachedDepth))
+  yield* conversation.prepare(Math.max(...books.map(cachedDepth)))
   const context = decoratorContext(card.personality.trim() !== '', card.scenario.trim() !== '', greeting !== undefined)
   const kept: Lore[] = []
   const dropped: { lore: Lore; reason: DropReason }[] = []
   for (const [bookIndex, book] of books.entries()) {
-    const scanned = scanBook({
+    const scanned = yield* scanBook({
       book,
       conversation,
       context,
       greeting,
-      deepest,
       expandKey: (key) => texts.expandKey(key, run),
       recursionText: (entry) => texts.recursionText(entry, run),
       fieldText: (field) =>
@@ -56,12 +60,12 @@ export function findLore(
       seed: run.seed,
     })
     const named = book.name || (book === card.book ? texts.names.character : '')
-    const found = expandAll(scanned, texts, run, named, bookIndex)
-    dropped.push(...found.dropped)
-    const within = withinBudget(found.kept, book, request)
-    kept.push(...within.kept)
-    dropped.push(...within.dropped)
+    const found = yield* expandAll(scanned, texts, run, named, bookIndex)
+    const within = yield* withinBudget(found.kept, book, request)
+    for (const lore of within.kept) kept.push(lore)
+    for (const each of [...found.dropped, ...within.dropped]) dropped.push(each)
   }
+  yield kept.length * unitsOfSorting
   kept.sort(inOrder)
   return { kept, dropped }
 }
@@ -88,49 +92,59 @@ export function dropOrder(lore: readonly Lore[]): readonly Lore[] {
   )
 }
 
-function expandAll(
+function* expandAll(
   { matches, dropped }: Scanned,
   texts: CardTexts,
   run: Run,
   book: string,
   bookIndex: number,
-): FoundLore {
-  const loreOf = (match: Match): Lore => ({
-    ...match,
-    body: texts.expand(match.entry, match.entry.body, run),
-    book,
-    bookIndex,
-  })
-  const all = matches.map(loreOf).filter(({ body }) => body !== '')
+): Steps<FoundLore> {
+  const loreOf = function* (match: Match): Steps<Lore> {
+    yield unitsOfLore
+    const body = yield* texts.expand(match.entry, match.entry.body, run)
+    return { ...match, body, book, bookIndex }
+  }
+  const kept: Lore[] = []
+  const left: { lore: Lore; reason: DropReason }[] = []
   const isNowhere = ({ entry, rules }: Lore) =>
     entry.place.section === 'nowhere' && rules.position === undefined && rules.depth === undefined
-  return {
-    kept: all.filter((lore) => !isNowhere(lore)),
-    dropped: [
-      ...dropped.map(({ match, reason }) => ({ lore: loreOf(match), reason })),
-      ...all.filter(isNowhere).map((lore) => ({ lore, reason: 'position' as const })),
-    ],
+  for (const match of matches) {
+    const lore = yield* loreOf(match)
+    if (lore.body === '') continue
+    if (isNowhere(lore)) left.push({ lore, reason: 'position' })
+    else kept.push(lore)
   }
+  const missed: { lore: Lore; reason: DropReason }[] = []
+  for (const { match, reason } of dropped) missed.push({ lore: yield* loreOf(match), reason })
+  return { kept, dropped: [...missed, ...left] }
 }
 
-function withinBudget(lore: readonly Lore[], book: Lorebook, request: CompositionRequest): FoundLore {
-  const { contextWindow, count } = request
+function* withinBudget(lore: readonly Lore[], book: Lorebook, request: CompositionRequest): Steps<FoundLore> {
+  const { contextWindow, countSteps } = request
   const share = contextWindow === undefined ? undefined : Math.floor(contextWindow * standardShare)
   const budget = book.tokenBudget ?? share
-  const characters = within(lore, mostLoreCharacters, 'limit', ({ body }) => body.length)
+  const characters = yield* within(lore, mostLoreCharacters, 'limit', ({ body }) => body.length)
   if (budget === undefined) return characters
   // A token is at least a byte, so what is short enough need not be counted.
   const bytes = characters.kept.reduce((sum, { body }) => sum + Buffer.byteLength(body), 0)
   if (bytes <= budget) return characters
-  if (!count) throw new CountNeeded()
-  const tokens = within(characters.kept, budget, 'budget', ({ body }) => count(body))
+  if (!countSteps) throw new CountNeeded()
+  const counts = new Map<Lore, number>()
+  for (const each of characters.kept) counts.set(each, yield* countSteps(each.body))
+  const tokens = yield* within(characters.kept, budget, 'budget', (each) => counts.get(each) ?? 0)
   return { kept: tokens.kept, dropped: [...characters.dropped, ...tokens.dropped] }
 }
 
 /** Drops until the rest costs no more than the budget. */
-function within(lore: readonly Lore[], budget: number, reason: DropReason, costOf: (lore: Lore) => number): FoundLore {
+function* within(
+  lore: readonly Lore[],
+  budget: number,
+  reason: DropReason,
+  costOf: (lore: Lore) => number,
+): Steps<FoundLore> {
   let cost = lore.reduce((sum, each) => sum + costOf(each), 0)
   if (cost <= budget) return { kept: lore, dropped: [] }
+  yield lore.length * unitsOfSorting
   const gone = new Set<Lore>()
   const ordered = dropOrder(lore)
   const isFirst = ({ rules }: Lore) => rules.ignoreOnMaxContext === true

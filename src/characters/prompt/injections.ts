@@ -1,4 +1,5 @@
 import type { Message } from '../../openai/completion-request.ts'
+import type { Steps } from '../../work.ts'
 import type { Role } from '../lore/decorators.ts'
 import type { CardTexts, Run } from './card-texts.ts'
 import type { Lore } from './found-lore.ts'
@@ -13,16 +14,21 @@ export interface Injection {
 }
 
 /** What stands at a depth: lore by its order, then the card's note. @param length messages of the conversation */
-export function injectionsOf(texts: CardTexts, run: Run, lore: readonly Lore[], length: number): readonly Injection[] {
+export function* injectionsOf(
+  texts: CardTexts,
+  run: Run,
+  lore: readonly Lore[],
+  length: number,
+): Steps<readonly Injection[]> {
   const injections: Injection[] = []
   for (const each of lore) {
     const place = depthOf(each, length)
     if (!place) continue
-    const message = loreMessage(texts, run, each, place.role)
+    const message = yield* loreMessage(texts, run, each, place.role)
     injections.push({ ...place, message, section: 'lore_at_depth' })
   }
   const note = texts.card.depthNote
-  const prompt = note ? texts.expand('depthNote', note.prompt, run) : ''
+  const prompt = note ? yield* texts.expand('depthNote', note.prompt, run) : ''
   if (note && prompt !== '') {
     const message = Object.freeze({ role: note.role, content: prompt })
     injections.push({ depth: note.depth, role: note.role, message, section: 'depth_note' })
@@ -44,28 +50,41 @@ export function isPrefill({ depth, role }: Injection): boolean {
   return depth <= 0 && role === 'assistant'
 }
 
+/** Units of work of one message or injection, and how many of them a step has. */
+const unitsOfPlace = 10
+const placesPerStep = 500
+
 /**
  * Puts messages at their depths. Only conversation messages count, before any injection; a message never comes
  * between a tool call and its results.
  */
-export function weave(messages: readonly Message[], injections: readonly Injection[]): readonly Message[] {
+export function* weave(messages: readonly Message[], injections: readonly Injection[]): Steps<readonly Message[]> {
   if (injections.length === 0) return messages
-  const places = messages.flatMap((message, index) => (isOfConversation(message) ? [index] : []))
-  const byPlace = Map.groupBy(injections, ({ depth }) => placeOf(depth, places, messages))
+  const places = yield* placesIn(messages)
+  const end = messages.length
+  const placeOf = ({ depth }: Injection) => (depth <= 0 ? end : (places[Math.max(0, places.length - depth)] ?? end))
+  yield injections.length * unitsOfPlace
+  const byPlace = Map.groupBy(injections, placeOf)
   const woven: Message[] = []
-  for (let index = 0; index <= messages.length; index++) {
-    for (const { message } of byPlace.get(index) ?? []) woven.push(message)
-    const message = messages[index]
-    if (message) woven.push(message)
+  for (const [index, message] of messages.entries()) {
+    for (const injection of byPlace.get(index) ?? []) woven.push(injection.message)
+    woven.push(message)
+    if (index % placesPerStep === placesPerStep - 1) yield placesPerStep * unitsOfPlace
   }
+  for (const injection of byPlace.get(end) ?? []) woven.push(injection.message)
   return woven
 }
 
-/** Before which message a depth is. @param places those of the conversation's messages among them all */
-function placeOf(depth: number, places: readonly number[], messages: readonly Message[]): number {
-  let place = depth <= 0 ? messages.length : (places[Math.max(0, places.length - depth)] ?? messages.length)
-  while (place > 0 && isToolResult(messages[place])) place -= 1
-  return place
+/** Where what is to stand before each message of the conversation may stand: in front of all results of a tool call. */
+function* placesIn(messages: readonly Message[]): Steps<readonly number[]> {
+  const places: number[] = []
+  let place = 0
+  for (const [index, message] of messages.entries()) {
+    if (!isToolResult(message)) place = index
+    if (isOfConversation(message)) places.push(place)
+    if (index % placesPerStep === placesPerStep - 1) yield placesPerStep * unitsOfPlace
+  }
+  return places
 }
 
 /** Whether a message is said in the conversation, and not told to the model. */

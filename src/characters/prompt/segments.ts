@@ -1,6 +1,7 @@
 import { invalidField } from '../../errors.ts'
 import { type Message, textOf } from '../../openai/completion-request.ts'
-import { readExamples } from '../cards/examples.ts'
+import type { Steps } from '../../work.ts'
+import { readExamples, type Utterance } from '../cards/examples.ts'
 import { withoutComments } from '../macros/macros.ts'
 import { type CardTexts, Keeper, type Run, system } from './card-texts.ts'
 import type { CompositionRequest, Section, SectionName } from './composition.ts'
@@ -24,31 +25,37 @@ const keptGreetings = new Keeper<Message>(32)
 const keptLore = new Keeper<Message>(256)
 const keptPostHistory = new Keeper<Message>(8)
 
+/** Units of work of finding the place of one entry, and how many places there are. */
+const unitsOfPlaced = 10
+const leadSections = 6
+
 /** Main prompt, lore and the character's definition. @param isSplit whether the request's system messages stand between */
-export function leadOf(texts: CardTexts, run: Run, lore: readonly Lore[], isSplit: boolean): Lead {
+export function* leadOf(texts: CardTexts, run: Run, lore: readonly Lore[], isSplit: boolean): Steps<Lead> {
+  yield lore.length * unitsOfPlaced
   const placed = lore.filter((each) => leadSection(each) !== null || disables(each))
   const key = `${isSplit}/${placed.map(({ entry }) => texts.numberOf(entry)).join()}`
   // Bodies were expanded before; one that varies makes no lead worth keeping.
-  if (placed.some(({ entry }) => !texts.isKept(entry))) return makeLead(texts, run, placed, isSplit)
-  return texts.keep(keptLeads, key, run, () => makeLead(texts, run, placed, isSplit))
+  if (placed.some(({ entry }) => !texts.isKept(entry))) return yield* makeLead(texts, run, placed, isSplit)
+  return yield* texts.keep(keptLeads, key, run, () => makeLead(texts, run, placed, isSplit))
 }
 
-function makeLead(texts: CardTexts, run: Run, lore: readonly Lore[], isSplit: boolean): Lead {
+function* makeLead(texts: CardTexts, run: Run, lore: readonly Lore[], isSplit: boolean): Steps<Lead> {
+  yield lore.length * unitsOfPlaced * leadSections
   const { card } = texts
   const bodies = (section: LeadSection) =>
     lore
       .filter((each) => leadSection(each) === section)
       .map(({ body }) => body)
       .join('\n')
-  const main = mainPrompt(texts, run, !lore.some(({ rules }) => rules.disables?.includes('system_prompt')))
+  const main = yield* mainPrompt(texts, run, !lore.some(({ rules }) => rules.disables?.includes('system_prompt')))
   const rest: readonly (readonly [SectionName, string])[] = [
     ['lore_before_char', bodies('before_char')],
     ['lore_before_char', bodies('before_desc')],
-    ['description', texts.expand('description', card.description, run)],
+    ['description', yield* texts.expand('description', card.description, run)],
     ['lore_after_char', bodies('after_desc')],
-    ['personality', texts.expand('personality', card.personality, run)],
+    ['personality', yield* texts.expand('personality', card.personality, run)],
     ['lore_after_char', bodies('personality')],
-    ['scenario', texts.expand('scenario', card.scenario, run)],
+    ['scenario', yield* texts.expand('scenario', card.scenario, run)],
     ['lore_after_char', bodies('scenario')],
     ['lore_after_char', bodies('after_char')],
   ]
@@ -81,48 +88,55 @@ function disables({ rules }: Lore): boolean {
 }
 
 /** The card's main prompt, else the operator's. */
-function mainPrompt(texts: CardTexts, run: Run, allowsOperators: boolean): string {
+function* mainPrompt(texts: CardTexts, run: Run, allowsOperators: boolean): Steps<string> {
   const { card, settings } = texts
-  const original = allowsOperators ? texts.expand('operator_prompt', settings.systemPrompt, run) : ''
-  return overridden(texts, run, 'system_prompt', card.systemPrompt, original)
+  const original = allowsOperators ? yield* texts.expand('operator_prompt', settings.systemPrompt, run) : ''
+  return yield* overridden(texts, run, 'system_prompt', card.systemPrompt, original)
 }
 
 /** The card's text for after the conversation, else the operator's. */
-export function postHistoryOf(texts: CardTexts, run: Run, lore: readonly Lore[]): string {
+export function* postHistoryOf(texts: CardTexts, run: Run, lore: readonly Lore[]): Steps<string> {
   const { card, settings } = texts
   const isOff = lore.some(({ rules }) => rules.disables?.includes('post_history_instructions'))
-  const original = isOff ? '' : texts.expand('operator_post_history', settings.postHistoryPrompt ?? '', run)
-  return overridden(texts, run, 'post_history', card.postHistory ?? '', original)
+  const original = isOff ? '' : yield* texts.expand('operator_post_history', settings.postHistoryPrompt ?? '', run)
+  return yield* overridden(texts, run, 'post_history', card.postHistory ?? '', original)
 }
 
 /** What stands after the conversation, as a message. */
-export function postHistoryMessage(texts: CardTexts, run: Run, text: string): Message {
-  return texts.keep(keptPostHistory, text, run, () => system(text))
+export function postHistoryMessage(texts: CardTexts, run: Run, text: string): Steps<Message> {
+  return texts.keep(keptPostHistory, text, run, () => made(() => system(text)))
 }
 
-function overridden(texts: CardTexts, run: Run, key: string, own: string, original: string): string {
+function* overridden(texts: CardTexts, run: Run, key: string, own: string, original: string): Steps<string> {
   if (own.trim() === '') return original
-  return texts.expand(`${key}/${original === ''}`, own, run, { original })
+  return yield* texts.expand(`${key}/${original === ''}`, own, run, { original })
 }
 
 /** The example dialogues, block by block, each behind a separator. */
-export function examplesOf(texts: CardTexts, run: Run): readonly ExampleBlock[] {
-  return texts.keep(keptExamples, 'examples', run, () => {
-    const { card, names } = texts
-    const speakers = { ...names, character: card.name, nickname: names.character }
-    // Comments may span lines; all else is expanded line by line, so that no name can begin an utterance.
-    return readExamples(withoutComments(card.examples), speakers, (line) => texts.expandLine(line, run))
-      .map((block) => block.filter(({ text }) => text !== ''))
-      .filter((block) => block.length > 0)
-      .map((block) => [
-        system('[Example Chat]'),
-        ...block.map(({ speaker, text }) =>
-          speaker === null
-            ? system(text)
-            : Object.freeze({ ...system(text), name: speaker === 'user' ? 'example_user' : 'example_assistant' }),
-        ),
-      ])
-  })
+export function examplesOf(texts: CardTexts, run: Run): Steps<readonly ExampleBlock[]> {
+  return texts.keep(keptExamples, 'examples', run, () => makeExamples(texts, run))
+}
+
+/** Units of work of the messages of one block. */
+const unitsOfBlock = 100
+
+function* makeExamples(texts: CardTexts, run: Run): Steps<readonly ExampleBlock[]> {
+  const { card, names } = texts
+  const speakers = { ...names, character: card.name, nickname: names.character }
+  // Comments may span lines; all else is expanded line by line, so that no name can begin an utterance.
+  const examples = yield* withoutComments(card.examples)
+  const blocks: ExampleBlock[] = []
+  for (const block of yield* readExamples(examples, speakers, (line) => texts.expandLine(line, run))) {
+    const said = block.filter(({ text }) => text !== '')
+    if (said.length > 0) blocks.push([system('[Example Chat]'), ...said.map(exampleMessage)])
+    yield unitsOfBlock * (1 + said.length)
+  }
+  return blocks
+}
+
+function exampleMessage({ speaker, text }: Utterance): Message {
+  if (speaker === null) return system(text)
+  return Object.freeze({ ...system(text), name: speaker === 'user' ? 'example_user' : 'example_assistant' })
 }
 
 /** Which greeting the conversation has, and whether it is still to be said. */
@@ -137,12 +151,12 @@ export interface ActiveGreeting {
  * else the first where it is to be said. A conversation that the character opens has had its greeting.
  * @throws ApiError 400 for a greeting that there is not
  */
-export function activeGreeting(
+export function* activeGreeting(
   texts: CardTexts,
   run: Run,
   { greeting, settings }: CompositionRequest,
   conversation: readonly Message[],
-): ActiveGreeting {
+): Steps<ActiveGreeting> {
   const { greetings } = texts.card
   if (greeting !== undefined && greeting >= greetings.length) {
     const last = greetings.length - 1
@@ -153,35 +167,51 @@ export function activeGreeting(
   const inserts = first !== undefined && !isOpened && settings.greeting !== 'never'
   if (greeting !== undefined) return { index: greeting, inserts }
   if (inserts) return { index: 0, inserts }
-  return { index: isOpened ? spokenGreeting(texts, run, textOf(first)) : undefined, inserts }
+  return { index: isOpened ? yield* spokenGreeting(texts, run, textOf(first)) : undefined, inserts }
 }
 
+/** Units of work of comparing a greeting, beside its characters. */
+const unitsOfGreeting = 120
+
 /** The greeting that a text is, as the card has it or with its macros expanded. */
-function spokenGreeting(texts: CardTexts, run: Run, text: string): number | undefined {
+function* spokenGreeting(texts: CardTexts, run: Run, text: string): Steps<number | undefined> {
   const said = text.replaceAll('\r', '').trim()
+  yield text.length >> 3
   if (said === '') return undefined
-  const index = texts.card.greetings.findIndex(
-    (greeting, nth) => greeting.replaceAll('\r', '').trim() === said || greetingText(texts, run, nth) === said,
-  )
-  return index === -1 ? undefined : index
+  for (const [index, greeting] of texts.card.greetings.entries()) {
+    if (greeting.replaceAll('\r', '').trim() === said) return index
+    if ((yield* greetingText(texts, run, index)) === said) return index
+    yield unitsOfGreeting + (greeting.length >> 4)
+  }
+  return undefined
 }
 
 /** A greeting as the character's first message; null for an empty one. */
-export function greetingMessage(texts: CardTexts, run: Run, index: number): Message | null {
-  const text = greetingText(texts, run, index)
+export function* greetingMessage(texts: CardTexts, run: Run, index: number): Steps<Message | null> {
+  const text = yield* greetingText(texts, run, index)
   if (text === '') return null
   const make = () => Object.freeze({ role: 'assistant' as const, content: text })
-  return texts.isKept(`greeting/${index}`) ? texts.keep(keptGreetings, index, run, make) : make()
+  if (!texts.isKept(`greeting/${index}`)) return make()
+  return yield* texts.keep(keptGreetings, index, run, () => made(make))
 }
 
 /** A greeting with its macros expanded. */
-export function greetingText(texts: CardTexts, run: Run, index: number): string {
+function greetingText(texts: CardTexts, run: Run, index: number): Steps<string> {
   return texts.expand(`greeting/${index}`, texts.card.greetings[index] ?? '', run)
 }
 
 /** A body as a message of its own. */
-export function loreMessage(texts: CardTexts, run: Run, { entry, body }: Lore, role: Message['role']): Message {
+export function* loreMessage(texts: CardTexts, run: Run, { entry, body }: Lore, role: Message['role']): Steps<Message> {
   const make = () => Object.freeze({ role, content: body })
   if (!texts.isKept(entry)) return make()
-  return texts.keep(keptLore, `${role}/${texts.numberOf(entry)}`, run, make)
+  return yield* texts.keep(keptLore, `${role}/${texts.numberOf(entry)}`, run, () => made(make))
+}
+
+/** Units of work of one message. */
+const unitsOfMessage = 30
+
+/** Something that is made at once, as a step. */
+function* made<T>(make: () => T): Steps<T> {
+  yield unitsOfMessage
+  return make()
 }

@@ -48,8 +48,9 @@ export function* readMaterial(card: Card): Steps<Material> {
   // The same for the same card: an understudy says the same to the same request.
   const random = seededRandom(card.name)
   const clock = clockAt(new Date(0))
-  const expanded = (text: string) =>
-    expandMacros(text.replaceAll('\r', ''), { ...names, seed: card.name, random, clock }).trim()
+  const expanded: Expand = function* (text) {
+    return (yield* expandMacros(text.replaceAll('\r', ''), { ...names, seed: card.name, random, clock })).trim()
+  }
   const greetings: string[] = []
   const passages: Passage[] = []
   let letters = 0
@@ -63,33 +64,47 @@ export function* readMaterial(card: Card): Steps<Material> {
   }
   const examples = card.examples.slice(0, longestExamples)
   keep(
-    readExamples(expanded(examples), { ...names, character: card.name, nickname: names.character }).flatMap(readBlock),
+    (yield* readExamples(yield* expanded(examples), {
+      ...names,
+      character: card.name,
+      nickname: names.character,
+    })).flatMap(readBlock),
   )
   yield unitsOfText + examples.length * unitsOfLetter
   for (const { keys, name, content } of card.lorebook) {
-    if (content.length <= 4 * longestAnswer) keep([lorePassage(keys, name, content, expanded)])
+    if (content.length <= 4 * longestAnswer) keep([yield* lorePassage(keys, name, content, expanded)])
     yield unitsOfText + content.length * unitsOfLetter
   }
-  keep(sentencesOf(expanded(card.description.slice(0, longestDescription))).map(descriptionPassage))
+  keep(sentencesOf(yield* expanded(card.description.slice(0, longestDescription))).map(descriptionPassage))
   for (const greeting of card.greetings) {
     if (greeting.length > longestGreeting) continue
-    greetings.push(expanded(greeting))
+    greetings.push(yield* expanded(greeting))
     yield unitsOfText + greeting.length * unitsOfLetter
   }
   return { greetings: greetings.filter((greeting) => greeting !== ''), passages }
 }
 
-function lorePassage(
+/** Puts in what macros stand for. */
+type Expand = (text: string) => Steps<string>
+
+function* lorePassage(
   keys: readonly string[],
   name: string,
   content: string,
-  expanded: (text: string) => string,
-): Omit<Passage, 'id'> {
+  expanded: Expand,
+): Steps<Omit<Passage, 'id'>> {
+  const written: string[] = []
+  for (const key of keys) written.push(yield* expanded(key))
+  const title = yield* expanded(name)
+  const isSingle = (index: number) => !isPhrase(keys[index] ?? '')
   return {
-    cue: [name, ...keys.filter((key) => !isPhrase(key))].map(expanded).join('\n').slice(0, longestCue),
-    hint: keys.filter(isPhrase).map(expanded).join('\n').slice(0, longestCue),
-    answer: withoutDecorators(expanded(content)),
-    topic: topicOf(expanded(name) || expanded(keys[0] ?? '')),
+    cue: [title, ...written.filter((_key, index) => isSingle(index))].join('\n').slice(0, longestCue),
+    hint: written
+      .filter((_key, index) => !isSingle(index))
+      .join('\n')
+      .slice(0, longestCue),
+    answer: withoutDecorators(yield* expanded(content)),
+    topic: topicOf(title || (written[0] ?? '')),
     aboutCharacter: false,
   }
 }

@@ -1,9 +1,22 @@
 import { describe, expect, test } from 'vitest'
 import { readCard } from '../../../src/characters/cards/card.ts'
-import { describeCard } from '../../../src/characters/cards/description.ts'
+import { type CardSummary, describeCard } from '../../../src/characters/cards/description.ts'
 import { CardError } from '../../../src/characters/documents/card-error.ts'
-import { readLorebook } from '../../../src/characters/lore/lorebook.ts'
-import { cardOf, cardWithLore, composed, documentOf, firedIn, told } from '../../support/lore-cards.ts'
+import { emptyNotes, type Lorebook, readLorebook } from '../../../src/characters/lore/lorebook.ts'
+import { atOnce } from '../../support/composed.ts'
+import { cardIn, cardOf, cardWithLore, composed, documentOf, firedIn, told } from '../../support/lore-cards.ts'
+
+type Document = Readonly<Record<string, unknown>>
+
+function bookIn(document: Document): Lorebook {
+  return atOnce(readLorebook(document))
+}
+
+/** What is told of the card of a document. */
+function describedOf(document: Document): CardSummary {
+  const notes = emptyNotes()
+  return atOnce(describeCard(atOnce(readCard(document, notes)), document, notes))
+}
 
 describe('1 detection', () => {
   test.each([
@@ -20,11 +33,11 @@ describe('1 detection', () => {
       'chara_card_v2',
     ],
   ])('1 %s', (_what, document, spec) => {
-    expect(readCard(document)).toMatchObject({ spec, name: 'Moss', description: 'D' })
+    expect(cardIn(document)).toMatchObject({ spec, name: 'Moss', description: 'D' })
   })
 
   test('1 Pygmalion fields are mapped', () => {
-    const card = readCard({
+    const card = cardIn({
       char_name: 'M',
       char_persona: 'D',
       char_greeting: 'G',
@@ -41,22 +54,22 @@ describe('1 detection', () => {
     ['an inherited name', JSON.parse('{"data":{"__proto__":{"name":"Moss"}}}')],
     ['a lorebook', { spec: 'lorebook_v3', data: { entries: [] } }],
   ])('1 %s is no card', (_what, document) => {
-    expect(() => readCard(document)).toThrow(expect.objectContaining({ status: 400, code: 'card_invalid' }))
+    expect(() => cardIn(document)).toThrow(expect.objectContaining({ status: 400, code: 'card_invalid' }))
   })
 
   test.each([2, '3.0', '2.5', '', null, 'x'])('1 spec_version %j is not refused', (version) => {
-    expect(readCard({ ...documentOf({}), spec_version: version }).name).toBe('Moss')
+    expect(cardIn({ ...documentOf({}), spec_version: version }).name).toBe('Moss')
   })
 
   test('1 a spec_version above 3.0 is told of and loads', () => {
     const document = { ...documentOf({}), spec_version: '4.1' }
-    expect(describeCard(readCard(document), document).ignored).toEqual(['spec_version 4.1'])
+    expect(describedOf(document).ignored).toEqual(['spec_version 4.1'])
   })
 })
 
 describe('2 fields', () => {
   test('2 texts that are missing, null or of another type are empty', () => {
-    const card = readCard({
+    const card = cardIn({
       spec: 'chara_card_v3',
       data: { name: null, description: 5, personality: {}, scenario: [], first_mes: null },
     })
@@ -99,7 +112,7 @@ describe('2 fields', () => {
 
 describe('11 leniency', () => {
   test('11 null stands for what is absent', () => {
-    const card = readCard({
+    const card = cardIn({
       spec: 'chara_card_v2',
       data: { name: 'Moss', alternate_greetings: null, character_book: null, extensions: null, tags: 'a,b' },
     })
@@ -146,7 +159,7 @@ describe('15 limits', () => {
     const document = JSON.parse(
       '{"spec":"chara_card_v3","data":{"name":"Moss","__proto__":{"description":"EVIL"},"constructor":{"prototype":{"x":1}},"character_book":{"entries":[{"__proto__":{"content":"EVIL","constant":true}}]}}}',
     )
-    const { messages } = composed(readCard(document), 'Hi')
+    const { messages } = composed(cardIn(document), 'Hi')
     expect(JSON.stringify(messages)).not.toContain('EVIL')
     expect(Object.hasOwn(Object.prototype, 'x')).toBe(false)
   })
@@ -182,7 +195,7 @@ describe('describeCard', () => {
         ],
       },
     })
-    expect(describeCard(readCard(document), document)).toEqual({
+    expect(describedOf(document)).toEqual({
       spec: 'chara_card_v3',
       greetings: 2,
       lore_entries: 3,
@@ -231,21 +244,21 @@ describe('6.5 world books', () => {
     ['a bare book', { name: 'World', entries: [{ keys: ['tea'], content: 'TEA' }] }, ['TEA']],
     ['a SillyTavern world file', world, ['ALWAYS', 'TEA']],
   ])('6.5 %s is read', (_what, document, fired) => {
-    const result = composed(cardOf({}), 'tea in a cup', { worldBooks: [readLorebook(document)] })
+    const result = composed(cardOf({}), 'tea in a cup', { worldBooks: [bookIn(document)] })
     expect(firedIn(result)).toEqual(fired)
   })
 
   test('6.5 positions of a world file hold', () => {
-    const result = composed(cardOf({ description: 'D' }), 'tea, cup', { worldBooks: [readLorebook(world)] })
+    const result = composed(cardOf({ description: 'D' }), 'tea, cup', { worldBooks: [bookIn(world)] })
     expect(told(result)).toEqual(['system: MAIN\n\nTEA\n\nD', 'user: tea, cup', 'user: ALWAYS'])
   })
 
   test('6.5 what has no entries is no lorebook', () => {
-    expect(() => readLorebook({ name: 'x' })).toThrow(expect.objectContaining({ code: 'card_invalid' }))
+    expect(() => bookIn({ name: 'x' })).toThrow(expect.objectContaining({ code: 'card_invalid' }))
   })
 
   test("2.2 the character's book comes first, and world books stack; D7 they serve a name without a card too", () => {
-    const book = readLorebook({ name: 'World', entries: [{ constant: true, content: 'WORLD' }] })
+    const book = bookIn({ name: 'World', entries: [{ constant: true, content: 'WORLD' }] })
     expect(firedIn(composed(cardWithLore([{ constant: true }]), 'Hi', { worldBooks: [book] }))).toEqual([
       'LORE0',
       'WORLD',

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { readExamples, type Utterance } from '../../../src/characters/cards/examples.ts'
+import { atOnce } from '../../support/composed.ts'
 
 describe('5 readExamples', () => {
   const user = (text: string): Utterance => ({ speaker: 'user', text })
@@ -93,6 +94,6 @@ describe('5 readExamples', () => {
     { what: 'one who says nothing', examples: 'Ada:\nMoss: Oh', blocks: [[user(''), character('Oh')]] },
   ]
   test.each(scenarios)('reads $what', ({ examples, names, blocks }) => {
-    expect(readExamples(examples, { character: 'Moss', user: 'Ada', ...names })).toEqual(blocks)
+    expect(atOnce(readExamples(examples, { character: 'Moss', user: 'Ada', ...names }))).toEqual(blocks)
   })
 })

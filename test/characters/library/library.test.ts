@@ -4,7 +4,6 @@ import events, { EventEmitter } from 'node:events'
 import { mkdirSync, readdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { readCard } from '../../../src/characters/cards/card.ts'
 import { CardError } from '../../../src/characters/documents/card-error.ts'
 import { CardCache } from '../../../src/characters/library/card-cache.ts'
 import type { Character } from '../../../src/characters/library/character.ts'
@@ -13,6 +12,7 @@ import { starterFolder } from '../../../src/characters/library/public-cards.ts'
 import { WatchedFolder } from '../../../src/characters/library/watched-folder.ts'
 import type { Stores } from '../../../src/stores/stores.ts'
 import { TestClock } from '../../support/clock.ts'
+import { cardIn } from '../../support/lore-cards.ts'
 import { temporaryFolder } from '../../support/service.ts'
 import { storesForThisTest } from '../../support/test-database.ts'
 
@@ -369,36 +369,39 @@ describe('the card', () => {
   test('is forgotten half a minute after it was last played, where it is large', async () => {
     const clock = new TestClock()
     const cache = new CardCache(1e9, clock)
-    const load = vi.fn(async () => ({ card: readCard({ data: { name: 'Oak' } }), bytes: 2 * 1024 ** 2 }))
-    const oak = await cache.get('oak', load)
-    const moss = await cache.get('moss', async () => ({ card: readCard({ data: { name: 'Moss' } }), bytes: 1024 ** 2 }))
+    const load = vi.fn(async () => ({ card: cardIn({ data: { name: 'Oak' } }), bytes: 2 * 1024 ** 2 }))
+    const oak = await cache.get(1, 'oak', load)
+    const moss = await cache.get(1, 'moss', async () => ({
+      card: cardIn({ data: { name: 'Moss' } }),
+      bytes: 1024 ** 2,
+    }))
     clock.advance(29_000)
-    expect(await cache.get('oak', load)).toBe(oak)
+    expect(await cache.get(1, 'oak', load)).toBe(oak)
     clock.advance(29_000)
-    expect(await cache.get('oak', load)).toBe(oak)
+    expect(await cache.get(1, 'oak', load)).toBe(oak)
     clock.advance(30_000)
-    expect(await cache.get('oak', load)).not.toBe(oak)
+    expect(await cache.get(1, 'oak', load)).not.toBe(oak)
     expect(load).toHaveBeenCalledTimes(2)
-    expect(await cache.get('moss', load)).toBe(moss)
+    expect(await cache.get(1, 'moss', load)).toBe(moss)
   })
 
   test('is forgotten when others have been played since and the room is used up; it is loaded once for all who wait', async () => {
     const cache = new CardCache(100)
-    const load = vi.fn(async () => ({ card: readCard({ data: { name: 'Moss' } }), bytes: 40 }))
-    const [a, again] = await Promise.all([cache.get('a', load), cache.get('a', load)])
+    const load = vi.fn(async () => ({ card: cardIn({ data: { name: 'Moss' } }), bytes: 40 }))
+    const [a, again] = await Promise.all([cache.get(1, 'a', load), cache.get(1, 'a', load)])
     expect(again).toBe(a)
-    await cache.get('b', load)
-    expect(await cache.get('a', load)).toBe(a)
+    await cache.get(1, 'b', load)
+    expect(await cache.get(1, 'a', load)).toBe(a)
     expect(load).toHaveBeenCalledTimes(2)
-    await cache.get('c', load)
-    expect(await cache.get('a', load)).toBe(a)
+    await cache.get(1, 'c', load)
+    expect(await cache.get(1, 'a', load)).toBe(a)
     expect(load).toHaveBeenCalledTimes(3)
-    await cache.get('b', load)
+    await cache.get(1, 'b', load)
     expect(load).toHaveBeenCalledTimes(4)
-    await cache.get('huge', async () => ({ card: readCard({ data: { name: 'Oak' } }), bytes: 1000 }))
-    expect(await cache.get('a', load)).not.toBe(a)
+    await cache.get(1, 'huge', async () => ({ card: cardIn({ data: { name: 'Oak' } }), bytes: 1000 }))
+    expect(await cache.get(1, 'a', load)).not.toBe(a)
     const failing = async () => Promise.reject(new Error('gone'))
-    await expect(cache.get('d', failing)).rejects.toThrow('gone')
-    expect((await cache.get('d', load)).name).toBe('Moss')
+    await expect(cache.get(1, 'd', failing)).rejects.toThrow('gone')
+    expect((await cache.get(1, 'd', load)).name).toBe('Moss')
   })
 })

@@ -3,6 +3,7 @@ import { expandMacros, mostMacros } from '../../../src/characters/macros/macros.
 import { seededRandom } from '../../../src/characters/macros/seeded-random.ts'
 import type { MacroEnvironment } from '../../../src/characters/macros/values.ts'
 import { clockAt } from '../../../src/characters/macros/values.ts'
+import { atOnce } from '../../support/composed.ts'
 import { cardOf, composed, told } from '../../support/lore-cards.ts'
 
 const names: MacroEnvironment = {
@@ -12,7 +13,7 @@ const names: MacroEnvironment = {
   random: () => 0.5,
   clock: clockAt(new Date(2026, 10, 20, 16, 5)),
 }
-const expand = (text: string, more: Partial<MacroEnvironment> = {}) => expandMacros(text, { ...names, ...more })
+const expand = (text: string, more: Partial<MacroEnvironment> = {}) => atOnce(expandMacros(text, { ...names, ...more }))
 
 describe('12 macros', () => {
   test.each([

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { readCard } from '../../../src/characters/cards/card.ts'
 import type { Message } from '../../../src/openai/completion-request.ts'
+import { cardIn } from '../../support/lore-cards.ts'
 import { asking, chunksOf, completionOf, mallow, textOf } from '../../support/mallow.ts'
 
 describe('what it says', () => {
@@ -189,7 +189,7 @@ describe('what it says', () => {
 describe('over the starter cards', () => {
   const cards = readdirSync('data/characters').map((file) => {
     const document: Record<string, unknown> = JSON.parse(readFileSync(`data/characters/${file}`, 'utf8'))
-    return readCard(document)
+    return cardIn(document)
   })
   const ask = (character: string, question: string) => {
     const card = cards.find(({ name }) => name === character)
