@@ -100,7 +100,8 @@ export class Conversation {
     let textEnd = 0
     let lowerEnd = 0
     for (let index = this.messages.length - 1; texts.length < count && textEnd < longest; index--) {
-      const text = `${yield* this.#text(index)}${border}`
+      this.#texts[index] ??= this.#plain(index) ?? (yield* withoutComments(this.#written(index)))
+      const text = `${this.#texts[index]}${border}`
       const lower = `${this.#lower(index)}${border}`
       texts.push(text)
       lowers.push(lower)
@@ -114,13 +115,15 @@ export class Conversation {
     return { text: texts.join(''), lower: lowers.join(''), textEnds, lowerEnds }
   }
 
-  *#text(index: number): Steps<string> {
+  /** A message without any braces; undefined for another. */
+  #plain(index: number): string | undefined {
+    const written = this.#written(index)
+    return written.includes('{{') ? undefined : written
+  }
+
+  #written(index: number): string {
     const message = this.messages[index]
-    const known = this.#texts[index]
-    if (known !== undefined) return known
-    const made = message ? yield* withoutComments(textOf(message).slice(0, longestWindow)) : ''
-    this.#texts[index] = made
-    return made
+    return message ? textOf(message).slice(0, longestWindow) : ''
   }
 
   #lower(index: number): string {

@@ -68,11 +68,8 @@ export class CardTexts {
 
   /** A text with its macros expanded, trimmed. @param key what it is kept under */
   *expand(key: string | LoreEntry, raw: string, run: Run, more: Partial<MacroEnvironment> = {}): Steps<string> {
-    const known = this.#kept.get(key)
-    if (known) {
-      for (const name of known.unknown) run.unknown.add(name)
-      return known.text
-    }
+    const known = this.kept(key, run)
+    if (known !== undefined) return known
     const unknown = new Set<string>()
     const variedBefore = run.varied
     run.varied = false
@@ -84,6 +81,14 @@ export class CardTexts {
     run.varied ||= variedBefore
     for (const name of unknown) run.unknown.add(name)
     return text
+  }
+
+  /** A text that was expanded before, for whatever request of this user; undefined where there is none. */
+  kept(key: string | LoreEntry, run: Run): string | undefined {
+    const known = this.#kept.get(key)
+    if (!known) return undefined
+    for (const name of known.unknown) run.unknown.add(name)
+    return known.text
   }
 
   /** Whether a text came out the same for all requests of this user. */

@@ -130,8 +130,7 @@ function* assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], m
   const postHistory = yield* postHistoryOf(texts, run, lore)
   const prefill = prefills.map(({ message }) => message.content).join('\n')
   const blocks = flat(examples)
-  yield conversation.length + blocks.length + lore.length * unitsOfPlacing
-  const said = yield* weave(conversation, woven)
+  yield (conversation.length + blocks.length + lore.length) * unitsOfPlacing
   const messages = [
     ...(lead.main ? [lead.main] : []),
     ...ownSystem,
@@ -139,7 +138,7 @@ function* assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], m
     ...before,
     ...blocks,
     ...after,
-    ...said,
+    ...weave(conversation, woven),
     ...(postHistory === '' ? [] : [yield* postHistoryMessage(texts, run, postHistory)]),
     ...(prefill === '' ? [] : [{ role: 'assistant' as const, content: prefill }]),
   ]
@@ -169,7 +168,7 @@ function* assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], m
   return { messages, sections: list }
 }
 
-/** Units of work of putting one entry into its place. */
+/** Units of work of putting one message or entry into its place. */
 const unitsOfPlacing = 10
 
 /** The lore that stands beside the example dialogues. */

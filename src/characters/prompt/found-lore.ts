@@ -19,9 +19,10 @@ export interface FoundLore {
   readonly dropped: readonly { readonly lore: Lore; readonly reason: DropReason }[]
 }
 
-/** Units of work of bringing one entry into order, and of expanding one beside its macros. */
+/** Units of work of bringing one entry into order, and of expanding one beside its macros; and of how many a step is. */
 const unitsOfSorting = 50
 const unitsOfLore = 80
+const lorePerStep = 25
 
 const nothing: FoundLore = { kept: [], dropped: [] }
 /** Characters of lore in one prompt, whatever the books allow. */
@@ -100,22 +101,28 @@ function* expandAll(
   bookIndex: number,
 ): Steps<FoundLore> {
   const loreOf = function* (match: Match): Steps<Lore> {
-    yield unitsOfLore
-    const body = yield* texts.expand(match.entry, match.entry.body, run)
+    const { entry } = match
+    const body = texts.kept(entry, run) ?? (yield* texts.expand(entry, entry.body, run))
     return { ...match, body, book, bookIndex }
   }
   const kept: Lore[] = []
   const left: { lore: Lore; reason: DropReason }[] = []
+  let read = 0
   const isNowhere = ({ entry, rules }: Lore) =>
     entry.place.section === 'nowhere' && rules.position === undefined && rules.depth === undefined
   for (const match of matches) {
     const lore = yield* loreOf(match)
+    read += 1
+    if (read % lorePerStep === 0) yield lorePerStep * unitsOfLore
     if (lore.body === '') continue
     if (isNowhere(lore)) left.push({ lore, reason: 'position' })
     else kept.push(lore)
   }
   const missed: { lore: Lore; reason: DropReason }[] = []
-  for (const { match, reason } of dropped) missed.push({ lore: yield* loreOf(match), reason })
+  for (const { match, reason } of dropped) {
+    missed.push({ lore: yield* loreOf(match), reason })
+    if (missed.length % lorePerStep === 0) yield lorePerStep * unitsOfLore
+  }
   return { kept, dropped: [...missed, ...left] }
 }
 

@@ -50,39 +50,33 @@ export function isPrefill({ depth, role }: Injection): boolean {
   return depth <= 0 && role === 'assistant'
 }
 
-/** Units of work of one message or injection, and how many of them a step has. */
-const unitsOfPlace = 10
-const placesPerStep = 500
-
 /**
  * Puts messages at their depths. Only conversation messages count, before any injection; a message never comes
  * between a tool call and its results.
  */
-export function* weave(messages: readonly Message[], injections: readonly Injection[]): Steps<readonly Message[]> {
+export function weave(messages: readonly Message[], injections: readonly Injection[]): readonly Message[] {
   if (injections.length === 0) return messages
-  const places = yield* placesIn(messages)
+  const places = placesIn(messages)
   const end = messages.length
-  const placeOf = ({ depth }: Injection) => (depth <= 0 ? end : (places[Math.max(0, places.length - depth)] ?? end))
-  yield injections.length * unitsOfPlace
-  const byPlace = Map.groupBy(injections, placeOf)
+  const byPlace = Map.groupBy(injections, ({ depth }) =>
+    depth <= 0 ? end : (places[Math.max(0, places.length - depth)] ?? end),
+  )
   const woven: Message[] = []
-  for (const [index, message] of messages.entries()) {
-    for (const injection of byPlace.get(index) ?? []) woven.push(injection.message)
-    woven.push(message)
-    if (index % placesPerStep === placesPerStep - 1) yield placesPerStep * unitsOfPlace
+  for (let index = 0; index <= end; index++) {
+    for (const { message } of byPlace.get(index) ?? []) woven.push(message)
+    const message = messages[index]
+    if (message) woven.push(message)
   }
-  for (const injection of byPlace.get(end) ?? []) woven.push(injection.message)
   return woven
 }
 
 /** Where what is to stand before each message of the conversation may stand: in front of all results of a tool call. */
-function* placesIn(messages: readonly Message[]): Steps<readonly number[]> {
+function placesIn(messages: readonly Message[]): readonly number[] {
   const places: number[] = []
   let place = 0
   for (const [index, message] of messages.entries()) {
     if (!isToolResult(message)) place = index
     if (isOfConversation(message)) places.push(place)
-    if (index % placesPerStep === placesPerStep - 1) yield placesPerStep * unitsOfPlace
   }
   return places
 }
