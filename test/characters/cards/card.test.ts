@@ -18,6 +18,35 @@ function describedOf(document: Document): CardSummary {
   return atOnce(describeCard(atOnce(readCard(document, notes)), document, notes))
 }
 
+describe('what is told of a card', () => {
+  test('names at most 20 fields that nothing reads, and how many more there are', () => {
+    const unknown = Object.fromEntries(Array.from({ length: 1000 }, (_none, index) => [`f${index}`, 1]))
+    const { ignored } = describedOf(documentOf(unknown))
+    expect(ignored.length).toBe(21)
+    expect(ignored.slice(-2)).toEqual(['f19', 'and 980 more'])
+  })
+
+  test('names at most 20 refused patterns, and how many more there are', () => {
+    const entries = Array.from({ length: 30 }, (_none, index) => ({ keys: [`/(?=${index})/`], content: 'x' }))
+    const { refused_regexes } = describedOf(documentOf({ character_book: { entries } }))
+    expect(refused_regexes.length).toBe(21)
+    expect(refused_regexes.at(-1)).toBe('and 10 more')
+  })
+
+  test('refuses a pattern that unfolds to far too much before it is compiled', () => {
+    const entries = [{ keys: [`/${'(a{1,30}){1,30}'.repeat(30)}/`, '/a{1,30}/'], content: 'x' }]
+    const { regexes, refused_regexes } = describedOf(documentOf({ character_book: { entries } }))
+    expect([regexes, refused_regexes.length]).toEqual([1, 1])
+  })
+
+  test('tells of an entry with more decorators than are read, and reads the body behind them all', () => {
+    const content = `@@depth 1\n${'@@additional_keys a\n'.repeat(20_000)}Body`
+    const document = documentOf({ character_book: { entries: [{ keys: ['tea'], content }] } })
+    expect(describedOf(document).ignored).toEqual(['character_book.entries[].content has too many decorators'])
+    expect(cardIn(document).book?.entries[0]?.body).toBe('Body')
+  })
+})
+
 describe('1 detection', () => {
   test.each([
     ['V3', { spec: 'chara_card_v3', data: { name: 'Moss', description: 'D' } }, 'chara_card_v3'],

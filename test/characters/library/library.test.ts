@@ -400,6 +400,10 @@ describe('the card', () => {
     expect(load).toHaveBeenCalledTimes(4)
     await cache.get(1, 'huge', async () => ({ card: cardIn({ data: { name: 'Oak' } }), bytes: 1000 }))
     expect(await cache.get(1, 'a', load)).not.toBe(a)
+    // An account waits for no card that is read in another's turn.
+    const never = async () => new Promise<never>(() => {})
+    void cache.get(2, 'e', never)
+    expect((await cache.get(1, 'e', load)).name).toBe('Moss')
     const failing = async () => Promise.reject(new Error('gone'))
     await expect(cache.get(1, 'd', failing)).rejects.toThrow('gone')
     expect((await cache.get(1, 'd', load)).name).toBe('Moss')

@@ -15,6 +15,24 @@ const names: MacroEnvironment = {
 }
 const expand = (text: string, more: Partial<MacroEnvironment> = {}) => atOnce(expandMacros(text, { ...names, ...more }))
 
+describe('long texts, which are expanded part by part', () => {
+  test('12 have names put in at whatever place', () => {
+    for (const shift of [0, 1, 2, 3, 4, 5, 6, 7]) {
+      const written = `${'x'.repeat(shift)}${'<USER> <BOT> <nobody> '.repeat(10_000)}`
+      expect(expand(`{{char}}${written}`)).toBe(
+        `${names.character}${written.replaceAll('<USER>', 'Ada').replaceAll('<BOT>', names.character)}`,
+      )
+    }
+  })
+
+  test('12 are turned round by characters, whatever they take', () => {
+    for (const shift of [0, 1]) {
+      const text = `${'x'.repeat(shift)}${'a🌿'.repeat(10_000)}`
+      expect(expand(`{{reverse:${text}}}`)).toBe([...text].reverse().join(''))
+    }
+  })
+})
+
 describe('12 macros', () => {
   test.each([
     ['names in any letter case', '{{CHAR}} {{Char}} <BOT> <char> {{USER}} <user>', 'Moss Moss Moss Moss Ada Ada'],
