@@ -224,11 +224,17 @@ describe('failure mode 16: what would cost memory is refused before anything is 
         [400],
       ],
       [
-        { ...chatBody, ...Object.fromEntries(Array.from({ length: 100_000 }, (_, index) => [`x${index}`, index])) },
+        { ...chatBody, ...Object.fromEntries(Array.from({ length: 19_000 }, (_, index) => [`x${index}`, index])) },
         [200],
       ],
-      [{ ...chatBody, messages: Array.from({ length: 20_000 }, () => ({ role: 'user', content: 'a' })) }, [200]],
-      [message(Array.from({ length: 20_000 }, () => ({ type: 'text', text: 'a' }))), [200]],
+      [
+        { ...chatBody, ...Object.fromEntries(Array.from({ length: 21_000 }, (_, index) => [`x${index}`, index])) },
+        [400],
+      ],
+      [{ ...chatBody, messages: Array.from({ length: 10_000 }, () => ({ role: 'user', content: 'a' })) }, [200]],
+      [{ ...chatBody, messages: Array.from({ length: 10_001 }, () => ({ role: 'user', content: 'a' })) }, [400]],
+      [message(Array.from({ length: 1000 }, () => ({ type: 'text', text: 'a' }))), [200]],
+      [message(Array.from({ length: 1001 }, () => ({ type: 'text', text: 'a' }))), [400]],
     ]
     for (const [json, statuses] of rows) {
       const response = await service.request('/chat/completions', { json })
