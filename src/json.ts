@@ -31,8 +31,11 @@ export class JsonFault extends Error {
   }
 }
 
-/** Properties and items of one text: as many as 8 MiB of messages have, many times over. */
-export const mostJsonValues = 1_000_000
+/**
+ * Properties and items of one text. 10,000 messages have 30,000, the largest real cards some 10,000; each may take a
+ * hundred bytes of memory, which many callers can ask for at once.
+ */
+export const mostJsonValues = 200_000
 /** Properties of one object: whoever enumerates one later holds the event loop for some milliseconds at most. */
 export const mostJsonProperties = 20_000
 

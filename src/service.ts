@@ -11,6 +11,7 @@ import { purgeVersions } from './characters/purge.ts'
 import { type Clock, machineClock } from './clock.ts'
 import type { Config, Traces } from './config.ts'
 import { BytesInFlight } from './http/bytes-in-flight.ts'
+import { giveMemoryBackLater } from './http/garbage.ts'
 import type { LoopWatch } from './http/pressure.ts'
 import type { LimitKeeper } from './limits/reservation.ts'
 import { limitWarnings } from './limits/warnings.ts'
@@ -138,7 +139,7 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   const tracer = config.traces && (await openTracer(config.traces, logger))
   const models = new ModelRegistry(configuration, config, countAttempts(metrics, tracer?.watchAttempt), clock)
   const uses = new CharacterUses(stores.characters)
-  const inFlight = new BytesInFlight(config.maxInFlightBytes)
+  const inFlight = new BytesInFlight(config.maxInFlightBytes, giveMemoryBackLater())
   const scheduler = new Scheduler()
   const library = createLibrary(config, stores.characters, {
     logger,

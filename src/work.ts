@@ -69,6 +69,12 @@ class Run<T> {
   }
 }
 
+/** Writes a value of about so many characters as JSON, in one step: it begins when there is time for it. */
+export function* jsonOf(value: unknown, length: number): Steps<string> {
+  yield length
+  return JSON.stringify(value)
+}
+
 /**
  * Shares the event loop among requests: the slices of all of them stand in one queue, fair by account, and take 15 ms
  * together in a turn of the loop (docs/decisions/0024-no-request-stops-the-others.md).

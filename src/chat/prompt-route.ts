@@ -5,10 +5,14 @@ import { promptEstimate } from '../limits/estimate.ts'
 import { openAiTokenHeaders } from '../limits/headers.ts'
 import { ChatError } from '../openai/completion.ts'
 import { CompletionRequest } from '../openai/completion-request.ts'
+import { jsonOf } from '../work.ts'
 import { castRequest, checkRequest } from './casting.ts'
 import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
 import { PromptReceipt } from './receipt-schema.ts'
+
+/** Characters of a receipt for each token of its prompt, about. */
+const charactersPerToken = 4
 
 /** Registers `POST /chat/prompt`: the receipt of a prompt, for which no model is asked. */
 export function promptRoute(app: TypedInstance, options: ChatOptions, replies: OpenReplies): void {
@@ -40,7 +44,8 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
         import('./exchange.ts'),
         import('./receipt.ts'),
       ])
-      const asked = await new Exchange(body, casting.persona, making, options.workOf(request, signal)).ask(candidate)
+      const work = options.workOf(request, signal)
+      const asked = await new Exchange(body, casting.persona, making, work).ask(candidate)
       const { character } = casting
       const isShown = !character || mayRead(callerOf(request), character)
       const held = await options.limiter.reserve(callerOf(request), () => promptEstimate(asked.request.body), 'prompt')
@@ -53,7 +58,8 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
         reply.header('x-model', encodeURIComponent(candidate.traits.name))
         reply.headers(droppedHeader(asked.composition.dropped))
         if (held.allowance) reply.headers(openAiTokenHeaders(held.allowance))
-        return receipt
+        const text = await work.run('messages', jsonOf(receipt, charactersPerToken * tokens))
+        return reply.type('application/json; charset=utf-8').send(text)
       } finally {
         await held.settle(tokens)
       }

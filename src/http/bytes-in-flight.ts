@@ -3,6 +3,9 @@ import { ApiError } from '../errors.ts'
 /** Bytes of a body or a reply up to which it is neither counted nor refused: most requests are, and pay one comparison. */
 export const smallBytes = 64 * 1024
 
+/** Bytes that have left garbage worth collecting. */
+const manyBytes = 16 * 1024 ** 2
+
 /** Made once: with its stack, making one costs as much as the rest of a refusal. */
 const overloaded = new ApiError(
   503,
@@ -19,13 +22,20 @@ const overloaded = new ApiError(
  */
 export class BytesInFlight {
   readonly #most: number
+  readonly #onCalm: () => void
   readonly #accounts = new Map<number, number>()
   #bytes = 0
   #refusals = 0
+  /** Whether many have been held since none was. */
+  #wereMany = false
 
-  /** @param most bytes */
-  constructor(most: number) {
+  /**
+   * @param most bytes
+   * @param onCalm is told when none is held any more after there were many
+   */
+  constructor(most: number, onCalm: () => void = () => {}) {
     this.#most = most
+    this.#onCalm = onCalm
   }
 
   /** Bytes that are held now. */
@@ -53,11 +63,19 @@ export class BytesInFlight {
           throw overloaded
         }
       }
-      this.#bytes += more
+      this.#add(more)
       const left = holds() + more
       if (left > 0) this.#accounts.set(account, left)
       else this.#accounts.delete(account)
     })
+  }
+
+  #add(bytes: number): void {
+    this.#bytes += bytes
+    this.#wereMany ||= this.#bytes > manyBytes
+    if (this.#bytes > 0 || !this.#wereMany) return
+    this.#wereMany = false
+    this.#onCalm()
   }
 
   /**

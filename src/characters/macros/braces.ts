@@ -8,7 +8,7 @@ export interface Pair {
 
 const run = /\{{2,}|\}{2,}/g
 /** Braces without a partner that are kept in mind: far more than any text of a card has. */
-const mostOpen = 1_000_000
+const mostOpen = 50_000
 /** What a run of braces, and a pair of them, cost in units of work; and after how many a step ends. */
 const unitsOfRun = 12
 const unitsOfBrace = 2

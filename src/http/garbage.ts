@@ -1,0 +1,29 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+
+/** Milliseconds of calm before garbage is collected: who sends much once often does so again. */
+const calmMs = 5000
+
+/**
+ * Gives memory back to the system some seconds after it is told that much is not needed any more: an engine that has
+ * nothing to do collects no garbage, and would keep hundreds of megabytes after a burst of large requests.
+ * @returns what tells it
+ */
+export function giveMemoryBackLater(collect: () => void = collector()): () => void {
+  let isWaiting = false
+  return () => {
+    if (isWaiting) return
+    isWaiting = true
+    setTimeout(() => {
+      isWaiting = false
+      collect()
+    }, calmMs).unref()
+  }
+}
+
+/** What collects all garbage, in some tens of milliseconds. The engine has it, and hides it behind a flag. */
+function collector(): () => void {
+  setFlagsFromString('--expose-gc')
+  const collect: () => void = runInNewContext('gc')
+  return collect
+}
