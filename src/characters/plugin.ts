@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf, requireScope } from '../access/guard.ts'
 import { ApiError } from '../errors.ts'
 import { takeBodies } from '../http/body.ts'
@@ -37,7 +37,7 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
   const openFiles = new OpenFiles(inFlight)
   // Bytes, and not strict JSON: a card is kept as it came, and reading it has rules of its own.
   app.removeAllContentTypeParsers()
-  takeBodies(app, cardTypes, (_request, body) => body)
+  takeBodies(app, cardTypes, workedOn)
   app.addHook('onRequest', guard.admitApiKey)
 
   app.get(
@@ -114,6 +114,12 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
 
   // Not the options themselves: they have this group's prefix in them, which is theirs already.
   await app.register(uploadRoutes, { guard, library, store, inFlight, workOf, bodyLimit, limits })
+}
+
+/** A card's body, which is counted with what is made of it. */
+function workedOn({ held }: FastifyRequest, body: Buffer): Buffer {
+  held?.setWorkedOn(body.length)
+  return body
 }
 
 /** Sends a card's file in pieces, and names what of the card is not in it. */

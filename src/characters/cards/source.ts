@@ -83,9 +83,11 @@ function containerOf(bytes: Buffer): Container {
   throw new CardError('card_invalid', 'This is no character card: neither JSON, PNG nor CHARX. Send one of these.')
 }
 
+/** Bytes in which a card begins: no card has more white space before it. */
+const longestBlank = 64 * 1024
+
 /** The first character after a byte order mark and what JSON takes for white space (RFC 8259, section 2). */
 function firstCharacter(bytes: Buffer): string {
-  let index = bytes.toString('latin1', 0, 3) === '\xef\xbb\xbf' ? 3 : 0
-  while (' \t\r\n'.includes(String.fromCharCode(bytes[index] ?? 0))) index++
-  return String.fromCharCode(bytes[index] ?? 0)
+  const start = bytes.toString('latin1', 0, 3) === '\xef\xbb\xbf' ? 3 : 0
+  return /[^ \t\r\n]/.exec(bytes.toString('latin1', start, longestBlank))?.[0] ?? ''
 }
