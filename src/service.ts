@@ -139,12 +139,14 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   const tracer = config.traces && (await openTracer(config.traces, logger))
   const models = new ModelRegistry(configuration, config, countAttempts(metrics, tracer?.watchAttempt), clock)
   const uses = new CharacterUses(stores.characters)
-  const inFlight = new BytesInFlight(config.maxInFlightBytes, giveMemoryBackLater())
+  const freed = giveMemoryBackLater()
+  const inFlight = new BytesInFlight(config.maxInFlightBytes, freed)
   const scheduler = new Scheduler()
   const library = createLibrary(config, stores.characters, {
     logger,
     onUse: (version) => uses.note(version),
     during: inFlight.during,
+    onFreed: freed,
     // What nobody has asked for stands in the queue as an account of its own.
     workOf: (account) => scheduler.workOf({ account: account ?? 0 }),
   })

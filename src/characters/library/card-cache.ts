@@ -7,7 +7,11 @@ interface KeptCard {
   readonly bytes: number
 }
 
-/** Bytes of source that make a card a large one. */
+/** Bytes of memory that an entry of a lorebook takes, and a key of one, about. */
+const bytesOfEntry = 1000
+const bytesOfKey = 500
+
+/** Bytes of memory that make a card a large one. */
 const large = 1024 ** 2
 /** Milliseconds for which a large card that is not played is kept: it may be of a caller that wants only its memory. */
 const largeKeptFor = 30_000
@@ -18,6 +22,15 @@ const quietClock: Clock = {
   setTimeout: (call, milliseconds) => setTimeout(call, milliseconds).unref(),
 }
 
+/** Bytes of memory that a card takes, about: its texts, and what its lore is read into. @param sourceBytes those of its file */
+export function memoryOf({ book }: Card, sourceBytes: number): number {
+  let bytes = 2 * sourceBytes
+  for (const { keys, secondaryKeys } of book?.entries ?? []) {
+    bytes += bytesOfEntry + bytesOfKey * (keys.length + secondaryKeys.length)
+  }
+  return bytes
+}
+
 /**
  * Keeps the cards that were played last, by the digest of their source: one object for each, since what is made of a
  * card, such as its prompt, is kept with the object.
@@ -25,14 +38,19 @@ const quietClock: Clock = {
 export class CardCache {
   readonly #limit: number
   readonly #clock: Clock
+  readonly #onFreed: () => void
   readonly #cards = new Map<string, KeptCard & { readonly expiry: Alarm | undefined }>()
   readonly #loading = new Map<string, Promise<Card>>()
   #bytes = 0
 
-  /** @param limit bytes of source in all; the card that was used last is kept whatever its size */
-  constructor(limit: number, clock = quietClock) {
+  /**
+   * @param limit bytes of memory in all; the card that was used last is kept whatever its size
+   * @param onFreed is told when a large card is forgotten
+   */
+  constructor(limit: number, clock = quietClock, onFreed = () => {}) {
     this.#limit = limit
     this.#clock = clock
+    this.#onFreed = onFreed
   }
 
   /**
@@ -76,8 +94,10 @@ export class CardCache {
 
   #forget(digest: string): void {
     const kept = this.#cards.get(digest)
-    kept?.expiry?.close()
-    this.#bytes -= kept?.bytes ?? 0
+    if (!kept) return
     this.#cards.delete(digest)
+    this.#bytes -= kept.bytes
+    kept.expiry?.close()
+    if (kept.bytes > large) this.#onFreed()
   }
 }

@@ -2,7 +2,7 @@ import { basename, join, relative } from 'node:path'
 import type { Config } from '../../config.ts'
 import { type Work, workAtOnce } from '../../work.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
-import { CardCache } from './card-cache.ts'
+import { CardCache, memoryOf } from './card-cache.ts'
 import {
   type Character,
   type CharacterStore,
@@ -33,6 +33,8 @@ export interface LibraryOptions {
   readonly during?: Holding
   /** The work of reading cards and lorebooks, for an account or for nobody; at once without it. */
   readonly workOf?: (account: number | null) => Work
+  /** Is told when a large card is not kept in memory any more. */
+  readonly onFreed?: () => void
   /** The time that files' times are compared with, in milliseconds: the machine's clock. */
   readonly now?: () => number
 }
@@ -51,7 +53,7 @@ export interface LibraryLogger {
 }
 
 /** Bytes of source whose cards are kept ready. */
-const cacheLimit = 128 * 1024 ** 2
+const cacheLimit = 96 * 1024 ** 2
 
 /** The characters that can be played: an account's uploads first, then those of the operator's folder, then the starters. */
 export class CharacterLibrary {
@@ -62,7 +64,7 @@ export class CharacterLibrary {
   readonly #workOf: (account: number | null) => Work
   readonly #onUse: ((version: VersionKey) => void) | undefined
   readonly #during: Holding
-  readonly #cache = new CardCache(cacheLimit)
+  readonly #cache: CardCache
   #public = new PublicCards([])
   #worldBooks: readonly Lorebook[] = []
   #hiddenBooks: readonly UnreadableFile[] = []
@@ -74,6 +76,7 @@ export class CharacterLibrary {
   constructor({ store, folders = [], lorebooks = [], largestCard, logger, onUse, ...options }: LibraryOptions) {
     const { workOf = workAtOnce, during = (_account, _bytes, work) => work(), now = Date.now } = options
     this.#during = during
+    this.#cache = new CardCache(cacheLimit, undefined, options.onFreed)
     this.#store = store
     this.#workOf = workOf
     this.#onUse = onUse
@@ -223,7 +226,7 @@ export class CharacterLibrary {
     const { cardSteps, nameOf } = await reading()
     const { card, digest, about } = await this.#workOf(null).run('character', cardSteps(bytes))
     const name = nameOf(card)
-    this.#cache.add(digest, card, bytes.length)
+    this.#cache.add(digest, card, memoryOf(card, bytes.length))
     return { name, origin: originOf(file), digest, about, file }
   }
 
@@ -277,7 +280,7 @@ async function loadCard({ source }: Found, work: Work) {
   if (!bytes) throw new GoneError()
   const { cardSteps } = await reading()
   const { card } = await work.run('character', cardSteps(bytes))
-  return { card, bytes: bytes.length }
+  return { card, bytes: memoryOf(card, bytes.length) }
 }
 
 function orGone(error: unknown): undefined {
@@ -292,7 +295,7 @@ export function createLibrary(
     cardBodyLimit,
   }: Pick<Config, 'configDirectory' | 'dataDirectory' | 'cardBodyLimit'>,
   store: CharacterStore,
-  observer: Pick<LibraryOptions, 'logger' | 'onUse' | 'workOf' | 'during'> = {},
+  observer: Pick<LibraryOptions, 'logger' | 'onUse' | 'onFreed' | 'workOf' | 'during'> = {},
 ): CharacterLibrary {
   return new CharacterLibrary({
     store,
