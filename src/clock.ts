@@ -20,6 +20,12 @@ export const machineClock: Clock = {
   setTimeout,
 }
 
+/** The machine's, whose calls keep no process from its end. */
+export const quietClock: Clock = {
+  ...machineClock,
+  setTimeout: (call, milliseconds) => setTimeout(call, milliseconds).unref(),
+}
+
 /**
  * Resolves after so many milliseconds.
  * @throws the signal's reason when that aborts first

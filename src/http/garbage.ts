@@ -1,5 +1,6 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { type Clock, quietClock } from '../clock.ts'
 
 /** Milliseconds of calm before garbage is collected: who sends much once often does so again. */
 const calmMs = 5000
@@ -9,15 +10,15 @@ const calmMs = 5000
  * nothing to do collects no garbage, and would keep hundreds of megabytes after a burst of large requests.
  * @returns what tells it
  */
-export function giveMemoryBackLater(collect: () => void = collector()): () => void {
+export function giveMemoryBackLater(clock: Clock = quietClock, collect: () => void = collector()): () => void {
   let isWaiting = false
   return () => {
     if (isWaiting) return
     isWaiting = true
-    setTimeout(() => {
+    clock.setTimeout(() => {
       isWaiting = false
       collect()
-    }, calmMs).unref()
+    }, calmMs)
   }
 }
 

@@ -1,4 +1,4 @@
-import { type Alarm, type Clock, machineClock } from '../../clock.ts'
+import { type Alarm, type Clock, quietClock } from '../../clock.ts'
 import type { Card } from '../cards/card.ts'
 
 /** A card that is kept, and what keeping it is taken to cost. */
@@ -15,12 +15,6 @@ const bytesOfKey = 500
 const large = 1024 ** 2
 /** Milliseconds for which a large card that is not played is kept: it may be of a caller that wants only its memory. */
 const largeKeptFor = 30_000
-
-/** The machine's clock, which keeps no process from its end. */
-const quietClock: Clock = {
-  ...machineClock,
-  setTimeout: (call, milliseconds) => setTimeout(call, milliseconds).unref(),
-}
 
 /** Bytes of memory that a card takes, about: its texts, and what its lore is read into. @param sourceBytes those of its file */
 export function memoryOf({ book }: Card, sourceBytes: number): number {
@@ -47,7 +41,7 @@ export class CardCache {
    * @param limit bytes of memory in all; the card that was used last is kept whatever its size
    * @param onFreed is told when a large card is forgotten
    */
-  constructor(limit: number, clock = quietClock, onFreed = () => {}) {
+  constructor(limit: number, clock: Clock = quietClock, onFreed = () => {}) {
     this.#limit = limit
     this.#clock = clock
     this.#onFreed = onFreed

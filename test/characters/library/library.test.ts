@@ -5,7 +5,7 @@ import { mkdirSync, readdirSync, renameSync, rmSync, statSync, symlinkSync, writ
 import { basename, join } from 'node:path'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { CardError } from '../../../src/characters/documents/card-error.ts'
-import { CardCache } from '../../../src/characters/library/card-cache.ts'
+import { CardCache, memoryOf } from '../../../src/characters/library/card-cache.ts'
 import type { Character } from '../../../src/characters/library/character.ts'
 import { CharacterLibrary, type LibraryOptions } from '../../../src/characters/library/library.ts'
 import { starterFolder } from '../../../src/characters/library/public-cards.ts'
@@ -366,9 +366,18 @@ describe('the card', () => {
     expect(found.map((character) => character?.name)).toEqual(['Moss', 'Mine', 'Moss', 'Moss'])
   })
 
+  test('weighs what its lore takes in memory, which is far more than its file', () => {
+    const keys = Array.from({ length: 10 }, (_, index) => `k${index}`)
+    const entries = Array.from({ length: 100 }, () => ({ keys, content: 'x', enabled: true }))
+    const card = cardIn({ data: { name: 'Oak', character_book: { entries } } })
+    expect(memoryOf(card, 8000)).toBeGreaterThan(500_000)
+    expect(memoryOf(cardIn({ data: { name: 'Moss' } }), 8000)).toBe(16_000)
+  })
+
   test('is forgotten half a minute after it was last played, where it is large', async () => {
     const clock = new TestClock()
-    const cache = new CardCache(1e9, clock)
+    const onFreed = vi.fn()
+    const cache = new CardCache(1e9, clock, onFreed)
     const load = vi.fn(async () => ({ card: cardIn({ data: { name: 'Oak' } }), bytes: 2 * 1024 ** 2 }))
     const oak = await cache.get(1, 'oak', load)
     const moss = await cache.get(1, 'moss', async () => ({
@@ -379,7 +388,9 @@ describe('the card', () => {
     expect(await cache.get(1, 'oak', load)).toBe(oak)
     clock.advance(29_000)
     expect(await cache.get(1, 'oak', load)).toBe(oak)
+    expect(onFreed).not.toHaveBeenCalled()
     clock.advance(30_000)
+    expect(onFreed).toHaveBeenCalledOnce()
     expect(await cache.get(1, 'oak', load)).not.toBe(oak)
     expect(load).toHaveBeenCalledTimes(2)
     expect(await cache.get(1, 'moss', load)).toBe(moss)
