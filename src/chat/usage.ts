@@ -1,6 +1,8 @@
+import { toApiError } from '../errors.ts'
+import { bytesToToken, promptEstimate } from '../limits/estimate.ts'
 import type { Chunk } from '../openai/completion.ts'
 import type { Message } from '../openai/completion-request.ts'
-import type { Work } from '../work.ts'
+import type { Steps, Work } from '../work.ts'
 
 /**
  * Watches a stream whose caller asked for its usage, so that there is exactly one usage chunk at its end:
@@ -46,8 +48,22 @@ export class UsageWatch {
   async #estimate() {
     const { loadTokenizer } = await import('../models/tokenizer.ts')
     const tokenizer = await loadTokenizer()
-    const prompt_tokens = await this.#work.run('messages', tokenizer.countMessages(this.#prompt))
-    const completion_tokens = await this.#work.run('messages', tokenizer.countSteps(this.#text))
+    const prompt_tokens = await this.#counted(tokenizer.countMessages(this.#prompt), () =>
+      promptEstimate({ messages: [...this.#prompt] }),
+    )
+    const completion_tokens = await this.#counted(tokenizer.countSteps(this.#text), () =>
+      Math.ceil(Buffer.byteLength(this.#text) / bytesToToken),
+    )
     return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens }
+  }
+
+  /** Counts tokens; by their bytes where that takes too much work: the reply is there, and must not fail by it. */
+  async #counted(steps: Steps<number>, byBytes: () => number): Promise<number> {
+    try {
+      return await this.#work.run('messages', steps)
+    } catch (error) {
+      if (toApiError(error).code !== 'too_complex') throw error
+      return byBytes()
+    }
   }
 }

@@ -5,7 +5,7 @@ import { leastTokensPerMessage } from '../openai/messages.ts'
 /** Tokens of a reply whose request sets no limit. */
 const longReply = 1024
 /** Bytes to a token: prose has four and more, so that the estimate is rather too high. */
-const bytesToToken = 3
+export const bytesToToken = 3
 /** Tokens of what is no text: an image, a sound. */
 const otherPart = 1000
 

@@ -1,0 +1,48 @@
+import { describe, expect, it } from 'vitest'
+import { UsageWatch } from '../../src/chat/usage.ts'
+import { ApiError } from '../../src/errors.ts'
+import type { Chunk } from '../../src/openai/completion.ts'
+import { type Work, workAtOnce } from '../../src/work.ts'
+
+const prompt = [{ role: 'user' as const, content: 'How is my basil? '.repeat(30) }]
+const said: Chunk = {
+  id: 'chatcmpl-1',
+  object: 'chat.completion.chunk',
+  created: 1,
+  model: 'm',
+  choices: [{ index: 0, delta: { content: 'It needs water. '.repeat(20) }, logprobs: null, finish_reason: null }],
+}
+
+/** The usage of a reply whose upstream told none. */
+async function usageWith(work: Work) {
+  const watch = new UsageWatch(work)
+  watch.begin(prompt)
+  watch.note(said)
+  return (await watch.chunk()).usage
+}
+
+describe('the usage of a stream whose upstream tells none', () => {
+  it('is counted, or told by the bytes where counting is too much work: the reply does not fail by it', async () => {
+    const counted = await usageWith(workAtOnce())
+    const byBytes = await usageWith({
+      run() {
+        throw new ApiError(400, 'too_complex', 'Too much.')
+      },
+    })
+    for (const usage of [counted, byBytes]) {
+      expect(usage?.total_tokens).toBe((usage?.prompt_tokens ?? 0) + (usage?.completion_tokens ?? 0))
+    }
+    expect(byBytes?.prompt_tokens).toBe(Math.ceil((17 * 30) / 3) + 4)
+    expect(byBytes?.completion_tokens).toBe(Math.ceil((16 * 20) / 3))
+    expect(counted?.completion_tokens).toBeLessThan(byBytes?.completion_tokens ?? 0)
+  })
+
+  it('fails where counting fails for any other reason', async () => {
+    const gone: Work = {
+      run() {
+        throw new ApiError(499, 'client_gone', 'The client went away.')
+      },
+    }
+    await expect(usageWith(gone)).rejects.toThrow('went away')
+  })
+})
