@@ -35,7 +35,7 @@ export class JsonFault extends Error {
  * Properties and items of one text. 10,000 messages have 30,000, the largest real cards some 10,000; each may take a
  * hundred bytes of memory, which many callers can ask for at once.
  */
-export const mostJsonValues = 200_000
+export const mostJsonValues = 100_000
 /** Properties of one object: whoever enumerates one later holds the event loop for some milliseconds at most. */
 export const mostJsonProperties = 20_000
 
