@@ -188,7 +188,7 @@ describe('acceptJsonOnly', () => {
     expect(await post(large('}'))).toStrictEqual({ body: { text: 'x'.repeat(20_000) } })
     expect(await post(large(',"text":1}'))).toStrictEqual({ code: 'duplicate_property' })
     expect(await post(large(''))).toStrictEqual({ code: 'invalid_json' })
-    const many = large(`,"a":[${'0,'.repeat(1_000_000)}0]}`)
+    const many = large(`,"a":[${'0,'.repeat(400_000)}0]}`)
     expect(await post(many.slice(0, 100_000))).toStrictEqual({ code: 'invalid_json' })
     expect(await post(many)).toStrictEqual({ code: 'too_complex' })
     expect(seen.map(({ param, signal }) => [param, signal.aborted])).toStrictEqual(Array(5).fill(['body', false]))
