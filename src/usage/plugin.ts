@@ -7,6 +7,7 @@ import { answers, refusals, security, type TypedInstance } from '../http/openapi
 import { ChatError } from '../openai/completion.ts'
 import { unixSeconds } from '../time.ts'
 import { type LedgerRequest, type UsageReader, usageRow } from './report.ts'
+import { Reports } from './reports.ts'
 import { RequestBody, RequestList, RequestPath, RequestsQuery, UsageList, UsageQuery } from './schemas.ts'
 
 /** What the reports are built from. */
@@ -29,15 +30,16 @@ const mostLines = 1000
 export const usagePlugin: FastifyPluginAsyncTypebox<UsageOptions> = async (app, options) => {
   app.addHook('onRequest', options.guard.admitApiKey)
   app.addHook('onRequest', requireScope('chat', 'keys', 'admin'))
-  addRequestRoutes(app, options)
-  addUsageRoute(app, options)
+  const reports = new Reports()
+  addRequestRoutes(app, options, reports)
+  addUsageRoute(app, options, reports)
 }
 
 /** Has what the ledger still holds written: what cannot be now waits until it can, and what is there is told all the same. */
 const written = ({ flush }: UsageOptions) => flush?.().catch(() => undefined)
 
 /** Adds what tells of single requests. */
-function addRequestRoutes(app: TypedInstance, options: UsageOptions): void {
+function addRequestRoutes(app: TypedInstance, options: UsageOptions, reports: Reports): void {
   const { usage, access } = options
 
   app.get(
@@ -64,7 +66,10 @@ function addRequestRoutes(app: TypedInstance, options: UsageOptions): void {
       if (id !== undefined && !after) throw unknownPlace()
       const wanted = { ...(model === undefined ? {} : { model }), ...(state === undefined ? {} : { state }) }
       const question = { account, ...period, ...wanted, ...(after ? { after } : {}) }
-      const found = await usage.list(question, limit + 1)
+      const list = () => usage.list(question, limit + 1)
+      // Between those that are asked for there may be any number of others.
+      const isSearch = Object.keys(wanted).length > 0
+      const found = await (isSearch ? reports.make(callerOf(request).account.id, list) : list())
       return { object: 'list' as const, data: found.slice(0, limit).map(requestBody), has_more: found.length > limit }
     },
   )
@@ -92,7 +97,7 @@ function addRequestRoutes(app: TypedInstance, options: UsageOptions): void {
 }
 
 /** Adds the sums. */
-function addUsageRoute(app: TypedInstance, options: UsageOptions): void {
+function addUsageRoute(app: TypedInstance, options: UsageOptions, reports: Reports): void {
   app.get(
     '/usage',
     {
@@ -112,7 +117,8 @@ function addUsageRoute(app: TypedInstance, options: UsageOptions): void {
       const { readPeriod } = await import('./period.ts')
       const period = readPeriod(asked, unixSeconds())
       await written(options)
-      const lines = await options.usage.sum({ by, account: callerOf(request).account.id, ...period })
+      const account = callerOf(request).account.id
+      const lines = await reports.make(account, () => options.usage.sum({ by, account, ...period }))
       const data = lines.slice(0, mostLines).map((line) => usageRow(by, line))
       return { object: 'list', data, has_more: lines.length > mostLines }
     },
