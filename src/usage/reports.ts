@@ -1,7 +1,7 @@
 import { ApiError } from '../errors.ts'
 
-/** Reports of one account that may be under way: one is made, the others wait for it. */
-const mostReports = 4
+/** Reports of one account that may be under way: one is made, another may wait for it. */
+const mostReports = 2
 
 /** The reports of one account that are under way. */
 interface Queue {

@@ -31,9 +31,9 @@ describe('reports', () => {
     expect(await Promise.all(made.slice(1))).toEqual(['second', 'other'])
   })
 
-  it('are four at most of one account, and the next are refused until one is done', async () => {
+  it('are two at most of one account, and the next are refused until one is done', async () => {
     const reports = new Reports()
-    const all = Array.from({ length: 4 }, report)
+    const all = Array.from({ length: 2 }, report)
     const made = all.map(({ make }) => reports.make(1, make))
     const refusal = await reports.make(1, async () => '').catch(toApiError)
     expect(refusal).toMatchObject({ status: 503, code: 'overloaded', headers: { 'retry-after': '1' } })
