@@ -44,6 +44,17 @@ export function clientGone(cause?: unknown): ApiError {
   return new ApiError(499, 'client_gone', 'The client went away.', { cause })
 }
 
+/**
+ * The 503 for a request that there is no time or no room for now.
+ * @param message one that the common sentence is too general for
+ */
+export function overloaded(
+  message = 'More is asked than can be answered now. Try again in a second.',
+  headers: Readonly<Record<string, string>> = {},
+): ApiError {
+  return new ApiError(503, 'overloaded', message, { headers: { 'retry-after': '1', ...headers } })
+}
+
 /** Fastify's own refusals that a caller can mend, as our status, code and sentence. */
 const frameworkErrors: Readonly<Record<string, readonly [status: number, code: string, message: string]>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: [

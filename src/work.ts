@@ -1,4 +1,4 @@
-import { ApiError } from './errors.ts'
+import { ApiError, overloaded } from './errors.ts'
 
 /**
  * A computation in steps. It yields what the step that ends there has cost, in units of some 10 ns: a character that is looked
@@ -183,9 +183,4 @@ export function workAtOnce(): { run<T>(param: string, steps: Steps<T>): T } {
 function tooComplex(param: string): ApiError {
   const message = `What "${param}" asks for takes more work than one request may cause. Send a smaller or simpler one.`
   return new ApiError(400, 'too_complex', message, { param })
-}
-
-function overloaded(): ApiError {
-  const message = 'More is asked than can be answered now. Try again in a second.'
-  return new ApiError(503, 'overloaded', message, { headers: { 'retry-after': '1' } })
 }

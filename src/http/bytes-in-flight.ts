@@ -1,4 +1,4 @@
-import { ApiError } from '../errors.ts'
+import { overloaded } from '../errors.ts'
 
 /** Bytes of a body or a reply up to which it is neither counted nor refused: most requests are, and pay one comparison. */
 export const smallBytes = 64 * 1024
@@ -7,12 +7,7 @@ export const smallBytes = 64 * 1024
 const manyBytes = 16 * 1024 ** 2
 
 /** Made once: with its stack, making one costs as much as the rest of a refusal. */
-const overloaded = new ApiError(
-  503,
-  'overloaded',
-  'More bytes are on their way in and out than there is room for. Try again in a second.',
-  { headers: { 'retry-after': '1' } },
-)
+const refusal = overloaded('More bytes are on their way in and out than there is room for. Try again in a second.')
 
 /**
  * Counts the bytes that requests hold in memory: bodies, from their first byte until the reply to them is over, and replies
@@ -60,7 +55,7 @@ export class BytesInFlight {
         const most = isFirst ? this.#most : Math.floor(this.#most * 0.75)
         if (this.#bytes + more > most || holds() + more > share) {
           this.#refusals++
-          throw overloaded
+          throw refusal
         }
       }
       this.#add(more)

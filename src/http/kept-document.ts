@@ -3,7 +3,7 @@ import { finished, Readable, type Writable } from 'node:stream'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { ApiError } from '../errors.ts'
+import { overloaded } from '../errors.ts'
 import { namesTag } from './etag.ts'
 import { piecesOf } from './pieces.ts'
 
@@ -49,8 +49,8 @@ export class KeptDocument {
 }
 
 /** Made once: with its stack, making one costs as much as the rest of a refusal. */
-const tooMany = new ApiError(503, 'overloaded', 'Too many are reading the documents now. Try again in a second.', {
-  headers: { 'retry-after': '1', 'cache-control': 'no-store' },
+const tooMany = overloaded('Too many are reading the documents now. Try again in a second.', {
+  'cache-control': 'no-store',
 })
 
 /** Counts the replies with a document that are still being read: nobody needs a key for one. */

@@ -1,7 +1,7 @@
 import underPressure from '@fastify/under-pressure'
 import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import { type Clock, machineClock } from '../clock.ts'
-import { ApiError } from '../errors.ts'
+import { overloaded } from '../errors.ts'
 
 /** What the guard sees of the event loop. */
 export interface LoopWatch extends Clock {
@@ -28,9 +28,7 @@ const alwaysTaken = 12
 const vital = new Set(['/livez', '/readyz'])
 
 /** Made once: with its stack, making one costs as much as the rest of a refusal. */
-const overloaded = new ApiError(503, 'overloaded', 'More is asked than can be answered now. Try again in a second.', {
-  headers: { 'retry-after': '1' },
-})
+const refusal = overloaded()
 
 /**
  * Refuses what would only wait, with a 503 that costs next to nothing: in each turn of the event loop requests are taken
@@ -82,7 +80,7 @@ export async function refuseUnderPressure(
   const check = (request: FastifyRequest, _reply: FastifyReply, done: HookHandlerDoneFunction) => {
     // In this order, since what Fastify tells of a route it puts together anew each time.
     if (isTaken(request) || vital.has(request.routeOptions.url ?? '')) done()
-    else done(overloaded)
+    else done(refusal)
   }
   app.addHook('onRequest', check)
   // A body may take its time to come, and many may be complete in one turn: only then the work begins.
@@ -91,7 +89,7 @@ export async function refuseUnderPressure(
     else check(request, reply, done)
   })
   return (request) => {
-    if (isLarge(request.headers) && !isTaken(request)) throw overloaded
+    if (isLarge(request.headers) && !isTaken(request)) throw refusal
   }
 }
 

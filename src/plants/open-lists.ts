@@ -1,4 +1,4 @@
-import { ApiError } from '../errors.ts'
+import { type ApiError, overloaded } from '../errors.ts'
 
 /** A list of up to so many plants is sent whole; a longer one is streamed, whether a limit was sent or not. */
 export const longestWhole = 1000
@@ -37,5 +37,5 @@ export class OpenLists {
 
 function tooMany(): ApiError {
   const message = `Too many long lists are being read. Ask for pages with a limit of at most ${longestWhole}, or try again in a second.`
-  return new ApiError(503, 'overloaded', message, { headers: { 'retry-after': '1' } })
+  return overloaded(message)
 }

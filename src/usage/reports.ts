@@ -1,4 +1,4 @@
-import { ApiError } from '../errors.ts'
+import { type ApiError, overloaded } from '../errors.ts'
 
 /** Reports of one account that may be under way: one is made, another may wait for it. */
 const mostReports = 2
@@ -38,5 +38,5 @@ export class Reports {
 
 function tooMany(): ApiError {
   const message = `${mostReports} reports of your account's usage are being made. Try again when they are done.`
-  return new ApiError(503, 'overloaded', message, { headers: { 'retry-after': '1' } })
+  return overloaded(message)
 }
