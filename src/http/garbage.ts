@@ -10,7 +10,7 @@ const calmMs = 5000
  * nothing to do collects no garbage, and would keep hundreds of megabytes after a burst of large requests.
  * @returns what tells it
  */
-export function giveMemoryBackLater(clock: Clock = quietClock, collect: () => void = collector()): () => void {
+export function giveMemoryBackLater(clock: Clock = quietClock, collect: () => void = collectGarbage): () => void {
   let isWaiting = false
   return () => {
     if (isWaiting) return
@@ -22,9 +22,8 @@ export function giveMemoryBackLater(clock: Clock = quietClock, collect: () => vo
   }
 }
 
-/** What collects all garbage, in some tens of milliseconds. The engine has it, and hides it behind a flag. */
-function collector(): () => void {
+/** Collects all garbage, in some tens of milliseconds. The engine can do that, and hides it behind a flag. */
+function collectGarbage(): void {
   setFlagsFromString('--expose-gc')
-  const collect: () => void = runInNewContext('gc')
-  return collect
+  runInNewContext('gc()')
 }
