@@ -43,7 +43,7 @@ import type { Stores } from './stores/stores.ts'
 import type { Tracer } from './tracing/tracer.ts'
 import { usagePlugin } from './usage/plugin.ts'
 import type { Visits } from './usage/visit.ts'
-import type { Scheduler } from './work.ts'
+import { nobody, type Scheduler } from './work.ts'
 
 /** The opened parts that the HTTP service is built from. */
 export interface AppParts {
@@ -96,9 +96,6 @@ export function createServer(
   const compilersFactory = { buildValidator: () => validatorCompiler, buildSerializer: () => serializerCompiler }
   return Fastify(Object.assign(options, { schemaController: { compilersFactory } }))
 }
-
-/** In place of an account's id, for requests that need no key. No account has it. */
-const nobody = 0
 
 /** The whole HTTP service, in reading order. */
 export async function registerService(app: FastifyInstance, parts: AppParts): Promise<void> {

@@ -30,7 +30,7 @@ import type { Stores } from './stores/stores.ts'
 import { unixSeconds } from './time.ts'
 import type { Tracer } from './tracing/tracer.ts'
 import { Visits } from './usage/visit.ts'
-import { Scheduler } from './work.ts'
+import { nobody, Scheduler } from './work.ts'
 
 /** The running service. */
 export interface Service {
@@ -147,8 +147,7 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
     onUse: (version) => uses.note(version),
     during: inFlight.during,
     onFreed: freed,
-    // What nobody has asked for stands in the queue as an account of its own.
-    workOf: (account) => scheduler.workOf({ account: account ?? 0 }),
+    workOf: (account) => scheduler.workOf({ account: account ?? nobody }),
   })
   const limiter = stores.limiter(config.limits)
   const guard = new Guard(stores.access, limiter, clock)

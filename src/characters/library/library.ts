@@ -1,6 +1,6 @@
 import { basename, join, relative } from 'node:path'
 import type { Config } from '../../config.ts'
-import { type Work, workAtOnce } from '../../work.ts'
+import { nobody, type Work, workAtOnce } from '../../work.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
 import { CardCache, memoryOf } from './card-cache.ts'
 import {
@@ -41,9 +41,6 @@ export interface LibraryOptions {
 
 /** See `BytesInFlight.during`. */
 type Holding = <T>(account: number, bytes: number, work: () => Promise<T>) => Promise<T>
-
-/** In place of an account's id, where nobody's characters are asked for. */
-const nobody = 0
 
 /** The library tells of counts, of file names and of reasons; never of what is in a card. */
 export interface LibraryLogger {
