@@ -3,11 +3,14 @@ import { dayOf } from '../time.ts'
 /** Gives the tokens that were spent by a subject on the days from one to another, both included, such as `2026-11-20`. */
 export type SpentBetween = (subject: string, fromDay: string, toDay: string) => Promise<number>
 
-/** What one subject has spent today and this month (UTC): read once from the ledger, and followed from there. */
+/**
+ * What one subject has spent on one day and in its month (UTC): read once from the ledger, and followed from there. Another day
+ * needs another one, also an earlier day: a clock that has jumped ahead may be set right.
+ */
 export class Spending {
   /** Resolves when the past is known; until then the counts are too low. */
   readonly ready: Promise<void>
-  #day: string
+  readonly #day: string
   #today = 0
   #month = 0
 
@@ -15,38 +18,37 @@ export class Spending {
     const day = dayOf(now)
     this.#day = day
     // What is added from now on is not in the answers.
-    const past = [spent(subject, day, day), spent(subject, `${day.slice(0, 7)}-01`, day)]
+    const past = [spent(subject, day, day), spent(subject, `${monthOf(day)}-01`, day)]
     this.ready = Promise.all(past).then(([today = 0, month = 0]) => {
-      this.add(day, today, month)
+      this.#today += today
+      this.#month += month
     })
   }
 
+  /** Whether this is the day of a time. */
+  isOf(now: number): boolean {
+    return dayOf(now) === this.#day
+  }
+
   /** Counts tokens of a request that began on this day. */
-  add(day: string, tokens: number, ofMonth = tokens): void {
-    if (day > this.#day) this.#turn(day)
+  add(day: string, tokens: number): void {
     if (day === this.#day) this.#today += tokens
-    if (day.slice(0, 7) === this.#day.slice(0, 7)) this.#month += ofMonth
+    if (monthOf(day) === monthOf(this.#day)) this.#month += tokens
   }
 
-  /** Tokens of the day of this time. */
+  /** Tokens of the day of this time, as far as they are known. */
   today(now: number): number {
-    this.#turn(dayOf(now))
-    return this.#today
+    return this.isOf(now) ? this.#today : 0
   }
 
-  /** Tokens of the month of this time. */
+  /** Tokens of the month of this time, as far as they are known. */
   thisMonth(now: number): number {
-    this.#turn(dayOf(now))
-    return this.#month
+    return monthOf(dayOf(now)) === monthOf(this.#day) ? this.#month : 0
   }
+}
 
-  /** A clock that is set back leaves the day as it is. */
-  #turn(day: string): void {
-    if (day <= this.#day) return
-    if (day.slice(0, 7) !== this.#day.slice(0, 7)) this.#month = 0
-    this.#today = 0
-    this.#day = day
-  }
+function monthOf(day: string): string {
+  return day.slice(0, 7)
 }
 
 /** Milliseconds until the next UTC day. */

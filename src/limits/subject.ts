@@ -10,7 +10,7 @@ export class Subject implements Tally {
   readonly tokens = new Bucket()
   chats = 0
   reserved = 0
-  /** What it has spent; there once somebody has asked for it. */
+  /** What it has spent on one day; there once somebody has asked for it. */
   spending: Spending | undefined
 
   constructor(name: string) {
@@ -18,11 +18,11 @@ export class Subject implements Tally {
   }
 
   /**
-   * What it has spent; the past is there when this resolves.
+   * What it has spent on the day of this time; the past is there when this resolves.
    * @throws what the ledger says when it cannot be read; the next one asks it again
    */
   async loadSpending(spent: SpentBetween, now: number): Promise<Spending> {
-    this.spending ??= new Spending(this.name, spent, now)
+    if (!this.spending?.isOf(now)) this.spending = new Spending(this.name, spent, now)
     const spending = this.spending
     try {
       await spending.ready

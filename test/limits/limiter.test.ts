@@ -1,9 +1,26 @@
 import { describe, expect, it } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
+import type { Limits } from '../../src/limit-values.ts'
 import { Limiter } from '../../src/limits/limiter.ts'
+import { dayOf } from '../../src/time.ts'
+import { SpentTokens } from '../../src/usage/spent.ts'
 import { keyOf } from '../support/limits.ts'
 
 const unspent = async () => 0
+
+/** A limiter over a ledger and a clock of the test, and a request of account 1 that spends so many tokens. */
+function spendingLimiter(settings: Limits, start: number) {
+  const clock = { now: start }
+  const ledger = new SpentTokens()
+  const spent = async (subject: string, from: string, to: string) => ledger.between(subject, from, to)
+  const limiter = new Limiter({ settings, spent, now: () => clock.now })
+  const spend = async (tokens: number): Promise<void> => {
+    const reservation = await limiter.reserve(keyOf('one', 1), () => tokens)
+    ledger.add({ day: dayOf(clock.now), subject: 'account:1', tokens })
+    reservation.settle(tokens)
+  }
+  return { clock, spend }
+}
 
 /** What a refusal says, and its Retry-After. */
 async function refusal(call: () => unknown): Promise<readonly [string, string | undefined]> {
@@ -153,23 +170,39 @@ describe('a limiter', () => {
   })
 
   it('begins anew at midnight and at the first of a month (UTC), and says when that is', async () => {
-    let now = Date.UTC(2026, 10, 27, 23, 59, 30)
     const settings = { tokens_per_day: 10, tokens_per_month: 25 }
-    const limiter = new Limiter({ settings, spent: unspent, now: () => now })
-    const key = keyOf('one', 1)
-    const spend = async (tokens: number) => (await limiter.reserve(key, () => tokens)).settle(tokens)
+    const { clock, spend } = spendingLimiter(settings, Date.UTC(2026, 10, 27, 23, 59, 30))
     await spend(10)
     expect((await refusal(() => spend(1)))[1]).toBe('30')
-    now += 30_000
+    clock.now += 30_000
     await spend(10)
-    now += 86_400_000
+    clock.now += 86_400_000
     expect((await refusal(() => spend(10)))[0]).toMatch(/^The limit tokens_per_month of 25 /)
-    now += 3_600_000
+    clock.now += 3_600_000
     await spend(5)
     expect((await refusal(() => spend(1)))[1]).toBe(String(2 * 86_400 - 3600))
-    now = Date.UTC(2027, 0, 1)
+    clock.now = Date.UTC(2027, 0, 1)
     await spend(10)
   })
+
+  it.each([
+    ['a day', Date.UTC(2026, 10, 28, 12)],
+    ['a month', Date.UTC(2026, 11, 28, 12)],
+    ['a year', Date.UTC(2027, 10, 27, 12)],
+  ])(
+    '(w) holds the limits of a day and a month after a clock has jumped ahead by %s and was set right',
+    async (_, ahead) => {
+      const today = Date.UTC(2026, 10, 27, 12)
+      const { clock, spend } = spendingLimiter({ tokens_per_day: 10, tokens_per_month: 25 }, today)
+      await spend(6)
+      clock.now = ahead
+      await spend(3)
+      clock.now = today + 1000
+      await refusal(() => spend(5))
+      await spend(4)
+      await refusal(() => spend(1))
+    },
+  )
 
   it('gives back tokens of a minute that were not used', async () => {
     const limiter = new Limiter({ settings: { tokens_per_minute: 100 }, spent: unspent, now: () => 0 })
