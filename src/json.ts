@@ -12,10 +12,12 @@ export interface JsonBounds {
   readonly depth: number
   /** Whether a property that an object has already is a fault, or takes the place of the first one. */
   readonly duplicates: 'refused' | 'last'
+  /** Makes a number a fault that is no integer, and that no double tells from one; it becomes that integer otherwise. */
+  readonly roundedIntegers?: 'refused'
 }
 
 /** What can be wrong with a text. */
-export type JsonFaultKind = 'syntax' | 'duplicate' | 'depth' | 'count'
+export type JsonFaultKind = 'syntax' | 'duplicate' | 'depth' | 'count' | 'number'
 
 /** The refusal of a text, which quotes nothing of it. */
 export class JsonFault extends Error {
@@ -228,7 +230,12 @@ class Reader {
     number.lastIndex = start
     if (!number.test(text)) throw this.#fault('syntax')
     this.#position = number.lastIndex
-    return Number(text.slice(start, number.lastIndex))
+    const literal = text.slice(start, number.lastIndex)
+    const value = Number(literal)
+    if (this.#bounds.roundedIntegers === 'refused' && Number.isSafeInteger(value) && hasFraction(literal)) {
+      throw this.#fault('number', start)
+    }
+    return value
   }
 
   /** Skips white space. @returns the code of what follows; NaN at the end */
@@ -259,6 +266,13 @@ const words: ReadonlyMap<number, { readonly text: string; readonly value: boolea
 
 /** Section 6; no text makes it look at a character twice. */
 const number = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
+
+/** Whether the exact value of a number's text is no integer, however near to one it is. */
+function hasFraction(literal: string): boolean {
+  const [, whole = '', fraction = '', exponent = '0'] = /^-?(\d+)(?:\.(\d+))?(?:[eE](.+))?$/.exec(literal) ?? []
+  const integerDigits = Math.max(0, whole.length + Number(exponent))
+  return /[1-9]/.test((whole + fraction).slice(integerDigits))
+}
 
 /** The index behind the quotation mark that ends a string; the length where nothing ends it. */
 function endOfString(text: string, start: number): number {

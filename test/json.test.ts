@@ -129,6 +129,26 @@ describe('readJson', () => {
     expect(outcome(source)).toBe(`syntax at ${position}`)
   })
 
+  it('(x) refuses a number that is no integer where it would become one, and takes all others as JSON.parse does', () => {
+    const digits = (most: number) => fc.string({ unit: fc.constantFrom(...'0019'), minLength: 1, maxLength: most })
+    const parts = fc.tuple(fc.constantFrom('', '-'), digits(18), digits(24), fc.integer({ min: -30, max: 30 }))
+    fc.assert(
+      fc.property(parts, ([sign, whole, fraction, exponent]) => {
+        const integerPart = whole.replace(/^0+(?=.)/, '')
+        const literal = `${sign}${integerPart}.${fraction}e${exponent}`
+        const value = Number(literal)
+        // The exact value times a power of ten that makes it an integer for certain.
+        const exact = BigInt(sign + integerPart + fraction) * 10n ** BigInt(exponent + 30)
+        const isRounded = Number.isSafeInteger(value) && exact !== BigInt(value) * 10n ** BigInt(fraction.length + 30)
+        const read = () => readJson(literal, { depth: 1, duplicates: 'last', roundedIntegers: 'refused' })
+        if (isRounded) expect(read).toThrow(JsonFault)
+        else expect(read()).toBe(value)
+        expect(readJson(literal, bounds)).toBe(value)
+      }),
+      { numRuns: 5000 },
+    )
+  })
+
   it('refuses a property that is written twice where it has to, in any spelling, and takes the last one elsewhere', () => {
     for (const source of ['{"a\\n":1,"a\\u000a":2}', '{"__proto__":1,"\\u005f_proto__":2}', '{"7":1,"\\u0037":2}']) {
       expect(outcome(source, 'refused')).toMatch(/^duplicate/)

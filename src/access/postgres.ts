@@ -112,7 +112,7 @@ export class PostgresAccessStore implements AccessStore {
       const owner = account === undefined ? null : (await this.#accounts.named(sql, account)).id
       const rows = await sql<KeyRow[]>`
         ${sql.unsafe(selectKeys)} WHERE ${owner}::bigint IS NULL OR keys.account = ${owner}
-        ORDER BY keys.created, keys.id COLLATE "C"`
+        ORDER BY keys.created, keys.id`
       return rows.map(toKey)
     })
   }
@@ -217,7 +217,7 @@ export class PostgresAccessStore implements AccessStore {
     const rows = await sql<KeyRow[]>`
       ${sql.unsafe(selectKeys)} WHERE keys.digest = ${digest} OR keys.id = ${text} OR keys.prefix = ${text}
         OR starts_with(keys.prefix, ${beginningIn(text)}::text)
-      ORDER BY keys.prefix COLLATE "C"`
+      ORDER BY keys.prefix`
     return meantKey(rows, text, digest)
   }
 

@@ -9,7 +9,7 @@ import { whileConnected } from './while-connected.ts'
 /** How deep a request body may nest. */
 export const maximumJsonDepth = 100
 
-const bounds = { depth: maximumJsonDepth, duplicates: 'refused' } as const
+const bounds = { depth: maximumJsonDepth, duplicates: 'refused', roundedIntegers: 'refused' } as const
 
 /** Bytes of a body that is read at once, in under a millisecond. */
 const smallBody = 16 * 1024
@@ -72,6 +72,10 @@ function refusalOf(fault: unknown): unknown {
         400,
         'too_complex',
         `The body has more than ${mostJsonValues} values, or an object with more than ${mostJsonProperties}. Send fewer.`,
+      )
+    case 'number':
+      return invalidJson(
+        `The number near character ${fault.position} has more digits than can be kept. Send a whole number, or fewer digits.`,
       )
     case 'syntax':
       return invalidJson(`The body is not valid JSON near character ${fault.position}. Mend its syntax.`)

@@ -96,8 +96,6 @@ export async function countRows(
 ): Promise<{ readonly tallies: ReadonlyMap<string, SharedTally>; readonly now: number }> {
   const { subjects, spenders, replica, holdings } = question
   const asked = list(subjects.map((subject) => ({ subject })))
-  // From a day early: our clock is not the database's.
-  const since = `${monthOf(Date.now() - dayLong)}-01`
   const [rows, clock, shares, spent] = await Promise.all([
     sql<BucketsRow[]>`
       SELECT subject, requests_taken AS "requestsTaken", requests_at AS "requestsAt",
@@ -117,7 +115,8 @@ export async function countRows(
             SELECT subject FROM json_to_recordset(${list(spenders.map((subject) => ({ subject })))}::text::json)
             AS asked (subject TEXT)
           )
-          AND day >= ${since}`,
+          -- A day early: a month may begin between two questions.
+          AND day >= to_char((clock_timestamp() - INTERVAL '1 day') AT TIME ZONE 'UTC', 'YYYY-MM-01')`,
   ])
   if (rows.length < subjects.length) {
     await sql`

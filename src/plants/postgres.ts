@@ -163,7 +163,7 @@ export class PostgresPlantStore implements PlantStore {
       (sql) => sql<Share[]>`
         SELECT owners.name AS "from", grantees.name AS "to", nullif(tag, '') AS tag, grants.created
         FROM grants JOIN accounts AS owners ON owners.id = owner JOIN accounts AS grantees ON grantees.id = grantee
-        ORDER BY owners.name COLLATE "C", grantees.name COLLATE "C", tag COLLATE "C"`,
+        ORDER BY owners.name, grantees.name, grants.tag`,
     )
     return [...rows]
   }

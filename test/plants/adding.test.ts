@@ -179,6 +179,34 @@ describe('POST /plants', () => {
     )
   })
 
+  it.for(['1.0', '1e0', '10e-1', '0.1e1', '1.000000000000000000000000000'])(
+    '(x) takes the id %s, which is 1',
+    async (literal) => {
+      const response = await (await newCaller()).post(`{"name": "a", "id": ${literal}}`)
+      expect([response.status, response.headers.get('location')]).toStrictEqual([200, '/plants/1'])
+    },
+  )
+
+  it.for([
+    '1.0000000000000000001',
+    '0.99999999999999999999',
+    '9007199254740991.4',
+    '9007199254740990.00000000000000000001',
+    '-9007199254740991.4',
+    '1e-400',
+    '10000000000000000000001e-22',
+    '9007199254740991.5',
+    '9007199254740992',
+    '9007199254740993',
+    '1e400',
+  ])('(x) refuses the id %s instead of rounding it', async (literal) => {
+    const caller = await newCaller()
+    const before = await everythingKept(sql)
+    const { message } = await expectError(await caller.post(`{"name": "a", "id": ${literal}}`), 'plants', 400)
+    expect(message).toMatch(/whole number/)
+    expect(await everythingKept(sql)).toStrictEqual(before)
+  })
+
   it('takes just those numbers for ids that are whole and safe', async () => {
     const number = fc.oneof(
       fc.double({ noNaN: true, noDefaultInfinity: true }),

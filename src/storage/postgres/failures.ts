@@ -1,4 +1,5 @@
 import { ApiError, codeOf } from '../../errors.ts'
+import { field } from '../../fields.ts'
 
 /** A prepared statement that the server does not have, since a pooler has taken another server (invalid_sql_statement_name). */
 const statementLost = '26000'
@@ -81,7 +82,15 @@ export function isOrphan(error: unknown): boolean {
 
 /** Tells whether a transaction that has failed has changed nothing, and may be done again. */
 export function isConflict(error: unknown): boolean {
-  return conflicts.has(codeOf(error))
+  return conflicts.has(codeOf(error)) || isOutdated(error)
+}
+
+/**
+ * Tells whether a statement was prepared before a migration changed its columns (feature_not_supported, by this function of
+ * the server): outside a transaction the client library prepares it again by itself.
+ */
+function isOutdated(error: unknown): boolean {
+  return codeOf(error) === '0A000' && field(error, 'routine') === 'RevalidateCachedQuery'
 }
 
 /** Tells whether the database cannot be reached now, or the connection to it was lost. */

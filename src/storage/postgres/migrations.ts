@@ -212,4 +212,27 @@ export const postgresMigrations: readonly Migration[] = [
     servesFrom: '0002-shared-limits',
     sql: 'ALTER TABLE requests ADD COLUMN microsecond BIGINT NOT NULL DEFAULT 0;',
   },
+  {
+    // A collation of the operating system may change with an update of it, and an index in its order is then wrong.
+    name: '0011-indexed-texts-by-bytes',
+    servesFrom: '0002-shared-limits',
+    sql: `
+      ALTER TABLE migrations ALTER COLUMN name TYPE TEXT COLLATE "C";
+      ALTER TABLE counters ALTER COLUMN name TYPE TEXT COLLATE "C";
+      ALTER TABLE accounts ALTER COLUMN name TYPE TEXT COLLATE "C";
+      ALTER TABLE keys ALTER COLUMN id TYPE TEXT COLLATE "C", ALTER COLUMN prefix TYPE TEXT COLLATE "C", ALTER COLUMN digest TYPE TEXT COLLATE "C";
+      ALTER TABLE plants ALTER COLUMN tag TYPE TEXT COLLATE "C";
+      ALTER TABLE grants ALTER COLUMN tag TYPE TEXT COLLATE "C";
+      ALTER TABLE idempotency_keys ALTER COLUMN key TYPE TEXT COLLATE "C";
+      ALTER TABLE character_versions ALTER COLUMN digest TYPE TEXT COLLATE "C";
+      ALTER TABLE character_use ALTER COLUMN digest TYPE TEXT COLLATE "C";
+      ALTER TABLE requests ALTER COLUMN id TYPE TEXT COLLATE "C";
+      ALTER TABLE replicas ALTER COLUMN id TYPE TEXT COLLATE "C";
+      ALTER TABLE spend ALTER COLUMN subject TYPE TEXT COLLATE "C", ALTER COLUMN day TYPE TEXT COLLATE "C";
+      ALTER TABLE limit_counts ALTER COLUMN subject TYPE TEXT COLLATE "C";
+      ALTER TABLE limit_shares ALTER COLUMN subject TYPE TEXT COLLATE "C", ALTER COLUMN replica TYPE TEXT COLLATE "C";
+      ALTER TABLE notices ALTER COLUMN id TYPE TEXT COLLATE "C";
+      ALTER TABLE audit_records ALTER COLUMN id TYPE TEXT COLLATE "C", ALTER COLUMN account_name TYPE TEXT COLLATE "C";
+    `,
+  },
 ]
