@@ -1,6 +1,5 @@
 import type { Database } from 'better-sqlite3'
 import { StorageError } from '../errors.ts'
-import type { PostgresDatabase } from './postgres/database.ts'
 
 /*
  * A database that a move has begun to fill has a table `moves` until all is there: the source's place under the name
@@ -14,7 +13,8 @@ export interface Unfinished {
   readonly keys: ReadonlyMap<string, string>
 }
 
-interface Note {
+/** A row of `moves`. */
+export interface Note {
   readonly name: string
   readonly value: string
 }
@@ -25,15 +25,6 @@ export function unfinishedInFile(database: Database): Unfinished | undefined {
   return toUnfinished(database.prepare<[], Note>('SELECT name, value FROM moves').all())
 }
 
-/** The move into a PostgreSQL that is not done, if there is one. */
-export function unfinishedIn(database: PostgresDatabase): Promise<Unfinished | undefined> {
-  return database.read(async (sql) => {
-    const there = await sql`
-      SELECT 1 FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = 'moves'`
-    return there.length === 0 ? undefined : toUnfinished(await sql<Note[]>`SELECT name, value FROM moves`)
-  })
-}
-
 /** @throws StorageError when a database, which stands at this place, has only a part of what is moved into it */
 export function refuseUnfinished(move: Unfinished | undefined, place: string): void {
   if (!move) return
@@ -42,7 +33,8 @@ export function refuseUnfinished(move: Unfinished | undefined, place: string): v
   )
 }
 
-function toUnfinished(notes: readonly Note[]): Unfinished | undefined {
+/** The move that the rows of `moves` tell of; undefined where none has begun. */
+export function toUnfinished(notes: readonly Note[]): Unfinished | undefined {
   const keys = new Map(notes.map(({ name, value }) => [name, value]))
   const source = keys.get('source')
   return source === undefined ? undefined : { source, keys }

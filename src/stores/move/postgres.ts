@@ -5,7 +5,7 @@ import { connectPostgres } from '../../storage/postgres/connect.ts'
 import { PostgresDatabase } from '../../storage/postgres/database.ts'
 import { goneAfter, livingReplicas } from '../../storage/postgres/replicas.ts'
 import { escapeNul, unescapeNul } from '../../storage/postgres/texts.ts'
-import { unfinishedIn } from '../../storage/unfinished-move.ts'
+import { unfinishedIn } from '../../storage/postgres/unfinished-move.ts'
 import { type House, type Kind, quoted, type Row, readStatement, type Table, type Value } from './tables.ts'
 
 /** Milliseconds that a statement about a batch, or a count, may take. */
