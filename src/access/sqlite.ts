@@ -3,6 +3,7 @@ import { type Actor, type AuditAction, commandLine, serviceActor } from '../audi
 import { type Recorder, recording } from '../audit/sqlite.ts'
 import type { AccountLimits } from '../limit-values.ts'
 import { type OutsideChanges, Remembered } from '../storage/outside-changes.ts'
+import { inTransaction } from '../storage/write-lock.ts'
 import { unixSeconds } from '../time.ts'
 import type { AccessStore, Account, AccountLimitChanges, Key, KeyRequest, LimitChanges, NewKey } from './access.ts'
 import { accountChange, accountEntry, keyChange, newKeyEntry } from './entries.ts'
@@ -194,7 +195,7 @@ export class SqliteAccessStore implements AccessStore {
 
   async noteUses(uses: ReadonlyMap<string, number>): Promise<void> {
     // What is remembered of a key does not tell of its last use to anybody: it need not be forgotten.
-    this.#database.transaction(() => uses.forEach((moment, id) => void this.#noteUse.run(moment, id))).immediate()
+    inTransaction(this.#database, () => uses.forEach((moment, id) => void this.#noteUse.run(moment, id)))
   }
 
   #createKey(request: KeyRequest): NewKey {

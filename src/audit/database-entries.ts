@@ -1,5 +1,6 @@
 import { basename } from 'node:path'
 import type { Database } from 'better-sqlite3'
+import { inTransaction } from '../storage/write-lock.ts'
 import { type AuditEntry, commandLine, type Facts } from './record.ts'
 import { writeRecord } from './sqlite.ts'
 
@@ -29,10 +30,9 @@ export function noteRestore(database: Database, file: string): void {
 /** Writes the record that a restored database has no table for before. */
 export function settleRestore(database: Database): void {
   if (database.pragma('user_version', { simple: true }) !== restoredWithoutRecord) return
-  const settle = database.transaction(() => {
+  inTransaction(database, () => {
     if (database.pragma('user_version', { simple: true }) !== restoredWithoutRecord) return
     writeRecord(database, commandLine, wholeEntry('database.restored', null, null))
     database.pragma('user_version = 0')
   })
-  settle.immediate()
 }

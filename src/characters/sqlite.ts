@@ -3,6 +3,7 @@ import { commandLine, serviceActor } from '../audit/record.ts'
 import { recording } from '../audit/sqlite.ts'
 import { type OutsideChanges, Remembered } from '../storage/outside-changes.ts'
 import { writing } from '../storage/write-error.ts'
+import { inTransaction } from '../storage/write-lock.ts'
 import { unixSeconds } from '../time.ts'
 import {
   type CharacterCeilings,
@@ -152,10 +153,10 @@ export class SqliteCharacterStore implements CharacterStore {
   }
 
   async noteUses(versions: readonly VersionKey[], moment: number): Promise<void> {
-    const note = this.#database.transaction(() => {
+    const note = () => {
       for (const version of versions) this.#kept.noteUse(version, moment)
-    })
-    writing(() => note.immediate())
+    }
+    writing(() => inTransaction(this.#database, note))
   }
 
   async purge(after: CharacterKey | null, usedSince: number, by = serviceActor()): Promise<PurgeStep> {

@@ -6,6 +6,7 @@ import { unixSeconds } from '../time.ts'
 import { copyProven, openToRead } from './copy.ts'
 import { newerVersion, prepareFolder, unwritable } from './data-folder.ts'
 import { appliedMigrations, type Migration, migrations, type OnMigrated, unknownMigrations } from './migrations.ts'
+import { inTransaction, waitAsCommands } from './write-lock.ts'
 
 /**
  * Opens the database file for reading and writing, and brings its schema up to date; what was there before is backed up
@@ -26,7 +27,7 @@ export function openDatabase(
   try {
     database = new Database(path)
     // The timeout first, since every later statement may meet another process; WAL before any write.
-    database.pragma('busy_timeout = 5000')
+    waitAsCommands(database)
     database.pragma('journal_mode = WAL')
     // FULL: in WAL mode anything less acknowledges commits that a power cut can take back.
     database.pragma('synchronous = FULL')
@@ -63,12 +64,11 @@ function migrate(
   history: readonly Migration[],
   onMigrated?: OnMigrated<Database.Database, void>,
 ): void {
-  database.exec('CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied INTEGER NOT NULL) STRICT')
-  const applyAll = database.transaction(() => {
-    const applied = appliedMigrations(database) ?? []
-    const unknown = unknownMigrations(applied, history)
-    if (unknown.length > 0) throw newerVersion('The database', unknown, 'Start that version.')
-    const missing = history.filter(({ name }) => !applied.includes(name))
+  // Nearly always there is nothing to do, and a command that only looks waits for nobody who writes.
+  if (missingIn(database, history).missing.length === 0) return
+  inTransaction(database, () => {
+    database.exec('CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied INTEGER NOT NULL) STRICT')
+    const { applied, missing } = missingIn(database, history)
     const [next] = missing
     if (next && applied.length > 0 && !database.memory) keepBefore(next, database.name)
     const record = database.prepare('INSERT INTO migrations (name, applied) VALUES (?, ?)')
@@ -79,7 +79,17 @@ function migrate(
     const [before, after] = [newest(applied), missing.at(-1)?.name]
     if (before !== undefined && after !== undefined) onMigrated?.(database, before, after)
   })
-  applyAll.immediate()
+}
+
+/**
+ * The migrations that a database has seen, and the ones that it has not.
+ * @throws StorageError where it has seen some that this version does not know
+ */
+function missingIn(database: Database.Database, history: readonly Migration[]) {
+  const applied = appliedMigrations(database) ?? []
+  const unknown = unknownMigrations(applied, history)
+  if (unknown.length > 0) throw newerVersion('The database', unknown, 'Start that version.')
+  return { applied, missing: history.filter(({ name }) => !applied.includes(name)) }
 }
 
 /** Names begin with their numbers. */

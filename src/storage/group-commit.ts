@@ -2,6 +2,7 @@ import type { Database } from 'better-sqlite3'
 import { ApiError, codeOf } from '../errors.ts'
 import { batchSizes } from './batch-sizes.ts'
 import { accountGone, isOrphan, toWriteError } from './write-error.ts'
+import { beginWriting } from './write-lock.ts'
 
 /** A write that waits: doing it, or being refused, gives the way to tell its caller, once the transaction is on disk. */
 interface Waiting {
@@ -135,7 +136,7 @@ export class GroupCommit {
     const began = this.#busySince ?? performance.now()
     for (;;) {
       try {
-        this.#database.exec('BEGIN IMMEDIATE')
+        beginWriting(this.#database)
         this.#busySince = undefined
         return true
       } catch (error) {

@@ -18,6 +18,7 @@ import { GroupCommit } from '../storage/group-commit.ts'
 import { migrations } from '../storage/migrations.ts'
 import { OutsideChanges } from '../storage/outside-changes.ts'
 import { refuseUnfinished, unfinishedInFile } from '../storage/unfinished-move.ts'
+import { waitAsService } from '../storage/write-lock.ts'
 import type { Ledger } from '../usage/ledger.ts'
 import type { UsageReader } from '../usage/report.ts'
 import { SqliteLedger } from '../usage/sqlite.ts'
@@ -50,9 +51,6 @@ export interface Stores {
   beginServing?(): void
   close(): Promise<void>
 }
-
-/** Milliseconds for which nobody is served while another program writes; in between, others are. */
-const busyTimeout = 20
 
 /**
  * Opens the stores over the SQLite file at this path. Another database engine is another function like this one.
@@ -98,7 +96,7 @@ export function openSqliteStores(path: string, by: Actor = commandLine): Stores 
       ping.get()
     },
     beginServing() {
-      database.pragma(`busy_timeout = ${busyTimeout}`)
+      waitAsService(database)
     },
     async close() {
       commit.flush()

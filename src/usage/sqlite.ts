@@ -1,6 +1,7 @@
 import type { Database, Statement } from 'better-sqlite3'
 import type { GroupCommit } from '../storage/group-commit.ts'
 import { removeBriefly } from '../storage/prune.ts'
+import { inTransaction } from '../storage/write-lock.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
 import { SpentTokens } from './spent.ts'
 
@@ -86,14 +87,13 @@ export class SqliteLedger implements Ledger {
       INSERT INTO spend (subject, day, tokens)
       SELECT ${subject}, ${day}, SUM(reserved_tokens) FROM requests WHERE state = 'running' GROUP BY 1, 2
       ON CONFLICT (subject, day) DO UPDATE SET tokens = tokens + excluded.tokens`
-    const interrupt = this.#database.transaction(() => {
+    return inTransaction(this.#database, () => {
       this.#database.exec(upsert("'key:' || key_id"))
       this.#database.exec(upsert("'account:' || account"))
       // What was reserved counts as used, in reports too.
       const end = "UPDATE requests SET state = 'interrupted', prompt_tokens = reserved_tokens WHERE state = 'running'"
       return this.#database.prepare(end).run().changes
     })
-    return interrupt.immediate()
   }
 
   async prune(before: number, most: number): Promise<number> {
