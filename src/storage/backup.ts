@@ -1,12 +1,11 @@
 import { copyFileSync, existsSync, realpathSync, renameSync, rmSync, statSync } from 'node:fs'
-import { dirname, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import Database from 'better-sqlite3'
 import { codeOf, StorageError } from '../errors.ts'
 import {
   besides,
   type Contents,
   copyCounted,
-  copyProven,
   damageOf,
   isDamage,
   openToRead,
@@ -16,8 +15,10 @@ import {
 } from './copy.ts'
 import { makeWritable, newerVersion, prepareFolder, unwritable, writeProblem } from './data-folder.ts'
 import { appliedMigrations, migrations, unknownMigrations } from './migrations.ts'
+import { copyProven } from './proven-copy.ts'
 import { isWindows } from './rights.ts'
 import { holdForServing } from './serve-lock.ts'
+import { removeDeadCopies } from './unfinished-copies.ts'
 import { refuseUnfinished, unfinishedInFile } from './unfinished-move.ts'
 
 /** What a restore has done. */
@@ -44,6 +45,7 @@ export function backUp(databasePath: string, file: string): Contents {
   const database = openSource(databasePath)
   try {
     makeWritable(dirname(target))
+    removeDeadCopies(dirname(target))
     return copyProven(database, target, databasePath)
   } catch (error) {
     if (error instanceof StorageError) throw error
@@ -87,6 +89,8 @@ export function restore(
     const lock = holdForServing(dirname(database))
     let old: Old | undefined
     try {
+      for (const place of [folder, join(folder, 'backups')]) removeDeadCopies(place)
+      removeDatabase(unfinishedOld(databasePath))
       if (existsSync(databasePath) && !force) {
         throw new StorageError(
           `There is a database ${databasePath} already. Add --force to replace it; it is kept beside the new one.`,
@@ -154,7 +158,7 @@ function setAside(path: string): Old | undefined {
   if (!isSound(path)) return setFilesAside(path, kept)
   const database = openAlone(path)
   try {
-    const part = `${path}.before-restore.part`
+    const part = unfinishedOld(path)
     try {
       copyCounted(database, part, path)
       renameSync(part, kept)
@@ -167,6 +171,11 @@ function setAside(path: string): Old | undefined {
     throw error
   }
   return { kept, release: () => void database.close() }
+}
+
+/** Where what is there is copied to before it is kept. */
+function unfinishedOld(path: string): string {
+  return `${path}.before-restore.part`
 }
 
 /** Whether there is a database, and all of it can be read; looking changes nothing of it. */

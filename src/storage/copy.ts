@@ -1,15 +1,4 @@
-import {
-  accessSync,
-  closeSync,
-  constants,
-  existsSync,
-  fsyncSync,
-  openSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-} from 'node:fs'
-import { dirname } from 'node:path'
+import { accessSync, closeSync, constants, existsSync, fsyncSync, openSync, realpathSync, rmSync } from 'node:fs'
 import Database from 'better-sqlite3'
 import { codeOf, StorageError } from '../errors.ts'
 import { isWindows } from './rights.ts'
@@ -19,34 +8,6 @@ export type Contents = Readonly<Record<string, number>>
 
 /** What SQLite keeps beside a database under its name. */
 export const besides = ['-wal', '-shm', '-journal'] as const
-
-/**
- * Copies a database into a file, restores the copy to a scratch place at once, and only then lets it have its name, and
- * so replaces a file of that name. The file under that name is good at any moment.
- * @param name what the database is called where it is at fault
- * @returns what the copy holds
- * @throws StorageError when the copy is not sound; what SQLite or the system says when it cannot be written
- */
-export function copyProven(database: Database.Database, target: string, name: string): Contents {
-  const copy = `${target}.part`
-  const scratch = `${target}.scratch`
-  try {
-    const contents = copyCounted(database, copy, name)
-    const restored = openToRead(copy, name)
-    try {
-      if (JSON.stringify(copyCounted(restored, scratch, name)) !== JSON.stringify(contents)) {
-        throw new StorageError('The backup is not what it was when it is restored. Nothing was kept of it; try again.')
-      }
-    } finally {
-      restored.close()
-    }
-    renameSync(copy, target)
-    syncFolder(dirname(target))
-    return contents
-  } finally {
-    for (const leftover of [copy, scratch]) removeDatabase(leftover)
-  }
-}
 
 /**
  * Writes all of a database, with what is only in its log, into a new file of its own, down to the disk; checks what has

@@ -3,9 +3,10 @@ import { dirname, join } from 'node:path'
 import Database from 'better-sqlite3'
 import { codeOf, StorageError } from '../errors.ts'
 import { unixSeconds } from '../time.ts'
-import { copyProven, openToRead } from './copy.ts'
+import { openToRead } from './copy.ts'
 import { newerVersion, prepareFolder, unwritable } from './data-folder.ts'
 import { appliedMigrations, type Migration, migrations, type OnMigrated, unknownMigrations } from './migrations.ts'
+import { copyProven } from './proven-copy.ts'
 import { inTransaction, waitAsCommands } from './write-lock.ts'
 
 /**

@@ -18,11 +18,23 @@ export function addStorageCommands(program: Command, config: () => Config): void
   }
   program
     .command('backup')
-    .argument('<file>', 'where the backup goes; it must not be there yet')
+    .argument('[file]', 'where the backup goes; it must not be there yet')
+    .option('--to <folder>', 'instead of a file: a folder, in which the backup is named for its time')
+    .option(
+      '--keep <number>',
+      'with --to: how many of the backups so named stay, the newest; all of them without it',
+      readKeep,
+    )
     .description('copy the database while the service runs, and prove that the copy can be restored')
-    .action(async (file: string) => {
+    .action(async (file: string | undefined, { to, keep }: { to?: string; keep?: number }, command: Command) => {
+      if ((file === undefined) === (to === undefined)) command.error('Give either a file, or a folder with --to.')
+      if (keep !== undefined && to === undefined) command.error('--keep goes with --to: it looks after a folder.')
       const { backUp } = await import('../storage/backup.ts')
-      tellContents(`The backup ${file} is good`, backUp(databasePath(), file))
+      const { backUpInto } = await import('../storage/backup-folder.ts')
+      if (file !== undefined) return tellContents(`The backup ${file} is good`, backUp(databasePath(), file))
+      const made = backUpInto(databasePath(), to ?? '', keep)
+      tellContents(`The backup ${made.file} is good`, made.contents)
+      for (const old of made.removed) tell(`The older backup ${old} is removed.`)
     })
   program
     .command('restore')
@@ -55,6 +67,11 @@ function tellContents(what: string, contents: Contents): void {
     return name.endsWith('s') ? counted(count, name.slice(0, -1)) : `${counted(count, 'row')} of ${name}`
   })
   tell(`${what}: ${rows.join(', ')}.`)
+}
+
+function readKeep(text: string): number {
+  if (!/^[1-9]\d{0,5}$/.test(text)) throw new InvalidArgumentError('Give a whole number from 1 to 999999.')
+  return Number(text)
 }
 
 function readPlace(url: string): string {

@@ -34,7 +34,7 @@ describe('compose.yaml', () => {
     const passed = [...settings].filter((name) => !given.has(name))
     expect(passed.length).toBeGreaterThan(20)
     const own = entries.filter(([, { image }]) => image === 'conservatory')
-    expect(own.map(([name]) => name)).toEqual(['conservatory', 'replica', 'ollama-conservatory'])
+    expect(own.map(([name]) => name)).toEqual(['conservatory', 'backup', 'replica', 'ollama-conservatory'])
     for (const [, { environment = {} }] of own) {
       expect(Object.keys(environment).filter((name) => !settings.has(name))).toEqual([])
       expect(passed.filter((name) => !(name in environment))).toEqual([])
@@ -43,7 +43,7 @@ describe('compose.yaml', () => {
 
   it('names only services, volumes and files that there are', () => {
     const mounts = entries.flatMap(([, service]) => service.volumes ?? []).map((mount) => mount.split(':')[0] ?? '')
-    const files = mounts.filter((source) => source.startsWith('./') && source !== './config')
+    const files = mounts.filter((source) => source.startsWith('./') && !['./config', './backups'].includes(source))
     expect(files.toSorted()).toEqual(['./ops/Caddyfile', './ops/ollama'])
     expect(files.filter((file) => !isThere(file))).toEqual([])
     const named = mounts.filter((source) => !source.startsWith('./'))
@@ -60,11 +60,12 @@ describe('compose.yaml', () => {
 
   it('lets the service take its time to stop, and writes nowhere but where it may', () => {
     const own = entries.filter(([, { image }]) => image === 'conservatory')
-    for (const [, { stop_grace_period = '', command, read_only, tmpfs = [], volumes = [] }] of own) {
+    for (const [name, { stop_grace_period = '', command, read_only, tmpfs = [], volumes = [] }] of own) {
       expect(Number.parseInt(stop_grace_period, 10)).toBeGreaterThan(shutdownGrace + 1)
       expect([command, read_only]).toEqual([undefined, true])
       const places = [...tmpfs, ...volumes].map((mount) => (mount.startsWith('/') ? mount : mount.replace(/^.*?:/, '')))
-      expect(places.map((place) => place.replace(/:uid.*/, '')).toSorted()).toEqual(['/config:ro', '/data', '/tmp'])
+      const mounted = name === 'backup' ? '/backups' : '/config:ro'
+      expect(places.map((place) => place.replace(/:uid.*/, '')).toSorted()).toEqual([mounted, '/data', '/tmp'])
     }
     const configured = entries.filter(([, { volumes = [] }]) => volumes.includes('./config:/config:ro'))
     expect(configured.map(([name]) => name)).toEqual(['conservatory', 'replica'])

@@ -54,7 +54,8 @@ const composeSchema = Type.Object({
           Type.Object(
             {
               test: Type.Optional(texts),
-              interval: Type.String(),
+              interval: Type.Optional(Type.String()),
+              disable: Type.Optional(Type.Boolean()),
               timeout: Type.Optional(Type.String()),
               retries: Type.Optional(Type.Integer()),
             },

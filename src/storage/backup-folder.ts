@@ -1,0 +1,34 @@
+import { readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { backUp } from './backup.ts'
+import type { Contents } from './copy.ts'
+
+/** The names of the backups in a folder that is looked after, by the time (UTC) at which each was begun. */
+const backupName = /^conservatory-\d{8}T\d{6}Z\.db$/
+
+/** A backup in a folder of backups. */
+export interface FolderBackup {
+  readonly file: string
+  readonly contents: Contents
+  /** Older backups that were removed. */
+  readonly removed: readonly string[]
+}
+
+/**
+ * Backs up the database into a folder, under a name with the time in it, and then removes the oldest backups of such names.
+ * @param keep how many backups stay, with the new one; all of them where it is undefined
+ * @param now milliseconds
+ * @throws StorageError as `backUp` does; nothing is removed then
+ */
+export function backUpInto(databasePath: string, folder: string, keep?: number, now = Date.now()): FolderBackup {
+  const file = join(folder, `conservatory-${new Date(now).toISOString().replace(/[-:]|\.\d+/g, '')}.db`)
+  const contents = backUp(databasePath, file)
+  // Names in the order of their times.
+  const names = readdirSync(folder)
+    .filter((name) => backupName.test(name))
+    .toSorted()
+  const surplus = keep === undefined ? [] : names.slice(0, -keep)
+  const removed = surplus.map((name) => join(folder, name))
+  for (const path of removed) rmSync(path)
+  return { file, contents, removed }
+}

@@ -1,0 +1,38 @@
+import Database from 'better-sqlite3'
+import { codeOf } from '../errors.ts'
+import { removeDatabase } from './copy.ts'
+
+/** A file that one process holds. */
+export interface FileLock {
+  /** Lets others hold it. */
+  release(): void
+  /** Removes the file, and lets it go. */
+  remove(): void
+}
+
+/**
+ * Holds a file, which is made where it is not there, until it is released or the process ends in any way: the lock is the
+ * operating system's, taken by SQLite.
+ * @returns undefined while another process holds it
+ * @throws what SQLite says where the file cannot be written
+ */
+export function holdFile(path: string): FileLock | undefined {
+  let database: Database.Database | undefined
+  try {
+    database = new Database(path, { timeout: 0 })
+    database.pragma('journal_mode = DELETE')
+    database.exec('BEGIN EXCLUSIVE')
+  } catch (error) {
+    database?.close()
+    if (codeOf(error) === 'SQLITE_BUSY') return undefined
+    throw error
+  }
+  const held = database
+  return {
+    release: () => void held.close(),
+    remove() {
+      held.close()
+      removeDatabase(path)
+    },
+  }
+}
