@@ -149,14 +149,15 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   await app.register(usagePlugin, { guard, usage: stores.usage, access: stores.access, flush })
   await app.register(limitsPlugin, { guard, limiter, settings: config.limits, kept: keptIn(stores), flush })
 
-  await registerChat(app, parts, { lookAgain, workOf })
+  const openHeld = (request: FastifyRequest) => inFlight.open(callerOf(request).account.id)
+  await registerChat(app, parts, { lookAgain, workOf, openHeld })
 }
 
 /** The chat group and its models, under both prefixes. */
 async function registerChat(
   app: FastifyInstance,
   parts: AppParts,
-  shared: Pick<ChatOptions, 'lookAgain' | 'workOf'>,
+  shared: Pick<ChatOptions, 'lookAgain' | 'workOf' | 'openHeld'>,
 ): Promise<void> {
   const { config, guard, limiter, library, models, visits, prompt } = parts
   const chat: ChatOptions = {

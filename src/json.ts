@@ -14,6 +14,8 @@ export interface JsonBounds {
   readonly duplicates: 'refused' | 'last'
   /** Makes a number a fault that is no integer, and that no double tells from one; it becomes that integer otherwise. */
   readonly roundedIntegers?: 'refused'
+  /** Names of properties whose values are read, and neither kept nor counted. */
+  readonly drops?: ReadonlySet<string>
 }
 
 /** What can be wrong with a text. */
@@ -87,6 +89,8 @@ type Container = unknown[] | Record<string, unknown>
 interface Level {
   readonly container: Container
   readonly isArray: boolean
+  /** Whether nothing of it is kept. */
+  readonly isDropped: boolean
   /** The name that its next value has. */
   name: string
   properties: number
@@ -117,10 +121,17 @@ class Reader {
     return 10 * (this.#values - firstValue) + ((this.#position - start) >> 3)
   }
 
+  /** Whether the value that is read is not kept. */
+  get #isDropping(): boolean {
+    const { drops } = this.#bounds
+    if (!drops || !this.#level) return false
+    return this.#level.isDropped || drops.has(this.#level.name)
+  }
+
   /** Reads a value that is no container to its end, or the beginning of a container; then what follows up to the next value. */
   #readValue(): void {
     const code = this.#skipSpace()
-    if (++this.#values > mostJsonValues) throw this.#fault('count')
+    if (!this.#isDropping && ++this.#values > mostJsonValues) throw this.#fault('count')
     if (code === quote) this.#add(this.#readString())
     else if (code === openBrace) this.#open({}, false, closeBrace)
     else if (code === openBracket) this.#open([], true, closeBracket)
@@ -136,8 +147,9 @@ class Reader {
       this.#add(container)
       return
     }
+    const isDropped = this.#isDropping
     if (this.#level) this.#outer.push(this.#level)
-    this.#level = { container, isArray, name: '', properties: 0 }
+    this.#level = { container, isArray, isDropped, name: '', properties: 0 }
     if (!isArray) this.#readName(this.#level, code)
   }
 
@@ -145,7 +157,7 @@ class Reader {
   #add(value: unknown): void {
     let whole = value
     for (let level = this.#level; level; level = this.#level) {
-      this.#put(level, whole)
+      if (!this.#isDropping) this.#put(level, whole)
       if (this.#goesOn(level)) return
       whole = level.container
       this.#level = this.#outer.pop()

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { JsonFault, jsonSteps, mostJsonProperties, mostJsonValues, readJson } from '../src/json.ts'
 import { workAtOnce } from '../src/work.ts'
 import { anyCharacter } from './support/any-character.ts'
+import { often } from './support/often.ts'
 
 const bounds = { depth: 100, duplicates: 'last' } as const
 
@@ -73,6 +74,23 @@ describe('readJson', () => {
     expect(outcome('{"first":null,"\\"":1,"\\\\":2}', 'refused')).toStrictEqual({
       value: { first: null, '"': 1, '\\': 2 },
     })
+  })
+
+  it('leaves out the values of names that are dropped, and counts none of them', () => {
+    const drops = new Set(['logprobs'])
+    const dropped = fc
+      .json({ stringUnit: anyCharacter })
+      .map((text) => `{"logprobs":${text},"kept":[{"logprobs":${text}},1]}`)
+    fc.assert(
+      fc.property(dropped, (text) => {
+        expect(readJson(text, { depth: 100, duplicates: 'last', drops })).toEqual({ kept: [{}, 1] })
+      }),
+      { numRuns: often(200) },
+    )
+    const many = `[${'1,'.repeat(200_000)}1]`
+    const bounds = { depth: 100, duplicates: 'last' as const }
+    expect(readJson(`{"logprobs":${many}}`, { ...bounds, drops })).toEqual({})
+    expect(() => readJson(`{"logprobs":${many}}`, bounds)).toThrow('count')
   })
 
   it('agrees with JSON.parse about every text without escaped names, and about every fault of others', () => {

@@ -1,4 +1,5 @@
 import Fastify, { type FastifyRequest } from 'fastify'
+import { readWhole } from '../../src/models/upstream/answer.ts'
 import { UpstreamConnections } from '../../src/models/upstream/connections.ts'
 
 /*
@@ -25,7 +26,7 @@ app.post('/v1/chat/completions', async (request: FastifyRequest<{ Body: Body }>,
   const body = Buffer.concat([opening, Buffer.from(`${own}],${JSON.stringify(rest).slice(1)}`)])
   const headers = { 'content-type': 'application/json' }
   const answer = await connections.post('/v1/chat/completions', headers, body, new AbortController().signal)
-  if (rest.stream !== true) return reply.type('application/json').send(await answer.bytes(1024 ** 2))
+  if (rest.stream !== true) return reply.type('application/json').send(await readWhole(answer))
   reply.hijack()
   reply.raw.writeHead(200, { 'content-type': 'text/event-stream' })
   for await (const piece of answer) reply.raw.write(piece)

@@ -54,7 +54,8 @@ export function completionRoute(app: TypedInstance, options: ChatOptions, replie
         if (body.stream === true) streaming ??= await import('./reply.ts')
         const making = { settings: options.prompt, worldBooks: options.library.worldBooks }
         const work = options.workOf(request, signal)
-        const exchange = new exchanging.Exchange(body, persona, making, work, request.trace)
+        const more = { trace: request.trace, openHeld: () => options.openHeld(request) }
+        const exchange = new exchanging.Exchange(body, persona, making, work, more)
         const turn: Turn = { request, reply, body, persona, route, exchange, work, outcome, signal }
         let visit: Visit | undefined
         try {

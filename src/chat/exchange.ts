@@ -37,20 +37,20 @@ export class Exchange {
   readonly #persona: Persona
   readonly #making: PromptMaking
   readonly #work: Work
-  readonly #trace: Readonly<Record<string, string>> | undefined
+  readonly #more: Pick<ModelRequest, 'trace' | 'openHeld'>
   readonly #asked = new Map<Candidate, Asked>()
   readonly #ignored = new Set<string>()
   readonly #onIgnored = (parameter: string) => void this.#ignored.add(parameter)
 
-  /** @param trace W3C trace context that goes upstream */
+  /** @param more what else a model's request has, of the one that came */
   constructor(
     body: CompletionRequest,
     persona: Persona,
     making: PromptMaking,
     work: Work,
-    trace?: Readonly<Record<string, string>>,
+    more: Pick<ModelRequest, 'trace' | 'openHeld'> = {},
   ) {
-    this.#trace = trace
+    this.#more = more
     // The fields that are only ours: no upstream ever sees them.
     const { character: _character, user_name: _userName, greeting, conversation_id, ...sent } = body
     for (const name of redirecting) {
@@ -139,7 +139,7 @@ export class Exchange {
       persona: this.#persona,
       work: this.#work,
       onIgnored: this.#onIgnored,
-      ...(this.#trace ? { trace: this.#trace } : {}),
+      ...this.#more,
     }
     const asked = { request, composition }
     this.#asked.set(candidate, asked)

@@ -3,6 +3,7 @@ import type { Guard } from '../access/guard.ts'
 import type { CharacterLibrary } from '../characters/library/library.ts'
 import type { PromptSettings } from '../characters/prompt/settings.ts'
 import type { Clock } from '../clock.ts'
+import type { HeldBytes } from '../http/bytes-in-flight.ts'
 import type { LimitKeeper } from '../limits/reservation.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import type { Visits } from '../usage/visit.ts'
@@ -25,6 +26,8 @@ export interface ChatOptions {
   readonly lookAgain: (request: FastifyRequest) => void
   /** The work of a request, wanted until the signal aborts. */
   readonly workOf: (request: FastifyRequest, signal: AbortSignal) => Work
+  /** Opens a count of bytes that an upstream's answer to a request holds. */
+  readonly openHeld: (request: FastifyRequest) => HeldBytes
   /** Bytes. */
   readonly bodyLimit: number
   readonly sseKeepaliveMs: number

@@ -10,6 +10,11 @@ export function isCallersFault({ status }: Failure): boolean {
   return status < 500 && status !== 429 && status !== 408
 }
 
+/** Failures that say nothing of the model, and that another model would not mend: the caller's, and that there is no room here. */
+export function saysNothingOfModel(error: Failure): boolean {
+  return isCallersFault(error) || error.code === 'overloaded'
+}
+
 const passingCodes = new Set(['upstream_error', 'upstream_unreachable', 'rate_limit_exceeded', 'model_busy'])
 
 /** Failures that another try may not have. */

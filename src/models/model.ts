@@ -1,4 +1,5 @@
 import type { Persona } from '../characters/prompt/settings.ts'
+import type { HeldBytes } from '../http/bytes-in-flight.ts'
 import type { Chunk, Completion } from '../openai/completion.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
 import type { Work } from '../work.ts'
@@ -11,13 +12,15 @@ export interface ModelRequest {
   readonly persona: Persona
   /** What takes the steps of a computation that grows with the request. */
   readonly work: Work
+  /** Opens a count of the bytes that an upstream's answer holds until it is passed on; without it they are not counted. */
+  readonly openHeld?: (() => HeldBytes) | undefined
   /**
    * Told of each parameter that turns out, with this request, not to be honoured as it was sent; before the answer,
    * or before its first event.
    */
   readonly onIgnored?: (parameter: string) => void
   /** W3C trace context, as headers that go upstream; of the caller's request until a try at a model has its own. */
-  readonly trace?: Readonly<Record<string, string>>
+  readonly trace?: Readonly<Record<string, string>> | undefined
 }
 
 /** A whole reply. */

@@ -1,11 +1,12 @@
 import type { Clock } from '../clock.ts'
 import type { OpenAiSettings } from './configuration/settings.ts'
 import type { Model, ModelRequest } from './model.ts'
-import { isCompletion, maximumAnswer, parseAnswer } from './upstream/answer.ts'
+import { isCompletion, readAnswer, readWhole } from './upstream/answer.ts'
 import { UpstreamConnections, type UpstreamResponse } from './upstream/connections.ts'
-import { failureOf, refusalOf, upstreamFailure } from './upstream/errors.ts'
+import { failureOf, notUnderstood, refusalOf } from './upstream/errors.ts'
 import { readEvents } from './upstream/event-stream.ts'
 import { requestBytes } from './upstream/request-bytes.ts'
+import { answerTurns, unitsOf } from './upstream/turns.ts'
 
 /** Milliseconds. The other time limits are the candidate's. */
 const connectTimeout = 10_000
@@ -44,19 +45,25 @@ export function createOpenAiModel({ baseUrl, apiKey, headers: more, timeouts }: 
 
     async complete(request, signal) {
       const response = await ask(request, signal)
+      const held = request.openHeld?.()
       try {
-        const bytes = await response.bytes(maximumAnswer)
-        const completion = parseAnswer(bytes.toString('utf8'))
+        const bytes = await readWhole(response, held)
+        await answerTurns.take(unitsOf(bytes.length))
+        const completion = await readAnswer(bytes, request.work)
         if (isCompletion(completion)) return { completion, bytes }
       } catch (error) {
         throw failureOf(error, true)
+      } finally {
+        held?.release()
       }
-      throw upstreamFailure(502, 'upstream_error', 'The answer of the model was not understood. Ask again.')
+      throw notUnderstood()
     },
 
     stream(request, signal) {
       const { n, stream_options: options } = request.body
-      return readEvents(ask(request, signal), { choices: n ?? 1, readAll: options?.include_usage === true })
+      const choices = n ?? 1
+      const readAll = choices > 1 || options?.include_usage === true
+      return readEvents(ask(request, signal), { choices, readAll, openHeld: request.openHeld })
     },
 
     close: () => connections.close(),

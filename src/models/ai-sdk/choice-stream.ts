@@ -1,10 +1,13 @@
 import type { LanguageModelV4FinishReason, SharedV4ProviderMetadata } from '@ai-sdk/provider'
 import type { Chunk } from '../../openai/completion.ts'
-import { brokenOff } from '../upstream/errors.ts'
+import { brokenOff, tooMuch } from '../upstream/errors.ts'
 import { keptMetadata, type MessageExtra } from './extra-content.ts'
 import { toFinishReason } from './finish-reason.ts'
 import type { StreamPart } from './language-model.ts'
 import { type DetailedUsage, toUsage } from './usage.ts'
+
+/** Calls of one answer: more than a request can have tools. Packages look through all of them for each piece of one. */
+const mostCalls = 1000
 
 type Choice = Chunk['choices'][number]
 
@@ -40,7 +43,10 @@ export class ChoiceStream {
     this.#index = index
   }
 
-  /** The pieces that a part stands for: none, one, or at the very beginning two, the first with the role. */
+  /**
+   * The pieces that a part stands for: none, one, or at the very beginning two, the first with the role.
+   * @throws ApiError 502 for too many calls
+   */
   next(part: StreamPart): readonly TranslatedDelta[] {
     switch (part.type) {
       case 'text-delta':
@@ -105,6 +111,7 @@ export class ChoiceStream {
 
   #beginCall(id: string, name: string): readonly TranslatedDelta[] {
     const index = this.#calls.size
+    if (index >= mostCalls) throw tooMuch()
     this.#calls.set(id, { index, sent: '' })
     return this.#piece({ tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] })
   }

@@ -1,6 +1,6 @@
 import { ApiError } from '../../errors.ts'
 import { field } from '../../fields.ts'
-import { cleaned, failureOf, networkCode, refusalFrom, upstreamFailure } from '../upstream/errors.ts'
+import { cleaned, failureOf, networkCode, notUnderstood, refusalFrom, upstreamFailure } from '../upstream/errors.ts'
 import { ProviderError } from './provider.ts'
 
 /**
@@ -12,7 +12,8 @@ import { ProviderError } from './provider.ts'
  * @param isAnswering whether the answer had begun
  */
 export function failureOfProvider(error: unknown, secrets: readonly string[], isAnswering = false): ApiError {
-  if (error instanceof ApiError) return error
+  const own = ownFailure(error)
+  if (own) return own
   const name = error instanceof Error ? error.name : ''
   if (error instanceof ProviderError) {
     return upstreamFailure(502, 'upstream_error', 'The model is not set up as it should be. Tell the operator.', error)
@@ -28,12 +29,17 @@ export function failureOfProvider(error: unknown, secrets: readonly string[], is
   if (typeof status === 'number' && status >= 300) return refusalFrom({ status, ...answerIn(error) }, secrets)
   if (name === 'AbortError' || name === 'TimeoutError') return failureOf(error)
   if (networkCode(error) !== undefined) return failureOf(withoutWords(error), isAnswering)
-  return upstreamFailure(
-    502,
-    'upstream_error',
-    'The answer of the model was not understood. Ask again.',
-    withoutWords(error),
-  )
+  return notUnderstood(withoutWords(error))
+}
+
+/** The failure that was thrown to the package here, which it may have wrapped. */
+function ownFailure(error: unknown): ApiError | undefined {
+  let current = error
+  for (let depth = 0; depth < 8 && current instanceof Error; depth += 1) {
+    if (current instanceof ApiError) return current
+    current = current.cause
+  }
+  return undefined
 }
 
 /** What the upstream answered: an HTTP answer in an `APICallError`, the fields of an error event in a stream's error. */

@@ -1,9 +1,17 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Agent, RequestInfo, RequestInit, Response } from 'undici'
+import type { Asking } from './bounded-answer.ts'
+
+/** What the package is asked for that fetches: packages hand nothing of it on. */
+const asking = new AsyncLocalStorage<Asking>()
+
+/** Asks a package, whose `fetch` bounds the answer as this says. */
+export function askingFor<T>(what: Asking, ask: () => T): T {
+  return asking.run(what, ask)
+}
 
 /** How long an upstream may take to be connected to, where its settings do not say. Milliseconds. */
 const standardConnectTimeout = 10_000
-/** Bytes of an answer, which may be a long stream. */
-const maximumResponse = 64 * 1024 ** 2
 
 /** The only way by which a provider package gets to the network, and the connections behind it. */
 export interface ProviderFetch {
@@ -20,7 +28,7 @@ export interface FetchRules {
 }
 
 /**
- * Makes the `fetch` of one provider: it never follows a redirect, and it only posts. Asking a model is always a POST;
+ * Makes the `fetch` of one provider: it never follows a redirect, it bounds what is answered, and it only posts. Asking a model is always a POST;
  * a GET would be a package downloading an address that a request named.
  */
 export function createFetch({ baseUrl, connectTimeout }: FetchRules): ProviderFetch {
@@ -32,15 +40,15 @@ export function createFetch({ baseUrl, connectTimeout }: FetchRules): ProviderFe
       if (init?.method !== 'POST') throw new Error('Only POST requests go to a model.')
       if (origin !== undefined && url.origin !== origin) throw new Error('A model is asked at its base URL only.')
       // Loaded with the first request, so that a service that asks no such model starts without it.
-      const { Agent, fetch } = await import('undici')
+      const [{ Agent, fetch }, { boundedAnswer }] = await Promise.all([import('undici'), import('./bounded-answer.ts')])
       agent ??= new Agent({
         connect: { timeout: connectTimeout ?? standardConnectTimeout },
         // Every other time limit is the caller's, by its signal.
         headersTimeout: 0,
         bodyTimeout: 0,
-        maxResponseSize: maximumResponse,
       })
-      return fetch(url, { ...init, redirect: 'manual', dispatcher: agent })
+      const response = await fetch(url, { ...init, redirect: 'manual', dispatcher: agent })
+      return boundedAnswer(response, asking.getStore() ?? { isStream: false, openHeld: () => undefined })
     },
     async close() {
       await agent?.close()

@@ -1,5 +1,7 @@
 /** Yields what several sources yield, as it comes; the first failure is thrown. None is asked for more than is taken. */
 export async function* merge<T>(sources: readonly AsyncIterable<T>[]): AsyncIterable<T> {
+  const [only] = sources
+  if (only && sources.length === 1) return yield* only
   const iterators = sources.map((source) => source[Symbol.asyncIterator]())
   const ready: { readonly iterator: AsyncIterator<T>; readonly step: IteratorResult<T> }[] = []
   const failures: unknown[] = []

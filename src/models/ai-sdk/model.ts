@@ -4,8 +4,8 @@ import type { Model, ModelEvent, ModelRequest } from '../model.ts'
 import { beginCall, toChoiceCalls } from './choice-calls.ts'
 import { CompletionStream, toCompletion } from './completion.ts'
 import { failureOfProvider } from './failure.ts'
-import { createFetch, type ProviderFetch } from './fetch.ts'
-import type { LanguageModel, StreamPart } from './language-model.ts'
+import { askingFor, createFetch, type ProviderFetch } from './fetch.ts'
+import type { CallOptions, LanguageModel, StreamPart } from './language-model.ts'
 import { merge } from './merge-streams.ts'
 import { dialectOf, ignoredParameters } from './parameters.ts'
 import { type ImportPackage, loadProvider, openModel, type ProviderOptions } from './provider.ts'
@@ -47,11 +47,10 @@ export function createAiSdkModel(settings: AiSdkSettings, importPackage?: Import
       try {
         const model = await open()
         const calls = await callsOf(model, request)
-        const results = await scope.orAborted(
-          Promise.all(
-            calls.map((options) => beginCall(request, () => model.generate({ ...options, abortSignal: scope.signal }))),
-          ),
-        )
+        const asking = { isStream: false, openHeld: () => scope.hold(request.openHeld?.()) }
+        const generate = (options: CallOptions) =>
+          beginCall(request, () => askingFor(asking, () => model.generate({ ...options, abortSignal: scope.signal })))
+        const results = await scope.orAborted(Promise.all(calls.map(generate)))
         return { completion: toCompletion(request, calls, results, settings.model) }
       } catch (error) {
         throw scope.failure(error, failure)
@@ -64,8 +63,10 @@ export function createAiSdkModel(settings: AiSdkSettings, importPackage?: Import
       try {
         const model = await open()
         const calls = await callsOf(model, request)
+        const asking = { isStream: true, openHeld: () => scope.hold(request.openHeld?.()) }
         const answers = calls.map((options, index) => {
-          const answer = () => beginCall(request, () => model.stream({ ...options, abortSignal: scope.signal }))
+          const stream = () => askingFor(asking, () => model.stream({ ...options, abortSignal: scope.signal }))
+          const answer = () => beginCall(request, stream)
           return partsOf(answer, index, scope)
         })
         for await (const { index, part } of merge(answers)) {

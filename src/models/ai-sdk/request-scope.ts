@@ -1,4 +1,5 @@
 import { ApiError, clientGone } from '../../errors.ts'
+import type { HeldBytes } from '../../http/bytes-in-flight.ts'
 import { failureOf } from '../upstream/errors.ts'
 import type { StreamPart } from './language-model.ts'
 
@@ -7,6 +8,7 @@ export class Scope implements Disposable {
   readonly #caller: AbortSignal
   readonly #own = new AbortController()
   readonly signal: AbortSignal
+  readonly #held: HeldBytes[] = []
 
   constructor(caller: AbortSignal) {
     this.#caller = caller
@@ -27,6 +29,12 @@ export class Scope implements Disposable {
     } finally {
       signal.removeEventListener('abort', stop)
     }
+  }
+
+  /** Holds bytes until the request ends. */
+  hold(held: HeldBytes | undefined): HeldBytes | undefined {
+    if (held) this.#held.push(held)
+    return held
   }
 
   /** Reads a stream, until the request ends. */
@@ -57,5 +65,6 @@ export class Scope implements Disposable {
 
   [Symbol.dispose](): void {
     this.#own.abort()
+    for (const held of this.#held.splice(0)) held.release()
   }
 }

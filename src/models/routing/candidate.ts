@@ -2,7 +2,7 @@ import { type Clock, machineClock, pause } from '../../clock.ts'
 import { ApiError, toApiError } from '../../errors.ts'
 import type { Timeouts } from '../configuration/settings.ts'
 import type { ContentKind } from '../content-kinds.ts'
-import { isCallersFault, isPassing } from '../faults.ts'
+import { isPassing, saysNothingOfModel } from '../faults.ts'
 import type { Model, ModelEvent, ModelReply, ModelRequest } from '../model.ts'
 import { type Attempt, type WatchAttempt, watchNothing } from './attempt.ts'
 import type { Breaker } from './breaker.ts'
@@ -132,7 +132,7 @@ export class Candidate {
         return await attempt(retries)
       } catch (thrown) {
         const error = toApiError(thrown)
-        if (isCallersFault(error) || error.status === 429) this.breaker?.gaveUp()
+        if (saysNothingOfModel(error) || error.status === 429) this.breaker?.gaveUp()
         else this.breaker?.failed()
         const wait = pauseBefore(error, retries)
         const mayHelp = isPassing(error) && wait <= longestPause && this.breaker?.state !== 'open'

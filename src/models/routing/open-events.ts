@@ -1,5 +1,5 @@
 import { ApiError, toApiError } from '../../errors.ts'
-import { isCallersFault } from '../faults.ts'
+import { saysNothingOfModel } from '../faults.ts'
 import type { ModelEvent } from '../model.ts'
 import type { Attempt } from './attempt.ts'
 import type { Breaker } from './breaker.ts'
@@ -87,7 +87,7 @@ export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], 
     this.#isOver = true
     deadlines.end()
     // A model that answered and then broke off or fell silent is failing as much as one that never answered.
-    if (!isCallersFault(error)) breaker?.failed()
+    if (!saysNothingOfModel(error)) breaker?.failed()
     attempt.ended(error)
     return error
   }

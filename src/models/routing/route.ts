@@ -1,5 +1,5 @@
 import { toApiError } from '../../errors.ts'
-import { isCallersFault } from '../faults.ts'
+import { saysNothingOfModel } from '../faults.ts'
 import type { ModelReply, ModelRequest } from '../model.ts'
 import type { Candidate, OpenedStream } from './candidate.ts'
 
@@ -89,7 +89,7 @@ export class Route {
       } catch (error) {
         failure = error
         // Nobody waits for another candidate's answer once the request has been given up.
-        if (signal.aborted || isCallersFault(toApiError(error))) throw error
+        if (signal.aborted || saysNothingOfModel(toApiError(error))) throw error
       }
     }
     throw failure

@@ -1,11 +1,63 @@
+import type { HeldBytes } from '../../http/bytes-in-flight.ts'
+import { JsonFault, jsonSteps } from '../../json.ts'
 import type { Chunk, Completion } from '../../openai/completion.ts'
-import { upstreamFailure } from './errors.ts'
+import type { Work } from '../../work.ts'
+import { notUnderstood, tooMuch, upstreamFailure } from './errors.ts'
 
 /**
  * The largest answer, and the largest event of one, that is taken from an upstream: each is parsed in one stretch. Text is
  * far under a megabyte; pictures in base64 have some. Bytes.
  */
 export const maximumAnswer = 16 * 1024 ** 2
+
+/** Bytes of JSON that are parsed at once; more are read in steps. */
+export const shortJson = 16 * 1024
+
+/** Properties of completions that are long, and that nobody here reads. */
+const unread = new Set(['logprobs'])
+
+/**
+ * Reads the whole of an answer.
+ * @param held counts its bytes twice: what is made of them takes as much again
+ * @param look is shown each piece, and may throw
+ * @throws ApiError 502 for more than `maximumAnswer`, 503 where there is no room for so many bytes
+ */
+export async function readWhole(
+  pieces: AsyncIterable<Uint8Array>,
+  held?: Pick<HeldBytes, 'set'>,
+  look?: (piece: Uint8Array) => void,
+): Promise<Buffer> {
+  const all: Uint8Array[] = []
+  let size = 0
+  for await (const piece of pieces) {
+    size += piece.length
+    if (size > maximumAnswer) throw tooMuch()
+    held?.set(2 * size)
+    look?.(piece)
+    all.push(piece)
+  }
+  const [first] = all
+  return all.length === 1 && first ? bufferOf(first) : Buffer.concat(all, size)
+}
+
+function bufferOf(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+}
+
+/**
+ * Reads the JSON of a whole answer, a long one in steps, and without its log probabilities.
+ * @throws ApiError as `parseAnswer`, 502 for one of too many values, and as `Work.run`
+ */
+export async function readAnswer(bytes: Buffer, work: Work): Promise<unknown> {
+  const text = bytes.toString('utf8')
+  if (bytes.length <= shortJson) return parseAnswer(text)
+  try {
+    return checked(await work.run('messages', jsonSteps(text, { depth: 100, duplicates: 'last', drops: unread })))
+  } catch (error) {
+    if (!(error instanceof JsonFault)) throw error
+    throw error.kind === 'count' ? tooMuch() : notUnderstood()
+  }
+}
 
 /**
  * Parses what an upstream sent with a 200.
@@ -17,8 +69,12 @@ export function parseAnswer(text: string): unknown {
     // Its names are words of the protocol, and unescaped ones are never misread (json.ts).
     value = JSON.parse(text)
   } catch {
-    throw upstreamFailure(502, 'upstream_error', 'The answer of the model was not understood. Ask again.')
+    throw notUnderstood()
   }
+  return checked(value)
+}
+
+function checked(value: unknown): unknown {
   if (typeof value === 'object' && value !== null && 'error' in value && value.error) {
     throw upstreamFailure(502, 'upstream_error', 'The model reported an error instead of an answer. Ask again.')
   }

@@ -124,22 +124,6 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, AsyncIterab
     this.#letGo()
   }
 
-  /**
-   * The whole body.
-   * @throws RangeError when it is longer than so many bytes
-   */
-  async bytes(maximum: number): Promise<Buffer> {
-    const pieces: Buffer[] = []
-    let size = 0
-    for await (const piece of this) {
-      size += piece.length
-      if (size > maximum) throw new RangeError(`the answer has more than ${maximum} bytes`)
-      pieces.push(piece)
-    }
-    const [first] = pieces
-    return pieces.length === 1 && first ? first : Buffer.concat(pieces, size)
-  }
-
   /** The body as it arrives, what came together in one piece. Whoever stops early ends the request. */
   [Symbol.asyncIterator](): AsyncIterator<Buffer, undefined> {
     return this

@@ -127,6 +127,16 @@ export function brokenOff(cause?: unknown): ApiError {
   return upstreamFailure(502, 'upstream_error', 'The model broke off before its answer was complete. Ask again.', cause)
 }
 
+/** The error for an answer that is nothing that a model answers. */
+export function notUnderstood(cause?: unknown): ApiError {
+  return upstreamFailure(502, 'upstream_error', 'The answer of the model was not understood. Ask again.', cause)
+}
+
+/** The error for an answer that is larger, or has more in it, than is taken. */
+export function tooMuch(): ApiError {
+  return upstreamFailure(502, 'upstream_error', 'The model sent more at once than is taken. Ask again.')
+}
+
 /** The code of the network's own error (`ECONNREFUSED`, `UND_ERR_SOCKET` …), which may be the cause of others. */
 export function networkCode(error: unknown): string | undefined {
   let current = error
@@ -196,8 +206,14 @@ export function cleaned(message: string, secrets: readonly string[]): string {
     .replace(/\b[A-Za-z0-9_-]{32,}\b/g, '…')
 }
 
-async function readStart(response: UpstreamResponse): Promise<string> {
-  const pieces: Buffer[] = []
+/** An answer as it comes, and what ends it. */
+export interface Pieces extends AsyncIterable<Uint8Array> {
+  return(): Promise<unknown>
+}
+
+/** The start of an error's body, as much as comes within a second. */
+export async function readStart(response: Pieces): Promise<string> {
+  const pieces: Uint8Array[] = []
   let size = 0
   const giveUp = setTimeout(() => void response.return(), errorBodyFor)
   try {

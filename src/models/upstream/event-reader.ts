@@ -1,10 +1,10 @@
 import { createParser } from 'eventsource-parser'
-import type { ApiError } from '../../errors.ts'
 import { field } from '../../fields.ts'
 import { type Chunk, isUsageOnly } from '../../openai/completion.ts'
 import type { ModelEvent } from '../model.ts'
-import { isChunk, maximumAnswer, parseAnswer } from './answer.ts'
-import { upstreamFailure } from './errors.ts'
+import { isChunk, parseAnswer, shortJson } from './answer.ts'
+import { notUnderstood, tooMuch } from './errors.ts'
+import { EventWeigher, mostUnits, weightOf } from './weigher.ts'
 
 /** The data of the event that ends a stream. */
 const done = '[DONE]'
@@ -34,10 +34,15 @@ export class EventReader {
   #rest: Buffer | undefined
   /** From then on the parser gets every byte, and keeps what has not ended. */
   #isParsing: boolean
-  /** Bytes that the parser got since the last event. */
-  #unended = 0
+  /** Weighs what the parser gets. */
+  readonly #weigher = new EventWeigher()
   /** The first event decides whether there is an answer at all, and is always read. */
   #hasFirst = false
+
+  /** Bytes of an event that has not ended. */
+  get unended(): number {
+    return this.#rest?.length ?? this.#weigher.unended
+  }
 
   /** @param readAll parse every event */
   constructor(readAll: boolean) {
@@ -94,7 +99,7 @@ export class EventReader {
       const end = text.indexOf(eventEnd, at)
       const isOneLine = text.startsWith(dataPrefix, at) && text.indexOf('\n', at) === end
       const group = isOneLine
-        ? groupOf([bytes.toString('utf8', at + dataPrefix.length, end)])
+        ? readLine(bytes.subarray(at + dataPrefix.length, end))
         : this.#parse(bytes.subarray(at, end + eventEnd.length))
       const [event] = group.events
       if (isOneLine && event && 'chunk' in event && !isUsageOnly(event.chunk)) {
@@ -114,13 +119,25 @@ export class EventReader {
   }
 
   #parse(bytes: Buffer): Group {
-    this.#parser.feed(this.#decoder.decode(bytes, { stream: true }))
+    let at = 0
+    let failure: unknown
+    try {
+      while (at < bytes.length) at = this.#weigher.next(bytes, at).end
+    } catch (thrown) {
+      failure = thrown
+    }
+    this.#parser.feed(this.#decoder.decode(bytes.subarray(0, at), { stream: true }))
     const texts = this.#texts
     this.#texts = []
-    this.#unended = texts.length > 0 ? 0 : this.#unended + bytes.length
-    if (this.#unended > maximumAnswer) return { events: [], isDone: false, failure: tooLarge() }
-    return groupOf(texts)
+    const group = groupOf(texts)
+    return failure === undefined || group.isDone || group.failure ? group : { ...group, failure }
   }
+}
+
+/** The event of one line of data. */
+function readLine(data: Buffer): Group {
+  const isHeavy = data.length > shortJson && weightOf(data) > mostUnits
+  return isHeavy ? { events: [], isDone: false, failure: tooMuch() } : groupOf([data.toString('utf8')])
 }
 
 function groupOf(texts: readonly string[]): Group {
@@ -171,11 +188,7 @@ function readChunk(text: string): Chunk {
     const usageOnly = { ...chunk, choices: [] }
     if (isChunk(usageOnly)) return usageOnly
   }
-  throw upstreamFailure(502, 'upstream_error', 'The answer of the model was not understood. Ask again.')
-}
-
-function tooLarge(): ApiError {
-  return upstreamFailure(502, 'upstream_error', 'The model sent more at once than is taken. Ask again.')
+  throw notUnderstood()
 }
 
 function isJson(text: string): boolean {

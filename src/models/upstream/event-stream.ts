@@ -1,8 +1,9 @@
 import { ApiError } from '../../errors.ts'
-import type { ModelEvent } from '../model.ts'
+import type { ModelEvent, ModelRequest } from '../model.ts'
 import type { UpstreamResponse } from './connections.ts'
 import { brokenOff, failureOf } from './errors.ts'
 import { EventReader, type Group } from './event-reader.ts'
+import { answerTurns, unitsOf } from './turns.ts'
 
 /** What is asked of a stream besides its events. */
 export interface EventStreamOptions {
@@ -10,6 +11,7 @@ export interface EventStreamOptions {
   readonly choices: number
   /** Whether every chunk must be read; otherwise events that say nothing the service must know pass unread. */
   readonly readAll: boolean
+  readonly openHeld?: ModelRequest['openHeld']
 }
 
 /**
@@ -21,14 +23,17 @@ export interface EventStreamOptions {
  */
 export async function* readEvents(
   answer: Promise<UpstreamResponse>,
-  { choices, readAll }: EventStreamOptions,
+  { choices, readAll, openHeld }: EventStreamOptions,
 ): AsyncGenerator<readonly ModelEvent[], undefined> {
   const response = await answer
   const progress = new Progress(choices)
-  const reader = new EventReader(readAll || choices > 1)
+  const reader = new EventReader(readAll)
+  const held = openHeld?.()
   try {
     for await (const bytes of response) {
+      await answerTurns.take(unitsOf(bytes.length + reader.unended))
       const group = reader.read(bytes)
+      held?.set(2 * reader.unended)
       progress.note(group)
       // Before the last events go out: whoever has them may not ask for more.
       if (group.isDone) response.drain()
@@ -39,6 +44,8 @@ export async function* readEvents(
   } catch (error) {
     if (takesNothing(error, progress)) return
     throw failureOf(error, true)
+  } finally {
+    held?.release()
   }
   if (!progress.isDone) yield* lastEvents(reader, progress)
   if (progress.isCut) throw brokenOff()

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Clock } from '../../../src/clock.ts'
-import { ApiError } from '../../../src/errors.ts'
+import { ApiError, overloaded } from '../../../src/errors.ts'
 import type { Model, ModelRequest } from '../../../src/models/model.ts'
+import { Breaker } from '../../../src/models/routing/breaker.ts'
 import { Candidate, type CandidateTraits } from '../../../src/models/routing/candidate.ts'
 import { workAtOnce } from '../../../src/work.ts'
 
@@ -35,7 +36,7 @@ afterEach(() => {
 })
 
 /** A candidate whose model only fails, like this. */
-function failing(error: () => ApiError, retries?: number): Candidate {
+function failing(error: () => ApiError, retries?: number, breaker: Breaker | null = null): Candidate {
   const model: Model = {
     ignoredParameters: new Set(),
     complete: () => Promise.reject(error()),
@@ -45,7 +46,7 @@ function failing(error: () => ApiError, retries?: number): Candidate {
     },
   }
   const traits: CandidateTraits = { name: 'm', upstreamId: 'm', ...(retries === undefined ? {} : { retries }) }
-  return new Candidate(traits, model, null, undefined, clock)
+  return new Candidate(traits, model, breaker, undefined, clock)
 }
 
 const broken = (headers: Record<string, string> = {}) => new ApiError(502, 'upstream_error', 'It failed.', { headers })
@@ -112,4 +113,14 @@ describe('the pauses between tries', () => {
   ])('are none for what would come again: %i %s', async (status, code) => {
     expect(await pausesOf(failing(() => new ApiError(status, code, 'No.')))).toEqual([])
   })
+})
+
+test('a service that has no room for an answer does not try again, and does not leave the model alone for it', async () => {
+  const breaker = new Breaker(clock, { failures: 1 })
+  const candidate = failing(() => overloaded(), 2, breaker)
+  const signal = new AbortController().signal
+  await expect(candidate.complete(request, signal)).rejects.toMatchObject({ code: 'overloaded' })
+  await expect(candidate.open(request, signal)).rejects.toMatchObject({ code: 'overloaded' })
+  expect(pauses).toEqual([])
+  expect(breaker.state).toBe('closed')
 })

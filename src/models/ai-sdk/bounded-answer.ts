@@ -1,0 +1,92 @@
+import { Response } from 'undici'
+import type { HeldBytes } from '../../http/bytes-in-flight.ts'
+import { readWhole } from '../upstream/answer.ts'
+import { type Pieces, readStart, tooMuch } from '../upstream/errors.ts'
+import { answerTurns, unitsOf } from '../upstream/turns.ts'
+import { EventWeigher, mostUnits, Weigher } from '../upstream/weigher.ts'
+
+/** Bytes of a streamed answer. */
+const maximumStream = 64 * 1024 ** 2
+/** Events of a streamed answer: more than the longest answers of models have tokens. A package takes some 10 µs for each. */
+const mostEvents = 150_000
+/** Units of the events that are handed over together. */
+const unitsTogether = 8000
+
+/** What a package is asked for. */
+export interface Asking {
+  readonly isStream: boolean
+  /** Opens a count of the bytes that an answer holds; the request ends it. */
+  readonly openHeld: () => Pick<HeldBytes, 'set'> | undefined
+}
+
+/**
+ * An upstream's answer as a package may see it: packages read an answer, and each event of one, in one stretch, whatever is
+ * in it. So it is bounded before, and has its turn of the event loop.
+ * @throws ApiError 502 for what is more than is taken, 503 where there is no room for its bytes; a stream fails with it
+ */
+export async function boundedAnswer(response: Response, { isStream, openHeld }: Asking): Promise<Response> {
+  const { body, status, statusText } = response
+  if (!body) return response
+  const headers = new Headers(response.headers)
+  // It is unpacked already.
+  headers.delete('content-encoding')
+  headers.delete('content-length')
+  const as = (bounded: string | Buffer | ReadableStream) => new Response(bounded, { status, statusText, headers })
+  const pieces = piecesOf(body)
+  if (status >= 300) return as(await readStart(pieces))
+  const held = openHeld()
+  if (isStream) return as(ReadableStream.from(boundedEvents(pieces, held)))
+  const weigher = new Weigher()
+  const bytes = await readWhole(pieces, held, (piece) => weighAll(weigher, piece))
+  await answerTurns.take(weigher.units + unitsOf(bytes.length))
+  return as(bytes)
+}
+
+function weighAll(weigher: Weigher, piece: Uint8Array): void {
+  for (let at = 0; at < piece.length; ) at = weigher.next(piece, at)
+  if (weigher.units > mostUnits) throw tooMuch()
+}
+
+/** The pieces of an answer; `return` ends it at once. */
+function piecesOf(body: NonNullable<Response['body']>): Pieces {
+  const reader = body.getReader()
+  const end = () => reader.cancel().catch(() => {})
+  return {
+    return: end,
+    async *[Symbol.asyncIterator]() {
+      try {
+        for (let step = await reader.read(); !step.done; step = await reader.read()) yield step.value
+      } finally {
+        void end()
+      }
+    },
+  }
+}
+
+/**
+ * Events as they come, so many together as are read in one stretch, each such group in its turn.
+ * @throws ApiError 502 for too large an event, too many of them, and too long a stream
+ */
+async function* boundedEvents(pieces: Pieces, held: Pick<HeldBytes, 'set'> | undefined): AsyncIterable<Uint8Array> {
+  const weigher = new EventWeigher()
+  let size = 0
+  let count = 0
+  for await (const piece of pieces) {
+    size += piece.length
+    let start = 0
+    let together = 0
+    for (let end = 0; end < piece.length; ) {
+      const event = weigher.next(piece, end)
+      if (event.units !== undefined) count++
+      if (size > maximumStream || count > mostEvents) throw tooMuch()
+      end = event.end
+      together += event.units ?? 0
+      if (together < unitsTogether && end < piece.length) continue
+      held?.set(2 * weigher.unended)
+      await answerTurns.take(together)
+      yield piece.subarray(start, end)
+      start = end
+      together = 0
+    }
+  }
+}

@@ -1,0 +1,77 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { EventWeigher, mostUnits, Weigher, weightOf } from '../../../src/models/upstream/weigher.ts'
+import { failureFrom } from '../../support/ai-sdk.ts'
+import { often } from '../../support/often.ts'
+
+/** What a value weighs as JSON: five for each array and object, and one for each comma. */
+function weightOfValue(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0
+  const members = Object.values(value)
+  return 5 + Math.max(0, members.length - 1) + members.reduce((sum, member) => sum + weightOfValue(member), 0)
+}
+
+/** A text in pieces that end anywhere. */
+const cut = (text: string, places: readonly number[]) => {
+  const bytes = Buffer.from(text)
+  const ends = [...places.map((place) => place % (bytes.length + 1)), bytes.length].toSorted((a, b) => a - b)
+  return ends.map((end, index) => bytes.subarray(ends[index - 1] ?? 0, end))
+}
+const places = fc.array(fc.nat(), { maxLength: 5 })
+
+describe('the weight of JSON', () => {
+  it('is that of its arrays, objects and values, whatever its strings hold', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), fc.constantFrom(undefined, 2), (value, indent) => {
+        expect(weightOf(Buffer.from(JSON.stringify(value, null, indent)))).toBe(weightOfValue(value))
+      }),
+      { numRuns: often(500) },
+    )
+  })
+
+  it('is the same however the bytes come', () => {
+    fc.assert(
+      fc.property(fc.array(fc.json(), { maxLength: 3 }), places, (texts, places) => {
+        const text = texts.join('\n')
+        const weigher = new Weigher()
+        for (const piece of cut(text, places)) for (let at = 0; at < piece.length; ) at = weigher.next(piece, at)
+        expect(weigher.units).toBe(weightOf(Buffer.from(text)))
+      }),
+      { numRuns: often(500) },
+    )
+  })
+
+  it('is told of each event, whatever its lines end with and however the bytes come', () => {
+    const event = fc.record({ value: fc.jsonValue(), end: fc.constantFrom('\n', '\r\n', '\r') })
+    fc.assert(
+      fc.property(fc.array(event, { minLength: 1, maxLength: 4 }), places, (events, places) => {
+        const text = events
+          .map(({ value, end }) => `event: {"${end}data: ${JSON.stringify(value)}${end}${end}`)
+          .join('')
+        const weigher = new EventWeigher()
+        const told: number[] = []
+        for (const piece of cut(text, places)) {
+          for (let at = 0; at < piece.length; ) {
+            const { end, units } = weigher.next(piece, at)
+            if (units !== undefined) told.push(units)
+            at = end
+          }
+        }
+        expect(told).toHaveLength(events.length)
+        for (const [index, { value }] of events.entries()) {
+          expect(told[index]).toBeGreaterThanOrEqual(5 + weightOfValue(value))
+        }
+      }),
+      { numRuns: often(500) },
+    )
+  })
+
+  it('has a bound for each event, and none for all of them', async () => {
+    const weigher = new EventWeigher()
+    const light = Buffer.from(`data: [${'1,'.repeat(mostUnits - 6)}1]\n\n`)
+    for (let count = 0; count < 3; count++) expect(weigher.next(light, 0).end).toBe(light.length)
+    const heavy = Buffer.from(`data: [${'1,'.repeat(mostUnits - 5)}1,1]\n\n`)
+    const failure = await failureFrom(Promise.resolve().then(() => weigher.next(heavy, 0)))
+    expect(failure).toMatchObject({ status: 502, code: 'upstream_error' })
+  })
+})
