@@ -64,6 +64,8 @@ class Relay {
   readonly #writer: StreamWriter
   readonly #meter: Meter
   readonly #usage: UsageWatch | null
+  /** Events that have been read, and not been written yet. */
+  readonly #texts: string[] = []
 
   constructor(writer: StreamWriter, meter: Meter, usage: UsageWatch | null) {
     this.#writer = writer
@@ -76,6 +78,7 @@ class Relay {
     for await (const events of groups) {
       if (!this.#writer.begin()) return
       for (const event of events) this.#pass(event)
+      this.#writeOut()
       const { room } = this.#writer
       if (room) await room
     }
@@ -85,13 +88,18 @@ class Relay {
     if ('passage' in event) {
       for (const chunk of event.read) this.#note(chunk)
       this.#meter.pass(event)
+      this.#writeOut()
       this.#writer.pass(event.passage)
       return
     }
     this.#note(event.chunk)
     for (const { delta } of event.chunk.choices) this.#meter.say(delta)
     // A usage chunk waits for the end, where there is one of it, and only when it was asked for.
-    if (!isUsageOnly(event.chunk)) this.#writer.write(event.text ?? JSON.stringify(event.chunk))
+    if (!isUsageOnly(event.chunk)) this.#texts.push(event.text ?? JSON.stringify(event.chunk))
+  }
+
+  #writeOut(): void {
+    this.#writer.write(...this.#texts.splice(0))
   }
 
   #note(chunk: Chunk): void {

@@ -28,6 +28,13 @@ export function toCompletion(
   }
 }
 
+/** A part of the streamed answer to the call of a choice. */
+export interface AnswerPart {
+  readonly index: number
+  /** Undefined for the end. */
+  readonly part: StreamPart | undefined
+}
+
 /** The streamed answers to the calls of one request, put together to one. */
 export class CompletionStream {
   readonly #request: ModelRequest
@@ -48,12 +55,26 @@ export class CompletionStream {
     return this.#head !== undefined
   }
 
+  /** The events for some parts, up to one that tells of a failure; and that failure. */
+  nextOf(parts: readonly AnswerPart[]): {
+    readonly events: readonly ModelEvent[]
+    readonly failure?: { readonly error: unknown }
+  } {
+    const events: ModelEvent[] = []
+    try {
+      for (const { index, part } of parts) for (const event of this.#next(index, part)) events.push(event)
+    } catch (error) {
+      return { events, failure: { error } }
+    }
+    return { events }
+  }
+
   /**
    * The events for a part of a choice's answer, or for its end; tells the request what the provider ignores.
    * @param part undefined for the end
    * @throws what the provider says went wrong; ApiError 502 for an end that comes too early
    */
-  next(index: number, part: StreamPart | undefined): readonly ModelEvent[] {
+  #next(index: number, part: StreamPart | undefined): readonly ModelEvent[] {
     if (part?.type === 'error') throw part.error
     if (part?.type === 'stream-start') tellIgnored(this.#request, [part])
     if (part?.type === 'response-metadata') this.#modelId ??= part.modelId

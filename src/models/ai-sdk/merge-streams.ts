@@ -1,36 +1,50 @@
-/** Yields what several sources yield, as it comes; the first failure is thrown. None is asked for more than is taken. */
-export async function* merge<T>(sources: readonly AsyncIterable<T>[]): AsyncIterable<T> {
-  const [only] = sources
-  if (only && sources.length === 1) return yield* only
-  const iterators = sources.map((source) => source[Symbol.asyncIterator]())
-  const ready: { readonly iterator: AsyncIterator<T>; readonly step: IteratorResult<T> }[] = []
-  const failures: unknown[] = []
-  let wake = () => {}
-  const pull = (iterator: AsyncIterator<T>) =>
-    iterator
-      .next()
-      .then(
-        (step) => ready.push({ iterator, step }),
-        (error) => failures.push(error),
-      )
-      .then(() => wake())
+import { setImmediate as nextTurn } from 'node:timers/promises'
+
+/** Values that may wait: then their sources wait. */
+const mostWaiting = 256
+
+/** Hands over values until it resolves, at its end; where it gets a promise, it waits for that. */
+export type Source<T> = (take: (value: T) => Promise<void> | undefined) => Promise<void>
+
+/**
+ * Yields what several sources hand over, what comes in one turn of the event loop in one group: each by itself would cost
+ * more than all that is done with it. The first failure is thrown, after what came before it.
+ */
+export async function* merge<T>(sources: readonly Source<T>[]): AsyncIterable<readonly T[]> {
+  let waiting: T[] = []
+  let open = sources.length
+  let failure: { readonly error: unknown } | undefined
+  let something = Promise.withResolvers<void>()
+  let room = Promise.withResolvers<void>()
+  const take = (value: T) => {
+    waiting.push(value)
+    something.resolve()
+    return waiting.length < mostWaiting ? undefined : room.promise
+  }
+  for (const source of sources) {
+    source(take)
+      .catch((error: unknown) => {
+        failure ??= { error }
+      })
+      .finally(() => {
+        open--
+        something.resolve()
+      })
+  }
   try {
-    let open = iterators.length
-    for (const iterator of iterators) pull(iterator)
-    while (open > 0) {
-      if (failures.length > 0) throw failures[0]
-      const next = ready.shift()
-      if (next === undefined) {
-        await new Promise<void>((resolve) => {
-          wake = resolve
-        })
-      } else if (next.step.done) open -= 1
-      else {
-        yield next.step.value
-        pull(next.iterator)
-      }
+    while (waiting.length > 0 || (open > 0 && !failure)) {
+      await something.promise
+      await nextTurn()
+      something = Promise.withResolvers()
+      const group = waiting
+      waiting = []
+      room.resolve()
+      room = Promise.withResolvers()
+      if (group.length > 0) yield group
+      if (open === 0 || failure) something.resolve()
     }
+    if (failure) throw failure.error
   } finally {
-    for (const iterator of iterators) iterator.return?.().catch(() => {})
+    room.resolve()
   }
 }

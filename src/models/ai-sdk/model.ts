@@ -2,11 +2,11 @@ import type { SharedV4ProviderOptions } from '@ai-sdk/provider'
 import type { AiSdkSettings } from '../configuration/settings.ts'
 import type { Model, ModelEvent, ModelRequest } from '../model.ts'
 import { beginCall, toChoiceCalls } from './choice-calls.ts'
-import { CompletionStream, toCompletion } from './completion.ts'
+import { type AnswerPart, CompletionStream, toCompletion } from './completion.ts'
 import { failureOfProvider } from './failure.ts'
 import { askingFor, createFetch, type ProviderFetch } from './fetch.ts'
 import type { CallOptions, LanguageModel, StreamPart } from './language-model.ts'
-import { merge } from './merge-streams.ts'
+import { merge, type Source } from './merge-streams.ts'
 import { dialectOf, ignoredParameters } from './parameters.ts'
 import { type ImportPackage, loadProvider, openModel, type ProviderOptions } from './provider.ts'
 import { Scope } from './request-scope.ts'
@@ -69,9 +69,10 @@ export function createAiSdkModel(settings: AiSdkSettings, importPackage?: Import
           const answer = () => beginCall(request, stream)
           return partsOf(answer, index, scope)
         })
-        for await (const { index, part } of merge(answers)) {
-          const events = completion.next(index, part)
+        for await (const parts of merge(answers)) {
+          const { events, failure: thrown } = completion.nextOf(parts)
           if (events.length > 0) yield events
+          if (thrown) throw thrown.error
         }
         const usage = completion.usage()
         if (usage) yield [usage]
@@ -130,21 +131,17 @@ function opener(
   }
 }
 
-interface AnswerPart {
-  readonly index: number
-  /** Undefined for the end. */
-  readonly part: StreamPart | undefined
-}
-
 /** The parts of the streamed answer to one call. @param index the number of its choice */
-async function* partsOf(
+function partsOf(
   answer: () => Promise<{ readonly stream: ReadableStream<StreamPart> }>,
   index: number,
   scope: Scope,
-): AsyncIterable<AnswerPart> {
-  const { stream } = await scope.orAborted(answer())
-  for await (const part of scope.read(stream)) yield { index, part }
-  yield { index, part: undefined }
+): Source<AnswerPart> {
+  return async (take) => {
+    const { stream } = await scope.orAborted(answer())
+    await scope.read(stream, (part) => take({ index, part }))
+    take({ index, part: undefined })
+  }
 }
 
 /** The operator's own options, which came as JSON, as the AI SDK types them. */

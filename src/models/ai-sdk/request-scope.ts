@@ -37,8 +37,8 @@ export class Scope implements Disposable {
     return held
   }
 
-  /** Reads a stream, until the request ends. */
-  async *read(stream: ReadableStream<StreamPart>): AsyncIterable<StreamPart> {
+  /** Hands over a stream's parts until the request ends. @param take may give a promise, which is waited for */
+  async read(stream: ReadableStream<StreamPart>, take: (part: StreamPart) => Promise<void> | undefined): Promise<void> {
     const reader = stream.getReader()
     const stop = () => {
       reader.cancel(this.signal.reason).catch(() => {})
@@ -47,7 +47,10 @@ export class Scope implements Disposable {
     if (this.signal.aborted) stop()
     else this.signal.addEventListener('abort', stop, { once: true })
     try {
-      for (let step = await reader.read(); !step.done; step = await reader.read()) yield step.value
+      for (let step = await reader.read(); !step.done; step = await reader.read()) {
+        const room = take(step.value)
+        if (room) await room
+      }
       this.signal.throwIfAborted()
     } finally {
       this.signal.removeEventListener('abort', stop)

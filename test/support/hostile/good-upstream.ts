@@ -3,10 +3,13 @@ import { completion } from '../upstream.ts'
 
 /** Answers as a provider of any kind would: OpenAI's, Anthropic's and Google's, by the path. */
 export function goodUpstream(request: IncomingMessage, response: ServerResponse): void {
-  request.resume().on('end', () => {
-    response.writeHead(200, { 'content-type': 'application/json' })
-    response.end(JSON.stringify(answerTo(request.url ?? '')))
-  })
+  request.resume().on('end', () => answerWell(request, response))
+}
+
+/** The same, to a request that has been read. */
+export function answerWell({ url = '' }: IncomingMessage, response: ServerResponse): void {
+  response.writeHead(200, { 'content-type': 'application/json' })
+  response.end(JSON.stringify(answerTo(url)))
 }
 
 function answerTo(path: string): object {

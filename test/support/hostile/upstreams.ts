@@ -1,5 +1,6 @@
-import type { ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { sse } from '../upstream.ts'
+import { answerWell } from './good-upstream.ts'
 import { hi, json, postRow, type Row, times } from './row.ts'
 
 /* Replies of a hostile upstream, or of one that a caller has talked into them. */
@@ -15,19 +16,29 @@ interface UpstreamRow {
   readonly answer: (response: ServerResponse) => void
 }
 
+/** What is said before the attack, when the upstream answers as it should: loading a package is none. */
+const warming = [{ role: 'user', content: 'Warming up' }] as const
+
 const upstreamRow = ({ name, model = 'relay', stream = true, answer }: UpstreamRow): Row =>
   postRow(`${model}: ${name}`, path, () => json({ model, messages: hi, stream }), {
     isLargest: true,
     mostAttackers: 40,
-    small: { model: 'understudy', messages: hi },
+    small: { model, messages: warming },
     upstream: (request, response) => {
       response.on('error', () => {})
-      request.resume().on('end', () => {
+      void bodyOf(request).then((body) => {
+        if (body.includes(warming[0].content)) return answerWell(request, response)
         response.writeHead(200, { 'content-type': stream ? 'text/event-stream' : 'application/json' })
         answer(response)
       })
     },
   })
+
+async function bodyOf(request: IncomingMessage): Promise<string> {
+  let text = ''
+  for await (const piece of request) text += piece
+  return text
+}
 
 const chunk = (delta: object, more: object = {}) =>
   JSON.stringify({
@@ -197,6 +208,29 @@ export const upstreams: readonly Row[] = [
           usageMetadata: { promptTokenCount: 1, candidatesTokenCount: 1, totalTokenCount: 2 },
         }),
       )
+    },
+  }),
+  upstreamRow({
+    name: '8,000 calls with one index',
+    model: 'compatible',
+    answer: (response) => {
+      const call = (index: number) => ({ index: 0, id: `c${index}`, function: { name: `f${index}`, arguments: '{' } })
+      response.end(sse(...times(8000, (index) => chunk({ tool_calls: [call(index)] }))) + end)
+    },
+  }),
+  upstreamRow({
+    name: 'an event of 5 MB with 400,000 names',
+    answer: (response) => {
+      const names = Object.fromEntries(times(400_000, (index) => [`n${index}`, 1]))
+      response.end(sse(chunk({ content: 'a' }), chunk({}, { finish_reason: 'stop', names })) + end)
+    },
+  }),
+  upstreamRow({
+    name: 'JSON of 6,600 objects that are no blocks',
+    model: 'claude',
+    stream: false,
+    answer: (response) => {
+      response.end(`{"type":"message","id":"a","model":"m","content":[${'{},'.repeat(6600)}{}],"usage":{}}`)
     },
   }),
   upstreamRow({ name: 'JSON of 100 MB', model: 'claude', stream: false, answer: filler('{"id":"', 100, '"}') }),
