@@ -69,6 +69,8 @@ export function readJson(text: string, bounds: JsonBounds): unknown {
   return reader.value
 }
 
+/** White space is up to here, and nothing else that a JSON text may have between its values. */
+const space = 0x20
 const quote = 0x22
 const backslash = 0x5c
 const comma = 0x2c
@@ -121,17 +123,19 @@ class Reader {
     return 10 * (this.#values - firstValue) + ((this.#position - start) >> 3)
   }
 
-  /** Whether the value that is read is not kept. */
+  /** Whether the value that is read is not kept. Asked only where some names are dropped. */
   get #isDropping(): boolean {
-    const { drops } = this.#bounds
-    if (!drops || !this.#level) return false
-    return this.#level.isDropped || drops.has(this.#level.name)
+    if (!this.#level) return false
+    return this.#level.isDropped || this.#bounds.drops?.has(this.#level.name) === true
   }
 
-  /** Reads a value that is no container to its end, or the beginning of a container; then what follows up to the next value. */
+  /** Reads a value that is no container to its end, or the beginning of a container; in an object, its name before that. */
   #readValue(): void {
-    const code = this.#skipSpace()
-    if (!this.#isDropping && ++this.#values > mostJsonValues) throw this.#fault('count')
+    if (this.#level && !this.#level.isArray) this.#readName(this.#level)
+    let code = this.#text.charCodeAt(this.#position)
+    if (code <= space) code = this.#skipSpace()
+    const isDropped = this.#bounds.drops !== undefined && this.#isDropping
+    if (!isDropped && ++this.#values > mostJsonValues) throw this.#fault('count')
     if (code === quote) this.#add(this.#readString())
     else if (code === openBrace) this.#open({}, false, closeBrace)
     else if (code === openBracket) this.#open([], true, closeBracket)
@@ -140,26 +144,30 @@ class Reader {
 
   #open(container: Container, isArray: boolean, close: number): void {
     if (this.#outer.length + (this.#level ? 1 : 0) >= this.#bounds.depth) throw this.#fault('depth')
-    this.#position++
-    const code = this.#skipSpace()
+    let code = this.#text.charCodeAt(++this.#position)
+    if (code <= space) code = this.#skipSpace()
     if (code === close) {
       this.#position++
       this.#add(container)
       return
     }
-    const isDropped = this.#isDropping
+    const isDropped = this.#bounds.drops !== undefined && this.#isDropping
     if (this.#level) this.#outer.push(this.#level)
     this.#level = { container, isArray, isDropped, name: '', properties: 0 }
-    if (!isArray) this.#readName(this.#level, code)
   }
 
   /** Puts a whole value where it belongs, and closes all containers that end there. */
   #add(value: unknown): void {
     let whole = value
     for (let level = this.#level; level; level = this.#level) {
-      if (!this.#isDropping) this.#put(level, whole)
+      const { container, name } = level
+      if (this.#bounds.drops === undefined || !this.#isDropping) {
+        if (Array.isArray(container)) container.push(whole)
+        else if (name === '__proto__') setProto(container, whole)
+        else container[name] = whole
+      }
       if (this.#goesOn(level)) return
-      whole = level.container
+      whole = container
       this.#level = this.#outer.pop()
     }
     this.#skipSpace()
@@ -168,33 +176,33 @@ class Reader {
     this.value = whole
   }
 
-  /** Reads a comma, and a name where one follows, or the end of a container. @returns whether another value follows */
-  #goesOn(level: Level): boolean {
-    const code = this.#skipSpace()
-    if (code !== comma && code !== (level.isArray ? closeBracket : closeBrace)) throw this.#fault('syntax')
-    if (code !== comma && this.#bounds.duplicates === 'refused' && level.properties > countKeys(level)) {
+  /** Reads a comma, or the end of a container. @returns whether another value follows */
+  #goesOn({ container, isArray, properties }: Level): boolean {
+    let code = this.#text.charCodeAt(this.#position)
+    if (code <= space) code = this.#skipSpace()
+    if (code === comma) {
+      this.#position++
+      return true
+    }
+    if (code !== (isArray ? closeBracket : closeBrace)) throw this.#fault('syntax')
+    // Fewer than have been written where one was written twice.
+    if (this.#bounds.duplicates === 'refused' && properties > 0 && properties > Object.keys(container).length) {
       throw this.#fault('duplicate')
     }
     this.#position++
-    if (code !== comma) return false
-    if (!level.isArray) this.#readName(level, this.#skipSpace())
-    return true
+    return false
   }
 
-  #put({ container, name }: Level, value: unknown): void {
-    if (Array.isArray(container)) container.push(value)
-    // As JSON.parse does it: a property like any other, and no prototype.
-    else if (name === '__proto__') {
-      Object.defineProperty(container, name, { value, writable: true, enumerable: true, configurable: true })
-    } else container[name] = value
-  }
-
-  #readName(level: Level, code: number): void {
+  #readName(level: Level): void {
+    let code = this.#text.charCodeAt(this.#position)
+    if (code <= space) code = this.#skipSpace()
     if (code !== quote) throw this.#fault('syntax')
     const start = this.#position
     level.name = this.#readString()
     if (++level.properties > mostJsonProperties) throw this.#fault('count', start)
-    if (this.#skipSpace() !== colon) throw this.#fault('syntax')
+    code = this.#text.charCodeAt(this.#position)
+    if (code <= space) code = this.#skipSpace()
+    if (code !== colon) throw this.#fault('syntax')
     this.#position++
   }
 
@@ -264,9 +272,9 @@ class Reader {
   }
 }
 
-/** Fewer than have been written where one was written twice. */
-function countKeys({ container, isArray }: Level): number {
-  return isArray ? 0 : Object.keys(container).length
+/** Does as JSON.parse with a name that would set the prototype: it becomes a property like any other. */
+function setProto(container: Record<string, unknown>, value: unknown): void {
+  Object.defineProperty(container, '__proto__', { value, writable: true, enumerable: true, configurable: true })
 }
 
 /** The words that are values, by the code of their first letter. */
