@@ -36,32 +36,38 @@ function readBody(request: FastifyRequest, payload: IncomingMessage): Promise<Bu
     lingerBeforeClosing(payload.socket)
     throw tooLarge()
   }
-  const body = new GrowingBytes(announced)
+  let length = 0
+  // Most bodies come in one piece.
+  let only: Buffer | undefined
+  let all: GrowingBytes | undefined
   return new Promise((resolve, reject) => {
-    const stop = () => {
+    const fail = (error: unknown) => {
       payload.off('data', take)
       payload.off('end', end)
       payload.off('error', fail)
-    }
-    const fail = (error: unknown) => {
-      stop()
-      body.free()
+      all?.free()
       reject(error)
     }
     const take = (piece: Buffer) => {
+      length += piece.length
       try {
-        const length = body.length + piece.length
         if (length > limit) throw tooLarge()
         if (length > smallBytes) request.held?.set(length)
-        body.add(piece)
+        if (all) all.add(piece)
+        else if (!only) only = piece
+        else {
+          all = new GrowingBytes(announced, only, piece)
+          only = undefined
+        }
       } catch (error) {
         lingerBeforeClosing(payload.socket)
         fail(error)
       }
     }
     const end = () => {
-      stop()
-      resolve(body.bytes())
+      // What comes after the end is not the body's: its bytes are in use.
+      payload.off('error', fail)
+      resolve(all?.bytes() ?? only ?? Buffer.alloc(0))
     }
     payload.on('data', take)
     payload.on('end', end)
@@ -91,49 +97,34 @@ function lingerBeforeClosing(socket: Socket): void {
  */
 class GrowingBytes {
   readonly #announced: number
-  #piece: Buffer | undefined
   #place = new Uint8Array()
   #length = 0
 
   /** @param announced how many are said to come; NaN where nothing is said */
-  constructor(announced: number) {
+  constructor(announced: number, ...pieces: readonly Buffer[]) {
     this.#announced = announced
-  }
-
-  get length(): number {
-    return this.#length
+    for (const piece of pieces) this.add(piece)
   }
 
   add(piece: Buffer): void {
-    const length = this.#length + piece.length
-    // Most bodies come in one piece.
-    if (this.#length === 0) this.#piece = piece
-    else this.#append(piece, length)
-    this.#length = length
-  }
-
-  bytes(): Buffer {
-    return this.#piece ?? Buffer.from(this.#place.buffer, 0, this.#length)
-  }
-
-  /** Gives the memory back, at once. */
-  free(): void {
-    this.#piece = undefined
-    freeBytes(this.#place)
-  }
-
-  #append(piece: Buffer, needed: number): void {
-    const first = this.#piece
-    this.#piece = undefined
+    const needed = this.#length + piece.length
     if (needed > this.#place.length) {
       const wanted = Math.max(needed, Math.min(2 * needed, this.#announced || Infinity))
       // The old place is freed with this, and does not wait for a collection.
       this.#place = new Uint8Array(this.#place.buffer.transfer(wanted))
     }
-    if (first) this.#place.set(first)
     this.#place.set(piece, this.#length)
-    if (first) freeBytes(first)
+    this.#length = needed
     freeBytes(piece)
+  }
+
+  bytes(): Buffer {
+    return Buffer.from(this.#place.buffer, 0, this.#length)
+  }
+
+  /** Gives the memory back, at once. */
+  free(): void {
+    freeBytes(this.#place)
   }
 }
 

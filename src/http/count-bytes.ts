@@ -39,7 +39,9 @@ export function countBytes(
   })
 
   app.addHook('onSend', (request, reply, payload, done) => {
-    if (!isLarge(payload) || request.method === 'HEAD') return done()
+    if ((typeof payload !== 'string' && !Buffer.isBuffer(payload)) || request.method === 'HEAD') return done()
+    // In UTF-8 a text has a byte to each character at least.
+    if (payload.length <= smallBytes) return done()
     try {
       const held = request.held ?? open(request, reply)
       held.set(Buffer.byteLength(payload))
@@ -51,9 +53,4 @@ export function countBytes(
     request.body = undefined
     done()
   })
-}
-
-/** Whether a reply has a body that is whole and large; in UTF-8 a text has a byte to each character at least. */
-function isLarge(payload: unknown): payload is string | Buffer {
-  return (typeof payload === 'string' || Buffer.isBuffer(payload)) && payload.length > smallBytes
 }

@@ -2,7 +2,6 @@ import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ApiError } from '../errors.ts'
-import { isRepeated } from './raw-headers.ts'
 
 /**
  * Refuses, in the group's own shape, what Node would refuse with an empty body: HTTP/1.1 without a `Host`
@@ -16,28 +15,20 @@ export function refuseUnfitRequests(app: FastifyInstance): void {
   // Node hands on what was sent behind such a request, although the connection is closed after its reply.
   const doubtful = new WeakMap<Socket, ApiError>()
   app.addHook('onRequest', ({ raw }, _reply, done) => {
-    const ambiguity = doubtful.get(raw.socket) ?? ambiguityOf(raw)
-    if (ambiguity) doubtful.set(raw.socket, ambiguity)
-    done(ambiguity ?? unfitnessOf(raw))
+    const refusal = doubtful.get(raw.socket) ?? unfitnessOf(raw)
+    if (refusal?.headers['connection'] === 'close') doubtful.set(raw.socket, refusal)
+    done(refusal)
   })
 }
 
-/** What makes a request one that two servers may read in two ways. */
-function ambiguityOf({ rawHeaders, headers, httpVersion }: IncomingMessage): ApiError | undefined {
+function unfitnessOf({ rawHeaders, headers, httpVersion }: IncomingMessage): ApiError | undefined {
+  const { host, expect } = headers
   if (isRepeated(rawHeaders, 'host'))
     return ambiguous('two_hosts', 'The request has two Host headers. Send exactly one.')
   if (httpVersion !== '1.1' && headers['transfer-encoding'] !== undefined) {
     const message = `HTTP/${httpVersion} has no Transfer-Encoding. Send a Content-Length, or use HTTP/1.1.`
     return ambiguous('unknown_framing', message)
   }
-  return undefined
-}
-
-function ambiguous(code: string, message: string): ApiError {
-  return new ApiError(400, code, message, { headers: { connection: 'close' } })
-}
-
-function unfitnessOf({ headers: { host, expect }, httpVersion }: IncomingMessage): ApiError | undefined {
   if (host === undefined && httpVersion === '1.1') {
     return new ApiError(400, 'missing_host', 'The request has no Host header. Send one.')
   }
@@ -45,6 +36,26 @@ function unfitnessOf({ headers: { host, expect }, httpVersion }: IncomingMessage
     return new ApiError(417, 'unknown_expectation', 'This Expect header cannot be met. Leave it out.')
   }
   return undefined
+}
+
+/** The refusal of what two servers may read in two ways. */
+function ambiguous(code: string, message: string): ApiError {
+  return new ApiError(400, code, message, { headers: { connection: 'close' } })
+}
+
+/**
+ * Tells whether a request has a header more than once, although Node shows the first alone.
+ * @param headers names and values in turn, as Node's `rawHeaders` has them
+ * @param name in lower case
+ */
+export function isRepeated(headers: readonly string[], name: string): boolean {
+  let count = 0
+  for (let index = 0; index < headers.length; index += 2) {
+    const given = headers[index]
+    // Most names differ in length: to write each in lower case would cost every request.
+    if (given?.length === name.length && given.toLowerCase() === name) count++
+  }
+  return count > 1
 }
 
 const methods = ['DELETE', 'GET', 'HEAD', 'PATCH', 'POST', 'PUT']

@@ -9,8 +9,9 @@ import { ApiError, invalidField } from '../errors.ts'
  */
 export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
   const isText = httpPart !== 'body'
+  let check: TypeCheck<TSchema> | undefined
   return (input: unknown) => {
-    const check = compiled(schema)
+    check ??= compiled(schema)
     const value = isText ? withNumbers(schema, input) : input
     if (check.Check(value)) return { value }
     return { error: describe(firstError(check, value), httpPart) }
