@@ -170,8 +170,7 @@ class Reader {
       whole = container
       this.#level = this.#outer.pop()
     }
-    this.#skipSpace()
-    if (this.#position < this.#text.length) throw this.#fault('syntax')
+    if (this.#position < this.#text.length && !Number.isNaN(this.#skipSpace())) throw this.#fault('syntax')
     this.isDone = true
     this.value = whole
   }

@@ -55,7 +55,6 @@ export class Guard {
    * @throws ApiError 400 for two such headers, 401 for none or a key that is not valid
    */
   readonly admitApiKey = async (request: FastifyRequest): Promise<void> => {
-    refuseTwoCredentials(request)
     if (await this.admitAgain(request)) return
     const header = request.headers.authorization?.trim() ?? ''
     const key = header.replace(/^bearer(\s+|$)/i, '')
@@ -70,9 +69,13 @@ export class Guard {
    * digest the key anew would cost a tenth of a small request.
    * @param tell as for `admit`
    * @returns whether it is let in; a promise where its limits must be asked for first
-   * @throws ApiError 401, 403 and 429 as `admit`
+   * @throws ApiError 400 for two such headers: Node shows only the first, and a proxy may have judged the other; 401, 403 and 429
+   *   as `admit`
    */
   admitAgain(request: FastifyRequest, tell?: RequestHeaders): boolean | Promise<true> {
+    if (isRepeated(request.raw.rawHeaders, 'authorization')) {
+      throw new ApiError(400, 'two_credentials', 'The request has two Authorization headers. Send exactly one.')
+    }
     const last = this.#admitted.get(request.socket)
     if (!last || last.header !== request.headers.authorization || last.tell !== tell) return false
     const key = this.#store.knownKey(last.digest)
@@ -179,14 +182,4 @@ export function tellRequestsLeft(tell: RequestHeaders): onRequestHookHandler {
 export function callerOf(request: FastifyRequest): Key {
   if (request.caller === null) throw new Error('the route has no guard')
   return request.caller
-}
-
-/**
- * Node shows only the first of two Authorization headers, and a proxy may have judged the other: refuse both.
- * @throws ApiError 400
- */
-export function refuseTwoCredentials(request: FastifyRequest): void {
-  if (isRepeated(request.raw.rawHeaders, 'authorization')) {
-    throw new ApiError(400, 'two_credentials', 'The request has two Authorization headers. Send exactly one.')
-  }
 }

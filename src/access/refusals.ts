@@ -9,10 +9,11 @@ export function unauthorized(code: string, message: string): ApiError {
 
 /** Why a key opens nothing now; undefined while it does. One that is not there any more went with its account. */
 export function refusalOf(key: Key | undefined): ApiError | undefined {
-  if (!key || isPast(key.revoked)) {
+  const now = unixSeconds()
+  if (!key || (key.revoked ?? Infinity) <= now) {
     return unauthorized('key_revoked', 'The key has been revoked. Ask for a new one.')
   }
-  if (isPast(key.expires)) return unauthorized('key_expired', 'The key has expired. Ask for a new one.')
+  if ((key.expires ?? Infinity) <= now) return unauthorized('key_expired', 'The key has expired. Ask for a new one.')
   if (key.account.suspended === null) return undefined
   return new ApiError(403, 'account_suspended', 'The account of this key is suspended. Ask the operator.')
 }

@@ -10,37 +10,32 @@ export const lingeringFor = 1000
 /** Bytes beyond which a piece of a body is worth giving back by itself. */
 const ownBytes = 8192
 
-/**
- * Makes an instance take bodies of these types.
- * @param parse what the request's body becomes; a promise of it, or an error, as well
- */
-export function takeBodies(
-  app: FastifyInstance,
-  types: string | string[],
-  parse: (request: FastifyRequest, body: Buffer) => unknown,
-): void {
-  app.addContentTypeParser(types, async (request: FastifyRequest, payload: IncomingMessage) =>
-    parse(request, await readBody(request, payload)),
-  )
+/** Makes of a body what the request's body becomes; a promise of it, or an error, as well. */
+type ParseBody = (request: FastifyRequest, body: Buffer) => unknown
+
+/** Makes an instance take bodies of these types. */
+export function takeBodies(app: FastifyInstance, types: string | string[], parse: ParseBody): void {
+  app.addContentTypeParser(types, bodyReader(parse))
 }
 
 /**
- * Reads a body, and has its bytes counted as they come, not as they are announced.
+ * Gives what reads a body and parses it, and has its bytes counted as they come, not as they are announced.
  * @throws ApiError 413 beyond the route's limit, 503 where so many bytes have no room; then the client may still send, and
  *   the connection is closed. Node's error where the client has left
  */
-function readBody(request: FastifyRequest, payload: IncomingMessage): Promise<Buffer> {
-  const limit = request.routeOptions.bodyLimit
-  const announced = Number(request.headers['content-length'])
-  if (announced > limit) {
-    lingerBeforeClosing(payload.socket)
-    throw tooLarge()
-  }
-  let length = 0
-  // Most bodies come in one piece.
-  let only: Buffer | undefined
-  let all: GrowingBytes | undefined
-  return new Promise((resolve, reject) => {
+function bodyReader(parse: ParseBody) {
+  return (request: FastifyRequest, payload: IncomingMessage): Promise<unknown> => {
+    const limit = request.routeOptions.bodyLimit
+    const announced = Number(request.headers['content-length'])
+    if (announced > limit) {
+      lingerBeforeClosing(payload.socket)
+      return Promise.reject(tooLarge())
+    }
+    let length = 0
+    // Most bodies come in one piece.
+    let only: Buffer | undefined
+    let all: GrowingBytes | undefined
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>()
     const fail = (error: unknown) => {
       payload.off('data', take)
       payload.off('end', end)
@@ -67,12 +62,17 @@ function readBody(request: FastifyRequest, payload: IncomingMessage): Promise<Bu
     const end = () => {
       // What comes after the end is not the body's: its bytes are in use.
       payload.off('error', fail)
-      resolve(all?.bytes() ?? only ?? Buffer.alloc(0))
+      try {
+        resolve(parse(request, all?.bytes() ?? only ?? Buffer.alloc(0)))
+      } catch (error) {
+        reject(error)
+      }
     }
     payload.on('data', take)
     payload.on('end', end)
     payload.on('error', fail)
-  })
+    return promise
+  }
 }
 
 function tooLarge(): ApiError {

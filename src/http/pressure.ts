@@ -1,5 +1,5 @@
 import underPressure from '@fastify/under-pressure'
-import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Clock, machineClock } from '../clock.ts'
 import { overloaded } from '../errors.ts'
 
@@ -77,16 +77,15 @@ export async function refuseUnderPressure(
     isPressed = true
     return false
   }
-  const check = (request: FastifyRequest, _reply: FastifyReply, done: HookHandlerDoneFunction) => {
+  app.addHook('onRequest', (request, _reply, done) => {
     // In this order, since what Fastify tells of a route it puts together anew each time.
     if (isTaken(request) || vital.has(request.routeOptions.url ?? '')) done()
     else done(refusal)
-  }
-  app.addHook('onRequest', check)
+  })
   // A body may take its time to come, and many may be complete in one turn: only then the work begins.
-  app.addHook('preValidation', (request, reply, done) => {
-    if (request.body === undefined) done()
-    else check(request, reply, done)
+  app.addHook('preValidation', (request, _reply, done) => {
+    if (request.body === undefined || isTaken(request)) done()
+    else done(refusal)
   })
   return (request) => {
     if (isLarge(request.headers) && !isTaken(request)) throw refusal

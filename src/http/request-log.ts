@@ -1,7 +1,7 @@
 import { randomFillSync } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance } from 'fastify'
-import type { Networks } from '../networks.ts'
-import { callerAddress } from './caller-address.ts'
+import { type Networks, readAddress } from '../networks.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -18,14 +18,17 @@ declare module 'fastify' {
 
 /** Told of every request, to count it. */
 export interface RequestWatch {
-  started(method: string): void
-  /**
-   * @param route its pattern, or `unknown`
-   * @param status 499 where the client left before the reply was complete
-   * @param failure the code of the error that it was answered with, where that is a 5xx; empty otherwise
-   */
-  ended(method: string, route: string, status: number, seconds: number, failure: string): void
+  /** A request has begun. @returns what is to be told of its end */
+  started(method: string): RequestEnded
 }
+
+/**
+ * Told of the end of one request.
+ * @param route its pattern, or `unknown`
+ * @param status 499 where the client left before the reply was complete
+ * @param failure the code of the error that it was answered with, where that is a 5xx; empty otherwise
+ */
+export type RequestEnded = (route: string, status: number, seconds: number, failure: string) => void
 
 /** Bytes of a request id: enough that no two are ever equal, whichever processes made them, and nobody can guess one. */
 const idBytes = 16
@@ -65,20 +68,19 @@ export function tellOfRequests(app: FastifyInstance, watch?: RequestWatch, proxi
     request.facts = {}
     // Now, since a connection that has ended has no address any more.
     request.from = callerAddress(request.raw, proxies)
-    watch?.started(request.method)
+    const ended = watch?.started(request.method)
     reply.headers(commonHeaders(request.id))
     // Fastify's onResponse does not run for a client that leaves before its reply is complete; 'close' always comes.
     reply.raw.on('close', () => {
       const isGone = !reply.raw.writableFinished
-      const { method, failure } = request
       // The route's pattern, not the URL: a path or a query may hold a secret.
       const route = request.routeOptions.url ?? 'unknown'
       const status = isGone ? 499 : reply.statusCode
-      watch?.ended(method, route, status, reply.elapsedTime / 1000, failure)
+      ended?.(route, status, reply.elapsedTime / 1000, request.failure)
       const line = {
         request_id: request.id,
         from: request.from,
-        method,
+        method: request.method,
         route,
         status,
         ms: Math.round(reply.elapsedTime * 1000) / 1000,
@@ -94,4 +96,31 @@ export function tellOfRequests(app: FastifyInstance, watch?: RequestWatch, proxi
 /** One logger for all requests: a child for each costs more than naming the request in each line. */
 export function sameLogger<T>(parent: T): T {
   return parent
+}
+
+/**
+ * The address that a request comes from. A proxy that is trusted is believed whom it forwards for, and that one in its
+ * turn: so it is the rightmost address of `X-Forwarded-For` that is no trusted proxy's. What anybody else writes there, and
+ * what is left of that, is nothing but a text. No other header of proxies is read at all, neither for the host nor for the protocol.
+ * @param proxies those that are trusted; none without it
+ * @returns an empty text where the connection has ended before anybody asked
+ */
+function callerAddress({ socket, headers }: IncomingMessage, proxies?: Networks): string {
+  const { remoteAddress = '' } = socket
+  if (!proxies) return remoteAddress.startsWith('::ffff:') ? (readAddress(remoteAddress) ?? '') : remoteAddress
+  const forwarded = String(headers['x-forwarded-for'] ?? '').split(',')
+  let address = readAddress(remoteAddress) ?? ''
+  while (address !== '' && proxies.has(address)) {
+    const next = addressOf(forwarded.pop() ?? '')
+    if (next === undefined) break
+    address = next
+  }
+  return address
+}
+
+/** The address of an entry, which may have a port: `192.0.2.7:4711`, `[2001:db8::7]:4711`. */
+function addressOf(entry: string): string | undefined {
+  const trimmed = entry.trim()
+  const [, inBrackets, beforePort] = /^(?:\[([^\]]+)\]|([\d.]+))(?::\d+)?$/.exec(trimmed) ?? []
+  return readAddress(inBrackets ?? beforePort ?? trimmed)
 }

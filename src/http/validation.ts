@@ -44,7 +44,7 @@ function compiled(schema: TSchema): TypeCheck<TSchema> {
 }
 
 /** Replies are written by hand or by JSON.stringify: no schema stands between the handler and the wire. */
-export const serializerCompiler = () => (value: unknown) => JSON.stringify(value)
+export const serializerCompiler = (): ((value: unknown) => string) => JSON.stringify
 
 function withNumbers(schema: TSchema, input: unknown): unknown {
   if (!KindGuard.IsObject(schema) || typeof input !== 'object' || input === null) return input

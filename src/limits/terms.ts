@@ -47,21 +47,23 @@ export function limitsInForce(key: LimitedKey, settings: Limits, name: LimitName
 }
 
 /** How many plants the account of a key may have for the key to add one; undefined where there is no limit. */
-export function plantsAllowed(key: LimitedKey, settings: Limits): number | undefined {
-  return lowest(limitsInForce(key, settings, 'plants'))
-}
+export const plantsAllowed = lowest('plants')
 
 /** How many uploaded characters the account of a key may have, and of how many bytes, for the key to add to them. */
 export function charactersAllowed(key: LimitedKey, settings: Limits): CharactersAllowed {
-  return {
-    characters: lowest(limitsInForce(key, settings, 'characters')),
-    bytes: lowest(limitsInForce(key, settings, 'character_bytes')),
-  }
+  return { characters: charactersOf(key, settings), bytes: characterBytesOf(key, settings) }
 }
 
-function lowest({ own, ofAccount }: LimitsInForce): number | undefined {
-  if (own === undefined || ofAccount === undefined) return own ?? ofAccount
-  return Math.min(own, ofAccount)
+const charactersOf = lowest('characters')
+const characterBytesOf = lowest('character_bytes')
+
+/** Gives what finds the lower of the two limits of a name for a key; undefined where there is none. */
+function lowest(name: LimitName) {
+  return (key: LimitedKey, settings: Limits): number | undefined => {
+    const { own, ofAccount } = limitsInForce(key, settings, name)
+    if (own === undefined || ofAccount === undefined) return own ?? ofAccount
+    return Math.min(own, ofAccount)
+  }
 }
 
 /** The limits of a request whose tokens count in no day and no month. */

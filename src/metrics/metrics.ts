@@ -1,4 +1,4 @@
-import type { RequestWatch } from '../http/request-log.ts'
+import type { RequestEnded, RequestWatch } from '../http/request-log.ts'
 import { Histogram, type Metric, type Sample, writeMetrics } from '../instruments.ts'
 import { failureName } from '../models/faults.ts'
 import type { WatchAttempt } from '../models/routing/attempt.ts'
@@ -68,15 +68,13 @@ export class Metrics implements RequestWatch {
     this.#metrics.push(metric)
   }
 
-  started(method: string): void {
-    const name = named(method)
+  started(method: string): RequestEnded {
+    const name = methods.has(method) ? method : '_OTHER'
     this.#active.set(name, (this.#active.get(name) ?? 0) + 1)
-  }
-
-  ended(method: string, route: string, status: number, seconds: number, failure: string): void {
-    const name = named(method)
-    this.#active.set(name, (this.#active.get(name) ?? 0) - 1)
-    this.requests.record(seconds, name, route, String(status), failure)
+    return (route, status, seconds, failure) => {
+      this.#active.set(name, (this.#active.get(name) ?? 0) - 1)
+      this.requests.record(seconds, name, route, String(status), failure)
+    }
   }
 
   /** Counts what a chat request has used. */
@@ -95,10 +93,6 @@ export class Metrics implements RequestWatch {
     this.#metrics.push(histogram)
     return histogram
   }
-}
-
-function named(method: string): string {
-  return methods.has(method) ? method : '_OTHER'
 }
 
 function samplesOf(found: number | Iterable<Sample>): Iterable<Sample> {

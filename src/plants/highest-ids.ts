@@ -15,18 +15,19 @@ export class HighestIds {
   }
 
   /**
-   * The id for a new plant: one more than the highest, at least 1.
+   * The id for a new plant, which is added next: one more than the highest, at least 1.
    * @throws ApiError 409 when none is left
    */
   next(account: number): number {
-    if (this.#transaction !== this.#commit.transaction) this.#known.clear()
-    this.#transaction = this.#commit.transaction
-    const highest = this.#known.get(account) ?? this.#lookUp.get(account) ?? 0
-    this.#known.set(account, highest)
-    return nextId(highest)
+    const { transaction } = this.#commit
+    if (this.#transaction !== transaction) this.#known.clear()
+    this.#transaction = transaction
+    const id = nextId(this.#known.get(account) ?? this.#lookUp.get(account) ?? 0)
+    this.#known.set(account, id)
+    return id
   }
 
-  /** A plant with this id was added. */
+  /** A plant was added whose id its caller chose. */
   note(account: number, id: number): void {
     const known = this.#transaction === this.#commit.transaction ? this.#known.get(account) : undefined
     if (known !== undefined && id > known) this.#known.set(account, id)

@@ -7,8 +7,7 @@ import type { Idempotency } from './plant.ts'
  * @param body what the request asks for: two equal JSON values, however written, ask for the same
  * @throws ApiError 400 for a key that is empty, too long or not of printable ASCII
  */
-export function readIdempotency(header: string | string[] | undefined, body: unknown): Idempotency | undefined {
-  if (header === undefined) return undefined
+export function readIdempotency(header: string | string[], body: unknown): Idempotency {
   if (typeof header !== 'string' || !/^[\x20-\x7e]{1,255}$/.test(header) || header.trim() === '') {
     throw new ApiError(
       400,

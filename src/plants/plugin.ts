@@ -2,7 +2,7 @@ import bearerAuth from '@fastify/bearer-auth'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import { callerOf, type Guard, refuseTwoCredentials, requireScope, tellRequestsLeft } from '../access/guard.ts'
+import { callerOf, type Guard, requireScope, tellRequestsLeft } from '../access/guard.ts'
 import { unauthorized } from '../access/refusals.ts'
 import { ApiError, plantErrorBody } from '../errors.ts'
 import { errorHandler, plantsPrefix } from '../http/errors.ts'
@@ -65,7 +65,8 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
       },
     },
     async (request, reply) => {
-      const idempotency = readIdempotency(request.headers['idempotency-key'], request.body)
+      const key = request.headers['idempotency-key']
+      const idempotency = key === undefined ? undefined : readIdempotency(key, request.body)
       const caller = callerOf(request)
       const limit = plantsAllowed(caller, limits)
       const { plant, isReplay } = await store.create(caller.account.id, checkedPlant(request.body), idempotency, limit)
@@ -91,7 +92,6 @@ async function letIn(app: FastifyInstance, guard: Guard): Promise<void> {
     },
   })
   app.addHook('onRequest', (request, reply, done) => {
-    refuseTwoCredentials(request)
     const again = guard.admitAgain(request, standardHeaders)
     if (again === true) return done()
     if (again) {

@@ -251,7 +251,7 @@ export class SqlitePlantStore implements PlantStore {
     const id = plant.id ?? this.#highestIds.next(account)
     const { changes } = this.#insert.run(account, id, plant.name, plant.tag ?? null)
     if (changes === 0) throw idTaken(id)
-    this.#highestIds.note(account, id)
+    if (plant.id !== undefined) this.#highestIds.note(account, id)
     this.#touch(account)
     this.#counts.follow(account, 1)
     return { account, ...plant, id }

@@ -4,10 +4,13 @@ import { batchSizes } from './batch-sizes.ts'
 import { accountGone, isOrphan, toWriteError } from './write-error.ts'
 import { beginWriting } from './write-lock.ts'
 
-/** A write that waits: doing it, or being refused, gives the way to tell its caller, once the transaction is on disk. */
+/** A write that waits, and what its caller is told of it once the transaction is on disk. */
 interface Waiting {
-  readonly attempt: () => () => void
-  readonly reject: (reason: unknown) => void
+  write(): unknown
+  resolve(result: unknown): void
+  reject(reason: unknown): void
+  result?: unknown
+  refusal?: ApiError
 }
 
 /** What a commit waits for: `FULL`, the disk; `NORMAL`, nothing, and a power cut may take it back, but no end of the process. */
@@ -25,7 +28,8 @@ export class GroupCommit {
   readonly #database: Database
   readonly #durability: Durability
   #waiting: Waiting[] = []
-  #transactions = 0
+  /** Another number in each transaction: what was read in this one stays true, unless one of its own writes changes it. */
+  transaction = 0
   #rollbacks = 0
   /** Since when another program has held the database. */
   #busySince: number | undefined
@@ -48,24 +52,10 @@ export class GroupCommit {
    * @throws ApiError 507 when the disk is full, and whatever else the database says
    */
   run<T>(write: () => T): Promise<T> {
-    return new Promise<T>((resolve, reject) => {
-      if (this.#waiting.length === 0) setImmediate(() => this.#commit())
-      const attempt = () => {
-        try {
-          const result = write()
-          return () => resolve(result)
-        } catch (thrown) {
-          const refusal = this.#refusalOf(thrown)
-          return () => reject(refusal)
-        }
-      }
-      this.#waiting.push({ attempt, reject })
-    })
-  }
-
-  /** Another number in each transaction: what was read in this one stays true, unless one of its own writes changes it. */
-  get transaction(): number {
-    return this.#transactions
+    const { promise, resolve, reject } = Promise.withResolvers<T>()
+    if (this.#waiting.length === 0) setImmediate(this.#commit)
+    this.#waiting.push({ write, resolve, reject })
+    return promise
   }
 
   /** Commits what waits now, as before the database is closed; nobody is served while another program holds it. */
@@ -73,26 +63,19 @@ export class GroupCommit {
     this.#commit(true)
   }
 
-  #commit(mayBlock = false): void {
+  readonly #commit = (mayBlock = false): void => {
     const writes = this.#waiting
     this.#waiting = []
     if (writes.length === 0) return
-    const answers: (() => void)[] = []
-    this.#transactions++
+    this.transaction++
     try {
       if (this.#durability !== 'FULL') this.#database.exec(`PRAGMA synchronous = ${this.#durability}`)
       if (!this.#begin(mayBlock)) {
         this.#waiting = [...writes, ...this.#waiting]
-        setTimeout(() => this.#commit(), betweenLooks)
+        setTimeout(this.#commit, betweenLooks)
         return
       }
-      for (const { attempt } of writes) {
-        answers.push(attempt())
-        this.#checkTransaction()
-      }
-      this.#database.exec('COMMIT')
-      if (this.#database.inTransaction) throw new Error('SQLite has not committed the transaction.')
-      this.sizes.record(writes.length)
+      this.#write(writes)
     } catch (thrown) {
       this.#rollbacks++
       if (this.#database.inTransaction) this.#database.exec('ROLLBACK')
@@ -103,7 +86,28 @@ export class GroupCommit {
       // Every other write of this connection waits for the disk. Outside a transaction only, where it has an effect.
       if (this.#durability !== 'FULL' && this.#database.open) this.#database.exec('PRAGMA synchronous = FULL')
     }
-    for (const answer of answers) answer()
+    for (const { refusal, result, resolve, reject } of writes) {
+      if (refusal) reject(refusal)
+      else resolve(result)
+    }
+  }
+
+  /**
+   * Does the writes, notes of each what its caller is told, and commits them.
+   * @throws what one has failed with, where none of them is to be
+   */
+  #write(writes: readonly Waiting[]): void {
+    for (const waiting of writes) {
+      try {
+        waiting.result = waiting.write()
+      } catch (thrown) {
+        waiting.refusal = this.#refusalOf(thrown)
+      }
+      if (!this.#database.inTransaction) throw undone()
+    }
+    this.#database.exec('COMMIT')
+    if (this.#database.inTransaction) throw new Error('SQLite has not committed the transaction.')
+    this.sizes.record(writes.length)
   }
 
   /**
@@ -113,18 +117,8 @@ export class GroupCommit {
   #refusalOf(thrown: unknown): ApiError {
     const error = isOrphan(thrown) ? accountGone(thrown) : thrown
     if (!(error instanceof ApiError)) throw error
-    this.#checkTransaction(error.cause)
+    if (!this.#database.inTransaction) throw error.cause ?? undone()
     return error
-  }
-
-  /**
-   * Looks whether the transaction still goes on: SQLite undoes it by itself where there is no room, say, and each write that
-   * came next would be committed for itself (sqlite.org/lang_transaction.html, section 3.1).
-   * @throws what a write failed with, or an Error that says so
-   */
-  #checkTransaction(cause?: unknown): void {
-    if (this.#database.inTransaction) return
-    throw cause ?? new Error('SQLite has undone the transaction that this write belongs to.')
   }
 
   /**
@@ -147,4 +141,12 @@ export class GroupCommit {
       }
     }
   }
+}
+
+/**
+ * What is wrong where the transaction goes on no longer: SQLite undoes it by itself where there is no room, say, and each write
+ * that came next would be committed for itself (sqlite.org/lang_transaction.html, section 3.1).
+ */
+function undone(): Error {
+  return new Error('SQLite has undone the transaction that this write belongs to.')
 }
