@@ -82,7 +82,7 @@ async function createTokenizer(): Promise<Tokenizer> {
       const decoded = typeof token === 'string' ? token : decoder.decode(Uint8Array.from(token), { stream: true })
       tokensOfPiece += 1
       if (decoded === '') continue
-      yield { text: decoded, tokens: tokensOfPiece }
+      yield { text: decoded, tokens: tokensOfPiece, units: unitsOfMerge + decoded.length * unitsOfMergedByte }
       tokensOfPiece = 0
     }
   }
@@ -90,9 +90,11 @@ async function createTokenizer(): Promise<Tokenizer> {
   /** The texts of a text's tokens. A word of one token, which most are, need not be merged once more. */
   function* pieces(text: string): Iterable<Piece> {
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
-    for (const each of wordsOf(text, word)) {
-      if (words.get(each) === 1) yield { text: each.toWellFormed(), tokens: 1 }
-      else yield* piecesOf(each, decoder)
+    for (const part of partsOf(text)) {
+      for (const each of wordsIn(part, word)) {
+        if (words.get(each) === 1) yield { text: each.toWellFormed(), tokens: 1, units: unitsOfWord + each.length }
+        else yield* piecesOf(each, decoder)
+      }
     }
   }
 
@@ -105,7 +107,7 @@ async function createTokenizer(): Promise<Tokenizer> {
       sum += piece.tokens
       if (sum > maximumTokens) break
       texts.push(piece.text)
-      units += unitsOfMerge + piece.text.length * unitsOfMergedByte
+      units += piece.units
       if (units < unitsOfStep) continue
       yield units
       units = 0
@@ -129,6 +131,8 @@ async function createTokenizer(): Promise<Tokenizer> {
 interface Piece {
   readonly text: string
   readonly tokens: number
+  /** What it cost to find it, in units of work. */
+  readonly units: number
 }
 
 function atOnce<T>(steps: Steps<T>): T {
@@ -195,10 +199,15 @@ function countingWith(
 
   function* countMessages(conversation: readonly Message[]): Steps<number> {
     let sum = tokensPerReply
+    let units = 0
     for (const message of conversation) {
       sum += messages.get(message) ?? (yield* countMessage(message))
-      yield unitsOfText
+      units += unitsOfText
+      if (units < unitsOfStep) continue
+      yield units
+      units = 0
     }
+    yield units
     return sum
   }
 
@@ -211,13 +220,10 @@ function digestOf(text: string): string | undefined {
   return hash('sha256', text, 'base64')
 }
 
-/** Cuts a text into the words that no token reaches over. */
-function* wordsOf(text: string, word: RegExp): Iterable<string> {
-  for (const part of partsOf(text)) yield* wordsIn(part, word)
-}
-
-function* wordsIn(part: string, word: RegExp): Iterable<string> {
-  for (const run of withoutLongRuns(part)) for (const match of run.matchAll(word)) yield match[0]
+/** The words of a part of a text, over which no token reaches. */
+function wordsIn(part: string, word: RegExp): readonly string[] {
+  const runs = withoutLongRuns(part)
+  return runs.flatMap((run) => run.match(word) ?? [])
 }
 
 /** Cuts a long text before blanks, where tokens begin, so that the parts have as many tokens as the whole. */
