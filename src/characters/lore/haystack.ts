@@ -91,9 +91,7 @@ export class Haystack {
     }
     if (this.lacks(key)) return false
     const { text = '', lower = '' } = key
-    // A search looks again and again at what is like the key's end.
-    this.#work.left -= (this.#lower.length * Math.max(3, lower.length)) >> 6
-    const place = caseSensitive ? this.text.indexOf(text) : this.#lower.indexOf(lower)
+    const place = caseSensitive ? this.#placeOf(text, this.text) : this.#placeOf(lower)
     if (place === -1 || !wholeWords) return place !== -1
     return caseSensitive ? this.#hasWord(this.text, text, place) : this.#hasWord(this.#lower, lower, place)
   }
@@ -103,7 +101,14 @@ export class Haystack {
     this.#work.left -= unitsOfLook
     if (pattern !== undefined) return pattern === null
     if (lower.length > this.#lower.length) return true
-    return this.#whole ? !this.#whole.#mayHave(marks) : !this.#mayHave(marks)
+    return !(this.#whole ?? this).#mayHave(lower, marks)
+  }
+
+  /** Where a key's text first stands. */
+  #placeOf(text: string, haystack = this.#lower): number {
+    // A search looks again and again at what is like the key's end.
+    this.#work.left -= (haystack.length * Math.max(3, text.length)) >> 6
+    return haystack.indexOf(text)
   }
 
   /** Makes the table of a text of whatever length. */
@@ -128,10 +133,11 @@ export class Haystack {
   }
 
   /** False for most keys that do not occur. */
-  #mayHave(marks: readonly number[]): boolean {
+  #mayHave(lower: string, marks: readonly number[]): boolean {
     if (this.#table === undefined) {
       this.#searches += 1
-      if (this.#searches <= searchesBeforeTable || this.#work.tables <= 0) return true
+      if (this.#searches <= searchesBeforeTable) return this.#placeOf(lower) !== -1
+      if (this.#work.tables <= 0) return true
       this.#beginTable()
       this.#addToTable(0, this.#lower.length)
     }

@@ -134,9 +134,11 @@ class Scan {
 
   *#judge(entry: LoreEntry, pass: number): Steps<Verdict> {
     const rules = this.#rulesOf(entry)
-    const verdict = this.#byRules(entry, rules, pass) ?? (yield* this.#byReplay(entry, rules, pass))
+    const decided = this.#byRules(entry, rules, pass)
+    const verdict = decided ?? (pass === 0 && isReplayed(rules) ? yield* this.#byReplay(entry, rules) : undefined)
     if (verdict !== undefined) return verdict
     if (pass < entry.recursionLevel) return 'not yet'
+    for (const field of entry.alsoScans) yield* this.#readField(field)
     const keys = yield* this.#keysOf(entry, rules, pass)
     if (keys) return this.#drawn({ entry, rules, keys })
     if (this.#search.work.left > 0) return 'not yet'
@@ -146,8 +148,7 @@ class Scan {
   }
 
   /** What earlier points of the conversation decide; undefined where the keys decide. */
-  *#byReplay(entry: LoreEntry, rules: DecoratedRules, pass: number): Steps<Verdict | undefined> {
-    if (pass > 0 || !isReplayed(rules)) return undefined
+  *#byReplay(entry: LoreEntry, rules: DecoratedRules): Steps<Verdict | undefined> {
     if (yield* this.#matchedBefore(entry, rules)) {
       return rules.dontAfterMatch ? 'never' : { entry, rules, keys: [] }
     }
@@ -193,7 +194,7 @@ class Scan {
     const matched = key === undefined ? [] : [key]
     const isFree = entry.secondaryKeys.length === 0 && rules.additional.length === 0 && rules.excluded.length === 0
     if (isFree) return matched
-    const texts = yield* this.#textsOf(entry, rules)
+    const texts = this.#textsOf(entry, rules)
     return (yield* othersAllow(entry, rules, texts, this.#search, matched)) ? matched : undefined
   }
 
@@ -202,18 +203,18 @@ class Scan {
     const known = this.#primary.get(entry)
     if (known !== undefined || entry.keys.length === 0) return known
     // What was looked through in an earlier pass has not got the key.
-    const texts = pass === entry.recursionLevel ? yield* this.#textsOf(entry, rules) : this.#newest
+    const texts = pass === entry.recursionLevel ? this.#textsOf(entry, rules) : this.#newest
     const key = yield* firstKeyIn(entry.keys, texts, entry, this.#search)
     if (key) this.#primary.set(entry, key.written)
     return key?.written
   }
 
-  /** Where an entry's keys are looked for: its window, texts of the card, and what the recursion brought. */
-  *#textsOf(entry: LoreEntry, rules: DecoratedRules): Steps<readonly Haystack[]> {
+  /** Where an entry's keys are looked for: its window, texts of the card that were read, and what the recursion brought. */
+  #textsOf(entry: LoreEntry, rules: DecoratedRules): readonly Haystack[] {
     this.#search.work.left -= this.#recursion.length
     if (entry.recursionLevel > 0) return this.#recursion
     const texts = [this.#windowOf(entry, rules)]
-    for (const field of entry.alsoScans) texts.push(...(yield* this.#field(field)))
+    for (const field of entry.alsoScans) texts.push(...(this.#fields.get(field) ?? []))
     return this.#recursion.length === 0 ? texts : [...texts, ...this.#recursion]
   }
 
@@ -225,12 +226,9 @@ class Scan {
     return Math.max(0, Math.ceil(rules.scanDepth ?? entry.scanDepth ?? this.#request.book.scanDepth))
   }
 
-  *#field(field: ScannedField): Steps<readonly Haystack[]> {
-    const known = this.#fields.get(field)
-    if (known) return known
-    const made = yield* haystacksOf(yield* this.#request.fieldText(field), this.#search.work)
-    this.#fields.set(field, made)
-    return made
+  *#readField(field: ScannedField): Steps<void> {
+    if (this.#fields.has(field)) return
+    this.#fields.set(field, yield* haystacksOf(yield* this.#request.fieldText(field), this.#search.work))
   }
 
   /** Replays the conversation: the service keeps nothing of it, and all of it is in the request. */
