@@ -38,8 +38,8 @@ function sizeOf(messages: readonly Message[]): { readonly bytes: number; readonl
 /** Bytes of a message besides its text: of a name, a refusal, calls of tools, and of what upstreams alone know. */
 function bytesBesideText(message: Message): number {
   let bytes = 0
-  for (const [name, value] of Object.entries(message)) {
-    if (name !== 'role' && name !== 'content') bytes += bytesOf(value)
+  for (const name in message) {
+    if (name !== 'role' && name !== 'content') bytes += bytesOf(Reflect.get(message, name))
   }
   if (!Array.isArray(message.content)) return bytes
   return message.content.reduce((sum, { refusal }) => sum + bytesOf(refusal), bytes)

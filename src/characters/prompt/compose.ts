@@ -31,7 +31,7 @@ const longestPrompt = 8 * longestExpansion
  * @throws CountNeeded when tokens must be counted and the request has no counter
  */
 export function* compose(request: CompositionRequest): Steps<Composition> {
-  const { persona, messages, settings } = request
+  const { persona, messages, settings, contextWindow } = request
   yield messages.length
   if (persona.name === null) return yield* unplayed(request)
   const texts = textsOf(persona.card ?? cardOf(persona.name), persona, settings)
@@ -56,9 +56,14 @@ export function* compose(request: CompositionRequest): Steps<Composition> {
 
   const material = { lore: lore.kept, examples: yield* examplesOf(texts, run), conversation }
   const assemble = (kept: Material) => assembled(texts, run, ownSystem, kept)
-  const fitting = yield* fittingOf(material, request, function* (kept) {
+  const messagesOf = function* (kept: Material) {
     return (yield* assemble(kept)).messages
-  })
+  }
+  // All of it fits where nobody knows how much does.
+  const fitting =
+    contextWindow === undefined
+      ? material
+      : yield* fitted(material, { ...request, contextWindow, assemble: messagesOf })
   const { messages: composed, sections } = yield* assemble(fitting)
   return {
     messages: composed,
@@ -75,12 +80,15 @@ export function* compose(request: CompositionRequest): Steps<Composition> {
 }
 
 /** What goes to a model when nobody is played: the request's messages. */
-function* unplayed({ messages, ...request }: CompositionRequest): Steps<Composition> {
+function* unplayed(request: CompositionRequest): Steps<Composition> {
+  const { messages, contextWindow } = request
   const material = { lore: [], examples: [], conversation: messages }
-  const fitting = yield* fittingOf(material, request, function* ({ conversation }) {
+  const assemble = function* ({ conversation }: Material) {
     yield 1
     return conversation
-  })
+  }
+  const fitting =
+    contextWindow === undefined ? material : yield* fitted(material, { ...request, contextWindow, assemble })
   return {
     messages: fitting.conversation,
     sections: [{ section: 'conversation', messages: fitting.conversation }],
@@ -88,15 +96,6 @@ function* unplayed({ messages, ...request }: CompositionRequest): Steps<Composit
     dropped: countsOf({ kept: [], dropped: [] }, material, fitting),
     unknownMacros: [],
   }
-}
-
-/** What of a prompt fits the model's context; all of it where that is not known. */
-function* fittingOf(
-  material: Material,
-  { contextWindow, ...request }: Omit<CompositionRequest, 'messages'>,
-  assemble: (material: Material) => Steps<readonly Message[]>,
-): Steps<Material> {
-  return contextWindow === undefined ? material : yield* fitted(material, { ...request, contextWindow, assemble })
 }
 
 const namedCards = new Map<string, Card>()

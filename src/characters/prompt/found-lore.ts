@@ -130,7 +130,8 @@ function* withinBudget(lore: readonly Lore[], book: Lorebook, request: Compositi
   const { contextWindow, countSteps } = request
   const share = contextWindow === undefined ? undefined : Math.floor(contextWindow * standardShare)
   const budget = book.tokenBudget ?? share
-  const characters = yield* within(lore, mostLoreCharacters, 'limit', ({ body }) => body.length)
+  yield lore.length * unitsOfSorting
+  const characters = within(lore, mostLoreCharacters, 'limit', ({ body }) => body.length)
   if (budget === undefined) return characters
   // A token is at least a byte, so what is short enough need not be counted.
   const bytes = characters.kept.reduce((sum, { body }) => sum + Buffer.byteLength(body), 0)
@@ -138,20 +139,15 @@ function* withinBudget(lore: readonly Lore[], book: Lorebook, request: Compositi
   if (!countSteps) throw new CountNeeded()
   const counts = new Map<Lore, number>()
   for (const each of characters.kept) counts.set(each, yield* countSteps(each.body))
-  const tokens = yield* within(characters.kept, budget, 'budget', (each) => counts.get(each) ?? 0)
+  yield characters.kept.length * unitsOfSorting
+  const tokens = within(characters.kept, budget, 'budget', (each) => counts.get(each) ?? 0)
   return { kept: tokens.kept, dropped: [...characters.dropped, ...tokens.dropped] }
 }
 
 /** Drops until the rest costs no more than the budget. */
-function* within(
-  lore: readonly Lore[],
-  budget: number,
-  reason: DropReason,
-  costOf: (lore: Lore) => number,
-): Steps<FoundLore> {
+function within(lore: readonly Lore[], budget: number, reason: DropReason, costOf: (lore: Lore) => number): FoundLore {
   let cost = lore.reduce((sum, each) => sum + costOf(each), 0)
   if (cost <= budget) return { kept: lore, dropped: [] }
-  yield lore.length * unitsOfSorting
   const gone = new Set<Lore>()
   const ordered = dropOrder(lore)
   const isFirst = ({ rules }: Lore) => rules.ignoreOnMaxContext === true

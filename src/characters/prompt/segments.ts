@@ -98,7 +98,8 @@ function* mainPrompt(texts: CardTexts, run: Run, allowsOperators: boolean): Step
 export function* postHistoryOf(texts: CardTexts, run: Run, lore: readonly Lore[]): Steps<string> {
   const { card, settings } = texts
   const isOff = lore.some(({ rules }) => rules.disables?.includes('post_history_instructions'))
-  const original = isOff ? '' : yield* texts.expand('operator_post_history', settings.postHistoryPrompt ?? '', run)
+  const prompt = settings.postHistoryPrompt ?? ''
+  const original = isOff || prompt === '' ? '' : yield* texts.expand('operator_post_history', prompt, run)
   return yield* overridden(texts, run, 'post_history', card.postHistory ?? '', original)
 }
 
@@ -188,7 +189,7 @@ function* spokenGreeting(texts: CardTexts, run: Run, text: string): Steps<number
 
 /** A greeting as the character's first message; null for an empty one. */
 export function* greetingMessage(texts: CardTexts, run: Run, index: number): Steps<Message | null> {
-  const text = yield* greetingText(texts, run, index)
+  const text = texts.kept(`greeting/${index}`, run) ?? (yield* greetingText(texts, run, index))
   if (text === '') return null
   const make = () => Object.freeze({ role: 'assistant' as const, content: text })
   if (!texts.isKept(`greeting/${index}`)) return make()
