@@ -46,9 +46,14 @@ export class StreamWriter {
     return true
   }
 
-  /** Writes events, in one piece: each by itself would cost as much as making it. */
-  write(...data: readonly string[]): void {
-    if (data.length > 0) this.#response.write(data.map(eventOf).join(''))
+  /**
+   * Writes events in one piece: each by itself would cost as much as making it. A text of several lines has the field's name
+   * before each (WHATWG HTML, section 9.2.6).
+   */
+  write(...texts: readonly string[]): void {
+    let events = ''
+    for (const text of texts) events += `data: ${text.includes('\n') ? text.replaceAll('\n', '\ndata: ') : text}\n\n`
+    if (events !== '') this.#response.write(events)
   }
 
   /** Writes whole events as they are. */
@@ -61,9 +66,9 @@ export class StreamWriter {
     return this.#response.writableNeedDrain ? drained(this.#response) : undefined
   }
 
-  /** Writes the last event. */
+  /** Writes the last event, a text of one line. */
   end(data: string): void {
-    this.#response.end(eventOf(data))
+    this.#response.end(`data: ${data}\n\n`)
   }
 
   /** Ends the comment lines. */
@@ -97,9 +102,4 @@ function drained(response: ServerResponse): Promise<void> {
     response.on('close', go)
     if (response.destroyed) go()
   })
-}
-
-/** One server-sent event; a text of several lines has the field's name before each (WHATWG HTML, section 9.2.6). */
-function eventOf(data: string): string {
-  return data.includes('\n') ? `data: ${data.replaceAll('\n', '\ndata: ')}\n\n` : `data: ${data}\n\n`
 }

@@ -17,8 +17,8 @@ export class Deadlines {
   readonly #onOuterAbort = () => this.#controller.abort(this.#outer.reason)
   #silence: Alarm | undefined
   #total: Alarm | undefined
-  /** Whether the silence is the reader's. */
-  #isHeld = false
+  /** Whether an event has come, and nobody asks for another one: the silence is not the model's. */
+  isHeld = false
 
   constructor(outer: AbortSignal, clock: Clock, timeouts: Timeouts = {}) {
     this.#outer = outer
@@ -45,18 +45,13 @@ export class Deadlines {
   /** Ends the clock of the first event; that of the silence between two events stands still until `resume`. */
   startIdle(): void {
     this.#silence?.close()
-    this.#isHeld = true
-    this.#silence = this.#timer(this.#limits.idle, 'fell silent', () => this.#isHeld)
-  }
-
-  /** An event has come, and nobody asks for another one: the silence is not the model's. */
-  hold(): void {
-    this.#isHeld = true
+    this.isHeld = true
+    this.#silence = this.#timer(this.#limits.idle, 'fell silent', () => this.isHeld)
   }
 
   /** Another event is waited for: the clock of the silence starts anew. */
   resume(): void {
-    this.#isHeld = false
+    this.isHeld = false
     this.#silence?.refresh()
   }
 

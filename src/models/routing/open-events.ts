@@ -52,7 +52,7 @@ export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], 
       const step = await this.#iterator.next()
       if (!step.done) {
         // Whoever reads may be slow: that is no silence of the model.
-        deadlines.hold()
+        deadlines.isHeld = true
         return { done: false, value: step.value }
       }
       this.#succeed()
