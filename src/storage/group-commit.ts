@@ -2,7 +2,7 @@ import type { Database } from 'better-sqlite3'
 import { ApiError, codeOf } from '../errors.ts'
 import { batchSizes } from './batch-sizes.ts'
 import { accountGone, isOrphan, toWriteError } from './write-error.ts'
-import { beginWriting } from './write-lock.ts'
+import { waitsOn } from './write-lock.ts'
 
 /** A write that waits, and what its caller is told of it once the transaction is on disk. */
 interface Waiting {
@@ -130,13 +130,11 @@ export class GroupCommit {
     const began = this.#busySince ?? performance.now()
     for (;;) {
       try {
-        beginWriting(this.#database)
+        this.#database.exec('BEGIN IMMEDIATE')
         this.#busySince = undefined
         return true
       } catch (error) {
-        const mayComeFree = codeOf(error) === 'SQLITE_BUSY' && performance.now() - began < patience
-        this.#busySince = mayComeFree ? began : undefined
-        if (!mayComeFree) throw error
+        if (!this.#mayComeFree(error, began)) throw error
         if (!mayBlock) return false
       }
     }
@@ -149,4 +147,12 @@ export class GroupCommit {
  */
 function undone(): Error {
   return new Error('SQLite has undone the transaction that this write belongs to.')
+
+  /** Whether the database may be free later, where a transaction could not begin. */
+  #mayComeFree(error: unknown, began: number): boolean {
+    const isWorthWaiting = codeOf(error) === 'SQLITE_BUSY' && performance.now() - began < patience
+    const mayComeFree = waitsOn(this.#database, error) || isWorthWaiting
+    this.#busySince = mayComeFree ? began : undefined
+    return mayComeFree
+  }
 }

@@ -24,32 +24,28 @@ export function waitAsService(database: Database): void {
 }
 
 /**
- * Begins a transaction that writes. A command waits for another program that writes, and says so on stderr.
- * @throws SQLite's error: SQLITE_BUSY where the other one took longer
- */
-export function beginWriting(database: Database): void {
-  patiently(database, () => database.exec('BEGIN IMMEDIATE'))
-}
-
-/**
  * Does a write in a transaction of its own. A command waits for another program that writes, and says so on stderr.
  * @throws SQLite's error: SQLITE_BUSY where the other one took longer; and whatever the write throws
  */
 export function inTransaction<T>(database: Database, write: () => T): T {
   const transaction = database.transaction(write)
-  return patiently(database, () => transaction.immediate())
+  try {
+    return transaction.immediate()
+  } catch (error) {
+    if (!waitsOn(database, error)) throw error
+    return transaction.immediate()
+  }
 }
 
-/** Tries once more where a lock has been waited for, and the connection is a command's. */
-function patiently<T>(database: Database, attempt: () => T): T {
-  try {
-    return attempt()
-  } catch (error) {
-    const isCommand = database.pragma('busy_timeout', { simple: true }) === silentWaitMs
-    if (codeOf(error) !== 'SQLITE_BUSY' || !isCommand) throw error
-    tell(`Another program writes to the database. Waiting for it, ${longestWaitMs / 1000} s at most.`)
-    // It is told once: from here on all waiting is a part of it.
-    database.pragma(`busy_timeout = ${longestWaitMs - silentWaitMs}`)
-    return attempt()
-  }
+/**
+ * Tells whether a transaction that could not begin is to be tried once more, with more patience: a command's, which has waited in
+ * silence so far, and says now what it waits for.
+ */
+export function waitsOn(database: Database, error: unknown): boolean {
+  if (codeOf(error) !== 'SQLITE_BUSY') return false
+  if (database.pragma('busy_timeout', { simple: true }) !== silentWaitMs) return false
+  tell(`Another program writes to the database. Waiting for it, ${longestWaitMs / 1000} s at most.`)
+  // It is told once: from here on all waiting is a part of it.
+  database.pragma(`busy_timeout = ${longestWaitMs - silentWaitMs}`)
+  return true
 }
