@@ -121,6 +121,14 @@ export class GroupCommit {
     return error
   }
 
+  /** Whether the database may be free later, where a transaction could not begin. */
+  #mayComeFree(error: unknown, began: number): boolean {
+    const isWorthWaiting = codeOf(error) === 'SQLITE_BUSY' && performance.now() - began < patience
+    const mayComeFree = waitsOn(this.#database, error) || isWorthWaiting
+    this.#busySince = mayComeFree ? began : undefined
+    return mayComeFree
+  }
+
   /**
    * Begins a transaction. While another program holds the database SQLite holds up the whole process, for as long as it was
    * told to.
@@ -147,12 +155,4 @@ export class GroupCommit {
  */
 function undone(): Error {
   return new Error('SQLite has undone the transaction that this write belongs to.')
-
-  /** Whether the database may be free later, where a transaction could not begin. */
-  #mayComeFree(error: unknown, began: number): boolean {
-    const isWorthWaiting = codeOf(error) === 'SQLITE_BUSY' && performance.now() - began < patience
-    const mayComeFree = waitsOn(this.#database, error) || isWorthWaiting
-    this.#busySince = mayComeFree ? began : undefined
-    return mayComeFree
-  }
 }
