@@ -30,6 +30,9 @@ export class StorageError extends Error {
   override readonly name = 'StorageError'
 }
 
+/** A `StorageError` that may be over by itself soon, as that of a database which is starting: a start may wait for it. */
+export class StorageNotReady extends StorageError {}
+
 /**
  * The 400 for something sent that is not as it must be.
  * @param problem the end of the sentence that says so, without its full stop

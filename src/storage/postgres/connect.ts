@@ -1,17 +1,15 @@
-import { ApiError, codeOf, StorageError } from '../../errors.ts'
+import { codeOf, StorageError, StorageNotReady } from '../../errors.ts'
 import type { OnMigrated } from '../migrations.ts'
 import { PostgresDatabase, type Transaction } from './database.ts'
-import { isConnectionLoss, refusedSetting, TookTooLong, Unconfirmed } from './failures.ts'
+import { isConnectionLoss, refusedSetting, Unconfirmed } from './failures.ts'
 import { migratePostgres } from './migrate.ts'
 import { postgresMigrations } from './migrations.ts'
+import { reasonOf, startFaultOf } from './start-faults.ts'
 
-/** What to do about the SQLSTATEs that an operator can mend. */
-const advice: Readonly<Record<string, string>> = {
-  '28P01': 'refuses this name and password. Check DATABASE_URL',
-  '28000': 'refuses this user. Check DATABASE_URL, and what the server lets in',
-  '3D000': 'has no database of this name. Create it, or check DATABASE_URL',
-  '42501': 'does not let this user make tables. Grant it CREATE on the schema',
-}
+/** The oldest PostgreSQL that has all that our statements name: `starts_with` came with it. */
+const oldestMajor = 11
+/** SQLSTATEs undefined_function and undefined_object: another engine, which does not tell its version like that. */
+const tellsNoVersion = new Set(['42883', '42704'])
 
 const noTransactions =
   'is behind a pooler that keeps no transaction together, as PgBouncer does not with pool_mode = statement. Set pool_mode = transaction or pool_mode = session there'
@@ -19,7 +17,8 @@ const noTransactions =
 /**
  * Opens the database of a URL, and brings its schema up to date.
  * @param setting what named the URL, and is to be checked when it is wrong
- * @throws StorageError one line with the hosts, and without the name and the password
+ * @throws StorageError one line with the hosts, and without the name and the password; a `StorageNotReady` where it may
+ *   be over by itself
  */
 export async function connectPostgres(
   url: string,
@@ -29,24 +28,43 @@ export async function connectPostgres(
   const database = open(url, setting)
   try {
     await database.lookForPooler()
+    await refuseOldServer(database)
     await migratePostgres(database, postgresMigrations, onMigrated)
     return database
   } catch (error) {
     const isSplit = await splitsTransactions(database, error)
     await database.close(0)
     if (error instanceof StorageError) throw error
-    const fault = isSplit ? noTransactions : faultOf(error, setting)
-    throw new StorageError(`The database at ${database.place} ${fault}.`)
+    if (isSplit) throw new StorageError(`The database at ${database.place} ${noTransactions}.`)
+    const { says, mayPass } = startFaultOf(error)
+    const sentence = `The database at ${database.place} ${says.replace('DATABASE_URL', setting)}.`
+    throw mayPass ? new StorageNotReady(sentence) : new StorageError(sentence)
   }
 }
 
 function open(url: string, setting: string): PostgresDatabase {
   try {
     return new PostgresDatabase(url)
-  } catch {
+  } catch (error) {
+    if (error instanceof StorageError) throw new StorageError(error.message.replace('DATABASE_URL', setting))
     // Node's own error holds the whole URL, and so the password.
     throw new StorageError(`${setting} is not an address such as postgres://name:password@host:5432/database.`)
   }
+}
+
+/** @throws StorageError where the server says that it is older than what our statements need */
+async function refuseOldServer(database: PostgresDatabase): Promise<void> {
+  const version = await database
+    .read((sql) => sql<{ version: string }[]>`SELECT current_setting('server_version_num') AS version`)
+    .then(([row]) => Number(row?.version))
+    .catch((error: unknown) => {
+      if (tellsNoVersion.has(codeOf(error))) return Number.NaN
+      throw error
+    })
+  if (version >= oldestMajor * 10_000 || Number.isNaN(version)) return
+  throw new StorageError(
+    `The database at ${database.place} is PostgreSQL ${Math.floor(version / 10_000)}, and Conservatory needs ${oldestMajor} or newer. Upgrade it, or give another database.`,
+  )
 }
 
 /**
@@ -63,19 +81,4 @@ async function splitsTransactions(database: PostgresDatabase, error: unknown): P
       () => true,
       () => false,
     )
-}
-
-function reasonOf(error: unknown): unknown {
-  const reason = error instanceof ApiError ? error.cause : error
-  return reason instanceof TookTooLong ? (reason.cause ?? reason) : reason
-}
-
-/** What keeps a database from being used, as the end of a sentence. @param setting what named its URL */
-export function faultOf(error: unknown, setting: string): string {
-  const reason = reasonOf(error)
-  const code = codeOf(reason)
-  const known = advice[code]
-  if (known !== undefined) return known.replace('DATABASE_URL', setting)
-  const text = refusedSetting(reason) ?? (code || (reason instanceof Error ? reason.message : 'no answer'))
-  return `cannot be reached or used (${text}). Check ${setting}, and that the server runs`
 }

@@ -17,6 +17,7 @@ import {
 } from './failures.ts'
 import { Snapshot } from './snapshot.ts'
 import { Sockets } from './sockets.ts'
+import { takeTls } from './tls.ts'
 
 /** Milliseconds that a request waits for the database at most. PostgreSQL's own timeouts do not end a commit's wait. */
 const requestPatience = 5000
@@ -56,14 +57,16 @@ export class PostgresDatabase {
    * @param url `postgres://…`; several hosts and `target_session_attrs=read-write` follow a failover
    * @param patience milliseconds that whoever asks waits for it at most
    * @param isPooled whether it is known that there is a pooler before the server
+   * @throws StorageError when what the URL says of TLS is not understood
    */
   constructor(url: string, patience = requestPatience, isPooled = false) {
-    this.#url = url
+    const { url: withoutTls, tls } = takeTls(url)
+    this.#url = withoutTls
     this.#patience = patience
     this.#isPooled = isPooled
     this.place = placeOf(url)
-    this.#sockets = new Sockets(this.place)
-    this.#snapshotSockets = new Sockets(this.place)
+    this.#sockets = new Sockets(this.place, tls)
+    this.#snapshotSockets = new Sockets(this.place, tls)
     this.#sql = this.#connect(this.#sockets, mostConnections)
     this.#snapshots = this.#connect(this.#snapshotSockets, mostSnapshots)
   }
@@ -231,6 +234,8 @@ export class PostgresDatabase {
       idle_timeout: idleTimeout,
       backoff: false,
       socket: () => sockets.open(),
+      // The sockets begin it.
+      ssl: false,
       // Its `read-write` takes a standby of PostgreSQL 14 and later for a server that writes.
       ...(isChoosing && { target_session_attrs: 'primary' as const }),
       // Asks nothing of the engine's catalogue that not every engine has.

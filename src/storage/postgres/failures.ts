@@ -41,6 +41,31 @@ const unavailable = new Set(['57P01', '57P02', '57P03', '57014', '53000', '53200
  */
 const refusals = new Set(['28000', '28P01', '3D000', '42501', '42P01', '42703', '42804'])
 
+/**
+ * A connection cannot be made as the database's URL asks for it, and no further try mends that. Its code is
+ * TLS_NOT_OFFERED, NOT_POSTGRESQL, or Node's code for a certificate or a failed handshake.
+ */
+export class ConnectFault extends Error {
+  override readonly name = 'ConnectFault'
+  readonly code: string
+
+  constructor(code: string, cause?: unknown) {
+    super(`the connection cannot be made as the URL asks for it: ${code}`, { cause })
+    this.code = code
+  }
+}
+
+/** A connection has ended, or was not made in time. Its code is one of the client library's. */
+export class ConnectionLost extends Error {
+  override readonly name = 'ConnectionLost'
+  readonly code: string
+
+  constructor(code: 'CONNECTION_CLOSED' | 'CONNECT_TIMEOUT') {
+    super(`the connection is gone: ${code}`)
+    this.code = code
+  }
+}
+
 /** The answer did not come in time. */
 export class TookTooLong extends Error {
   override readonly name = 'TookTooLong'
@@ -99,6 +124,11 @@ export function isConnectionLoss(error: unknown): boolean {
   return losses.has(code) || unavailable.has(code) || code.startsWith('08')
 }
 
+/** Tells whether a failure may be over by itself, as while a server starts, or fails over to another. */
+export function isPassing(error: unknown): boolean {
+  return isConflict(error) || isConnectionLoss(error) || error instanceof TookTooLong
+}
+
 /** Tells whether the connection itself is gone, and nothing more may be sent on it. */
 export function isConnectionGone(error: unknown): boolean {
   return losses.has(codeOf(error))
@@ -109,10 +139,14 @@ export function isPoolers(error: unknown): boolean {
   return codeOf(error) === statementLost || refusedSetting(error) !== undefined
 }
 
+/** Tells whether an error has the SQLSTATE that poolers have for their own refusals. */
+export function isOfPooler(error: unknown): boolean {
+  return codeOf(error) === refusedByPooler
+}
+
 /** Tells what a pooler says of a setting that a client may not send at its start; undefined where an error is something else. */
 export function refusedSetting(error: unknown): string | undefined {
-  const isRefused =
-    codeOf(error) === refusedByPooler && error instanceof Error && /startup parameter/.test(error.message)
+  const isRefused = isOfPooler(error) && error instanceof Error && /startup parameter/.test(error.message)
   return isRefused ? error.message : undefined
 }
 
@@ -123,7 +157,7 @@ export function isReadOnly(error: unknown): boolean {
 
 /** Tells whether the operator must mend something before the database can be used. */
 export function isRefusal(error: unknown): boolean {
-  return refusals.has(codeOf(error))
+  return error instanceof ConnectFault || refusals.has(codeOf(error))
 }
 
 /** The 503 of a database that does not answer; nothing was written. */

@@ -1,7 +1,13 @@
-import { isIP, Socket } from 'node:net'
+import { Socket } from 'node:net'
+import { ConnectFault, ConnectionLost } from './failures.ts'
+import { beginTls, type Tls } from './tls.ts'
 
 /** Milliseconds that a connection may say nothing after a deadline has passed, before it is ended. */
 const grace = 1000
+/** Milliseconds in which a connection with TLS is made. */
+const tlsTime = 2000
+/** The first letters of what a server says: it asks for a password, refuses, warns, or knows another version. */
+const greetings = /^[RENv]/
 
 interface Host {
   readonly host: string
@@ -10,33 +16,72 @@ interface Host {
 
 /**
  * Makes the sockets of a database's connections. The client library's own way with several hosts tries them in a
- * tight loop without ever giving up, and cannot end one connection that has no answer.
+ * tight loop without ever giving up, and cannot end one connection that has no answer. Its TLS goes on where the server does
+ * none, and reads no `sslrootcert`.
  */
 export class Sockets {
   readonly #hosts: readonly Host[]
+  readonly #tls: Tls | undefined
   readonly #open = new Set<Socket>()
   #current = 0
   #looking: NodeJS.Timeout | undefined
 
-  /** @param place the hosts of a URL, such as `one:5432,two:5432` */
-  constructor(place: string) {
+  /**
+   * @param place the hosts of a URL, such as `one:5432,two:5432`
+   * @param tls what the URL asks of TLS; nothing without it
+   */
+  constructor(place: string, tls?: Tls) {
     this.#hosts = place.split(',').map(hostOf)
+    this.#tls = tls
   }
 
   /** Connects to the host that served last; once a connection has ended, the next host is tried. */
-  open(): Socket {
+  open(): Socket | Promise<Socket> {
     const index = this.#current
-    const { host, port } = this.#hosts[index] ?? { host: 'localhost', port: 5432 }
+    const tls = this.#tls
+    return tls === undefined ? this.#openPlain(index) : this.#openWithTls(index, tls)
+  }
+
+  #openPlain(index: number): Socket {
+    const socket = this.#connect(index)
+    // The client library would wait for the rest of a message that is as long as four letters of another protocol say.
+    socket.once('data', (data) => {
+      if (!greetings.test(data.toString('latin1', 0, 1))) socket.destroy(new ConnectFault('NOT_POSTGRESQL'))
+    })
+    return socket
+  }
+
+  async #openWithTls(index: number, tls: Tls): Promise<Socket> {
+    const socket = this.#connect(index)
+    const tooLong = setTimeout(() => socket.destroy(new ConnectionLost('CONNECT_TIMEOUT')), tlsTime)
+    try {
+      return withReason(await beginTls(socket, this.#hostAt(index).host, tls))
+    } catch (error) {
+      socket.destroy()
+      // As libpq does where the server has TLS, and it cannot be agreed on.
+      if (tls.isOptional && error instanceof ConnectFault && error.code !== 'NOT_POSTGRESQL')
+        return this.#openPlain(index)
+      return failed(error)
+    } finally {
+      clearTimeout(tooLong)
+    }
+  }
+
+  #connect(index: number): Socket {
     const socket = new WatchedSocket(() => {
       this.#open.delete(socket)
       if (this.#current === index) this.#current = (index + 1) % this.#hosts.length
     })
+    // Below TLS nobody else listens.
+    socket.on('error', () => {})
     // Names are looked up anew each time: a failover may be a change in the DNS.
-    socket.setNoDelay(true).connect({ host, port })
-    // Which name a certificate is to have, as the client library reads it.
-    if (isIP(host) === 0) Object.assign(socket, { host })
+    socket.setNoDelay(true).connect({ ...this.#hostAt(index) })
     this.#open.add(socket)
     return socket
+  }
+
+  #hostAt(index: number): Host {
+    return this.#hosts[index] ?? { host: 'localhost', port: 5432 }
   }
 
   /** Ends all connections: their server only reads now, and another one writes. */
@@ -61,19 +106,37 @@ export class Sockets {
   }
 }
 
-/** Tells when it is over. The client library takes listeners for that away where it begins TLS. */
+/** Tells when it is over. */
 class WatchedSocket extends Socket {
   readonly #onEnd: () => void
 
   constructor(onEnd: () => void) {
     super()
     this.#onEnd = onEnd
+    withReason(this)
   }
 
   override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
     this.#onEnd()
     super._destroy(error, callback)
   }
+}
+
+/**
+ * Gives each end of a connection a reason: where one ends without before it has greeted, the client library makes the
+ * next at once, and so on without an end.
+ */
+function withReason<T extends Socket>(socket: T): T {
+  const destroy = socket.destroy.bind(socket)
+  socket.destroy = (error = new ConnectionLost('CONNECTION_CLOSED')) => destroy(error)
+  return socket
+}
+
+/** A connection that fails as soon as somebody listens: the library forgets one whose making is rejected, and has one less. */
+function failed(reason: unknown): Socket {
+  const socket = new Socket()
+  setImmediate(() => socket.destroy(reason instanceof Error ? reason : new Error(String(reason))))
+  return socket
 }
 
 /** Reads `host:port`, `[address]:port`, or a host alone. */

@@ -21,7 +21,7 @@ it.concurrent.each([
   [
     'cannot be reached',
     'postgres://gardener:secret@127.0.0.1:1/plants',
-    'The database at 127.0.0.1:1 cannot be reached',
+    'The database at 127.0.0.1:1 refuses the connection',
   ],
   ['has no host that can be', 'postgres://gardener:secret@127.0.0.1:1,127.0.0.1:2/plants', '127.0.0.1:1,127.0.0.1:2'],
   ['has a name nobody knows', 'postgres://gardener:secret@nowhere.invalid/plants', 'nowhere.invalid'],
@@ -39,7 +39,7 @@ it.concurrent.each([
 it('a user or a database that is not there is told with what to do', async () => {
   const here = `127.0.0.1:${server.port}`
   await expect(connectPostgres(`postgres://gardener:secret@${here}/postgres`)).rejects.toThrow(
-    `The database at ${here} refuses this user.`,
+    `The database at ${here} has no role of this name`,
   )
   await expect(connectPostgres(server.url('nothing'))).rejects.toThrow(`The database at ${here} has no database`)
 })

@@ -1,8 +1,9 @@
 import postgres, { type Sql } from 'postgres'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { PostgresPlantStore } from '../../../src/plants/postgres.ts'
-import { connectPostgres, faultOf } from '../../../src/storage/postgres/connect.ts'
+import { connectPostgres } from '../../../src/storage/postgres/connect.ts'
 import { PostgresDatabase, type Queries } from '../../../src/storage/postgres/database.ts'
+import { startFaultOf } from '../../../src/storage/postgres/start-faults.ts'
 import { type Meddling, proxyForThisTest } from '../../support/postgres-proxy.ts'
 import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 
@@ -164,7 +165,7 @@ describe('behind a pooler', () => {
     const database = new PostgresDatabase(proxy.url, 300)
     onTestFinished(() => database.close(0))
     const thrown: unknown = await database.read((sql) => sql`SELECT 1`).catch((error: unknown) => error)
-    expect(faultOf(thrown, 'DATABASE_URL')).toContain('unsupported startup parameter: search_path')
+    expect(startFaultOf(thrown).says).toContain('unsupported startup parameter: search_path')
   })
 })
 

@@ -1,0 +1,125 @@
+import { ApiError, codeOf } from '../../errors.ts'
+import { ConnectFault, isOfPooler, isPassing, refusedSetting, TookTooLong } from './failures.ts'
+
+/** What keeps a start from its database. */
+export interface StartFault {
+  /** The end of a sentence that begins with the database: what is amiss and what to change, without its full stop. */
+  readonly says: string
+  /** Whether it may be over by itself, so that a start may wait for that. */
+  readonly mayPass: boolean
+}
+
+const silent =
+  'does not answer. See that it runs, that host and port in DATABASE_URL are its own, and that no firewall is in between'
+const unknownHost = 'has a host name that is not known. Correct it in DATABASE_URL, or mend the DNS'
+const refusedConnection =
+  'refuses the connection: nothing listens there. Start it, or correct host and port in DATABASE_URL'
+const hungUp =
+  'ends the connection without a word. Its log says why; or correct host and port in DATABASE_URL, where something else listens'
+const notFound = 'is not reached by any way from here. Correct host and port in DATABASE_URL, or mend the network'
+const onlyReads =
+  'only reads. Name the server that writes in DATABASE_URL, or all of them and target_session_attrs=read-write'
+const goingUpOrDown = 'is starting or stopping. Try again when it is up'
+const notTrusted =
+  'has a certificate that is not trusted. Name the certificate of its authority by sslrootcert=PATH in DATABASE_URL'
+const notAtThisTime = 'has a certificate that is not valid now. Renew it there, or set the clock of this machine right'
+
+/**
+ * By the code of the client library, of Node, or of the server: SQLSTATEs are in
+ * postgresql.org/docs/current/errcodes-appendix.html.
+ */
+const byCode: Readonly<Record<string, string>> = {
+  ENOTFOUND: unknownHost,
+  EAI_AGAIN: unknownHost,
+  ECONNREFUSED: refusedConnection,
+  CONNECT_TIMEOUT: silent,
+  ETIMEDOUT: silent,
+  EHOSTUNREACH: notFound,
+  ENETUNREACH: notFound,
+  ECONNRESET: hungUp,
+  EPIPE: hungUp,
+  CONNECTION_CLOSED: hungUp,
+  // The library ends what it has found to be a standby.
+  CONNECTION_DESTROYED: onlyReads,
+  '25006': onlyReads,
+  '57P01': goingUpOrDown,
+  '57P02': goingUpOrDown,
+  '57P03': goingUpOrDown,
+  '53100': 'has no room left on its disk. Make room there',
+  '53300': 'has no connection left. Raise its max_connections, or let fewer programs connect',
+  '28P01': 'refuses this name and password. Correct them in DATABASE_URL, or give the role this password there',
+  '28000': 'refuses this role. Correct its name in DATABASE_URL, or let it in there (pg_hba.conf)',
+  '3D000': 'has no database of this name. Create it there, or correct the end of DATABASE_URL',
+  '3F000': 'has no schema for our tables. Create one there, and name it in the search_path of the role',
+  '42501': 'does not let this role make and use its tables. Grant it CREATE and USAGE on the schema there',
+  NOT_POSTGRESQL:
+    'does not speak as PostgreSQL does: something else listens there. Correct host and port in DATABASE_URL',
+  TLS_NOT_OFFERED:
+    'offers no TLS, which sslmode in DATABASE_URL asks for. Turn it on there (ssl = on), or take sslmode out where nobody can listen',
+  CERT_HAS_EXPIRED: notAtThisTime,
+  CERT_NOT_YET_VALID: notAtThisTime,
+  ERR_TLS_CERT_ALTNAME_INVALID:
+    'has a certificate for another host name. Name the host in DATABASE_URL as its certificate does, or renew the certificate',
+  DEPTH_ZERO_SELF_SIGNED_CERT: notTrusted,
+  SELF_SIGNED_CERT_IN_CHAIN: notTrusted,
+  UNABLE_TO_GET_ISSUER_CERT: notTrusted,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: notTrusted,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: notTrusted,
+  CERT_SIGNATURE_FAILURE: notTrusted,
+}
+
+/** By the function of PostgreSQL that refuses, where one SQLSTATE has several meanings. */
+const byRoutine: Readonly<Record<string, string>> = {
+  '28000 InitializeSessionUserId':
+    'has no role of this name that may log in. Create it there (CREATE ROLE … LOGIN), or correct the name in DATABASE_URL',
+  '28000 ClientAuthentication':
+    'lets this role not in from this machine. Add a line for role, database and machine to its pg_hba.conf',
+  '42501 CheckMyDatabase': 'does not let this role connect to the database. Grant it CONNECT on the database there',
+}
+
+const wantsTls =
+  'lets nobody in like this without TLS. Put ?sslmode=verify-full&sslrootcert=PATH (or sslmode=require) behind DATABASE_URL, or add a line for role, database and machine to its pg_hba.conf'
+
+/** What servers and poolers say where a connection is to have TLS. PostgreSQL says the first also where no line fits at all. */
+const noTls = /no encryption|SSL off|SSL (?:connection )?(?:is )?required|sslmode=require/i
+
+/** PgBouncer's words for what PostgreSQL has SQLSTATEs for. Others that it has 08P01 for may pass: its server is away. */
+const poolersWords: readonly (readonly [RegExp, string])[] = [
+  [/no such database/i, '3D000'],
+  [/no such user/i, '28000'],
+]
+
+/** What keeps a database from being used at the start. */
+export function startFaultOf(error: unknown): StartFault {
+  const reason = reasonOf(error)
+  const text = reason instanceof Error ? reason.message : ''
+  const refused = refusedSetting(reason)
+  if (refused !== undefined) return lasting(`refuses a setting (${refused}). Take it out of DATABASE_URL`)
+  if (codeOf(reason) !== '' && noTls.test(text)) return lasting(wantsTls)
+  const [, meant] = poolersWords.find(([words]) => isOfPooler(reason) && words.test(text)) ?? []
+  if (meant !== undefined) return lasting(byCode[meant] ?? text)
+  return { says: sentenceOf(reason), mayPass: isPassing(reason) }
+}
+
+function lasting(says: string): StartFault {
+  return { says, mayPass: false }
+}
+
+/** The failure below the 503 that it was made. */
+export function reasonOf(error: unknown): unknown {
+  const reason = error instanceof ApiError ? error.cause : error
+  return reason instanceof TookTooLong ? (reason.cause ?? reason) : reason
+}
+
+function sentenceOf(reason: unknown): string {
+  const code = codeOf(reason)
+  const text = reason instanceof Error ? reason.message : ''
+  const parameter = code === '42704' ? /"([^"]+)"/.exec(text)?.[1] : undefined
+  if (parameter !== undefined) return `does not know the parameter ${parameter}. Take it out of DATABASE_URL`
+  const routine = reason instanceof Error && 'routine' in reason ? String(reason.routine) : ''
+  const known = byRoutine[`${code} ${routine}`] ?? byCode[code]
+  if (known !== undefined) return known
+  if (reason instanceof TookTooLong) return silent
+  if (reason instanceof ConnectFault) return `cannot agree on TLS with this machine (${code}). Its log says why`
+  return `cannot be used (${code || text || 'no answer'}). Its log says why`
+}
