@@ -43,7 +43,7 @@ export class Sockets {
   }
 
   #openPlain(index: number): Socket {
-    const socket = this.#connect(index)
+    const socket = withReason(this.#connect(index))
     // The client library would wait for the rest of a message that is as long as four letters of another protocol say.
     socket.once('data', (data) => {
       if (!greetings.test(data.toString('latin1', 0, 1))) socket.destroy(new ConnectFault('NOT_POSTGRESQL'))
@@ -113,7 +113,6 @@ class WatchedSocket extends Socket {
   constructor(onEnd: () => void) {
     super()
     this.#onEnd = onEnd
-    withReason(this)
   }
 
   override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
@@ -124,11 +123,12 @@ class WatchedSocket extends Socket {
 
 /**
  * Gives each end of a connection a reason: where one ends without before it has greeted, the client library makes the
- * next at once, and so on without an end.
+ * next at once, and so on without an end. The library's own listeners come after this one.
  */
 function withReason<T extends Socket>(socket: T): T {
-  const destroy = socket.destroy.bind(socket)
-  socket.destroy = (error = new ConnectionLost('CONNECTION_CLOSED')) => destroy(error)
+  socket.once('close', () => socket.emit('error', new ConnectionLost('CONNECTION_CLOSED')))
+  // Should the library have left it by then.
+  socket.on('error', () => {})
   return socket
 }
 

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { isIP, type Socket } from 'node:net'
 import { type ConnectionOptions, connect, getCACertificates, type TLSSocket } from 'node:tls'
 import { codeOf, StorageError } from '../../errors.ts'
-import { ConnectFault, isConnectionGone } from './failures.ts'
+import { ConnectFault, ConnectionLost, isConnectionGone } from './failures.ts'
 
 /** How a database's URL asks for TLS. */
 export interface Tls {
@@ -115,13 +115,14 @@ export async function beginTls(socket: Socket, host: string, tls: Tls): Promise<
   return secure
 }
 
-/** Waits for an event. @throws what the connection fails with before */
+/** Waits for an event. @throws what the connection fails with before, and ConnectionLost where it ends */
 function heard(socket: Socket, event: string): Promise<unknown[]> {
   return new Promise((resolve, reject) => {
+    const onClose = () => reject(new ConnectionLost('CONNECTION_CLOSED'))
+    socket.once('error', reject).once('close', onClose)
     socket.once(event, (...values: unknown[]) => {
-      socket.off('error', reject)
+      socket.off('error', reject).off('close', onClose)
       resolve(values)
     })
-    socket.once('error', reject)
   })
 }

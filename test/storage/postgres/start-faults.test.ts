@@ -1,0 +1,368 @@
+import { appendFileSync, chmodSync, chownSync, copyFileSync, statSync, writeFileSync } from 'node:fs'
+import type { Socket } from 'node:net'
+import { join } from 'node:path'
+import postgres from 'postgres'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { StorageError, StorageNotReady } from '../../../src/errors.ts'
+import { connectPostgres } from '../../../src/storage/postgres/connect.ts'
+import { ofVersion, refusingWith, startFakePostgres } from '../../support/fake-postgres.ts'
+import { type PostgresServer, startPostgres } from '../../support/postgres.ts'
+import { projectFolder } from '../../support/process.ts'
+
+const tlsFolder = join(projectFolder, 'test/fixtures/tls')
+const authority = `sslrootcert=${join(tlsFolder, 'authority.pem')}`
+const stranger = `sslrootcert=${join(tlsFolder, 'other-authority.pem')}`
+
+/** Two servers whose certificate is sound, or has expired, and which let these roles in or not. */
+let server: PostgresServer
+let expired: PostgresServer
+
+const rules = `
+hostssl   all only_tls    127.0.0.1/32 trust
+hostnossl all only_plain  127.0.0.1/32 trust
+host      all turned_away,only_tls 127.0.0.1/32 reject
+host      all gardener    127.0.0.1/32 scram-sha-256
+host      all nobody_here 127.0.0.1/32 trust
+host      all all         127.0.0.1/32 trust
+`
+
+/** Starts a PostgreSQL with TLS: it reads its files when it starts. */
+async function startWithTls(certificate: string): Promise<PostgresServer> {
+  const server = await startPostgres()
+  await server.end()
+  const { uid, gid } = statSync(server.folder)
+  for (const [from, to] of [
+    [certificate, 'server.pem'],
+    ['server.key', 'server.key'],
+  ] as const) {
+    const path = join(server.folder, to)
+    copyFileSync(join(tlsFolder, from), path)
+    chmodSync(path, 0o600)
+    chownSync(path, uid, gid)
+  }
+  writeFileSync(join(server.folder, 'pg_hba.conf'), rules)
+  appendFileSync(
+    join(server.folder, 'postgresql.conf'),
+    "ssl = on\nssl_cert_file = 'server.pem'\nssl_key_file = 'server.key'\n",
+  )
+  await server.start()
+  return server
+}
+
+beforeAll(async () => {
+  ;[server, expired] = await Promise.all([startWithTls('server.pem'), startWithTls('expired.pem')])
+  const sql = postgres(server.url('postgres'), { max: 1, onnotice: () => {} })
+  await sql.unsafe(`
+    CREATE ROLE gardener LOGIN PASSWORD 'secret'; CREATE ROLE only_tls LOGIN SUPERUSER; CREATE ROLE only_plain LOGIN SUPERUSER;
+    CREATE ROLE turned_away LOGIN; CREATE ROLE asleep NOLOGIN; CREATE ROLE crowded LOGIN CONNECTION LIMIT 0; CREATE ROLE weak LOGIN;
+    CREATE ROLE reader LOGIN SUPERUSER; ALTER ROLE reader SET default_transaction_read_only = on;
+    CREATE ROLE lost LOGIN SUPERUSER; ALTER ROLE lost SET search_path = nowhere`)
+  for (const name of ['closed', 'open', 'plants']) await sql.unsafe(`CREATE DATABASE ${name}`)
+  await sql.unsafe('REVOKE CONNECT ON DATABASE closed FROM public')
+  await sql.end()
+}, 60_000)
+afterAll(() => Promise.all([server.stop(), expired.stop()]))
+
+/** What a start says of a database that cannot be used, without its first words, which name the host. */
+async function fault(url: string, place: string): Promise<{ says: string; mayPass: boolean }> {
+  const thrown = await connectPostgres(url).then(
+    async (database) => {
+      await database.close()
+      return 'no fault'
+    },
+    (error: unknown) => error,
+  )
+  expect(thrown).toBeInstanceOf(StorageError)
+  const text = thrown instanceof Error ? thrown.message : ''
+  const beginning = `The database at ${place} `
+  expect(text.slice(0, beginning.length)).toBe(beginning)
+  // One sentence or two, each whole, without the role, its password, the database, or what only programmers know.
+  expect(text).not.toMatch(/gardener|secret|only_tls|turned_away|asleep|crowded|weak|reader|nobody_here|undefined|\n/)
+  expect(text).toMatch(/\.$/)
+  return { says: text.slice(beginning.length), mayPass: thrown instanceof StorageNotReady }
+}
+
+/** The address of the server for a role, with what stands behind it. */
+const at = (role: string, rest = '/open', host = '127.0.0.1', { port } = server) =>
+  `postgres://${role}:secret@${host}:${port}${rest}`
+
+/** Runs all rows at once with the first that is asked for, since most wait for a time limit. @returns the outcome of a row by its name */
+function atOnce<Row extends readonly [what: string, ...unknown[]], Outcome>(
+  rows: readonly Row[],
+  run: (row: Row) => Promise<Outcome>,
+): (what: string) => Promise<Outcome | undefined> {
+  let running: ReadonlyMap<string, Promise<Outcome>> | undefined
+  return async (what) => {
+    running ??= new Map(rows.map((row) => [row[0], run(row)]))
+    // Each is another test's to judge.
+    await Promise.allSettled(running.values())
+    return running.get(what)
+  }
+}
+
+describe('(v) a start that a PostgreSQL refuses says what to change', () => {
+  const rows: readonly [what: string, role: string, rest: string, says: string, mayPass: boolean][] = [
+    ['a wrong password', 'gardener:wrong', '/open', 'refuses this name and password.', false],
+    ['no such role', 'nobody_here', '/open', 'has no role of this name', false],
+    ['a role that may not log in', 'asleep', '/open', 'has no role of this name that may log in', false],
+    ['no such database', 'postgres', '/gone', 'has no database of this name.', false],
+    ['too many connections', 'crowded', '/open', 'has no connection left. Raise its max_connections', true],
+    ['TLS wanted by the server', 'only_tls', '/open', 'lets nobody in like this without TLS. Put ?sslmode=', false],
+    ['a refusal of pg_hba.conf', 'turned_away', '/open', 'lets nobody in like this without TLS.', false],
+    [
+      'the same with TLS',
+      'turned_away',
+      '/open?sslmode=require',
+      'lets this role not in from this machine. Add a line',
+      false,
+    ],
+    ['a server that only reads', 'reader', '/open', 'only reads. Name the server that writes', true],
+    [
+      'no permission for the schema',
+      'weak',
+      '/open',
+      'does not let this role make and use its tables. Grant it',
+      false,
+    ],
+    [
+      'no permission to connect',
+      'weak',
+      '/closed',
+      'does not let this role connect to the database. Grant it CONNECT',
+      false,
+    ],
+    ['no schema', 'lost', '/open', 'has no schema for our tables. Create one', false],
+    [
+      'a parameter that nobody knows',
+      'postgres',
+      '/open?channel_binding=require',
+      'does not know the parameter channel_binding. Take',
+      false,
+    ],
+  ]
+  const outcomeOf = atOnce(rows, ([, role, rest]) => {
+    const [name = '', password = 'secret'] = role.split(':')
+    const place = `127.0.0.1:${server.port}`
+    return fault(`postgres://${name}:${password}@${place}${rest}`, place)
+  })
+  it.each(rows)('%s', async (what, _role, _rest, says, mayPass) => {
+    expect(await outcomeOf(what)).toEqual({ says: expect.stringContaining(says), mayPass })
+  })
+})
+
+describe('(v) a start that reaches nobody says so', () => {
+  const rows: readonly [what: string, url: string, place: string, says: string][] = [
+    [
+      'a host that is not known',
+      'postgres://gardener:secret@nowhere.invalid/plants',
+      'nowhere.invalid',
+      'has a host name that is not known. Correct it',
+    ],
+    [
+      'a port that nobody listens on',
+      'postgres://gardener:secret@127.0.0.1:1/plants',
+      '127.0.0.1:1',
+      'refuses the connection: nothing listens there. Start it',
+    ],
+    [
+      'the same with TLS',
+      'postgres://gardener:secret@127.0.0.1:1/plants?sslmode=require',
+      '127.0.0.1:1',
+      'refuses the connection: nothing listens there. Start it',
+    ],
+  ]
+  const outcomeOf = atOnce(rows, ([, url, place]) => fault(url, place))
+  it.each(rows)('%s, which may pass', async (what, _url, _place, says) => {
+    expect(await outcomeOf(what)).toEqual({ says: expect.stringContaining(says), mayPass: true })
+  })
+})
+
+/** As a web server does to whatever it does not understand. */
+const web = refusalOf('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n')
+
+function refusalOf(text: string) {
+  return (socket: Socket) => socket.once('data', () => void socket.end(text))
+}
+
+describe('(v) a start over something else in its place says so', () => {
+  const rows: readonly [
+    what: string,
+    script: (socket: Socket) => void,
+    rest: string,
+    says: string,
+    mayPass: boolean,
+  ][] = [
+    ['a web server', web, '', 'does not speak as PostgreSQL does: something else listens there.', false],
+    ['a web server, asked for TLS', web, '?sslmode=require', 'does not speak as PostgreSQL does', false],
+    [
+      'a web server, asked for TLS where it has some',
+      web,
+      '?sslmode=prefer',
+      'does not speak as PostgreSQL does',
+      false,
+    ],
+    ['something that hangs up', (socket) => void socket.end(), '', 'ends the connection without a word.', true],
+    [
+      'something that hangs up on TLS',
+      (socket) => void socket.end(),
+      '?sslmode=require',
+      'ends the connection without a word.',
+      true,
+    ],
+    ['something that is silent', () => {}, '', 'does not answer. See that it runs', true],
+    ['something that is silent about TLS', () => {}, '?sslmode=require', 'does not answer. See that it runs', true],
+    [
+      'something that does TLS and no handshake',
+      refusalOf('S'),
+      '?sslmode=require',
+      'ends the connection without a word.',
+      true,
+    ],
+    ['somebody in between', refusalOf('SRxxx'), '?sslmode=require', 'does not speak as PostgreSQL does', false],
+    [
+      'a version too old',
+      ofVersion('100023'),
+      '',
+      'is PostgreSQL 10, and Conservatory needs 11 or newer. Upgrade it',
+      false,
+    ],
+    [
+      'a server that starts',
+      refusingWith('57P03', 'the database system is starting up'),
+      '',
+      'is starting or stopping.',
+      true,
+    ],
+    [
+      'a full disk',
+      refusingWith('53100', 'could not write'),
+      '',
+      'has no room left on its disk. Make room there.',
+      false,
+    ],
+    [
+      'a cloud that wants TLS',
+      refusingWith('08P01', 'connection is insecure (try using `sslmode=require`)'),
+      '',
+      'lets nobody in like this without TLS.',
+      false,
+    ],
+    [
+      'PgBouncer without the database',
+      refusingWith('08P01', 'no such database: plants'),
+      '',
+      'has no database of this name.',
+      false,
+    ],
+    ['PgBouncer without the user', refusingWith('08P01', 'no such user: gardener'), '', 'refuses this role.', false],
+    [
+      'PgBouncer whose server is away',
+      refusingWith('08P01', 'server login has been failing'),
+      '',
+      'cannot be used (08P01).',
+      true,
+    ],
+    [
+      'a refusal that nobody has thought of',
+      refusingWith('XX000', 'out of secret gardeners'),
+      '',
+      'cannot be used (XX000). Its log says why.',
+      false,
+    ],
+  ]
+  const outcomeOf = atOnce(rows, async ([, script, rest]) => {
+    const fake = await startFakePostgres(script)
+    const found = await fault(`postgres://gardener:secret@${fake.place}/plants${rest}`, fake.place).finally(fake.close)
+    return { ...found, connections: fake.connections() }
+  })
+  it.each(rows)('%s', async (what, _script, _rest, says, mayPass) => {
+    const found = await outcomeOf(what)
+    expect(found).toMatchObject({ says: expect.stringContaining(says), mayPass })
+    // It pauses between two tries, in five seconds of them.
+    expect(found?.connections).toBeLessThan(60)
+  })
+})
+
+describe('(v) sslmode and sslrootcert of the URL do what libpq documents', () => {
+  /** Whether the connection has TLS, or what a start says of it. */
+  async function outcome(rest: string, { role = 'postgres', host = 'localhost', on = server } = {}): Promise<string> {
+    try {
+      const database = await connectPostgres(at(role, `/${on === server ? 'plants' : 'postgres'}${rest}`, host, on))
+      const [row] = await database.read(
+        (sql) => sql<{ ssl: boolean }[]>`SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()`,
+      )
+      await database.close()
+      return row?.ssl ? 'TLS' : 'plain'
+    } catch (error) {
+      return error instanceof Error ? error.message : String(error)
+    }
+  }
+  const notTrusted = 'has a certificate that is not trusted. Name the certificate of its authority by sslrootcert=PATH'
+  const otherName = 'has a certificate for another host name.'
+
+  it.concurrent.each<[rest: string, host: string, wanted: string]>([
+    ['', 'localhost', 'plain'],
+    ['?sslmode=disable', 'localhost', 'plain'],
+    ['?sslmode=prefer', 'localhost', 'TLS'],
+    ['?sslmode=require', '127.0.0.1', 'TLS'],
+    ['?sslmode=verify-ca', 'localhost', notTrusted],
+    ['?sslmode=verify-full', 'localhost', notTrusted],
+    [`?sslmode=require&${authority}`, '127.0.0.1', 'TLS'],
+    [`?sslmode=require&${stranger}`, '127.0.0.1', notTrusted],
+    [`?sslmode=verify-ca&${authority}`, '127.0.0.1', 'TLS'],
+    [`?sslmode=verify-ca&${stranger}`, 'localhost', notTrusted],
+    [`?sslmode=verify-full&${authority}`, 'localhost', 'TLS'],
+    [`?sslmode=verify-full&${authority}`, '127.0.0.1', otherName],
+    [`?sslmode=verify-full&${stranger}`, 'localhost', notTrusted],
+    ['?sslrootcert=system', 'localhost', notTrusted],
+    [`?application_name=a&sslmode=verify-full&${authority}`, 'localhost', 'TLS'],
+    ['?ssl=true', 'localhost', notTrusted],
+    [`?sslmode=require&${authority}&sslnegotiation=direct`, 'localhost', 'TLS'],
+    [
+      '?sslmode=require&sslrootcert=system',
+      'localhost',
+      'DATABASE_URL has sslrootcert=system, which asks for sslmode=verify-full.',
+    ],
+    ['?sslmode=allow', 'localhost', 'DATABASE_URL has an sslmode that is not understood; give one of disable, prefer,'],
+    [
+      '?sslmode=verify-full&sslrootcert=/nowhere/root.pem',
+      'localhost',
+      'by sslrootcert that cannot be read (ENOENT). Correct its path',
+    ],
+    [
+      `?sslmode=verify-full&sslrootcert=${tlsFolder}/make.sh`,
+      'localhost',
+      'by sslrootcert that has no certificate. Give one in PEM',
+    ],
+  ])('%s to %s', async (rest, host, wanted) => {
+    expect(await outcome(rest, { host })).toContain(wanted)
+  })
+
+  it('an expired certificate is refused by all who check it, and by no other', async () => {
+    const wanted = 'has a certificate that is not valid now. Renew it there'
+    expect(await outcome(`?sslmode=verify-full&${authority}`, { on: expired })).toContain(wanted)
+    expect(await outcome('?sslmode=require', { on: expired })).toBe('TLS')
+  })
+
+  it('a server without TLS is refused by require, and used without by prefer', async () => {
+    const plain = await startPostgres()
+    try {
+      const url = await plain.createDatabase()
+      await expect(connectPostgres(`${url}?sslmode=require`)).rejects.toThrow(
+        'offers no TLS, which sslmode in DATABASE_URL',
+      )
+      await (await connectPostgres(`${url}?sslmode=prefer`)).close()
+    } finally {
+      await plain.stop()
+    }
+  })
+
+  it('a role that is let in with TLS alone comes in by require', async () => {
+    expect(await outcome('?sslmode=require', { role: 'only_tls' })).toBe('TLS')
+  })
+
+  it('the option of a command that named the URL is named, and not DATABASE_URL', async () => {
+    const refusal = connectPostgres(at('postgres', '/plants?sslmode=sometimes'), '--from')
+    await expect(refusal).rejects.toThrow('--from has an sslmode that is not understood')
+  })
+})
