@@ -20,6 +20,7 @@ import { openAiErrorBody } from './errors.ts'
 import type { BytesInFlight } from './http/bytes-in-flight.ts'
 import { countBytes } from './http/count-bytes.ts'
 import { documentsPlugin } from './http/documents.ts'
+import { Drain } from './http/drain.ts'
 import { errorBodyOf, errorHandler, plantsPrefix } from './http/errors.ts'
 import { healthPlugin } from './http/health.ts'
 import { acceptJsonOnly } from './http/json.ts'
@@ -56,6 +57,8 @@ export interface AppParts {
   readonly visits: Visits
   readonly prompt: PromptSettings
   readonly metrics: Metrics
+  /** Tells when the service is about to stop; it never is without. */
+  readonly drain?: Drain
   /** Counts the bytes that requests hold. */
   readonly inFlight: BytesInFlight
   /** Takes the work of all requests. */
@@ -73,6 +76,7 @@ export interface AppParts {
 export function createServer(
   logger: FastifyBaseLogger,
   config: Pick<Config, 'requestTimeoutSeconds'>,
+  { ServerResponse }: Drain = new Drain(),
 ): FastifyInstance {
   const { http, ...limits } = timeLimits(config)
   const options: FastifyHttpOptions<Server, FastifyBaseLogger> = {
@@ -89,7 +93,7 @@ export function createServer(
     clientErrorHandler: answerParserError,
     ...limits,
     // Node would refuse a request without a Host by itself, with an empty body.
-    http: { ...http, requireHostHeader: false },
+    http: { ...http, requireHostHeader: false, ServerResponse },
   }
   // Given here and not set later, so that Fastify does not load its own compilers, 3 MB that nothing would use.
   // Its types know no compilers but those.
@@ -99,7 +103,7 @@ export function createServer(
 
 /** The whole HTTP service, in reading order. */
 export async function registerService(app: FastifyInstance, parts: AppParts): Promise<void> {
-  const { config, stores, guard, limiter, library, metrics, inFlight } = parts
+  const { config, stores, guard, limiter, library, metrics, inFlight, drain = new Drain() } = parts
 
   const workOf = workByRequest(parts.scheduler)
   acceptJsonOnly(app, workOf)
@@ -114,7 +118,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   countBytes(app, inFlight, ({ caller }) => caller?.account.id ?? nobody)
   app.setErrorHandler(errorHandler(openAiErrorBody))
 
-  await app.register(healthPlugin, { check: stores.check })
+  await app.register(healthPlugin, { check: stores.check, drain })
   if (config.docs === 'on') await app.register(documentsPlugin)
 
   // With a port of their own they are served there alone.

@@ -29,6 +29,10 @@ export interface Config {
   readonly requestTimeoutSeconds: number
   readonly readerTimeoutSeconds: number
   readonly shutdownGraceSeconds: number
+  /** How long the service still takes requests, and says that it is leaving, before it stops. */
+  readonly drainSeconds: number
+  /** How long a start waits for its database. */
+  readonly startTimeoutSeconds: number
   readonly sseKeepaliveMs: number
   /** For accounts that have no values of their own. */
   readonly limits: Limits
@@ -138,6 +142,8 @@ export function readConfig(environment: Environment): Config {
     requestTimeoutSeconds: integer('REQUEST_TIMEOUT', 60, 1, 3600),
     readerTimeoutSeconds: integer('READER_TIMEOUT', 30, 1, 3600),
     shutdownGraceSeconds: integer('SHUTDOWN_GRACE', 10, 0, 3600),
+    drainSeconds: integer('DRAIN_SECONDS', 0, 0, 3600),
+    startTimeoutSeconds: integer('START_TIMEOUT', 0, 0, 3600),
     sseKeepaliveMs: integer('SSE_KEEPALIVE_MS', 15_000, 10, 3_600_000),
     limits: typeof limits === 'string' ? {} : limits,
     ledgerDays: integer('LEDGER_DAYS', 30, 1, 3650),

@@ -7,10 +7,14 @@ import { startService } from './service.ts'
 import { closeToOthers } from './storage/rights.ts'
 
 /**
- * Runs the service until SIGTERM or SIGINT; a second signal ends it at once.
+ * Runs the service until SIGTERM or SIGINT, and a drain and a grace longer; a second signal ends it at once, and so does one
+ * before it runs.
  * @throws Error with one clear sentence when it cannot start
  */
 export async function serve(config: Config): Promise<void> {
+  // The first process of a container has no way to end at a signal that it does not listen for, and a start may wait.
+  let stop = (): void => process.exit(1)
+  endOnSignals(() => stop())
   const service = await startService(config).catch((error: unknown) => {
     throw startError(error, config)
   })
@@ -31,14 +35,14 @@ export async function serve(config: Config): Promise<void> {
     tell(`unhandled rejection: ${reason instanceof Error ? reason.stack : 'not an error'}`)
   })
   const skip = ['SIGHUP', 'SIGINT', 'SIGTERM', 'unhandledRejection'] as const
-  const grace = closeWithGrace(
-    { delay: config.shutdownGraceSeconds * 1000 + 1000, logger: false, skip: [...skip] },
-    async ({ err }) => {
-      if (err) tell(err.stack ?? err.message)
-      await service.close()
-    },
-  )
-  endOnSignals(grace.close)
+  const seconds = config.drainSeconds + config.shutdownGraceSeconds + 1
+  const grace = closeWithGrace({ delay: seconds * 1000, logger: false, skip: [...skip] }, async ({ err }) => {
+    if (err) tell(err.stack ?? err.message)
+    // A process that has failed serves nobody well for longer.
+    else await service.drain()
+    await service.close()
+  })
+  stop = grace.close
 }
 
 /** Milliseconds in which the same signal again means the first: npm passes on the Ctrl-C that the terminal sends to all. */

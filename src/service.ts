@@ -11,6 +11,7 @@ import { purgeVersions } from './characters/purge.ts'
 import { type Clock, machineClock } from './clock.ts'
 import type { Config, Traces } from './config.ts'
 import { BytesInFlight } from './http/bytes-in-flight.ts'
+import { Drain } from './http/drain.ts'
 import { giveMemoryBackLater } from './http/garbage.ts'
 import type { LoopWatch } from './http/pressure.ts'
 import type { LimitKeeper } from './limits/reservation.ts'
@@ -22,9 +23,11 @@ import { type MetricsServer, serveMetrics } from './metrics/plugin.ts'
 import { loadModels } from './models/configuration/configuration.ts'
 import { ModelRegistry } from './models/registry.ts'
 import { keysKeptFor } from './plants/policy.ts'
+import { tell } from './print.ts'
 import { prepareFolder } from './storage/data-folder.ts'
 import { pruneOld } from './storage/prune.ts'
 import { holdForServing, type ServeLock } from './storage/serve-lock.ts'
+import { waitAtStart } from './storage/start-wait.ts'
 import { openStores } from './stores/open.ts'
 import type { Stores } from './stores/stores.ts'
 import { unixSeconds } from './time.ts'
@@ -43,6 +46,8 @@ export interface Service {
   readonly limitWarnings: readonly string[]
   /** Reads `models.json` and the character folders again; what has faults changes nothing and is told of in the log. */
   reload(): Promise<void>
+  /** Goes on as before for DRAIN_SECONDS, while `/readyz` and each reply tell clients to go elsewhere. */
+  drain(): Promise<void>
   /** Stops accepting, lets open replies end, and closes everything in the reverse order of opening. */
   close(): Promise<void>
 }
@@ -51,7 +56,7 @@ export interface Service {
 export interface OwnTime {
   /**
    * Tells of the models' time limits, of pauses between tries, of models that are left alone, of silent streams, and of
-   * failed logins that wait.
+   * failed logins that wait; and of the drain.
    */
   readonly clock?: Clock
   /** What the overload guard sees of the event loop. */
@@ -75,6 +80,7 @@ interface Parts {
   readonly stores: Stores
   readonly metrics: Metrics
   readonly inFlight: BytesInFlight
+  readonly drain: Drain
   readonly tracer: Tracer | undefined
   readonly models: ModelRegistry
   readonly library: CharacterLibrary
@@ -118,7 +124,9 @@ export async function startService(config: Config, { clock, loop }: OwnTime = {}
     for (const warning of bootstrap.warnings) log.logger.warn(warning)
     stores.beginServing?.()
     const metricsAddress = beside.metricsServer?.address
-    return { address, metricsAddress, bootstrap, limitWarnings: warnings, reload: () => reload(parts, config), close }
+    const drain = () => goOnDraining(parts, config.drainSeconds * 1000, clock)
+    const ways = { reload: () => reload(parts, config), drain, close }
+    return { address, metricsAddress, bootstrap, limitWarnings: warnings, ...ways }
   } catch (error) {
     await close()
     throw error
@@ -133,8 +141,9 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   const itself = serviceActor((record) => logger.info(record, 'audit record'))
   prepareFolder(config.dataDirectory)
   // Replicas over one PostgreSQL may share a folder, in which they only read.
-  const lock = config.databaseUrl === undefined ? holdForServing(config.dataDirectory) : undefined
-  const stores = await openHeld(() => openStores(config, itself), lock)
+  const opening = waitAtStart(config.startTimeoutSeconds, tell)
+  const lock = config.databaseUrl === undefined ? await opening(() => holdForServing(config.dataDirectory)) : undefined
+  const stores = await openHeld(() => opening(() => openStores(config, itself)), lock)
   const metrics = new Metrics()
   const tracer = config.traces && (await openTracer(config.traces, logger))
   const models = new ModelRegistry(configuration, config, countAttempts(metrics, tracer?.watchAttempt), clock)
@@ -158,9 +167,10 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
     onFailure: (request_id, error) =>
       logger.error({ request_id, err: error }, 'the end of a request waits to be written'),
   })
-  const app = createServer(logger, config)
+  const drain = new Drain()
+  const app = createServer(logger, config, drain)
   const stopReading = readParts(metrics, { stores, models, limiter, inFlight })
-  const opened = { log, itself, lock, stores, metrics, inFlight, tracer, models, library, uses, scheduler }
+  const opened = { log, itself, lock, stores, metrics, inFlight, drain, tracer, models, library, uses, scheduler }
   return { ...opened, guard, limiter, visits, app, stopReading }
 }
 
@@ -221,6 +231,13 @@ async function reload({ log, itself, stores, library, models }: Parts, config: C
   } catch (error) {
     logger.error({ err: error }, 'models.json has faults: the models stay as they were')
   }
+}
+
+/** Tells clients to go elsewhere, and serves them meanwhile. @param time milliseconds for which it does */
+function goOnDraining({ drain, log }: Parts, time: number, clock = machineClock): Promise<void> {
+  drain.begin()
+  if (time > 0) log.logger.info({ seconds: time / 1000 }, 'draining: /readyz is 503, and requests are still served')
+  return new Promise((resolve) => void clock.setTimeout(resolve, time))
 }
 
 /**

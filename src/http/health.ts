@@ -1,10 +1,20 @@
 import type { FastifyPluginAsync } from 'fastify'
 import { ApiError, StorageError } from '../errors.ts'
+import type { Drain } from './drain.ts'
 
-/** `/livez`: the process answers. `/readyz`: and so does what it needs. Neither asks for a key. */
-export const healthPlugin: FastifyPluginAsync<{ readonly check: () => Promise<void> }> = async (app, { check }) => {
+/** What the probes look at. */
+export interface HealthOptions {
+  /** Rejects with the reason when what the service needs does not answer. */
+  readonly check: () => Promise<void>
+  readonly drain: Pick<Drain, 'hasBegun'>
+}
+
+/** `/livez`: the process answers. `/readyz`: so does what it needs, and it is not about to stop. Neither asks for a key. */
+export const healthPlugin: FastifyPluginAsync<HealthOptions> = async (app, { check, drain }) => {
   app.get('/livez', { schema: { hide: true } }, async () => ({ status: 'ok' }))
-  app.get('/readyz', { schema: { hide: true } }, async () => {
+  app.get('/readyz', { schema: { hide: true } }, async (_request, reply) => {
+    // First, and no error: balancers shall go elsewhere, and nothing is amiss.
+    if (drain.hasBegun) return reply.code(503).send({ status: 'draining' })
     try {
       await check()
     } catch (cause) {

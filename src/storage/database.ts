@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import Database from 'better-sqlite3'
-import { codeOf, StorageError } from '../errors.ts'
+import { codeOf, StorageError, StorageNotReady } from '../errors.ts'
 import { unixSeconds } from '../time.ts'
 import { openToRead } from './copy.ts'
 import { newerVersion, prepareFolder, unwritable } from './data-folder.ts'
@@ -12,7 +12,8 @@ import { inTransaction, waitAsCommands } from './write-lock.ts'
 /**
  * Opens the database file for reading and writing, and brings its schema up to date; what was there before is backed up
  * into the folder `backups` beside it.
- * @throws StorageError when the folder cannot be written or the file is not a database of ours
+ * @throws StorageError when the folder cannot be written or the file is not a database of ours; a `StorageNotReady` when
+ *   another program holds its lock
  */
 export function openDatabase(
   path: string,
@@ -42,6 +43,11 @@ export function openDatabase(
       throw new StorageError(`The database ${path} was replaced while it was opened. Try again.`, { cause: error })
     const refusal = unwritable(dirname(path), error)
     if (refusal) throw refusal
+    if (codeOf(error).startsWith('SQLITE_BUSY')) {
+      throw new StorageNotReady(`The database ${path} is held by another program. End that, and try again.`, {
+        cause: error,
+      })
+    }
     const reason = error instanceof Error ? error.message : String(error)
     throw new StorageError(`The database ${path} cannot be opened: ${reason}.`, { cause: error })
   }

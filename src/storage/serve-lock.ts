@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { StorageError } from '../errors.ts'
+import { StorageNotReady } from '../errors.ts'
 import { unwritable } from './data-folder.ts'
 import { type FileLock, holdFile } from './file-lock.ts'
 
@@ -9,12 +9,15 @@ export type ServeLock = Pick<FileLock, 'release'>
 /**
  * Holds a data folder for one service, until it is released or the process ends in any way. Commands that work beside the
  * service do not ask for it.
- * @throws StorageError when another service holds the folder, or it cannot be written
+ * @throws StorageNotReady when another service holds the folder
+ * @throws StorageError when it cannot be written
  */
 export function holdForServing(folder: string): ServeLock {
   const lock = held(folder)
   if (lock) return lock
-  throw new StorageError(`Another service uses the data folder ${folder} already. Stop it, or set DATA_DIR to another.`)
+  throw new StorageNotReady(
+    `Another service uses the data folder ${folder} already. Stop it, or set DATA_DIR to another.`,
+  )
 }
 
 function held(folder: string): ServeLock | undefined {

@@ -45,6 +45,11 @@ export async function spawnService(
   return listening
 }
 
+/** A service that may not listen yet. */
+interface Starting extends Pick<SpawnedService, 'process' | 'stderr' | 'exited'> {
+  close(): Promise<void>
+}
+
 /**
  * The same for a service that outlives the running test: whoever starts it closes it.
  * @returns the service at once, and as it is when it listens
@@ -53,7 +58,7 @@ export async function startSpawned(
   command: string,
   args: readonly string[],
   { environment = {}, folder = projectFolder }: Spawning = {},
-): Promise<{ readonly service: { close(): Promise<void> }; readonly listening: Promise<SpawnedService> }> {
+): Promise<{ readonly service: Starting; readonly listening: Promise<SpawnedService> }> {
   const data = temporaryFolder()
   const dataDirectory = environment['DATA_DIR'] ?? data.path
   const settings = await settingsOf(dataDirectory)
@@ -95,7 +100,7 @@ export async function startSpawned(
     const key = /^ {2}(\S{16,})$/m.exec(stderr)?.[1] ?? environment['BOOTSTRAP_KEY'] ?? ''
     return { url, key, dataDirectory, process: service, stdout: () => stdout, stderr: () => stderr, exited }
   })
-  return { service: { close }, listening }
+  return { service: { process: service, stderr: () => stderr, exited, close }, listening }
 }
 
 /** The memory of a service that has been spawned, in bytes. */
