@@ -7,6 +7,7 @@ import { projectFolder } from '../support/process.ts'
 import { startTestService } from '../support/service.ts'
 
 interface Dashboard {
+  readonly templating: { readonly list: readonly unknown[] }
   readonly panels: readonly { readonly title: string; readonly targets: readonly { readonly expr: string }[] }[]
 }
 
@@ -19,18 +20,20 @@ function alertsOf(text: string): readonly { readonly alert: string; readonly exp
 }
 
 /** Words of PromQL, and the one metric that Prometheus itself makes. */
-const known = new Set(['sum', 'max', 'rate', 'histogram_quantile', 'absent', 'by', 'up'])
+const known = new Set(
+  'sum max count rate histogram_quantile quantile_over_time last_over_time absent by and on up'.split(' '),
+)
 
 /** The metrics that a PromQL expression names: the words outside label matchers, groupings, ranges and strings. */
 function metricsOf(expr: string): readonly string[] {
-  const bare = expr.replace(/\{[^}]*\}|\bby \([^)]*\)|\[[^\]]*\]/g, ' ')
+  const bare = expr.replace(/\{[^}]*\}|\b(?:by|on) \([^)]*\)|\[[^\]]*\]|\b\d[\d.]*/g, ' ')
   return [...bare.matchAll(/[a-z_][a-z0-9_]*/gi)].map(([word]) => word).filter((word) => !known.has(word))
 }
 
 /** The labels that an expression selects or groups by. */
 function labelsOf(expr: string): readonly string[] {
   const matched = [...expr.matchAll(/([a-z_]+)(?:=~|!~|!=|=)"/g)].map(([, label = '']) => label)
-  const grouped = [...expr.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, labels = '']) => labels.split(/, */))
+  const grouped = [...expr.matchAll(/\b(?:by|on) \(([^)]*)\)/g)].flatMap(([, labels = '']) => labels.split(/, */))
   return [...matched, ...grouped]
 }
 
@@ -63,6 +66,19 @@ beforeAll(async () => {
 })
 
 describe('the files of ops/', () => {
+  it('(u) have for each alert an entry in the runbook, and a case that induces it, whatever the scrape job is called', () => {
+    const runbook = readFileSync(join(projectFolder, 'docs/operations.md'), 'utf8')
+    const induced = readFileSync(join(projectFolder, 'test/fixtures/alerts/induced.yaml'), 'utf8')
+    expect(alerts.length).toBeGreaterThan(10)
+    for (const { alert, expr } of alerts) {
+      expect(runbook).toMatch(new RegExp(`^\\*\\*[A-Z][^*]+\\*\\* \\(\`${alert}\`\\)\\. `, 'm'))
+      expect(induced).toMatch(new RegExp(`- alertname: ${alert}\\n.*\\n +exp_alerts:`))
+      expect(expr).not.toContain('job=')
+    }
+    expect(readOps('prometheus.yaml').match(/job_name: (\S+)|replacement: (\S+)/g)).toContain('job_name: conservatory')
+    expect(dashboard.templating.list).toContainEqual(expect.objectContaining({ name: 'job', query: 'conservatory' }))
+  })
+
   it('name only metrics and labels that a running service has', () => {
     const samples = parseMetrics(scraped)
     const names = namesOf(samples)
@@ -71,7 +87,7 @@ describe('the files of ops/', () => {
     for (const label of ['job', 'instance']) labels.add(label)
     for (const { expr } of [...alerts, ...panels]) {
       const metrics = metricsOf(expr)
-      if (!expr.includes('up{')) expect(metrics, expr).not.toEqual([])
+      expect(metrics, expr).not.toEqual([])
       expect(
         metrics.filter((metric) => !names.has(metric)),
         expr,
@@ -93,8 +109,11 @@ describe('the files of ops/', () => {
   it('have an alert for each thing that somebody must know of, and read as PromQL does: brackets in pairs', () => {
     expect(alerts.map(({ alert }) => alert)).toEqual([
       'ConservatoryDown',
+      'ConservatoryInstanceDown',
+      'ConservatoryInstanceMissing',
       'ConservatoryErrorRateHigh',
       'ConservatoryDatabaseUnavailable',
+      'ConservatoryWriteUnconfirmed',
       'ConservatoryDiskFull',
       'ConservatoryOverloaded',
       'ConservatoryEventLoopLate',

@@ -16,6 +16,11 @@ function isThere(path: string): boolean {
   return existsSync(join(projectFolder, path))
 }
 
+/** The number that `${NAME:-NUMBER}` stands for where NAME is not set. */
+function defaultOf(value: string | null | undefined): number {
+  return Number(/:-(\d+)\}$/.exec(value ?? '')?.[1])
+}
+
 describe('compose.yaml', () => {
   const { services, volumes } = composeFile()
   const entries = Object.entries(services)
@@ -58,10 +63,15 @@ describe('compose.yaml', () => {
     }
   })
 
-  it('lets the service take its time to stop, and writes nowhere but where it may', () => {
+  it('(s) lets the service drain and take its time to stop, and writes nowhere but where it may', () => {
     const own = entries.filter(([, { image }]) => image === 'conservatory')
-    for (const [name, { stop_grace_period = '', command, read_only, tmpfs = [], volumes = [] }] of own) {
-      expect(Number.parseInt(stop_grace_period, 10)).toBeGreaterThan(shutdownGrace + 1)
+    for (const [name, { stop_grace_period = '', environment, command, read_only, tmpfs = [], volumes = [] }] of own) {
+      // The service that makes backups serves nobody.
+      if (name !== 'backup') {
+        const { DRAIN_SECONDS: drain, START_TIMEOUT: wait } = environment ?? {}
+        expect([defaultOf(drain), defaultOf(wait), stop_grace_period]).toEqual([5, 60, '25s'])
+        expect(Number.parseInt(stop_grace_period, 10)).toBeGreaterThan(defaultOf(drain) + shutdownGrace + 1)
+      }
       expect([command, read_only]).toEqual([undefined, true])
       const places = [...tmpfs, ...volumes].map((mount) => (mount.startsWith('/') ? mount : mount.replace(/^.*?:/, '')))
       const mounted = name === 'backup' ? '/backups' : '/config:ro'
@@ -157,10 +167,18 @@ describe('ops/kubernetes.yaml', () => {
     expect(spec.template.metadata.annotations['prometheus.io/port']).toBe(metrics)
   })
 
-  it('waits for open replies before it kills', () => {
-    const [, seconds] = container.lifecycle.preStop.exec.command
-    const needed = Number(seconds) + Number(configured['SHUTDOWN_GRACE']) + 1
-    expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(needed)
+  it('(s) drains, and waits for open replies before it kills', () => {
+    const { DRAIN_SECONDS: drain, SHUTDOWN_GRACE: grace } = configured
+    expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(Number(drain) + Number(grace) + 1)
+    // Balancers have heard of it before the listener closes.
+    const { periodSeconds, failureThreshold } = container.readinessProbe
+    expect(Number(drain)).toBeGreaterThan(periodSeconds * failureThreshold)
+  })
+
+  it('(s) lets a replica wait for its database before it is taken for dead', () => {
+    const { periodSeconds, failureThreshold } = container.startupProbe
+    expect(Number(configured['START_TIMEOUT'])).toBe(60)
+    expect(periodSeconds * failureThreshold).toBeGreaterThan(60)
   })
 
   it('selects its own pods, for the Service and the disruption budget too', () => {

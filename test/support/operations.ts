@@ -55,6 +55,7 @@ const composeSchema = Type.Object({
             {
               test: Type.Optional(texts),
               interval: Type.Optional(Type.String()),
+              start_period: Type.Optional(Type.String()),
               disable: Type.Optional(Type.Boolean()),
               timeout: Type.Optional(Type.String()),
               retries: Type.Optional(Type.Integer()),
@@ -82,7 +83,11 @@ export function composeFile() {
   return checked(composeSchema, documentsOf('compose.yaml')[0])
 }
 
-const probe = Type.Object({ httpGet: Type.Object({ path: Type.String(), port: Type.String() }) })
+const probe = Type.Object({
+  httpGet: Type.Object({ path: Type.String(), port: Type.String() }),
+  periodSeconds: Type.Integer(),
+  failureThreshold: Type.Integer(),
+})
 const named = Type.Object({ name: Type.String() })
 
 const deploymentSchema = Type.Object({
@@ -106,7 +111,6 @@ const deploymentSchema = Type.Object({
             startupProbe: probe,
             livenessProbe: probe,
             readinessProbe: probe,
-            lifecycle: Type.Object({ preStop: Type.Object({ exec: Type.Object({ command: texts }) }) }),
             resources: Type.Object({ requests: environment, limits: environment }),
             securityContext: Type.Object({
               allowPrivilegeEscalation: Type.Literal(false),

@@ -1,0 +1,15 @@
+import { execFileSync } from 'node:child_process'
+import { expect, it } from 'vitest'
+import { projectFolder } from '../support/process.ts'
+
+/*
+ * Induces each alert of ops/alerts.yaml once, by Prometheus' own reading of the rules.
+ * Wants promtool, of Debian's package prometheus.
+ */
+
+it.each([
+  ['check', 'rules', 'ops/alerts.yaml'],
+  ['test', 'rules', 'test/fixtures/alerts/induced.yaml'],
+])('(u) promtool %s %s %s', (...words) => {
+  expect(execFileSync('promtool', words, { cwd: projectFolder, encoding: 'utf8' })).toContain('SUCCESS')
+})
