@@ -18,10 +18,11 @@ export default defineConfig({
       'test/usage/waiting-ends.test.ts',
       // SQLite's file itself: its pragmas, its log after a kill, one service to a folder; and its backups.
       'test/storage/sqlite-file.test.ts',
+      'test/service/held-folder.test.ts',
       'test/storage/{backup,restore,rights}.test.ts',
       // These try every engine, or servers of their own, in each run.
       'test/stores/**',
-      'test/storage/postgres/{database,faults}.test.ts',
+      'test/storage/postgres/{database,faults,start-faults}.test.ts',
       'test/limits/replicas.test.ts',
       // Over PostgreSQL the places of a service that was killed are free after 20 seconds, which a trial is about.
       'test/limits/at-once.test.ts',

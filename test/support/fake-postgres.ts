@@ -35,9 +35,13 @@ export async function startFakePostgres(onConnection: (socket: Socket) => void):
 }
 
 /** Refuses each connection with an SQLSTATE and a text, as a server does before it lets anybody in. */
-export function refusingWith(code: string, text: string, more = '') {
-  return (socket: Socket) =>
-    socket.once('data', () => void socket.end(message('E', `SFATAL\0VFATAL\0C${code}\0M${text}\0${more}\0`)))
+export function refusingWith(code: string, text: string) {
+  return (socket: Socket) => socket.once('data', () => void socket.end(refusal(code, text)))
+}
+
+/** What a server says that lets nobody in. */
+export function refusal(code: string, text: string): Buffer {
+  return message('E', `SFATAL\0VFATAL\0C${code}\0M${text}\0\0`)
 }
 
 /** Lets everybody in, and answers each query with one row of one column: the version where that is asked for. */

@@ -5,7 +5,7 @@ import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { StorageError, StorageNotReady } from '../../../src/errors.ts'
 import { connectPostgres } from '../../../src/storage/postgres/connect.ts'
-import { ofVersion, refusingWith, startFakePostgres } from '../../support/fake-postgres.ts'
+import { ofVersion, refusal, refusingWith, startFakePostgres } from '../../support/fake-postgres.ts'
 import { type PostgresServer, startPostgres } from '../../support/postgres.ts'
 import { projectFolder } from '../../support/process.ts'
 
@@ -184,6 +184,14 @@ function refusalOf(text: string) {
   return (socket: Socket) => socket.once('data', () => void socket.end(text))
 }
 
+/** Offers TLS and cannot do it; without, it refuses. */
+function brokenTls(socket: Socket): void {
+  socket.once('data', (first) => {
+    if (first.length > 8) socket.end(refusal('XX000', 'not today'))
+    else socket.once('data', () => void socket.end('no handshake at all')).write('S')
+  })
+}
+
 describe('(v) a start over something else in its place says so', () => {
   const rows: readonly [
     what: string,
@@ -218,6 +226,8 @@ describe('(v) a start over something else in its place says so', () => {
       'ends the connection without a word.',
       true,
     ],
+    ['a TLS that is none', brokenTls, '?sslmode=require', 'cannot agree on TLS with this machine (ERR_SSL_', false],
+    ['a TLS that is none, where none is needed', brokenTls, '?sslmode=prefer', 'cannot be used (XX000).', false],
     ['somebody in between', refusalOf('SRxxx'), '?sslmode=require', 'does not speak as PostgreSQL does', false],
     [
       'a version too old',

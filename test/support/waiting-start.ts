@@ -1,0 +1,15 @@
+import { expect, onTestFinished } from 'vitest'
+import { eventually } from './eventually.ts'
+import { startSpawned } from './process.ts'
+
+/** Starts a service that may have to wait. It ends with the running test. */
+export async function begin(environment: Readonly<Record<string, string>>) {
+  const { service, listening } = await startSpawned(process.execPath, ['src/main.ts'], {
+    environment: { LOG_LEVEL: 'silent', ...environment },
+  })
+  onTestFinished(service.close)
+  // Whoever expects it to end looks at how.
+  listening.catch(() => {})
+  const waits = () => eventually(() => expect(service.stderr()).toContain('The start waits for it'))
+  return { ...service, listening, waits, told: () => service.stderr().split('The start waits for it').length - 1 }
+}
