@@ -165,7 +165,7 @@ it('says in one line which host does not answer, without the password', async ()
   )
   expect(ended.code).toBe(1)
   expect(ended.stderr).toMatch(
-    /^The database at 127\.0\.0\.1:1 cannot be reached or used \(ECONNREFUSED\)\. Check --to, and .*\n$/,
+    /^The database at 127\.0\.0\.1:1 refuses the connection: nothing listens there\. .* host and port in --to\.\n$/,
   )
   expect(ended.stderr).not.toContain('secret-word')
 }, 20_000)
