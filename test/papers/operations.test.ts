@@ -66,12 +66,9 @@ describe('compose.yaml', () => {
   it('(s) lets the service drain and take its time to stop, and writes nowhere but where it may', () => {
     const own = entries.filter(([, { image }]) => image === 'conservatory')
     for (const [name, { stop_grace_period = '', environment, command, read_only, tmpfs = [], volumes = [] }] of own) {
-      // The service that makes backups serves nobody.
-      if (name !== 'backup') {
-        const { DRAIN_SECONDS: drain, START_TIMEOUT: wait } = environment ?? {}
-        expect([defaultOf(drain), defaultOf(wait), stop_grace_period]).toEqual([5, 60, '25s'])
-        expect(Number.parseInt(stop_grace_period, 10)).toBeGreaterThan(defaultOf(drain) + shutdownGrace + 1)
-      }
+      const { DRAIN_SECONDS: drain, START_TIMEOUT: wait } = environment ?? {}
+      expect([defaultOf(drain), defaultOf(wait), stop_grace_period]).toEqual([5, 60, '25s'])
+      expect(Number.parseInt(stop_grace_period, 10)).toBeGreaterThan(defaultOf(drain) + shutdownGrace + 1)
       expect([command, read_only]).toEqual([undefined, true])
       const places = [...tmpfs, ...volumes].map((mount) => (mount.startsWith('/') ? mount : mount.replace(/^.*?:/, '')))
       const mounted = name === 'backup' ? '/backups' : '/config:ro'
