@@ -1,28 +1,36 @@
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { expect, it } from 'vitest'
+import { readConfig } from '../../src/config.ts'
+import { holdForServing } from '../../src/storage/serve-lock.ts'
+import { waitAtStart } from '../../src/storage/start-wait.ts'
+import { openStores } from '../../src/stores/open.ts'
 import { folderForThisTest } from '../support/preset-service.ts'
 import { begin } from '../support/waiting-start.ts'
 
-it('(s) over SQLite a start waits for a data folder that another service holds, and for a file that another program does', async () => {
+it('(s) over SQLite a start waits for a data folder that another service holds', async () => {
   const folder = folderForThisTest()
-  const before = await begin({ DATA_DIR: folder })
-  await before.listening
-  const after = await begin({ DATA_DIR: folder, START_TIMEOUT: '3600' })
-  await after.waits()
-  expect(after.stderr()).toContain('Another service uses the data folder')
-  before.process.kill('SIGTERM')
-  await after.listening
-  expect(after.told()).toBe(1)
-  after.process.kill('SIGTERM')
-  await after.exited
+  const lock = holdForServing(folder)
+  const service = await begin({ DATA_DIR: folder, START_TIMEOUT: '3600' })
+  await service.waits()
+  expect(service.stderr()).toContain('Another service uses the data folder')
+  lock.release()
+  await service.listening
+  expect(service.told()).toBe(1)
+})
 
-  const database = new Database(join(folder, 'conservatory.db'))
-  database.pragma('locking_mode = EXCLUSIVE')
-  database.exec('BEGIN EXCLUSIVE')
-  const held = await begin({ DATA_DIR: folder, START_TIMEOUT: '3600' })
-  await held.waits()
-  expect(held.stderr()).toContain('conservatory.db is held by another program.')
-  database.close()
-  await held.listening
-}, 60_000)
+it('(s) and for a database file that another program holds', async () => {
+  const folder = folderForThisTest()
+  const config = readConfig({ DATA_DIR: folder })
+  await (await openStores(config)).close()
+  const other = new Database(config.databasePath)
+  other.pragma('locking_mode = EXCLUSIVE')
+  other.exec('BEGIN EXCLUSIVE')
+  const told: string[] = []
+  const opening = waitAtStart(3600, (sentence) => {
+    told.push(sentence)
+    other.close()
+  })
+  await (await opening(() => openStores(config))).close()
+  expect(told).toEqual([expect.stringContaining(`${join(folder, 'conservatory.db')} is held by another program.`)])
+})

@@ -5,17 +5,18 @@ import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { StorageError, StorageNotReady } from '../../../src/errors.ts'
 import { connectPostgres } from '../../../src/storage/postgres/connect.ts'
+import { until } from '../../support/eventually.ts'
 import { ofVersion, refusal, refusingWith, startFakePostgres } from '../../support/fake-postgres.ts'
 import { type PostgresServer, startPostgres } from '../../support/postgres.ts'
 import { projectFolder } from '../../support/process.ts'
+import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 
 const tlsFolder = join(projectFolder, 'test/fixtures/tls')
 const authority = `sslrootcert=${join(tlsFolder, 'authority.pem')}`
 const stranger = `sslrootcert=${join(tlsFolder, 'other-authority.pem')}`
 
-/** Two servers whose certificate is sound, or has expired, and which let these roles in or not. */
+/** A server with TLS, which lets these roles in or not. */
 let server: PostgresServer
-let expired: PostgresServer
 
 const rules = `
 hostssl   all only_tls    127.0.0.1/32 trust
@@ -26,31 +27,30 @@ host      all nobody_here 127.0.0.1/32 trust
 host      all all         127.0.0.1/32 trust
 `
 
-/** Starts a PostgreSQL with TLS: it reads its files when it starts. */
-async function startWithTls(certificate: string): Promise<PostgresServer> {
-  const server = await startPostgres()
-  await server.end()
+/** Gives the server a file that it alone may read. */
+function give(from: string, to: string): void {
+  const path = join(server.folder, to)
   const { uid, gid } = statSync(server.folder)
-  for (const [from, to] of [
-    [certificate, 'server.pem'],
-    ['server.key', 'server.key'],
-  ] as const) {
-    const path = join(server.folder, to)
-    copyFileSync(join(tlsFolder, from), path)
-    chmodSync(path, 0o600)
-    chownSync(path, uid, gid)
-  }
-  writeFileSync(join(server.folder, 'pg_hba.conf'), rules)
+  copyFileSync(join(tlsFolder, from), path)
+  chmodSync(path, 0o600)
+  chownSync(path, uid, gid)
+}
+
+/** Lets the server read its settings and its certificate again. */
+async function reload(): Promise<void> {
+  const sql = postgres(server.url('postgres'), { max: 1 })
+  await sql`SELECT pg_reload_conf()`
+  await sql.end()
+}
+
+beforeAll(async () => {
+  server = await startPostgres()
+  give('server.pem', 'server.pem')
+  give('server.key', 'server.key')
   appendFileSync(
     join(server.folder, 'postgresql.conf'),
     "ssl = on\nssl_cert_file = 'server.pem'\nssl_key_file = 'server.key'\n",
   )
-  await server.start()
-  return server
-}
-
-beforeAll(async () => {
-  ;[server, expired] = await Promise.all([startWithTls('server.pem'), startWithTls('expired.pem')])
   const sql = postgres(server.url('postgres'), { max: 1, onnotice: () => {} })
   await sql.unsafe(`
     CREATE ROLE gardener LOGIN PASSWORD 'secret'; CREATE ROLE only_tls LOGIN SUPERUSER; CREATE ROLE only_plain LOGIN SUPERUSER;
@@ -60,8 +60,12 @@ beforeAll(async () => {
   for (const name of ['closed', 'open', 'plants']) await sql.unsafe(`CREATE DATABASE ${name}`)
   await sql.unsafe('REVOKE CONNECT ON DATABASE closed FROM public')
   await sql.end()
+  writeFileSync(join(server.folder, 'pg_hba.conf'), rules)
+  await reload()
+  // It answers before it has read all of it.
+  await until(async () => (await outcome('?sslmode=require')) === 'TLS')
 }, 60_000)
-afterAll(() => Promise.all([server.stop(), expired.stop()]))
+afterAll(() => server.stop())
 
 /** What a start says of a database that cannot be used, without its first words, which name the host. */
 async function fault(url: string, place: string): Promise<{ says: string; mayPass: boolean }> {
@@ -83,9 +87,22 @@ async function fault(url: string, place: string): Promise<{ says: string; mayPas
 }
 
 /** The address of the server for a role, with what stands behind it. */
-const at = (role: string, rest = '/open', host = '127.0.0.1', { port } = server) =>
-  `postgres://${role}:secret@${host}:${port}${rest}`
+const at = (role: string, rest = '/open', host = '127.0.0.1') =>
+  `postgres://${role}:secret@${host}:${server.port}${rest}`
 
+/** Whether the connection has TLS, or what a start says of it. */
+async function outcome(rest: string, { role = 'postgres', host = 'localhost' } = {}): Promise<string> {
+  try {
+    const database = await connectPostgres(at(role, `/plants${rest}`, host))
+    const [row] = await database.read(
+      (sql) => sql<{ ssl: boolean }[]>`SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()`,
+    )
+    await database.close()
+    return row?.ssl ? 'TLS' : 'plain'
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
+  }
+}
 /** Runs all rows at once with the first that is asked for, since most wait for a time limit. @returns the outcome of a row by its name */
 function atOnce<Row extends readonly [what: string, ...unknown[]], Outcome>(
   rows: readonly Row[],
@@ -294,19 +311,6 @@ describe('(v) a start over something else in its place says so', () => {
 })
 
 describe('(v) sslmode and sslrootcert of the URL do what libpq documents', () => {
-  /** Whether the connection has TLS, or what a start says of it. */
-  async function outcome(rest: string, { role = 'postgres', host = 'localhost', on = server } = {}): Promise<string> {
-    try {
-      const database = await connectPostgres(at(role, `/${on === server ? 'plants' : 'postgres'}${rest}`, host, on))
-      const [row] = await database.read(
-        (sql) => sql<{ ssl: boolean }[]>`SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()`,
-      )
-      await database.close()
-      return row?.ssl ? 'TLS' : 'plain'
-    } catch (error) {
-      return error instanceof Error ? error.message : String(error)
-    }
-  }
   const notTrusted = 'has a certificate that is not trusted. Name the certificate of its authority by sslrootcert=PATH'
   const otherName = 'has a certificate for another host name.'
 
@@ -349,22 +353,24 @@ describe('(v) sslmode and sslrootcert of the URL do what libpq documents', () =>
   })
 
   it('an expired certificate is refused by all who check it, and by no other', async () => {
-    const wanted = 'has a certificate that is not valid now. Renew it there'
-    expect(await outcome(`?sslmode=verify-full&${authority}`, { on: expired })).toContain(wanted)
-    expect(await outcome('?sslmode=require', { on: expired })).toBe('TLS')
+    give('expired.pem', 'server.pem')
+    await reload()
+    const checked = `?sslmode=verify-full&${authority}`
+    await until(async () =>
+      (await outcome(checked)).includes('has a certificate that is not valid now. Renew it there'),
+    )
+    expect(await outcome('?sslmode=require')).toBe('TLS')
+    give('server.pem', 'server.pem')
+    await reload()
+    await until(async () => (await outcome(checked)) === 'TLS')
   })
 
   it('a server without TLS is refused by require, and used without by prefer', async () => {
-    const plain = await startPostgres()
-    try {
-      const url = await plain.createDatabase()
-      await expect(connectPostgres(`${url}?sslmode=require`)).rejects.toThrow(
-        'offers no TLS, which sslmode in DATABASE_URL',
-      )
-      await (await connectPostgres(`${url}?sslmode=prefer`)).close()
-    } finally {
-      await plain.stop()
-    }
+    const url = await newPostgresDatabase()
+    await expect(connectPostgres(`${url}?sslmode=require`)).rejects.toThrow(
+      'offers no TLS, which sslmode in DATABASE_URL',
+    )
+    await (await connectPostgres(`${url}?sslmode=prefer`)).close()
   })
 
   it('a role that is let in with TLS alone comes in by require', async () => {
