@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { type Balancer, balancerForThisTest } from '../support/balancer.ts'
 import { readStream } from '../support/chat.ts'
@@ -33,6 +34,8 @@ async function caller({ url }: Balancer, number: number, isOver: () => boolean, 
       amiss.push(`${kind}: ${error}`)
     }
     count()
+    // Some hundred requests a second in all: more would only take the time of other tests.
+    await wait(15)
   }
   return amiss
 }
