@@ -6,6 +6,7 @@ import { wholeEntry } from './audit/database-entries.ts'
 import { type Actor, serviceActor } from './audit/record.ts'
 import { CharacterUses } from './characters/character-uses.ts'
 import { type CharacterLibrary, createLibrary } from './characters/library/library.ts'
+import { uploadsKeptFor } from './characters/pieces.ts'
 import { promptSettings } from './characters/prompt/settings.ts'
 import { purgeVersions } from './characters/purge.ts'
 import { type Clock, machineClock } from './clock.ts'
@@ -66,8 +67,10 @@ export interface OwnTime {
 /** Milliseconds after the start. */
 const readCharactersAfter = 500
 
-/** Milliseconds between two searches for idempotency keys that have expired, and the seconds of a day. */
+/** Milliseconds between two searches for idempotency keys that have expired, and for cards' pieces that no version has. */
 const keysInterval = 10_000
+const leftoversInterval = 10_000
+/** The seconds of a day. */
 const day = 86_400
 
 /** What the service is made of, opened. */
@@ -193,6 +196,7 @@ async function beginBeside(beside: Beside, parts: Parts, config: Config): Promis
     follow().catch((error: unknown) => logger.error({ err: error }, 'the characters cannot be read'))
   }, readCharactersAfter)
   const oldKeys = { prune: stores.plants.forgetKeys.bind(stores.plants) }
+  const leftovers = { prune: stores.characters.removeLeftovers.bind(stores.characters) }
   const stops = [
     pruneOld(stores.ledger, { keptFor: config.ledgerDays * day }, (error) =>
       logger.error({ err: error }, 'old entries of the ledger were not removed'),
@@ -202,6 +206,9 @@ async function beginBeside(beside: Beside, parts: Parts, config: Config): Promis
     ),
     pruneOld(oldKeys, { keptFor: keysKeptFor, interval: keysInterval }, (error) =>
       logger.error({ err: error }, 'expired idempotency keys were not removed'),
+    ),
+    pruneOld(leftovers, { keptFor: uploadsKeptFor, interval: leftoversInterval }, (error) =>
+      logger.error({ err: error }, 'pieces of cards that are gone were not removed'),
     ),
   ]
   beside.stopPruning = () => Promise.all(stops.map((stop) => stop()))

@@ -5,7 +5,10 @@ import { escapeNul, unescapeNul } from '../storage/postgres/texts.ts'
 import { unixSeconds } from '../time.ts'
 import type { CharacterKey, NewCharacter, PurgeStep, VersionKey } from './library/character.ts'
 import { dayBegin, type Kept, type PurgePlan, type PurgeRow, planPurge, purgeEntries } from './policy.ts'
+import { givePieces } from './postgres-pieces.ts'
 import { selectForPurge } from './rows.ts'
+
+const nothing = Buffer.alloc(0)
 
 /** What an account has of characters and bytes. Nobody else adds to it until the transaction is over. */
 export async function keptOf(sql: Transaction, account: number): Promise<Kept> {
@@ -24,21 +27,30 @@ export async function countKept(sql: Queries, account: number): Promise<Kept> {
 }
 
 /** Whether an account has a version. */
-export async function hasVersion(sql: Transaction, account: number, character: NewCharacter): Promise<boolean> {
+export async function hasVersion(sql: Queries, account: number, character: NewCharacter): Promise<boolean> {
   const found = await sql`
     SELECT 1 FROM character_versions
     WHERE account = ${account} AND name = ${escapeNul(character.name)} AND digest = ${character.digest}`
   return found.length > 0
 }
 
-/** Adds a version, or makes one that is there the newest. */
-export async function addVersion(sql: Transaction, account: number, character: NewCharacter): Promise<void> {
+/** Adds a version, or makes one that is there the newest. @param upload has the source in pieces, where it is large */
+export async function addVersion(
+  sql: Transaction,
+  account: number,
+  character: NewCharacter,
+  upload: string | null,
+): Promise<void> {
   const { digest, source } = character
   const name = escapeNul(character.name)
   const now = unixSeconds()
-  await sql`
+  const added = await sql`
     INSERT INTO character_versions (account, name, digest, source, created)
-    VALUES (${account}, ${name}, ${digest}, ${source}, ${now}) ON CONFLICT DO NOTHING`
+    VALUES (${account}, ${name}, ${digest}, ${upload === null ? source : nothing}, ${now})
+    ON CONFLICT DO NOTHING RETURNING name`
+  if (upload !== null && added.length > 0) {
+    await givePieces(sql, upload, { account, name: character.name, digest }, source.length)
+  }
   await sql`
     INSERT INTO character_use (account, name, digest, bytes, uploaded)
     SELECT ${account}::BIGINT, ${name}::TEXT, ${digest}::TEXT, ${source.length}::BIGINT,

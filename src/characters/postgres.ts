@@ -17,16 +17,21 @@ import {
   type StoredVersion,
   type VersionKey,
 } from './library/character.ts'
+import type { SourceBytes } from './library/source-bytes.ts'
+import { pieceBytes } from './pieces.ts'
 import { checkCharacterLimits, type Kept } from './policy.ts'
+import { PostgresPieces } from './postgres-pieces.ts'
 import { addVersion, countKept, hasVersion, keptOf, noteUses, purge } from './postgres-versions.ts'
-import { type CharacterRow, digestsLike, toCharacter } from './rows.ts'
+import { type CharacterRow, digestsLike, type SourceRow, toCharacter, toSource } from './rows.ts'
 
 /** Uploaded characters in PostgreSQL, whose texts cannot hold U+0000: a name that has one is written in another way. */
 export class PostgresCharacterStore implements CharacterStore {
   readonly #database: PostgresDatabase
+  readonly #pieces: PostgresPieces
 
   constructor(database: PostgresDatabase) {
     this.#database = database
+    this.#pieces = new PostgresPieces(database)
   }
 
   count(account: number): Promise<Kept> {
@@ -39,31 +44,35 @@ export class PostgresCharacterStore implements CharacterStore {
     ceilings: CharacterCeilings = {},
     by = commandLine,
   ): Promise<void> {
-    await recording(this.#database, async (sql, record) => {
-      if (!(await add(sql, account, character, ceilings))) throw nameTaken()
-      await record(by, characterEntry('character.created', account, character.name, null, character.digest))
-    })
+    const write = (upload: string | null) =>
+      recording(this.#database, async (sql, record) => {
+        if (!(await add(sql, account, character, ceilings, upload))) throw nameTaken()
+        await record(by, characterEntry('character.created', account, character.name, null, character.digest))
+      })
+    await this.#inPieces(account, character, ceilings, false, write)
   }
 
   put(account: number, character: NewCharacter, ceilings: CharacterCeilings = {}, by = commandLine): Promise<boolean> {
-    return recording(this.#database, async (sql, record) => {
-      const { digest, about, source } = character
-      if (await add(sql, account, character, ceilings)) {
-        await record(by, characterEntry('character.created', account, character.name, null, digest))
-        return true
-      }
-      const name = escapeNul(character.name)
-      const bytes = (await hasVersion(sql, account, character)) ? 0 : source.length
-      if (bytes > 0) checkCharacterLimits(ceilings, await keptOf(sql, account), { characters: 0, bytes })
-      const [before] = await sql<{ digest: string }[]>`
-        SELECT digest FROM characters WHERE account = ${account} AND name = ${name} FOR UPDATE`
-      await sql`
-        UPDATE characters SET digest = ${digest}, about = ${JSON.stringify(about)}, updated = ${unixSeconds()}
-        WHERE account = ${account} AND name = ${name}`
-      await addVersion(sql, account, character)
-      await record(by, characterEntry('character.replaced', account, character.name, before?.digest ?? null, digest))
-      return false
-    })
+    const write = (upload: string | null) =>
+      recording(this.#database, async (sql, record) => {
+        const { digest, about, source } = character
+        if (await add(sql, account, character, ceilings, upload)) {
+          await record(by, characterEntry('character.created', account, character.name, null, digest))
+          return true
+        }
+        const name = escapeNul(character.name)
+        const bytes = (await hasVersion(sql, account, character)) ? 0 : source.length
+        if (bytes > 0) checkCharacterLimits(ceilings, await keptOf(sql, account), { characters: 0, bytes })
+        const [before] = await sql<{ digest: string }[]>`
+          SELECT digest FROM characters WHERE account = ${account} AND name = ${name} FOR UPDATE`
+        await sql`
+          UPDATE characters SET digest = ${digest}, about = ${JSON.stringify(about)}, updated = ${unixSeconds()}
+          WHERE account = ${account} AND name = ${name}`
+        await addVersion(sql, account, character, upload)
+        await record(by, characterEntry('character.replaced', account, character.name, before?.digest ?? null, digest))
+        return false
+      })
+    return this.#inPieces(account, character, ceilings, true, write)
   }
 
   async find(account: number, name: string, match: NameMatch): Promise<StoredCharacter | undefined> {
@@ -107,13 +116,14 @@ export class PostgresCharacterStore implements CharacterStore {
     return row?.bytes
   }
 
-  async source(account: number, name: string, digest: string): Promise<Buffer | undefined> {
+  async source(account: number, name: string, digest: string): Promise<SourceBytes | undefined> {
     const [row] = await this.#database.read(
-      (sql) => sql<{ source: Buffer }[]>`
-        SELECT source FROM character_versions
+      (sql) => sql<SourceRow[]>`
+        SELECT source, uploads.id AS upload, bytes
+        FROM character_versions LEFT JOIN uploads USING (account, name, digest)
         WHERE account = ${account} AND name = ${escapeNul(name)} AND digest = ${digest}`,
     )
-    return row?.source
+    return row && toSource(row, (upload) => this.#pieces.read(upload))
   }
 
   async list(account: number, after: string, limit: number): Promise<readonly StoredCharacter[]> {
@@ -145,6 +155,31 @@ export class PostgresCharacterStore implements CharacterStore {
   purge(after: CharacterKey | null, usedSince: number, by = serviceActor()): Promise<PurgeStep> {
     return purge(this.#database, after, usedSince, by)
   }
+
+  removeLeftovers(before: number, most: number): Promise<number> {
+    return this.#pieces.removeLeft(before, most)
+  }
+
+  /** Writes a card, a large one in pieces first. An account at its limit writes no piece. */
+  async #inPieces<T>(
+    account: number,
+    character: NewCharacter,
+    ceilings: CharacterCeilings,
+    mayReplace: boolean,
+    write: (upload: string | null) => Promise<T>,
+  ): Promise<T> {
+    const { name, source } = character
+    if (source.length <= pieceBytes) return await write(null)
+    const isAdded = await this.#database.read(async (sql) => {
+      const [before] = await sql`SELECT 1 FROM characters WHERE account = ${account} AND name = ${escapeNul(name)}`
+      if (before && !mayReplace) throw nameTaken()
+      if (before && (await hasVersion(sql, account, character))) return false
+      const added = { characters: before ? 0 : 1, bytes: source.length }
+      checkCharacterLimits(ceilings, await countKept(sql, account), added)
+      return true
+    })
+    return await (isAdded ? this.#pieces.during(source, write) : write(null))
+  }
 }
 
 /** Removes all characters of an account with their versions. */
@@ -158,6 +193,7 @@ async function add(
   account: number,
   character: NewCharacter,
   ceilings: CharacterCeilings,
+  upload: string | null,
 ): Promise<boolean> {
   const { digest, source, about } = character
   const name = escapeNul(character.name)
@@ -170,7 +206,7 @@ async function add(
     ON CONFLICT DO NOTHING RETURNING name`
   if (inserted.length === 0) return false
   checkCharacterLimits(ceilings, kept, { characters: 1, bytes: source.length })
-  await addVersion(sql, account, character)
+  await addVersion(sql, account, character, upload)
   return true
 }
 

@@ -1,5 +1,6 @@
 import type { CardAbout } from './cards/summary.ts'
 import type { StoredCharacter } from './library/character.ts'
+import type { SourceBytes } from './library/source-bytes.ts'
 import { alwaysKept } from './policy.ts'
 
 /** An uploaded character as the database keeps it. */
@@ -11,6 +12,14 @@ export interface CharacterRow {
   readonly updated: number
 }
 
+/** The source of a version as the database keeps it: where an upload has it in pieces, `source` is empty. */
+export interface SourceRow {
+  readonly source: Buffer
+  readonly upload: string | null
+  /** Of all pieces. */
+  readonly bytes: number | null
+}
+
 /** The first and the last digest that begin like this: any such text lies between it and it with the highest digits behind. */
 export function digestsLike(beginning: string): readonly [first: string, last: string] {
   return [beginning, beginning.padEnd(64, 'f')]
@@ -20,6 +29,15 @@ export function digestsLike(beginning: string): readonly [first: string, last: s
 export function toCharacter({ name, digest, about, created, updated }: CharacterRow): StoredCharacter {
   const read: CardAbout = JSON.parse(about)
   return { name, digest, created, updated, origin: 'account', about: read }
+}
+
+/** The source that a row tells of. @param read gives the pieces of an upload */
+export function toSource(
+  { source, upload, bytes }: SourceRow,
+  read: (upload: string) => AsyncIterable<Buffer>,
+): SourceBytes {
+  if (upload === null || bytes === null) return { length: source.length, pieces: [source] }
+  return { length: bytes, pieces: read(upload) }
 }
 
 /**

@@ -5,10 +5,14 @@ import { unixSeconds } from '../time.ts'
 import type { CharacterKey, NewCharacter, PurgeStep, VersionKey } from './library/character.ts'
 import { dayBegin, type Kept, type PurgeRow, planPurge, purgeEntries } from './policy.ts'
 import { selectForPurge } from './rows.ts'
+import type { SqlitePieces } from './sqlite-pieces.ts'
+
+const nothing = Buffer.alloc(0)
 
 /** The versions of uploaded characters in SQLite, and what is kept of them. Transactions are the caller's, but for `purge`. */
 export class SqliteVersions {
   readonly #database: Database
+  readonly #pieces: SqlitePieces
   readonly #kept: Statement<[number, number], Kept>
   readonly #isThere: Statement<[number, string, string]>
   readonly #size: Statement<[number, string, string], number>
@@ -18,8 +22,9 @@ export class SqliteVersions {
   readonly #forPurge: Statement<[number, string], PurgeRow>
   readonly #remove: Statement<[number, string, string]>
 
-  constructor(database: Database) {
+  constructor(database: Database, pieces: SqlitePieces) {
     this.#database = database
+    this.#pieces = pieces
     this.#kept = database.prepare(`
       SELECT (SELECT count(*) FROM characters WHERE account = ?) AS characters,
         (SELECT coalesce(sum(bytes), 0) FROM character_use WHERE account = ?) AS bytes`)
@@ -55,10 +60,11 @@ export class SqliteVersions {
     return this.#size.get(account, name, digest)
   }
 
-  /** Adds a version, or makes one that is there the newest. */
-  add(account: number, { name, digest, source }: NewCharacter): void {
+  /** Adds a version, or makes one that is there the newest. @param upload has the source in pieces, where it is large */
+  add(account: number, { name, digest, source }: NewCharacter, upload: string | null): void {
     const now = unixSeconds()
-    this.#insert.run(account, name, digest, source, now)
+    const { changes } = this.#insert.run(account, name, digest, upload === null ? source : nothing, now)
+    if (upload !== null && changes > 0) this.#pieces.give(upload, { account, name, digest }, source.length)
     this.#place.run(account, name, digest, source.length, now, account, name)
   }
 

@@ -1,5 +1,5 @@
 import type { Database, Statement } from 'better-sqlite3'
-import { commandLine, serviceActor } from '../audit/record.ts'
+import { type Actor, commandLine, serviceActor } from '../audit/record.ts'
 import { recording } from '../audit/sqlite.ts'
 import { type OutsideChanges, Remembered } from '../storage/outside-changes.ts'
 import { writing } from '../storage/write-error.ts'
@@ -19,8 +19,11 @@ import {
   type StoredVersion,
   type VersionKey,
 } from './library/character.ts'
+import type { SourceBytes } from './library/source-bytes.ts'
+import { pieceBytes } from './pieces.ts'
 import { checkCharacterLimits, type Kept } from './policy.ts'
-import { type CharacterRow, digestsLike, toCharacter } from './rows.ts'
+import { type CharacterRow, digestsLike, type SourceRow, toCharacter, toSource } from './rows.ts'
+import { SqlitePieces } from './sqlite-pieces.ts'
 import { SqliteVersions } from './sqlite-versions.ts'
 
 const columns = 'name, digest, about, created, updated'
@@ -32,10 +35,11 @@ export class SqliteCharacterStore implements CharacterStore {
   readonly #update: Statement<[string, string, number, number, string]>
   readonly #find: Readonly<Record<NameMatch, Statement<[number, string], CharacterRow>>>
   readonly #versions: Readonly<Record<NameMatch, Statement<[number, string, string, string], StoredVersion>>>
-  readonly #source: Statement<[number, string, string], Buffer>
+  readonly #source: Statement<[number, string, string], SourceRow>
   readonly #list: Statement<[number, string, number], CharacterRow>
   readonly #delete: Statement<[number, string]>
   readonly #kept: SqliteVersions
+  readonly #pieces: SqlitePieces
 
   /** What names lead to: every chat request asks, and most ask for none of these. */
   readonly #remembered: Remembered<StoredCharacter | null>
@@ -43,10 +47,11 @@ export class SqliteCharacterStore implements CharacterStore {
   constructor(database: Database, changes: OutsideChanges) {
     this.#database = database
     this.#remembered = new Remembered(changes)
-    this.#kept = new SqliteVersions(database)
+    this.#pieces = new SqlitePieces(database)
+    this.#kept = new SqliteVersions(database, this.#pieces)
     this.#insert = database.prepare(`
       INSERT INTO characters (account, name, folded, digest, about, created, updated)
-      VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
+      VALUES (?, ?, ?, ?, ?, ?, ?)`)
     this.#update = database.prepare(
       'UPDATE characters SET digest = ?, about = ?, updated = ? WHERE account = ? AND name = ?',
     )
@@ -62,11 +67,10 @@ export class SqliteCharacterStore implements CharacterStore {
       exact: database.prepare(`${versions} name = ?`),
       'any-case': database.prepare(`${versions} folded = ? ORDER BY name`),
     }
-    this.#source = database
-      .prepare<[number, string, string], Buffer>(
-        'SELECT source FROM character_versions WHERE account = ? AND name = ? AND digest = ?',
-      )
-      .pluck()
+    this.#source = database.prepare(`
+      SELECT source, uploads.id AS upload, bytes
+      FROM character_versions LEFT JOIN uploads USING (account, name, digest)
+      WHERE account = ? AND name = ? AND digest = ?`)
     this.#list = database.prepare(`${found} name > ? ORDER BY name LIMIT ?`)
     this.#delete = database.prepare('DELETE FROM characters WHERE account = ? AND name = ?')
   }
@@ -77,38 +81,15 @@ export class SqliteCharacterStore implements CharacterStore {
     ceilings: CharacterCeilings = {},
     by = commandLine,
   ): Promise<void> {
-    this.#remembered.forget()
-    recording(this.#database, (record) => {
-      if (!this.#add(account, character, ceilings)) throw nameTaken()
-      record(by, characterEntry('character.created', account, character.name, null, character.digest))
-    })
+    await this.#write(account, character, ceilings, by, false)
   }
 
   async count(account: number): Promise<Kept> {
     return this.#kept.of(account)
   }
 
-  async put(
-    account: number,
-    character: NewCharacter,
-    ceilings: CharacterCeilings = {},
-    by = commandLine,
-  ): Promise<boolean> {
-    this.#remembered.forget()
-    return recording(this.#database, (record) => {
-      const { name, digest, about, source } = character
-      const before = this.#find.exact.get(account, name)?.digest ?? null
-      const isNew = this.#add(account, character, ceilings)
-      if (!isNew) {
-        const bytes = this.#kept.has(account, character) ? 0 : source.length
-        if (bytes > 0) checkCharacterLimits(ceilings, this.#kept.of(account), { characters: 0, bytes })
-        this.#update.run(digest, JSON.stringify(about), unixSeconds(), account, name)
-        this.#kept.add(account, character)
-      }
-      const action = isNew ? 'character.created' : 'character.replaced'
-      record(by, characterEntry(action, account, name, before, digest))
-      return isNew
-    })
+  put(account: number, character: NewCharacter, ceilings: CharacterCeilings = {}, by = commandLine): Promise<boolean> {
+    return this.#write(account, character, ceilings, by, true)
   }
 
   async find(account: number, name: string, match: NameMatch): Promise<StoredCharacter | undefined> {
@@ -133,8 +114,9 @@ export class SqliteCharacterStore implements CharacterStore {
     return this.#kept.size(account, name, digest)
   }
 
-  async source(account: number, name: string, digest: string): Promise<Buffer | undefined> {
-    return this.#source.get(account, name, digest)
+  async source(account: number, name: string, digest: string): Promise<SourceBytes | undefined> {
+    const row = this.#source.get(account, name, digest)
+    return row && toSource(row, (upload) => this.#pieces.read(upload))
   }
 
   async list(account: number, after: string, limit: number): Promise<readonly StoredCharacter[]> {
@@ -163,16 +145,53 @@ export class SqliteCharacterStore implements CharacterStore {
     return this.#kept.purge(after, usedSince, by)
   }
 
-  /** Adds a character that is new; tells whether it was. */
-  #add(account: number, character: NewCharacter, ceilings: CharacterCeilings): boolean {
-    const { name, digest, source, about } = character
-    const kept = this.#kept.of(account)
-    const created = unixSeconds()
-    const { changes } = this.#insert.run(account, name, foldName(name), digest, JSON.stringify(about), created, created)
-    if (changes === 0) return false
-    checkCharacterLimits(ceilings, kept, { characters: 1, bytes: source.length })
-    this.#kept.add(account, character)
-    return true
+  removeLeftovers(before: number, most: number): Promise<number> {
+    return this.#pieces.removeLeft(before, most)
+  }
+
+  /** Writes a card, a large one in pieces first; tells whether its character is new. */
+  async #write(
+    account: number,
+    character: NewCharacter,
+    ceilings: CharacterCeilings,
+    by: Actor,
+    mayReplace: boolean,
+  ): Promise<boolean> {
+    const { name, digest, about, source } = character
+    const write = (upload: string | null): boolean => {
+      this.#remembered.forget()
+      return recording(this.#database, (record) => {
+        const { before } = this.#check(account, character, ceilings, mayReplace)
+        const now = unixSeconds()
+        if (before !== null) this.#update.run(digest, JSON.stringify(about), now, account, name)
+        else this.#insert.run(account, name, foldName(name), digest, JSON.stringify(about), now, now)
+        this.#kept.add(account, character, upload)
+        const action = before === null ? 'character.created' : 'character.replaced'
+        record(by, characterEntry(action, account, name, before, digest))
+        return before === null
+      })
+    }
+    // An account at its limit writes no piece.
+    const isLarge = source.length > pieceBytes && this.#check(account, character, ceilings, mayReplace).isAdded
+    return isLarge ? await this.#pieces.during(source, write) : write(null)
+  }
+
+  /**
+   * What a card comes to: the digest that it replaces, null where it does not, and whether its bytes are added.
+   * @throws ApiError 409 where the name is taken and may not be, 429 beyond the ceilings
+   */
+  #check(
+    account: number,
+    character: NewCharacter,
+    ceilings: CharacterCeilings,
+    mayReplace: boolean,
+  ): { readonly before: string | null; readonly isAdded: boolean } {
+    const before = this.#find.exact.get(account, character.name)?.digest ?? null
+    if (before !== null && !mayReplace) throw nameTaken()
+    const isAdded = before === null || !this.#kept.has(account, character)
+    const bytes = isAdded ? character.source.length : 0
+    checkCharacterLimits(ceilings, this.#kept.of(account), { characters: before === null ? 1 : 0, bytes })
+    return { before, isAdded }
   }
 }
 

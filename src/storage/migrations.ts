@@ -247,6 +247,30 @@ export const migrations: readonly Migration[] = [
     name: '0013-requests-by-time',
     sql: 'ALTER TABLE requests ADD COLUMN microsecond INTEGER NOT NULL DEFAULT 0;',
   },
+  {
+    // A large card is written in pieces, ahead of its version, whose `source` is empty then. The pieces of an upload without a
+    // version are removed: once `begun` (Unix seconds) is old enough, which it is as 0 from when a version has them, or none will.
+    name: '0014-card-pieces',
+    sql: `
+      CREATE TABLE uploads (
+        id TEXT PRIMARY KEY,
+        begun INTEGER NOT NULL,
+        bytes INTEGER NOT NULL,
+        account INTEGER,
+        name TEXT,
+        digest TEXT,
+        FOREIGN KEY (account, name, digest) REFERENCES character_versions (account, name, digest) ON DELETE SET NULL
+      ) STRICT, WITHOUT ROWID;
+      CREATE UNIQUE INDEX uploads_by_version ON uploads (account, name, digest);
+      CREATE INDEX uploads_left ON uploads (begun) WHERE account IS NULL;
+      CREATE TABLE card_pieces (
+        upload TEXT NOT NULL REFERENCES uploads (id),
+        place INTEGER NOT NULL,
+        bytes BLOB NOT NULL,
+        PRIMARY KEY (upload, place)
+      ) STRICT;
+    `,
+  },
 ]
 
 /** The names of the migrations that a database has seen; undefined when it is none of ours. */

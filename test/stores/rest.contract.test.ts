@@ -5,6 +5,7 @@ import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { openSqliteStores, type Stores } from '../../src/stores/stores.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { newPostgresDatabase } from '../support/shared-postgres.ts'
+import { wholeSource } from '../support/sources.ts'
 
 const folder = temporaryFolder()
 const opened: Record<string, Stores> = {}
@@ -95,7 +96,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the stores beside plants in %s', (engin
     expect(await characters.put(1, card('b'))).toBe(false)
     expect(await characters.find(1, 'fERN', 'any-case')).toMatchObject({ name: 'Fern', about: { tags: ['a\0'] } })
     expect(await characters.findVersions(1, 'Fern', 'exact', 'aaaaaaaa')).toHaveLength(1)
-    expect(await characters.source(1, 'Fern', 'a'.repeat(64))).toStrictEqual(Buffer.from([0, 255]))
+    expect(await wholeSource(characters, 1, 'Fern', 'a'.repeat(64))).toStrictEqual(Buffer.from([0, 255]))
     expect(await characters.remove(1, 'Fern')).toBe(true)
     expect(await characters.list(1, '', 9)).toStrictEqual([])
   })

@@ -6,6 +6,7 @@ import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { openSqliteStores, type Stores } from '../../src/stores/stores.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { newPostgresDatabase } from '../support/shared-postgres.ts'
+import { wholeSource } from '../support/sources.ts'
 
 const folder = temporaryFolder()
 const opened: Record<string, Stores> = {}
@@ -74,7 +75,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('versions of
       expect(await characters.findVersions(id, name, 'exact', digest)).toStrictEqual([])
     }
     for (const digest of [first, ...digests.slice(25)]) {
-      expect(await characters.source(id, name, digest)).toBeInstanceOf(Buffer)
+      expect(await wholeSource(characters, id, name, digest)).toBeInstanceOf(Buffer)
     }
     expect(await purge(characters, id, 50 * day)).toStrictEqual([])
     // Nothing lasts for ever.
@@ -89,7 +90,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('versions of
     expect(await characters.put(id, card)).toBe(false)
     await upload(id, characters, 'Fern', 5)
     expect(sorted(await purge(characters, id, never))).toStrictEqual(sorted(namesOf('Fern', digests.slice(0, 6))))
-    expect(await characters.source(id, 'Fern', card.digest)).toStrictEqual(card.source)
+    expect(await wholeSource(characters, id, 'Fern', card.digest)).toStrictEqual(card.source)
   })
 
   it('of many characters all surplus goes, in steps of a few', async () => {
@@ -138,7 +139,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('versions of
     const more = all.map(({ name }) => cardOf(name, 10))
     await Promise.allSettled(more.map((card) => characters.put(id, card, { characters: 12, bytes: 100 })))
     const kept = await Promise.all(
-      [...all, ...more].map(async ({ name, digest }) => (await characters.source(id, name, digest))?.length ?? 0),
+      [...all, ...more].map(async ({ name, digest }) => (await wholeSource(characters, id, name, digest))?.length ?? 0),
     )
     expect(kept.reduce((sum, bytes) => sum + bytes, 0)).toBe(100)
   })

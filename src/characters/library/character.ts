@@ -4,6 +4,7 @@ import { ApiError } from '../../errors.ts'
 import { type NameRule, nameProblem } from '../../text.ts'
 import type { Card } from '../cards/card.ts'
 import type { CardAbout } from '../cards/summary.ts'
+import type { SourceBytes } from './source-bytes.ts'
 
 /** Where a character comes from: an account's upload, the operator's folder, or the package. */
 export type Origin = 'account' | 'folder' | 'starter'
@@ -102,8 +103,8 @@ export interface CharacterStore {
   findVersions(account: number, name: string, match: NameMatch, digest: string): Promise<readonly StoredVersion[]>
   /** How many bytes the source of a version has. */
   size(account: number, name: string, digest: string): Promise<number | undefined>
-  /** The source bytes of a version. */
-  source(account: number, name: string, digest: string): Promise<Buffer | undefined>
+  /** The source of a version, to be read piece by piece. */
+  source(account: number, name: string, digest: string): Promise<SourceBytes | undefined>
   /** At most `limit` characters whose names come after this one, in the order of `compareNames`. */
   list(account: number, after: string, limit: number): Promise<readonly StoredCharacter[]>
   /** Removes a character with all its versions; tells whether there was one. */
@@ -117,6 +118,12 @@ export interface CharacterStore {
    * @param by the service, which is who it is put on record of
    */
   purge(after: CharacterKey | null, usedSince: number, by?: Actor): Promise<PurgeStep>
+  /**
+   * Removes a few pieces of cards that no version has: those of versions that are gone, and of uploads that were refused, or
+   * have begun before a time in Unix seconds and come to nothing.
+   * @returns how many rows that were, at most so many; 0 when none is left
+   */
+  removeLeftovers(before: number, most: number): Promise<number>
 }
 
 /**

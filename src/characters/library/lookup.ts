@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 import { type Character, type CharacterStore, type NameMatch, readWantedName, type StoredVersion } from './character.ts'
 import type { PublicCard, PublicCards } from './public-cards.ts'
+import { wholeOf } from './source-bytes.ts'
 
 /** A found character whose card has not been looked at. */
 export interface Found {
@@ -77,7 +78,10 @@ function ofAccount(store: CharacterStore, account: number, { name, digest }: Sto
     digest,
     origin: 'account',
     size: async () => (await store.size(account, name, digest)) ?? 0,
-    source: async () => (await store.source(account, name, digest)) ?? null,
+    source: async () => {
+      const source = await store.source(account, name, digest)
+      return (source && (await wholeOf(source))) ?? null
+    },
   }
 }
 

@@ -213,6 +213,30 @@ export const postgresMigrations: readonly Migration[] = [
     sql: 'ALTER TABLE requests ADD COLUMN microsecond BIGINT NOT NULL DEFAULT 0;',
   },
   {
+    // As 0014-card-pieces of SQLite. To replicas of the version before, a card that is in pieces is an empty file: a 400.
+    name: '0008-card-pieces',
+    servesFrom: '0002-shared-limits',
+    sql: `
+      CREATE TABLE uploads (
+        id TEXT COLLATE "C" PRIMARY KEY,
+        begun BIGINT NOT NULL,
+        bytes BIGINT NOT NULL,
+        account BIGINT,
+        name TEXT COLLATE "C",
+        digest TEXT COLLATE "C",
+        FOREIGN KEY (account, name, digest) REFERENCES character_versions (account, name, digest) ON DELETE SET NULL
+      );
+      CREATE UNIQUE INDEX uploads_by_version ON uploads (account, name, digest);
+      CREATE INDEX uploads_left ON uploads (begun) WHERE account IS NULL;
+      CREATE TABLE card_pieces (
+        upload TEXT COLLATE "C" NOT NULL REFERENCES uploads (id),
+        place BIGINT NOT NULL,
+        bytes BYTEA NOT NULL,
+        PRIMARY KEY (upload, place)
+      );
+    `,
+  },
+  {
     // A collation of the operating system may change with an update of it, and an index in its order is then wrong.
     name: '0011-indexed-texts-by-bytes',
     servesFrom: '0002-shared-limits',

@@ -53,8 +53,9 @@ export async function openPostgresHouse(url: string, option: string): Promise<Ho
     async write(table, rows, lastKey) {
       const plain = rows.map((row) => mapped(table, row, written))
       const valuesOf = (row: Row) => Object.keys(table.columns).map((column) => row[column] ?? null)
-      const [statement, inputs] =
-        table.batch > 1 ? [insertRows(table), [[JSON.stringify(plain)]]] : [insertRow(table), plain.map(valuesOf)]
+      const [statement, inputs] = Object.values(table.columns).includes('BYTEA')
+        ? [insertRow(table), plain.map(valuesOf)]
+        : [insertRows(table), [[JSON.stringify(plain)]]]
       await database.transaction(async (sql) => {
         for (const input of inputs) await sql.unsafe(statement, input)
         await sql.unsafe(note, [table.name, lastKey])

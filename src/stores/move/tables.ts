@@ -1,7 +1,7 @@
 import type { AuditEntry } from '../../audit/record.ts'
 import type { Unfinished } from '../../storage/unfinished-move.ts'
 
-/** A value of a row, the same in both engines; bytes only in the sources of cards. */
+/** A value of a row, the same in both engines; bytes only in the sources of cards and their pieces. */
 export type Value = string | number | Uint8Array | null
 export type Row = Readonly<Record<string, Value>>
 
@@ -13,7 +13,7 @@ export interface Table {
   readonly name: string
   readonly key: readonly string[]
   readonly columns: Readonly<Record<string, Kind>>
-  /** Rows that are read and written at once; where it is 1, a row may be large. */
+  /** Rows that are read and written at once: few, where a row may be large. */
   readonly batch: number
 }
 
@@ -33,6 +33,8 @@ export const tables: readonly Table[] = [
   // A card may have many megabytes: one by one.
   { ...table('character_versions', 'account created', 'name:a digest source:b', 'account name digest'), batch: 1 },
   table('character_use', 'account bytes uploaded used', 'name:a digest', 'account name digest'),
+  table('uploads', 'begun bytes account', 'id name:a digest', 'id'),
+  { ...table('card_pieces', 'place', 'upload bytes:b', 'upload place'), batch: 8 },
   table(
     'requests',
     'account created microsecond reserved_tokens prompt_tokens completion_tokens tokens_exact first_token_ms total_ms retries',

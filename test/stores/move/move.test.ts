@@ -35,6 +35,8 @@ beforeAll(async () => {
     INSERT INTO characters VALUES (2, 'n' || char(0) || 'l', 'n' || char(0) || 'l', 'z', '{}', 1, 1);
     INSERT INTO character_versions VALUES (1, 'Fern', 'x', x'00ff10', 1), (2, 'n' || char(0) || 'l', 'z', x'', 1);
     INSERT INTO character_use VALUES (1, 'Fern', 'x', 3, 1, NULL), (2, 'n' || char(0) || 'l', 'z', 0, 1, 86400);
+    INSERT INTO uploads VALUES ('u', 0, 4, 2, 'n' || char(0) || 'l', 'z'), ('left', 9, 1, NULL, NULL, NULL);
+    INSERT INTO card_pieces VALUES ('u', 0, x'00ff'), ('u', 1, x'0a5c'), ('left', 0, x'01');
     INSERT INTO idempotency_keys VALUES (1, 'i', 'r', 1, 'n', NULL, 3);
     INSERT INTO requests VALUES ('r', 1, 'k', 'p', 'm' || char(0), NULL, 'Fern', 1, 0, 1, 1, 1, NULL, 3, 0, 'stop', 7);
     INSERT INTO spend VALUES ('account:1', '2026-11-20', 4);

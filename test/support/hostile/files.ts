@@ -1,7 +1,7 @@
 import { deflateSync } from 'node:zlib'
 import { base64, cardChunk, png, pngChunk, zip } from '../containers.ts'
 import { card } from './cards.ts'
-import { json, type Row, randomLetters, times } from './row.ts'
+import { json, onBothEngines, type Row, randomLetters, times } from './row.ts'
 
 /* Cards as files: PNG and CHARX, sound and broken, as large as they may be. */
 
@@ -34,6 +34,19 @@ const fileRow = (name: string, type: keyof typeof types, bytes: () => Buffer, mo
 const bigCard = (bytes: number) => card({ description: 'moss and fern '.repeat(bytes / 14) })
 const packed = (bytes: number) => deflateSync(Buffer.alloc(bytes, '{"a":1} '))
 
+/** Uploads a card of 60 MB, and deletes it, again and again. */
+const removed = fileRow('a card of 60 MB that comes and goes', 'png', () => Buffer.alloc(0), {
+  prepare: () => {
+    const body = png(pngChunk('tEXt', Buffer.alloc(60 * megabyte, 'a')), cardChunk('ccv3', card({})))
+    return async (attacker) => {
+      for (let round = 0; round < 3; round++) {
+        await attacker.send('/characters/Moss', { method: 'PUT', body, headers: { 'content-type': types.png } })
+        await attacker.send('/characters/Moss', { method: 'DELETE' })
+      }
+    }
+  },
+})
+
 export const files: readonly Row[] = [
   fileRow('a PNG of 90,000 chunks', 'png', () =>
     png(...times(90_000, () => pngChunk('tEXt', 'a\0b')), cardChunk('ccv3', card({}))),
@@ -46,10 +59,12 @@ export const files: readonly Row[] = [
     const chunk = pngChunk('tEXt', `ccv3\0${base64({ spec: 'nothing', text: 'x'.repeat(37_000) })}`)
     return png(...times(1000, () => chunk))
   }),
-  fileRow('a PNG of 60 MB beside its card', 'png', () =>
-    png(pngChunk('tEXt', Buffer.alloc(60 * megabyte, 'a')), cardChunk('ccv3', card({}))),
+  ...onBothEngines(
+    fileRow('a PNG of 60 MB beside its card', 'png', () =>
+      png(pngChunk('tEXt', Buffer.alloc(60 * megabyte, 'a')), cardChunk('ccv3', card({}))),
+    ),
   ),
-  fileRow('a PNG with a card of 15 MB', 'png', () => png(cardChunk('ccv3', bigCard(15_000_000)))),
+  ...onBothEngines(fileRow('a PNG with a card of 15 MB', 'png', () => png(cardChunk('ccv3', bigCard(15_000_000))))),
   fileRow('a PNG with 50 packed chunks of 16 MB each', 'png', () => {
     const chunk = pngChunk('zTXt', Buffer.concat([Buffer.from('ccv3\0\0', 'latin1'), packed(15_900_000)]))
     return png(...times(50, () => chunk))
@@ -60,12 +75,15 @@ export const files: readonly Row[] = [
       ...times(3990, (index) => ({ name: `assets/${index}`, content: 'a' })),
     ]),
   ),
-  fileRow('a CHARX of 60 MB beside its card', 'charx', () =>
-    zip([
-      { name: 'card.json', content: JSON.stringify(card({})) },
-      { name: 'assets/a', content: Buffer.alloc(60 * megabyte, 'a'), method: 0 },
-    ]),
+  ...onBothEngines(
+    fileRow('a CHARX of 60 MB beside its card', 'charx', () =>
+      zip([
+        { name: 'card.json', content: JSON.stringify(card({})) },
+        { name: 'assets/a', content: Buffer.alloc(60 * megabyte, 'a'), method: 0 },
+      ]),
+    ),
   ),
+  ...onBothEngines(removed),
   fileRow('a CHARX whose card packs 1,000 times', 'charx', () =>
     zip([{ name: 'card.json', content: Buffer.alloc(200 * megabyte) }]),
   ),

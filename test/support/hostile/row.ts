@@ -53,6 +53,11 @@ export function randomLetters(count: number): string {
 export const times = <T>(count: number, make: (index: number) => T): T[] =>
   Array.from({ length: count }, (_, index) => make(index))
 
+/** The same row over both engines. */
+export function onBothEngines(row: Row): readonly Row[] {
+  return [row, { ...row, name: `${row.name}, PostgreSQL`, engine: 'PostgreSQL' }]
+}
+
 /** A row that sends one body, and before that, to warm up, a small one of its kind. */
 export function postRow(
   name: string,

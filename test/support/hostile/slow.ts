@@ -1,6 +1,6 @@
 import { cardChunk, png, pngChunk } from '../containers.ts'
 import { card } from './cards.ts'
-import { hi, json, type Row } from './row.ts'
+import { hi, json, onBothEngines, type Row } from './row.ts'
 
 /* Bodies that do not end, and replies that nobody reads: what they hold in memory. */
 
@@ -27,7 +27,9 @@ const unfinished = (
 })
 
 export const held: readonly Row[] = [
-  unfinished('unfinished uploads of 60 MB', '/characters/Moss', 'PUT', 'image/png', largeCard, { mostAttackers: 32 }),
+  ...onBothEngines(
+    unfinished('unfinished uploads of 60 MB', '/characters/Moss', 'PUT', 'image/png', largeCard, { mostAttackers: 32 }),
+  ),
   unfinished(
     'unfinished chats of 8 MB',
     '/chat/completions',
@@ -36,7 +38,7 @@ export const held: readonly Row[] = [
     () => json({ model: 'none', messages: hi, user: 'x'.repeat(8_000_000) }),
     { mostAttackers: 60 },
   ),
-  {
+  ...onBothEngines({
     name: 'unread exports of a card of 60 MB',
     isOfIssue: true,
     isLargest: true,
@@ -48,8 +50,8 @@ export const held: readonly Row[] = [
         await attacker.send('/characters/Moss?format=png', { unreadFor: 5 })
       }
     },
-  },
-  {
+  }),
+  ...onBothEngines({
     name: 'exports as CHARX of a card of 15 MB',
     isLargest: true,
     mostAttackers: 40,
@@ -65,5 +67,5 @@ export const held: readonly Row[] = [
         await attacker.send('/characters/Moss?format=v2')
       }
     },
-  },
+  }),
 ]

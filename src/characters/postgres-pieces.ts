@@ -1,0 +1,101 @@
+import { randomUUID } from 'node:crypto'
+import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
+import { escapeNul } from '../storage/postgres/texts.ts'
+import { unixSeconds } from '../time.ts'
+import type { VersionKey } from './library/character.ts'
+import { countPieces, mostPiecesRemoved, PieceQueue, pieceAt, uploadLost } from './pieces.ts'
+
+/** Pieces that are on their way to the server at once: others need connections too. */
+const atOnce = 3
+
+/** The pieces of large cards in PostgreSQL: each is written in a transaction of its own. */
+export class PostgresPieces {
+  readonly #database: PostgresDatabase
+  readonly #queue = new PieceQueue(atOnce)
+
+  constructor(database: PostgresDatabase) {
+    this.#database = database
+  }
+
+  /**
+   * Writes the pieces of a card, lets `write` give them to a version, and leaves them to be removed where it does not.
+   * @throws what it throws; ApiError 503 where the database does not answer
+   */
+  async during<T>(source: Buffer, write: (upload: string) => Promise<T>): Promise<T> {
+    const upload = randomUUID()
+    await this.#write(
+      (sql) => sql`
+        INSERT INTO uploads (id, begun, bytes) VALUES (${upload}, ${unixSeconds()}, ${source.length})
+        ON CONFLICT DO NOTHING`,
+    )
+    try {
+      for (let place = 0; place < countPieces(source.length); place++) {
+        // Twice where it is not known whether the first time came through.
+        await this.#write(
+          (sql) => sql`
+            INSERT INTO card_pieces (upload, place, bytes)
+            SELECT id, ${place}::BIGINT, ${pieceAt(source, place)}::BYTEA FROM uploads WHERE id = ${upload}
+            ON CONFLICT DO NOTHING`,
+        )
+      }
+      return await write(upload)
+    } finally {
+      // Else they are removed when an hour is over.
+      await this.#write((sql) => sql`UPDATE uploads SET begun = 0 WHERE id = ${upload} AND account IS NULL`).catch(
+        () => undefined,
+      )
+    }
+  }
+
+  /** The pieces of an upload in order. */
+  async *read(upload: string): AsyncIterable<Buffer> {
+    for (let place = 0; ; place++) {
+      const [piece] = await this.#database.read(
+        (sql) => sql<{ bytes: Buffer }[]>`
+          SELECT bytes FROM card_pieces WHERE upload = ${upload} AND place = ${place}`,
+      )
+      if (!piece) return
+      yield piece.bytes
+    }
+  }
+
+  /** See `CharacterStore.removeLeftovers`. */
+  removeLeft(before: number, most: number): Promise<number> {
+    const wanted = Math.min(most, mostPiecesRemoved)
+    return this.#database.transaction(async (sql) => {
+      // Whoever would give it to a version at this moment waits, and finds it incomplete.
+      const [left] = await sql<{ id: string }[]>`
+        SELECT id FROM uploads WHERE account IS NULL AND begun < ${before} ORDER BY begun LIMIT 1 FOR UPDATE`
+      if (!left) return 0
+      const pieces = await sql`
+        DELETE FROM card_pieces WHERE upload = ${left.id} AND place IN
+          (SELECT place FROM card_pieces WHERE upload = ${left.id} ORDER BY place LIMIT ${wanted})
+        RETURNING place`
+      if (pieces.length === wanted) return wanted
+      await sql`DELETE FROM uploads WHERE id = ${left.id}`
+      return pieces.length + 1
+    })
+  }
+
+  #write(write: (sql: Transaction) => Promise<unknown>): Promise<unknown> {
+    return this.#queue.run(() => this.#database.transaction(write))
+  }
+}
+
+/**
+ * Gives the pieces of an upload to a version. To be called in the transaction that adds it.
+ * @throws ApiError 503 where they are not all there
+ */
+export async function givePieces(
+  sql: Transaction,
+  upload: string,
+  { account, name, digest }: VersionKey,
+  bytes: number,
+): Promise<void> {
+  // The row first: whoever removes the pieces has it.
+  await sql`
+    UPDATE uploads SET begun = 0, account = ${account}, name = ${escapeNul(name)}, digest = ${digest}
+    WHERE id = ${upload}`
+  const [pieces] = await sql<{ count: number }[]>`SELECT count(*) AS count FROM card_pieces WHERE upload = ${upload}`
+  if (pieces?.count !== countPieces(bytes)) throw uploadLost()
+}
