@@ -1,4 +1,7 @@
 import { overloaded } from '../errors.ts'
+import { pruneOnce } from '../storage/prune.ts'
+import { unixSeconds } from '../time.ts'
+import type { CharacterStore } from './library/character.ts'
 
 /* How large cards are kept, on every engine: docs/decisions/0023-bytes-in-flight.md. */
 
@@ -24,6 +27,12 @@ export function pieceAt(source: Buffer, place: number): Buffer {
 /** The refusal of a card whose pieces were removed before it was whole, since writing them took longer than an hour. */
 export function uploadLost() {
   return overloaded('Writing the card took too long, and nothing of it is kept. Send it again.')
+}
+
+/** Removes all pieces that no version has, in small transactions. A service does the same later where this fails. */
+export async function removeAllLeftovers(store: Pick<CharacterStore, 'removeLeftovers'>): Promise<void> {
+  const left = { prune: store.removeLeftovers.bind(store) }
+  await pruneOnce(left, unixSeconds() - uploadsKeptFor).catch(() => undefined)
 }
 
 /** Lets pieces of all uploads be written in the order in which they are ready, so many at once. */

@@ -1,10 +1,13 @@
 import { randomUUID } from 'node:crypto'
+import { codeOf } from '../errors.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
 import { escapeNul } from '../storage/postgres/texts.ts'
 import { unixSeconds } from '../time.ts'
 import type { VersionKey } from './library/character.ts'
 import { countPieces, mostPiecesRemoved, PieceQueue, pieceAt, uploadLost } from './pieces.ts'
 
+/** SQLSTATE foreign_key_violation. */
+const foreignKeyViolation = '23503'
 /** Pieces that are on their way to the server at once: others need connections too. */
 const atOnce = 3
 
@@ -33,8 +36,7 @@ export class PostgresPieces {
         // Twice where it is not known whether the first time came through.
         await this.#write(
           (sql) => sql`
-            INSERT INTO card_pieces (upload, place, bytes)
-            SELECT id, ${place}::BIGINT, ${pieceAt(source, place)}::BYTEA FROM uploads WHERE id = ${upload}
+            INSERT INTO card_pieces (upload, place, bytes) VALUES (${upload}, ${place}, ${pieceAt(source, place)})
             ON CONFLICT DO NOTHING`,
         )
       }
@@ -77,8 +79,13 @@ export class PostgresPieces {
     })
   }
 
-  #write(write: (sql: Transaction) => Promise<unknown>): Promise<unknown> {
-    return this.#queue.run(() => this.#database.transaction(write))
+  /** @throws ApiError 503 where the upload has been removed, and as transactions do */
+  async #write(write: (sql: Transaction) => Promise<unknown>): Promise<void> {
+    try {
+      await this.#queue.run(() => this.#database.transaction(write))
+    } catch (error) {
+      throw codeOf(error) === foreignKeyViolation ? uploadLost() : error
+    }
   }
 }
 

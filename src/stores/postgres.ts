@@ -2,6 +2,7 @@ import { PostgresAccessStore } from '../access/postgres.ts'
 import { wholeEntry } from '../audit/database-entries.ts'
 import { PostgresAuditTrail, writeRecord } from '../audit/postgres.ts'
 import { type Actor, type AuditRecord, commandLine } from '../audit/record.ts'
+import { removeAllLeftovers } from '../characters/pieces.ts'
 import { PostgresCharacterStore, removeCharacters } from '../characters/postgres.ts'
 import { PostgresCounts } from '../limits/postgres.ts'
 import { SharedLimiter } from '../limits/shared-limiter.ts'
@@ -35,20 +36,22 @@ export async function openPostgresStores(url: string, by: Actor = commandLine): 
   const access = new PostgresAccessStore(database)
   const ledger = new PostgresLedger(database)
   const plants = new PostgresPlantStore(database)
+  const characters = new PostgresCharacterStore(database)
   const counts = new PostgresCounts(database)
   return {
     access,
     plants,
-    characters: new PostgresCharacterStore(database),
+    characters,
     ledger,
     usage: new PostgresUsageReader(database),
     audit: new PostgresAuditTrail(database),
-    deleteAccount: (name, keeper, by) => {
+    async deleteAccount(name, keeper, by) {
       const removeBelongings = async (sql: Transaction, account: number) => {
         await removePlants(sql, account, keeper)
         await removeCharacters(sql, account)
       }
-      return access.deleteAccount(name, removeBelongings, by)
+      await access.deleteAccount(name, removeBelongings, by)
+      await removeAllLeftovers(characters)
     },
     limiter: (settings) => new SharedLimiter({ settings, counts, caughtUp: () => ledger.caughtUp() }),
     metrics: [plants.batchSizes, ledgerQueue(ledger)],

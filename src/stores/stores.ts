@@ -4,6 +4,7 @@ import { settleRestore, wholeEntry } from '../audit/database-entries.ts'
 import { type Actor, type AuditRecord, type AuditTrail, commandLine } from '../audit/record.ts'
 import { SqliteAuditTrail, writeRecord } from '../audit/sqlite.ts'
 import type { CharacterStore } from '../characters/library/character.ts'
+import { removeAllLeftovers } from '../characters/pieces.ts'
 import { removeCharacters, SqliteCharacterStore } from '../characters/sqlite.ts'
 import type { Metric } from '../instruments.ts'
 import type { Limits } from '../limit-values.ts'
@@ -34,7 +35,8 @@ export interface Stores {
   readonly audit: AuditTrail
   /**
    * Deletes an account with its keys, plants, characters, grants and idempotency keys, in one transaction, once `keeper` has
-   * taken the plants; nothing is deleted when that throws. What it has used stays in the ledger.
+   * taken the plants; nothing is deleted when that throws. What it has used stays in the ledger. Pieces of its cards go
+   * after it, in small transactions.
    * @throws AccessError for an unknown account, and one with the last working key of the scope `admin`
    */
   deleteAccount(name: string, keeper: PlantTaker, by?: Actor): Promise<void>
@@ -76,19 +78,21 @@ export function openSqliteStores(path: string, by: Actor = commandLine): Stores 
   const changes = new OutsideChanges(database)
   const ping = database.prepare('SELECT 1')
   const access = new SqliteAccessStore(database, changes)
+  const characters = new SqliteCharacterStore(database, changes)
   return {
     access,
     plants: new SqlitePlantStore(database, commit, changes),
-    characters: new SqliteCharacterStore(database, changes),
+    characters,
     ledger,
     usage: new SqliteUsageReader(database),
     audit: new SqliteAuditTrail(database, commit),
-    deleteAccount: (name, keeper, by) => {
+    async deleteAccount(name, keeper, by) {
       const removeBelongings = (account: number) => {
         removePlants(database, account, keeper)
         removeCharacters(database, account)
       }
-      return access.deleteAccount(name, removeBelongings, by)
+      await access.deleteAccount(name, removeBelongings, by)
+      await removeAllLeftovers(characters)
     },
     limiter: (settings) => new Limiter({ settings, spent: (...question) => ledger.spent(...question) }),
     metrics: [commit.sizes, ledgerQueue(ledger)],
