@@ -57,6 +57,7 @@ function bodyReader(parse: ParseBody) {
       } catch (error) {
         lingerBeforeClosing(payload.socket)
         fail(error)
+        payload.on('data', freeBytes)
       }
     }
     const end = () => {
@@ -91,41 +92,83 @@ function lingerBeforeClosing(socket: Socket): void {
   }
 }
 
+/** Bytes of one of the places in which a large body waits to be whole. */
+const placeBytes = 1024 ** 2
+
 /**
- * Bytes that come in pieces, together in one place: it grows as they come, so that pieces of one byte cost one byte, and
- * what is announced and never comes costs nothing.
+ * Bytes that come in pieces. They are copied to places of a megabyte, and from a quarter of what is announced on to a place
+ * for all of it: pieces of one byte cost one byte, what is announced and never comes costs nothing, and a large body is
+ * there once, also while places are put together.
  */
 class GrowingBytes {
   readonly #announced: number
-  #place = new Uint8Array()
-  #length = 0
+  readonly #full: Buffer[] = []
+  #place: Buffer = Buffer.alloc(0)
+  /** Bytes in the last place. */
+  #used = 0
 
   /** @param announced how many are said to come; NaN where nothing is said */
-  constructor(announced: number, ...pieces: readonly Buffer[]) {
+  constructor(announced: number, first: Buffer, second: Buffer) {
     this.#announced = announced
-    for (const piece of pieces) this.add(piece)
+    this.#append(first, second.length)
+    this.#append(second, 0)
   }
 
   add(piece: Buffer): void {
-    const needed = this.#length + piece.length
-    if (needed > this.#place.length) {
-      const wanted = Math.max(needed, Math.min(2 * needed, this.#announced || Infinity))
-      // The old place is freed with this, and does not wait for a collection.
-      this.#place = new Uint8Array(this.#place.buffer.transfer(wanted))
-    }
-    this.#place.set(piece, this.#length)
-    this.#length = needed
-    freeBytes(piece)
+    this.#append(piece, 0)
   }
 
   bytes(): Buffer {
-    return Buffer.from(this.#place.buffer, 0, this.#length)
+    const last = this.#place.subarray(0, this.#used)
+    if (this.#full.length === 0) return last
+    this.#full.push(last)
+    return this.#joined(sumOf(this.#full))
   }
 
   /** Gives the memory back, at once. */
   free(): void {
-    freeBytes(this.#place)
+    for (const place of [...this.#full.splice(0), this.#place]) freeBytes(place)
   }
+
+  /** @param more bytes that come next as well */
+  #append(piece: Buffer, more: number): void {
+    for (let start = 0; start < piece.length; ) {
+      if (this.#used === this.#place.length) this.#open(piece.length - start + more)
+      const copied = piece.copy(this.#place, this.#used, start)
+      this.#used += copied
+      start += copied
+    }
+    freeBytes(piece)
+  }
+
+  /** Opens another place: the last one, where a quarter of what is announced has come. */
+  #open(needed: number): void {
+    if (this.#used > 0) this.#full.push(this.#place)
+    const come = sumOf(this.#full)
+    if (come >= placeBytes && come >= this.#announced / 4) {
+      this.#place = this.#joined(this.#announced)
+      this.#used = come
+      return
+    }
+    const left = this.#announced - come || 2 * come
+    this.#place = Buffer.allocUnsafeSlow(Math.min(placeBytes, Math.max(needed, left)))
+    this.#used = 0
+  }
+
+  /** Puts the full places together. Memory is taken as it is written to, while that of the places goes. */
+  #joined(length: number): Buffer {
+    const whole = Buffer.allocUnsafeSlow(length)
+    let end = 0
+    for (const place of this.#full.splice(0)) {
+      end += place.copy(whole, end)
+      freeBytes(place)
+    }
+    return whole
+  }
+}
+
+function sumOf(places: readonly Buffer[]): number {
+  return places.reduce((sum, { length }) => sum + length, 0)
 }
 
 /**
