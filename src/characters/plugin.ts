@@ -3,7 +3,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf, requireScope } from '../access/guard.ts'
 import { ApiError } from '../errors.ts'
-import { takeBodies } from '../http/body.ts'
+import { freeBytes, takeBodies } from '../http/body.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { piecesOf } from '../http/pieces.ts'
 import { whileConnected } from '../http/while-connected.ts'
@@ -95,7 +95,8 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
         return inFlight.during(account, size, () =>
           whileConnected(request, async (signal) => {
             const work = workOf(request, signal)
-            const { document } = await readSource(library, account, character, work)
+            const { bytes, document } = await readSource(library, account, character, work)
+            freeBytes(bytes)
             return await work.run('name', publicBody(character, document, viewer))
           }),
         )
@@ -103,10 +104,8 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
       if (!mayRead(caller, character)) throw hiddenCard()
       const name = `${character.digest} ${format}`
       const file = await openFiles.open(reply.raw, account, name, size, async (signal) => {
-        const { exportSteps, exportLosses } = await import('./cards/export.ts')
         const work = workOf(request, signal)
-        const source = await readSource(library, account, character, work)
-        return { bytes: await work.run('format', exportSteps(source, format)), losses: exportLosses(source, format) }
+        return await makeFile(await readSource(library, account, character, work), format, work)
       })
       return sendFile(reply, character.name, format, file)
     },
@@ -120,6 +119,15 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
 function workedOn({ held }: FastifyRequest, body: Buffer): Buffer {
   held?.setWorkedOn(body.length)
   return body
+}
+
+/** Makes a card's file, and gives the source back where it is not that. */
+async function makeFile(source: CardSource, format: keyof typeof contentTypes, work: Work): Promise<CardFile> {
+  const { exportSteps, exportLosses } = await import('./cards/export.ts')
+  const losses = exportLosses(source, format)
+  const bytes = await work.run('format', exportSteps(source, format))
+  if (bytes !== source.bytes) freeBytes(source.bytes)
+  return { bytes, losses }
 }
 
 /** Sends a card's file in pieces, and names what of the card is not in it. */

@@ -1,5 +1,6 @@
 import { basename, join, relative } from 'node:path'
 import type { Config } from '../../config.ts'
+import { freeBytes } from '../../http/body.ts'
 import { nobody, type Work, workAtOnce } from '../../work.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
 import { CardCache, memoryOf } from './card-cache.ts'
@@ -277,7 +278,9 @@ async function loadCard({ source }: Found, work: Work) {
   if (!bytes) throw new GoneError()
   const { cardSteps } = await reading()
   const { card } = await work.run('character', cardSteps(bytes))
-  return { card, bytes: memoryOf(card, bytes.length) }
+  const memory = memoryOf(card, bytes.length)
+  freeBytes(bytes)
+  return { card, bytes: memory }
 }
 
 function orGone(error: unknown): undefined {
