@@ -67,9 +67,8 @@ export interface OwnTime {
 /** Milliseconds after the start. */
 const readCharactersAfter = 500
 
-/** Milliseconds between two searches for idempotency keys that have expired, and for cards' pieces that no version has. */
-const keysInterval = 10_000
-const leftoversInterval = 10_000
+/** Milliseconds between two searches for expired idempotency keys, for requests to sum up, or for cards' pieces that no version has. */
+const oftenMs = 10_000
 /** The seconds of a day. */
 const day = 86_400
 
@@ -197,6 +196,7 @@ async function beginBeside(beside: Beside, parts: Parts, config: Config): Promis
   }, readCharactersAfter)
   const oldKeys = { prune: stores.plants.forgetKeys.bind(stores.plants) }
   const leftovers = { prune: stores.characters.removeLeftovers.bind(stores.characters) }
+  const unsummed = { prune: (_before: number, most: number) => stores.ledger.sumUp(most) }
   const stops = [
     pruneOld(stores.ledger, { keptFor: config.ledgerDays * day }, (error) =>
       logger.error({ err: error }, 'old entries of the ledger were not removed'),
@@ -204,11 +204,14 @@ async function beginBeside(beside: Beside, parts: Parts, config: Config): Promis
     pruneOld(stores.audit, { keptFor: config.auditDays * day }, (error) =>
       logger.error({ err: error }, 'old records of the audit trail were not removed'),
     ),
-    pruneOld(oldKeys, { keptFor: keysKeptFor, interval: keysInterval }, (error) =>
+    pruneOld(oldKeys, { keptFor: keysKeptFor, interval: oftenMs }, (error) =>
       logger.error({ err: error }, 'expired idempotency keys were not removed'),
     ),
-    pruneOld(leftovers, { keptFor: uploadsKeptFor, interval: leftoversInterval }, (error) =>
+    pruneOld(leftovers, { keptFor: uploadsKeptFor, interval: oftenMs }, (error) =>
       logger.error({ err: error }, 'pieces of cards that are gone were not removed'),
+    ),
+    pruneOld(unsummed, { keptFor: 0, interval: oftenMs }, (error) =>
+      logger.error({ err: error }, 'requests were not added to the usage of their days'),
     ),
   ]
   beside.stopPruning = () => Promise.all(stops.map((stop) => stop()))

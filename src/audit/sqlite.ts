@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Database, Statement } from 'better-sqlite3'
 import type { GroupCommit } from '../storage/group-commit.ts'
-import { removeBriefly } from '../storage/prune.ts'
+import { takeBriefly } from '../storage/prune.ts'
 import { writing } from '../storage/write-error.ts'
 import { inTransaction } from '../storage/write-lock.ts'
 import type { Actor, AuditEntry, AuditQuestion, AuditRecord, AuditTrail } from './record.ts'
@@ -103,6 +103,6 @@ export class SqliteAuditTrail implements AuditTrail {
     const remove = this.#database.prepare<[number, number]>(
       'DELETE FROM audit_records WHERE seq IN (SELECT seq FROM audit_records WHERE at < ? ORDER BY at LIMIT ?)',
     )
-    return this.#commit.run(() => removeBriefly(most, (count) => remove.run(before, count).changes))
+    return this.#commit.run(() => takeBriefly(most, (count) => remove.run(before, count).changes))
   }
 }

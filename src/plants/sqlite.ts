@@ -4,7 +4,7 @@ import { type Actor, type AuditEntry, commandLine } from '../audit/record.ts'
 import { recording, writeRecord } from '../audit/sqlite.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
 import { type OutsideChanges, Remembered } from '../storage/outside-changes.ts'
-import { removeBriefly } from '../storage/prune.ts'
+import { takeBriefly } from '../storage/prune.ts'
 import { accountGone, isOrphan } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import { HighestIds } from './highest-ids.ts'
@@ -119,7 +119,7 @@ export class SqlitePlantStore implements PlantStore {
   async forgetKeys(before: number, most: number): Promise<number> {
     // Nothing is locked where there is nothing to remove.
     if (!this.#oldKey.get(before)) return 0
-    return await this.#cleaning.run(() => removeBriefly(most, (count) => this.#forgetKeys.run(before, count).changes))
+    return await this.#cleaning.run(() => takeBriefly(most, (count) => this.#forgetKeys.run(before, count).changes))
   }
 
   version(account: number): PlantsVersion {

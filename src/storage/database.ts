@@ -63,6 +63,21 @@ export function openSnapshot(path: string): Database.Database {
 }
 
 /**
+ * Opens an empty database for what is reckoned from another, which is attached as `source` and read as it is at the first
+ * read. It lies in a file without a name as far as it is large, and is gone when it is closed, or with the process.
+ */
+export function openScratch(path: string): Database.Database {
+  const database = new Database('')
+  // Nobody else reads it, and nobody reads it after a failure.
+  database.pragma('journal_mode = OFF')
+  database.pragma('synchronous = OFF')
+  database.prepare('ATTACH ? AS source').run(path)
+  database.pragma('source.cache_size = -1000')
+  database.exec('BEGIN')
+  return database
+}
+
+/**
  * Applies the migrations that this database has not seen; several processes may try at once. A database that has seen
  * some is backed up first: one copy for each next migration, however often that fails.
  */

@@ -271,6 +271,29 @@ export const migrations: readonly Migration[] = [
       ) STRICT;
     `,
   },
+  {
+    // What the requests of a day used, by account, key, model and character (docs/decisions/0025). Requests that have ended are
+    // added to it soon, also those that are there; until then they are in the index of those that are not.
+    name: '0015-usage-by-day',
+    sql: `
+      CREATE TABLE usage_days (
+        account INTEGER NOT NULL,
+        day TEXT NOT NULL,
+        digest TEXT NOT NULL,
+        key_prefix TEXT NOT NULL,
+        model TEXT NOT NULL,
+        character TEXT,
+        requests INTEGER NOT NULL,
+        prompt_tokens INTEGER NOT NULL,
+        completion_tokens INTEGER NOT NULL,
+        failed INTEGER NOT NULL,
+        PRIMARY KEY (account, day, digest)
+      ) STRICT, WITHOUT ROWID;
+      CREATE INDEX usage_days_by_age ON usage_days (day);
+      ALTER TABLE requests ADD COLUMN summed INTEGER NOT NULL DEFAULT 0;
+      CREATE INDEX requests_unsummed ON requests (account, created) WHERE summed = 0 AND state <> 'running';
+    `,
+  },
 ]
 
 /** The names of the migrations that a database has seen; undefined when it is none of ours. */

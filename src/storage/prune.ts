@@ -69,18 +69,18 @@ export async function pruneOnce(store: Prunable, before: number, signal?: AbortS
 }
 
 /**
- * Removes entries where that holds the event loop: a few at a time, until the transaction has taken a few milliseconds.
- * @param remove removes at most so many, and gives how many those were
- * @returns how many were removed, at most `most`; 0 only when none is left
+ * Takes entries where that holds the event loop: a few at a time, until the transaction has taken a few milliseconds.
+ * @param take removes or changes at most so many, and gives how many those were
+ * @returns how many those were in all, at most `most`; 0 only when none is left
  */
-export function removeBriefly(most: number, remove: (most: number) => number): number {
+export function takeBriefly(most: number, take: (most: number) => number): number {
   const end = performance.now() + longestMs
-  let removed = 0
+  let taken = 0
   do {
-    const asked = Math.min(entriesToLook, most - removed)
-    const count = remove(asked)
-    removed += count
+    const asked = Math.min(entriesToLook, most - taken)
+    const count = take(asked)
+    taken += count
     if (count < asked) break
-  } while (removed < most && performance.now() < end)
-  return removed
+  } while (taken < most && performance.now() < end)
+  return taken
 }

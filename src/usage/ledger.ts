@@ -52,6 +52,11 @@ export interface Ledger extends Prunable {
   spent(subject: string, fromDay: string, toDay: string): Promise<number>
   /** Ends the requests that a service left running when it died: what they had reserved counts as spent. Gives how many. */
   interruptRunning(): Promise<number>
+  /**
+   * Adds requests that have ended to the sums of their days, at most so many, in one short transaction.
+   * @returns how many those were: 0 when none is left
+   */
+  sumUp(most: number): Promise<number>
   /** Writes what was recorded. */
   flush(): Promise<void>
 }

@@ -71,6 +71,9 @@ export const allStates: readonly string[] = [
 /** States that are no failure: answers, and callers who left before theirs was complete. */
 const unfailed: ReadonlySet<string> = new Set([...finishReasons, 'client_gone'])
 
+/** The same states as a list of SQL. */
+export const unfailedStates = [...unfailed].map((state) => `'${state}'`).join(', ')
+
 /** Tells whether a request in this state got no answer through a fault, its own or ours. */
 export function isFailure(state: string): boolean {
   return !unfailed.has(state)

@@ -20,10 +20,37 @@ const standardDays = 30
 export function readPeriod(written: { readonly from?: string; readonly to?: string }, now: number): Period {
   // Now is included.
   const until = written.to === undefined ? now + 1 : readMoment('to', written.to, secondsOfDay)
-  const lastDay = until - 1 - ((until - 1) % secondsOfDay)
+  const lastDay = dayBegins(until - 1)
   const from =
     written.from === undefined ? lastDay - (standardDays - 1) * secondsOfDay : readMoment('from', written.from)
   if (from < until) return { from, until }
   const param = written.from === undefined ? 'to' : 'from'
   throw invalidField(param, 'leaves no time: "from" must be before "to", and not in the future', 'The value of')
+}
+
+/** A period in its whole days of UTC, and what is left of it before and after them. */
+export interface PeriodParts {
+  readonly days: Period | undefined
+  readonly rest: readonly Period[]
+}
+
+/**
+ * Takes a period apart. Of a day that is not over the whole is taken where the period reaches up to now: what is to come is
+ * not there.
+ * @param now Unix seconds
+ */
+export function partsOf({ from, until }: Period, now: number): PeriodParts {
+  const end = until > now ? dayBegins(until + secondsOfDay - 1) : until
+  const days = { from: dayBegins(from + secondsOfDay - 1), until: dayBegins(end) }
+  if (days.from >= days.until) return { days: undefined, rest: [{ from, until: end }] }
+  const rest = [
+    { from, until: days.from },
+    { from: days.until, until: end },
+  ]
+  return { days, rest: rest.filter((period) => period.from < period.until) }
+}
+
+/** The first moment of the day of a moment. */
+function dayBegins(moment: number): number {
+  return moment - (((moment % secondsOfDay) + secondsOfDay) % secondsOfDay)
 }

@@ -118,7 +118,7 @@ function addUsageRoute(app: TypedInstance, options: UsageOptions, reports: Repor
       const period = readPeriod(asked, unixSeconds())
       await written(options)
       const account = callerOf(request).account.id
-      const lines = await reports.make(account, () => options.usage.sum({ by, account, ...period }))
+      const lines = await reports.make(account, () => options.usage.sum({ by, account, ...period }, mostLines + 1))
       const data = lines.slice(0, mostLines).map((line) => usageRow(by, line))
       return { object: 'list', data, has_more: lines.length > mostLines }
     },

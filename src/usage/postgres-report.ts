@@ -1,7 +1,10 @@
 import type { PostgresDatabase, Queries } from '../storage/postgres/database.ts'
+import { dayOf, unixSeconds } from '../time.ts'
+import { unfailedStates } from './outcome.ts'
+import { type Period, partsOf } from './period.ts'
 import { withoutNul } from './postgres.ts'
 import type { Grouping, LedgerRequest, RequestsQuestion, UsageLine, UsageQuestion, UsageReader } from './report.ts'
-import { addTo, type RequestRow, type SummedRow, sortedLines, toRequest } from './rows.ts'
+import { type RequestRow, toRequest } from './rows.ts'
 
 /** The reading side of the ledger in PostgreSQL. */
 export class PostgresUsageReader implements UsageReader {
@@ -33,38 +36,54 @@ export class PostgresUsageReader implements UsageReader {
     return rows.map(toRequest)
   }
 
-  async sum({ by, account, from, until }: UsageQuestion): Promise<readonly UsageLine[]> {
-    const rows = await this.#database.read(
-      (sql) => sql<SummedRow[]>`
-        SELECT ${groupColumn(sql, by)} AS line, state, count(*)::bigint AS requests,
-          SUM(prompt_tokens)::bigint AS prompt_tokens, SUM(completion_tokens)::bigint AS completion_tokens
+  async sum({ by, account, from, until }: UsageQuestion, most?: number): Promise<readonly UsageLine[]> {
+    const { days, rest } = partsOf({ from, until }, unixSeconds())
+    const rows = await this.#database.read((sql) => {
+      const isAccounts = account === undefined ? sql`` : sql`AND account = ${account}`
+      const requests = (where: Fragment, period: Period) => sql`
+        SELECT ${requestColumn(sql, by)}, 1::bigint, prompt_tokens, completion_tokens,
+          CASE WHEN state IN (${sql.unsafe(unfailedStates)}) THEN 0::bigint ELSE 1::bigint END
         FROM requests
-        WHERE created >= ${from} AND created < ${until} AND state <> 'running'
-          ${account === undefined ? sql`` : sql`AND account = ${account}`}
-        GROUP BY 1, 2`,
-    )
-    const lines = new Map<string | null, UsageLine>()
-    for (const row of rows) addTo(lines, row)
-    return sortedLines(by, lines.values())
+        WHERE ${where} state <> 'running' AND created >= ${period.from} AND created < ${period.until} ${isAccounts}`
+      const none = sql`SELECT NULL::text, 0::bigint, 0::bigint, 0::bigint, 0::bigint WHERE FALSE`
+      const ofDays = days
+        ? sql`
+          SELECT ${dayColumn(sql, by)}, requests, prompt_tokens, completion_tokens, failed FROM usage_days
+          WHERE day BETWEEN ${dayOf(days.from * 1000)} AND ${dayOf((days.until - 1) * 1000)} ${isAccounts}
+          UNION ALL ${requests(sql`summed = 0 AND`, days)}`
+        : none
+      const others = rest.reduce((before, period) => sql`${before} UNION ALL ${requests(sql``, period)}`, ofDays)
+      const order = by === 'day' ? sql`` : sql`SUM(prompt_tokens + completion_tokens) DESC,`
+      return sql<UsageLine[]>`
+        SELECT line AS "group", SUM(requests)::bigint AS requests, SUM(prompt_tokens)::bigint AS "promptTokens",
+          SUM(completion_tokens)::bigint AS "completionTokens", SUM(failed)::bigint AS failed
+        FROM (${others}) AS parts (line, requests, prompt_tokens, completion_tokens, failed)
+        GROUP BY line ORDER BY ${order} COALESCE(line, '') COLLATE "C" ${most === undefined ? sql`` : sql`LIMIT ${most}`}`
+    })
+    return rows.map((row) => ({ ...row }))
   }
 }
+
+/** A part of a statement. */
+type Fragment = ReturnType<typeof columns>
 
 function columns(sql: Queries) {
   return sql`id, key_prefix, model, model_used, character, created, microsecond, prompt_tokens, completion_tokens,
     tokens_exact, first_token_ms, total_ms, retries, state`
 }
 
-function groupColumn(sql: Queries, by: Grouping) {
-  switch (by) {
-    case 'day':
-      return sql`to_char(to_timestamp(created) AT TIME ZONE 'UTC', 'YYYY-MM-DD')`
-    case 'model':
-      return sql`model`
-    case 'key':
-      return sql`key_prefix`
-    case 'character':
-      return sql`character`
-    case 'account':
-      return sql`(SELECT name FROM accounts WHERE accounts.id = requests.account)`
-  }
+function requestColumn(sql: Queries, by: Grouping) {
+  if (by === 'day') return sql`to_char(to_timestamp(created) AT TIME ZONE 'UTC', 'YYYY-MM-DD')`
+  return by === 'account' ? sql`(SELECT name FROM accounts WHERE accounts.id = requests.account)` : nameColumn(sql, by)
+}
+
+function dayColumn(sql: Queries, by: Grouping) {
+  if (by === 'day') return sql`day`
+  return by === 'account'
+    ? sql`(SELECT name FROM accounts WHERE accounts.id = usage_days.account)`
+    : nameColumn(sql, by)
+}
+
+function nameColumn(sql: Queries, by: 'model' | 'key' | 'character') {
+  return { model: sql`model`, key: sql`key_prefix`, character: sql`character` }[by]
 }

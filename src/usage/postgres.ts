@@ -1,6 +1,8 @@
 import { Batches } from '../storage/postgres/batches.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
 import { livingReplicas, Replica } from '../storage/postgres/replicas.ts'
+import { dayOf } from '../time.ts'
+import { type DaySum, type EndedRequest, sumsOf } from './day-sums.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
 import { type Spent, SpentTokens } from './spent.ts'
 
@@ -97,13 +99,32 @@ export class PostgresLedger implements Ledger {
     })
   }
 
+  async sumUp(most: number): Promise<number> {
+    return this.#database.transaction(async (sql) => {
+      // Passes over requests that another replica sums up.
+      const ended = await sql<EndedRequest[]>`
+        WITH unsummed AS (
+          SELECT id FROM requests WHERE summed = 0 AND state <> 'running' ORDER BY account, created LIMIT ${most}
+          FOR UPDATE SKIP LOCKED
+        )
+        UPDATE requests SET summed = 1 FROM unsummed WHERE requests.id = unsummed.id
+        RETURNING account, created, key_prefix, model, character, prompt_tokens, completion_tokens, state`
+      await writeDaySums(sql, sumsOf(ended))
+      return ended.length
+    })
+  }
+
   async prune(before: number, most: number): Promise<number> {
     return this.#database.transaction(async (sql) => {
-      const removed = await sql`
+      const { count } = await sql`
         DELETE FROM requests WHERE id IN
-          (SELECT id FROM requests WHERE created < ${before} AND state <> 'running' ORDER BY created LIMIT ${most})
-        RETURNING id`
-      return removed.length
+          (SELECT id FROM requests WHERE created < ${before} AND state <> 'running' ORDER BY created LIMIT ${most})`
+      if (count > 0) return count
+      // The sums of a day go when all of it is too old.
+      const days = await sql`
+        DELETE FROM usage_days WHERE (account, day, digest) IN
+          (SELECT account, day, digest FROM usage_days WHERE day < ${dayOf(before * 1000)} LIMIT ${most})`
+      return days.count
     })
   }
 
@@ -217,6 +238,21 @@ async function writeSpent(sql: Transaction, spent: SpentTokens): Promise<void> {
     SELECT subject, day, tokens
     FROM json_to_recordset(${JSON.stringify(rows)}::text::json) AS x(subject text, day text, tokens bigint)
     ON CONFLICT (subject, day) DO UPDATE SET tokens = spend.tokens + excluded.tokens`
+}
+
+/** Adds to the sums of days, which are in the order of their key, so that two replicas never wait for each other. */
+async function writeDaySums(sql: Transaction, sums: readonly DaySum[]): Promise<void> {
+  if (sums.length === 0) return
+  await sql`
+    INSERT INTO usage_days
+      (account, day, digest, key_prefix, model, character, requests, prompt_tokens, completion_tokens, failed)
+    SELECT * FROM json_to_recordset(${JSON.stringify(sums)}::text::json) AS x(
+      account bigint, day text, digest text, key_prefix text, model text, character text,
+      requests bigint, prompt_tokens bigint, completion_tokens bigint, failed bigint)
+    ON CONFLICT (account, day, digest) DO UPDATE SET requests = usage_days.requests + excluded.requests,
+      prompt_tokens = usage_days.prompt_tokens + excluded.prompt_tokens,
+      completion_tokens = usage_days.completion_tokens + excluded.completion_tokens,
+      failed = usage_days.failed + excluded.failed`
 }
 
 function toJson(entries: readonly LedgerEntry[]): string {

@@ -51,8 +51,11 @@ export interface UsageReader {
   find(account: number, id: string): Promise<LedgerRequest | undefined>
   /** At most so many requests, newest first. */
   list(question: RequestsQuestion, limit: number): Promise<readonly LedgerRequest[]>
-  /** Sums up all that has ended: days in order, anything else by its tokens, the most first. */
-  sum(question: UsageQuestion): Promise<readonly UsageLine[]>
+  /**
+   * Sums up all that has ended: days in order, anything else by its tokens, the most first.
+   * @param most how many lines are told at most; all of them without it
+   */
+  sum(question: UsageQuestion, most?: number): Promise<readonly UsageLine[]>
 }
 
 /** A line as JSON and CSV have it: the first field is named by what was asked for. */

@@ -1,4 +1,3 @@
-import { isFailure } from './outcome.ts'
 import type { Grouping, LedgerRequest, UsageLine } from './report.ts'
 
 /** A request as the database keeps it. */
@@ -19,33 +18,41 @@ export interface RequestRow {
   readonly state: string
 }
 
-/** Requests that ended alike, or a single one, as a part of a line. */
-export interface SummedRow {
-  readonly line: string | null
-  readonly state: string
-  readonly requests: number
-  readonly prompt_tokens: number
-  readonly completion_tokens: number
-}
-
-/** Adds a row to its line. */
-export function addTo(lines: Map<string | null, UsageLine>, row: SummedRow): void {
-  const line = lines.get(row.line)
-  lines.set(row.line, {
-    group: row.line,
-    requests: (line?.requests ?? 0) + row.requests,
-    promptTokens: (line?.promptTokens ?? 0) + row.prompt_tokens,
-    completionTokens: (line?.completionTokens ?? 0) + row.completion_tokens,
-    failed: (line?.failed ?? 0) + (isFailure(row.state) ? row.requests : 0),
-  })
-}
-
-/** Lines in the order in which they are told: days as they come, anything else by its tokens, the most first. */
-export function sortedLines(by: Grouping, lines: Iterable<UsageLine>): readonly UsageLine[] {
+/** Tells which of two lines comes first: days as they come, anything else by its tokens, the most first. */
+function comparing(by: Grouping): (a: UsageLine, b: UsageLine) => number {
   const tokens = (line: UsageLine): number => line.promptTokens + line.completionTokens
   const name = ({ group }: UsageLine): string => group ?? ''
   const byName = (a: UsageLine, b: UsageLine): number => Number(name(a) > name(b)) - Number(name(a) < name(b))
-  return [...lines].sort((a, b) => (by === 'day' ? 0 : tokens(b) - tokens(a)) || byName(a, b))
+  return by === 'day' ? byName : (a, b) => tokens(b) - tokens(a) || byName(a, b)
+}
+
+/** The lines that are told first, of any number of lines; no more than twice as many are held. */
+export class FirstLines {
+  readonly #compare: (a: UsageLine, b: UsageLine) => number
+  readonly #most: number
+  #lines: UsageLine[] = []
+  /** None that comes after it is among them. */
+  #last: UsageLine | undefined
+
+  /** @param most how many are told */
+  constructor(by: Grouping, most: number) {
+    this.#compare = comparing(by)
+    this.#most = most
+  }
+
+  add(line: UsageLine): void {
+    if (this.#last && this.#compare(line, this.#last) > 0) return
+    this.#lines.push(line)
+    if (this.#lines.length < 2 * this.#most) return
+    this.#lines = this.inOrder().slice()
+    this.#last = this.#lines.at(-1)
+  }
+
+  /** The lines in the order in which they are told. */
+  inOrder(): readonly UsageLine[] {
+    const sorted = this.#lines.toSorted(this.#compare)
+    return sorted.length > this.#most ? sorted.slice(0, this.#most) : sorted
+  }
 }
 
 /** The request that a row tells of. */

@@ -1,29 +1,21 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Database, Statement } from 'better-sqlite3'
+import { openScratch } from '../storage/database.ts'
+import { dayOf, unixSeconds } from '../time.ts'
+import { unfailedStates } from './outcome.ts'
+import { type Period, partsOf } from './period.ts'
 import type { Grouping, LedgerRequest, RequestsQuestion, UsageLine, UsageQuestion, UsageReader } from './report.ts'
-import { addTo, type RequestRow, type SummedRow, sortedLines, toRequest } from './rows.ts'
-
-interface PlacedRow extends SummedRow {
-  readonly place: number
-  readonly created: number
-}
+import { FirstLines, type RequestRow, toRequest } from './rows.ts'
 
 /** How many rows are read at once: they hold the event loop for a few milliseconds. */
-const batchSize = 2000
-
-const groupColumns: Readonly<Record<Grouping, string>> = {
-  day: "date(created, 'unixepoch')",
-  model: 'model',
-  key: 'key_prefix',
-  character: 'character',
-  account: '(SELECT name FROM accounts WHERE accounts.id = requests.account)',
-}
+const portion = 2000
 
 /** The reading side of the ledger in SQLite. */
 export class SqliteUsageReader implements UsageReader {
   readonly #database: Database
   readonly #byId: Statement<[string, number], RequestRow>
   readonly #older: Statement<[Record<string, number | string>], RequestRow>
+  #lastTurn = Promise.resolve()
 
   constructor(database: Database) {
     this.#database = database
@@ -44,7 +36,7 @@ export class SqliteUsageReader implements UsageReader {
     const isWanted = (row: RequestRow) => row.model === (model ?? row.model) && row.state === (state ?? row.state)
     const found: LedgerRequest[] = []
     // Of those that are not asked for there may be any number in between.
-    const most = model === undefined && state === undefined ? limit : batchSize
+    const most = model === undefined && state === undefined ? limit : portion
     let { created, microsecond = 0, id } = after && after.created < until ? after : { created: until, id: '' }
     for (;;) {
       const rows = this.#older.all({ account, from, created, microsecond, id, most })
@@ -59,24 +51,108 @@ export class SqliteUsageReader implements UsageReader {
     }
   }
 
-  async sum(question: UsageQuestion): Promise<readonly UsageLine[]> {
-    const { by, account, from, until } = question
-    const batch = this.#database.prepare<[Record<string, number>], PlacedRow>(`
-      SELECT rowid AS place, created, ${groupColumns[by]} AS line, 1 AS requests, prompt_tokens, completion_tokens, state
-      FROM requests
-      WHERE (created, rowid) > (@created, @place) AND created < @until ${account === undefined ? '' : 'AND account = @account'}
-      ORDER BY created, rowid LIMIT ${batchSize}`)
-    const lines = new Map<string | null, UsageLine>()
-    // Rows of the second before have no place as high as this.
-    let last = { created: from - 1, place: Number.MAX_SAFE_INTEGER }
-    for (;;) {
-      const rows = batch.all({ ...last, until, ...(account === undefined ? {} : { account }) })
-      for (const row of rows) if (row.state !== 'running') addTo(lines, row)
-      const end = rows.at(-1)
-      if (!end || rows.length < batchSize) return sortedLines(by, lines.values())
-      last = { created: end.created, place: end.place }
-      // Others' requests come in between.
-      await setImmediate()
+  async sum(question: UsageQuestion, most = Number.POSITIVE_INFINITY): Promise<readonly UsageLine[]> {
+    // There may be as many lines as requests. They are added up beside the ledger, of which this sees one moment.
+    const scratch = openScratch(this.#database.name)
+    try {
+      scratch.exec(
+        'CREATE TABLE lines (key TEXT PRIMARY KEY, requests INTEGER, prompt INTEGER, completion INTEGER, failed INTEGER) WITHOUT ROWID',
+      )
+      for (const part of partsToSum(question)) await this.#addUp(scratch, question.account, part)
+      return await this.#firstLines(scratch, question.by, most)
+    } finally {
+      scratch.close()
     }
   }
+
+  /** Adds a part of the ledger to the lines, a portion at a time. */
+  async #addUp(scratch: Database, account: number | undefined, part: Part): Promise<void> {
+    const { from, order } = part
+    const where = `${part.where} AND (${order}) > (?, ?) AND (${order}) <= (?, ?) ${account === undefined ? '' : 'AND account = ?'}`
+    const whose = account === undefined ? [] : [account]
+    const endOfPortion = scratch
+      .prepare<unknown[], Place>(
+        `SELECT ${order} FROM ${from} WHERE ${where} ORDER BY ${order} LIMIT 1 OFFSET ${portion - 1}`,
+      )
+      .raw()
+    const add = scratch.prepare(`
+      INSERT INTO lines SELECT ifnull('=' || ${part.line}, ''), ${part.counts} FROM ${from} WHERE ${where}
+      ON CONFLICT (key) DO UPDATE SET requests = requests + excluded.requests, prompt = prompt + excluded.prompt,
+        completion = completion + excluded.completion, failed = failed + excluded.failed`)
+    for (let { after } = part; ; ) {
+      // Nobody waits beside a command, which asks for all accounts.
+      const end = account === undefined ? undefined : endOfPortion.get(...after, ...part.last, ...whose)
+      add.run(...after, ...(end ?? part.last), ...whose)
+      if (!end) return
+      after = end
+      await this.#turn()
+    }
+  }
+
+  /** Reads the lines that are told. */
+  async #firstLines(scratch: Database, by: Grouping, most: number): Promise<readonly UsageLine[]> {
+    const first = new FirstLines(by, most)
+    let count = 0
+    const lines = scratch.prepare<[], [string, number, number, number, number]>('SELECT * FROM lines').raw().iterate()
+    for (const [key, requests, promptTokens, completionTokens, failed] of lines) {
+      first.add({ group: key === '' ? null : key.slice(1), requests, promptTokens, completionTokens, failed })
+      if (++count % portion === 0) await this.#turn()
+    }
+    return first.inOrder()
+  }
+
+  /** Others' requests come in between: the portions of all reports come one in a turn of the event loop. */
+  #turn(): Promise<void> {
+    this.#lastTurn = this.#lastTurn.then(() => setImmediate())
+    return this.#lastTurn
+  }
+}
+
+/** Where a portion ends, in the order of its part. */
+type Place = readonly [number | string, number | string]
+
+/** A part of the ledger that is summed up: what each row adds, and the rows after a place, up to and with another. */
+interface Part {
+  readonly line: string
+  readonly counts: string
+  readonly from: string
+  readonly where: string
+  readonly order: string
+  readonly after: Place
+  readonly last: Place
+}
+
+/** What is to be summed up: sums of whole days, requests of these days that are not in them yet, and requests of rests of days. */
+function partsToSum({ by, from, until }: UsageQuestion): readonly Part[] {
+  const { days, rest } = partsOf({ from, until }, unixSeconds())
+  const requests = (period: Period) => ({
+    line: lineOf(by, 'requests', "date(created, 'unixepoch')"),
+    counts: `1, prompt_tokens, completion_tokens, state NOT IN (${unfailedStates})`,
+    from: 'requests',
+    where: "state <> 'running'",
+    order: 'created, rowid',
+    after: [period.from, 0] as const,
+    last: [period.until, 0] as const,
+  })
+  const rests = rest.map(requests)
+  if (!days) return rests
+  // Its index is nearly always the shorter way, which SQLite cannot know.
+  const unsummed = { from: 'requests INDEXED BY requests_unsummed', where: "summed = 0 AND state <> 'running'" }
+  const sums: Part = {
+    line: lineOf(by, 'usage_days', 'day'),
+    counts: 'requests, prompt_tokens, completion_tokens, failed',
+    from: 'usage_days',
+    where: 'TRUE',
+    order: 'day, digest',
+    after: [dayOf(days.from * 1000), ''],
+    // Behind every digest.
+    last: [dayOf((days.until - 1) * 1000), '~'],
+  }
+  return [sums, { ...requests(days), ...unsummed }, ...rests]
+}
+
+/** The name of the line that a row of a table belongs to. */
+function lineOf(by: Grouping, table: string, day: string): string {
+  if (by === 'account') return `(SELECT name FROM accounts WHERE accounts.id = ${table}.account)`
+  return { day, model: 'model', key: 'key_prefix', character: 'character' }[by]
 }

@@ -1,7 +1,9 @@
 import type { Database, Statement } from 'better-sqlite3'
 import type { GroupCommit } from '../storage/group-commit.ts'
-import { removeBriefly } from '../storage/prune.ts'
+import { takeBriefly } from '../storage/prune.ts'
 import { inTransaction } from '../storage/write-lock.ts'
+import { dayOf } from '../time.ts'
+import { type DaySum, type EndedRequest, sumsOf } from './day-sums.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
 import { SpentTokens } from './spent.ts'
 
@@ -25,6 +27,9 @@ export class SqliteLedger implements Ledger {
   readonly #finish: Statement<Values>
   readonly #spend: Statement<[string, string, number]>
   readonly #spent: Statement<[string, string, string], number>
+  readonly #unsummed: Statement<[number], EndedRequest & { readonly place: number }>
+  readonly #addToDay: Statement<[DaySum]>
+  readonly #markSummed: Statement<[number]>
   /** What callers wait for, in this turn. */
   #awaited = new Batch()
   #kept: Promise<void> | undefined
@@ -48,6 +53,18 @@ export class SqliteLedger implements Ledger {
     this.#spend = database.prepare(`
       INSERT INTO spend (subject, day, tokens) VALUES (?, ?, ?)
       ON CONFLICT (subject, day) DO UPDATE SET tokens = tokens + excluded.tokens`)
+    this.#unsummed = database.prepare(`
+      SELECT rowid AS place, account, created, key_prefix, model, character, prompt_tokens, completion_tokens, state
+      FROM requests INDEXED BY requests_unsummed
+      WHERE summed = 0 AND state <> 'running' ORDER BY account, created LIMIT ?`)
+    this.#addToDay = database.prepare(`
+      INSERT INTO usage_days
+        (account, day, digest, key_prefix, model, character, requests, prompt_tokens, completion_tokens, failed)
+      VALUES (@account, @day, @digest, @key_prefix, @model, @character, @requests, @prompt_tokens, @completion_tokens, @failed)
+      ON CONFLICT (account, day, digest) DO UPDATE SET requests = requests + excluded.requests,
+        prompt_tokens = prompt_tokens + excluded.prompt_tokens,
+        completion_tokens = completion_tokens + excluded.completion_tokens, failed = failed + excluded.failed`)
+    this.#markSummed = database.prepare('UPDATE requests SET summed = 1 WHERE rowid = ?')
     this.#spent = database
       .prepare<[string, string, string], number>(
         'SELECT COALESCE(SUM(tokens), 0) FROM spend WHERE subject = ? AND day BETWEEN ? AND ?',
@@ -96,12 +113,35 @@ export class SqliteLedger implements Ledger {
     })
   }
 
+  async sumUp(most: number): Promise<number> {
+    // Nothing is locked where there is nothing to do.
+    if (this.#unsummed.all(1).length === 0) return 0
+    return await this.#commit.run(() => takeBriefly(most, (count) => this.#sumSome(count)))
+  }
+
+  #sumSome(most: number): number {
+    const requests = this.#unsummed.all(most)
+    for (const sum of sumsOf(requests)) this.#addToDay.run(sum)
+    for (const { place } of requests) this.#markSummed.run(place)
+    return requests.length
+  }
+
   async prune(before: number, most: number): Promise<number> {
-    const remove = this.#database.prepare<[number, number]>(
+    const requests = this.#database.prepare<[number, number]>(
       `DELETE FROM requests WHERE rowid IN
         (SELECT rowid FROM requests WHERE created < ? AND state <> 'running' ORDER BY created LIMIT ?)`,
     )
-    return await this.#commit.run(() => removeBriefly(most, (count) => remove.run(before, count).changes))
+    // The sums of a day go when all of it is too old.
+    const days = this.#database.prepare<[string, number]>(
+      `DELETE FROM usage_days WHERE (account, day, digest) IN
+        (SELECT account, day, digest FROM usage_days WHERE day < ? LIMIT ?)`,
+    )
+    const firstDay = dayOf(before * 1000)
+    return await this.#commit.run(
+      () =>
+        takeBriefly(most, (count) => requests.run(before, count).changes) ||
+        takeBriefly(most, (count) => days.run(firstDay, count).changes),
+    )
   }
 
   async flush(): Promise<void> {

@@ -1,6 +1,7 @@
+import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
-import { readPeriod } from '../../src/usage/period.ts'
+import { partsOf, readPeriod } from '../../src/usage/period.ts'
 
 const seconds = (moment: string) => Date.parse(moment) / 1000
 const now = seconds('2026-11-20T15:30:00Z')
@@ -44,6 +45,38 @@ describe('the period of a report', () => {
     refused.toThrow(ApiError)
     refused.toThrow(
       expect.objectContaining({ status: 400, param, message: expect.stringMatching(/^The value of .+\.$/) }),
+    )
+  })
+})
+
+describe('a period', () => {
+  test('is its whole days and the rests of days, and has today whole where it is up to now', () => {
+    expect(partsOf({ from: seconds('2026-10-22T00:00:00Z'), until: now + 1 }, now)).toEqual({
+      days: { from: seconds('2026-10-22T00:00:00Z'), until: seconds('2026-11-21T00:00:00Z') },
+      rest: [],
+    })
+    expect(partsOf({ from: seconds('2026-11-01T08:00:00Z'), until: seconds('2026-11-04T00:00:01Z') }, now)).toEqual({
+      days: { from: seconds('2026-11-02T00:00:00Z'), until: seconds('2026-11-04T00:00:00Z') },
+      rest: [
+        { from: seconds('2026-11-01T08:00:00Z'), until: seconds('2026-11-02T00:00:00Z') },
+        { from: seconds('2026-11-04T00:00:00Z'), until: seconds('2026-11-04T00:00:01Z') },
+      ],
+    })
+    const inOneDay = { from: seconds('2026-11-01T08:00:00Z'), until: seconds('2026-11-01T09:00:00Z') }
+    expect(partsOf(inOneDay, now)).toEqual({ days: undefined, rest: [inOneDay] })
+  })
+
+  test('has each moment that is over in one part', () => {
+    const moments = fc.integer({ min: -200_000, max: 400_000 })
+    fc.assert(
+      fc.property(moments, fc.integer({ min: 1, max: 300_000 }), moments, moments, (from, length, today, moment) => {
+        const until = from + length
+        const { days, rest } = partsOf({ from, until }, today)
+        const parts = days ? [days, ...rest] : rest
+        const having = parts.filter((part) => moment >= part.from && moment < part.until)
+        if (moment <= today) expect(having).toHaveLength(moment >= from && moment < until ? 1 : 0)
+        expect([days?.from ?? 0, days?.until ?? 0].map((end) => Math.abs(end % 86_400))).toEqual([0, 0])
+      }),
     )
   })
 })

@@ -237,6 +237,31 @@ export const postgresMigrations: readonly Migration[] = [
     `,
   },
   {
+    // As 0015-usage-by-day of SQLite, whose older migrations have the index of what runs. Requests of a replica of the version
+    // before are added up as well.
+    name: '0009-usage-by-day',
+    servesFrom: '0002-shared-limits',
+    sql: `
+      CREATE TABLE usage_days (
+        account BIGINT NOT NULL,
+        day TEXT COLLATE "C" NOT NULL,
+        digest TEXT COLLATE "C" NOT NULL,
+        key_prefix TEXT NOT NULL,
+        model TEXT NOT NULL,
+        character TEXT,
+        requests BIGINT NOT NULL,
+        prompt_tokens BIGINT NOT NULL,
+        completion_tokens BIGINT NOT NULL,
+        failed BIGINT NOT NULL,
+        PRIMARY KEY (account, day, digest)
+      );
+      CREATE INDEX usage_days_by_age ON usage_days (day);
+      ALTER TABLE requests ADD COLUMN summed BIGINT NOT NULL DEFAULT 0;
+      CREATE INDEX requests_unsummed ON requests (account, created) WHERE summed = 0 AND state <> 'running';
+      CREATE INDEX requests_running ON requests (id) WHERE state = 'running';
+    `,
+  },
+  {
     // A collation of the operating system may change with an update of it, and an index in its order is then wrong.
     name: '0011-indexed-texts-by-bytes',
     servesFrom: '0002-shared-limits',

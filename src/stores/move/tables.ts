@@ -37,9 +37,15 @@ export const tables: readonly Table[] = [
   { ...table('card_pieces', 'place', 'upload bytes:b', 'upload place'), batch: 8 },
   table(
     'requests',
-    'account created microsecond reserved_tokens prompt_tokens completion_tokens tokens_exact first_token_ms total_ms retries',
+    'account created microsecond reserved_tokens prompt_tokens completion_tokens tokens_exact first_token_ms total_ms retries summed',
     'id key_id key_prefix model model_used character state',
     'id',
+  ),
+  table(
+    'usage_days',
+    'account requests prompt_tokens completion_tokens failed',
+    'day digest key_prefix model character',
+    'account day digest',
   ),
   table('spend', 'tokens', 'subject day', 'subject day'),
   table('notices', '', 'id text', 'id'),

@@ -1,0 +1,51 @@
+import { hash } from 'node:crypto'
+import { dayOf } from '../time.ts'
+import { isFailure } from './outcome.ts'
+
+/** A request that has ended, as far as it is summed up. */
+export interface EndedRequest {
+  readonly account: number
+  /** Unix seconds. */
+  readonly created: number
+  readonly key_prefix: string
+  readonly model: string
+  readonly character: string | null
+  readonly prompt_tokens: number
+  readonly completion_tokens: number
+  readonly state: string
+}
+
+/** What the requests of an account and a UTC day used that came with one key, for one model and one character. */
+export interface DaySum {
+  readonly account: number
+  /** Such as `2026-11-20`. */
+  readonly day: string
+  /** Stands for key, model and character in the table's key: names may be longer than an index of PostgreSQL takes. */
+  readonly digest: string
+  readonly key_prefix: string
+  readonly model: string
+  readonly character: string | null
+  requests: number
+  prompt_tokens: number
+  completion_tokens: number
+  failed: number
+}
+
+/** Adds up requests that have ended, as the table `usage_days` keeps them: in the order of its key, for all writers alike. */
+export function sumsOf(requests: readonly EndedRequest[]): readonly DaySum[] {
+  const sums = new Map<string, DaySum>()
+  for (const request of requests) {
+    const { account, key_prefix, model, character } = request
+    const day = dayOf(request.created * 1000)
+    const digest = hash('sha256', JSON.stringify([key_prefix, model, character]), 'base64url')
+    const place = `${account} ${day} ${digest}`
+    const names = { account, day, digest, key_prefix, model, character }
+    const sum = sums.get(place) ?? { ...names, requests: 0, prompt_tokens: 0, completion_tokens: 0, failed: 0 }
+    sum.requests++
+    sum.prompt_tokens += request.prompt_tokens
+    sum.completion_tokens += request.completion_tokens
+    if (isFailure(request.state)) sum.failed++
+    sums.set(place, sum)
+  }
+  return [...sums].toSorted(([a], [b]) => Number(a > b) - Number(a < b)).map(([, sum]) => sum)
+}
