@@ -1,46 +1,114 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import { codeOf, StorageError } from '../../errors.ts'
+import { tell } from '../../print.ts'
 import { unixSeconds } from '../../time.ts'
 import { newerVersion } from '../data-folder.ts'
 import type { Migration, OnMigrated } from '../migrations.ts'
 import type { PostgresDatabase, Queries, Transaction } from './database.ts'
 import { postgresMigrations } from './migrations.ts'
 
+/** How long migrating may take, and what is told meanwhile; a test has its own. */
+export interface Patience {
+  /** Milliseconds that it may take with all its waiting: a migration may read every row of a large table. */
+  readonly most: number
+  /** Milliseconds after which the operator is told what is waited for, and between two looks whether the database answers. */
+  readonly quiet: number
+  readonly betweenLooks: number
+  readonly tell: (sentence: string) => void
+}
+
+const standardPatience: Patience = { most: 6 * 3_600_000, quiet: 2000, betweenLooks: 5000, tell }
+
 /**
  * Brings the schema up to date; any number of replicas may do so at once: the row of `migration_lock` lets one in at a
- * time, which needs nothing that only PostgreSQL has.
+ * time, which needs nothing that only PostgreSQL has, and the others wait for it, however long it takes.
  * @throws StorageError when the database is a newer version's that this one may not serve, or its tables are not those
  * that we made
+ * @throws ApiError 503 when the database answers no more
  */
 export async function migratePostgres(
   database: PostgresDatabase,
   history: readonly Migration[] = postgresMigrations,
   onMigrated?: OnMigrated<Transaction, Promise<void>>,
+  patience = standardPatience,
 ): Promise<void> {
   await prepared(database)
-  await database.transaction(async (sql) => {
+  const work = async (sql: Transaction) => {
+    await lock(sql, database.place, patience)
+    await applyMissing(sql, database.place, history, onMigrated, patience)
+  }
+  await whileItAnswers(database, database.transaction(work, patience.most), patience)
+}
+
+/** Waits until no other replica migrates. */
+async function lock(sql: Transaction, place: string, { quiet, tell }: Patience): Promise<void> {
+  const sentence = `Another replica is bringing the tables of the database at ${place} up to date. Waiting for it.`
+  const telling = setTimeout(() => tell(sentence), quiet)
+  try {
     await sql`SELECT id FROM migration_lock WHERE id = 1 FOR UPDATE`
-    const rows = await sql<{ name: string; servesFrom: string | null }[]>`
-      SELECT name, serves_from AS "servesFrom" FROM migrations ORDER BY name`
-    const applied = new Set(rows.map(({ name }) => name))
-    const known = new Set(history.map(({ name }) => name))
-    // While replicas are replaced one by one, those of the version before may have to start again.
-    const beyond = rows.filter(
-      ({ name, servesFrom }) => !known.has(name) && (servesFrom === null || !known.has(servesFrom)),
-    )
-    if (beyond.length > 0) {
-      const names = beyond.map(({ name }) => name)
-      throw newerVersion(`The database at ${database.place}`, names, 'Start that version.')
-    }
-    const missing = history.filter(({ name }) => !applied.has(name))
+  } finally {
+    clearTimeout(telling)
+  }
+}
+
+/** Applies the migrations that the database has not seen. */
+async function applyMissing(
+  sql: Transaction,
+  place: string,
+  history: readonly Migration[],
+  onMigrated: OnMigrated<Transaction, Promise<void>> | undefined,
+  { quiet, tell }: Patience,
+): Promise<void> {
+  const rows = await sql<{ name: string; servesFrom: string | null }[]>`
+    SELECT name, serves_from AS "servesFrom" FROM migrations ORDER BY name`
+  refuseNewer(rows, place, history)
+  const applied = new Set(rows.map(({ name }) => name))
+  const missing = history.filter(({ name }) => !applied.has(name))
+  const sentence = `The tables of the database at ${place} are being brought up to date. Large ones take minutes.`
+  const telling = setTimeout(() => tell(sentence), quiet)
+  try {
     for (const { name, sql: statements, servesFrom = null } of missing) {
       await sql.unsafe(statements)
       await sql`
         INSERT INTO migrations (name, applied, serves_from) VALUES (${name}, ${unixSeconds()}, ${servesFrom})`
     }
-    await checkTables(sql, database.place, history)
-    const [before, after] = [rows.at(-1)?.name, missing.at(-1)?.name]
-    if (before !== undefined && after !== undefined) await onMigrated?.(sql, before, after)
-  })
+  } finally {
+    clearTimeout(telling)
+  }
+  await checkTables(sql, place, history)
+  const [before, after] = [rows.at(-1)?.name, missing.at(-1)?.name]
+  if (before !== undefined && after !== undefined) await onMigrated?.(sql, before, after)
+}
+
+/** While replicas are replaced one by one, those of the version before may have to start again. */
+function refuseNewer(
+  applied: readonly { readonly name: string; readonly servesFrom: string | null }[],
+  place: string,
+  history: readonly Migration[],
+): void {
+  const known = new Set(history.map(({ name }) => name))
+  const beyond = applied.filter(
+    ({ name, servesFrom }) => !known.has(name) && (servesFrom === null || !known.has(servesFrom)),
+  )
+  if (beyond.length === 0) return
+  const names = beyond.map(({ name }) => name)
+  throw newerVersion(`The database at ${place}`, names, 'Start that version.')
+}
+
+/** Resolves with the work. @throws ApiError 503 as soon as the database answers no more, however long the work may take */
+async function whileItAnswers<T>(database: PostgresDatabase, work: Promise<T>, { betweenLooks }: Patience): Promise<T> {
+  const over = new AbortController()
+  const watch = async (): Promise<never> => {
+    for (;;) {
+      await wait(betweenLooks, undefined, { signal: over.signal })
+      await database.read((sql) => sql`SELECT 1`)
+    }
+  }
+  try {
+    return await Promise.race([work, watch()])
+  } finally {
+    over.abort()
+  }
 }
 
 /**
@@ -62,6 +130,8 @@ export function checkPostgres(database: PostgresDatabase): Promise<void> {
 
 /** Makes the tables that migrating itself needs; where several replicas do so at once, all but one may fail and look again. */
 async function prepared(database: PostgresDatabase): Promise<void> {
+  // Making them anew, though they are there, would wait for a replica that migrates.
+  if (await database.read(isPrepared)) return
   for (let tries = 0; ; tries++) {
     try {
       return await database.transaction(async (sql) => {
@@ -76,6 +146,14 @@ async function prepared(database: PostgresDatabase): Promise<void> {
       if (!['23505', '42P07', '42710'].includes(codeOf(error)) || tries >= 10) throw error
     }
   }
+}
+
+async function isPrepared(sql: Queries): Promise<boolean> {
+  const rows = await sql`
+    SELECT column_name FROM information_schema.columns
+    WHERE table_schema = current_schema()
+      AND (table_name = 'migrations' AND column_name = 'serves_from' OR table_name = 'migration_lock' AND column_name = 'id')`
+  return rows.length === 2
 }
 
 /**

@@ -1,0 +1,53 @@
+import { expect, it, onTestFinished, vi } from 'vitest'
+import { toApiError } from '../../../src/errors.ts'
+import { PostgresDatabase } from '../../../src/storage/postgres/database.ts'
+import { migratePostgres } from '../../../src/storage/postgres/migrate.ts'
+import { postgresMigrations } from '../../../src/storage/postgres/migrations.ts'
+import { startPostgres } from '../../support/postgres.ts'
+import { newPostgresDatabase } from '../../support/shared-postgres.ts'
+
+/** Milliseconds that a request waits. */
+const ofRequest = 300
+const patienceTelling = (tell: (sentence: string) => void) => ({ most: 60_000, quiet: 400, betweenLooks: 100, tell })
+
+function openBriefly(url: string): PostgresDatabase {
+  const database = new PostgresDatabase(url, ofRequest)
+  onTestFinished(() => database.close(0))
+  return database
+}
+
+it('(m) a migration takes longer than a request may, and replicas that start meanwhile say so and wait for it', async () => {
+  const url = await newPostgresDatabase()
+  const [first, second] = [openBriefly(url), openBriefly(url)]
+  await migratePostgres(first)
+  const history = [
+    ...postgresMigrations,
+    { name: '9999-slow', sql: 'ALTER TABLE migrations ADD COLUMN slow TEXT; SELECT pg_sleep(1.2);' },
+  ]
+  const [tellFirst, tellSecond] = [vi.fn(), vi.fn()]
+  const migrated = migratePostgres(first, history, undefined, patienceTelling(tellFirst))
+  await vi.waitFor(async () => {
+    const locks = await second.read(
+      (sql) => sql`SELECT pid FROM pg_locks WHERE relation = 'migrations'::regclass AND mode = 'AccessExclusiveLock'`,
+    )
+    expect(locks).toHaveLength(1)
+  })
+  await Promise.all([migrated, migratePostgres(second, history, undefined, patienceTelling(tellSecond))])
+  expect(tellFirst.mock.calls).toEqual([[expect.stringMatching(/^The tables of .+ are being brought up to date\./)]])
+  expect(tellSecond.mock.calls).toEqual([[expect.stringMatching(/^Another replica is bringing .+ Waiting for it\.$/)]])
+  const rows = await second.read((sql) => sql`SELECT name FROM migrations WHERE name = '9999-slow'`)
+  expect(rows).toHaveLength(1)
+})
+
+it('(m) a migration is given up when the database goes away, and not waited for as long as it may take', async () => {
+  const server = await startPostgres()
+  onTestFinished(() => server.stop())
+  const database = openBriefly(await server.createDatabase())
+  await migratePostgres(database)
+  const history = [...postgresMigrations, { name: '9999-slow', sql: 'SELECT pg_sleep(600);' }]
+  const told = Promise.withResolvers<string>()
+  const migrating = migratePostgres(database, history, undefined, patienceTelling(told.resolve)).catch(toApiError)
+  await told.promise
+  await server.stop()
+  expect(await migrating).toMatchObject({ status: 503, code: 'database_unavailable' })
+})
