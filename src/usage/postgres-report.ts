@@ -40,15 +40,16 @@ export class PostgresUsageReader implements UsageReader {
     const { days, rest } = partsOf({ from, until }, unixSeconds())
     const rows = await this.#database.read((sql) => {
       const isAccounts = account === undefined ? sql`` : sql`AND account = ${account}`
+      // Grouping by the rules of a language takes several times as long as by bytes.
       const requests = (where: Fragment, period: Period) => sql`
-        SELECT ${requestColumn(sql, by)}, 1::bigint, prompt_tokens, completion_tokens,
+        SELECT (${requestColumn(sql, by)}) COLLATE "C", 1::bigint, prompt_tokens, completion_tokens,
           CASE WHEN state IN (${sql.unsafe(unfailedStates)}) THEN 0::bigint ELSE 1::bigint END
         FROM requests
         WHERE ${where} state <> 'running' AND created >= ${period.from} AND created < ${period.until} ${isAccounts}`
-      const none = sql`SELECT NULL::text, 0::bigint, 0::bigint, 0::bigint, 0::bigint WHERE FALSE`
+      const none = sql`SELECT NULL::text COLLATE "C", 0::bigint, 0::bigint, 0::bigint, 0::bigint WHERE FALSE`
       const ofDays = days
         ? sql`
-          SELECT ${dayColumn(sql, by)}, requests, prompt_tokens, completion_tokens, failed FROM usage_days
+          SELECT (${dayColumn(sql, by)}) COLLATE "C", requests, prompt_tokens, completion_tokens, failed FROM usage_days
           WHERE day BETWEEN ${dayOf(days.from * 1000)} AND ${dayOf((days.until - 1) * 1000)} ${isAccounts}
           UNION ALL ${requests(sql`summed = 0 AND`, days)}`
         : none
@@ -58,7 +59,7 @@ export class PostgresUsageReader implements UsageReader {
         SELECT line AS "group", SUM(requests)::bigint AS requests, SUM(prompt_tokens)::bigint AS "promptTokens",
           SUM(completion_tokens)::bigint AS "completionTokens", SUM(failed)::bigint AS failed
         FROM (${others}) AS parts (line, requests, prompt_tokens, completion_tokens, failed)
-        GROUP BY line ORDER BY ${order} COALESCE(line, '') COLLATE "C" ${most === undefined ? sql`` : sql`LIMIT ${most}`}`
+        GROUP BY line ORDER BY ${order} COALESCE(line, '') ${most === undefined ? sql`` : sql`LIMIT ${most}`}`
     })
     return rows.map((row) => ({ ...row }))
   }

@@ -33,13 +33,22 @@ const fillKeys = (sql: TestSql) =>
     'account, key, request, plant, name, created',
     `${firstAccount}, 'key-' || n, 'x', n, 'Moss', 1000000`,
   )
-const fillLedger = (sql: TestSql) =>
-  fillTable(
+/** A million requests, each of a model of its own, as a service leaves them: added to the usage of their days. */
+async function fillLedger(sql: TestSql): Promise<void> {
+  await fillTable(
     sql,
     'requests',
-    'id, account, key_id, key_prefix, model, created, reserved_tokens, prompt_tokens, completion_tokens, tokens_exact, total_ms, retries, state',
-    `'req_' || n, ${firstAccount}, 'key_' || (n % 1000), 'cv_' || (n % 1000), 'model ' || n, 1763000000 + n, 0, 1, 1, 1, 1, 0, 'stop'`,
+    'id, account, key_id, key_prefix, model, created, reserved_tokens, prompt_tokens, completion_tokens, tokens_exact, total_ms, retries, state, summed',
+    `'req_' || n, ${firstAccount}, 'key_' || (n % 1000), 'cv_' || (n % 1000), 'model ' || n, 1763000000 + n, 0, 1, 1, 1, 1, 0, 'stop', 1`,
   )
+  // The first of those days, with the number 20405, is 13 November 2025.
+  await fillTable(
+    sql,
+    'usage_days',
+    'account, day, digest, key_prefix, model, requests, prompt_tokens, completion_tokens, failed',
+    `${firstAccount}, '2025-11-' || (13 + (1763000000 + n) / 86400 - 20405), 'digest ' || n, 'cv_' || (n % 1000), 'model ' || n, 1, 1, 1, 0`,
+  )
+}
 
 interface StoreRow extends Partial<Row> {
   readonly name: string
@@ -112,6 +121,8 @@ export const stores: readonly Row[] = [
       await attacker.send('/usage?from=2020-01-01&by=model')
       await attacker.send('/usage?from=2020-01-01&by=key')
       await attacker.send('/usage?from=2020-01-01&by=day')
+      // Parts of days are read request by request.
+      await attacker.send('/usage?from=2025-11-14T08:00:00Z&to=2025-11-15T16:00:00Z&by=model')
     },
   }),
   ...onBoth({

@@ -1,0 +1,53 @@
+import type { TestSql } from './test-sql.ts'
+
+const day = 86_400
+/** Days over which the requests are spread, today the last of them. */
+const days = 30
+
+/**
+ * Fills a ledger with so many requests of the last 30 days, all of the first account: by 20 keys, for 5 models and 10
+ * characters, as a service leaves them. The engine makes the rows itself.
+ * @param now Unix seconds
+ */
+export async function fillLargeLedger(sql: TestSql, engine: string, rows: number, now: number): Promise<void> {
+  const isSqlite = engine === 'SQLite'
+  const numbers = isSqlite
+    ? `WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${rows - 1})`
+    : `WITH numbers AS (SELECT n::bigint FROM generate_series(0, ${rows - 1}) AS numbers (n))`
+  const first = now - (now % day) - (days - 1) * day
+  const id = isSqlite ? "printf('req_%032d', n)" : "'req_' || lpad(n::text, 32, '0')"
+  // As if they had come one after the other: whatever is counted by the rest of n is spread over all days.
+  const created = `${first} + n * ${now - first} / ${rows}`
+  const dayOfRow = isSqlite
+    ? "date(created, 'unixepoch')"
+    : "to_char(to_timestamp(created) AT TIME ZONE 'UTC', 'YYYY-MM-DD')"
+  await sql.run(`
+    INSERT INTO requests (id, account, key_id, key_prefix, model, model_used, character, created, microsecond, reserved_tokens,
+      prompt_tokens, completion_tokens, tokens_exact, first_token_ms, total_ms, retries, state, summed)
+    ${numbers} SELECT ${id}, 1, 'key_' || n % 20, 'cv_' || n % 20, 'model ' || n / 20 % 5, 'used', 'character ' || n / 100 % 10,
+      ${created}, 0, 500, 11, 7, 1, 41, 380, 0, CASE WHEN n % 50 = 0 THEN 'timeout' ELSE 'stop' END, 1 FROM numbers`)
+  await sql.run(`
+    INSERT INTO usage_days
+    SELECT account, ${dayOfRow}, key_prefix || model || character, key_prefix, model, character, count(*),
+      SUM(prompt_tokens), SUM(completion_tokens), SUM(CASE WHEN state = 'stop' THEN 0 ELSE 1 END)
+    FROM requests GROUP BY 1, 2, 3, 4, 5, 6`)
+  await sql.run(
+    `INSERT INTO spend SELECT 'account:1', day, SUM(prompt_tokens + completion_tokens) FROM usage_days GROUP BY day`,
+  )
+  await sql.run('ANALYZE')
+}
+
+/** Puts in keys of idempotency of the first account, whose times begin with one and come so many to a second. */
+export async function fillKeys(
+  sql: TestSql,
+  engine: string,
+  keys: { readonly count: number; readonly from: number; readonly perSecond: number },
+): Promise<void> {
+  const numbers =
+    engine === 'SQLite'
+      ? `WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${keys.count - 1})`
+      : `WITH numbers AS (SELECT n::bigint FROM generate_series(0, ${keys.count - 1}) AS numbers (n))`
+  await sql.run(`
+    INSERT INTO idempotency_keys (account, key, request, plant, name, created)
+    ${numbers} SELECT 1, 'old-${keys.from}-' || n, 'x', n, 'Moss', ${keys.from} + n / ${keys.perSecond} FROM numbers`)
+}
