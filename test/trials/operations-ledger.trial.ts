@@ -98,6 +98,12 @@ async function millisecondsOf(url: string, path: string, init: RequestInit = {})
   return performance.now() - began
 }
 
+/** How many requests the lines of a report have together. */
+async function requestsIn(url: string): Promise<number> {
+  const { data }: { data: { requests: number }[] } = JSON.parse(await (await fetch(url, { headers })).text())
+  return data.reduce((sum, line) => sum + line.requests, 0)
+}
+
 /** The 99th percentiles of services that are asked in turn. */
 async function p99sOf(urls: readonly string[], path: string, init: () => RequestInit): Promise<readonly number[]> {
   const times = urls.map((): number[] => [])
@@ -153,6 +159,7 @@ describe.each(engines)('a ledger of ten million requests in %s', (engine) => {
       longest[query] = (await millisecondsOf(url, `/usage${query}`)) / 1000
       figures[`usage${query}, s; livez beside it, at most ms`] = [longest[query], Math.max(0, ...(await stop()))]
     }
+    expect(await requestsIn(`${url}/usage`)).toBeGreaterThanOrEqual(rows)
     for (const service of services) await service.close()
     const stores = await full.openStores()
     onTestFinished(() => stores.close())
