@@ -128,13 +128,16 @@ export function checkPostgres(database: PostgresDatabase): Promise<void> {
   })
 }
 
-/** Makes the tables that migrating itself needs; where several replicas do so at once, all but one may fail and look again. */
+/**
+ * Makes the tables that migrating itself needs, in the time of a request: so a database that does no transaction is found.
+ * Where several replicas do so at once, all but one may fail and look again.
+ */
 async function prepared(database: PostgresDatabase): Promise<void> {
-  // Making them anew, though they are there, would wait for a replica that migrates.
-  if (await database.read(isPrepared)) return
   for (let tries = 0; ; tries++) {
     try {
       return await database.transaction(async (sql) => {
+        // Making them anew, though they are there, would wait for a replica that migrates.
+        if (await isPrepared(sql)) return
         await sql`CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied BIGINT NOT NULL)`
         await sql`ALTER TABLE migrations ADD COLUMN IF NOT EXISTS serves_from TEXT`
         await sql`CREATE TABLE IF NOT EXISTS migration_lock (id BIGINT PRIMARY KEY)`
