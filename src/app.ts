@@ -105,6 +105,7 @@ export function createServer(
 export async function registerService(app: FastifyInstance, parts: AppParts): Promise<void> {
   const { config, stores, guard, limiter, library, metrics, inFlight, drain = new Drain() } = parts
 
+  shareTime(app, stores)
   const workOf = workByRequest(parts.scheduler)
   acceptJsonOnly(app, workOf)
   loadCompilerWhenNeeded(app)
@@ -183,6 +184,18 @@ async function registerChat(
   // Many clients add the version by themselves.
   await app.register(chatPlugin, { ...chat, prefix: '/v1', isAlias: true })
   await app.register(modelsPlugin, { guard, models, prefix: '/v1', isAlias: true })
+}
+
+/** Lets all that a request waits for its database share one time, where the stores ask for that. */
+function shareTime(app: FastifyInstance, { duringRequest }: Stores): void {
+  if (!duringRequest) return
+  app.addHook('onRequest', (request, { raw }, done) => {
+    const asker = {
+      account: () => request.caller?.account.id,
+      isAnswered: () => raw.headersSent || raw.destroyed,
+    }
+    duringRequest(asker, done)
+  })
 }
 
 /** Gives each request its work, which shares the event loop with all others'. */

@@ -53,7 +53,17 @@ export class PostgresCounts implements SharedCounts {
     this.#database = database
     this.#lease = lease
     this.#clock = clock
-    this.#claims = new Batches((claims) => this.#commit(claims))
+    let saved: readonly SharedTally[] = []
+    this.#claims = new Batches(database, {
+      commit: async (sql, claims) => {
+        const judged = await this.#judge(sql, claims)
+        saved = judged.saved
+        return judged.answers
+      },
+      committed: () => {
+        for (const tally of saved) this.#follow(tally)
+      },
+    })
   }
 
   async take<T>(
@@ -62,12 +72,17 @@ export class PostgresCounts implements SharedCounts {
     readsSpending = false,
   ): Promise<T> {
     let judged: { readonly answer: T } | undefined
-    await this.#claims.add({
+    this.#sweep()
+    const claim: Claim = {
       subjects,
       judge: (tallyOf, now) => {
         judged = { answer: judge(tallyOf, now) }
       },
       readsSpending,
+    }
+    await this.#claims.add(claim).catch((error: unknown) => {
+      // Whether it was written or not, nobody has been let in, and what was taken comes back by itself.
+      throw error instanceof ApiError && error.code === 'write_unconfirmed' ? databaseUnavailable(error.cause) : error
     })
     if (!judged) throw new Error('the claim was not judged')
     return judged.answer
@@ -92,18 +107,6 @@ export class PostgresCounts implements SharedCounts {
   /** Writes what is held of subjects. What cannot be written now is written with the next renewal. */
   async #restate(subjects: readonly string[]): Promise<void> {
     await this.take(subjects, () => true).catch(() => undefined)
-  }
-
-  async #commit(claims: readonly Claim[]): Promise<readonly (true | ApiError)[]> {
-    this.#sweep()
-    try {
-      const { answers, saved } = await this.#database.transaction((sql) => this.#judge(sql, claims))
-      for (const tally of saved) this.#follow(tally)
-      return answers
-    } catch (error) {
-      // Whether it was written or not, nobody has been let in, and what was taken comes back by itself.
-      throw error instanceof ApiError && error.code === 'write_unconfirmed' ? databaseUnavailable(error.cause) : error
-    }
   }
 
   async #judge(sql: Transaction, claims: readonly Claim[]) {

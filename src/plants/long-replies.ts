@@ -17,9 +17,14 @@ export interface AskedList {
   readonly version: PlantsVersion | null
 }
 
+/** Bytes of text that are kept while the head is made, where reading it again might give another one. */
+const longestKept = 1024 ** 2
+
 /** What the head of a reply tells of its text. */
 interface Survey {
   readonly bytes: number
+  /** The text itself, unless it is too long to be kept. */
+  readonly text: string | undefined
   /** The place of the last plant, where more are to come. */
   readonly last: Position | undefined
   /** Of the text and of the address of the next page. */
@@ -35,7 +40,7 @@ export class LongReplies {
   constructor(store: PlantStore, guard: Guard) {
     this.#store = store
     this.#guard = guard
-    this.#open = new OpenLists(store.mostLists)
+    this.#open = new OpenLists()
   }
 
   /**
@@ -53,16 +58,26 @@ export class LongReplies {
     if (list) reply.header('content-type', jsonType).send(list)
   }
 
-  /** A page is read twice, from one snapshot: the head, which goes first, tells of the whole text. */
+  /**
+   * A page is read twice: the head, which goes first, tells of the whole text. Where both readings are not of one moment, a
+   * short text is kept, and of a long one the head tells only where it ends.
+   */
   async #sendPage(request: FastifyRequest, reply: FastifyReply, asked: AskedList): Promise<void> {
     const { query, limit, tag, version } = asked
     const account = callerOf(request).account.id
     const { promise, resolve, reject } = Promise.withResolvers<Survey | undefined>()
     const list = this.#begin(request, reply, () => this.#store.listLong(account, query, texts, limit))
     const isOver = () => list?.destroyed === true
+    const { listsOneMoment } = this.#store
     async function* texts(pages: PagesOf): AsyncIterable<string> {
-      resolve(await surveyOf(pages(), (last) => nextLink(last, limit, tag), isOver))
-      yield* jsonArray(pages())
+      const survey = await surveyOf(
+        pages(),
+        (last) => nextLink(last, limit, tag),
+        isOver,
+        listsOneMoment ? 0 : longestKept,
+      )
+      resolve(survey)
+      yield* jsonArray(listsOneMoment ? pages() : unlessMore(pages(survey?.last)))
     }
     if (!list) return
     list.once('error', reject).once('close', () => resolve(undefined))
@@ -70,12 +85,16 @@ export class LongReplies {
     list.read(0)
     const survey = await promise
     if (!survey || isOver()) return
-    if (version === null && isKnown(request, reply, survey.digest)) {
+    const kept = listsOneMoment ? undefined : survey.text
+    const isExact = listsOneMoment || kept !== undefined
+    if (kept !== undefined) list.destroy()
+    if (isExact && version === null && isKnown(request, reply, survey.digest)) {
       list.destroy()
       return
     }
     if (survey.last) reply.header('link', nextLink(survey.last, limit, tag))
-    reply.header('content-type', jsonType).header('content-length', survey.bytes).send(list)
+    if (isExact) reply.header('content-length', survey.bytes)
+    reply.header('content-type', jsonType).send(kept ?? list)
   }
 
   /** A long list as a stream, which ends with the reply or the caller's key; undefined where the caller has left. */
@@ -92,11 +111,15 @@ export class LongReplies {
   }
 }
 
-/** Reads a list for what its head tells; undefined where that is over before. */
+/**
+ * Reads a list for what its head tells; undefined where that is over before.
+ * @param mostKept bytes of text that are kept at most
+ */
 async function surveyOf(
   pages: AsyncIterable<PlantPage>,
   linkTo: (last: Position) => string,
   isOver: () => boolean,
+  mostKept: number,
 ): Promise<Survey | undefined> {
   let last: Position | undefined
   async function* noted(): AsyncIterable<PlantPage> {
@@ -107,11 +130,24 @@ async function surveyOf(
   }
   const digest = createHash('sha256')
   let bytes = 0
+  let kept: string[] | undefined = []
   for await (const text of jsonArray(noted())) {
     if (isOver()) return undefined
     bytes += Buffer.byteLength(text)
     digest.update(text)
+    if (bytes <= mostKept) kept?.push(text)
+    else kept = undefined
   }
   digest.update(`\n${last ? linkTo(last) : ''}`)
-  return { bytes, last, digest: digest.digest('base64url') }
+  return { bytes, text: kept?.join(''), last, digest: digest.digest('base64url') }
+}
+
+/** Pages, which are broken off at the end where more have come than fit: to leave those out would be to lose them. */
+async function* unlessMore(pages: AsyncIterable<PlantPage>): AsyncIterable<PlantPage> {
+  let isMore = false
+  for await (const page of pages) {
+    yield page
+    isMore = page.last !== undefined
+  }
+  if (isMore) throw new Error('plants were added to a page while it was sent')
 }

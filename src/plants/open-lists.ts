@@ -3,16 +3,14 @@ import { type ApiError, overloaded } from '../errors.ts'
 /** A list of up to so many plants is sent whole; a longer one is streamed, whether a limit was sent or not. */
 export const longestWhole = 1000
 
-/** Counts the long lists that are being read: each holds a moment of the database for as long as its reader takes. */
+/** How many long lists are open at once, of all accounts and of one. */
+const mostLists = 32
+const mostOfOneAccount = 8
+
+/** Counts the long lists that are being read: each takes memory and time for as long as its reader takes. */
 export class OpenLists {
-  readonly #most: number
   readonly #open = new Map<number, number>()
   #count = 0
-
-  /** @param most of all accounts; half of them at most are of one */
-  constructor(most: number) {
-    this.#most = most
-  }
 
   /**
    * Lets a list of an account begin.
@@ -21,7 +19,7 @@ export class OpenLists {
    */
   enter(account: number): () => void {
     const own = this.#open.get(account) ?? 0
-    if (this.#count >= this.#most || own >= Math.ceil(this.#most / 2)) throw tooMany()
+    if (this.#count >= mostLists || own >= mostOfOneAccount) throw tooMany()
     this.#open.set(account, own + 1)
     this.#count++
     return () => this.#leave(account)

@@ -74,13 +74,15 @@ export interface PlantPage {
 }
 
 /** Gives the pages of a list from the first one on, the same whenever it is called. */
-export type PagesOf = () => AsyncIterable<PlantPage>
+export type PagesOf = (upTo?: Position) => AsyncIterable<PlantPage>
 
 /** Which of the plants that an account may see are asked for. */
 export interface PlantQuery {
   readonly tag?: string
   /** Only plants that come after this place. */
   readonly after?: Position
+  /** Only plants up to this place; asked of a store alone whose lists do not show one moment. */
+  readonly upTo?: Position | undefined
 }
 
 /** What makes a repeated request known as one: the caller's key, and a digest of what it asks for. */
@@ -141,10 +143,11 @@ export interface PlantStore {
   remove(account: number, id: number): Promise<boolean>
   /** At most `limit` plants in order. */
   list(account: number, query: PlantQuery, limit: number): Promise<PlantPage>
-  /** How many lists by `listLong` may be open at once. */
-  readonly mostLists: number
+  /** Whether a list by `listLong` shows one moment, however often its pages are gone through. */
+  readonly listsOneMoment: boolean
   /**
-   * Reads plants in order from one snapshot, in pages. Whoever stops early returns the iterator.
+   * Reads plants in order, in pages. Whoever stops early returns the iterator. Where it does not show one moment, plants that
+   * are there all along are in it once, those that come or go meanwhile may be in it or not.
    * @param use makes of the pages what is given; it may go through them several times
    * @param limit how many plants at most; all of them without it
    */

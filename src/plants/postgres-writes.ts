@@ -1,4 +1,5 @@
 import { ApiError } from '../errors.ts'
+import { setAside } from '../storage/postgres/batches.ts'
 import type { Transaction } from '../storage/postgres/database.ts'
 import { Conflict } from '../storage/postgres/failures.ts'
 import { accountGone } from '../storage/write-error.ts'
@@ -33,19 +34,25 @@ export interface Outcome {
  * Does writes as if one came after the other, in as few statements as there can be: what they are about is read, they
  * are judged in memory in their order, and what comes of them is written at once. The rows of their accounts stay locked
  * until the transaction is over, so that replicas do not take the same ids.
+ * @param mayWait whether it may wait for accounts that others have locked; else their writes are set aside
  * @returns an outcome, or a refusal, for each
  */
 export async function writePlants(
   sql: Transaction,
   writes: readonly PlantWrite[],
-): Promise<readonly (Outcome | ApiError)[]> {
-  const answers: (Outcome | ApiError)[] = []
+  mayWait: boolean,
+): Promise<readonly (Outcome | ApiError | typeof setAside)[]> {
+  const answers: (Outcome | ApiError | typeof setAside)[] = []
+  const locked = mayWait ? new Set<number>() : await lockedAccounts(sql, writes)
   while (answers.length < writes.length) {
     const rest = writes.slice(answers.length)
-    const judge = await readState(sql, rest)
+    const judge = await readState(
+      sql,
+      rest.filter(({ account }) => !locked.has(account)),
+    )
     for (const write of rest) {
       if (judge.mustLookAgain(write)) break
-      answers.push(judge.answer(write))
+      answers.push(locked.has(write.account) ? setAside : judge.answer(write))
     }
     await writeChanges(sql, judge)
   }
@@ -132,10 +139,27 @@ class Judge {
   }
 }
 
+/** The writes' accounts that somebody else has locked; the others are locked from now on. */
+async function lockedAccounts(sql: Transaction, writes: readonly PlantWrite[]): Promise<Set<number>> {
+  const accounts = accountsOf(writes)
+  const [there, free] = await Promise.all([
+    sql<{ id: number }[]>`
+      SELECT id FROM accounts
+      WHERE id IN (SELECT account FROM json_to_recordset(${accounts}::text::json) AS asked (account BIGINT))`,
+    sql<{ id: number }[]>`
+      SELECT id FROM accounts
+      WHERE id IN (SELECT account FROM json_to_recordset(${accounts}::text::json) AS asked (account BIGINT))
+      ORDER BY id FOR NO KEY UPDATE SKIP LOCKED`,
+  ])
+  const ids = new Set(there.map(({ id }) => id))
+  for (const { id } of free) ids.delete(id)
+  return ids
+}
+
 /** Locks the writes' accounts, and reads what there is of what they are about. All questions go out at once. */
 async function readState(sql: Transaction, writes: readonly PlantWrite[]): Promise<Judge> {
   const additions = writes.filter((write) => 'plant' in write)
-  const accounts = list([...new Set(writes.map(({ account }) => account))].map((account) => ({ account })))
+  const accounts = accountsOf(writes)
   const limited = additions.filter(({ limit }) => limit !== undefined)
   // Of more plants than that it makes no difference how many there are, whatever this batch removes.
   const most = Math.max(0, ...limited.map(({ limit = 0 }) => limit)) + writes.length
@@ -212,6 +236,11 @@ async function writeChanges(sql: Transaction, { added, removed, keys }: Judge): 
             name = excluded.name, tag = excluded.tag, created = excluded.created`,
   ])
   if ((gone?.count ?? 0) !== removed.size || (come?.count ?? 0) !== added.size) throw new Conflict()
+}
+
+/** The writes' accounts, as one parameter. */
+function accountsOf(writes: readonly PlantWrite[]): string {
+  return list([...new Set(writes.map(({ account }) => account))].map((account) => ({ account })))
 }
 
 /** Rows as one parameter. */

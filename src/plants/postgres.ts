@@ -1,8 +1,9 @@
 import { type Recorder, recording } from '../audit/postgres.ts'
 import { commandLine } from '../audit/record.ts'
 import type { Histogram } from '../instruments.ts'
+import { askedByNobody } from '../storage/postgres/asker.ts'
 import { Batches } from '../storage/postgres/batches.ts'
-import { mostSnapshots, type PostgresDatabase, type Queries, type Transaction } from '../storage/postgres/database.ts'
+import type { PostgresDatabase, Queries, Transaction } from '../storage/postgres/database.ts'
 import { isOrphan } from '../storage/postgres/failures.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
@@ -26,32 +27,31 @@ import { exportPlants, importPlants } from './postgres-transfer.ts'
 import { type Outcome, type PlantWrite, writePlants } from './postgres-writes.ts'
 import {
   type GrantRow,
-  longestList,
   type PlantRow,
   pageOf,
   type Sharer,
   type Stretch,
   sharersOf,
   stretchesOf,
-  tookTooLong,
   toPlant,
 } from './rows.ts'
 
 /** Milliseconds that moving all plants of an account may take. */
 const longestTransfer = 600_000
-/** Before every id that there can be. */
+/** Before and after every id that there can be. */
 const beforeAll = -(2 ** 53)
+const afterAll = 2 ** 53
 
 /** Plants in PostgreSQL, where other replicas write too: nothing that was read is remembered. */
 export class PostgresPlantStore implements PlantStore {
-  readonly mostLists = mostSnapshots
+  readonly listsOneMoment = false
   readonly #database: PostgresDatabase
   readonly #writes: Batches<PlantWrite, Outcome>
   readonly #running = new RunningKeys()
 
   constructor(database: PostgresDatabase) {
     this.#database = database
-    this.#writes = new Batches((writes) => database.transaction((sql) => writePlants(sql, writes)))
+    this.#writes = new Batches(database, { commit: writePlants, ownerOf: ({ account }) => account })
   }
 
   /** How many writes shared each commit. */
@@ -121,15 +121,9 @@ export class PostgresPlantStore implements PlantStore {
     use: (pages: PagesOf) => AsyncIterable<T>,
     limit = Number.POSITIVE_INFINITY,
   ): AsyncIterable<T> {
-    return this.#database.snapshot(async function* (sql) {
-      const end = performance.now() + longestList
-      const sharers = await readSharers(sql, account)
-      const read = async (from: PlantQuery, length: number): Promise<PlantPage> => {
-        if (performance.now() > end) throw tookTooLong()
-        return pageOf(await readStretches(sql, stretchesOf(account, sharers, from), length + 1), length)
-      }
-      yield* use(() => pagesOf(query, limit, read))
-    })
+    // Page by page, each where the one before it ended: a reader who takes time has no connection and no snapshot meanwhile.
+    const read = (from: PlantQuery, length: number) => askedByNobody(() => this.list(account, from, length))
+    return use((upTo) => pagesOf({ ...query, upTo }, limit, read))
   }
 
   share(account: number, grantee: number, tag?: string, by = commandLine): Promise<boolean> {
@@ -227,10 +221,11 @@ async function readStretches(
   return found
 }
 
-function readStretch(sql: Queries, { account, tags, afterId = beforeAll }: Stretch, limit: number) {
+function readStretch(sql: Queries, stretch: Stretch, limit: number) {
+  const { account, tags, afterId = beforeAll, upToId = afterAll } = stretch
   if (tags === undefined) {
     return sql<PlantRow[]>`
-      SELECT account, id, name, tag FROM plants WHERE account = ${account} AND id > ${afterId}
+      SELECT account, id, name, tag FROM plants WHERE account = ${account} AND id > ${afterId} AND id <= ${upToId}
       ORDER BY id LIMIT ${limit}`
   }
   // Each tag by its index: of all together it reads no more than so many plants to a tag.
@@ -239,7 +234,8 @@ function readStretch(sql: Queries, { account, tags, afterId = beforeAll }: Stret
     FROM json_to_recordset(${JSON.stringify(tags.map((tag) => ({ tag })))}::text::json) AS asked (tag TEXT)
     CROSS JOIN LATERAL (
       SELECT account, id, name, tag FROM plants
-      WHERE account = ${account} AND plants.tag = asked.tag AND id > ${afterId} ORDER BY id LIMIT ${limit}
+      WHERE account = ${account} AND plants.tag = asked.tag AND id > ${afterId} AND id <= ${upToId}
+      ORDER BY id LIMIT ${limit}
     ) AS tagged
     ORDER BY tagged.id LIMIT ${limit}`
 }

@@ -28,11 +28,12 @@ export interface Sharer {
   readonly tags: readonly string[] | undefined
 }
 
-/** A stretch of a list: plants of one account by id, all or with one of these tags, after this id. */
+/** A stretch of a list: plants of one account by id, all or with one of these tags, after one id and up to the other. */
 export interface Stretch {
   readonly account: number
   readonly tags: readonly string[] | undefined
   readonly afterId: number | undefined
+  readonly upToId?: number | undefined
 }
 
 /** Milliseconds that a long list may take, since the moment that it shows holds up the database's cleaning. */
@@ -66,6 +67,16 @@ export function sharersOf(grants: readonly GrantRow[]): readonly Sharer[] {
 
 /** What a list is put together from, in order: the account's own plants first, then those of its sharers. */
 export function* stretchesOf(account: number, sharers: readonly Sharer[], query: PlantQuery): Iterable<Stretch> {
+  const { upTo } = query
+  for (const stretch of stretchesAfter(account, sharers, query)) {
+    const isLast = stretch.account === upTo?.account
+    if (upTo && !isLast && stretch.account !== account && stretch.account > upTo.account) return
+    yield isLast ? { ...stretch, upToId: upTo.id } : stretch
+    if (isLast) return
+  }
+}
+
+function* stretchesAfter(account: number, sharers: readonly Sharer[], query: PlantQuery): Iterable<Stretch> {
   const { tag, after } = query
   const asked = tag === undefined ? undefined : [tag]
   const isPastOwn = after !== undefined && after.account !== account

@@ -40,7 +40,7 @@ import { exportPlants, importPlants } from './sqlite-transfer.ts'
 /** Plants in SQLite. */
 export class SqlitePlantStore implements PlantStore {
   /** Each has a connection of its own, 2 MB. */
-  readonly mostLists = 32
+  readonly listsOneMoment = true
   readonly #database: Database
   readonly #insert: Statement<[number, number, string, string | null]>
   readonly #highestIds: HighestIds

@@ -8,6 +8,7 @@ import { PostgresCounts } from '../limits/postgres.ts'
 import { SharedLimiter } from '../limits/shared-limiter.ts'
 import { PostgresPlantStore } from '../plants/postgres.ts'
 import { removePlants } from '../plants/postgres-transfer.ts'
+import { askedBy } from '../storage/postgres/asker.ts'
 import { connectPostgres } from '../storage/postgres/connect.ts'
 import type { Transaction } from '../storage/postgres/database.ts'
 import { checkPostgres } from '../storage/postgres/migrate.ts'
@@ -56,6 +57,7 @@ export async function openPostgresStores(url: string, by: Actor = commandLine): 
     limiter: (settings) => new SharedLimiter({ settings, counts, caughtUp: () => ledger.caughtUp() }),
     metrics: [plants.batchSizes, ledgerQueue(ledger)],
     check: () => checkPostgres(database),
+    duringRequest: askedBy,
     async close() {
       // First the ends that wait: as long as they do, their reserved tokens count.
       await ledger.flush().catch(() => undefined)

@@ -18,6 +18,7 @@ import { openDatabase } from '../storage/database.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
 import { migrations } from '../storage/migrations.ts'
 import { OutsideChanges } from '../storage/outside-changes.ts'
+import type { Asker } from '../storage/postgres/asker.ts'
 import { refuseUnfinished, unfinishedInFile } from '../storage/unfinished-move.ts'
 import { waitAsService } from '../storage/write-lock.ts'
 import type { Ledger } from '../usage/ledger.ts'
@@ -49,6 +50,8 @@ export interface Stores {
   readonly metrics: readonly Metric[]
   /** Resolves when the database answers; rejects with the reason when it does not. */
   check(): Promise<void>
+  /** Does something for a request: all that it waits for the database until its reply begins shares one time. */
+  duringRequest?(asker: Asker, work: () => void): void
   /** From now on no other program may hold up the whole process for long, as it may while one command runs. */
   beginServing?(): void
   close(): Promise<void>

@@ -36,7 +36,7 @@ export class PostgresLedger implements Ledger {
   constructor(database: PostgresDatabase) {
     this.#database = database
     this.#replica = new Replica(database, () => this.#interruptRunning())
-    this.#writes = new Batches((writes) => database.transaction((sql) => this.#write(sql, writes)))
+    this.#writes = new Batches(database, { commit: (sql, writes) => this.#write(sql, writes) })
   }
 
   async begin(entry: LedgerEntry): Promise<void> {

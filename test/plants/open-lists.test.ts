@@ -1,14 +1,13 @@
 import { expect, it } from 'vitest'
 import { OpenLists } from '../../src/plants/open-lists.ts'
 
-it('long lists are so many at once, and half of them are of one account', () => {
-  const lists = new OpenLists(4)
+it('(q) long lists are 32 at once, and eight of them are of one account', () => {
+  const lists = new OpenLists()
   const leave = lists.enter(1)
-  lists.enter(1)
+  for (let each = 1; each < 8; each++) lists.enter(1)
   expect(() => lists.enter(1)).toThrow(expect.objectContaining({ status: 503, code: 'overloaded' }))
-  lists.enter(2)
-  lists.enter(3)
-  expect(() => lists.enter(4)).toThrow('Ask for pages with a limit')
+  for (const account of [2, 3, 4]) for (let each = 0; each < 8; each++) lists.enter(account)
+  expect(() => lists.enter(5)).toThrow('Ask for pages with a limit')
   leave()
-  lists.enter(4)
+  lists.enter(5)
 })

@@ -205,7 +205,7 @@ describe.each(engines)('plants in $name', (engine) => {
     await store.unshare(cat, bob)
   })
 
-  it('are complete and in order in a long list by many tags that shows one moment, and ends early when told to', async () => {
+  it('are complete and in order in a long list by many tags, and ends early when told to', async () => {
     const [ann, bob, cat] = [await database.newAccount(), await database.newAccount(), await database.newAccount()]
     const tags = Array.from({ length: 7 }, (_, index) => `tag ${index}`)
     const numbers = Array.from({ length: 3000 }, (_, index) => index)
@@ -239,7 +239,8 @@ describe.each(engines)('plants in $name', (engine) => {
       }
       shown.push(...namesOf(page))
     }
-    expect(shown).toEqual(expected)
+    // The first page has 500 plants; then ann's are no longer shared.
+    expect(shown).toEqual(store.listsOneMoment ? expected : [...expected.slice(0, 500), ...others, 'late'])
     // More often than there are connections.
     for (let times = 0; times < 30; times++) {
       for await (const page of store.listLong(bob, {}, eachPage)) {

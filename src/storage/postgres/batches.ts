@@ -1,57 +1,233 @@
-import { ApiError } from '../../errors.ts'
+import { ApiError, codeOf } from '../../errors.ts'
 import { batchSizes } from '../batch-sizes.ts'
-
-interface Waiting<Write, Answer> {
-  readonly write: Write
-  readonly resolve: (answer: Answer) => void
-  readonly reject: (reason: unknown) => void
-}
+import { askedByNobody, inTimeLeft } from './asker.ts'
+import type { PostgresDatabase, Transaction } from './database.ts'
+import { Conflict, databaseUnavailable, TookTooLong } from './failures.ts'
 
 /** Writes of one transaction at most, so that a batch is quick to repeat. */
 const largest = 500
+/** Writes that wait in one of the lanes beside the shared one; more are refused. */
+const longestQueue = 1000
+/** Lanes beside the shared one that are remembered. */
+const mostLanes = 1000
+/** Milliseconds for which a transaction of the plants waits for a lock before it looks whose that is. */
+const lockPatience = 100
+/** SQLSTATE lock_not_available. */
+const lockNotAvailable = '55P03'
+
+/** What a work answers for a write that must wait for a lock: it gets a lane where it holds up nobody else. */
+export const setAside = Symbol('set aside')
+
+/** An answer, a refusal, or neither yet. */
+type Answered<Answer> = Answer | ApiError | typeof setAside
+
+/** What is done with the writes of a batch. */
+export interface BatchWork<Write, Answer> {
+  /**
+   * Does writes in a transaction, which may run several times.
+   * @param mayWait whether it may wait for locks; else it sets aside what needs them
+   * @returns an answer, or a refusal, for each
+   */
+  commit(sql: Transaction, writes: readonly Write[], mayWait: boolean): Promise<readonly Answered<Answer>[]>
+  /** Hears that the last transaction is committed. */
+  committed?(): void
+  /** Whose a write is, of those that may hold a lock for long. Without it nobody's writes are set aside. */
+  ownerOf?(write: Write): unknown
+}
+
+interface Waiting<Write, Answer> {
+  readonly write: Write
+  /** By `performance.now()`. */
+  readonly end: number
+  /** Whether it has been answered. */
+  isOver: boolean
+  /** The batch that is about to commit it. */
+  committing?: { readonly giveUp: () => void } | undefined
+  resolve(answer: Answer): void
+  reject(reason: unknown): void
+}
+
+interface Lane<Write, Answer> {
+  /** Undefined for the lane that all share. */
+  readonly owner: unknown
+  waiting: Waiting<Write, Answer>[]
+  isRunning: boolean
+  /** Whether its owner's locks could be had when it last ran. */
+  isFree: boolean
+}
+
+/** Where the lanes beside the shared ones have their connections: two for all of them. */
+const aside = {}
 
 /**
  * Lets the writes that come while a transaction is under way share the next one: one round of statements and one commit
- * for all of them. They are done in the order in which they came.
+ * for all of them. They are done in the order in which they came. An owner whose lock somebody else holds for long gets a
+ * lane of its own, until that lock is free. A write waits for so long as a request may, its time in the queue counted.
  */
 export class Batches<Write, Answer> {
-  readonly #commit: (writes: readonly Write[]) => Promise<readonly (Answer | ApiError)[]>
-  #waiting: Waiting<Write, Answer>[] = []
-  #isRunning = false
+  readonly #database: PostgresDatabase
+  readonly #work: BatchWork<Write, Answer>
+  readonly #shared: Lane<Write, Answer> = { owner: undefined, waiting: [], isRunning: false, isFree: true }
+  readonly #lanes = new Map<unknown, Lane<Write, Answer>>()
   /** How many writes shared each commit that was made. */
   readonly sizes = batchSizes()
 
-  /** @param commit does writes in one transaction; gives an answer, or a refusal, for each */
-  constructor(commit: (writes: readonly Write[]) => Promise<readonly (Answer | ApiError)[]>) {
-    this.#commit = commit
+  constructor(database: PostgresDatabase, work: BatchWork<Write, Answer>) {
+    this.#database = database
+    this.#work = work
   }
 
-  /** Does a write with others. @throws ApiError its refusal, or what was wrong with the whole transaction */
+  /**
+   * Does a write with others.
+   * @throws ApiError its refusal, or what was wrong with the whole transaction; 503 `database_unavailable` when its time is
+   *   over before the commit, `write_unconfirmed` after
+   */
   add(write: Write): Promise<Answer> {
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ write, resolve, reject })
-      if (this.#isRunning) return
-      this.#isRunning = true
-      setImmediate(() => void this.#run())
+    return inTimeLeft(this.#database.patience, (milliseconds) => {
+      const { promise, resolve, reject } = Promise.withResolvers<Answer>()
+      const end = performance.now() + milliseconds
+      const waiting: Waiting<Write, Answer> = { write, end, isOver: false, resolve, reject }
+      const timer = setTimeout(expire, Math.max(0, milliseconds), waiting)
+      this.#enqueue(this.#laneOf(write), waiting)
+      return promise.finally(() => {
+        waiting.isOver = true
+        clearTimeout(timer)
+      })
     })
   }
 
-  async #run(): Promise<void> {
-    while (this.#waiting.length > 0) {
-      const batch = this.#waiting.splice(0, largest)
+  #laneOf(write: Write): Lane<Write, Answer> {
+    if (this.#lanes.size === 0) return this.#shared
+    return this.#lanes.get(this.#work.ownerOf?.(write)) ?? this.#shared
+  }
+
+  #enqueue(lane: Lane<Write, Answer>, waiting: Waiting<Write, Answer>): void {
+    if (lane !== this.#shared && lane.waiting.length >= longestQueue) {
+      waiting.reject(databaseUnavailable(new Error('as many writes of this account wait as may')))
+      return
+    }
+    lane.waiting.push(waiting)
+    if (lane.isRunning) return
+    lane.isRunning = true
+    // It goes on with the writes of others.
+    setImmediate(() => void askedByNobody(() => this.#run(lane)))
+  }
+
+  async #run(lane: Lane<Write, Answer>): Promise<void> {
+    while (lane.waiting.length > 0) {
+      const batch = lane.waiting.splice(0, largest).filter(({ isOver }) => !isOver)
+      if (batch.length === 0) continue
       try {
-        const answers = await this.#commit(batch.map(({ write }) => write))
-        this.sizes.record(batch.length)
-        for (const [index, { resolve, reject }] of batch.entries()) {
-          const answer = answers[index]
-          if (answer === undefined) reject(new Error('a write of the batch has no answer'))
-          else if (answer instanceof ApiError) reject(answer)
-          else resolve(answer)
-        }
+        const answers = await this.#commit(lane, batch)
+        lane.isFree = true
+        this.#answer(batch, answers)
       } catch (error) {
+        lane.isFree = false
         for (const { reject } of batch) reject(error)
       }
     }
-    this.#isRunning = false
+    lane.isRunning = false
+    // An owner whose lock was not to be had keeps its lane: the next write would hold up the others again.
+    if (lane.isFree) this.#lanes.delete(lane.owner)
+  }
+
+  /** Does a batch, without what has no time left when a try of it begins. */
+  async #commit(lane: Lane<Write, Answer>, batch: readonly Waiting<Write, Answer>[]) {
+    const { promise: until, reject: giveUp } = Promise.withResolvers<never>()
+    until.catch(() => undefined)
+    const committing = { giveUp: () => giveUp(new TookTooLong('the commit took too long')) }
+    let taken = batch
+    let lockTimeouts = 0
+    const attempt = async (sql: Transaction) => {
+      for (const waiting of batch) waiting.committing = undefined
+      taken = batch.filter(({ isOver }) => !isOver)
+      try {
+        return await this.#answersTo(sql, taken, lane === this.#shared ? lockTimeouts : 0)
+      } catch (error) {
+        if (codeOf(error) === lockNotAvailable) lockTimeouts++
+        throw error
+      }
+    }
+    const beforeCommit = () => {
+      // It was told that nothing is written.
+      if (taken.some(({ isOver }) => isOver)) throw new Conflict()
+      for (const waiting of taken) waiting.committing = committing
+    }
+    const latest = Math.max(...batch.map(({ end }) => end))
+    const answers = await this.#database.transaction(attempt, latest - performance.now(), {
+      ...(lane === this.#shared ? { lane: this } : { sharer: aside }),
+      ...(this.#work.ownerOf && { lockPatience }),
+      beforeCommit,
+      until,
+    })
+    const done = [...answers.values()].filter((answer) => answer !== setAside).length
+    if (done > 0) {
+      this.sizes.record(done)
+      this.#work.committed?.()
+    }
+    return answers
+  }
+
+  /** @param lockTimeouts how often a lock was not had in time: then it is not waited for, and at last by nobody */
+  async #answersTo(
+    sql: Transaction,
+    taken: readonly Waiting<Write, Answer>[],
+    lockTimeouts: number,
+  ): Promise<ReadonlyMap<Waiting<Write, Answer>, Answered<Answer>>> {
+    const answers = new Map<Waiting<Write, Answer>, Answered<Answer>>()
+    if (lockTimeouts > 1) for (const waiting of taken) answers.set(waiting, setAside)
+    if (lockTimeouts > 1 || taken.length === 0) return answers
+    const writes = taken.map(({ write }) => write)
+    const found = await this.#work.commit(sql, writes, lockTimeouts === 0)
+    for (const [index, waiting] of taken.entries()) {
+      const answer = found[index]
+      if (answer !== undefined) answers.set(waiting, answer)
+    }
+    return answers
+  }
+
+  #answer(
+    batch: readonly Waiting<Write, Answer>[],
+    answers: ReadonlyMap<Waiting<Write, Answer>, Answered<Answer>>,
+  ): void {
+    const left: Waiting<Write, Answer>[] = []
+    for (const waiting of batch) {
+      const answer = answers.get(waiting)
+      if (answer === setAside) left.push(waiting)
+      else if (answer === undefined) waiting.reject(new Error('a write of the batch has no answer'))
+      else if (answer instanceof ApiError) waiting.reject(answer)
+      else waiting.resolve(answer)
+    }
+    if (left.length > 0) this.#setAside(left)
+  }
+
+  /** Gives the owners of writes lanes of their own. */
+  #setAside(writes: readonly Waiting<Write, Answer>[]): void {
+    for (const { write } of writes) {
+      const owner = this.#work.ownerOf?.(write)
+      if (this.#lanes.has(owner)) continue
+      this.#forgetLanes()
+      this.#lanes.set(owner, { owner, waiting: [], isRunning: false, isFree: false })
+    }
+    // What waits already goes along: writes of one owner are done in their order.
+    const waiting = [...writes, ...this.#shared.waiting]
+    this.#shared.waiting = []
+    for (const each of waiting) this.#enqueue(this.#laneOf(each.write), each)
+  }
+
+  #forgetLanes(): void {
+    for (const [owner, { isRunning }] of this.#lanes) {
+      if (this.#lanes.size < mostLanes) return
+      if (!isRunning) this.#lanes.delete(owner)
+    }
+  }
+}
+
+/** Ends the wait of a write whose time is over: alone as long as it can be left out, and with its batch while that commits. */
+function expire<Write, Answer>(waiting: Waiting<Write, Answer>): void {
+  if (waiting.committing) waiting.committing.giveUp()
+  else {
+    waiting.isOver = true
+    waiting.reject(databaseUnavailable(new TookTooLong('the write waited for too long')))
   }
 }

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import postgres, { type Sql, type TransactionSql } from 'postgres'
 import { ApiError, codeOf } from '../../errors.ts'
 import { toWriteError } from '../write-error.ts'
+import { askingAccount, inTimeLeft } from './asker.ts'
 import { begin, Warnings } from './begin.ts'
 import {
   databaseUnavailable,
@@ -15,15 +16,23 @@ import {
   withinTime,
   writeUnconfirmed,
 } from './failures.ts'
+import { Places } from './places.ts'
 import { Snapshot } from './snapshot.ts'
 import { Sockets } from './sockets.ts'
 import { takeTls } from './tls.ts'
 
 /** Milliseconds that a request waits for the database at most. PostgreSQL's own timeouts do not end a commit's wait. */
 const requestPatience = 5000
-/** Connections of one process: of requests, and of lists that last as long as their readers do. */
-const mostConnections = 10
-export const mostSnapshots = 5
+/** Connections for reads: apart, so that reads never wait for those that wait for a lock, or for a standby. */
+const readConnections = 5
+/** Connections of lanes, one for each: plants, the ledger, and limits. */
+const laneConnections = 3
+/** Connections of all other transactions. */
+const otherConnections = 7
+/** How many of those one account may have. */
+const mostOfOneAccount = 2
+/** Connections that one process has at most, whatever happens. */
+export const mostConnections = readConnections + laneConnections + otherConnections
 /** Seconds. */
 const connectTimeout = 2
 const idleTimeout = 300
@@ -39,18 +48,56 @@ export type Queries = Sql<Types> | TransactionSql<Types>
 /** What runs statements in a transaction. */
 export type Transaction = TransactionSql<Types>
 
+/** What a transaction is part of. */
+export interface Turn {
+  /** The lane that does one transaction at a time: it has a connection of its own. */
+  readonly lane?: object
+  /** What shares two connections, where it is not the account that asks. */
+  readonly sharer?: object
+  /** Milliseconds that each lock is waited for at most; then the transaction is done again. */
+  readonly lockPatience?: number
+  /** Is called right before each commit. What it throws undoes the transaction. */
+  beforeCommit?(): void
+  /** Ends the wait when it rejects, with a TookTooLong. */
+  readonly until?: Promise<never>
+}
+
+/** One try of a transaction, while it has a connection. */
+interface Run {
+  /** The server's process; undefined until it has answered. */
+  pid: number | undefined
+  /** By `performance.now()`. */
+  readonly began: number
+}
+
+/** What is tried until it is done. */
+interface Tried<T> {
+  readonly attempt: () => Promise<T>
+  readonly mayRetry: (error: unknown) => boolean
+  readonly until: Promise<never> | undefined
+}
+
+/** Connections for one purpose. */
+interface Pool {
+  sql: Sql<Types>
+  readonly most: number
+  readonly sockets: Sockets
+  /** What nobody waits for any more, and still has a connection. */
+  readonly abandoned: Set<Promise<unknown>>
+}
+
 /** A PostgreSQL database, or an engine that speaks its protocol. */
 export class PostgresDatabase {
   /** Where it is, without a name or a password. */
   readonly place: string
+  /** Milliseconds that a request waits for it at most. */
+  readonly patience: number
   readonly #url: string
-  readonly #patience: number
-  readonly #sockets: Sockets
-  readonly #snapshotSockets: Sockets
   readonly #warnings = new Warnings()
-  #sql: Sql<Types>
-  /** Apart, so that readers who take their time leave the others theirs. */
-  #snapshots: Sql<Types>
+  readonly #lanes = new Places(laneConnections, 1)
+  readonly #others = new Places(otherConnections, mostOfOneAccount)
+  readonly #reads: Pool
+  readonly #writes: Pool
   #isPooled: boolean
 
   /**
@@ -62,13 +109,11 @@ export class PostgresDatabase {
   constructor(url: string, patience = requestPatience, isPooled = false) {
     const { url: withoutTls, tls } = takeTls(url)
     this.#url = withoutTls
-    this.#patience = patience
+    this.patience = patience
     this.#isPooled = isPooled
     this.place = placeOf(url)
-    this.#sockets = new Sockets(this.place, tls)
-    this.#snapshotSockets = new Sockets(this.place, tls)
-    this.#sql = this.#connect(this.#sockets, mostConnections)
-    this.#snapshots = this.#connect(this.#snapshotSockets, mostSnapshots)
+    this.#reads = this.#pool(readConnections, new Sockets(this.place, tls))
+    this.#writes = this.#pool(laneConnections + otherConnections, new Sockets(this.place, tls))
   }
 
   /** Whether there is a pooler before the server, as far as is known: then nothing is left to a session. */
@@ -96,7 +141,8 @@ export class PostgresDatabase {
    */
   read<T>(work: (sql: Queries) => Promise<T>): Promise<T> {
     return this.#persist(
-      () => work(this.#sql),
+      this.#reads,
+      () => work(this.#reads.sql),
       () => true,
     )
   }
@@ -107,55 +153,73 @@ export class PostgresDatabase {
    * @param patience milliseconds that it may take, where that is more than for a request
    * @throws ApiError 503: `database_unavailable` when nothing was written, `write_unconfirmed` when that is not known
    */
-  async transaction<T>(work: (sql: Transaction) => Promise<T>, patience = this.#patience): Promise<T> {
+  async transaction<T>(work: (sql: Transaction) => Promise<T>, patience = this.patience, turn: Turn = {}): Promise<T> {
     let isCommitting = false
     let isOver = false
-    const attempt = async (): Promise<T> => {
+    let run: Run | undefined
+    const refuseIfOver = () => {
+      // The caller has been told that nothing was written.
+      if (isOver) throw new TookTooLong('the transaction took too long')
+    }
+    const attempt = async (end: number): Promise<T> => {
       isCommitting = false
+      const leave = await this.#enter(turn, end)
+      run = { pid: undefined, began: performance.now() }
       let done: { readonly value: T } | undefined
-      await begin(this.#sql, this.#warnings, async (sql) => {
-        if (patience > this.#patience || this.#isPooled) await limitTime(sql, patience)
-        const value = isOver ? undefined : { value: await work(sql) }
-        // Whoever waited has been told that nothing was written.
-        if (isOver) throw new TookTooLong('the transaction took too long')
-        done = value
-        return () => {
-          isCommitting = true
-        }
-      })
+      try {
+        await begin(this.#writes.sql, this.#warnings, async (sql) => {
+          refuseIfOver()
+          const limited = limitTime(sql, end - performance.now(), turn.lockPatience).then((pid) => {
+            if (run) run.pid = pid
+          })
+          const [value] = await Promise.all([work(sql), limited])
+          refuseIfOver()
+          done = { value }
+          return () => {
+            turn.beforeCommit?.()
+            isCommitting = true
+          }
+        })
+      } finally {
+        run = undefined
+        leave()
+      }
       if (!done) throw new Error('the transaction had no result')
       return done.value
     }
+    const mayRetry = (error: unknown) => isConflict(error) || !isCommitting
     try {
-      return await this.#persist(attempt, (error) => isConflict(error) || !isCommitting, patience)
+      return await this.#persist(this.#writes, attempt, mayRetry, patience, turn.until)
     } catch (error) {
       isOver = true
+      if (run) this.#endOnServer(run)
       if (error instanceof Unconfirmed) throw writeUnconfirmed(error)
       const isUnknown = isCommitting && error instanceof ApiError && error.code === 'database_unavailable'
       throw isUnknown && !isConflict(error.cause) ? writeUnconfirmed(error.cause) : error
     }
   }
 
+  /** Takes a place for a transaction, which it keeps until it is really over, whoever has given up on it. @throws TookTooLong */
+  #enter({ lane, sharer }: Turn, end: number): Promise<() => void> {
+    const left = end - performance.now()
+    return lane ? this.#lanes.enter(lane, left) : this.#others.enter(sharer ?? askingAccount(), left)
+  }
+
   /**
-   * Reads one moment of the database for as long as it takes, on a connection of its own.
+   * Reads one moment of the database for as long as it takes, on a connection of its own: for commands, since readers of
+   * replies may take their time.
    * @throws ApiError 503 when the database does not answer in time, and what it says when the connection is lost
    */
   async *snapshot<T>(read: (sql: Queries) => AsyncIterable<T>): AsyncIterable<T> {
     const tried: Snapshot<Types>[] = []
     try {
       const open = () => {
-        const snapshot = new Snapshot(this.#snapshots)
+        const snapshot = new Snapshot(this.#reads.sql)
         tried.push(snapshot)
         return snapshot.opened
       }
-      // One that waits for a connection waits for readers who take their time: no reason to end others' connections.
-      const sql = await this.#persist(
-        open,
-        () => true,
-        this.#patience,
-        () => {},
-      )
-      if (this.#isPooled) await limitTime(sql, this.#patience)
+      const sql = await this.#persist(this.#reads, open, () => true)
+      if (this.#isPooled) await limitTime(sql, this.patience)
       for await (const item of read(sql)) {
         yield item
         tried.at(-1)?.check()
@@ -165,24 +229,30 @@ export class PostgresDatabase {
     }
   }
 
-  /** Tries until it is done, or there is no point, or no time left. */
-  async #persist<T>(
-    attempt: () => Promise<T>,
+  /** Tries until it is done, or there is no point, or no time left: of the whole request, where one asks. */
+  #persist<T>(
+    pool: Pool,
+    attempt: (end: number) => Promise<T>,
     mayRetry: (error: unknown) => boolean,
-    patience = this.#patience,
-    onTooLong = () => this.#sockets.endSilent(() => this.#endAbandoned()),
+    patience = this.patience,
+    until?: Promise<never>,
   ): Promise<T> {
-    const end = performance.now() + patience
+    return inTimeLeft(patience, async (left) => {
+      if (left <= 0) throw databaseUnavailable(new TookTooLong('the request has waited for long enough'))
+      const end = performance.now() + left
+      return this.#tryUntil(end, pool, { attempt: () => attempt(end), mayRetry, until })
+    })
+  }
+
+  async #tryUntil<T>(end: number, pool: Pool, { attempt, mayRetry, until }: Tried<T>): Promise<T> {
     let before: unknown
     for (let tries = 0; ; tries++) {
+      const trying = attempt()
       try {
-        return await withinTime(attempt(), end - performance.now())
+        return await withinTime(sooner(trying, until), end - performance.now())
       } catch (error) {
-        if (error instanceof TookTooLong) {
-          // What the tries before it failed with tells more than that the last one had no time left.
-          error.cause ??= before
-          onTooLong()
-        }
+        // What the tries before it failed with tells more than that the last one had no time left.
+        if (error instanceof TookTooLong) abandon(pool, trying, error, before)
         before = error
         if (!isConflict(error) && !isConnectionLoss(error)) throw lastingFailure(error)
         this.#followServer(error)
@@ -196,18 +266,24 @@ export class PostgresDatabase {
   /** Takes from a failure what it tells of the server: that there is a pooler before it, or that it is a standby now. */
   #followServer(error: unknown): void {
     if (isPoolers(error)) this.#expectPooler()
-    if (isReadOnly(error)) this.#sockets.endAll()
+    if (isReadOnly(error)) for (const { sockets } of this.#pools) sockets.endAll()
   }
 
   /**
-   * Ends the commits on the server that wait for a standby for longer than anybody here waits for them: nobody reads their
-   * answer, and they would take one connection after the other until the standby is back. What they wrote stays.
+   * Ends on the server what nobody waits for any more: a transaction of ours that waits for a lock or for a standby, and
+   * commits of replicas that are no more. They would take one connection after the other until the standby is back. What a
+   * commit wrote stays.
    */
-  #endAbandoned(): void {
-    this.#sql`
+  #endOnServer({ pid, began }: Run): void {
+    // Half of its age: the same process may have begun the next one by now.
+    const age = (performance.now() - began) / 2
+    this.#reads.sql`
       SELECT pg_terminate_backend(pid) FROM pg_stat_activity
       WHERE application_name = current_setting('application_name') AND datname = current_database()
-        AND usename = current_user AND wait_event = 'SyncRep' AND state_change < now() - INTERVAL '5 seconds'`
+        AND usename = current_user AND (
+          (wait_event = 'SyncRep' AND state_change < now() - INTERVAL '5 seconds')
+          OR (pid = ${this.#isPooled ? 0 : (pid ?? 0)} AND xact_start < now() - ${age}::float8 * INTERVAL '1 millisecond')
+        )`
       // Another engine has neither these commits nor the function.
       .catch(() => undefined)
   }
@@ -219,10 +295,19 @@ export class PostgresDatabase {
   #expectPooler(): void {
     if (this.#isPooled) return
     this.#isPooled = true
-    const before = [this.#sql, this.#snapshots]
-    this.#sql = this.#connect(this.#sockets, mostConnections)
-    this.#snapshots = this.#connect(this.#snapshotSockets, mostSnapshots)
-    for (const pool of before) void pool.end({ timeout: 1 })
+    for (const pool of this.#pools) {
+      const before = pool.sql
+      pool.sql = this.#connect(pool.sockets, pool.most)
+      void before.end({ timeout: 1 })
+    }
+  }
+
+  get #pools(): readonly Pool[] {
+    return [this.#reads, this.#writes]
+  }
+
+  #pool(most: number, sockets: Sockets): Pool {
+    return { sql: this.#connect(sockets, most), most, sockets, abandoned: new Set() }
   }
 
   /** Makes a pool of connections, none of which is made before it is needed. */
@@ -244,7 +329,7 @@ export class PostgresDatabase {
       types: { bigint: { to: 20, from: [20], parse: Number, serialize: String } },
       connection: {
         application_name: 'conservatory',
-        ...(!this.#isPooled && { statement_timeout: this.#patience }),
+        ...(!this.#isPooled && { statement_timeout: this.patience }),
       },
       // An operator who knows the pooler may say `prepare=true` in the URL.
       ...(this.#isPooled && !/[?&]prepare=/.test(this.#url) && { prepare: false }),
@@ -258,10 +343,9 @@ export class PostgresDatabase {
    * @param patience seconds that what runs may still take
    */
   async close(patience = 1): Promise<void> {
-    await Promise.all([this.#sql.end({ timeout: patience }), this.#snapshots.end({ timeout: patience })])
+    await Promise.all(this.#pools.map(({ sql }) => sql.end({ timeout: patience })))
     // What the other side does not close.
-    this.#sockets.endAll()
-    this.#snapshotSockets.endAll()
+    for (const { sockets } of this.#pools) sockets.endAll()
   }
 }
 
@@ -270,9 +354,33 @@ function lastingFailure(error: unknown): unknown {
   return error instanceof TookTooLong || isRefusal(error) ? databaseUnavailable(error) : toWriteError(error)
 }
 
-/** Ends statements of a transaction that take longer than so many milliseconds, whatever the session has been told. */
-async function limitTime(sql: Transaction, patience: number): Promise<void> {
-  await sql.unsafe(`SET LOCAL statement_timeout = ${patience}`)
+function sooner<T>(work: Promise<T>, until: Promise<never> | undefined): Promise<T> {
+  return until ? Promise.race([work, until]) : work
+}
+
+/** Leaves alone what took too long. A connection that says nothing for a second more has lost its server, and is ended. */
+function abandon({ abandoned, sockets }: Pool, work: Promise<unknown>, reason: TookTooLong, before: unknown): void {
+  reason.cause ??= before
+  abandoned.add(work)
+  const isOver = () => abandoned.delete(work)
+  work.then(isOver, isOver)
+  sockets.endSilent(() => abandoned.size > 0)
+}
+
+/**
+ * Ends statements of a transaction that take longer than so many milliseconds, whatever the session has been told.
+ * @param lockPatience milliseconds that each lock is waited for; as long as the statement without it
+ * @returns the number of the server's process
+ */
+async function limitTime(sql: Transaction, patience: number, lockPatience?: number): Promise<number> {
+  // Sent at once, before whatever is asked next. 0 would be no limit.
+  const set = (name: string, milliseconds: number) =>
+    sql.unsafe(`SET LOCAL ${name} = ${Math.max(1, Math.ceil(milliseconds))}`).execute()
+  const [{ state }] = await Promise.all([
+    set('statement_timeout', patience),
+    lockPatience === undefined ? undefined : set('lock_timeout', lockPatience),
+  ])
+  return state.pid
 }
 
 /** The hosts of a database's URL, as they may be shown. */

@@ -92,15 +92,15 @@ export class Sockets {
   /**
    * Ends the connections from which nothing comes now, as those whose server has gone without a word, or whose commit
    * waits for a standby that is dead: they must not use up the pool. Idle ones go with them, which costs nothing.
-   * @param then is done when they have ended
+   * @param isStill whether that is still to be done when the time is over
    */
-  endSilent(then: () => void): void {
+  endSilent(isStill: () => boolean): void {
     if (this.#looking) return
     const before = [...this.#open].map((socket) => ({ socket, read: socket.bytesRead }))
     this.#looking = setTimeout(() => {
       this.#looking = undefined
+      if (!isStill()) return
       for (const { socket, read } of before) if (socket.bytesRead === read) socket.destroy()
-      then()
     }, grace)
     this.#looking.unref()
   }

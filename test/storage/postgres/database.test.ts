@@ -1,4 +1,4 @@
-import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { ApiError } from '../../../src/errors.ts'
 import { PostgresPlantStore } from '../../../src/plants/postgres.ts'
 import { PostgresDatabase } from '../../../src/storage/postgres/database.ts'
@@ -30,27 +30,6 @@ describe('the schema in PostgreSQL', () => {
     await expect(migratePostgres(database)).rejects.toThrow('newer version of Conservatory (it has 0099-later)')
     await database.close()
   })
-})
-
-it('a list that lasts longer than ten minutes is broken off', async () => {
-  const database = new PostgresDatabase(await newPostgresDatabase())
-  onTestFinished(() => database.close())
-  await migratePostgres(database)
-  await database.transaction(async (sql) => {
-    await sql`INSERT INTO accounts (id, name, created) VALUES (1, 'ann', 0)`
-    return sql`INSERT INTO plants (account, id, name) SELECT 1, id, 'a' FROM generate_series(1, 1500) AS id`
-  })
-  vi.useFakeTimers({ toFake: ['performance'] })
-  onTestFinished(() => void vi.useRealTimers())
-  let read = 0
-  const readAll = async () => {
-    for await (const page of new PostgresPlantStore(database).listLong(1, {}, eachPage)) {
-      read += plantsOf(page).length
-      vi.advanceTimersByTime(599_000)
-    }
-  }
-  await expect(readAll()).rejects.toThrow('ten minutes')
-  expect(read).toBe(1000)
 })
 
 describe('a server that crashes and comes back', () => {

@@ -1,5 +1,4 @@
 import { createServer } from 'node:net'
-import { setTimeout as wait } from 'node:timers/promises'
 import postgres from 'postgres'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { StorageError } from '../../../src/errors.ts'
@@ -96,29 +95,4 @@ it('what a request has spent that ends while the database is away is put on reco
     await expect(limiter.reserve(key, () => 900)).rejects.toMatchObject({ status: 429 })
   })
   await stores.close()
-})
-
-it('readers who take their time cost nobody else a connection', async () => {
-  const database = await connectPostgres(await server.createDatabase())
-  const open = () =>
-    database
-      .snapshot(async function* (sql) {
-        yield await sql`SELECT 1`
-      })
-      [Symbol.asyncIterator]()
-  // As many as there are connections for.
-  const readers = Array.from({ length: 5 }, open)
-  for (const reader of readers) await reader.next()
-  const late = open().next()
-  let runs = 0
-  await wait(3500)
-  const slow = database.read((sql) => {
-    runs++
-    return sql`SELECT pg_sleep(2.5)`
-  })
-  await expect(late).rejects.toMatchObject({ status: 503 })
-  await slow
-  expect(runs).toBe(1)
-  for (const reader of readers) await reader.return?.()
-  await database.close()
 })

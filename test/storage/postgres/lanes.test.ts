@@ -1,0 +1,211 @@
+import postgres from 'postgres'
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { PostgresPlantStore } from '../../../src/plants/postgres.ts'
+import { askedBy, askedByNobody } from '../../../src/storage/postgres/asker.ts'
+import { Batches } from '../../../src/storage/postgres/batches.ts'
+import { PostgresDatabase } from '../../../src/storage/postgres/database.ts'
+import { migratePostgres } from '../../../src/storage/postgres/migrate.ts'
+import { Places } from '../../../src/storage/postgres/places.ts'
+import { eventually } from '../../support/eventually.ts'
+import { newPostgresDatabase } from '../../support/shared-postgres.ts'
+
+const unavailable = { status: 503, code: 'database_unavailable' }
+
+let url: string
+let sql: postgres.Sql
+beforeEach(async () => {
+  url = await newPostgresDatabase()
+  const outside = postgres(url, { max: 8, onnotice: () => {} })
+  sql = outside
+  onTestFinished(() => outside.end({ timeout: 1 }))
+  const database = new PostgresDatabase(url)
+  await migratePostgres(database)
+  await database.close()
+  await sql`INSERT INTO accounts (id, name, created) SELECT id, 'account ' || id, 0 FROM generate_series(1, 9) AS id`
+})
+
+/** Does something in a transaction beside the service, which stays open. @returns what commits it */
+async function hold(statement: string): Promise<() => Promise<void>> {
+  const held = Promise.withResolvers<void>()
+  const ending = Promise.withResolvers<void>()
+  const over = sql.begin(async (transaction) => {
+    await transaction.unsafe(statement)
+    held.resolve()
+    await ending.promise
+  })
+  await Promise.race([held.promise, over])
+  const release = async () => {
+    ending.resolve()
+    await over
+  }
+  onTestFinished(release)
+  return release
+}
+
+function openDatabase(patience?: number): PostgresDatabase {
+  const database = new PostgresDatabase(url, patience)
+  onTestFinished(() => database.close(0))
+  return database
+}
+
+/** Resolves when so many of the service's statements wait for a lock. */
+function untilWaiting(count: number): Promise<void> {
+  return eventually(async () => {
+    const waiting = await sql`
+      SELECT pid FROM pg_stat_activity
+      WHERE datname = current_database() AND application_name = 'conservatory' AND wait_event_type = 'Lock'`
+    expect(waiting.length).toBeGreaterThanOrEqual(count)
+  })
+}
+
+const request = (account: number) => ({ account: () => account, isAnswered: () => false })
+
+describe('an account that others hold', () => {
+  it.each([
+    ['is locked, as while it is deleted', 'SELECT id FROM accounts WHERE id = 1 FOR UPDATE', [1, 2, 3]],
+    ['is imported into', "INSERT INTO plants (account, id, name) VALUES (1, 1, 'imported')", [2, 3, 4]],
+  ])('(i) and that %s holds up no plant of another one, and its own keep their order', async (_, statement, ids) => {
+    const store = new PostgresPlantStore(openDatabase(20_000))
+    const release = await hold(statement)
+    const own = ['a', 'b', 'c'].map((name) => store.create(1, { name }))
+    const others = await Promise.all(
+      Array.from({ length: 40 }, (_, index) => store.create(2 + (index % 8), { name: 'o' })),
+    )
+    expect(others).toHaveLength(40)
+    // What comes now does not wait either: the account has its own lane.
+    await untilWaiting(1)
+    expect((await store.create(2, { name: 'late' })).plant.id).toBe(6)
+    await release()
+    expect((await Promise.all(own)).map(({ plant }) => plant.id)).toEqual(ids)
+  })
+
+  it('(i) leaves its lane when it is free again, and others need not be', async () => {
+    const store = new PostgresPlantStore(openDatabase(20_000))
+    const releases = await Promise.all(
+      [1, 2, 3, 4, 5].map((id) => hold(`SELECT id FROM accounts WHERE id = ${id} FOR UPDATE`)),
+    )
+    const writes = [1, 2, 3, 4, 5].map((account) => store.create(account, { name: 'a' }))
+    await store.create(6, { name: 'a' })
+    await releases[4]?.()
+    expect((await writes[4])?.plant.id).toBe(1)
+    expect((await store.create(5, { name: 'b' })).plant.id).toBe(2)
+    for (const release of releases) await release()
+    expect((await Promise.all(writes)).map(({ plant }) => plant.id)).toEqual([1, 1, 1, 1, 1])
+  })
+
+  it('(i) has a queue that ends: more writes are refused at once', async () => {
+    const store = new PostgresPlantStore(openDatabase(20_000))
+    const release = await hold('SELECT id FROM accounts WHERE id = 1 FOR UPDATE')
+    const first = store.create(1, { name: 'a' })
+    // Its lane is there once another account's write is done.
+    await store.create(2, { name: 'a' })
+    const writes = Array.from({ length: 1700 }, () => store.create(1, { name: 'a' }))
+    await expect(
+      Promise.any(
+        writes.map((write) =>
+          write.then(
+            () => Promise.reject(new Error('written')),
+            (error: unknown) => error,
+          ),
+        ),
+      ),
+    ).resolves.toMatchObject(unavailable)
+    await release()
+    const ends = await Promise.allSettled([first, ...writes])
+    const written = ends.filter(({ status }) => status === 'fulfilled')
+    expect(written.length).toBeGreaterThanOrEqual(1000)
+    expect(written.length).toBeLessThan(1700)
+  })
+
+  it('(i) has two connections for all its requests, and the others have the rest', async () => {
+    const database = openDatabase(20_000)
+    const release = await hold('SELECT id FROM accounts WHERE id = 1 FOR UPDATE')
+    const grant = (account: number) =>
+      askedBy(request(account), () =>
+        database.transaction(
+          (transaction) => transaction`INSERT INTO grants (owner, grantee, tag, created) VALUES (${account}, 9, '', 0)
+            ON CONFLICT DO NOTHING`,
+        ),
+      )
+    const own = Array.from({ length: 20 }, () => grant(1))
+    await untilWaiting(2)
+    await Promise.all(Array.from({ length: 20 }, () => grant(2)))
+    await release()
+    await Promise.all(own)
+  })
+
+  it('(i) gets a place when one of its own is free, and one that waits for nothing passes it', async () => {
+    const places = new Places(3, 2)
+    const entered: string[] = []
+    const enter = async (who: string) => {
+      const leave = await places.enter(who, 20_000)
+      entered.push(who)
+      return leave
+    }
+    const [first] = await Promise.all([enter('ann'), enter('ann')])
+    const third = enter('ann')
+    const leaveBob = await enter('bob')
+    const waiting = enter('cat')
+    await expect(places.enter('dan', 1)).rejects.toThrow('no connection was free')
+    leaveBob()
+    await waiting
+    first()
+    await third
+    expect(entered).toEqual(['ann', 'ann', 'bob', 'cat', 'ann'])
+  })
+})
+
+describe('the time of a request', () => {
+  /** Batches that insert counters. */
+  const openBatches = (database: PostgresDatabase) =>
+    new Batches<string, string>(database, {
+      commit: async (transaction, names) => {
+        for (const name of names) await transaction`INSERT INTO counters (name, value) VALUES (${name}, 1)`
+        return names
+      },
+    })
+
+  it('(j) counts what a write has waited in the queue', async () => {
+    const batches = openBatches(openDatabase(2000))
+    await hold('LOCK TABLE counters IN ACCESS EXCLUSIVE MODE')
+    const first = batches.add('first')
+    const rejected = expect(first).rejects.toMatchObject(unavailable)
+    await untilWaiting(1)
+    const began = performance.now()
+    await expect(batches.add('second')).rejects.toMatchObject(unavailable)
+    // Behind the first one it would have been twice as long.
+    expect(performance.now() - began).toBeLessThan(3000)
+    await rejected
+  })
+
+  it('(j) is over for one write of a batch: that one is never written, and the others are', async () => {
+    const database = openDatabase(3000)
+    const batches = openBatches(database)
+    const release = await hold('LOCK TABLE counters IN ACCESS EXCLUSIVE MODE')
+    const [late, other] = await askedBy(request(1), async () => {
+      await database.read((reading) => reading`SELECT pg_sleep(1.5)`)
+      return [batches.add('late'), askedByNobody(() => batches.add('other'))].map((write) => ({ write }))
+    })
+    await expect(late?.write).rejects.toMatchObject(unavailable)
+    await release()
+    expect(await other?.write).toBe('other')
+    expect(await sql`SELECT name FROM counters WHERE name IN ('late', 'other')`).toEqual([{ name: 'other' }])
+  })
+
+  it('(j) is one for all that it asks of the database, until it is answered', async () => {
+    const database = openDatabase(2000)
+    let isAnswered = false
+    const asker = { account: () => 1, isAnswered: () => isAnswered }
+    const sleep = () => database.read((reading) => reading`SELECT pg_sleep(1.2)`)
+    await askedBy(asker, async () => {
+      // At the same time: that counts once.
+      await Promise.all([sleep(), sleep()])
+      await expect(sleep()).rejects.toMatchObject(unavailable)
+      await expect(database.transaction((transaction) => transaction`SELECT 1`)).rejects.toMatchObject(unavailable)
+      await expect(openBatches(database).add('late')).rejects.toMatchObject(unavailable)
+      isAnswered = true
+      await sleep()
+    })
+    expect(await sql`SELECT name FROM counters WHERE name = 'late'`).toEqual([])
+  })
+})
