@@ -1,0 +1,136 @@
+import postgres from 'postgres'
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
+import { PostgresPlantStore } from '../../../src/plants/postgres.ts'
+import { askedBy } from '../../../src/storage/postgres/asker.ts'
+import { mostConnections, PostgresDatabase } from '../../../src/storage/postgres/database.ts'
+import { migratePostgres } from '../../../src/storage/postgres/migrate.ts'
+import { eventually } from '../../support/eventually.ts'
+import { eachPage } from '../../support/plant-pages.ts'
+import { type PostgresServer, startPostgres } from '../../support/postgres.ts'
+
+let server: PostgresServer
+beforeAll(async () => {
+  server = await startPostgres()
+})
+afterAll(() => server.stop())
+
+/** Lets every commit wait for a standby that does not answer, or none. */
+async function freezeStandby(sql: postgres.Sql, isFrozen: boolean): Promise<void> {
+  await sql.unsafe(
+    isFrozen ? "ALTER SYSTEM SET synchronous_standby_names = 'frozen'" : 'ALTER SYSTEM RESET synchronous_standby_names',
+  )
+  await sql`SELECT pg_reload_conf()`
+  const wanted = isFrozen ? 'frozen' : ''
+  await eventually(async () => {
+    const [row] = await sql`SHOW synchronous_standby_names`
+    expect(row?.['synchronous_standby_names']).toBe(wanted)
+  })
+}
+
+/** A database with our tables, ten accounts and 2,000 plants, and a look at it from beside. */
+async function scene(patience: number) {
+  const url = await server.createDatabase()
+  const sql = postgres(url, { max: 2, onnotice: () => {} })
+  const database = new PostgresDatabase(url, patience)
+  onTestFinished(async () => {
+    await freezeStandby(sql, false)
+    await sql.end({ timeout: 1 })
+    await database.close(0)
+  })
+  await migratePostgres(database)
+  await sql`INSERT INTO accounts (id, name, created) SELECT id, 'account ' || id, 0 FROM generate_series(1, 10) AS id`
+  await sql`INSERT INTO plants (account, id, name) SELECT 1, id, 'plant' FROM generate_series(1, 2000) AS id`
+  const connections = async (condition = '') => {
+    const rows = await sql.unsafe(`
+      SELECT pid FROM pg_stat_activity
+      WHERE datname = current_database() AND application_name = 'conservatory' ${condition}`)
+    return rows.length
+  }
+  const share = (owner: number, tag: string) =>
+    askedBy({ account: () => owner, isAnswered: () => false }, () =>
+      database.transaction(
+        (transaction) => transaction`
+          INSERT INTO grants (owner, grantee, tag, created) VALUES (${owner}, 10, ${tag}, 0) ON CONFLICT DO NOTHING`,
+      ),
+    )
+  return { sql, database, store: new PostgresPlantStore(database), connections, share }
+}
+
+it('(k) a standby that is frozen holds up commits, and no read', async () => {
+  const { sql, database, store, connections, share } = await scene(20_000)
+  await freezeStandby(sql, true)
+  let answered = 0
+  const settled = () => void answered++
+  const writes = [
+    ...Array.from({ length: 10 }, (_, index) => store.create(index + 1, { name: 'a' })),
+    ...Array.from({ length: 40 }, (_, index) => share((index % 9) + 1, `${index}`)),
+  ]
+  for (const write of writes) write.then(settled, settled)
+  // As many as there are connections for them: the plants' lane, and seven.
+  await eventually(async () => expect(await connections("AND wait_event = 'SyncRep'")).toBeGreaterThanOrEqual(8))
+  // The server's processes hear of the standby one by one: some commits come before.
+  const before = answered
+  for (let times = 0; times < 50; times++) {
+    expect(await store.find(1, 1 + times)).toMatchObject({ name: 'plant' })
+    expect((await store.list(1, {}, 10)).json).toContain('plant')
+  }
+  expect(answered).toBe(before)
+  await freezeStandby(sql, false)
+  await Promise.all(writes)
+  expect(await database.read((reading) => reading`SELECT tag FROM grants`)).toHaveLength(40)
+})
+
+it('(k) commits that a frozen standby holds are told as unconfirmed in time, and ended on the server', async () => {
+  const { sql, store, connections } = await scene(1000)
+  await freezeStandby(sql, true)
+  let began = performance.now()
+  const commits = async () => {
+    for (; ; began = performance.now()) await store.create(1, { name: 'a' })
+  }
+  await expect(commits()).rejects.toMatchObject({ status: 503, code: 'write_unconfirmed' })
+  // Twice the time would be that of the next one, too.
+  expect(performance.now() - began).toBeLessThan(2000)
+  await eventually(async () => expect(await connections("AND wait_event = 'SyncRep'")).toBe(0))
+})
+
+it('(t) one figure counts all connections, under whatever load', async () => {
+  const { sql, database, store, connections, share } = await scene(1500)
+  let isOver = false
+  const seen: number[] = []
+  const counting = (async () => {
+    while (!isOver) seen.push(await connections())
+  })()
+  counting.catch(() => undefined)
+  const isUnavailable = (error: unknown) => expect(error).toMatchObject({ status: 503 })
+  const load = async () => {
+    const lists = Array.from({ length: 20 }, async () => {
+      for await (const page of store.listLong(1, {}, eachPage)) expect(page.json).toContain('plant')
+    })
+    const reads = Array.from({ length: 100 }, () => database.read((reading) => reading`SELECT pg_sleep(0.01)`))
+    const writes = Array.from({ length: 60 }, (_, index) =>
+      index % 2 ? share((index % 9) + 1, `${Math.random()}`) : store.create((index % 9) + 1, { name: 'plant' }),
+    )
+    await Promise.all([...lists, ...reads, ...writes.map((write) => Promise.resolve(write).catch(isUnavailable))])
+  }
+  await load()
+  await freezeStandby(sql, true)
+  // Three times, so that what was abandoned is there while the next ones want connections.
+  for (let times = 0; times < 3; times++) await load()
+  await freezeStandby(sql, false)
+  await load()
+  isOver = true
+  await counting
+  expect(mostConnections).toBe(15)
+  // It is a look at a moment: fewer may be seen than there were.
+  expect(Math.max(...seen)).toBeGreaterThan(10)
+  expect(Math.max(...seen)).toBeLessThanOrEqual(mostConnections)
+})
+
+it('(q) a reader of a long list who takes time holds no connection and no moment of the database', async () => {
+  const { store, connections } = await scene(5000)
+  const readers = Array.from({ length: 8 }, () => store.listLong(1, {}, eachPage)[Symbol.asyncIterator]())
+  for (const reader of readers) expect((await reader.next()).done).toBe(false)
+  expect(await connections("AND (state <> 'idle' OR backend_xmin IS NOT NULL)")).toBe(0)
+  expect((await store.create(1, { name: 'a' })).plant.id).toBe(2001)
+  for (const reader of readers) await reader.return?.()
+})
