@@ -1,5 +1,6 @@
 import postgres from 'postgres'
 import { expect, it, onTestFinished } from 'vitest'
+import { eventually } from '../support/eventually.ts'
 import { type PostgresServer, startPair, startPostgres } from '../support/postgres.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 
@@ -50,6 +51,36 @@ it('a write whose fate is not known is told so, and its Idempotency-Key settles 
   expect(await Promise.all(keys.map((key) => add(service, key, key)))).toStrictEqual(sure)
   const list: readonly { name: string }[] = JSON.parse(await (await service.request('/plants')).text())
   expect(list.map(({ name }) => name).toSorted()).toStrictEqual(keys)
+}, 60_000)
+
+it('(j) a request waits for the database for five seconds in all, whatever it asks there', async () => {
+  const server = await startPostgres()
+  onTestFinished(() => server.stop())
+  const url = await databaseOf(server)
+  const service = await serviceForThisTest({ DATABASE_URL: url })
+  const sql = postgres(url, { max: 3 })
+  onTestFinished(() => sql.end({ timeout: 1 }))
+  const released = Promise.withResolvers<void>()
+  const hold = (table: string, until: Promise<unknown>) =>
+    sql.begin(async (held) => {
+      await held.unsafe(`LOCK TABLE ${table} IN ACCESS EXCLUSIVE MODE`)
+      await until
+    })
+  // The key is looked up for three seconds, and then the plants would be asked for five more.
+  const keyHeld = Promise.withResolvers<void>()
+  const holds = [hold('keys', keyHeld.promise), hold('plants', released.promise)]
+  const began = performance.now()
+  const answer = service.request('/plants/1')
+  await eventually(async () => {
+    const waiting = await sql`
+      SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query_start < now() - INTERVAL '3 seconds'`
+    expect(waiting.length).toBeGreaterThan(0)
+  })
+  keyHeld.resolve()
+  expect((await answer).status).toBe(503)
+  expect(performance.now() - began).toBeLessThan(7000)
+  released.resolve()
+  await Promise.all(holds)
 }, 60_000)
 
 it('while the database is away, or lacks a column, /readyz says so without its password, and requests are 503, until it is back', async () => {

@@ -3,7 +3,6 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { eventually } from '../support/eventually.ts'
 import { spawnService } from '../support/process.ts'
 import { startTestService } from '../support/service.ts'
-import { isOverPostgres } from '../support/test-database.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
 
 describe('a long list', () => {
@@ -52,7 +51,7 @@ describe('a long list', () => {
       new Promise<IncomingMessage>((resolve, reject) => {
         get(service.url + path, { headers: { authorization: `Bearer ${key}` } }, resolve).once('error', reject)
       })
-    const most = isOverPostgres ? 3 : 16
+    const most = 8
     const readers: IncomingMessage[] = []
     for (let each = 0; each < most; each++) readers.push(await open())
     expect(readers.map(({ statusCode }) => statusCode)).toEqual(readers.map(() => 200))

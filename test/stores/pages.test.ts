@@ -1,3 +1,4 @@
+import { type IncomingMessage, get as open } from 'node:http'
 import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { pino } from 'pino'
@@ -11,6 +12,7 @@ import type { PlantStore } from '../../src/plants/plant.ts'
 import { plantsPlugin } from '../../src/plants/plugin.ts'
 import { openSqliteStores, type Stores } from '../../src/stores/stores.ts'
 import { engines, type TestDatabase } from '../support/engines.ts'
+import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/service.ts'
 
 describe.each(engines)('pages of plants in $name', (engine) => {
@@ -80,6 +82,42 @@ describe.each(engines)('pages of plants in $name', (engine) => {
       expect((await get(path, '*')).status).toBe(400)
     }
   })
+
+  it.each(['/plants', '/plants?limit=10001'])(
+    '(q) of %s are sent for eight readers of an account at once',
+    async (path) => {
+      const large = await database.newAccount()
+      const { id, name } = await access.access.createAccount(`large ${large}`)
+      expect(id).toBe(large)
+      const { secret } = await access.access.createKey({ account: name, scopes: ['plants:read'] })
+      await database.run(`
+      INSERT INTO plants (account, id, name)
+      WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < 10000)
+      SELECT ${large}, ids.id, '${'🌵'.repeat(250)}' FROM ids`)
+      // None of them takes more than the network holds for it.
+      const begin = () =>
+        new Promise<IncomingMessage>((resolve, reject) => {
+          const headers = { authorization: `Bearer ${secret}` }
+          open(`${address}${path}`, { headers, agent: false }, resolve).once('error', reject)
+        })
+      const readers: IncomingMessage[] = []
+      for (let each = 0; each < 8; each++) readers.push(await begin())
+      expect(readers.map(({ statusCode }) => statusCode)).toEqual(readers.map(() => 200))
+      const refused = await begin()
+      expect([refused.statusCode, refused.headers['retry-after']]).toEqual([503, '1'])
+      refused.resume()
+      // Others have theirs, whatever these readers do.
+      expect((await get('/plants')).status).toBe(200)
+      expect((await store.create(large, { name: 'a' })).plant.id).toBe(10001)
+      readers[0]?.destroy()
+      await eventually(async () => {
+        const next = await begin()
+        readers.push(next)
+        expect(next.statusCode).toBe(200)
+      })
+      for (const reader of readers) reader.destroy()
+    },
+  )
 
   it('of a long list come whole', async () => {
     await Promise.all(Array.from({ length: 1500 }, (_, index) => store.create(account, { name: `${index}` })))

@@ -1,0 +1,53 @@
+import fc from 'fast-check'
+import { expect, it, onTestFinished } from 'vitest'
+import type { PlantPage, Position } from '../../src/plants/plant.ts'
+import { engines } from '../support/engines.ts'
+import { namesOf } from '../support/plant-pages.ts'
+
+const overPostgres = engines.filter(({ hasReplicas }) => hasReplicas)
+
+it.each(overPostgres)(
+  '(q) a long list in $name has all plants once that are there all along, whatever comes and goes',
+  async (engine) => {
+    const database = await engine.openDatabase()
+    onTestFinished(() => database.close())
+    const store = database.openPlants()
+    const change = fc.record({ page: fc.nat(3), id: fc.integer({ min: 1, max: 4000 }), isAdded: fc.boolean() })
+    await fc.assert(
+      fc.asyncProperty(fc.array(change, { maxLength: 20 }), fc.boolean(), async (changes, isBounded) => {
+        const [ann, bob] = [await database.newAccount(), await database.newAccount()]
+        // Even ids, half of each account, so that others can be put between them.
+        for (const account of [ann, bob])
+          await database.run(`
+          INSERT INTO plants (account, id, name)
+          WITH RECURSIVE ids (id) AS (SELECT 2 UNION ALL SELECT id + 2 FROM ids WHERE id < 2000)
+          SELECT ${account}, ids.id, 'plant ${account} ' || ids.id FROM ids`)
+        await store.share(bob, ann)
+        const removed = new Set<string>()
+        let place = 0
+        async function* all(pages: (upTo?: Position) => AsyncIterable<PlantPage>): AsyncIterable<PlantPage> {
+          for await (const page of pages(isBounded ? { account: bob, id: 1000 } : undefined)) {
+            yield page
+            for (const { id, isAdded } of changes.filter((each) => each.page === place)) {
+              const account = id % 4 < 2 ? ann : bob
+              if (isAdded) await store.create(account, { name: `new ${id}`, id: 2 * id + 1 }).catch(() => undefined)
+              else if (await store.remove(account, 2 * (id % 1000))) removed.add(`plant ${account} ${2 * (id % 1000)}`)
+            }
+            place++
+          }
+        }
+        const seen: string[] = []
+        for await (const page of store.listLong(ann, {}, all)) seen.push(...namesOf(page))
+        expect(new Set(seen).size).toBe(seen.length)
+        const ids = (most: number) => Array.from({ length: most / 2 }, (_, index) => 2 * index + 2)
+        const wanted = [
+          ...ids(2000).map((id) => `plant ${ann} ${id}`),
+          ...ids(isBounded ? 1000 : 2000).map((id) => `plant ${bob} ${id}`),
+        ]
+        const old = seen.filter((name) => name.startsWith('plant'))
+        expect(old.filter((name) => !removed.has(name))).toEqual(wanted.filter((name) => !removed.has(name)))
+      }),
+      { numRuns: 10 },
+    )
+  },
+)
