@@ -61,14 +61,19 @@ it('(j) a request waits for the database for five seconds in all, whatever it as
   const sql = postgres(url, { max: 3 })
   onTestFinished(() => sql.end({ timeout: 1 }))
   const released = Promise.withResolvers<void>()
-  const hold = (table: string, until: Promise<unknown>) =>
-    sql.begin(async (held) => {
+  const hold = async (table: string, until: Promise<unknown>) => {
+    const locked = Promise.withResolvers<void>()
+    const over = sql.begin(async (held) => {
       await held.unsafe(`LOCK TABLE ${table} IN ACCESS EXCLUSIVE MODE`)
+      locked.resolve()
       await until
     })
+    await Promise.race([locked.promise, over])
+    return { over }
+  }
   // The key is looked up for three seconds, and then the plants would be asked for five more.
   const keyHeld = Promise.withResolvers<void>()
-  const holds = [hold('keys', keyHeld.promise), hold('plants', released.promise)]
+  const holds = [await hold('keys', keyHeld.promise), await hold('plants', released.promise)]
   const began = performance.now()
   const answer = service.request('/plants/1')
   await eventually(async () => {
@@ -80,7 +85,7 @@ it('(j) a request waits for the database for five seconds in all, whatever it as
   expect((await answer).status).toBe(503)
   expect(performance.now() - began).toBeLessThan(7000)
   released.resolve()
-  await Promise.all(holds)
+  await Promise.all(holds.map(({ over }) => over))
 }, 60_000)
 
 it('while the database is away, or lacks a column, /readyz says so without its password, and requests are 503, until it is back', async () => {
