@@ -86,13 +86,26 @@ export class Batches<Write, Answer> {
     return inTimeLeft(this.#database.patience, (milliseconds) => {
       const { promise, resolve, reject } = Promise.withResolvers<Answer>()
       const end = performance.now() + milliseconds
-      const waiting: Waiting<Write, Answer> = { write, end, isOver: false, resolve, reject }
-      const timer = setTimeout(expire, Math.max(0, milliseconds), waiting)
-      this.#enqueue(this.#laneOf(write), waiting)
-      return promise.finally(() => {
+      const over = () => {
         waiting.isOver = true
         clearTimeout(timer)
-      })
+      }
+      const waiting: Waiting<Write, Answer> = {
+        write,
+        end,
+        isOver: false,
+        resolve(answer) {
+          over()
+          resolve(answer)
+        },
+        reject(reason) {
+          over()
+          reject(reason)
+        },
+      }
+      const timer = setTimeout(expire, Math.max(0, milliseconds), waiting)
+      this.#enqueue(this.#laneOf(write), waiting)
+      return promise
     })
   }
 
@@ -227,7 +240,6 @@ export class Batches<Write, Answer> {
 function expire<Write, Answer>(waiting: Waiting<Write, Answer>): void {
   if (waiting.committing) waiting.committing.giveUp()
   else {
-    waiting.isOver = true
     waiting.reject(databaseUnavailable(new TookTooLong('the write waited for too long')))
   }
 }
