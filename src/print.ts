@@ -27,11 +27,9 @@ export function tell(sentences: string): void {
   process.stderr.write(`${printableLines(sentences)}\n`)
 }
 
-/** All of stdin, as UTF-8. */
-export async function readInput(): Promise<string> {
-  const pieces: Buffer[] = []
-  for await (const piece of process.stdin) pieces.push(Buffer.from(piece))
-  return Buffer.concat(pieces).toString('utf8')
+/** Stdin, in pieces. */
+export function inputBytes(): AsyncIterable<Buffer> {
+  return process.stdin
 }
 
 /** Prints rows on stdout: as JSON, or as a table for people with times as ISO 8601 and nothing as a dash. */

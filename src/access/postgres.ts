@@ -13,6 +13,8 @@ import { beginningIn, checkAdminIsLeft, limited, meantKey, revoked, rotated, wit
 import { PostgresAccounts } from './postgres-accounts.ts'
 import { type KeyRow, keyWithDigest, selectKeys, toKey } from './rows.ts'
 
+/** Milliseconds for which a command waits for those that write. */
+const longestWait = 30_000
 /** Milliseconds that deleting an account may take, whatever it has. */
 const longestDeletion = 600_000
 
@@ -53,10 +55,13 @@ export class PostgresAccessStore implements AccessStore {
   }
 
   suspendAccount(name: string, by = commandLine): Promise<Account> {
-    return this.#changeKeepingAnAdmin(async (sql, record) => {
+    return this.#change(async (sql, record) => {
       const before = await this.#accounts.named(sql, name)
-      return audited('account.suspended', before, await this.#accounts.suspend(sql, name), record, by)
-    })
+      // Before the lock that every change of an admin's key waits for: others may write for a while.
+      await this.#accounts.lock(sql, before)
+      const after = await this.#keepingAnAdmin(sql, () => this.#accounts.suspend(sql, name))
+      return audited('account.suspended', before, after, record, by)
+    }, longestWait)
   }
 
   resumeAccount(name: string, by = commandLine): Promise<Account> {
@@ -81,21 +86,23 @@ export class PostgresAccessStore implements AccessStore {
   /**
    * Deletes an account with its keys, in one transaction. What it has used stays in the ledger.
    * @param removeBelongings removes, in the same transaction, what other rooms keep of the account with this id, which nobody
-   *   adds to meanwhile; nothing is deleted when it throws
+   *   adds to meanwhile; gives false where the account is to stay as it is
+   * @returns whether it is deleted
    * @throws AccessError for an unknown account, and one with the last working key of the scope `admin`
    */
   async deleteAccount(
     name: string,
-    removeBelongings: (sql: Transaction, account: number) => Promise<void>,
+    removeBelongings: (sql: Transaction, account: number) => Promise<boolean>,
     by = commandLine,
-  ): Promise<void> {
-    await this.#change(async (sql, record) => {
+  ): Promise<boolean> {
+    return this.#change(async (sql, record) => {
       const account = await this.#accounts.named(sql, name)
       await this.#accounts.lock(sql, account)
       // Before the lock that every change of an admin's key waits for: it may take its time.
-      await removeBelongings(sql, account.id)
+      if (!(await removeBelongings(sql, account.id))) return false
       await this.#keepingAnAdmin(sql, () => this.#accounts.remove(sql, account))
       await record(by, accountEntry('account.deleted', account))
+      return true
     }, longestDeletion)
   }
 

@@ -94,16 +94,22 @@ export class SqliteAccessStore implements AccessStore {
 
   /**
    * Deletes an account with its keys, in one transaction. What it has used stays in the ledger.
-   * @param removeBelongings removes, in the same transaction, what other rooms keep of the account with this id; nothing is
-   *   deleted when it throws
+   * @param removeBelongings removes, in the same transaction, what other rooms keep of the account with this id; gives false
+   *   where the account is to stay as it is
+   * @returns whether it is deleted
    * @throws AccessError for an unknown account, and one with the last working key of the scope `admin`
    */
-  async deleteAccount(name: string, removeBelongings: (account: number) => void, by = commandLine): Promise<void> {
-    this.#changeKeepingAnAdmin((record) => {
+  async deleteAccount(
+    name: string,
+    removeBelongings: (account: number) => boolean,
+    by = commandLine,
+  ): Promise<boolean> {
+    return this.#changeKeepingAnAdmin((record) => {
       const account = this.#accounts.named(name)
-      removeBelongings(account.id)
+      if (!removeBelongings(account.id)) return false
       this.#accounts.remove(account)
       record(by, accountEntry('account.deleted', account))
+      return true
     })
   }
 

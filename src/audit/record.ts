@@ -13,6 +13,7 @@ export const auditActions = [
   'account.deleted',
   'account.exported',
   'account.imported',
+  'account.import_undone',
   'share.granted',
   'share.revoked',
   'character.created',

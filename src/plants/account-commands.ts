@@ -1,35 +1,32 @@
 import { join } from 'node:path'
 import type { Command } from 'commander'
-import { AccessError, type AccessStores, findAccount } from '../access/access.ts'
+import { type AccessStores, findAccount } from '../access/access.ts'
 import type { WithStores } from '../command.ts'
 import type { Config } from '../config.ts'
 import { ApiError } from '../errors.ts'
-import { print, readInput, tell } from '../print.ts'
+import { print, tell } from '../print.ts'
 import { counted } from '../text.ts'
-import type { PlantStore } from './plant.ts'
-import type { PlantTaker } from './portable.ts'
-
-/** The stores as far as these commands use them. */
-interface UsedStores extends AccessStores {
-  readonly plants: PlantStore
-  deleteAccount(name: string, keeper: PlantTaker): Promise<void>
-}
+import type { DeletingStores } from './deleting.ts'
+import type { InputFile } from './input-file.ts'
+import type { PlantTransfers } from './transfers.ts'
 
 /** Adds `accounts export|import|delete`: what an account owns, on its way out and in. */
-export function addTransferCommands(accounts: Command, config: () => Config, withStores: WithStores<UsedStores>): void {
+export function addTransferCommands(
+  accounts: Command,
+  config: () => Config,
+  withStores: WithStores<DeletingStores>,
+): void {
   accounts
     .command('export')
     .argument('<name>')
     .description('print the plants of an account as JSON lines')
     .action((name: string) =>
-      withStores(async ({ access, plants }) => {
-        const { headerLine, plantLine } = await import('./account-file.ts')
+      withStores(async ({ access, transfers }) => {
+        const { headerLine } = await import('./account-file.ts')
         const account = await findAccount(access, name)
-        await plants.exportPlants(account.id, {
-          begin: (count) => void print(headerLine(account.name, count)),
-          add(plants) {
-            for (const plant of plants) print(plantLine(plant))
-          },
+        await transfers.exportPlants(account.id, {
+          begin: (count) => print(headerLine(account.name, count)),
+          add: print,
           end() {},
         })
       }),
@@ -39,45 +36,77 @@ export function addTransferCommands(accounts: Command, config: () => Config, wit
     .command('import')
     .argument('<name>', 'an account that there is')
     .argument('[file]', 'what `accounts export` printed; stdin without it')
-    .description('add the plants of a file to an account, all of them or none')
-    .action((name: string, file: string | undefined) =>
-      withStores(async ({ access, plants }) => {
-        const { readAccountFile } = await import('./account-file.ts')
-        const read = readAccountFile(await readText(file))
-        const account = await findAccount(access, name)
-        await plants.importPlants(account.id, read, (index) => `Line ${index + 2}`)
-        tell(`The account ${JSON.stringify(account.name)} has ${counted(read.length, 'plant')} more now.`)
+    .option('--undo', 'take back what importing this file has added')
+    .description(
+      'add the plants of a file to an account: all are checked first, and written in batches; cut off, it goes on',
+    )
+    .action((name: string, path: string | undefined, options: { undo?: true }) =>
+      withStores(async ({ access, transfers }) => {
+        const { InputFile } = await import('./input-file.ts')
+        const file = await InputFile.open(path, config().dataDirectory)
+        try {
+          await (options.undo ? undo : add)({ access, transfers }, name, file)
+        } finally {
+          await file.close()
+        }
       }),
     )
 
   accounts
     .command('delete')
     .argument('<name>')
-    .description('delete an account with all that it has, at once; its plants are exported first')
-    .action((name: string) =>
-      withStores(async ({ deleteAccount }) => {
-        const { PlantsFile } = await import('./safety-file.ts')
-        const file = new PlantsFile(join(config().dataDirectory, 'backups'), name.trim())
-        try {
-          await deleteAccount(name, file)
-        } catch (error) {
-          // Nothing was deleted, and what looks like a backup of it would only mislead; unless that is not known.
-          const isUnknown = error instanceof ApiError && error.code === 'write_unconfirmed'
-          if (!isUnknown) file.discard()
-          throw error
-        }
-        const kept = file.path === undefined ? 'It had no plants.' : `Its plants are in ${file.path}.`
-        tell(`The account ${JSON.stringify(name.trim())} is deleted. ${kept}`)
-      }),
+    .description(
+      'suspend an account and delete it with all that it has; its plants are exported first; cut off, it goes on',
     )
+    .action((name: string) => withStores((stores) => remove(stores, name, join(config().dataDirectory, 'backups'))))
 }
 
-async function readText(file: string | undefined): Promise<string> {
-  if (file !== undefined) {
-    const { readFile } = await import('node:fs/promises')
-    return await readFile(file, 'utf8').catch((cause: unknown) => {
-      throw new AccessError(`The file ${JSON.stringify(file)} cannot be read.`, 'refused', { cause })
+interface TransferStores extends AccessStores {
+  readonly transfers: PlantTransfers
+}
+
+async function add({ access, transfers }: TransferStores, name: string, file: InputFile): Promise<void> {
+  const { importFile } = await import('./importing.ts')
+  const account = await findAccount(access, name)
+  const { plants, before } = await importFile(transfers, account, file)
+  const shown = JSON.stringify(account.name)
+  const earlier = before === 0 ? '' : `, ${before} of them by a run of this command that was cut off`
+  tell(
+    before === plants && plants > 0
+      ? `The file is imported already: the account ${shown} has its ${counted(plants, 'plant')}.`
+      : `The account ${shown} has ${counted(plants, 'plant')} more now${earlier}.`,
+  )
+}
+
+async function undo({ access, transfers }: TransferStores, name: string, file: InputFile): Promise<void> {
+  const { undoImport } = await import('./importing.ts')
+  const account = await findAccount(access, name)
+  const removed = await undoImport(transfers, account, file)
+  tell(
+    `The import is taken back: the account ${JSON.stringify(account.name)} has ${counted(removed, 'plant')} fewer now.`,
+  )
+}
+
+async function remove(stores: DeletingStores, name: string, folder: string): Promise<void> {
+  const { deleteWithPlants } = await import('./deleting.ts')
+  const shown = JSON.stringify(name.trim())
+  let isSuspended = false
+  try {
+    const paths = await deleteWithPlants(stores, name, folder, {
+      onSuspended() {
+        isSuspended = true
+      },
+      onMissing: (path) => tell(`The file ${path} is not there. Plants that are deleted already were in it.`),
     })
+    const kept = paths.length === 0 ? 'It had no plants.' : `Its plants are in ${paths.join(' and ')}.`
+    tell(`The account ${shown} is deleted. ${kept}`)
+  } catch (error) {
+    const isUnknown = error instanceof ApiError && error.code === 'write_unconfirmed'
+    if (isSuspended && !isUnknown) {
+      tell(
+        `The account ${shown} is suspended, and not deleted. Run this again to go on, or: conservatory accounts resume`,
+      )
+    }
+    throw error
   }
-  return await readInput()
 }

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { AccessError } from '../access/access.ts'
 import { ApiError } from '../errors.ts'
 import { readJson } from '../json.ts'
@@ -8,11 +9,11 @@ import type { PortablePlant } from './portable.ts'
 const format = 'conservatory-account'
 const version = 1
 
-/** What the first line of the file tells. */
+/** Bytes of the longest line that is read. A plant's are 6 KB at most, however they are written. */
+const longestLine = 1024 * 1024
+
+/** What the first line of the file tells: how many lines follow, each a plant, so that a file that was cut off is told from a whole one. */
 interface Header {
-  readonly format: typeof format
-  readonly version: number
-  /** How many lines follow, each a plant: a file that was cut off is told from a whole one. */
   readonly plants: number
 }
 
@@ -26,21 +27,79 @@ export function plantLine({ id, name, tag }: PortablePlant): string {
   return `${JSON.stringify({ id, name, ...(tag === undefined ? {} : { tag }) })}\n`
 }
 
+/** The number of the line of a plant, as people count. @param index how many plants come before it */
+export function lineOf(index: number): number {
+  return index + 2
+}
+
 /**
- * Reads an account's file: JSON lines, a header and then plants.
+ * Reads an account's file, JSON lines with a header and then plants, in as much memory however long it is.
+ * @param bytes the file, in pieces of any size
+ * @returns its plants in the order of their lines, some at a time
  * @throws AccessError that names the line of the first fault
  */
-export function readAccountFile(text: string): readonly PortablePlant[] {
-  const lines = text.replace(/^\uFEFF/, '').split(/\r?\n/)
-  while (lines.at(-1)?.trim() === '') lines.pop()
-  const header = readHeader(lines[0] ?? '')
-  const plants = lines.slice(1).map((line, index) => readPlant(line, index + 2))
-  if (plants.length !== header.plants) {
-    throw new AccessError(
-      `The first line tells of ${counted(header.plants, 'plant')}, but the number of those that follow is ${plants.length}. The file is not whole.`,
-    )
+export async function* readAccountFile(bytes: AsyncIterable<Buffer>): AsyncGenerator<readonly PortablePlant[]> {
+  let header: Header | undefined
+  let number = 0
+  // Only the last lines may be blank.
+  let blanks = 0
+  for await (const lines of linesOf(bytes)) {
+    const plants: PortablePlant[] = []
+    for (const line of lines) {
+      if (line.trim() === '') {
+        blanks++
+        continue
+      }
+      if (blanks > 0) readLine('', header, number + 1)
+      number++
+      const plant = readLine(line, header, number)
+      if ('plants' in plant) header = plant
+      else plants.push(plant)
+    }
+    if (plants.length > 0) yield plants
   }
-  return plants
+  header ??= readHeader('')
+  if (number - 1 === header.plants) return
+  throw new AccessError(
+    `The first line tells of ${counted(header.plants, 'plant')}, but the number of those that follow is ${number - 1}. The file is not whole.`,
+  )
+}
+
+function readLine(line: string, header: Header | undefined, number: number): Header | PortablePlant {
+  return header ? readPlant(line, number) : readHeader(line)
+}
+
+/** Cuts a file into its lines, without a line feed and a byte order mark; each piece into those that end in it. */
+async function* linesOf(bytes: AsyncIterable<Buffer>): AsyncGenerator<readonly string[]> {
+  let rest = Buffer.alloc(0)
+  let number = 0
+  for await (const piece of bytes) {
+    const whole = rest.length === 0 ? piece : Buffer.concat([rest, piece])
+    const end = whole.lastIndexOf('\n') + 1
+    rest = Buffer.from(whole.subarray(end))
+    const lines = end === 0 ? [] : decode(whole.subarray(0, end - 1), number)
+    number += lines.length
+    if (lines.length > 0) yield lines
+    if (rest.length > longestLine) throw new AccessError(`Line ${number + 1}: it is longer than any plant's.`)
+  }
+  if (rest.length > 0) yield decode(rest, number)
+}
+
+/** The lines of some bytes. @param before how many lines come before them */
+function decode(bytes: Buffer, before: number): readonly string[] {
+  if (!isUtf8(bytes)) throw notUtf8(bytes, before)
+  const text = bytes.toString('utf8')
+  return (before === 0 ? text.replace(/^\uFEFF/, '') : text).split('\n')
+}
+
+function notUtf8(bytes: Buffer, before: number): AccessError {
+  let number = before + 1
+  for (let start = 0; ; number++) {
+    const end = bytes.indexOf('\n', start)
+    if (end === -1 || !isUtf8(bytes.subarray(start, end))) break
+    start = end + 1
+  }
+  return new AccessError(`Line ${number}: it is not UTF-8. Encode the file as UTF-8.`)
 }
 
 function readHeader(line: string): Header {
@@ -51,7 +110,7 @@ function readHeader(line: string): Header {
   const { version: written, plants } = header
   if (written !== version) throw new AccessError(`Line 1: the version ${JSON.stringify(written)} is not known here.`)
   if (typeof plants !== 'number') throw new AccessError('Line 1: it does not tell how many plants follow.')
-  return { format, version, plants }
+  return { plants }
 }
 
 function readPlant(line: string, number: number): PortablePlant {

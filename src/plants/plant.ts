@@ -2,7 +2,6 @@ import { type Static, Type } from '@sinclair/typebox'
 import type { Actor } from '../audit/record.ts'
 import { invalidField } from '../errors.ts'
 import { controlCharacters, type NameRule, nameProblem } from '../text.ts'
-import type { PlantTaker, PortablePlant } from './portable.ts'
 
 const name = Type.String({
   description: 'Name of the plant: 1 to 255 characters after trimming, no control characters.',
@@ -113,8 +112,8 @@ export interface Share {
 export type PlantsVersion = string
 
 /**
- * Keeps plants. Every method takes the account first and sees nothing outside what that account may see. What is shared,
- * exported and imported is put on record, as `by`'s, plants are not.
+ * Keeps plants. Every method takes the account first and sees nothing outside what that account may see. What is shared
+ * is put on record, as `by`'s, plants are not.
  */
 export interface PlantStore {
   /**
@@ -167,19 +166,6 @@ export interface PlantStore {
   unshare(account: number, grantee: number, tag?: string, by?: Actor): Promise<boolean>
   /** All that is shared, by owner, grantee and tag. */
   shares(): Promise<readonly Share[]>
-  /** Hands the account's own plants over, once that is on record. */
-  exportPlants(account: number, taker: PlantTaker, by?: Actor): Promise<void>
-  /**
-   * Adds plants to the account, all of them or none.
-   * @param place says where the plant at this index came from, as the begin of a refusal
-   * @throws AccessError for an id that is taken, and ApiError 403 when the account is not there any more
-   */
-  importPlants(
-    account: number,
-    plants: readonly PortablePlant[],
-    place: (index: number) => string,
-    by?: Actor,
-  ): Promise<void>
 }
 
 /**

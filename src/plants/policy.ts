@@ -61,14 +61,22 @@ export function shareEntry(
   return { action, target, account: { id: account }, before: isNew ? null : facts, after: isNew ? facts : null }
 }
 
-/** What is put on record of an account whose plants are handed over, or come in. */
+/** What is put on record of an account whose plants are handed over, come in, or are taken back. */
 export function transferEntry(
-  action: 'account.exported' | 'account.imported',
+  action: 'account.exported' | 'account.imported' | 'account.import_undone',
   id: number,
   name: string,
   plants?: number,
 ): AuditEntry {
-  return { action, target: name, account: { id, name }, before: null, after: plants === undefined ? null : { plants } }
+  const facts = plants === undefined ? null : { plants }
+  const isUndone = action === 'account.import_undone'
+  return {
+    action,
+    target: name,
+    account: { id, name },
+    before: isUndone ? facts : null,
+    after: isUndone ? null : facts,
+  }
 }
 
 /** Seconds for which an idempotency key is known. */

@@ -16,10 +16,10 @@ export interface PortableRow {
 
 /** Takes all plants of an account, of one moment and in the order of their ids. What it throws is thrown to the caller. */
 export interface PlantTaker {
-  /** Comes first, with how many there are; once more where the database had to begin anew. */
+  /** Comes first, with how many there are. */
   begin(count: number): void
-  /** Some of them, as often as it takes. */
-  add(plants: Iterable<PortablePlant>): void
+  /** Some of them, as lines of an account's file with their line ends; as often as it takes. */
+  add(lines: string): void
   /** All have come. */
   end(): void
 }
@@ -29,7 +29,17 @@ export function toPortable({ id, name, tag }: PortableRow): PortablePlant {
   return tag === null ? { id, name } : { id, name, tag }
 }
 
-/** The refusal to import a plant whose id is taken. @param place where it came from, as the sentence's begin */
-export function takenId(place: string, id: number | undefined): AccessError {
-  return new AccessError(`${place}: there is a plant with the id ${id} already. Nothing was imported.`)
+/** The row of a plant. */
+export function toRow({ id, name, tag }: PortablePlant): PortableRow {
+  return { id, name, tag: tag ?? null }
+}
+
+/** The refusal to import a plant whose id another one has: which one it is, and nothing of its batch is written. */
+export class TakenId extends AccessError {
+  readonly id: number
+
+  constructor(id: number) {
+    super(`There is a plant with the id ${id} already.`)
+    this.id = id
+  }
 }

@@ -1,61 +1,260 @@
-import type { Queries, Transaction } from '../storage/postgres/database.ts'
-import { type PlantTaker, type PortablePlant, type PortableRow, takenId, toPortable } from './portable.ts'
+import { type Recorder, recording } from '../audit/postgres.ts'
+import { commandLine } from '../audit/record.ts'
+import type { PostgresDatabase, Queries, Transaction } from '../storage/postgres/database.ts'
+import { livingReplicas } from '../storage/postgres/replicas.ts'
+import { accountGone } from '../storage/write-error.ts'
+import { unixSeconds } from '../time.ts'
+import { transferEntry } from './policy.ts'
+import { type PlantTaker, type PortablePlant, type PortableRow, TakenId, toPortable } from './portable.ts'
+import { type ImportRow, importOf, type LinesRow } from './rows.ts'
+import {
+  type Import,
+  type ImportKey,
+  importChanged,
+  type KeptFile,
+  noImport,
+  type PlantTransfers,
+} from './transfers.ts'
 
-/** Plants that are read or written at once. */
-const batchSize = 1000
+/** Plants that are read at once. */
+const pageSize = 2000
 /** Before every id that there can be. */
 const beforeAll = -(2 ** 53)
+/** Milliseconds that a batch waits for those that write. */
+const longestWait = 30_000
+/** Milliseconds that reading one page, or counting, may take. */
+const longestRead = 600_000
 
-/** Hands over all plants of an account. All of them are to be of one moment: by a snapshot, or a lock on the account. */
-export async function exportPlants(sql: Queries, account: number, taker: PlantTaker): Promise<void> {
-  const [counted] = await sql<{ count: number }[]>`SELECT count(*) FROM plants WHERE account = ${account}`
-  taker.begin(counted?.count ?? 0)
-  for (let after = beforeAll; ; ) {
-    const rows = await sql<PortableRow[]>`
-      SELECT id, name, tag FROM plants WHERE account = ${account} AND id > ${after} ORDER BY id LIMIT ${batchSize}`
-    taker.add(rows.map(toPortable))
-    const last = rows.at(-1)
-    if (!last) break
-    after = last.id
+/** Moves accounts in and out of PostgreSQL. */
+export class PostgresTransfers implements PlantTransfers {
+  readonly batchMs = 15
+  readonly #database: PostgresDatabase
+
+  constructor(database: PostgresDatabase) {
+    this.#database = database
   }
-  taker.end()
+
+  /** A replica shows once it has had a chat; one that has not shows by its connections, where the engine tells of them. */
+  isServed(): Promise<boolean> {
+    return this.#database.read(async (sql) => {
+      if ((await livingReplicas(sql)).length > 0) return true
+      const others = sql`
+        SELECT 1 FROM pg_stat_activity
+        WHERE application_name = 'conservatory' AND datname = current_database() AND pid <> pg_backend_pid() LIMIT 1`
+      return others.then(
+        ({ length }) => length > 0,
+        () => true,
+      )
+    })
+  }
+
+  async exportPlants(account: number, taker: PlantTaker, by = commandLine): Promise<void> {
+    await recording(this.#database, async (sql, record) =>
+      record(by, transferEntry('account.exported', account, await nameOf(sql, account))),
+    )
+    await this.handOver(account, taker)
+  }
+
+  async handOver(account: number, taker: PlantTaker): Promise<void> {
+    const handed = this.#database.snapshot(async function* (sql) {
+      await sql.unsafe(`SET LOCAL statement_timeout = ${longestRead}`)
+      const [counted] = await sql<{ count: number }[]>`SELECT count(*) FROM plants WHERE account = ${account}`
+      taker.begin(counted?.count ?? 0)
+      let page = await readLines(sql, account, beforeAll)
+      while (page && page.last !== null) {
+        const next = readLines(sql, account, page.last)
+        taker.add(page.lines ?? '')
+        page = await next
+        yield
+      }
+    })
+    for await (const _ of handed);
+    taker.end()
+  }
+
+  async hasWithin(account: number, first: number, last: number): Promise<boolean> {
+    const rows = await this.#database.read(
+      (sql) => sql`SELECT 1 FROM plants WHERE account = ${account} AND id BETWEEN ${first} AND ${last} LIMIT 1`,
+    )
+    return rows.length > 0
+  }
+
+  async held(account: number, plants: readonly PortablePlant[]): Promise<readonly PortablePlant[]> {
+    const ids = JSON.stringify(plants.map(({ id }) => ({ id })))
+    const rows = await this.#database.read(
+      (sql) => sql<PortableRow[]>`
+        SELECT plants.id, name, tag FROM plants
+        JOIN json_to_recordset(${ids}::text::json) AS asked (id BIGINT) ON plants.id = asked.id
+        WHERE account = ${account}`,
+    )
+    return rows.map(toPortable)
+  }
+
+  findImport(key: ImportKey): Promise<Import | undefined> {
+    return this.#database.read((sql) => readImport(sql, key))
+  }
+
+  async beginImport(
+    { account, digest }: ImportKey,
+    plants: number,
+    highest: PortablePlant | undefined,
+    by = commandLine,
+  ): Promise<void> {
+    await this.#adding(account, async (sql, record) => {
+      await sql`
+        INSERT INTO imports (account, digest, plants, done, highest, undoing, created)
+        VALUES (${account}, ${digest}, ${plants}, 0, ${highest?.id ?? null}, 0, ${unixSeconds()})
+        ON CONFLICT (account, digest) DO UPDATE SET done = 0, undoing = 0, created = excluded.created`
+      if (highest) await addPlants(sql, account, [highest])
+      await record(by, transferEntry('account.imported', account, await nameOf(sql, account), plants))
+    })
+  }
+
+  async addPlants({ account, digest }: ImportKey, at: number, plants: readonly PortablePlant[]): Promise<void> {
+    await this.#adding(account, async (sql) => {
+      const [row] = await sql<{ highest: number | null }[]>`
+        UPDATE imports SET done = ${at + plants.length}
+        WHERE account = ${account} AND digest = ${digest} AND done = ${at} AND undoing = 0 RETURNING highest`
+      if (!row) throw importChanged()
+      const others = plants.filter(({ id }) => id !== row.highest)
+      await addPlants(sql, account, others)
+    })
+  }
+
+  beginUndo(key: ImportKey, by = commandLine): Promise<Import> {
+    const { account, digest } = key
+    return recording(this.#database, async (sql, record) => {
+      const found = await readImport(sql, key)
+      if (!found) throw noImport()
+      // A batch that is under way is waited for: what it has come to is read again.
+      await sql`UPDATE imports SET undoing = 1 WHERE account = ${account} AND digest = ${digest}`
+      if (!found.isUndoing) {
+        await record(by, transferEntry('account.import_undone', account, await nameOf(sql, account), found.plants))
+      }
+      return (await readImport(sql, key)) ?? found
+    })
+  }
+
+  async endUndo({ account, digest }: ImportKey): Promise<void> {
+    await this.#database.transaction(
+      (sql) => sql`DELETE FROM imports WHERE account = ${account} AND digest = ${digest}`,
+    )
+  }
+
+  async removePlants(account: number, plants: readonly PortablePlant[]): Promise<number> {
+    const { count } = await this.#database.transaction(
+      (sql) => sql`
+        DELETE FROM plants USING json_to_recordset(${JSON.stringify(plants)}::text::json) AS gone (id BIGINT, name TEXT, tag TEXT)
+        WHERE account = ${account} AND plants.id = gone.id AND plants.name = gone.name
+          AND plants.tag IS NOT DISTINCT FROM gone.tag`,
+    )
+    return count
+  }
+
+  async removeKeys(account: number, most: number): Promise<number> {
+    const { count } = await this.#database.transaction(
+      (sql) => sql`
+        DELETE FROM idempotency_keys WHERE account = ${account} AND key IN
+          (SELECT key FROM idempotency_keys WHERE account = ${account} LIMIT ${most})`,
+    )
+    return count
+  }
+
+  async keptFiles(account: number): Promise<readonly KeptFile[]> {
+    const rows = await this.#database.read(
+      (sql) => sql<{ file: string; complete: number }[]>`
+        SELECT file, complete FROM deletions WHERE account = ${account} ORDER BY file`,
+    )
+    return rows.map(({ file, complete }) => ({ path: file, isComplete: complete === 1 }))
+  }
+
+  async keepFile(account: number, { path, isComplete }: KeptFile): Promise<void> {
+    await this.#database.transaction(
+      (sql) => sql`
+        INSERT INTO deletions (account, file, complete) VALUES (${account}, ${path}, ${Number(isComplete)})
+        ON CONFLICT (account, file) DO UPDATE SET complete = excluded.complete`,
+    )
+  }
+
+  async forgetFile(account: number, path: string): Promise<void> {
+    await this.#database.transaction((sql) => sql`DELETE FROM deletions WHERE account = ${account} AND file = ${path}`)
+  }
+
+  /** Does a transaction that adds plants to an account. @throws TakenId for the first of them whose id is taken */
+  async #adding(account: number, work: (sql: Transaction, record: Recorder) => Promise<void>): Promise<void> {
+    try {
+      await recording(
+        this.#database,
+        async (sql, record) => {
+          await lockAccount(sql, account)
+          await work(sql, record)
+        },
+        longestWait,
+      )
+    } catch (error) {
+      if (!(error instanceof SomeTaken)) throw error
+      const taken = new Set((await this.held(account, error.plants)).map(({ id }) => id))
+      const first = error.plants.find(({ id }) => taken.has(id))
+      // It may be gone again.
+      if (!first) return await this.#adding(account, work)
+      throw new TakenId(first.id)
+    }
+  }
 }
 
-/**
- * Adds plants to an account.
- * @throws AccessError for an id that is taken
- */
-export async function importPlants(
-  sql: Transaction,
-  account: number,
-  plants: readonly PortablePlant[],
-  place: (index: number) => string,
-): Promise<void> {
-  for (let start = 0; start < plants.length; start += batchSize) {
-    const batch = plants.slice(start, start + batchSize)
-    const inserted = await sql<{ id: number }[]>`
-      INSERT INTO plants (account, id, name, tag)
-      SELECT ${account}::bigint, x.id, x.name, x.tag
-      FROM json_to_recordset(${JSON.stringify(batch)}::text::json) AS x(id bigint, name text, tag text)
-      ON CONFLICT DO NOTHING RETURNING id`
-    if (inserted.length === batch.length) continue
-    const left = inserted.map((row) => row.id)
-    const index = batch.findIndex((plant, at) => !left.includes(plant.id) || isRepeated(batch, plant, at))
-    throw takenId(place(start + index), batch[index]?.id)
+/** The ids of some of these plants are taken; of which ones is seen when the transaction is undone. */
+class SomeTaken extends Error {
+  readonly plants: readonly PortablePlant[]
+
+  constructor(plants: readonly PortablePlant[]) {
+    super('ids are taken')
+    this.plants = plants
   }
 }
 
-/**
- * Removes an account's plants, once `keeper` has taken them, its idempotency keys and its grants.
- * @param sql a transaction that has locked the account, so that nobody adds to them meanwhile
- */
-export async function removePlants(sql: Transaction, account: number, keeper: PlantTaker): Promise<void> {
-  await exportPlants(sql, account, keeper)
+/** Removes the idempotency keys and grants of an account; false where it has plants. */
+export async function removeRest(sql: Transaction, account: number): Promise<boolean> {
+  if ((await sql`SELECT 1 FROM plants WHERE account = ${account} LIMIT 1`).length > 0) return false
   await sql`DELETE FROM idempotency_keys WHERE account = ${account}`
-  await sql`DELETE FROM plants WHERE account = ${account}`
   await sql`DELETE FROM grants WHERE owner = ${account} OR grantee = ${account}`
+  return true
 }
 
-function isRepeated(plants: readonly PortablePlant[], { id }: PortablePlant, index: number): boolean {
-  return plants.findIndex((plant) => plant.id === id) < index
+/** Lets nobody add plants to the account until the transaction is over. @throws ApiError 403 when it is not there any more */
+async function lockAccount(sql: Transaction, account: number): Promise<void> {
+  const rows = await sql`SELECT id FROM accounts WHERE id = ${account} FOR NO KEY UPDATE`
+  if (rows.length === 0) throw accountGone(undefined)
+}
+
+/** @throws SomeTaken, which is to undo the transaction */
+async function addPlants(sql: Transaction, account: number, plants: readonly PortablePlant[]): Promise<void> {
+  const { count } = await sql`
+    INSERT INTO plants (account, id, name, tag)
+    SELECT ${account}::bigint, id, name, tag
+    FROM json_to_recordset(${JSON.stringify(plants)}::text::json) AS new (id BIGINT, name TEXT, tag TEXT)
+    ON CONFLICT DO NOTHING`
+  if (count !== plants.length) throw new SomeTaken(plants)
+}
+
+async function readImport(sql: Queries, { account, digest }: ImportKey): Promise<Import | undefined> {
+  const [row] = await sql<ImportRow[]>`
+    SELECT plants, done, highest, undoing FROM imports WHERE account = ${account} AND digest = ${digest}`
+  return row && importOf(row)
+}
+
+/** Some plants as lines of a file, in the order of their ids. */
+async function readLines(sql: Queries, account: number, after: number): Promise<LinesRow | undefined> {
+  const [row] = await sql<LinesRow[]>`
+    SELECT max(id) AS last, string_agg(
+      '{"id":' || id || ',"name":' || to_json(name)::text || coalesce(',"tag":' || to_json(tag)::text, '') || '}' || chr(10),
+      '' ORDER BY id) AS lines
+    FROM (SELECT id, name, tag FROM plants WHERE account = ${account} AND id > ${after} ORDER BY id LIMIT ${pageSize}) AS page`
+  return row
+}
+
+/** @throws ApiError 403 when there is no such account any more */
+async function nameOf(sql: Queries, account: number): Promise<string> {
+  const [row] = await sql<{ name: string }[]>`SELECT name FROM accounts WHERE id = ${account}`
+  if (!row) throw accountGone(undefined)
+  return row.name
 }

@@ -21,9 +21,7 @@ import type {
   Share,
   StoredPlant,
 } from './plant.ts'
-import { checkGrantee, shareEntry, transferEntry } from './policy.ts'
-import type { PlantTaker, PortablePlant } from './portable.ts'
-import { exportPlants, importPlants } from './postgres-transfer.ts'
+import { checkGrantee, shareEntry } from './policy.ts'
 import { type Outcome, type PlantWrite, writePlants } from './postgres-writes.ts'
 import {
   type GrantRow,
@@ -36,8 +34,6 @@ import {
   toPlant,
 } from './rows.ts'
 
-/** Milliseconds that moving all plants of an account may take. */
-const longestTransfer = 600_000
 /** Before and after every id that there can be. */
 const beforeAll = -(2 ** 53)
 const afterAll = 2 ** 53
@@ -162,33 +158,10 @@ export class PostgresPlantStore implements PlantStore {
     return [...rows]
   }
 
-  async exportPlants(account: number, taker: PlantTaker, by = commandLine): Promise<void> {
-    await this.#change(async (sql, record) =>
-      record(by, transferEntry('account.exported', account, await nameOf(sql, account))),
-    )
-    const exported = this.#database.snapshot(async function* (sql) {
-      await sql.unsafe(`SET LOCAL statement_timeout = ${longestTransfer}`)
-      yield await exportPlants(sql, account, taker)
-    })
-    for await (const _ of exported);
-  }
-
-  async importPlants(
-    account: number,
-    plants: readonly PortablePlant[],
-    place: (index: number) => string,
-    by = commandLine,
-  ) {
-    await this.#change(async (sql, record) => {
-      await importPlants(sql, account, plants, place)
-      await record(by, transferEntry('account.imported', account, await nameOf(sql, account), plants.length))
-    }, longestTransfer)
-  }
-
   /** Does a change in one transaction. @throws ApiError 403 when an account that it is about was deleted meanwhile */
-  async #change<T>(change: (sql: Transaction, record: Recorder) => Promise<T>, patience?: number): Promise<T> {
+  async #change<T>(change: (sql: Transaction, record: Recorder) => Promise<T>): Promise<T> {
     try {
-      return await recording(this.#database, change, patience)
+      return await recording(this.#database, change)
     } catch (error) {
       throw isOrphan(error) ? accountGone(error) : error
     }

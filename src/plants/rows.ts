@@ -1,4 +1,5 @@
 import { type PlantPage, type PlantQuery, type StoredPlant, toReply } from './plant.ts'
+import type { Import } from './transfers.ts'
 
 /** A plant as the database keeps it. */
 export interface PlantRow {
@@ -87,4 +88,23 @@ function* stretchesAfter(account: number, sharers: readonly Sharer[], query: Pla
     const afterId = sharer.account === after?.account ? after.id : undefined
     yield { account: sharer.account, tags: asked ?? sharer.tags, afterId }
   }
+}
+
+/** Plants as lines of an account's file, and the id of the last one; nulls where there are none. */
+export interface LinesRow {
+  readonly last: number | null
+  readonly lines: string | null
+}
+
+/** An import as the database keeps it. */
+export interface ImportRow {
+  readonly plants: number
+  readonly done: number
+  readonly highest: number | null
+  readonly undoing: number
+}
+
+/** The import that a row tells of. */
+export function importOf({ plants, done, highest, undoing }: ImportRow): Import {
+  return { plants, done, highest, isUndoing: undoing === 1 }
 }

@@ -1,48 +1,58 @@
-import { closeSync, fsyncSync, openSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
 import { prepareFolder } from '../storage/data-folder.ts'
-import { headerLine, plantLine } from './account-file.ts'
-import type { PlantTaker, PortablePlant } from './portable.ts'
+import { headerLine } from './account-file.ts'
+import type { PlantTaker } from './portable.ts'
 
-/** Keeps the plants of an account in a file, which is on disk when all have come; without plants there is none. */
+/** Bytes that are written at once. */
+const pieceLength = 256 * 1024
+
+/** Keeps the plants of an account in a file, which has its name once all of it is on disk; without plants there is none. */
 export class PlantsFile implements PlantTaker {
-  readonly #folder: string
+  /** Where it is to be. */
+  readonly path: string
   readonly #account: string
   #opened: number | undefined
-  /** Where it is; undefined while there is none. */
-  path: string | undefined
+  #waiting = ''
 
-  constructor(folder: string, account: string) {
-    this.#folder = folder
+  constructor(path: string, account: string) {
+    this.path = path
     this.#account = account
   }
 
   begin(count: number): void {
-    this.discard()
     if (count === 0) return
-    prepareFolder(this.#folder)
-    const path = join(this.#folder, fileName(this.#account))
-    this.#opened = openSync(path, 'wx', 0o600)
-    this.path = path
-    // Unlike writeSync, it writes all of it or throws, on a disk that is nearly full too.
-    writeFileSync(this.#opened, headerLine(this.#account, count))
+    prepareFolder(dirname(this.path))
+    this.#opened = openSync(partOf(this.path), 'wx', 0o600)
+    this.#waiting = headerLine(this.#account, count)
   }
 
-  add(plants: Iterable<PortablePlant>): void {
-    if (this.#opened === undefined) return
-    for (const plant of plants) writeFileSync(this.#opened, plantLine(plant))
+  add(lines: string): void {
+    this.#waiting += lines
+    if (this.#waiting.length >= pieceLength) this.#write()
   }
 
   end(): void {
-    if (this.#opened !== undefined) fsyncSync(this.#opened)
+    if (this.#opened === undefined) return
+    this.#write()
+    fsyncSync(this.#opened)
     this.#close()
+    renameSync(partOf(this.path), this.path)
+    const folder = openSync(dirname(this.path), 'r')
+    fsyncSync(folder)
+    closeSync(folder)
   }
 
-  /** Removes what there is of it. */
+  /** Removes what there is of one that is not complete. */
   discard(): void {
     this.#close()
-    if (this.path !== undefined) rmSync(this.path, { force: true })
-    this.path = undefined
+    discardPart(this.path)
+  }
+
+  #write(): void {
+    // Unlike writeSync, it writes all of it or throws, on a disk that is nearly full too.
+    if (this.#opened !== undefined) writeFileSync(this.#opened, this.#waiting)
+    this.#waiting = ''
   }
 
   #close(): void {
@@ -51,8 +61,20 @@ export class PlantsFile implements PlantTaker {
   }
 }
 
-/** A name that every file system takes, whatever the account is called. */
-function fileName(account: string): string {
+/** Removes what a run that was cut off has left of a file. */
+export function discardPart(path: string): void {
+  rmSync(partOf(path), { force: true })
+}
+
+function partOf(path: string): string {
+  return `${path}.part`
+}
+
+/** A free place in a folder for the plants of an account, by a name that every file system takes, whatever the account is called. */
+export function safetyPath(folder: string, account: string): string {
   const time = new Date().toISOString().replaceAll(':', '-')
-  return `account-${account.replace(/[^A-Za-z0-9._@-]/g, '_')}-${time}.jsonl`
+  const begin = resolve(join(folder, `account-${account.replace(/[^A-Za-z0-9._@-]/g, '_')}-${time}`))
+  let path = `${begin}.jsonl`
+  for (let count = 2; existsSync(path); count++) path = `${begin}-${count}.jsonl`
+  return path
 }

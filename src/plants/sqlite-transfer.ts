@@ -1,53 +1,212 @@
-import type { Database } from 'better-sqlite3'
-import { type PlantTaker, type PortablePlant, type PortableRow, takenId, toPortable } from './portable.ts'
+import { dirname } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
+import type { Database, Statement } from 'better-sqlite3'
+import { commandLine } from '../audit/record.ts'
+import { recording } from '../audit/sqlite.ts'
+import { openSnapshot } from '../storage/database.ts'
+import { GroupCommit } from '../storage/group-commit.ts'
+import { isServed } from '../storage/serve-lock.ts'
+import { accountGone, isOrphan } from '../storage/write-error.ts'
+import { unixSeconds } from '../time.ts'
+import { transferEntry } from './policy.ts'
+import { type PlantTaker, type PortablePlant, type PortableRow, TakenId, toPortable, toRow } from './portable.ts'
+import { type ImportRow, importOf, type LinesRow } from './rows.ts'
+import {
+  type Import,
+  type ImportKey,
+  importChanged,
+  type KeptFile,
+  noImport,
+  type PlantTransfers,
+} from './transfers.ts'
 
-/** What an account has in the tables of plants, in an order in which nothing is left that names something gone. */
-const owned = [
-  'DELETE FROM idempotency_keys WHERE account = $account',
-  'DELETE FROM plants WHERE account = $account',
-  'DELETE FROM grants WHERE owner = $account OR grantee = $account',
-]
+/** Plants that are read at once. */
+const pageSize = 2000
 
-/** Hands over all plants of an account. To be called in a transaction, so that they are of one moment. */
-export function exportPlants(database: Database, account: number, taker: PlantTaker): void {
-  const count = database.prepare<[number], number>('SELECT count(*) FROM plants WHERE account = ?').pluck().get(account)
-  const rows = database
-    .prepare<[number], PortableRow>('SELECT id, name, tag FROM plants WHERE account = ? ORDER BY id')
-    .iterate(account)
-  try {
-    taker.begin(count ?? 0)
-    taker.add(portable(rows))
-    taker.end()
-  } finally {
-    rows.return?.()
+/** Moves accounts in and out of SQLite. */
+export class SqliteTransfers implements PlantTransfers {
+  /** Others try again after 1, 3 and 8 ms: they find the pause that follows. */
+  readonly batchMs = 4
+  readonly #database: Database
+  readonly #commit: GroupCommit
+  /** A power cut may take the latest batches back, each with the note that it was done: the next run does them again. */
+  readonly #batches: GroupCommit
+  readonly #insert: Statement<[number, number, string, string | null]>
+  readonly #delete: Statement<[number, number, string, string | null]>
+  readonly #byId: Statement<[number, number], PortableRow>
+
+  constructor(database: Database, commit: GroupCommit) {
+    this.#database = database
+    this.#commit = commit
+    this.#batches = new GroupCommit(database, 'NORMAL')
+    this.#insert = database.prepare(
+      'INSERT INTO plants (account, id, name, tag) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
+    )
+    this.#delete = database.prepare('DELETE FROM plants WHERE account = ? AND id = ? AND name = ? AND tag IS ?')
+    this.#byId = database.prepare('SELECT id, name, tag FROM plants WHERE account = ? AND id = ?')
+  }
+
+  async isServed(): Promise<boolean> {
+    return isServed(dirname(this.#database.name))
+  }
+
+  async exportPlants(account: number, taker: PlantTaker, by = commandLine): Promise<void> {
+    recording(this.#database, (record) => record(by, transferEntry('account.exported', account, this.#nameOf(account))))
+    await this.handOver(account, taker)
+  }
+
+  async handOver(account: number, taker: PlantTaker): Promise<void> {
+    // A connection of its own, which keeps one moment; a reader holds nobody up.
+    const snapshot = openSnapshot(this.#database.name)
+    try {
+      const count = snapshot
+        .prepare<[number], number>('SELECT count(*) FROM plants WHERE account = ?')
+        .pluck()
+        .get(account)
+      taker.begin(count ?? 0)
+      const page = snapshot.prepare<[number, number], LinesRow>(`
+        SELECT max(id) AS last, group_concat(line, '') AS lines FROM (
+          SELECT id, '{"id":' || id || ',' || substr(json, 2) || char(10) AS line
+          FROM plants WHERE account = ? AND id > ? ORDER BY id LIMIT ${pageSize})`)
+      let row = page.get(account, Number.MIN_SAFE_INTEGER - 1)
+      while (row && row.last !== null) {
+        taker.add(row.lines ?? '')
+        await setImmediate()
+        row = page.get(account, row.last)
+      }
+      taker.end()
+    } finally {
+      snapshot.close()
+    }
+  }
+
+  async hasWithin(account: number, first: number, last: number): Promise<boolean> {
+    const statement = this.#database.prepare('SELECT 1 FROM plants WHERE account = ? AND id BETWEEN ? AND ? LIMIT 1')
+    return statement.get(account, first, last) !== undefined
+  }
+
+  async held(account: number, plants: readonly PortablePlant[]): Promise<readonly PortablePlant[]> {
+    return plants.flatMap(({ id }) => {
+      const row = this.#byId.get(account, id)
+      return row ? [toPortable(row)] : []
+    })
+  }
+
+  async findImport({ account, digest }: ImportKey): Promise<Import | undefined> {
+    const row = this.#database
+      .prepare<[number, string], ImportRow>('SELECT * FROM imports WHERE account = ? AND digest = ?')
+      .get(account, digest)
+    return row && importOf(row)
+  }
+
+  async beginImport(
+    { account, digest }: ImportKey,
+    plants: number,
+    highest: PortablePlant | undefined,
+    by = commandLine,
+  ): Promise<void> {
+    try {
+      recording(this.#database, (record) => {
+        this.#database
+          .prepare('INSERT OR REPLACE INTO imports VALUES (?, ?, ?, 0, ?, 0, ?)')
+          .run(account, digest, plants, highest?.id ?? null, unixSeconds())
+        if (highest) this.#add(account, highest)
+        record(by, transferEntry('account.imported', account, this.#nameOf(account), plants))
+      })
+    } catch (error) {
+      throw isOrphan(error) ? accountGone(error) : error
+    }
+  }
+
+  async addPlants(
+    { account, digest }: ImportKey,
+    at: number,
+    plants: readonly PortablePlant[],
+    isLast: boolean,
+  ): Promise<void> {
+    const note = this.#database
+      .prepare<[number, number, string, number], number | null>(`
+        UPDATE imports SET done = ? WHERE account = ? AND digest = ? AND done = ? AND undoing = 0 RETURNING highest`)
+      .pluck()
+    const commit = isLast ? this.#commit : this.#batches
+    await commit.run(() => {
+      const highest = note.get(at + plants.length, account, digest, at)
+      if (highest === undefined) throw importChanged()
+      for (const plant of plants) {
+        if (plant.id !== highest) this.#add(account, plant)
+      }
+    })
+  }
+
+  async beginUndo({ account, digest }: ImportKey, by = commandLine): Promise<Import> {
+    return recording(this.#database, (record) => {
+      const row = this.#database
+        .prepare<[number, string], ImportRow>('SELECT * FROM imports WHERE account = ? AND digest = ?')
+        .get(account, digest)
+      if (!row) throw noImport()
+      this.#database.prepare('UPDATE imports SET undoing = 1 WHERE account = ? AND digest = ?').run(account, digest)
+      const entry = () => transferEntry('account.import_undone', account, this.#nameOf(account), row.plants)
+      if (row.undoing === 0) record(by, entry())
+      return importOf(row)
+    })
+  }
+
+  async endUndo({ account, digest }: ImportKey): Promise<void> {
+    const forget = this.#database.prepare('DELETE FROM imports WHERE account = ? AND digest = ?')
+    await this.#commit.run(() => void forget.run(account, digest))
+  }
+
+  removePlants(account: number, plants: readonly PortablePlant[]): Promise<number> {
+    return this.#batches.run(() => {
+      const remove = (sum: number, { id, name, tag }: PortableRow) =>
+        sum + this.#delete.run(account, id, name, tag).changes
+      return plants.map(toRow).reduce(remove, 0)
+    })
+  }
+
+  removeKeys(account: number, most: number): Promise<number> {
+    const remove = this.#database.prepare(
+      'DELETE FROM idempotency_keys WHERE account = $account AND key IN (SELECT key FROM idempotency_keys WHERE account = $account LIMIT $most)',
+    )
+    return this.#batches.run(() => remove.run({ account, most }).changes)
+  }
+
+  async keptFiles(account: number): Promise<readonly KeptFile[]> {
+    return this.#database
+      .prepare<[number], { file: string; complete: number }>(
+        'SELECT file, complete FROM deletions WHERE account = ? ORDER BY file',
+      )
+      .all(account)
+      .map(({ file, complete }) => ({ path: file, isComplete: complete === 1 }))
+  }
+
+  async keepFile(account: number, { path, isComplete }: KeptFile): Promise<void> {
+    const keep = this.#database.prepare('INSERT OR REPLACE INTO deletions VALUES (?, ?, ?)')
+    await this.#commit.run(() => void keep.run(account, path, Number(isComplete)))
+  }
+
+  async forgetFile(account: number, path: string): Promise<void> {
+    const forget = this.#database.prepare('DELETE FROM deletions WHERE account = ? AND file = ?')
+    await this.#commit.run(() => void forget.run(account, path))
+  }
+
+  /** @throws TakenId, which is to undo the transaction */
+  #add(account: number, { id, name, tag }: PortablePlant): void {
+    if (this.#insert.run(account, id, name, tag ?? null).changes === 0) throw new TakenId(id)
+  }
+
+  /** @throws ApiError 403 when there is no such account any more */
+  #nameOf(account: number): string {
+    const name = this.#database.prepare<[number], string>('SELECT name FROM accounts WHERE id = ?').pluck().get(account)
+    if (name === undefined) throw accountGone(undefined)
+    return name
   }
 }
 
-/**
- * Adds plants to an account. To be called in a transaction, which what it throws must undo.
- * @throws AccessError for an id that is taken
- */
-export function importPlants(
-  database: Database,
-  account: number,
-  plants: readonly PortablePlant[],
-  place: (index: number) => string,
-): void {
-  const insert = database.prepare(
-    'INSERT INTO plants (account, id, name, tag) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
-  )
-  for (const [index, plant] of plants.entries()) {
-    if (insert.run(account, plant.id, plant.name, plant.tag ?? null).changes === 0)
-      throw takenId(place(index), plant.id)
-  }
-}
-
-/** Removes an account's plants, once `keeper` has taken them, its idempotency keys and its grants. To be called in a transaction. */
-export function removePlants(database: Database, account: number, keeper: PlantTaker): void {
-  exportPlants(database, account, keeper)
-  for (const statement of owned) database.prepare(statement).run({ account })
-}
-
-function* portable(rows: Iterable<PortableRow>): Iterable<PortablePlant> {
-  for (const row of rows) yield toPortable(row)
+/** Removes the idempotency keys and grants of an account; false where it has plants. To be called in a transaction. */
+export function removeRest(database: Database, account: number): boolean {
+  if (database.prepare('SELECT 1 FROM plants WHERE account = ? LIMIT 1').get(account)) return false
+  database.prepare('DELETE FROM idempotency_keys WHERE account = ?').run(account)
+  database.prepare('DELETE FROM grants WHERE owner = $account OR grantee = $account').run({ account })
+  return true
 }

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import type { Database, Statement } from 'better-sqlite3'
 import { type Actor, type AuditEntry, commandLine } from '../audit/record.ts'
-import { recording, writeRecord } from '../audit/sqlite.ts'
+import { writeRecord } from '../audit/sqlite.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
 import { type OutsideChanges, Remembered } from '../storage/outside-changes.ts'
 import { takeBriefly } from '../storage/prune.ts'
-import { accountGone, isOrphan } from '../storage/write-error.ts'
+import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import { HighestIds } from './highest-ids.ts'
 import { RunningKeys } from './idempotency.ts'
@@ -23,19 +23,9 @@ import type {
   StoredPlant,
 } from './plant.ts'
 import { PlantCounts } from './plant-counts.ts'
-import {
-  checkGrantee,
-  checkPlantsLimit,
-  idTaken,
-  keysKnownSince,
-  replayOf,
-  shareEntry,
-  transferEntry,
-} from './policy.ts'
-import type { PlantTaker, PortablePlant } from './portable.ts'
+import { checkGrantee, checkPlantsLimit, idTaken, keysKnownSince, replayOf, shareEntry } from './policy.ts'
 import { type KeyedRow, type PlantRow, type Sharer, toPlant } from './rows.ts'
 import { PageReader, Snapshot } from './sqlite-pages.ts'
-import { exportPlants, importPlants } from './sqlite-transfer.ts'
 
 /** Plants in SQLite. */
 export class SqlitePlantStore implements PlantStore {
@@ -196,30 +186,6 @@ export class SqlitePlantStore implements PlantStore {
 
   async shares(): Promise<readonly Share[]> {
     return this.#shares.all()
-  }
-
-  async exportPlants(account: number, taker: PlantTaker, by = commandLine): Promise<void> {
-    recording(this.#database, (record) => record(by, transferEntry('account.exported', account, this.#nameOf(account))))
-    // Deferred: a reader holds nobody up.
-    this.#database.transaction(() => exportPlants(this.#database, account, taker)).deferred()
-  }
-
-  async importPlants(
-    account: number,
-    plants: readonly PortablePlant[],
-    place: (index: number) => string,
-    by = commandLine,
-  ) {
-    this.#touch(account)
-    try {
-      recording(this.#database, (record) => {
-        importPlants(this.#database, account, plants, place)
-        record(by, transferEntry('account.imported', account, this.#nameOf(account), plants.length))
-      })
-    } catch (error) {
-      throw isOrphan(error) ? accountGone(error) : error
-    }
-    this.#counts.follow(account, plants.length)
   }
 
   /** Does a change with others, and tells whether there was any to put on record. */

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import Database from 'better-sqlite3'
 import { codeOf } from '../errors.ts'
 import { removeDatabase } from './copy.ts'
@@ -13,13 +14,14 @@ export interface FileLock {
 /**
  * Holds a file, which is made where it is not there, until it is released or the process ends in any way: the lock is the
  * operating system's, taken by SQLite.
+ * @param waitMs milliseconds for which it waits for another process, such as one that looks whether it is held
  * @returns undefined while another process holds it
  * @throws what SQLite says where the file cannot be written
  */
-export function holdFile(path: string): FileLock | undefined {
+export function holdFile(path: string, waitMs = 0): FileLock | undefined {
   let database: Database.Database | undefined
   try {
-    database = new Database(path, { timeout: 0 })
+    database = new Database(path, { timeout: waitMs })
     database.pragma('journal_mode = DELETE')
     database.exec('BEGIN EXCLUSIVE')
   } catch (error) {
@@ -34,5 +36,20 @@ export function holdFile(path: string): FileLock | undefined {
       held.close()
       removeDatabase(path)
     },
+  }
+}
+
+/** Tells whether a process holds a file, which takes a lock of it for a moment; true where that is not to be known. */
+export function isHeld(path: string): boolean {
+  if (!existsSync(path)) return false
+  let database: Database.Database | undefined
+  try {
+    database = new Database(path, { readonly: true, timeout: 0 })
+    database.prepare('SELECT 1 FROM sqlite_schema').get()
+    return false
+  } catch {
+    return true
+  } finally {
+    database?.close()
   }
 }

@@ -294,6 +294,29 @@ export const migrations: readonly Migration[] = [
       CREATE INDEX requests_unsummed ON requests (account, created) WHERE summed = 0 AND state <> 'running';
     `,
   },
+  {
+    // How far each file is imported into an account, by its SHA-256; the plant with the highest id comes first of all. And
+    // the files that have the plants of accounts that are being deleted.
+    name: '0016-imports',
+    sql: `
+      CREATE TABLE imports (
+        account INTEGER NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
+        digest TEXT NOT NULL,
+        plants INTEGER NOT NULL,
+        done INTEGER NOT NULL,
+        highest INTEGER,
+        undoing INTEGER NOT NULL,
+        created INTEGER NOT NULL,
+        PRIMARY KEY (account, digest)
+      ) STRICT, WITHOUT ROWID;
+      CREATE TABLE deletions (
+        account INTEGER NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
+        file TEXT NOT NULL,
+        complete INTEGER NOT NULL,
+        PRIMARY KEY (account, file)
+      ) STRICT, WITHOUT ROWID;
+    `,
+  },
 ]
 
 /** The names of the migrations that a database has seen; undefined when it is none of ours. */

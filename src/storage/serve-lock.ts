@@ -1,10 +1,14 @@
 import { join } from 'node:path'
 import { StorageNotReady } from '../errors.ts'
 import { unwritable } from './data-folder.ts'
-import { type FileLock, holdFile } from './file-lock.ts'
+import { type FileLock, holdFile, isHeld } from './file-lock.ts'
 
 /** A data folder held by one service. */
 export type ServeLock = Pick<FileLock, 'release'>
+
+/** The file that a service locks in its data folder, and milliseconds that it waits for what only looks whether it is locked. */
+const lockFile = 'serve.lock'
+const patienceMs = 100
 
 /**
  * Holds a data folder for one service, until it is released or the process ends in any way. Commands that work beside the
@@ -22,8 +26,13 @@ export function holdForServing(folder: string): ServeLock {
 
 function held(folder: string): ServeLock | undefined {
   try {
-    return holdFile(join(folder, 'serve.lock'))
+    return holdFile(join(folder, lockFile), patienceMs)
   } catch (error) {
     throw unwritable(folder, error) ?? error
   }
+}
+
+/** Tells whether a service holds a data folder. */
+export function isServed(folder: string): boolean {
+  return isHeld(join(folder, lockFile))
 }

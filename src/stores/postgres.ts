@@ -7,7 +7,7 @@ import { PostgresCharacterStore, removeCharacters } from '../characters/postgres
 import { PostgresCounts } from '../limits/postgres.ts'
 import { SharedLimiter } from '../limits/shared-limiter.ts'
 import { PostgresPlantStore } from '../plants/postgres.ts'
-import { removePlants } from '../plants/postgres-transfer.ts'
+import { PostgresTransfers, removeRest } from '../plants/postgres-transfer.ts'
 import { askedBy } from '../storage/postgres/asker.ts'
 import { connectPostgres } from '../storage/postgres/connect.ts'
 import type { Transaction } from '../storage/postgres/database.ts'
@@ -42,17 +42,20 @@ export async function openPostgresStores(url: string, by: Actor = commandLine): 
   return {
     access,
     plants,
+    transfers: new PostgresTransfers(database),
     characters,
     ledger,
     usage: new PostgresUsageReader(database),
     audit: new PostgresAuditTrail(database),
-    async deleteAccount(name, keeper, by) {
+    async deleteAccount(name, by) {
       const removeBelongings = async (sql: Transaction, account: number) => {
-        await removePlants(sql, account, keeper)
+        if (!(await removeRest(sql, account))) return false
         await removeCharacters(sql, account)
+        return true
       }
-      await access.deleteAccount(name, removeBelongings, by)
-      await removeAllLeftovers(characters)
+      const isDeleted = await access.deleteAccount(name, removeBelongings, by)
+      if (isDeleted) await removeAllLeftovers(characters)
+      return isDeleted
     },
     limiter: (settings) => new SharedLimiter({ settings, counts, caughtUp: () => ledger.caughtUp() }),
     metrics: [plants.batchSizes, ledgerQueue(ledger)],

@@ -11,9 +11,9 @@ import type { Limits } from '../limit-values.ts'
 import { Limiter } from '../limits/limiter.ts'
 import type { LimitKeeper } from '../limits/reservation.ts'
 import type { PlantStore } from '../plants/plant.ts'
-import type { PlantTaker } from '../plants/portable.ts'
 import { SqlitePlantStore } from '../plants/sqlite.ts'
-import { removePlants } from '../plants/sqlite-transfer.ts'
+import { removeRest, SqliteTransfers } from '../plants/sqlite-transfer.ts'
+import type { PlantTransfers } from '../plants/transfers.ts'
 import { openDatabase } from '../storage/database.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
 import { migrations } from '../storage/migrations.ts'
@@ -30,17 +30,18 @@ import { SqliteUsageReader } from '../usage/sqlite-report.ts'
 export interface Stores {
   readonly access: AccessStore
   readonly plants: PlantStore
+  readonly transfers: PlantTransfers
   readonly characters: CharacterStore
   readonly ledger: Ledger
   readonly usage: UsageReader
   readonly audit: AuditTrail
   /**
-   * Deletes an account with its keys, plants, characters, grants and idempotency keys, in one transaction, once `keeper` has
-   * taken the plants; nothing is deleted when that throws. What it has used stays in the ledger. Pieces of its cards go
-   * after it, in small transactions.
+   * Deletes an account that has no plants any more, with its keys, characters, grants and idempotency keys, in one transaction.
+   * What it has used stays in the ledger. Pieces of its cards go after it, in small transactions.
+   * @returns false, and deletes nothing, where it has plants
    * @throws AccessError for an unknown account, and one with the last working key of the scope `admin`
    */
-  deleteAccount(name: string, keeper: PlantTaker, by?: Actor): Promise<void>
+  deleteAccount(name: string, by?: Actor): Promise<boolean>
   /**
    * Gives what holds keys and accounts to their limits, together with all who use this database.
    * @param settings for accounts that have none of their own
@@ -85,17 +86,20 @@ export function openSqliteStores(path: string, by: Actor = commandLine): Stores 
   return {
     access,
     plants: new SqlitePlantStore(database, commit, changes),
+    transfers: new SqliteTransfers(database, commit),
     characters,
     ledger,
     usage: new SqliteUsageReader(database),
     audit: new SqliteAuditTrail(database, commit),
-    async deleteAccount(name, keeper, by) {
+    async deleteAccount(name, by) {
       const removeBelongings = (account: number) => {
-        removePlants(database, account, keeper)
+        if (!removeRest(database, account)) return false
         removeCharacters(database, account)
+        return true
       }
-      await access.deleteAccount(name, removeBelongings, by)
-      await removeAllLeftovers(characters)
+      const isDeleted = await access.deleteAccount(name, removeBelongings, by)
+      if (isDeleted) await removeAllLeftovers(characters)
+      return isDeleted
     },
     limiter: (settings) => new Limiter({ settings, spent: (...question) => ledger.spent(...question) }),
     metrics: [commit.sizes, ledgerQueue(ledger)],

@@ -47,9 +47,8 @@ it('lists all records to the operator, page after page, and none is missed', asy
 it('lists to a key with the scope keys what is about its own account, and nothing else', async () => {
   const service = await serviceForThisTest()
   const stores = await storesForThisTest(service.dataDirectory)
-  const leave = { begin() {}, add() {}, end() {} }
   const old = await service.makeKey('ann', ['keys'])
-  await stores.deleteAccount('ann', leave)
+  await stores.deleteAccount('ann')
   const key = await service.makeKey('ann', ['keys', 'chat', 'characters:write'])
   await stores.access.createAccount('bob')
   const [ann, bob] = (await stores.access.listAccounts()).slice(1)

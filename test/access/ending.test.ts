@@ -11,9 +11,6 @@ import { isOverPostgres, storesForThisTest } from '../support/test-database.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
 import { pieces, type ScriptedUpstream, streamOf, upstreamForThisTest } from '../support/upstream.ts'
 
-/** What is to be kept of an account that is deleted: nothing. */
-const keeper = { begin() {}, add() {}, end() {} }
-
 /** A service, and its stores opened once more beside it, as a command opens them. */
 interface Beside extends Pick<Stores, 'access' | 'plants' | 'deleteAccount'> {
   readonly service: TestService
@@ -72,12 +69,7 @@ const endings: readonly (readonly [
     'key_revoked',
   ],
   ['its account is suspended', ({ access }) => access.suspendAccount('ann'), 'permission_error', 'account_suspended'],
-  [
-    'its account is deleted',
-    ({ deleteAccount }) => deleteAccount('ann', keeper),
-    'authentication_error',
-    'key_revoked',
-  ],
+  ['its account is deleted', ({ deleteAccount }) => deleteAccount('ann'), 'authentication_error', 'key_revoked'],
 ]
 
 describe('a key that ends', () => {
@@ -162,7 +154,7 @@ describe('a key that ends', () => {
   it('fails the writes of nobody else when its account is deleted before its own is done', async () => {
     const { access, plants, deleteAccount } = await serviceWithStores()
     const [gone, kept] = [await access.createAccount('ann'), await access.createAccount('bob')]
-    await deleteAccount('ann', keeper)
+    await deleteAccount('ann')
     const [refused, done] = await Promise.allSettled([
       plants.create(gone.id, { name: 'late' }),
       plants.create(kept.id, { name: 'fine' }),

@@ -16,7 +16,7 @@ it('prints all records, those of one account, since a moment, or of one action: 
   await stores.access.createAccount('ann')
   await stores.access.createAccount('bob')
   await stores.access.createKey({ account: 'ann', scopes: ['chat'], name: 'tablet \u202e' })
-  await stores.deleteAccount('ann', { begin() {}, add() {}, end() {} })
+  await stores.deleteAccount('ann')
   const records = await allRecords(stores)
   const json = async (line: string): Promise<{ action: string; target: string }[]> => {
     const ended = await run(`audit --json ${line}`.trim())

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import type { AuditRecord } from '../../src/audit/record.ts'
 import type { Stores } from '../../src/stores/stores.ts'
+import { importInto } from '../support/account-files.ts'
 import { allRecords } from '../support/audit.ts'
 import { often } from '../support/often.ts'
 import { folderForThisTest, preset, start } from '../support/preset-service.ts'
@@ -105,7 +106,7 @@ it('a change whose record cannot be written is not made', async () => {
     () => stores.access.revokeKey(key.prefix),
     () => stores.access.limitKey(key.prefix, { plants: 1 }),
     () => stores.characters.put(1, { name: 'Moss', digest: 'x', source: Buffer.from('x'), about: noAbout }),
-    () => stores.plants.importPlants(1, [{ id: 1, name: 'Moss' }], String),
+    () => importInto(stores.transfers, 1, [{ id: 1, name: 'Moss' }]),
   ]
   for (const change of changes) await expect(change()).rejects.toThrow(/audit_records|Nothing was written/)
   await sql.run('ALTER TABLE gone RENAME TO audit_records')

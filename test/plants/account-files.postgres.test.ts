@@ -2,9 +2,9 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import { expect, it, onTestFinished } from 'vitest'
-import { readAccountFile } from '../../src/plants/account-file.ts'
-import type { PlantTaker, PortablePlant } from '../../src/plants/portable.ts'
+import type { PlantTaker } from '../../src/plants/portable.ts'
 import { openPostgresStores } from '../../src/stores/postgres.ts'
+import { fileOf, importInto, plantsIn } from '../support/account-files.ts'
 import { conservatory } from '../support/command.ts'
 import { plantsOf } from '../support/plant-pages.ts'
 import { temporaryFolder } from '../support/service.ts'
@@ -25,34 +25,34 @@ async function startHere() {
     folder.remove()
   })
   const { id } = await stores.access.createAccount('ann')
-  await stores.plants.importPlants(id, plants, () => '')
+  await importInto(stores.transfers, id, plants)
   const run = (...args: string[]) => conservatory(args, { DATABASE_URL: url, DATA_DIR: folder.path })
   return { stores, account: id, sql, run, backups: join(folder.path, 'backups') }
 }
 
 it('exports an account in batches, all of one moment', async () => {
   const { stores, account, sql, run } = await startHere()
-  const batches: PortablePlant[][] = []
+  const batches: string[] = []
   let counted = 0
   let deleted: Promise<unknown> | undefined
   const taker: PlantTaker = {
     begin(count) {
       counted = count
     },
-    add(some) {
-      batches.push([...some])
+    add(lines) {
+      batches.push(lines)
       deleted ??= sql`DELETE FROM plants WHERE id > 0`.execute()
     },
     end() {},
   }
-  await stores.plants.exportPlants(account, taker)
+  await stores.transfers.exportPlants(account, taker)
   await deleted
   expect(counted).toBe(plants.length)
-  expect(batches.flat()).toStrictEqual(plants)
-  expect(Math.max(...batches.map(({ length }) => length))).toBeLessThanOrEqual(1000)
+  expect(batches.join('')).toBe(fileOf(plants).replace(/.*\n/, ''))
+  expect(batches.length).toBeGreaterThan(1)
   const { code, stdout } = await run('accounts', 'export', 'ann')
   expect(code).toBe(0)
-  expect(readAccountFile(stdout)).toStrictEqual(plants.filter(({ id }) => id <= 0))
+  expect(await plantsIn(stdout)).toStrictEqual(plants.filter(({ id }) => id <= 0))
 })
 
 it('deletes an account however long that takes, and exports what it had at the end', async () => {
@@ -68,7 +68,7 @@ it('deletes an account however long that takes, and exports what it had at the e
   expect(ended).toMatchObject({ code: 0, stdout: '' })
   const [file = ''] = readdirSync(backups)
   expect(ended.stderr).toBe(`The account "ann" is deleted. Its plants are in ${join(backups, file)}.\n`)
-  const kept = readAccountFile(readFileSync(join(backups, file), 'utf8'))
+  const kept = await plantsIn(readFileSync(join(backups, file), 'utf8'))
   expect(kept).toStrictEqual([{ id: begin, name: 'the last' }, ...plants])
   expect(await stores.access.listAccounts()).toStrictEqual([])
 })

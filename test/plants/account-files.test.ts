@@ -6,6 +6,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { AccessError } from '../../src/access/access.ts'
 import { headerLine, plantLine, readAccountFile } from '../../src/plants/account-file.ts'
 import type { Stores } from '../../src/stores/stores.ts'
+import { exportedFrom, fileOf, plantsIn } from '../support/account-files.ts'
 import { compileCache, conservatory, type Ended } from '../support/command.ts'
 import { expectError } from '../support/http.ts'
 import { putIntoLedger } from '../support/ledger.ts'
@@ -34,13 +35,7 @@ async function startHere(folder = folderForThisTest()): Promise<Here> {
 }
 
 async function plantsOf(here: Here, account: string): Promise<readonly unknown[]> {
-  const found: unknown[] = []
-  await here.stores.plants.exportPlants(await idOf(here, account), {
-    begin() {},
-    add: (plants) => found.push(...plants),
-    end() {},
-  })
-  return found
+  return exportedFrom(here.stores.transfers, await idOf(here, account))
 }
 
 async function idOf({ stores }: Here, account: string): Promise<number> {
@@ -92,14 +87,14 @@ describe('accounts export', () => {
     expect(ended).toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(/^There is no account "nobody"/) })
   })
 
-  it('can be read back whatever the plants are called', () => {
+  it('can be read back whatever the plants are called, in pieces of any length', async () => {
     const text = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }).map((name) => `x${name}x`)
     const plant = fc.record({ id: fc.maxSafeInteger(), name: text, tag: text }, { requiredKeys: ['id', 'name'] })
-    fc.assert(
-      fc.property(fc.array(plant, { maxLength: 5 }), (list) => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(plant, { maxLength: 5 }), fc.integer({ min: 1, max: 99 }), async (list, length) => {
         fc.pre(list.every(({ name, tag }) => !/\p{Cc}/u.test(`${name}${tag}`)))
-        const file = headerLine('ann', list.length) + list.map(plantLine).join('')
-        expect(readAccountFile(file)).toEqual(list)
+        expect(await plantsIn(fileOf(list), length)).toEqual(list)
+        expect(await plantsIn(`\uFEFF${fileOf(list).replaceAll('\n', '\r\n')}\n \n`, length)).toEqual(list)
       }),
     )
   })
@@ -123,7 +118,7 @@ describe('accounts import', () => {
           { id: 3, name: 'b' },
           { id: 1, name: 'c' },
         ],
-        'Line 4: there is a plant with the id 1',
+        'Line 4: there is a plant with the id 1 already, on line 2. Nothing was imported.',
       ],
     ] as const
     for (const [list, sentence] of attempts) {
@@ -162,9 +157,29 @@ describe('accounts import', () => {
     [`${header}{"id":1,"name":"a","tag":5}\n`, /^Line 2: a plant needs a name, and its name and tag are texts/],
     [`${header}{"id":1,"name":" "}\n`, /^Line 2: The field "name" is blank/],
     [`${header}{"id":1,"name":"a","tag":"\\u0000b"}\n`, /^Line 2: The field "tag" has control characters/],
-  ] as const)('refuses %j, and says which line is at fault', ([text, sentence]) => {
-    expect(() => readAccountFile(text)).toThrow(AccessError)
-    expect(() => readAccountFile(text)).toThrow(sentence)
+    [`${header}\n{"id":1,"name":"a"}\n`, /^Line 2: a plant needs an id/],
+  ] as const)('(f) refuses %j, and says which line is at fault', async ([text, sentence]) => {
+    for (const length of [7, 100_000]) {
+      await expect(plantsIn(text, length)).rejects.toThrow(AccessError)
+      await expect(plantsIn(text, length)).rejects.toThrow(sentence)
+    }
+  })
+
+  it('(f) refuses a line without an end, and keeps no more of it than a piece', async () => {
+    const reading = plantsIn(header + 'x'.repeat(3_000_000), 1_000_000)
+    await expect(reading).rejects.toThrow("Line 2: it is longer than any plant's.")
+  })
+
+  it('(f) refuses bytes that are no UTF-8, and says on which line', async () => {
+    const file = Buffer.from(fileOf(plants))
+    file[file.lastIndexOf('c')] = 0xff
+    async function* pieces() {
+      yield file
+    }
+    const reading = async () => {
+      for await (const _ of readAccountFile(pieces()));
+    }
+    await expect(reading()).rejects.toThrow('Line 4: it is not UTF-8. Encode the file as UTF-8.')
   })
 })
 
@@ -199,7 +214,7 @@ describe('accounts delete', () => {
     expect(ended.stderr).toBe(`The account ${JSON.stringify(name)} is deleted. Its plants are in ${path}.\n`)
     expect(statSync(path).mode & 0o077).toBe(0)
     const kept = [...plants.slice(0, 2), { id: 77, name: 'once' }, ...plants.slice(2)]
-    expect(readAccountFile(readFileSync(path, 'utf8'))).toEqual(kept)
+    expect(await plantsIn(readFileSync(path, 'utf8'))).toEqual(kept)
 
     await onceKnown(async () => expectError(await service.request('/plants', { headers }), 'plants', 401))
     const left = async (table: string, where: string) =>

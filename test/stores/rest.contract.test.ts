@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findAccount, type Key } from '../../src/access/access.ts'
 import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { openSqliteStores, type Stores } from '../../src/stores/stores.ts'
+import { importInto } from '../support/account-files.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { newPostgresDatabase } from '../support/shared-postgres.ts'
 import { wholeSource } from '../support/sources.ts'
@@ -26,7 +27,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the stores beside plants in %s', (engin
   }
 
   it('keep accounts and keys, and one working admin key', async () => {
-    const { access, plants } = stores()
+    const { access, transfers } = stores()
     const request = { account: 'first', scopes: ['admin'] } as const
     const made = await Promise.all([1, 2, 3].map(() => access.createFirstAccount(request)))
     const [first] = made.filter((each) => each !== null)
@@ -35,10 +36,8 @@ describe.each(['SQLite', 'PostgreSQL'])('the stores beside plants in %s', (engin
     await expect(access.revokeKey(prefix)).rejects.toMatchObject({ code: 'last_admin_key' })
     await expect(access.createAccount('first')).rejects.toThrow('There is an account "first" already.')
     const account = (await findAccount(access, 'first')).id
-    await plants.importPlants(account, [{ id: 7, name: 'Fern' }], () => 'line 1')
-    await expect(plants.importPlants(account, [{ id: 7, name: 'Moss' }], () => 'line 1')).rejects.toThrow(
-      'id 7 already',
-    )
+    await importInto(transfers, account, [{ id: 7, name: 'Fern' }])
+    await expect(importInto(transfers, account, [{ id: 7, name: 'Moss' }])).rejects.toThrow('id 7 already')
     const second = await access.rotateKey(prefix, 0)
     await expect(access.rotateKey(prefix, 0)).rejects.toMatchObject({ code: 'key_ended' })
     expect((await access.findKeyById(second.key.id))?.revoked).toBeNull()
@@ -80,7 +79,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the stores beside plants in %s', (engin
     for (const text of ['', 'c', 'cv_', 'it%', 'cv_%', 'cv_!!12-', 'CV_!!1', key.id.slice(0, -1), '\0']) {
       await expect(found(text)).rejects.toThrow('There is no such key.')
     }
-    await deleteAccount('named', { begin() {}, add() {}, end() {} })
+    await deleteAccount('named')
   })
 
   it('keep every version of a character', async () => {

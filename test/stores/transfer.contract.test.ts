@@ -1,29 +1,75 @@
-import { expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import type { PortablePlant } from '../../src/plants/portable.ts'
-import { engines } from '../support/engines.ts'
+import { exportedFrom, importInto } from '../support/account-files.ts'
+import { type Engine, engines } from '../support/engines.ts'
 
-it.each(engines)('$name imports all plants into the account that is named, or none', async (engine) => {
+/** An account and its neighbour, over an engine, and what moves them in and out. */
+async function startHere(engine: Engine) {
   const database = await engine.openDatabase()
-  try {
-    const plants = database.openPlants()
-    const account = await database.newAccount()
-    const neighbour = await database.newAccount()
-    const fern: PortablePlant = { id: 7, name: 'Fern', tag: 'shade' }
-    const held = async (of: number) => {
-      const found: PortablePlant[] = []
-      await plants.exportPlants(of, { begin() {}, add: (some) => void found.push(...some), end() {} })
-      return found
-    }
-    await plants.importPlants(account, [fern], () => 'Line 2')
-    const twice = plants.importPlants(account, [{ id: 8, name: 'Moss' }, fern], (index) => `Line ${index + 2}`)
+  onTestFinished(() => database.close())
+  const transfers = database.openTransfers()
+  const [account, neighbour] = [await database.newAccount(), await database.newAccount()]
+  return {
+    plants: database.openPlants(),
+    transfers,
+    account,
+    neighbour,
+    held: (of = account) => exportedFrom(transfers, of),
+  }
+}
+
+const key = (account: number) => ({ account, digest: 'd'.repeat(64) })
+const fern: PortablePlant = { id: 7, name: 'Fern', tag: 'shade' }
+const moss: PortablePlant = { id: 8, name: 'Moss' }
+const ivy: PortablePlant = { id: 9, name: 'Ivy' }
+
+describe.each(engines)('$name', (engine) => {
+  it('(f) imports all plants into the account that is named, or none', async () => {
+    const { plants, transfers, account, neighbour, held } = await startHere(engine)
+    await importInto(transfers, account, [fern])
+    const twice = importInto(transfers, account, [moss, { ...fern, name: 'other' }])
     await expect(twice).rejects.toThrow('Line 3: there is a plant with the id 7 already. Nothing was imported.')
-    const gone = plants.importPlants(account + 100, [fern], () => 'Line 2')
-    await expect(gone).rejects.toMatchObject({ status: 403, code: 'account_deleted' })
-    expect([await held(account), await held(neighbour)]).toStrictEqual([[fern], []])
+    await expect(importInto(transfers, account + 100, [fern])).rejects.toMatchObject({ code: 'account_deleted' })
+    expect([await held(), await held(neighbour)]).toStrictEqual([[fern], []])
     // What was imported counts for the limit, and for the ids that are given.
     await expect(plants.create(account, { name: 'Ivy' }, undefined, 1)).rejects.toMatchObject({ code: 'plants_limit' })
     expect((await plants.create(account, { name: 'Ivy' }, undefined, 2)).plant.id).toBe(8)
-  } finally {
-    await database.close()
-  }
+  })
+
+  it('(f) gives plants that come while an import is under way ids behind those of the file', async () => {
+    const { plants, transfers, account, held } = await startHere(engine)
+    await transfers.beginImport(key(account), 3, ivy)
+    expect((await plants.create(account, { name: 'Oak' })).plant.id).toBe(10)
+    await transfers.addPlants(key(account), 0, [fern, moss], false)
+    await transfers.addPlants(key(account), 2, [ivy], true)
+    expect(await held()).toStrictEqual([fern, moss, ivy, { id: 10, name: 'Oak' }])
+    expect(await transfers.findImport(key(account))).toEqual({ plants: 3, done: 3, highest: 9, isUndoing: false })
+  })
+
+  it('(f) adds a batch with the note of it, or neither, and each once', async () => {
+    const { plants, transfers, account, held } = await startHere(engine)
+    await transfers.beginImport(key(account), 3, ivy)
+    await transfers.addPlants(key(account), 0, [fern], false)
+    await expect(transfers.addPlants(key(account), 0, [fern], false)).rejects.toThrow('Another command works on this')
+    await plants.create(account, { ...moss, name: 'mine' })
+    await expect(transfers.addPlants(key(account), 1, [moss, ivy], true)).rejects.toMatchObject({ id: 8 })
+    expect(await transfers.findImport(key(account))).toMatchObject({ done: 1 })
+    expect(await held()).toStrictEqual([fern, { ...moss, name: 'mine' }, ivy])
+    await transfers.beginUndo(key(account))
+    await plants.remove(account, 8)
+    await expect(transfers.addPlants(key(account), 1, [moss, ivy], true)).rejects.toThrow(
+      'Another command works on this',
+    )
+  })
+
+  it('(f) removes a plant only where it is as it is told', async () => {
+    const { plants, transfers, account, neighbour, held } = await startHere(engine)
+    for (const of of [account, neighbour]) {
+      for (const plant of [fern, moss, ivy]) await plants.create(of, plant)
+    }
+    const told = [fern, { ...moss, name: 'other' }, { ...ivy, tag: 'shade' }, { id: 10, name: 'Oak' }]
+    expect(await transfers.removePlants(account, told)).toBe(1)
+    expect(await held()).toStrictEqual([moss, ivy])
+    expect(await held(neighbour)).toStrictEqual([fern, moss, ivy])
+  })
 })

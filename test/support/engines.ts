@@ -3,7 +3,10 @@ import type Database from 'better-sqlite3'
 import postgres from 'postgres'
 import type { PlantStore } from '../../src/plants/plant.ts'
 import { PostgresPlantStore } from '../../src/plants/postgres.ts'
+import { PostgresTransfers } from '../../src/plants/postgres-transfer.ts'
 import { SqlitePlantStore } from '../../src/plants/sqlite.ts'
+import { SqliteTransfers } from '../../src/plants/sqlite-transfer.ts'
+import type { PlantTransfers } from '../../src/plants/transfers.ts'
 import { openDatabase } from '../../src/storage/database.ts'
 import { GroupCommit } from '../../src/storage/group-commit.ts'
 import { OutsideChanges } from '../../src/storage/outside-changes.ts'
@@ -16,6 +19,8 @@ import { newPostgresDatabase } from './shared-postgres.ts'
 export interface TestDatabase {
   /** A store of plants over it; another one each time, as each replica has one. */
   openPlants(): PlantStore
+  /** What moves accounts in and out of it, on a connection of its own. */
+  openTransfers(): PlantTransfers
   /** Makes an account, and gives its id. */
   newAccount(): Promise<number>
   /** Runs plain SQL beside the stores, such as both engines understand. */
@@ -57,6 +62,11 @@ async function openPostgres(isolation: string): Promise<TestDatabase> {
       databases.push(database)
       return new PostgresPlantStore(database)
     },
+    openTransfers() {
+      const database = new PostgresDatabase(url)
+      databases.push(database)
+      return new PostgresTransfers(database)
+    },
     async newAccount() {
       const id = ++accounts
       await sql`INSERT INTO accounts (id, name, created) VALUES (${id}, ${`account ${id}`}, 0)`
@@ -77,13 +87,21 @@ function openSqlite(): TestDatabase {
   const outside = openDatabase(path)
   const databases: Database.Database[] = [outside]
   let accounts = 0
+  const connect = () => {
+    const database = openDatabase(path)
+    // Whether it is on disk is another test's question, and waiting for it would take minutes.
+    database.pragma('synchronous = OFF')
+    databases.push(database)
+    return database
+  }
   return {
     openPlants() {
-      const database = openDatabase(path)
-      // Whether it is on disk is another test's question, and waiting for it would take minutes.
-      database.pragma('synchronous = OFF')
-      databases.push(database)
+      const database = connect()
       return new SqlitePlantStore(database, new GroupCommit(database), new OutsideChanges(database))
+    },
+    openTransfers() {
+      const database = connect()
+      return new SqliteTransfers(database, new GroupCommit(database))
     },
     async newAccount() {
       const id = ++accounts

@@ -262,6 +262,29 @@ export const postgresMigrations: readonly Migration[] = [
     `,
   },
   {
+    // As 0016-imports of SQLite.
+    name: '0010-imports',
+    servesFrom: '0002-shared-limits',
+    sql: `
+      CREATE TABLE imports (
+        account BIGINT NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
+        digest TEXT COLLATE "C" NOT NULL,
+        plants BIGINT NOT NULL,
+        done BIGINT NOT NULL,
+        highest BIGINT,
+        undoing BIGINT NOT NULL,
+        created BIGINT NOT NULL,
+        PRIMARY KEY (account, digest)
+      );
+      CREATE TABLE deletions (
+        account BIGINT NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
+        file TEXT COLLATE "C" NOT NULL,
+        complete BIGINT NOT NULL,
+        PRIMARY KEY (account, file)
+      );
+    `,
+  },
+  {
     // A collation of the operating system may change with an update of it, and an index in its order is then wrong.
     name: '0011-indexed-texts-by-bytes',
     servesFrom: '0002-shared-limits',

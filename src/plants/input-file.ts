@@ -1,0 +1,75 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { rmSync } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
+import { join } from 'node:path'
+import { AccessError } from '../access/access.ts'
+import { inputBytes } from '../print.ts'
+import { prepareFolder } from '../storage/data-folder.ts'
+
+/** Bytes that are read at once. */
+const pieceLength = 256 * 1024
+
+/** A file that can be read several times, whatever it came from. */
+export class InputFile {
+  readonly #handle: FileHandle
+
+  private constructor(handle: FileHandle) {
+    this.#handle = handle
+  }
+
+  /**
+   * Opens a file; without a path, what comes on stdin. What can be read only once is copied into the folder first, into a
+   * file that has no name and is gone with this process.
+   * @throws AccessError when it cannot be read
+   */
+  static async open(path: string | undefined, folder: string): Promise<InputFile> {
+    if (path === undefined) return new InputFile(await copied(inputBytes(), folder))
+    const unreadable = (cause: unknown) =>
+      new AccessError(`The file ${JSON.stringify(path)} cannot be read.`, 'refused', { cause })
+    const handle = await open(path).catch((cause: unknown) => {
+      throw unreadable(cause)
+    })
+    const stat = await handle.stat()
+    if (stat.isFile()) return new InputFile(handle)
+    if (!stat.isDirectory()) return new InputFile(await copied(handle.createReadStream(), folder))
+    await handle.close()
+    throw unreadable(undefined)
+  }
+
+  /**
+   * Reads it from its start to its end. A piece is good until the next one is asked for.
+   * @param onDigest is told the SHA-256 of all of it, in hexadecimal digits, at the end
+   */
+  async *bytes(onDigest?: (digest: string) => void): AsyncGenerator<Buffer> {
+    const hash = createHash('sha256')
+    const piece = Buffer.alloc(pieceLength)
+    for (let position = 0; ; ) {
+      const { bytesRead } = await this.#handle.read(piece, 0, pieceLength, position)
+      if (bytesRead === 0) break
+      position += bytesRead
+      const bytes = piece.subarray(0, bytesRead)
+      hash.update(bytes)
+      yield bytes
+    }
+    onDigest?.(hash.digest('hex'))
+  }
+
+  async close(): Promise<void> {
+    await this.#handle.close()
+  }
+}
+
+async function copied(bytes: AsyncIterable<Buffer | string>, folder: string): Promise<FileHandle> {
+  prepareFolder(folder)
+  const path = join(folder, `input-${randomUUID()}.part`)
+  const handle = await open(path, 'w+', 0o600)
+  // Whatever ends this process, nothing of it stays.
+  rmSync(path)
+  try {
+    for await (const piece of bytes) await handle.writeFile(piece)
+    return handle
+  } catch (error) {
+    await handle.close()
+    throw error
+  }
+}
