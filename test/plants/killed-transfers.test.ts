@@ -1,0 +1,47 @@
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { holdForServing } from '../../src/storage/serve-lock.ts'
+import { openPostgresStores } from '../../src/stores/postgres.ts'
+import { openSqliteStores } from '../../src/stores/stores.ts'
+import { type KilledPlace, killTransfers } from '../support/killed-transfers.ts'
+import { folderForThisTest } from '../support/preset-service.ts'
+import { newPostgresDatabase } from '../support/shared-postgres.ts'
+
+const places: readonly (readonly [engine: string, open: () => Promise<KilledPlace>])[] = [
+  [
+    'SQLite',
+    async () => {
+      const folder = folderForThisTest()
+      const stores = openSqliteStores(join(folder, 'conservatory.db'))
+      const lock = holdForServing(folder)
+      onTestFinished(async () => {
+        lock.release()
+        await stores.close()
+      })
+      return { folder, stores, settings: { DATA_DIR: folder } }
+    },
+  ],
+  [
+    'PostgreSQL',
+    async () => {
+      const folder = folderForThisTest()
+      const url = await newPostgresDatabase()
+      const stores = await openPostgresStores(url)
+      onTestFinished(() => stores.close())
+      return { folder, stores, settings: { DATA_DIR: folder, DATABASE_URL: url } }
+    },
+  ],
+]
+
+/** Kills of each command; `npm run trials -- operations` sets it to 20. */
+const kills = Number(process.env['TRANSFER_KILLS'] ?? 1)
+
+it.each(places)(
+  '(f) kill -9 of import, --undo and delete loses no plant and doubles none: %s',
+  async (_, open) => {
+    const done = await killTransfers(await open(), 3000 * (kills + 1), kills)
+    process.stderr.write(kills > 2 ? `${JSON.stringify(done)}\n` : '')
+    expect(Math.min(...Object.values(done))).toBeGreaterThanOrEqual(kills / 2)
+  },
+  900_000,
+)
