@@ -14,6 +14,7 @@ import { benchReads } from './reads.ts'
 import { benchRelay } from './relay.ts'
 
 import { benchStartup } from './startup.ts'
+import { benchTransfers } from './transfers.ts'
 import { benchWalk } from './walk.ts'
 import { benchWrites } from './writes.ts'
 
@@ -36,6 +37,7 @@ const benchmarks: Readonly<Record<string, () => Promise<readonly Figure[]>>> = {
   limits: benchLimits,
   postgres: benchPostgres,
   move: benchMove,
+  transfers: benchTransfers,
   observability: benchObservability,
   runtimes: benchRuntimes,
   versions: benchVersions,

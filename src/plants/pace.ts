@@ -1,4 +1,4 @@
-import { setTimeout as wait } from 'node:timers/promises'
+import { type Clock, machineClock } from '../clock.ts'
 
 /** Milliseconds that a batch is to take while nobody else writes, and between two looks whether a service runs. */
 const bulkMs = 200
@@ -6,7 +6,7 @@ const lookMs = 1000
 /** Milliseconds that others have after a batch at least, beside a service. */
 const pauseMs = 20
 /** Plants of a batch. */
-const smallest = 100
+const smallest = 50
 const largest = 10_000
 
 /** What a pace depends on. */
@@ -22,13 +22,15 @@ interface Served {
  */
 export class Pace {
   readonly #served: Served
+  readonly #clock: Clock
   /** The first batches are small, as if a service ran and writing were slow. */
   #isServed = true
   #lookedAt = Number.NEGATIVE_INFINITY
   #msPerPlant = 0.05
 
-  constructor(served: Served) {
+  constructor(served: Served, clock = machineClock) {
     this.#served = served
+    this.#clock = clock
   }
 
   /** How many plants the next batch is to have. */
@@ -39,16 +41,18 @@ export class Pace {
 
   /** Does a batch of so many plants, and then leaves others their time. */
   async take<T>(plants: number, batch: () => Promise<T>): Promise<T> {
-    const start = performance.now()
+    const start = this.#clock.now()
     const result = await batch()
-    const end = performance.now()
+    const end = this.#clock.now()
     const tookMs = end - start
     if (plants > 0) this.#msPerPlant = (this.#msPerPlant + tookMs / plants) / 2
     if (end - this.#lookedAt >= lookMs) {
       this.#lookedAt = end
       this.#isServed = await this.#served.isServed()
     }
-    if (this.#isServed) await wait(Math.max(tookMs, pauseMs))
+    if (this.#isServed) {
+      await new Promise<void>((resolve) => this.#clock.setTimeout(resolve, Math.max(tookMs, pauseMs)))
+    }
     return result
   }
 }

@@ -1,0 +1,243 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createReadStream, createWriteStream, openSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { Readable, Writable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { setTimeout as wait } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import postgres from 'postgres'
+import { headerLine, plantLine } from '../src/plants/account-file.ts'
+import { openDatabase } from '../src/storage/database.ts'
+import { startPostgres } from '../test/support/postgres.ts'
+import { atLeast, atMost, type Figure, percentile, round2 } from './measure.ts'
+import { databasePath, Folders } from './plants.ts'
+import { benchKey, cpuSeconds, startService } from './processes.ts'
+
+/*
+ * 1,000,000 plants (PLANTS) imported into an account and exported again, over SQLite beside the `sqlite3` shell's own
+ * `.import` and JSON, and over a PostgreSQL that waits for the disk beside COPY, each into a table with the same columns and
+ * indexes; then SQLite once more beside a service. Targets: half as fast at least; 200 MB more than a command that only shows its
+ * help at most; beside the import, a p99 of POST /plants of five times that of an idle service at most. Needs Debian's sqlite3.
+ */
+
+const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
+const plants = Number(process.env['PLANTS'] ?? 1_000_000)
+
+/** What a program took. */
+interface Used {
+  readonly seconds: number
+  readonly cpuSeconds: number
+  /** The most memory that it held at once. */
+  readonly megabytes: number
+}
+
+/** Imports and exports beside what the engines' own programs do. */
+export async function benchTransfers(): Promise<readonly Figure[]> {
+  const folders = new Folders()
+  const table: Record<string, Used> = {}
+  const figures: Figure[] = []
+  try {
+    const files = await writeFiles(folders.make())
+    const bare = await conservatory(['accounts', '--help'], {})
+    await overSqlite(folders, files, table)
+    await overPostgres(folders, files, table)
+    console.table(table)
+    for (const [ours, theirs] of pairs) {
+      const [one, other] = [table[ours], table[theirs]]
+      if (!one || !other) continue
+      figures.push(atLeast(`${ours}, speed to that of ${theirs}`, 0.5, other.seconds / one.seconds))
+      figures.push(atMost(`${ours}, memory beyond a bare command`, 200, one.megabytes - bare.megabytes, ' MB'))
+    }
+    figures.push(await besideService(folders))
+    return figures
+  } finally {
+    folders.remove()
+  }
+}
+
+const pairs = [
+  ['import, SQLite', 'sqlite3 .import'],
+  ['export, SQLite', 'sqlite3 .mode json'],
+  ['import, PostgreSQL', 'COPY FROM'],
+  ['export, PostgreSQL', 'COPY TO'],
+] as const
+
+interface Files {
+  readonly jsonl: string
+  /** The five columns that the table has in SQLite. */
+  readonly csv: string
+  /** The four of PostgreSQL, as COPY takes them. */
+  readonly copy: string
+}
+
+async function writeFiles(folder: string, count = plants): Promise<Files> {
+  const files = {
+    jsonl: join(folder, 'plants.jsonl'),
+    csv: join(folder, 'plants.csv'),
+    copy: join(folder, 'plants.copy'),
+  }
+  const written = async (path: string, head: string, line: (id: number, name: string, tag: string) => string) => {
+    function* pieces() {
+      yield head
+      for (let id = 1; id <= count; ) {
+        let piece = ''
+        for (const end = Math.min(count, id + 5000 - 1); id <= end; id++)
+          piece += line(id, `Monstera ${id}`, `shelf ${id % 997}`)
+        yield piece
+      }
+    }
+    await pipeline(Readable.from(pieces()), createWriteStream(path))
+  }
+  await written(files.jsonl, headerLine('owner', count), (id, name, tag) => plantLine({ id, name, tag }))
+  await written(
+    files.csv,
+    '',
+    (id, name, tag) => `1,${id},${name},${tag},"{""name"":""${name}"",""tag"":""${tag}""}"\n`,
+  )
+  await written(files.copy, '', (id, name, tag) => `1\t${id}\t${name}\t${tag}\n`)
+  return files
+}
+
+async function overSqlite(folders: Folders, files: Files, table: Record<string, Used>): Promise<void> {
+  const [ours, theirs] = [folders.make(), folders.make()]
+  for (const folder of [ours, theirs]) {
+    const database = openDatabase(databasePath(folder))
+    database.exec("INSERT INTO accounts (id, name, created) VALUES (1, 'owner', 0)")
+    // The shell's .import knows no column that is made of others: there it is plain, with the same bytes in it.
+    if (folder === theirs) {
+      const [create = ''] = database
+        .prepare<[], string>("SELECT sql FROM sqlite_schema WHERE name = 'plants'")
+        .pluck()
+        .all()
+      const plain = create.replace(/ GENERATED ALWAYS AS[\s\S]*STORED/, '')
+      database.exec(`DROP TABLE plants; ${plain};
+        CREATE INDEX plants_by_tag ON plants (account, tag, id) WHERE tag IS NOT NULL`)
+    }
+    database.close()
+  }
+  const shell = (...words: string[]) =>
+    run('sqlite3', [databasePath(theirs), 'PRAGMA foreign_keys = ON', ...words], {}, join(theirs, 'out'))
+  table['sqlite3 .import'] = await shell('.mode csv', `.import ${files.csv} plants`)
+  table['import, SQLite'] = await conservatory(['accounts', 'import', 'owner', files.jsonl], { DATA_DIR: ours })
+  table['sqlite3 .mode json'] = await shell(
+    '.mode json',
+    'SELECT id, name, tag FROM plants WHERE account = 1 ORDER BY id',
+  )
+  const exported = join(ours, 'out')
+  table['export, SQLite'] = await conservatory(['accounts', 'export', 'owner'], { DATA_DIR: ours }, exported)
+  if (statSync(exported).size !== statSync(files.jsonl).size) throw new Error('the export is not what was imported')
+}
+
+async function overPostgres(folders: Folders, files: Files, table: Record<string, Used>): Promise<void> {
+  const server = await startPostgres({ fsync: 'on' })
+  try {
+    const [ours, theirs] = [await server.createDatabase(), await server.createDatabase()]
+    const folder = folders.make()
+    for (const url of [ours, theirs]) {
+      await conservatory(['accounts', 'create', 'owner'], { DATA_DIR: folder, DATABASE_URL: url })
+    }
+    const sql = postgres(theirs, { max: 1 })
+    const timed = async (work: () => Promise<void>): Promise<Used> => {
+      const begun = performance.now()
+      await work()
+      return { seconds: round2((performance.now() - begun) / 1000), cpuSeconds: Number.NaN, megabytes: Number.NaN }
+    }
+    table['COPY FROM'] = await timed(async () =>
+      pipeline(
+        createReadStream(files.copy, { highWaterMark: 256 * 1024 }),
+        await sql`COPY plants (account, id, name, tag) FROM STDIN`.writable(),
+      ),
+    )
+    const settings = { DATA_DIR: folder, DATABASE_URL: ours }
+    table['import, PostgreSQL'] = await conservatory(['accounts', 'import', 'owner', files.jsonl], settings)
+    table['COPY TO'] = await timed(async () => {
+      const rows = await sql`COPY (SELECT id, name, tag FROM plants WHERE account = 1 ORDER BY id) TO STDOUT`.readable()
+      await pipeline(rows, new Writable({ write: (_piece, _encoding, done) => done() }))
+    })
+    await sql.end()
+    table['export, PostgreSQL'] = await conservatory(['accounts', 'export', 'owner'], settings, join(folder, 'out'))
+  } finally {
+    await server.stop()
+  }
+}
+
+/** The p99 of POST /plants beside an import, to that of the idle service. */
+async function besideService(folders: Folders): Promise<Figure> {
+  const folder = folders.make()
+  const service = await startService('service', { DATA_DIR: folder })
+  try {
+    await conservatory(['accounts', 'create', 'big'], { DATA_DIR: folder })
+    const { jsonl } = await writeFiles(folders.make(), Math.min(plants, 300_000))
+    let isOver = false
+    const idle = await p99(service.url, () => false, 500)
+    const importing = conservatory(['accounts', 'import', 'big', jsonl], { DATA_DIR: folder }).finally(() => {
+      isOver = true
+    })
+    const beside = await p99(service.url, () => isOver)
+    const { seconds } = await importing
+    console.log(
+      `POST /plants, p99: ${round2(idle)} ms idle, ${round2(beside)} ms beside an import of ${round2(seconds)} s`,
+    )
+    return atMost('POST /plants beside an import, p99 to that of an idle service', 5, beside / idle)
+  } finally {
+    await service.stop()
+  }
+}
+
+/** The p99 of one POST after the other, 20 ms apart, in milliseconds. */
+async function p99(url: string, isOver: () => boolean, count = Number.POSITIVE_INFINITY): Promise<number> {
+  const took: number[] = []
+  const headers = { authorization: `Bearer ${benchKey}`, 'content-type': 'application/json' }
+  while (!isOver() && took.length < count) {
+    const begun = performance.now()
+    const answer = await fetch(`${url}/plants`, { method: 'POST', headers, body: '{"name":"Fern"}' })
+    await answer.text()
+    if (!answer.ok) throw new Error(`A write was answered with ${answer.status}.`)
+    took.push(performance.now() - begun)
+    await wait(20)
+  }
+  return percentile(took, 99)
+}
+
+function conservatory(
+  words: readonly string[],
+  settings: Readonly<Record<string, string>>,
+  output?: string,
+): Promise<Used> {
+  return run(process.execPath, [main, ...words], settings, output)
+}
+
+/** Runs a program to its end. @throws Error when it is not there, or fails */
+async function run(
+  program: string,
+  words: readonly string[],
+  settings: Readonly<Record<string, string>>,
+  output = '/dev/null',
+): Promise<Used> {
+  const begun = performance.now()
+  const child = spawn(program, words, {
+    env: { PATH: process.env['PATH'], ...settings },
+    stdio: ['ignore', openSync(output, 'w'), 'inherit'],
+  })
+  let used = { megabytes: 0, cpuSeconds: 0 }
+  const watch = setInterval(() => {
+    used = usedBy(child) ?? used
+  }, 20)
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once('error', () => reject(new Error(`The program ${program} is missing: apt-get install -y ${program}`)))
+    child.once('exit', resolve)
+  }).finally(() => clearInterval(watch))
+  if (code !== 0) throw new Error(`${program} ended with ${code}.`)
+  return { seconds: round2((performance.now() - begun) / 1000), ...used }
+}
+
+/** The most memory that a process has held since its start, and its CPU time; undefined when it has ended. */
+function usedBy({ pid = 0 }: ChildProcess): Pick<Used, 'megabytes' | 'cpuSeconds'> | undefined {
+  try {
+    const kilobytes = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
+    if (kilobytes === undefined) return undefined
+    return { megabytes: round2((Number(kilobytes) * 1024) / 1e6), cpuSeconds: cpuSeconds(pid) }
+  } catch {
+    return undefined
+  }
+}

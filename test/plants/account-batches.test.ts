@@ -1,0 +1,194 @@
+import { createHash } from 'node:crypto'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import type { PortablePlant } from '../../src/plants/portable.ts'
+import { PlantsFile } from '../../src/plants/safety-file.ts'
+import type { Stores } from '../../src/stores/stores.ts'
+import { exportedFrom, fileOf, plantsIn } from '../support/account-files.ts'
+import { conservatory, type Ended } from '../support/command.ts'
+import { folderForThisTest } from '../support/preset-service.ts'
+import { storesForThisTest } from '../support/test-database.ts'
+
+interface Here {
+  readonly folder: string
+  readonly stores: Stores
+  run(...args: readonly string[]): Promise<Ended>
+}
+
+/** A data folder with the accounts ann and bob. */
+async function startHere(): Promise<Here> {
+  const folder = folderForThisTest()
+  const stores = await storesForThisTest(folder)
+  for (const name of ['ann', 'bob']) await stores.access.createAccount(name)
+  return { folder, stores, run: (...args) => conservatory(args, { DATA_DIR: folder }) }
+}
+
+async function idOf({ stores }: Here, account: string): Promise<number> {
+  return (await stores.access.listAccounts()).find(({ name }) => name === account)?.id ?? 0
+}
+
+async function plantsOf(here: Here, account: string): Promise<readonly PortablePlant[]> {
+  return exportedFrom(here.stores.transfers, await idOf(here, account))
+}
+
+const plants = [
+  { id: -5, name: 'Fern "the elder"', tag: 'shade' },
+  { id: 1, name: 'Monstera' },
+  { id: 9007199254740991, name: '🌵 \u2028 cactus', tag: '🏜️' },
+]
+
+async function plantAll(here: Here, account: string): Promise<void> {
+  const id = await idOf(here, account)
+  for (const plant of plants) await here.stores.plants.create(id, plant)
+}
+
+describe('accounts import, in batches', () => {
+  async function fileIn(here: Here, list: readonly PortablePlant[]): Promise<string> {
+    const file = join(here.folder, 'file.jsonl')
+    writeFileSync(file, fileOf(list))
+    return file
+  }
+
+  it('(3) says of a file that is imported already that it is, unless any of its plants is gone or another', async () => {
+    const here = await startHere()
+    const file = await fileIn(here, plants)
+    const run = () => here.run('accounts', 'import', 'bob', file)
+    expect(await run()).toMatchObject({ code: 0 })
+    const again = 'The file is imported already: the account "bob" has its 3 plants.\n'
+    expect(await run()).toMatchObject({ code: 0, stdout: '', stderr: again })
+    await here.stores.plants.remove(await idOf(here, 'bob'), -5)
+    const taken = 'Line 3: there is a plant with the id 1 already. Nothing was imported.\n'
+    expect(await run()).toMatchObject({ code: 1, stdout: '', stderr: taken })
+    for (const { id } of plants.slice(1)) await here.stores.plants.remove(await idOf(here, 'bob'), id)
+    expect(await run()).toMatchObject({ code: 0, stderr: 'The account "bob" has 3 plants more now.\n' })
+    expect(await plantsOf(here, 'bob')).toStrictEqual(plants)
+  })
+
+  it('(3) goes on with an import that was cut off, and says how much of it was there', async () => {
+    const here = await startHere()
+    const file = await fileIn(here, plants)
+    const digest = createHash('sha256').update(readFileSync(file)).digest('hex')
+    const key = { account: await idOf(here, 'bob'), digest }
+    await here.stores.transfers.beginImport(key, 3, plants[2])
+    await here.stores.transfers.addPlants(key, 0, plants.slice(0, 2), false)
+    const ended = await here.run('accounts', 'import', 'bob', file)
+    const told = 'The account "bob" has 3 plants more now, 2 of them by a run of this command that was cut off.\n'
+    expect(ended).toMatchObject({ code: 0, stderr: told })
+    expect(await plantsOf(here, 'bob')).toStrictEqual(plants)
+  })
+
+  it('(3) stops where a caller has taken an id of the file meanwhile, and says which line and what to do', async () => {
+    const here = await startHere()
+    const file = await fileIn(here, plants)
+    const digest = createHash('sha256').update(readFileSync(file)).digest('hex')
+    const key = { account: await idOf(here, 'bob'), digest }
+    await here.stores.transfers.beginImport(key, 3, plants[2])
+    await here.stores.transfers.addPlants(key, 0, plants.slice(0, 1), false)
+    await here.stores.plants.create(key.account, { id: 1, name: 'mine' })
+    const ended = await here.run('accounts', 'import', 'bob', file)
+    const told =
+      'Line 3: there is a plant with the id 1 already, and was not when the import began. The first 1 plants of the file are imported: remove that one and run this again, or take them back with --undo.\n'
+    expect(ended).toMatchObject({ code: 1, stdout: '', stderr: told })
+    expect(await here.run('accounts', 'import', 'bob', file, '--undo')).toMatchObject({ code: 0 })
+    expect(await plantsOf(here, 'bob')).toStrictEqual([{ id: 1, name: 'mine' }])
+  })
+
+  it('(3) takes an import back with --undo: what it added, and nothing else', async () => {
+    const here = await startHere()
+    const id = await idOf(here, 'bob')
+    const mine = { id: 2, name: 'mine' }
+    await here.stores.plants.create(id, mine)
+    const list = [...plants.slice(0, 2), { id: 5, name: 'to be another' }, { id: 6, name: 'gone' }]
+    const file = await fileIn(here, list)
+    const undo = () => here.run('accounts', 'import', 'bob', file, '--undo')
+    const none = 'This file is not imported into the account, so there is nothing to take back.\n'
+    expect(await undo()).toMatchObject({ code: 1, stderr: none })
+    expect(await here.run('accounts', 'import', 'bob', file)).toMatchObject({ code: 0 })
+    for (const gone of [5, 6]) await here.stores.plants.remove(id, gone)
+    const other = { id: 5, name: 'another' }
+    await here.stores.plants.create(id, other)
+    const next = (await here.stores.plants.create(id, { name: 'next' })).plant.id
+    const told = 'The import is taken back: the account "bob" has 2 plants fewer now.\n'
+    expect(await undo()).toMatchObject({ code: 0, stdout: '', stderr: told })
+    expect(await plantsOf(here, 'bob')).toStrictEqual([mine, other, { id: next, name: 'next' }])
+    expect(await undo()).toMatchObject({ code: 1, stderr: none })
+    expect(await here.run('accounts', 'import', 'ann', file)).toMatchObject({ code: 0 })
+  })
+
+  it('(3) imports nothing while the same import is being taken back', async () => {
+    const here = await startHere()
+    const file = await fileIn(here, plants)
+    await here.run('accounts', 'import', 'bob', file)
+    const digest = createHash('sha256').update(readFileSync(file)).digest('hex')
+    await here.stores.transfers.beginUndo({ account: await idOf(here, 'bob'), digest })
+    const told = 'This import is being taken back. Finish that first, with the same command and --undo.\n'
+    expect(await here.run('accounts', 'import', 'bob', file)).toMatchObject({ code: 1, stderr: told })
+  })
+
+  it('(f) imports a file whose ids are in no order, and one of thousands of plants, whole', async () => {
+    const here = await startHere()
+    const list = Array.from({ length: 5000 }, (_, index) => ({ id: (index * 7919) % 5003, name: `plant ${index}` }))
+    const file = await fileIn(here, list)
+    expect(await here.run('accounts', 'import', 'bob', file)).toMatchObject({ code: 0 })
+    expect(await plantsOf(here, 'bob')).toStrictEqual(list.toSorted((one, other) => one.id - other.id))
+  })
+
+  it('(f) imports into a suspended account, as it always did', async () => {
+    const here = await startHere()
+    await here.stores.access.suspendAccount('bob')
+    expect(await here.run('accounts', 'import', 'bob', await fileIn(here, plants))).toMatchObject({ code: 0 })
+    expect(await plantsOf(here, 'bob')).toStrictEqual(plants)
+  })
+})
+
+describe('accounts delete, in batches', () => {
+  it('(3) suspends the account, and deletes no plant that is not in a complete file as it is', async () => {
+    const here = await startHere()
+    await plantAll(here, 'ann')
+    const id = await idOf(here, 'ann')
+    // What a run that was cut off leaves: a file that is complete and one that is not, and a plant that came afterwards.
+    const backups = join(here.folder, 'backups')
+    mkdirSync(backups)
+    const [whole, cut] = [join(backups, 'account-ann-1.jsonl'), join(backups, 'account-ann-2.jsonl')]
+    writeFileSync(whole, fileOf([...plants.slice(0, 2), { id: 9007199254740991, name: 'was another' }]))
+    writeFileSync(`${cut}.part`, 'cut')
+    await here.stores.transfers.keepFile(id, { path: whole, isComplete: true })
+    await here.stores.transfers.keepFile(id, { path: cut, isComplete: false })
+    const ended = await here.run('accounts', 'delete', 'ann')
+    expect(ended).toMatchObject({ code: 0, stdout: '' })
+    const files = readdirSync(backups).map((name) => join(backups, name))
+    const rest = files.find((path) => path !== whole) ?? ''
+    expect(files.toSorted()).toEqual([whole, rest].toSorted())
+    expect(ended.stderr).toBe(`The account "ann" is deleted. Its plants are in ${whole} and ${rest}.\n`)
+    expect(await plantsIn(readFileSync(rest, 'utf8'))).toStrictEqual(plants.slice(2))
+  })
+
+  it('(3) tells of a file of a run before that is not there any more, and goes on', async () => {
+    const here = await startHere()
+    await plantAll(here, 'ann')
+    const path = join(here.folder, 'backups', 'account-ann-1.jsonl')
+    await here.stores.transfers.keepFile(await idOf(here, 'ann'), { path, isComplete: true })
+    const ended = await here.run('accounts', 'delete', 'ann')
+    expect(ended.code).toBe(0)
+    expect(ended.stderr).toContain(`The file ${path} is not there. Plants that are deleted already were in it.\n`)
+  })
+
+  it('(3) leaves the account suspended, and says so, when its plants cannot be written', async () => {
+    const here = await startHere()
+    await plantAll(here, 'ann')
+    const handOver = vi.spyOn(PlantsFile.prototype, 'add').mockImplementation(() => {
+      throw Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC', path: '/full' })
+    })
+    onTestFinished(() => handOver.mockRestore())
+    const ended = await here.run('accounts', 'delete', 'ann')
+    expect(ended).toMatchObject({ code: 1, stdout: '' })
+    expect(ended.stderr).toBe(
+      'The account "ann" is suspended, and not deleted. Run this again to go on, or: conservatory accounts resume\n/full cannot be written: its disk is full. Make room, and try again.\n',
+    )
+    expect(await plantsOf(here, 'ann')).toStrictEqual(plants)
+    expect(readdirSync(join(here.folder, 'backups'))).toEqual([])
+    handOver.mockRestore()
+    expect(await here.run('accounts', 'delete', 'ann')).toMatchObject({ code: 0 })
+  })
+})

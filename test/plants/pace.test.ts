@@ -1,0 +1,67 @@
+import { expect, it } from 'vitest'
+import type { Alarm, Clock } from '../../src/clock.ts'
+import { inBatches, Pace } from '../../src/plants/pace.ts'
+
+/** What batches do to a pace where each plant takes so long; time passes with them and with pauses alone. */
+function paceWhere({ msPerPlant, isServed }: { readonly msPerPlant: number; readonly isServed: () => boolean }) {
+  let now = 0
+  const pauses: number[] = []
+  const clock: Clock = {
+    now: () => now,
+    setTimeout(callback, milliseconds): Alarm {
+      pauses.push(milliseconds)
+      now += milliseconds
+      setImmediate(callback)
+      return { refresh() {}, close() {} }
+    },
+  }
+  const pace = new Pace({ batchMs: 4, isServed: async () => isServed() }, clock)
+  const take = async (batches: number) => {
+    const took: number[] = []
+    for (let count = 0; count < batches; count++) {
+      const { size } = pace
+      took.push(size * msPerPlant)
+      await pace.take(size, async () => {
+        now += size * msPerPlant
+      })
+    }
+    return { took, pauses: pauses.splice(0) }
+  }
+  return { pace, take }
+}
+
+it('(4) beside a service each batch takes a few milliseconds, and others have as long after it, 20 ms at least', async () => {
+  for (const msPerPlant of [0.002, 0.02, 0.2]) {
+    const { take } = paceWhere({ msPerPlant, isServed: () => true })
+    const { took, pauses } = await take(50)
+    expect(pauses).toHaveLength(50)
+    for (const [index, ms] of took.entries()) {
+      expect(ms).toBeLessThanOrEqual(20)
+      expect(pauses[index]).toBeGreaterThanOrEqual(Math.max(20, ms))
+    }
+    expect(took.at(-1)).toBeGreaterThan(3.5)
+  }
+})
+
+it('(4) without a service batches are large and nothing waits, until one starts', async () => {
+  let isServed = false
+  const { pace, take } = paceWhere({ msPerPlant: 0.02, isServed: () => isServed })
+  const { took, pauses } = await take(30)
+  expect(pauses).toEqual([])
+  expect(took[0]).toBeLessThanOrEqual(4)
+  expect(took.at(-1)).toBeCloseTo(200, -1)
+  isServed = true
+  await take(6)
+  expect(pace.size * 0.02).toBeLessThanOrEqual(4)
+})
+
+it('(4) cuts lists of any length into batches as the pace wants them, and loses nothing', async () => {
+  const { pace } = paceWhere({ msPerPlant: 0.02, isServed: () => true })
+  async function* lists() {
+    for (const length of [0, 1, 500, 79, 80, 0, 3]) yield Array.from({ length }, (_, index) => index)
+  }
+  const found: number[][] = []
+  for await (const batch of inBatches(lists(), pace)) found.push([...batch])
+  expect(found.flat()).toHaveLength(663)
+  expect(new Set(found.slice(0, -1).map(({ length }) => length))).toEqual(new Set([pace.size]))
+})
