@@ -183,13 +183,20 @@ async function write(
     digest = found
   }
   let at = 0
+  let writing = Promise.resolve()
   for await (const some of inBatches(readAccountFile(file.bytes(onDigest)), pace)) {
     const rest = some.slice(Math.max(0, before - at))
     const begin = at + some.length - rest.length
     at += some.length
+    // While one is written the next one is read.
+    await writing
     if (rest.length === 0) continue
-    await pace.take(rest.length, () => transfers.addPlants(key, begin, rest, at === plants))
+    const isLast = at === plants
+    writing = pace.take(rest.length, () => transfers.addPlants(key, begin, rest, isLast))
+    // What it fails with is thrown where it is waited for.
+    writing.catch(() => undefined)
   }
+  await writing
   if (digest === key.digest) return
   throw new AccessError(
     'The file has been changed while it was imported. Put it back as it was, and take it back: --undo.',

@@ -7,7 +7,7 @@ const lookMs = 1000
 const pauseMs = 20
 /** Plants of a batch. */
 const smallest = 50
-const largest = 10_000
+const largest = 5000
 
 /** What a pace depends on. */
 interface Served {

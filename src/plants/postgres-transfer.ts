@@ -6,7 +6,7 @@ import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import { transferEntry } from './policy.ts'
 import { type PlantTaker, type PortablePlant, type PortableRow, TakenId, toPortable } from './portable.ts'
-import { type ImportRow, importOf, type LinesRow } from './rows.ts'
+import { type ImportRow, importOf } from './rows.ts'
 import {
   type Import,
   type ImportKey,
@@ -18,8 +18,6 @@ import {
 
 /** Plants that are read at once. */
 const pageSize = 2000
-/** Before every id that there can be. */
-const beforeAll = -(2 ** 53)
 /** Milliseconds that a batch waits for those that write. */
 const longestWait = 30_000
 /** Milliseconds that reading one page, or counting, may take. */
@@ -60,11 +58,12 @@ export class PostgresTransfers implements PlantTransfers {
       await sql.unsafe(`SET LOCAL statement_timeout = ${longestRead}`)
       const [counted] = await sql<{ count: number }[]>`SELECT count(*) FROM plants WHERE account = ${account}`
       taker.begin(counted?.count ?? 0)
-      let page = await readLines(sql, account, beforeAll)
-      while (page && page.last !== null) {
-        const next = readLines(sql, account, page.last)
-        taker.add(page.lines ?? '')
-        page = await next
+      // One statement for all: pages by key would each sort all that is left, until the server has statistics of the plants.
+      const pages = sql<{ line: string }[]>`
+        SELECT '{"id":' || id || ',"name":' || to_json(name)::text || coalesce(',"tag":' || to_json(tag)::text, '') || '}' AS line
+        FROM plants WHERE account = ${account} ORDER BY id`.cursor(pageSize)
+      for await (const rows of pages) {
+        taker.add(rows.map(({ line }) => `${line}\n`).join(''))
         yield
       }
     })
@@ -240,16 +239,6 @@ async function readImport(sql: Queries, { account, digest }: ImportKey): Promise
   const [row] = await sql<ImportRow[]>`
     SELECT plants, done, highest, undoing FROM imports WHERE account = ${account} AND digest = ${digest}`
   return row && importOf(row)
-}
-
-/** Some plants as lines of a file, in the order of their ids. */
-async function readLines(sql: Queries, account: number, after: number): Promise<LinesRow | undefined> {
-  const [row] = await sql<LinesRow[]>`
-    SELECT max(id) AS last, string_agg(
-      '{"id":' || id || ',"name":' || to_json(name)::text || coalesce(',"tag":' || to_json(tag)::text, '') || '}' || chr(10),
-      '' ORDER BY id) AS lines
-    FROM (SELECT id, name, tag FROM plants WHERE account = ${account} AND id > ${after} ORDER BY id LIMIT ${pageSize}) AS page`
-  return row
 }
 
 /** @throws ApiError 403 when there is no such account any more */

@@ -146,7 +146,7 @@ async function runUntil(
   while (isTime && command.exitCode === null) {
     if (await isTime()) command.kill('SIGKILL')
     if (command.killed) break
-    await delay(2)
+    await delay(10)
   }
   await exited
   return { code: command.exitCode, stderr }
