@@ -7,7 +7,7 @@ import { inputBytes } from '../print.ts'
 import { prepareFolder } from '../storage/data-folder.ts'
 
 /** Bytes that are read at once. */
-const pieceLength = 256 * 1024
+const pieceLength = 64 * 1024
 
 /** A file that can be read several times, whatever it came from. */
 export class InputFile {

@@ -17,7 +17,7 @@ import {
 } from './transfers.ts'
 
 /** Plants that are read at once. */
-const pageSize = 2000
+const pageSize = 1000
 /** Milliseconds that a batch waits for those that write. */
 const longestWait = 30_000
 /** Milliseconds that reading one page, or counting, may take. */
@@ -100,23 +100,34 @@ export class PostgresTransfers implements PlantTransfers {
     by = commandLine,
   ): Promise<void> {
     await this.#adding(account, async (sql, record) => {
+      await lockAccount(sql, account)
       await sql`
         INSERT INTO imports (account, digest, plants, done, highest, undoing, created)
         VALUES (${account}, ${digest}, ${plants}, 0, ${highest?.id ?? null}, 0, ${unixSeconds()})
         ON CONFLICT (account, digest) DO UPDATE SET done = 0, undoing = 0, created = excluded.created`
-      if (highest) await addPlants(sql, account, [highest])
+      if (highest) await addHighest(sql, account, highest)
       await record(by, transferEntry('account.imported', account, await nameOf(sql, account), plants))
     })
   }
 
   async addPlants({ account, digest }: ImportKey, at: number, plants: readonly PortablePlant[]): Promise<void> {
     await this.#adding(account, async (sql) => {
-      const [row] = await sql<{ highest: number | null }[]>`
-        UPDATE imports SET done = ${at + plants.length}
-        WHERE account = ${account} AND digest = ${digest} AND done = ${at} AND undoing = 0 RETURNING highest`
+      // All at once: the server works while the next plants are read.
+      const [, [row], { count }] = await Promise.all([
+        lockAccount(sql, account),
+        sql<{ highest: number | null }[]>`
+          UPDATE imports SET done = ${at + plants.length}
+          WHERE account = ${account} AND digest = ${digest} AND done = ${at} AND undoing = 0 RETURNING highest`,
+        sql`
+          INSERT INTO plants (account, id, name, tag)
+          SELECT ${account}::bigint, id, name, tag
+          FROM json_to_recordset(${JSON.stringify(plants)}::text::json) AS new (id BIGINT, name TEXT, tag TEXT)
+          WHERE id IS DISTINCT FROM (SELECT highest FROM imports WHERE account = ${account} AND digest = ${digest})
+          ON CONFLICT DO NOTHING`,
+      ])
       if (!row) throw importChanged()
       const others = plants.filter(({ id }) => id !== row.highest)
-      await addPlants(sql, account, others)
+      if (count !== others.length) throw new SomeTaken(others)
     })
   }
 
@@ -226,13 +237,11 @@ async function lockAccount(sql: Transaction, account: number): Promise<void> {
 }
 
 /** @throws SomeTaken, which is to undo the transaction */
-async function addPlants(sql: Transaction, account: number, plants: readonly PortablePlant[]): Promise<void> {
+async function addHighest(sql: Transaction, account: number, plant: PortablePlant): Promise<void> {
   const { count } = await sql`
-    INSERT INTO plants (account, id, name, tag)
-    SELECT ${account}::bigint, id, name, tag
-    FROM json_to_recordset(${JSON.stringify(plants)}::text::json) AS new (id BIGINT, name TEXT, tag TEXT)
+    INSERT INTO plants (account, id, name, tag) VALUES (${account}, ${plant.id}, ${plant.name}, ${plant.tag ?? null})
     ON CONFLICT DO NOTHING`
-  if (count !== plants.length) throw new SomeTaken(plants)
+  if (count !== 1) throw new SomeTaken([plant])
 }
 
 async function readImport(sql: Queries, { account, digest }: ImportKey): Promise<Import | undefined> {
