@@ -193,14 +193,7 @@ export class PostgresTransfers implements PlantTransfers {
   /** Does a transaction that adds plants to an account. @throws TakenId for the first of them whose id is taken */
   async #adding(account: number, work: (sql: Transaction, record: Recorder) => Promise<void>): Promise<void> {
     try {
-      await recording(
-        this.#database,
-        async (sql, record) => {
-          await lockAccount(sql, account)
-          await work(sql, record)
-        },
-        longestWait,
-      )
+      await recording(this.#database, work, longestWait)
     } catch (error) {
       if (!(error instanceof SomeTaken)) throw error
       const taken = new Set((await this.held(account, error.plants)).map(({ id }) => id))
