@@ -58,11 +58,14 @@ it('exports an account in batches, all of one moment', async () => {
 it('deletes an account however long that takes, and exports what it had at the end', async () => {
   const { stores, sql, run, backups } = await startHere()
   // Longer than a request waits.
+  const locked = Promise.withResolvers<void>()
   const writing = sql.begin(async (transaction) => {
     await transaction`SELECT id FROM accounts WHERE name = 'ann' FOR NO KEY UPDATE`
+    locked.resolve()
     await transaction`SELECT pg_sleep(6)`
     await transaction`INSERT INTO plants SELECT id, ${begin}, 'the last' FROM accounts WHERE name = 'ann'`
   })
+  await locked.promise
   const ended = await run('accounts', 'delete', 'ann')
   await writing
   expect(ended).toMatchObject({ code: 0, stdout: '' })

@@ -45,14 +45,14 @@ it('(4) beside a service each batch takes a few milliseconds, and others have as
 
 it('(4) without a service batches are large and nothing waits, until one starts', async () => {
   let isServed = false
-  const { pace, take } = paceWhere({ msPerPlant: 0.02, isServed: () => isServed })
+  const { pace, take } = paceWhere({ msPerPlant: 0.05, isServed: () => isServed })
   const { took, pauses } = await take(30)
   expect(pauses).toEqual([])
   expect(took[0]).toBeLessThanOrEqual(4)
   expect(took.at(-1)).toBeCloseTo(200, -1)
   isServed = true
   await take(6)
-  expect(pace.size * 0.02).toBeLessThanOrEqual(4)
+  expect(pace.size * 0.05).toBeLessThanOrEqual(4)
 })
 
 it('(4) cuts lists of any length into batches as the pace wants them, and loses nothing', async () => {
