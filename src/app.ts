@@ -40,6 +40,7 @@ import { modelsPlugin } from './models/plugin.ts'
 import type { ModelRegistry } from './models/registry.ts'
 import { PageCache } from './plants/page-cache.ts'
 import { plantsPlugin } from './plants/plugin.ts'
+import { Damage } from './storage/damage.ts'
 import type { Stores } from './stores/stores.ts'
 import type { Tracer } from './tracing/tracer.ts'
 import { usagePlugin } from './usage/plugin.ts'
@@ -50,6 +51,8 @@ import { nobody, type Scheduler } from './work.ts'
 export interface AppParts {
   readonly config: Config
   readonly stores: Stores
+  /** Whether the database was found damaged; it never is without. */
+  readonly damage?: Damage
   readonly guard: Guard
   readonly limiter: LimitKeeper
   readonly library: CharacterLibrary
@@ -119,7 +122,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   countBytes(app, inFlight, ({ caller }) => caller?.account.id ?? nobody)
   app.setErrorHandler(errorHandler(openAiErrorBody))
 
-  await app.register(healthPlugin, { check: stores.check, drain })
+  await app.register(healthPlugin, { check: stores.check, drain, damage: parts.damage ?? new Damage() })
   if (config.docs === 'on') await app.register(documentsPlugin)
 
   // With a port of their own they are served there alone.

@@ -75,6 +75,7 @@ const frameworkErrors: Readonly<Record<string, readonly [status: number, code: s
  */
 export function toApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown
+  if (isDamage(thrown)) return databaseDamaged(thrown)
   const known = frameworkErrors[codeOf(thrown)]
   if (known) {
     const [status, code, message] = known
@@ -88,6 +89,22 @@ export function toApiError(thrown: unknown): ApiError {
       cause: thrown,
     },
   )
+}
+
+/**
+ * SQLite's codes of a damaged file (sqlite.org/rescode.html), and PostgreSQL's data_corrupted, index_corrupted and
+ * undefined_file (postgresql.org/docs/current/errcodes-appendix.html).
+ */
+const damage = /^(?:SQLITE_(?:CORRUPT|NOTADB)|SQLITE_IOERR_(?:SHORT_READ|DATA|CORRUPTFS)$|XX001$|XX002$|58P01$)/
+
+/** Whether a database says with an error, or with a cause of it, that it is damaged. */
+export function isDamage(error: unknown): boolean {
+  return error instanceof Error && (damage.test(codeOf(error)) || isDamage(error.cause))
+}
+
+function databaseDamaged(cause: unknown): ApiError {
+  const message = 'The database is damaged, so this cannot be answered. Tell the operator, who restores a backup.'
+  return new ApiError(500, 'database_damaged', message, { cause })
 }
 
 /** The `type` that OpenAI's clients expect beside a status. */

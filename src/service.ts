@@ -25,11 +25,12 @@ import { loadModels } from './models/configuration/configuration.ts'
 import { ModelRegistry } from './models/registry.ts'
 import { keysKeptFor } from './plants/policy.ts'
 import { tell } from './print.ts'
+import { Damage, damageSentence } from './storage/damage.ts'
 import { prepareFolder } from './storage/data-folder.ts'
 import { pruneOld } from './storage/prune.ts'
 import { holdForServing, type ServeLock } from './storage/serve-lock.ts'
 import { waitAtStart } from './storage/start-wait.ts'
-import { openStores } from './stores/open.ts'
+import { openStores, watchForDamage } from './stores/open.ts'
 import type { Stores } from './stores/stores.ts'
 import { unixSeconds } from './time.ts'
 import type { Tracer } from './tracing/tracer.ts'
@@ -80,6 +81,7 @@ interface Parts {
   /** Undefined where the folder may be shared. */
   readonly lock: ServeLock | undefined
   readonly stores: Stores
+  readonly damage: Damage
   readonly metrics: Metrics
   readonly inFlight: BytesInFlight
   readonly drain: Drain
@@ -145,7 +147,9 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   // Replicas over one PostgreSQL may share a folder, in which they only read.
   const opening = waitAtStart(config.startTimeoutSeconds, tell)
   const lock = config.databaseUrl === undefined ? await opening(() => holdForServing(config.dataDirectory)) : undefined
-  const stores = await openHeld(() => opening(() => openStores(config, itself)), lock)
+  const damage = new Damage((error) => logger.error({ err: error }, damageSentence))
+  const opened = await openHeld(() => opening(() => openStores(config, itself)), lock)
+  const stores = watchForDamage(opened, damage)
   const metrics = new Metrics()
   const tracer = config.traces && (await openTracer(config.traces, logger))
   const models = new ModelRegistry(configuration, config, countAttempts(metrics, tracer?.watchAttempt), clock)
@@ -172,8 +176,22 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   const drain = new Drain()
   const app = createServer(logger, config, drain)
   const stopReading = readParts(metrics, { stores, models, limiter, inFlight })
-  const opened = { log, itself, lock, stores, metrics, inFlight, drain, tracer, models, library, uses, scheduler }
-  return { ...opened, guard, limiter, visits, app, stopReading }
+  const parts = {
+    log,
+    itself,
+    lock,
+    stores,
+    damage,
+    metrics,
+    inFlight,
+    drain,
+    tracer,
+    models,
+    library,
+    uses,
+    scheduler,
+  }
+  return { ...parts, guard, limiter, visits, app, stopReading }
 }
 
 /**

@@ -1,13 +1,12 @@
 import { copyFileSync, existsSync, realpathSync, renameSync, rmSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import Database from 'better-sqlite3'
-import { codeOf, StorageError } from '../errors.ts'
+import { codeOf, isDamage, StorageError } from '../errors.ts'
 import {
   besides,
   type Contents,
   copyCounted,
   damageOf,
-  isDamage,
   openToRead,
   removeDatabase,
   syncFile,

@@ -1,6 +1,6 @@
 import { accessSync, closeSync, constants, existsSync, fsyncSync, openSync, realpathSync, rmSync } from 'node:fs'
 import Database from 'better-sqlite3'
-import { codeOf, StorageError } from '../errors.ts'
+import { codeOf, isDamage, StorageError } from '../errors.ts'
 import { isWindows } from './rights.ts'
 
 /** What a database holds: the rows of each table. */
@@ -59,14 +59,9 @@ export function damageOf(database: Database.Database): string | undefined {
     const found = String(database.pragma('integrity_check(1)', { simple: true }))
     return found === 'ok' ? undefined : found.trim().replaceAll('\n', ' ')
   } catch (error) {
-    if (isDamage(error)) return error.message
+    if (error instanceof Error && isDamage(error)) return error.message
     throw error
   }
-}
-
-/** Whether SQLite says with an error that a file is damaged, or no database. */
-export function isDamage(error: unknown): error is Error {
-  return /^SQLITE_(?:CORRUPT|NOTADB)/.test(codeOf(error))
 }
 
 /** Removes a database file with all that SQLite keeps beside it. */

@@ -1,7 +1,8 @@
 import { accessSync, constants, existsSync, mkdirSync, opendirSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { codeOf, StorageError } from '../errors.ts'
+import { codeOf, isDamage, StorageError } from '../errors.ts'
 import { printableLines } from '../print.ts'
+import { damageSentence } from './damage.ts'
 import { userId } from './rights.ts'
 import { isNoRoom } from './write-error.ts'
 
@@ -44,6 +45,8 @@ export function sentenceOf(error: unknown): string {
 
 function ownSentenceOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
+  if (error instanceof StorageError) return error.message
+  if (isDamage(error)) return `The database said: ${error.message}. ${damageSentence}`
   const problem = writeProblem(error)
   if (problem === undefined) return error.message
   const [path] = ['dest', 'path'].flatMap((name) => (name in error ? String(Reflect.get(error, name)) : []))

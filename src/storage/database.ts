@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import Database from 'better-sqlite3'
-import { codeOf, StorageError, StorageNotReady } from '../errors.ts'
+import { codeOf, isDamage, StorageError, StorageNotReady } from '../errors.ts'
 import { unixSeconds } from '../time.ts'
 import { openToRead } from './copy.ts'
 import { newerVersion, prepareFolder, unwritable } from './data-folder.ts'
@@ -39,6 +39,7 @@ export function openDatabase(
   } catch (error) {
     database?.close()
     if (error instanceof StorageError) throw error
+    if (error instanceof Error && isDamage(error)) throw damagedFile(path, error)
     if (codeOf(error) === 'SQLITE_READONLY_DBMOVED')
       throw new StorageError(`The database ${path} was replaced while it was opened. Try again.`, { cause: error })
     const refusal = unwritable(dirname(path), error)
@@ -51,6 +52,12 @@ export function openDatabase(
     const reason = error instanceof Error ? error.message : String(error)
     throw new StorageError(`The database ${path} cannot be opened: ${reason}.`, { cause: error })
   }
+}
+
+/** The refusal of a database file that is damaged. */
+function damagedFile(path: string, cause: Error): StorageError {
+  const reason = `The database ${path} is damaged (${cause.message}).`
+  return new StorageError(`${reason} Restore a backup: conservatory restore FILE --force.`, { cause })
 }
 
 /** Opens a second connection that only reads, for a list that keeps one snapshot while others write. */

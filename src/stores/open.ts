@@ -1,6 +1,23 @@
 import { type Actor, commandLine } from '../audit/record.ts'
 import type { Config } from '../config.ts'
+import type { Damage } from '../storage/damage.ts'
 import { openSqliteStores, type Stores } from './stores.ts'
+
+/** The same stores; whatever error they meet that tells of damage is noted. */
+export function watchForDamage(stores: Stores, damage: Damage): Stores {
+  const { access, plants, characters, ledger, usage, audit, check } = stores
+  return {
+    ...stores,
+    access: damage.watch(access),
+    plants: damage.watch(plants),
+    characters: damage.watch(characters),
+    ledger: damage.watch(ledger),
+    usage: damage.watch(usage),
+    audit: damage.watch(audit),
+    limiter: (settings) => damage.watch(stores.limiter(settings)),
+    check: damage.watch({ check }).check,
+  }
+}
 
 /**
  * Opens the stores where the settings say: a PostgreSQL for all replicas, or the SQLite file of the data folder.

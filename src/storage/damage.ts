@@ -1,0 +1,69 @@
+import { isDamage } from '../errors.ts'
+
+/** What an operator does about a damaged database, as a sentence of the log, or the end of one. */
+export const damageSentence =
+  'The database is damaged. Stop the service, and restore a backup: see Damage in docs/operations.md.'
+
+/** Remembers that the database was found damaged, until the process ends: what it answers is not to be trusted any more. */
+export class Damage {
+  readonly #tell: (error: unknown) => void
+  #isFound = false
+
+  /** @param tell is told once, with what the database said */
+  constructor(tell: (error: unknown) => void = () => {}) {
+    this.#tell = tell
+  }
+
+  get isFound(): boolean {
+    return this.#isFound
+  }
+
+  /** Looks whether an error tells of damage. @returns whether it does */
+  note(error: unknown): boolean {
+    if (!isDamage(error)) return false
+    if (!this.#isFound) this.#tell(error)
+    this.#isFound = true
+    return true
+  }
+
+  /** The same store; whatever its methods throw or reject with, or an iterable of theirs ends with, is looked at. */
+  watch<T extends object>(store: T): T {
+    const watched = new Map<unknown, unknown>()
+    return new Proxy(store, {
+      get: (target, name) => {
+        // From the store itself: the private fields of its class are not the proxy's.
+        const value: unknown = Reflect.get(target, name)
+        if (typeof value !== 'function') return value
+        const known = watched.get(value)
+        if (known !== undefined) return known
+        const method = (...parameters: unknown[]) => this.#watchCall(() => Reflect.apply(value, target, parameters))
+        watched.set(value, method)
+        return method
+      },
+    })
+  }
+
+  #watchCall(call: () => unknown): unknown {
+    try {
+      const result = call()
+      if (result instanceof Promise) result.catch((error: unknown) => this.note(error))
+      return isIterable(result) ? this.#each(result) : result
+    } catch (error) {
+      this.note(error)
+      throw error
+    }
+  }
+
+  async *#each(items: AsyncIterable<unknown>): AsyncIterable<unknown> {
+    try {
+      yield* items
+    } catch (error) {
+      this.note(error)
+      throw error
+    }
+  }
+}
+
+function isIterable(value: unknown): value is AsyncIterable<unknown> {
+  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value
+}

@@ -1,0 +1,110 @@
+import { closeSync, openSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { conservatoryProcess } from '../support/command.ts'
+import { damageSqlite, fileOfRelation, type Part } from '../support/damage.ts'
+import { eventually } from '../support/eventually.ts'
+import { startPostgres } from '../support/postgres.ts'
+import { folderForThisTest, preset } from '../support/preset-service.ts'
+import { type SpawnedService, spawnService } from '../support/process.ts'
+
+const headers = { authorization: `Bearer ${preset}`, 'content-type': 'application/json' }
+
+function start(environment: Readonly<Record<string, string>>): Promise<SpawnedService> {
+  return spawnService(process.execPath, ['src/main.ts'], {
+    environment: { BOOTSTRAP_KEY: preset, LOG_LEVEL: 'error', DATABASE_URL: '', ...environment },
+  })
+}
+
+async function addPlants(url: string): Promise<void> {
+  const bodies = Array.from({ length: 300 }, (_, index) =>
+    JSON.stringify({ name: `${index} ${'n'.repeat(80)}`, tag: `tag ${index}` }),
+  )
+  const replies = await Promise.all(bodies.map((body) => fetch(`${url}/plants`, { method: 'POST', headers, body })))
+  expect(new Set(replies.map(({ status }) => status))).toStrictEqual(new Set([200]))
+}
+
+async function ready(url: string): Promise<readonly [number, unknown]> {
+  const reply = await fetch(`${url}/readyz`)
+  return [reply.status, await reply.json()]
+}
+
+describe('damage, 5: a database that is damaged while it is served', () => {
+  it.each<[Part, string, RequestInit]>([
+    ['table', '/plants?limit=10', {}],
+    ['table', '/plants', {}],
+    ['table', '/plants', { method: 'POST', body: '{"name": "n"}' }],
+    ['index', '/plants?tag=tag%201', {}],
+    ['header', '/plants?limit=10', {}],
+  ])(
+    'SQLite, %s, %s: the request is a 500 that says so, and /readyz is corrupt until a restart',
+    async (part, path, init) => {
+      const service = await start({ DATA_DIR: folderForThisTest() })
+      await addPlants(service.url)
+      expect(await ready(service.url)).toStrictEqual([200, { status: 'ok' }])
+      damageSqlite(service.dataDirectory, part)
+      const met = await fetch(service.url + path, { headers, ...init })
+      expect([met.status, await met.json()]).toStrictEqual([
+        500,
+        { error: 500, message: expect.stringMatching(/^The database is damaged, .*Tell the operator/) },
+      ])
+      expect(await ready(service.url)).toStrictEqual([503, { status: 'corrupt' }])
+      expect(await ready(service.url)).toStrictEqual([503, { status: 'corrupt' }])
+      expect((await fetch(`${service.url}/livez`)).status).toBe(200)
+      await eventually(() => {
+        const lines = service.stdout().split('\n')
+        expect(lines.filter((line) => line.includes('database_damaged'))).toHaveLength(1)
+        expect(lines.filter((line) => line.includes('restore a backup'))).toHaveLength(1)
+      })
+    },
+  )
+
+  it.each<Part>(['header', 'table'])('SQLite, %s: the chat interface says so in its own shape', async (part) => {
+    const service = await start({ DATA_DIR: folderForThisTest() })
+    await addPlants(service.url)
+    damageSqlite(service.dataDirectory, part)
+    // Over a damaged header nobody is let in; over a damaged table of plants chat goes on, and nothing has met it yet.
+    const reply = await fetch(`${service.url}/usage`, { headers })
+    const expected = part === 'header' ? 500 : 200
+    expect([reply.status, await reply.json()]).toStrictEqual([
+      expected,
+      part === 'header' ? { error: expect.objectContaining({ code: 'database_damaged' }) } : expect.anything(),
+    ])
+    expect((await ready(service.url))[0]).toBe(part === 'header' ? 503 : 200)
+  })
+
+  it('SQLite: a start over a damaged header is refused with a sentence that says to restore', async () => {
+    const folder = folderForThisTest()
+    const service = await start({ DATA_DIR: folder })
+    service.process.kill()
+    await service.exited
+    damageSqlite(folder, 'header')
+    const ended = await conservatoryProcess([], { DATA_DIR: folder, PORT: '0', DATABASE_URL: '' })
+    expect(ended.code).toBe(1)
+    expect(ended.stderr).toMatch(
+      /^The database .* is damaged \(.*\)\. Restore a backup: conservatory restore FILE --force\.\n$/,
+    )
+  })
+
+  it('PostgreSQL: a page that cannot be read is a 500 that says so, and /readyz is corrupt', async () => {
+    const server = await startPostgres({ autovacuum: 'off', shared_buffers: '1MB' })
+    onTestFinished(() => server.stop())
+    const url = await server.createDatabase()
+    const service = await start({ DATA_DIR: folderForThisTest(), DATABASE_URL: url })
+    await addPlants(service.url)
+    expect(await ready(service.url)).toStrictEqual([200, { status: 'ok' }])
+    const path = await fileOfRelation(url, 'plants')
+    // What is in the server's memory is not read again.
+    await server.end()
+    const file = openSync(join(server.folder, path), 'r+')
+    writeSync(file, Buffer.alloc(8192, 0xa5), 0, 8192, 0)
+    closeSync(file)
+    await server.start()
+    const met = await fetch(`${service.url}/plants?limit=10`, { headers })
+    expect([met.status, await met.json()]).toStrictEqual([
+      500,
+      { error: 500, message: expect.stringMatching(/^The database is damaged/) },
+    ])
+    expect(await ready(service.url)).toStrictEqual([503, { status: 'corrupt' }])
+  })
+})

@@ -1,0 +1,41 @@
+import { closeSync, openSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
+import postgres from 'postgres'
+
+/** What can be damaged in a database file. */
+export type Part = 'header' | 'table' | 'index'
+
+const namesOf: Readonly<Record<Part, string>> = { header: '', table: 'plants', index: 'plants_by_tag' }
+
+/**
+ * Overwrites one page of the database file in a folder with bytes at random, while a service in another process may use
+ * it: the first page of the file, or the first of the table of plants or its index by tag. What was in the log is in the
+ * file before, and another write after it makes the service read the file again.
+ */
+export function damageSqlite(folder: string, part: Part): void {
+  const path = join(folder, 'conservatory.db')
+  const database = new Database(path)
+  const root = database
+    .prepare<[string], number>('SELECT rootpage FROM sqlite_schema WHERE name = ?')
+    .pluck()
+    .get(namesOf[part])
+  database.exec("INSERT INTO notices (id, text) VALUES ('damage', 'x'); DELETE FROM notices WHERE id = 'damage'")
+  database.pragma('wal_checkpoint(TRUNCATE)')
+  const size = Number(database.pragma('page_size', { simple: true }))
+  database.close()
+  const file = openSync(path, 'r+')
+  // The header alone, which says that the file is a database; or the whole page.
+  if (root === undefined) writeSync(file, Buffer.alloc(100, 0xa5), 0, 100, 0)
+  else writeSync(file, Buffer.alloc(size, 0xa5), 0, size, (root - 1) * size)
+  closeSync(file)
+}
+
+/** Gives the file of a relation in the folder of a PostgreSQL's data, brought down to the disk. */
+export async function fileOfRelation(url: string, relation: string): Promise<string> {
+  const sql = postgres(url, { max: 1, onnotice: () => {} })
+  await sql`CHECKPOINT`
+  const [row] = await sql<{ path: string }[]>`SELECT pg_relation_filepath(${relation}::regclass) AS path`
+  await sql.end()
+  return row?.path ?? ''
+}
