@@ -7,7 +7,7 @@ import type { Contents } from '../storage/copy.ts'
 import { counted } from '../text.ts'
 import { engineOf, placeForm } from './move/engine.ts'
 
-/** Adds `backup` and `restore` to the command line. */
+/** Adds `backup`, `restore`, `check` and `migrate` to the command line. */
 export function addStorageCommands(program: Command, config: () => Config): void {
   const databasePath = (): string => {
     const { databasePath, databaseUrl } = config()
@@ -49,6 +49,14 @@ export function addStorageCommands(program: Command, config: () => Config): void
       tellContents(`${file} is restored`, contents)
       if (kept !== undefined) tell(`The database that was there is kept as ${kept}.`)
       if (isOlder) tell('The backup has an older schema, which the next start brings up to date.')
+    })
+  program
+    .command('check')
+    .option('--json', 'print one JSON object: whether all is good, and what is not')
+    .description('look for damage, orphans and wrong counters while the service runs; exit code 1 where there are any')
+    .action(async ({ json }: { json?: true }) => {
+      const { runCheck } = await import('./check/run.ts')
+      await runCheck(config(), json)
     })
   program
     .command('migrate')

@@ -168,6 +168,7 @@ const answers: readonly Answer[] = [
   ['usage today', 2, `Too many arguments for 'usage': it takes none, not 1. ${quotes} See: conservatory usage --help`],
   ['usage --csv --json', 2, "Option '--csv' cannot be used with option '--json'. See: conservatory usage --help"],
   ['bakup a.db', 2, "Unknown command 'bakup'. Did you mean backup? See: conservatory --help"],
+  ['check a.db', 2, `Too many arguments for 'check': it takes none, not 1. ${quotes} See: conservatory check --help`],
   ['backup', 2, 'Give either a file, or a folder with --to. See: conservatory backup --help'],
   [
     'backup a.db b.db',

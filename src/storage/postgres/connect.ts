@@ -25,7 +25,7 @@ export async function connectPostgres(
   setting = 'DATABASE_URL',
   onMigrated?: OnMigrated<Transaction, Promise<void>>,
 ): Promise<PostgresDatabase> {
-  const database = open(url, setting)
+  const database = openPostgres(url, setting)
   try {
     await database.lookForPooler()
     await refuseOldServer(database)
@@ -42,9 +42,19 @@ export async function connectPostgres(
   }
 }
 
-function open(url: string, setting: string): PostgresDatabase {
+/**
+ * Opens the database of a URL as it is.
+ * @param known milliseconds that whoever asks waits for it at most, where that is more than for a request; and whether it
+ *   is known that there is a pooler before the server
+ * @throws StorageError when the URL is none
+ */
+export function openPostgres(
+  url: string,
+  setting: string,
+  known: { readonly patience?: number; readonly isPooled?: boolean } = {},
+): PostgresDatabase {
   try {
-    return new PostgresDatabase(url)
+    return new PostgresDatabase(url, known.patience, known.isPooled)
   } catch (error) {
     if (error instanceof StorageError) throw new StorageError(error.message.replace('DATABASE_URL', setting))
     // Node's own error holds the whole URL, and so the password.

@@ -1,0 +1,148 @@
+/*
+ * What must be so of the rows of a database, in SQL that both engines understand. `r` is the row that is looked at. A rule
+ * whose tables an older schema has not is left out.
+ */
+
+/** What is wrong with a database. */
+export interface Finding {
+  /** Bytes that cannot be read as what they are, rows that refer to nothing, or numbers that do not fit the rows. */
+  readonly kind: 'damage' | 'orphan' | 'counter'
+  /** One plain sentence. */
+  readonly message: string
+}
+
+/** What must be so of each row of a table. */
+export interface RowRule {
+  readonly kind: Finding['kind']
+  readonly table: string
+  /** Other tables that the fault names. */
+  readonly others: readonly string[]
+  /** Whether a row has the fault, as a condition. */
+  readonly fault: string
+  /** The end of the sentence that begins with the number of rows. */
+  readonly says: string
+  /** The engine that alone has the rule. */
+  readonly engine?: 'SQLite' | 'PostgreSQL'
+}
+
+/** What must be so of a whole table: one statement, whose row has `fault`, 1 where it is not so. */
+export interface TableRule {
+  readonly engine: 'SQLite' | 'PostgreSQL'
+  readonly tables: readonly string[]
+  readonly sql: string
+  readonly says: string
+}
+
+const rowRules: readonly RowRule[] = [
+  orphan('keys', 'account', 'accounts', 'id'),
+  orphan('plants', 'account', 'accounts', 'id'),
+  orphan('grants', 'owner', 'accounts', 'id'),
+  orphan('grants', 'grantee', 'accounts', 'id'),
+  orphan('idempotency_keys', 'account', 'accounts', 'id'),
+  orphan('characters', 'account', 'accounts', 'id'),
+  orphan('characters', 'account name digest', 'character_versions', 'account name digest'),
+  orphan('character_versions', 'account name', 'characters', 'account name'),
+  orphan('character_use', 'account name digest', 'character_versions', 'account name digest'),
+  // Over PostgreSQL a replica of the version before leaves these rows to the next purge.
+  { ...orphan('character_versions', 'account name digest', 'character_use', 'account name digest'), engine: 'SQLite' },
+  // The pieces of an upload that has no version yet may be on their way.
+  orphan('uploads', 'account name digest', 'character_versions', 'account name digest', 'r.account IS NOT NULL AND '),
+  orphan('card_pieces', 'upload', 'uploads', 'id'),
+  orphan('imports', 'account', 'accounts', 'id'),
+  orphan('deletions', 'account', 'accounts', 'id'),
+  {
+    kind: 'counter',
+    table: 'character_use',
+    others: ['character_versions', 'uploads'],
+    fault: `r.bytes <> (
+      SELECT octet_length(v.source) FROM character_versions AS v
+      WHERE v.account = r.account AND v.name = r.name AND v.digest = r.digest
+    ) + coalesce((
+      SELECT u.bytes FROM uploads AS u WHERE u.account = r.account AND u.name = r.name AND u.digest = r.digest
+    ), 0)`,
+    says: 'with another number of bytes than the version of the character has',
+  },
+  {
+    kind: 'counter',
+    table: 'uploads',
+    others: ['card_pieces'],
+    fault: `r.account IS NOT NULL AND r.bytes <> coalesce((
+      SELECT sum(octet_length(p.bytes)) FROM card_pieces AS p WHERE p.upload = r.id), 0)`,
+    says: 'of whole cards with another number of bytes than their pieces have',
+  },
+  {
+    kind: 'counter',
+    table: 'plants',
+    others: [],
+    fault: 'r.id NOT BETWEEN -9007199254740991 AND 9007199254740991',
+    says: 'with an id that is no safe integer, so that no next id can be given',
+  },
+]
+
+/** PostgreSQL tells of a damaged page or a lost piece of a long value where it is read, and only there. */
+const read = [
+  ['character_versions', 'md5(r.source)'],
+  ['card_pieces', 'md5(r.bytes)'],
+  ['requests', 'r.state'],
+  ['audit_records', 'r.action'],
+].map(([table = '', value = '']): RowRule => {
+  const fault = `${value} IS NULL`
+  return { kind: 'damage', table, others: [], fault, says: 'without a value that each has', engine: 'PostgreSQL' }
+})
+
+export const tableRules: readonly TableRule[] = [
+  counterOf('accounts', 'id'),
+  counterOf('audit_records', 'seq'),
+  sequenceOf('accounts', 'id'),
+  sequenceOf('audit_records', 'seq'),
+]
+
+/**
+ * The rule as a schema before cards were kept in pieces has it.
+ * @param tables those that are there
+ */
+export function rulesFor(tables: ReadonlySet<string>, engine: 'SQLite' | 'PostgreSQL'): readonly RowRule[] {
+  return [...rowRules, ...read]
+    .filter((rule) => (rule.engine ?? engine) === engine)
+    .map((rule) => (tables.has('uploads') ? rule : withoutPieces(rule)))
+    .filter(({ table, others }) => [table, ...others].every((name) => tables.has(name)))
+}
+
+function withoutPieces(rule: RowRule): RowRule {
+  if (rule.table !== 'character_use' || rule.kind !== 'counter') return rule
+  return { ...rule, others: ['character_versions'], fault: rule.fault.replace(/ \+ coalesce[\s\S]*$/, '') }
+}
+
+function orphan(table: string, columns: string, parent: string, parentColumns: string, where = ''): RowRule {
+  const names = parentColumns.split(' ')
+  const equal = columns.split(' ').map((column, index) => `o.${names[index]} = r.${column}`)
+  return {
+    kind: 'orphan',
+    table,
+    others: [parent],
+    fault: `${where}NOT EXISTS (SELECT 1 FROM ${parent} AS o WHERE ${equal.join(' AND ')})`,
+    says: `whose ${columns.replaceAll(' ', ', ')} no row of ${parent} has`,
+  }
+}
+
+/** The table of counters gives the next number. */
+function counterOf(table: string, column: string): TableRule {
+  return {
+    engine: 'PostgreSQL',
+    tables: ['counters', table],
+    sql: `SELECT CASE WHEN (SELECT value FROM counters WHERE name = '${table}')
+      >= (SELECT coalesce(max(${column}), 0) FROM ${table}) THEN 0 ELSE 1 END AS fault`,
+    says: `The counter of ${table} is missing, or lower than their highest ${column}: new rows would get numbers that are taken.`,
+  }
+}
+
+/** SQLite itself gives the next number, from where the table has ever been. */
+function sequenceOf(table: string, column: string): TableRule {
+  return {
+    engine: 'SQLite',
+    tables: [table],
+    sql: `SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = '${table}'), 0)
+      < (SELECT coalesce(max(${column}), 0) FROM ${table}) AS fault`,
+    says: `The counter of ${table} is missing, or lower than their highest ${column}: new rows would get numbers that were taken.`,
+  }
+}

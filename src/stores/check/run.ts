@@ -1,0 +1,64 @@
+import { existsSync } from 'node:fs'
+import type { Config } from '../../config.ts'
+import { isDamage, StorageError } from '../../errors.ts'
+import { print, printJson, tell } from '../../print.ts'
+import { openToRead } from '../../storage/copy.ts'
+import { counted } from '../../text.ts'
+import { check, damage } from './check.ts'
+import type { Finding } from './rules.ts'
+import { sqliteToCheck } from './sqlite.ts'
+
+/** Milliseconds that one statement of a check may take over PostgreSQL. */
+const patience = 600_000
+
+/**
+ * Checks the database of the settings, and prints what is wrong with it on stdout: a line for each, or one JSON object.
+ * @throws StorageError when anything is wrong, or the database cannot be checked
+ */
+export async function runCheck({ databasePath, databaseUrl }: Config, json: true | undefined): Promise<void> {
+  const found = databaseUrl === undefined ? checkFile(databasePath) : checkServer(databaseUrl)
+  const findings: Finding[] = []
+  for await (const finding of found) {
+    findings.push(finding)
+    if (!json) print(`${finding.message}\n`)
+  }
+  const ok = findings.length === 0
+  if (json) printJson({ ok, findings })
+  if (!ok)
+    throw new StorageError(`The database has ${counted(findings.length, 'fault')}: see Damage in docs/operations.md.`)
+  tell('The database is good.')
+}
+
+async function* checkFile(path: string): AsyncIterable<Finding> {
+  if (!existsSync(path)) throw new StorageError(`There is no database ${path} to check. Check DATA_DIR.`)
+  try {
+    const database = openToRead(path)
+    try {
+      yield* check(sqliteToCheck(database, path))
+    } finally {
+      database.close()
+    }
+  } catch (error) {
+    if (!(error instanceof Error) || !isDamage(error)) throw error
+    yield damage(error instanceof StorageError ? error.message : `The database cannot be read: ${error.message}.`)
+  }
+}
+
+async function* checkServer(url: string): AsyncIterable<Finding> {
+  const { openPostgres } = await import('../../storage/postgres/connect.ts')
+  const { startFaultOf } = await import('../../storage/postgres/start-faults.ts')
+  const { postgresToCheck } = await import('./postgres.ts')
+  // Whether it answers at all is known soon; after that a statement may take its time.
+  const first = openPostgres(url, 'DATABASE_URL')
+  let database = first
+  try {
+    await first.lookForPooler()
+    database = openPostgres(url, 'DATABASE_URL', { patience, isPooled: first.isPooled })
+    yield* check(await postgresToCheck(database, tell))
+  } catch (error) {
+    if (error instanceof StorageError) throw error
+    throw new StorageError(`The database at ${first.place} ${startFaultOf(error).says}.`)
+  } finally {
+    await Promise.all([first.close(), database.close()])
+  }
+}

@@ -1,0 +1,75 @@
+import type { Database } from 'better-sqlite3'
+import { newerVersion } from '../../storage/data-folder.ts'
+import { appliedMigrations, migrations, unknownMigrations } from '../../storage/migrations.ts'
+import { type CheckedDatabase, damage, type KeyValue } from './check.ts'
+import type { Finding } from './rules.ts'
+
+/** Bytes of a file up to which all of it is checked at one moment; of a larger one, table by table. */
+const wholeUpTo = 256 * 1024 * 1024
+
+/**
+ * A SQLite file to be checked. It is read without a lock that any writer waits for.
+ * @throws StorageError when a newer version has written it; SQLite's error when its schema cannot be read
+ */
+export function sqliteToCheck(database: Database, path: string): CheckedDatabase {
+  const applied = appliedMigrations(database) ?? []
+  const unknown = unknownMigrations(applied)
+  if (unknown.length > 0) throw newerVersion(`The database ${path}`, unknown, 'Check it with that version.')
+  const names = database
+    .prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+    .pluck()
+    .all()
+  const keyOf = database
+    .prepare<[string], string>('SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk')
+    .pluck()
+  const tables = new Map(names.map((name): [string, readonly string[]] => [name, keyOf.all(name)]))
+  return {
+    engine: 'SQLite',
+    tables,
+    missing: tablesOf(applied).filter((name) => !tables.has(name)),
+    integrity: () => integrityOf(database, names),
+    async ask<Row extends object>(sql: string, values: readonly KeyValue[]) {
+      return database.prepare<KeyValue[], Row>(sql).all(...values)
+    },
+  }
+}
+
+/** The tables that these migrations make and none of them removes. */
+function tablesOf(applied: readonly string[]): readonly string[] {
+  const made = new Set<string>()
+  for (const { name, sql } of migrations) {
+    if (!applied.includes(name)) continue
+    for (const [, verb, table = '', to] of sql.matchAll(/(CREATE|DROP|ALTER) TABLE (\w+)(?: RENAME TO (\w+))?/g)) {
+      if (verb === 'DROP' || to !== undefined) made.delete(table)
+      if (verb === 'CREATE') made.add(table)
+      if (to !== undefined) made.add(to)
+    }
+  }
+  return [...made]
+}
+
+async function* integrityOf(database: Database, tables: readonly string[]): AsyncIterable<Finding> {
+  const bytes = database
+    .prepare<[], number>('SELECT page_count * page_size FROM pragma_page_count, pragma_page_size')
+    .pluck()
+    .get()
+  const parts = (bytes ?? 0) > wholeUpTo ? ['sqlite_schema', ...tables] : [undefined]
+  for (const part of parts) {
+    const words = part === undefined ? 'integrity_check(20)' : `integrity_check('${part}')`
+    const found = database.prepare<[], string>(`PRAGMA ${words}`).pluck().all()
+    // Some lines have several faults.
+    for (const line of found.flatMap((text) => text.split('\n'))) {
+      if (line !== 'ok' && !/^\*\*\* in database/.test(line)) yield damage(`SQLite says of the file: ${line}.`)
+    }
+  }
+  for (const { table, parent, faults } of brokenReferences(database))
+    yield { kind: 'orphan', message: `${table}: SQLite finds no row of ${parent} for ${faults} references.` }
+}
+
+function brokenReferences(database: Database) {
+  return database
+    .prepare<[], { table: string; parent: string; faults: number }>(
+      'SELECT "table", parent, count(*) AS faults FROM pragma_foreign_key_check GROUP BY 1, 2',
+    )
+    .all()
+}
