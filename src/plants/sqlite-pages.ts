@@ -1,5 +1,5 @@
 import type { Database, Statement } from 'better-sqlite3'
-import { openSnapshot } from '../storage/database.ts'
+import { closeSnapshot, openSnapshot } from '../storage/snapshots.ts'
 import type { PlantPage, PlantQuery, Position } from './plant.ts'
 import { type GrantRow, longestList, type Sharer, type Stretch, sharersOf, stretchesOf, tookTooLong } from './rows.ts'
 
@@ -163,8 +163,9 @@ function pieceOf(rows: readonly TaggedRow[], limit: number): Piece {
 }
 
 /**
- * One moment of the plants, for ten minutes at most: a snapshot holds up the cleaning of the database's log, and a reader
- * may be as slow as it likes. A list that takes longer is broken off, which its reader sees: it would show two moments.
+ * One moment of the plants, for ten minutes at most, which a reader may take that is as slow as it likes. A list that takes
+ * longer is broken off. Where so much is written meanwhile that the log beside the file grows large (storage/wal.ts), it goes
+ * on at the newest moment: what was there all the time is in it once, and what came or went meanwhile may be or not.
  */
 export class Snapshot {
   readonly #database: Database
@@ -177,7 +178,7 @@ export class Snapshot {
     this.#pages = new PageReader(this.#database)
     this.#timer = setTimeout(() => {
       this.#isOver = true
-      this.#database.close()
+      closeSnapshot(this.#database)
     }, longestList)
     this.#timer.unref()
   }
@@ -190,6 +191,6 @@ export class Snapshot {
 
   close(): void {
     clearTimeout(this.#timer)
-    this.#database.close()
+    if (this.#database.open) closeSnapshot(this.#database)
   }
 }

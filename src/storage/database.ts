@@ -7,6 +7,7 @@ import { openToRead } from './copy.ts'
 import { newerVersion, prepareFolder, unwritable } from './data-folder.ts'
 import { appliedMigrations, type Migration, migrations, type OnMigrated, unknownMigrations } from './migrations.ts'
 import { copyProven } from './proven-copy.ts'
+import { keptBytes } from './wal.ts'
 import { inTransaction, waitAsCommands } from './write-lock.ts'
 
 /**
@@ -34,6 +35,8 @@ export function openDatabase(
     // FULL: in WAL mode anything less acknowledges commits that a power cut can take back.
     database.pragma('synchronous = FULL')
     database.pragma('foreign_keys = ON')
+    // A log that was once large is cut when it begins anew.
+    database.pragma(`journal_size_limit = ${keptBytes}`)
     migrate(database, history, onMigrated)
     return database
   } catch (error) {
@@ -56,17 +59,8 @@ export function openDatabase(
 
 /** The refusal of a database file that is damaged. */
 function damagedFile(path: string, cause: Error): StorageError {
-  const reason = `The database ${path} is damaged (${cause.message}).`
+  const reason = `The database ${path} cannot be opened: ${cause.message}.`
   return new StorageError(`${reason} Restore a backup: conservatory restore FILE --force.`, { cause })
-}
-
-/** Opens a second connection that only reads, for a list that keeps one snapshot while others write. */
-export function openSnapshot(path: string): Database.Database {
-  const database = new Database(path, { readonly: true })
-  // It reads each page of the file once: what it keeps of them, 1 MB here instead of 16, is read by nobody.
-  database.pragma('cache_size = -1000')
-  database.exec('BEGIN')
-  return database
 }
 
 /**

@@ -6,6 +6,7 @@ import { SqliteAuditTrail, writeRecord } from '../audit/sqlite.ts'
 import type { CharacterStore } from '../characters/library/character.ts'
 import { removeAllLeftovers } from '../characters/pieces.ts'
 import { removeCharacters, SqliteCharacterStore } from '../characters/sqlite.ts'
+import type { Clock } from '../clock.ts'
 import type { Metric } from '../instruments.ts'
 import type { Limits } from '../limit-values.ts'
 import { Limiter } from '../limits/limiter.ts'
@@ -20,6 +21,7 @@ import { migrations } from '../storage/migrations.ts'
 import { OutsideChanges } from '../storage/outside-changes.ts'
 import type { Asker } from '../storage/postgres/asker.ts'
 import { refuseUnfinished, unfinishedInFile } from '../storage/unfinished-move.ts'
+import { WalKeeper } from '../storage/wal.ts'
 import { waitAsService } from '../storage/write-lock.ts'
 import type { Ledger } from '../usage/ledger.ts'
 import type { UsageReader } from '../usage/report.ts'
@@ -47,14 +49,14 @@ export interface Stores {
    * @param settings for accounts that have none of their own
    */
   limiter(settings: Limits): LimitKeeper
-  /** What the database can tell of its work; the same names for every engine. */
+  /** What the database can tell of its work; the same names for every engine, and what only one has. */
   readonly metrics: readonly Metric[]
   /** Resolves when the database answers; rejects with the reason when it does not. */
   check(): Promise<void>
   /** Does something for a request: all that it waits for the database until its reply begins shares one time. */
   duringRequest?(asker: Asker, work: () => void): void
   /** From now on no other program may hold up the whole process for long, as it may while one command runs. */
-  beginServing?(): void
+  beginServing?(clock?: Clock): void
   close(): Promise<void>
 }
 
@@ -80,6 +82,7 @@ export function openSqliteStores(path: string, by: Actor = commandLine): Stores 
   const ledgerCommit = new GroupCommit(database, 'NORMAL')
   const ledger = new SqliteLedger(database, ledgerCommit)
   const changes = new OutsideChanges(database)
+  const wal = new WalKeeper(database)
   const ping = database.prepare('SELECT 1')
   const access = new SqliteAccessStore(database, changes)
   const characters = new SqliteCharacterStore(database, changes)
@@ -102,14 +105,16 @@ export function openSqliteStores(path: string, by: Actor = commandLine): Stores 
       return isDeleted
     },
     limiter: (settings) => new Limiter({ settings, spent: (...question) => ledger.spent(...question) }),
-    metrics: [commit.sizes, ledgerQueue(ledger)],
+    metrics: [commit.sizes, ledgerQueue(ledger), wal.metric],
     async check() {
       ping.get()
     },
-    beginServing() {
+    beginServing(clock) {
       waitAsService(database)
+      wal.begin(clock)
     },
     async close() {
+      wal.stop()
       commit.flush()
       const isWritten = ledger.flush()
       ledgerCommit.flush()

@@ -82,7 +82,7 @@ describe('damage, 5: a database that is damaged while it is served', () => {
     const ended = await conservatoryProcess([], { DATA_DIR: folder, PORT: '0', DATABASE_URL: '' })
     expect(ended.code).toBe(1)
     expect(ended.stderr).toMatch(
-      /^The database .* is damaged \(.*\)\. Restore a backup: conservatory restore FILE --force\.\n$/,
+      /^The database .* cannot be opened: .*\. Restore a backup: conservatory restore FILE --force\.\n$/,
     )
   })
 

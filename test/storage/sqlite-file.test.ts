@@ -100,7 +100,7 @@ describe('the database file', () => {
       [garbage, newer, taken].map((path) => conservatory([], { DATA_DIR: path, PORT: '0' })),
     )
     const lines = [
-      `The database ${join(garbage, 'conservatory.db')} cannot be opened: file is not a database.`,
+      `The database ${join(garbage, 'conservatory.db')} cannot be opened: file is not a database. Restore a backup: conservatory restore FILE --force.`,
       'The database was written by a newer version of Conservatory (it has 9999-from-the-future). Start that version.',
       `The database ${join(taken, 'conservatory.db')} is a folder. Move it away, or set DATA_DIR to another folder.`,
     ]

@@ -48,12 +48,16 @@ export class TestClock implements Clock {
     this.#now = end
   }
 
+  /** Whether something waits now that was to wait so many milliseconds. */
+  isWaiting(milliseconds: number): boolean {
+    return [...this.#pending].some((alarm) => alarm.milliseconds === milliseconds)
+  }
+
   /** Resolves as soon as something waits, or (with false) nothing waits any more, that was to wait so many milliseconds. */
   untilWaiting(milliseconds: number, isWanted = true): Promise<void> {
     return new Promise((resolve) => {
       const look = () => {
-        const isWaiting = [...this.#pending].some((alarm) => alarm.milliseconds === milliseconds)
-        if (isWaiting !== isWanted) return
+        if (this.isWaiting(milliseconds) !== isWanted) return
         this.#lookouts.delete(look)
         resolve()
       }

@@ -1,0 +1,95 @@
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { openSqliteStores } from '../../src/stores/stores.ts'
+import { TestClock } from '../support/clock.ts'
+import { until } from '../support/eventually.ts'
+import { eachPage, plantsOf } from '../support/plant-pages.ts'
+import { folderForThisTest } from '../support/preset-service.ts'
+
+const million = 1_000_000
+
+/** Stores that serve by a test's clock, with an account, and ways to write to them and to look at their log. */
+async function serving() {
+  const path = join(folderForThisTest(), 'conservatory.db')
+  const stores = openSqliteStores(path)
+  onTestFinished(() => stores.close())
+  const clock = new TestClock()
+  stores.beginServing?.(clock)
+  const { id } = await stores.access.createAccount('ann')
+  const walBytes = () => statSync(`${path}-wal`).size
+  let names = 0
+  /** Writes so many bytes of names, in many commits. */
+  const write = async (bytes: number) => {
+    for (let written = 0; written < bytes; written += 50_000) {
+      await stores.plants.create(id, { name: `${++names} ${'n'.repeat(50_000)}` })
+    }
+  }
+  /** Lets seconds pass, one after the other, and whatever begins in each come to its end. */
+  const pass = async (seconds: number) => {
+    for (let second = 0; second < seconds; second++) {
+      clock.advance(1000)
+      await until(() => clock.isWaiting(1000) || clock.isWaiting(5000))
+    }
+  }
+  const gauge = () =>
+    [...(stores.metrics.find(({ name }) => name === 'conservatory_wal_bytes')?.samples() ?? [])][0]?.value
+  return { path, stores, id, walBytes, write, pass, gauge }
+}
+
+describe('(p) the log beside a SQLite file', () => {
+  it('(p) stays under 64 MB beside a whole list whose reader has stopped, which comes to its end all the same', async () => {
+    const { stores, id, walBytes, write, pass } = await serving()
+    await Promise.all(Array.from({ length: 1200 }, (_, index) => stores.plants.create(id, { name: `first ${index}` })))
+    const pages = stores.plants.listLong(id, {}, eachPage)[Symbol.asyncIterator]()
+    const shown = new Set<string>()
+    const first = await pages.next()
+    for (const plant of plantsOf(first.value)) shown.add(plant.name)
+    let most = 0
+    for (let round = 0; round < 12; round++) {
+      await write(8 * million)
+      most = Math.max(most, walBytes())
+      await pass(1)
+    }
+    expect(most).toBeLessThan(64 * million)
+    await pass(10)
+    expect(walBytes()).toBeLessThan(16 * million)
+    for (let next = await pages.next(); !next.done; next = await pages.next()) {
+      for (const plant of plantsOf(next.value)) {
+        expect(shown.has(plant.name)).toBe(false)
+        shown.add(plant.name)
+      }
+    }
+    for (let index = 0; index < 1200; index++) expect(shown.has(`first ${index}`)).toBe(true)
+  })
+
+  it('(p) is told of on /metrics beside a reader of another program, and under 16 MB ten seconds after that has gone', async () => {
+    const { path, walBytes, write, pass, gauge } = await serving()
+    const reader = new Database(path, { readonly: true })
+    reader.exec('BEGIN')
+    reader.prepare('SELECT count(*) FROM plants').get()
+    await write(40 * million)
+    await pass(2)
+    expect(walBytes()).toBeGreaterThan(40 * million)
+    expect(gauge()).toBe(walBytes())
+    reader.close()
+    await pass(10)
+    expect(walBytes()).toBeLessThan(16 * million)
+    expect(gauge()).toBe(walBytes())
+    // Commits empty it by themselves again.
+    await write(20 * million)
+    expect(walBytes()).toBeLessThan(16 * million)
+  })
+
+  it('(p) is cut when it begins anew, also where nobody looks after it', async () => {
+    const { path, stores, id, walBytes, write } = await serving()
+    const reader = new Database(path, { readonly: true })
+    reader.exec('BEGIN')
+    reader.prepare('SELECT count(*) FROM plants').get()
+    await write(12 * million)
+    reader.close()
+    for (let times = 0; times < 3; times++) await stores.plants.create(id, { name: 'n' })
+    expect(walBytes()).toBeLessThan(9 * million)
+  })
+})
