@@ -3,9 +3,10 @@ import { setImmediate } from 'node:timers/promises'
 import type { Database, Statement } from 'better-sqlite3'
 import { commandLine } from '../audit/record.ts'
 import { recording } from '../audit/sqlite.ts'
-import { openSnapshot } from '../storage/database.ts'
+
 import { GroupCommit } from '../storage/group-commit.ts'
 import { isServed } from '../storage/serve-lock.ts'
+import { closeSnapshot, openSnapshot } from '../storage/snapshots.ts'
 import { accountGone, isOrphan } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import { transferEntry } from './policy.ts'
@@ -83,7 +84,7 @@ export class SqliteTransfers implements PlantTransfers {
       }
       taker.end()
     } finally {
-      snapshot.close()
+      closeSnapshot(snapshot)
     }
   }
 

@@ -106,7 +106,11 @@ const answers: readonly Answer[] = [
     2,
     `Too many arguments for 'import': it takes 2, not 3. ${quotes} See: conservatory accounts import --help`,
   ],
-  ['accounts import a b --und', 2, "Unknown option '--und'. Did you mean --undo? See: conservatory accounts import --help"],
+  [
+    'accounts import a b --und',
+    2,
+    "Unknown option '--und'. Did you mean --undo? See: conservatory accounts import --help",
+  ],
   ['accounts delte a', 2, "Unknown command 'delte'. Did you mean delete? See: conservatory accounts --help"],
   ['accounts delete', 2, "Missing required argument 'name'. See: conservatory accounts delete --help"],
   [
