@@ -1,6 +1,6 @@
 import { type Recorder, recording } from '../audit/postgres.ts'
 import { commandLine } from '../audit/record.ts'
-import type { Histogram } from '../instruments.ts'
+import type { Metric } from '../instruments.ts'
 import { askedByNobody } from '../storage/postgres/asker.ts'
 import { Batches } from '../storage/postgres/batches.ts'
 import type { PostgresDatabase, Queries, Transaction } from '../storage/postgres/database.ts'
@@ -50,9 +50,9 @@ export class PostgresPlantStore implements PlantStore {
     this.#writes = new Batches(database, { commit: writePlants, ownerOf: ({ account }) => account })
   }
 
-  /** How many writes shared each commit. */
-  get batchSizes(): Histogram {
-    return this.#writes.sizes
+  /** How many writes shared each commit, and which wait. */
+  get metrics(): readonly Metric[] {
+    return this.#writes.metrics
   }
 
   create(account: number, plant: NewPlant, idempotency?: Idempotency, limit?: number): Promise<AddedPlant> {

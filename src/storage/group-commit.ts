@@ -1,8 +1,11 @@
 import type { Database } from 'better-sqlite3'
 import { ApiError, codeOf } from '../errors.ts'
+import type { Metric } from '../instruments.ts'
+import { answerTimes } from './answer-times.ts'
 import { batchSizes } from './batch-sizes.ts'
 import { accountGone, isOrphan, toWriteError } from './write-error.ts'
 import { waitsOn } from './write-lock.ts'
+import { writeQueue } from './write-queue.ts'
 
 /** A write that waits, and what its caller is told of it once the transaction is on disk. */
 interface Waiting {
@@ -28,13 +31,24 @@ export class GroupCommit {
   readonly #database: Database
   readonly #durability: Durability
   #waiting: Waiting[] = []
+  /** Since when the oldest of them waits. */
+  #oldestSince = 0
   /** Another number in each transaction: what was read in this one stays true, unless one of its own writes changes it. */
   transaction = 0
   #rollbacks = 0
   /** Since when another program has held the database. */
   #busySince: number | undefined
-  /** How many writes shared each commit that was made. */
-  readonly sizes = batchSizes()
+  readonly #sizes = batchSizes()
+  readonly #times = answerTimes()
+  /** How many writes shared each commit that was made, how long that took, and which writes wait. */
+  readonly metrics: readonly Metric[] = [
+    this.#sizes,
+    this.#times,
+    ...writeQueue(() => ({
+      length: this.#waiting.length,
+      oldestSince: this.#waiting.length > 0 ? this.#oldestSince : undefined,
+    })),
+  ]
 
   constructor(database: Database, durability: Durability = 'FULL') {
     this.#database = database
@@ -53,7 +67,10 @@ export class GroupCommit {
    */
   run<T>(write: () => T): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>()
-    if (this.#waiting.length === 0) setImmediate(this.#commit)
+    if (this.#waiting.length === 0) {
+      this.#oldestSince = performance.now()
+      setImmediate(this.#commit)
+    }
     this.#waiting.push({ write, resolve, reject })
     return promise
   }
@@ -68,6 +85,7 @@ export class GroupCommit {
     this.#waiting = []
     if (writes.length === 0) return
     this.transaction++
+    const began = this.#busySince ?? performance.now()
     try {
       if (this.#durability !== 'FULL') this.#database.exec(`PRAGMA synchronous = ${this.#durability}`)
       if (!this.#begin(mayBlock)) {
@@ -83,13 +101,19 @@ export class GroupCommit {
       for (const { reject } of writes) reject(error)
       return
     } finally {
-      // Every other write of this connection waits for the disk. Outside a transaction only, where it has an effect.
-      if (this.#durability !== 'FULL' && this.#database.open) this.#database.exec('PRAGMA synchronous = FULL')
+      this.#leave(began)
     }
     for (const { refusal, result, resolve, reject } of writes) {
       if (refusal) reject(refusal)
       else resolve(result)
     }
+  }
+
+  /** Counts how long a try took that did not find the database held by another program, and sets the connection back. */
+  #leave(began: number): void {
+    if (this.#busySince === undefined) this.#times.record((performance.now() - began) / 1000, 'sqlite', 'write')
+    // Every other write of this connection waits for the disk. Outside a transaction only, where it has an effect.
+    if (this.#durability !== 'FULL' && this.#database.open) this.#database.exec('PRAGMA synchronous = FULL')
   }
 
   /**
@@ -107,7 +131,7 @@ export class GroupCommit {
     }
     this.#database.exec('COMMIT')
     if (this.#database.inTransaction) throw new Error('SQLite has not committed the transaction.')
-    this.sizes.record(writes.length)
+    this.#sizes.record(writes.length)
   }
 
   /**

@@ -58,7 +58,7 @@ export async function openPostgresStores(url: string, by: Actor = commandLine): 
       return isDeleted
     },
     limiter: (settings) => new SharedLimiter({ settings, counts, caughtUp: () => ledger.caughtUp() }),
-    metrics: [plants.batchSizes, ledgerQueue(ledger)],
+    metrics: [...plants.metrics, ...database.metrics, ledgerQueue(ledger)],
     check: () => checkPostgres(database),
     duringRequest: askedBy,
     async close() {

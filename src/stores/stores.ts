@@ -105,7 +105,7 @@ export function openSqliteStores(path: string, by: Actor = commandLine): Stores 
       return isDeleted
     },
     limiter: (settings) => new Limiter({ settings, spent: (...question) => ledger.spent(...question) }),
-    metrics: [commit.sizes, ledgerQueue(ledger), wal.metric],
+    metrics: [...commit.metrics, ledgerQueue(ledger), wal.metric],
     async check() {
       ping.get()
     },

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { writeMetrics } from '../../src/instruments.ts'
+import { PostgresDatabase } from '../../src/storage/postgres/database.ts'
 import { readStream } from '../support/chat.ts'
 import { namesOf, parseMetrics } from '../support/metrics.ts'
 import { projectFolder } from '../support/process.ts'
@@ -21,7 +23,9 @@ function alertsOf(text: string): readonly { readonly alert: string; readonly exp
 
 /** Words of PromQL, and the one metric that Prometheus itself makes. */
 const known = new Set(
-  'sum max count rate histogram_quantile quantile_over_time last_over_time absent by and on up'.split(' '),
+  'sum max count rate histogram_quantile quantile_over_time last_over_time min_over_time absent by and on up'.split(
+    ' ',
+  ),
 )
 
 /** The metrics that a PromQL expression names: the words outside label matchers, groupings, ranges and strings. */
@@ -38,6 +42,8 @@ function labelsOf(expr: string): readonly string[] {
 }
 
 let scraped = ''
+/** What a service over PostgreSQL has of its connections, none of which is made for that. */
+const ofPostgres = writeMetrics(new PostgresDatabase('postgres://127.0.0.1/none').metrics)
 const alerts = alertsOf(readOps('alerts.yaml'))
 const dashboard: Dashboard = JSON.parse(readOps('grafana.json'))
 const panels = dashboard.panels.flatMap(({ title, targets }) => targets.map(({ expr }) => ({ title, expr })))
@@ -80,9 +86,8 @@ describe('the files of ops/', () => {
   })
 
   it('name only metrics and labels that a running service has', () => {
-    const samples = parseMetrics(scraped)
-    const names = namesOf(samples)
-    const labels = new Set([...scraped.matchAll(/[{,]([a-z_]+)="/g)].map(([, label]) => label))
+    const names = new Set([scraped, ofPostgres].flatMap((text) => [...namesOf(parseMetrics(text))]))
+    const labels = new Set([...(scraped + ofPostgres).matchAll(/[{,]([a-z_]+)="/g)].map(([, label]) => label))
     // Prometheus adds these two to whatever it reads.
     for (const label of ['job', 'instance']) labels.add(label)
     for (const { expr } of [...alerts, ...panels]) {
@@ -101,7 +106,7 @@ describe('the files of ops/', () => {
 
   it('show or watch each metric that there is', () => {
     const named = new Set([...alerts, ...panels].flatMap(({ expr }) => metricsOf(expr)))
-    const all = [...scraped.matchAll(/^# TYPE (\S+)/gm)].map(([, name = '']) => name)
+    const all = [...(scraped + ofPostgres).matchAll(/^# TYPE (\S+)/gm)].map(([, name = '']) => name)
     const left = all.filter((name) => !['', '_bucket', '_sum', '_count'].some((suffix) => named.has(name + suffix)))
     expect(left).toEqual(['process_start_time_seconds'])
   })
@@ -114,6 +119,8 @@ describe('the files of ops/', () => {
       'ConservatoryErrorRateHigh',
       'ConservatoryDatabaseUnavailable',
       'ConservatoryWriteUnconfirmed',
+      'ConservatoryPoolExhausted',
+      'ConservatoryDatabaseSlow',
       'ConservatoryDiskFull',
       'ConservatoryOverloaded',
       'ConservatoryEventLoopLate',

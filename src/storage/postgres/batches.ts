@@ -1,5 +1,7 @@
 import { ApiError, codeOf } from '../../errors.ts'
+import type { Metric } from '../../instruments.ts'
 import { batchSizes } from '../batch-sizes.ts'
+import { writeQueue } from '../write-queue.ts'
 import { askedByNobody, inTimeLeft } from './asker.ts'
 import type { PostgresDatabase, Transaction } from './database.ts'
 import { Conflict, databaseUnavailable, TookTooLong } from './failures.ts'
@@ -37,6 +39,8 @@ export interface BatchWork<Write, Answer> {
 
 interface Waiting<Write, Answer> {
   readonly write: Write
+  /** Since when it waits, by `performance.now()`. */
+  readonly began: number
   /** By `performance.now()`. */
   readonly end: number
   /** Whether it has been answered. */
@@ -69,8 +73,17 @@ export class Batches<Write, Answer> {
   readonly #work: BatchWork<Write, Answer>
   readonly #shared: Lane<Write, Answer> = { owner: undefined, waiting: [], isRunning: false, isFree: true }
   readonly #lanes = new Map<unknown, Lane<Write, Answer>>()
-  /** How many writes shared each commit that was made. */
-  readonly sizes = batchSizes()
+  /** In the order in which they came, whichever lane they wait in. */
+  readonly #unanswered = new Set<Waiting<Write, Answer>>()
+  readonly #sizes = batchSizes()
+  /** How many writes shared each commit that was made, and which writes wait. */
+  readonly metrics: readonly Metric[] = [
+    this.#sizes,
+    ...writeQueue(() => {
+      const [oldest] = this.#unanswered
+      return { length: this.#unanswered.size, oldestSince: oldest?.began }
+    }),
+  ]
 
   constructor(database: PostgresDatabase, work: BatchWork<Write, Answer>) {
     this.#database = database
@@ -85,14 +98,16 @@ export class Batches<Write, Answer> {
   add(write: Write): Promise<Answer> {
     return inTimeLeft(this.#database.patience, (milliseconds) => {
       const { promise, resolve, reject } = Promise.withResolvers<Answer>()
-      const end = performance.now() + milliseconds
+      const began = performance.now()
       const over = () => {
         waiting.isOver = true
+        this.#unanswered.delete(waiting)
         clearTimeout(timer)
       }
       const waiting: Waiting<Write, Answer> = {
         write,
-        end,
+        began,
+        end: began + milliseconds,
         isOver: false,
         resolve(answer) {
           over()
@@ -104,6 +119,7 @@ export class Batches<Write, Answer> {
         },
       }
       const timer = setTimeout(expire, Math.max(0, milliseconds), waiting)
+      this.#unanswered.add(waiting)
       this.#enqueue(this.#laneOf(write), waiting)
       return promise
     })
@@ -175,7 +191,7 @@ export class Batches<Write, Answer> {
     })
     const done = [...answers.values()].filter((answer) => answer !== setAside).length
     if (done > 0) {
-      this.sizes.record(done)
+      this.#sizes.record(done)
       this.#work.committed?.()
     }
     return answers

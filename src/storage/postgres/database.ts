@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import postgres, { type Sql, type TransactionSql } from 'postgres'
 import { ApiError, codeOf } from '../../errors.ts'
+import type { Metric } from '../../instruments.ts'
+import { answerTimes } from '../answer-times.ts'
 import { toWriteError } from '../write-error.ts'
 import { askingAccount, inTimeLeft } from './asker.ts'
 import { begin, Warnings } from './begin.ts'
@@ -17,6 +19,7 @@ import {
   writeUnconfirmed,
 } from './failures.ts'
 import { Places } from './places.ts'
+import { poolMetrics } from './pool-use.ts'
 import { Snapshot } from './snapshot.ts'
 import { Sockets } from './sockets.ts'
 import { takeTls } from './tls.ts'
@@ -98,6 +101,23 @@ export class PostgresDatabase {
   readonly #others = new Places(otherConnections, mostOfOneAccount)
   readonly #reads: Pool
   readonly #writes: Pool
+  /** Reads that run, and those that wait for a connection. */
+  #reading = 0
+  readonly #times = answerTimes()
+  /** How long it takes, and which of its connections are in use. */
+  readonly metrics: readonly Metric[] = [
+    this.#times,
+    ...poolMetrics(() => [
+      {
+        name: 'reads',
+        most: readConnections,
+        used: Math.min(this.#reading, readConnections),
+        waiting: Math.max(0, this.#reading - readConnections),
+      },
+      { name: 'lanes', ...this.#lanes.use },
+      { name: 'others', ...this.#others.use },
+    ]),
+  ]
   #isPooled: boolean
 
   /**
@@ -140,11 +160,17 @@ export class PostgresDatabase {
    * @throws ApiError 503 when the database does not answer in time
    */
   read<T>(work: (sql: Queries) => Promise<T>): Promise<T> {
-    return this.#persist(
-      this.#reads,
-      () => work(this.#reads.sql),
-      () => true,
-    )
+    const attempt = async () => {
+      const began = performance.now()
+      this.#reading++
+      try {
+        return await work(this.#reads.sql)
+      } finally {
+        this.#reading--
+        this.#count('read', began)
+      }
+    }
+    return this.#persist(this.#reads, attempt, () => true)
   }
 
   /**
@@ -164,7 +190,8 @@ export class PostgresDatabase {
     const attempt = async (end: number): Promise<T> => {
       isCommitting = false
       const leave = await this.#enter(turn, end)
-      run = { pid: undefined, began: performance.now() }
+      const began = performance.now()
+      run = { pid: undefined, began }
       let done: { readonly value: T } | undefined
       try {
         await begin(this.#writes.sql, this.#warnings, async (sql) => {
@@ -182,6 +209,7 @@ export class PostgresDatabase {
         })
       } finally {
         run = undefined
+        this.#count('write', began)
         leave()
       }
       if (!done) throw new Error('the transaction had no result')
@@ -197,6 +225,11 @@ export class PostgresDatabase {
       const isUnknown = isCommitting && error instanceof ApiError && error.code === 'database_unavailable'
       throw isUnknown && !isConflict(error.cause) ? writeUnconfirmed(error.cause) : error
     }
+  }
+
+  /** Counts how long a try took, whoever has given up on it. @param began by `performance.now()` */
+  #count(operation: 'read' | 'write', began: number): void {
+    this.#times.record((performance.now() - began) / 1000, 'postgresql', operation)
   }
 
   /** Takes a place for a transaction, which it keeps until it is really over, whoever has given up on it. @throws TookTooLong */

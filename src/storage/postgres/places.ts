@@ -10,6 +10,7 @@ interface Waiting {
  * that has its share already: that one waits, and the others pass.
  */
 export class Places {
+  readonly #most: number
   readonly #mostOfOne: number
   readonly #held = new Map<unknown, number>()
   readonly #waiting = new Set<Waiting>()
@@ -20,8 +21,14 @@ export class Places {
    * @param mostOfOne how many of them one asker may have
    */
   constructor(most: number, mostOfOne: number) {
+    this.#most = most
     this.#free = most
     this.#mostOfOne = mostOfOne
+  }
+
+  /** How many there are, are taken and are waited for. */
+  get use(): { readonly most: number; readonly used: number; readonly waiting: number } {
+    return { most: this.#most, used: this.#most - this.#free, waiting: this.#waiting.size }
   }
 
   /**

@@ -1,0 +1,39 @@
+import type { Metric, Sample } from '../../instruments.ts'
+
+/** How many connections of a pool are taken. */
+export interface PoolUse {
+  readonly name: string
+  /** How many there may be. */
+  readonly most: number
+  readonly used: number
+  /** How many wait for one. */
+  readonly waiting: number
+}
+
+/** Tells of the connections to the database, for `/metrics`. */
+export function poolMetrics(read: () => readonly PoolUse[]): readonly Metric[] {
+  const samplesOf = (value: (use: PoolUse) => number, labels: Readonly<Record<string, string>> = {}) => {
+    return (): Iterable<Sample> =>
+      read().map((use) => ({ labels: { db_client_connection_pool_name: use.name, ...labels }, value: value(use) }))
+  }
+  return [
+    {
+      name: 'db_client_connection_count',
+      help: 'Connections to the database that are in use.',
+      type: 'gauge',
+      samples: samplesOf(({ used }) => used, { db_client_connection_state: 'used' }),
+    },
+    {
+      name: 'db_client_connection_max',
+      help: 'Connections to the database that there may be.',
+      type: 'gauge',
+      samples: samplesOf(({ most }) => most),
+    },
+    {
+      name: 'db_client_connection_pending_requests',
+      help: 'Reads and transactions that wait for a connection to the database, or for the share of their account.',
+      type: 'gauge',
+      samples: samplesOf(({ waiting }) => waiting),
+    },
+  ]
+}
