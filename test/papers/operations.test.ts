@@ -46,6 +46,15 @@ describe('compose.yaml', () => {
     }
   })
 
+  it('keeps at most 50 MB of each container’s log, as the handbook says, where Docker would keep all for ever', () => {
+    expect(entries.length).toBeGreaterThan(6)
+    for (const [name, { logging }] of entries) {
+      const { 'max-size': size, 'max-file': files } = logging?.options ?? {}
+      expect([name, Number.parseInt(size ?? '', 10) * Number(files)]).toEqual([name, 50])
+    }
+    expect(handbook).toContain('keeps the newest 50 MB')
+  })
+
   it('names only services, volumes and files that there are', () => {
     const mounts = entries.flatMap(([, service]) => service.volumes ?? []).map((mount) => mount.split(':')[0] ?? '')
     const files = mounts.filter((source) => source.startsWith('./') && !['./config', './backups'].includes(source))

@@ -47,6 +47,15 @@ const composeSchema = Type.Object({
         init: Type.Optional(Type.Boolean()),
         env_file: Type.Optional(Type.Array(Type.Object({ path: Type.String(), required: Type.Boolean() }))),
         restart: Type.Optional(Type.Literal('unless-stopped')),
+        logging: Type.Optional(
+          Type.Object({
+            driver: Type.Literal('json-file'),
+            options: Type.Object({
+              'max-size': Type.String({ pattern: '^\\d+m$' }),
+              'max-file': Type.String({ pattern: '^\\d+$' }),
+            }),
+          }),
+        ),
         stop_grace_period: Type.Optional(Type.String({ pattern: '^\\d+s$' })),
         deploy: Type.Optional(Type.Object({ replicas: Type.Integer() }, { additionalProperties: false })),
         environment: Type.Optional(environment),
