@@ -1,0 +1,42 @@
+import postgres from 'postgres'
+import { expect, it, onTestFinished } from 'vitest'
+import { PostgresPlantStore } from '../../../src/plants/postgres.ts'
+import { PostgresDatabase } from '../../../src/storage/postgres/database.ts'
+import { migratePostgres } from '../../../src/storage/postgres/migrate.ts'
+import { textOf } from '../../support/operations.ts'
+import { newPostgresDatabase } from '../../support/shared-postgres.ts'
+
+async function scene() {
+  const url = await newPostgresDatabase()
+  const sql = postgres(url, { max: 1, onnotice: () => {} })
+  const database = new PostgresDatabase(url)
+  onTestFinished(async () => {
+    await sql.end({ timeout: 1 })
+    await database.close(0)
+  })
+  await migratePostgres(database)
+  return { sql, store: new PostgresPlantStore(database) }
+}
+
+it('the runbook asks PostgreSQL only what it understands', async () => {
+  const [, runbook = ''] = textOf('docs/operations.md').split('\n## Alerts\n')
+  const statements = [...runbook.matchAll(/`(SELECT [^`]+)`/g)].map(([, statement = '']) => statement)
+  expect(statements.length).toBeGreaterThan(4)
+  const { sql } = await scene()
+  // Understood, and not done.
+  for (const statement of statements) await sql.unsafe(`EXPLAIN ${statement.replace(/\bPID\b/, '1')}`)
+})
+
+it('a disk that is full on PostgreSQL’s side refuses writes with 507, reads go on, and so do writes once there is room', async () => {
+  const { sql, store } = await scene()
+  await sql`INSERT INTO accounts (id, name, created) VALUES (1, 'account', 0)`
+  await store.create(1, { name: 'before' })
+  await sql.unsafe(`
+    CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN RAISE 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$;
+    CREATE TRIGGER full_disk BEFORE INSERT ON plants FOR EACH ROW EXECUTE FUNCTION full_disk()`)
+  await expect(store.create(1, { name: 'during' })).rejects.toMatchObject({ status: 507, code: 'disk_full' })
+  expect((await store.find(1, 1))?.name).toBe('before')
+  await sql`DROP TRIGGER full_disk ON plants`
+  expect(await store.create(1, { name: 'after' })).toMatchObject({ plant: { name: 'after' } })
+})
