@@ -8,7 +8,7 @@ import { projectFolder } from './process.ts'
 import { temporaryFolder } from './service.ts'
 
 /** A balancer of Debian's, with the configuration that `ops` has for it. */
-export interface Proxy {
+export interface LoadBalancer {
   readonly name: string
   /** Debian's package, and where it puts its program. */
   readonly package: string
@@ -26,7 +26,7 @@ function withReplicas(configuration: string, replicas: readonly number[]): strin
   return configuration.replaceAll(/\w+\.example:3000/g, () => `127.0.0.1:${left.shift()}`)
 }
 
-export const haproxy: Proxy = {
+export const haproxy: LoadBalancer = {
   name: 'HAProxy',
   package: 'haproxy',
   program: '/usr/sbin/haproxy',
@@ -36,7 +36,7 @@ export const haproxy: Proxy = {
 }
 
 /** Its lines for replicas that have names stand in the place of the ones for containers. */
-export const caddy: Proxy = {
+export const caddy: LoadBalancer = {
   name: 'Caddy',
   package: 'caddy',
   program: '/usr/bin/caddy',
@@ -56,7 +56,7 @@ export const caddy: Proxy = {
  * @returns its URL
  * @throws Error which names the package where it is not installed
  */
-export async function proxyBefore(proxy: Proxy, replicas: readonly number[]): Promise<string> {
+export async function balancerBefore(proxy: LoadBalancer, replicas: readonly number[]): Promise<string> {
   const { name, program } = proxy
   if (!existsSync(program))
     throw new Error(`${program} is missing. Install Debian's package: apt-get install ${proxy.package}.`)

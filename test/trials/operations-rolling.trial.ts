@@ -4,7 +4,7 @@ import { readStream } from '../support/chat.ts'
 import { until } from '../support/eventually.ts'
 import { freePort } from '../support/postgres.ts'
 import { type SpawnedService, spawnService } from '../support/process.ts'
-import { caddy, haproxy, type Proxy, proxyBefore } from '../support/proxies.ts'
+import { balancerBefore, caddy, haproxy, type LoadBalancer } from '../support/proxies.ts'
 import { newPostgresDatabase } from '../support/shared-postgres.ts'
 
 /*
@@ -66,7 +66,8 @@ async function useStreams(url: string, model: string, tally: Tally): Promise<voi
       if (answer.status !== 200) tally.failed.push(`stream: ${answer.status} ${await answer.text()}`)
       else {
         const streamed = await readStream(answer)
-        if (!streamed.isDone || streamed.errors.length > 0) tally.cut.push(`${model}: ${JSON.stringify(streamed.errors)}`)
+        if (!streamed.isDone || streamed.errors.length > 0)
+          tally.cut.push(`${model}: ${JSON.stringify(streamed.errors)}`)
         tally.streams += 1
       }
     } catch (error) {
@@ -77,14 +78,14 @@ async function useStreams(url: string, model: string, tally: Tally): Promise<voi
   }
 }
 
-it.each<Proxy>([haproxy, caddy])(
+it.each<LoadBalancer>([haproxy, caddy])(
   '(s) a rolling restart of three replicas behind $name fails no request and cuts no stream',
   async (proxy) => {
     const database = await newPostgresDatabase()
     const ports = [await freePort(), await freePort(), await freePort()]
     const services: SpawnedService[] = []
     for (const port of ports) services.push(await replica(database, port))
-    const url = await proxyBefore(proxy, ports)
+    const url = await balancerBefore(proxy, ports)
     const tally: Tally = { asked: 0, streams: 0, failed: [], cut: [], isOver: false }
     const models = ['understudy', 'understudy', 'understudy/slow', 'understudy/slow']
     const load = Promise.all([
