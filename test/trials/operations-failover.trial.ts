@@ -87,7 +87,7 @@ async function ask(tally: Tally, replica: SpawnedService, path: string, name: st
     const answer = await fetch(`${replica.url}${path}`, { ...init, headers: { ...headers, ...init.headers } })
     const text = await answer.text()
     const { status } = answer
-const kind = `${method} ${status}`
+    const kind = `${method} ${status}`
     const { count, longestMs } = tally.answers.get(kind) ?? { count: 0, longestMs: 0 }
     const tookMs = Math.max(longestMs, Math.round(performance.now() - began))
     tally.answers.set(kind, { count: count + 1, longestMs: tookMs })
