@@ -156,7 +156,7 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   const uses = new CharacterUses(stores.characters)
   const freed = giveMemoryBackLater()
   const inFlight = new BytesInFlight(config.maxInFlightBytes, freed)
-  const scheduler = new Scheduler()
+  const scheduler = new Scheduler(undefined, freed)
   const library = createLibrary(config, stores.characters, {
     logger,
     onUse: (version) => uses.note(version),

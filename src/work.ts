@@ -38,6 +38,8 @@ const turnMs = 15
 const unitsPerLook = 2000
 /** Units of one request: some 4 s, twice what a chat of 8 MiB takes. */
 const mostUnits = 400_000_000
+/** Milliseconds of work that leave garbage worth collecting. */
+const muchMs = 100
 /** Milliseconds that steps may take with all their waiting. */
 const mostMs = 20_000
 
@@ -86,13 +88,19 @@ export class Scheduler {
   /** What takes the next slice of each waiting run, by account; the account at the front is next. */
   readonly #queue = new Map<number, (() => void)[]>()
   readonly #now: () => number
-  /** Milliseconds that slices have taken in this turn of the event loop. */
+  readonly #onMuch: () => void
+  /** Milliseconds that slices have taken in this turn of the event loop, and since `onMuch` was last told. */
   #usedMs = 0
+  #sinceToldMs = 0
   #endsTurn = false
 
-  /** @param now tells the time in milliseconds */
-  constructor(now: () => number = performance.now.bind(performance)) {
+  /**
+   * @param now tells the time in milliseconds
+   * @param onMuch is told whenever so much has been done that its garbage is worth collecting
+   */
+  constructor(now: () => number = performance.now.bind(performance), onMuch: () => void = () => {}) {
     this.#now = now
+    this.#onMuch = onMuch
   }
 
   /** How many runs wait for their next slice. */
@@ -133,7 +141,9 @@ export class Scheduler {
     try {
       return run.slice(this.#now, start + Math.min(sliceMs, turnMs - this.#usedMs))
     } finally {
-      this.#usedMs += this.#now() - start
+      const tookMs = this.#now() - start
+      this.#usedMs += tookMs
+      this.#sinceToldMs += tookMs
       this.#endTurnLater()
     }
   }
@@ -152,6 +162,10 @@ export class Scheduler {
     setImmediate(() => {
       this.#endsTurn = false
       this.#usedMs = 0
+      if (this.#sinceToldMs > muchMs) {
+        this.#sinceToldMs = 0
+        this.#onMuch()
+      }
       this.#takeTurn()
     })
   }

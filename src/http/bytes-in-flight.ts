@@ -6,6 +6,9 @@ export const smallBytes = 64 * 1024
 /** Bytes that have left garbage worth collecting. */
 const manyBytes = 16 * 1024 ** 2
 
+/** How often a card's bytes count while it is read: its JSON is unpacked, becomes a text, and values, and pieces on their way to the disk. */
+export const timesOfCard = 4
+
 /** Made once: with its stack, making one costs as much as the rest of a refusal. */
 const refusal = overloaded('More bytes are on their way in and out than there is room for. Try again in a second.')
 
@@ -74,12 +77,12 @@ export class BytesInFlight {
   }
 
   /**
-   * Holds bytes of an account while some work needs them.
+   * Holds the bytes of a card of an account, with what is made of them, while it is read.
    * @throws ApiError 503 where there is no room for them
    */
   readonly during = async <T>(account: number, bytes: number, work: () => Promise<T>): Promise<T> => {
     const held = this.open(account)
-    held.set(bytes)
+    held.setWorkedOn(bytes, timesOfCard)
     try {
       return await work()
     } finally {
@@ -116,12 +119,12 @@ export class HeldBytes {
   }
 
   /**
-   * Counts a body that has come twice, as far as the account's share goes: what is made of it takes as much again for as
-   * long as the request is worked on.
+   * Counts bytes with what is made of them, as far as the account's share goes, for as long as they are worked on.
+   * @param times how often they count: a body of JSON twice, since its values take as much again
    * @throws ApiError 503 where there is no room for that
    */
-  setWorkedOn(bytes: number): void {
-    this.set(bytes <= smallBytes ? bytes : Math.min(2 * bytes, Math.max(bytes, this.#share)))
+  setWorkedOn(bytes: number, times = 2): void {
+    this.set(bytes <= smallBytes ? bytes : Math.min(times * bytes, Math.max(bytes, this.#share)))
   }
 
   /** Keeps what is held until some work is over too. @returns what the work gives */
