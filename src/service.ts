@@ -126,7 +126,7 @@ export async function startService(config: Config, { clock, loop }: OwnTime = {}
     // Last, since what it makes is told once: a start that fails must not have made it.
     const bootstrap = await bootstrapAccess(stores.access, config.bootstrapKey, parts.itself)
     for (const warning of bootstrap.warnings) log.logger.warn(warning)
-    stores.beginServing?.(clock)
+    stores.beginServing?.()
     const metricsAddress = beside.metricsServer?.address
     const drain = () => goOnDraining(parts, config.drainSeconds * 1000, clock)
     const ways = { reload: () => reload(parts, config), drain, close }
