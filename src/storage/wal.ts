@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs'
+import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import type { Database } from 'better-sqlite3'
 import { type Alarm, type Clock, quietClock } from '../clock.ts'
@@ -93,7 +94,9 @@ export class WalKeeper {
 /** Brings pages from the log of a database into its file, on a thread of its own. */
 function checkpointElsewhere(path: string): Promise<Checkpointed> {
   return new Promise((resolve, reject) => {
-    const worker = new Worker(new URL('./checkpoint.ts', import.meta.url), { workerData: path })
+    // Its ending is this file's own: the package holds plain JavaScript.
+    const file = new URL(`./checkpoint${extname(import.meta.url)}`, import.meta.url)
+    const worker = new Worker(file, { workerData: path })
     worker.unref()
     worker.once('message', resolve).once('error', reject)
     worker.once('exit', () => reject(new Error('the checkpoint has ended without an answer')))
