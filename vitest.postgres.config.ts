@@ -19,8 +19,9 @@ export default defineConfig({
       // SQLite's file itself: its pragmas, its log after a kill, one service to a folder; and its backups.
       'test/storage/sqlite-file.test.ts',
       'test/service/held-folder.test.ts',
-      'test/storage/{backup,restore,rights}.test.ts',
+      'test/storage/{backup,backup-folder,restore,rights,wal,write-lock}.test.ts',
       // These try every engine, or servers of their own, in each run.
+      'test/metrics/ops.test.ts',
       'test/stores/**',
       'test/storage/postgres/{database,faults,start-faults}.test.ts',
       'test/limits/replicas.test.ts',
