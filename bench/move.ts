@@ -1,5 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import Database from 'better-sqlite3'
@@ -7,7 +6,7 @@ import { openDatabase } from '../src/storage/database.ts'
 import { startPostgres } from '../test/support/postgres.ts'
 import { atLeast, atMost, type Figure, round2 } from './measure.ts'
 import { Folders } from './plants.ts'
-import { cpuSeconds } from './processes.ts'
+import { type Used, watchUse } from './processes.ts'
 
 /*
  * 1,000,000 plants (PLANTS) of 1,000 accounts, with keys, grants, characters and 100,000 ledger rows, moved from SQLite to
@@ -19,13 +18,10 @@ import { cpuSeconds } from './processes.ts'
 const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
 const plants = Number(process.env['PLANTS'] ?? 1_000_000)
 
-interface Moved {
+interface Moved extends Used {
   /** The lines with the checksums. */
   readonly checksums: string
   readonly seconds: number
-  readonly cpuSeconds: number
-  /** The most memory that it held at once. */
-  readonly megabytes: number
 }
 
 /** Moves there and back, whole and killed halfway. */
@@ -90,10 +86,7 @@ async function migrate(from: string, to: string, killAfter?: number): Promise<Mo
     stdio: ['ignore', 'ignore', 'pipe'],
   })
   const exited = new Promise<NodeJS.Signals | null>((resolve) => child.once('exit', (_code, signal) => resolve(signal)))
-  let used = { megabytes: 0, cpuSeconds: 0 }
-  const watch = setInterval(() => {
-    used = usedBy(child) ?? used
-  }, 20)
+  const use = watchUse(child)
   let told = ''
   let tenths = 0
   child.stderr.on('data', (text) => {
@@ -102,23 +95,11 @@ async function migrate(from: string, to: string, killAfter?: number): Promise<Mo
     if (tenths === killAfter) setTimeout(() => child.kill('SIGKILL'), Math.random() * 500)
   })
   const signal = await exited
-  clearInterval(watch)
+  const used = use()
   if (killAfter === undefined ? child.exitCode !== 0 : signal !== 'SIGKILL')
     throw new Error(`The move ended with ${told}`)
   const checksums = told.slice(told.indexOf('Everything is moved'))
   return { checksums, seconds: (performance.now() - begun) / 1000, ...used }
-}
-
-/** The most memory that a process has held since its start, and its CPU time; undefined when it has ended. */
-function usedBy({ pid = 0 }: ChildProcess): Pick<Moved, 'megabytes' | 'cpuSeconds'> | undefined {
-  try {
-    const kilobytes = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
-    return kilobytes === undefined
-      ? undefined
-      : { megabytes: (Number(kilobytes) * 1024) / 1e6, cpuSeconds: cpuSeconds(pid) }
-  } catch {
-    return undefined
-  }
 }
 
 /** Fills a new database, and gives how many rows it has. */

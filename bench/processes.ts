@@ -127,3 +127,29 @@ export function cpuSeconds(pid: number): number {
 export function residentMegabytes(pid: number): number {
   return (Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) * 1024) / 1e6
 }
+
+/** What a process has used since its start. */
+export interface Used {
+  readonly cpuSeconds: number
+  /** The most memory that it held at once. */
+  readonly megabytes: number
+}
+
+/** Follows what a process uses until it ends. @returns ends that, and gives what was seen last */
+export function watchUse({ pid = 0 }: ChildProcess): () => Used {
+  let used: Used = { megabytes: 0, cpuSeconds: 0 }
+  const look = () => {
+    try {
+      const kilobytes = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
+      if (kilobytes === undefined) return
+      used = { megabytes: (Number(kilobytes) * 1024) / 1e6, cpuSeconds: cpuSeconds(pid) }
+    } catch {
+      // It has ended.
+    }
+  }
+  const watch = setInterval(look, 20)
+  return () => {
+    clearInterval(watch)
+    return used
+  }
+}

@@ -1,5 +1,5 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { createReadStream, createWriteStream, openSync, readFileSync, statSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { createReadStream, createWriteStream, openSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { Readable, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -11,7 +11,7 @@ import { openDatabase } from '../src/storage/database.ts'
 import { startPostgres } from '../test/support/postgres.ts'
 import { atLeast, atMost, type Figure, percentile, round2 } from './measure.ts'
 import { databasePath, Folders } from './plants.ts'
-import { benchKey, cpuSeconds, startService } from './processes.ts'
+import { benchKey, startService, type Used, watchUse } from './processes.ts'
 
 /*
  * 1,000,000 plants (PLANTS) imported into an account and exported again, over SQLite beside the `sqlite3` shell's own
@@ -24,17 +24,14 @@ const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
 const plants = Number(process.env['PLANTS'] ?? 1_000_000)
 
 /** What a program took. */
-interface Used {
+interface Taken extends Used {
   readonly seconds: number
-  readonly cpuSeconds: number
-  /** The most memory that it held at once. */
-  readonly megabytes: number
 }
 
 /** Imports and exports beside what the engines' own programs do. */
 export async function benchTransfers(): Promise<readonly Figure[]> {
   const folders = new Folders()
-  const table: Record<string, Used> = {}
+  const table: Record<string, Taken> = {}
   const figures: Figure[] = []
   try {
     const files = await writeFiles(folders.make())
@@ -98,7 +95,7 @@ async function writeFiles(folder: string, count = plants): Promise<Files> {
   return files
 }
 
-async function overSqlite(folders: Folders, files: Files, table: Record<string, Used>): Promise<void> {
+async function overSqlite(folders: Folders, files: Files, table: Record<string, Taken>): Promise<void> {
   const [ours, theirs] = [folders.make(), folders.make()]
   for (const folder of [ours, theirs]) {
     const database = openDatabase(databasePath(folder))
@@ -128,7 +125,7 @@ async function overSqlite(folders: Folders, files: Files, table: Record<string, 
   if (statSync(exported).size !== statSync(files.jsonl).size) throw new Error('the export is not what was imported')
 }
 
-async function overPostgres(folders: Folders, files: Files, table: Record<string, Used>): Promise<void> {
+async function overPostgres(folders: Folders, files: Files, table: Record<string, Taken>): Promise<void> {
   const server = await startPostgres({ fsync: 'on' })
   try {
     const [ours, theirs] = [await server.createDatabase(), await server.createDatabase()]
@@ -137,7 +134,7 @@ async function overPostgres(folders: Folders, files: Files, table: Record<string
       await conservatory(['accounts', 'create', 'owner'], { DATA_DIR: folder, DATABASE_URL: url })
     }
     const sql = postgres(theirs, { max: 1 })
-    const timed = async (work: () => Promise<void>): Promise<Used> => {
+    const timed = async (work: () => Promise<void>): Promise<Taken> => {
       const begun = performance.now()
       await work()
       return { seconds: round2((performance.now() - begun) / 1000), cpuSeconds: Number.NaN, megabytes: Number.NaN }
@@ -205,7 +202,7 @@ function conservatory(
   words: readonly string[],
   settings: Readonly<Record<string, string>>,
   output?: string,
-): Promise<Used> {
+): Promise<Taken> {
   return run(process.execPath, [main, ...words], settings, output)
 }
 
@@ -215,31 +212,18 @@ async function run(
   words: readonly string[],
   settings: Readonly<Record<string, string>>,
   output = '/dev/null',
-): Promise<Used> {
+): Promise<Taken> {
   const begun = performance.now()
   const child = spawn(program, words, {
     env: { PATH: process.env['PATH'], ...settings },
     stdio: ['ignore', openSync(output, 'w'), 'inherit'],
   })
-  let used = { megabytes: 0, cpuSeconds: 0 }
-  const watch = setInterval(() => {
-    used = usedBy(child) ?? used
-  }, 20)
+  const use = watchUse(child)
   const code = await new Promise<number | null>((resolve, reject) => {
     child.once('error', () => reject(new Error(`The program ${program} is missing: apt-get install -y ${program}`)))
     child.once('exit', resolve)
-  }).finally(() => clearInterval(watch))
+  }).finally(use)
   if (code !== 0) throw new Error(`${program} ended with ${code}.`)
-  return { seconds: round2((performance.now() - begun) / 1000), ...used }
-}
-
-/** The most memory that a process has held since its start, and its CPU time; undefined when it has ended. */
-function usedBy({ pid = 0 }: ChildProcess): Pick<Used, 'megabytes' | 'cpuSeconds'> | undefined {
-  try {
-    const kilobytes = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
-    if (kilobytes === undefined) return undefined
-    return { megabytes: round2((Number(kilobytes) * 1024) / 1e6), cpuSeconds: cpuSeconds(pid) }
-  } catch {
-    return undefined
-  }
+  const { cpuSeconds, megabytes } = use()
+  return { seconds: round2((performance.now() - begun) / 1000), cpuSeconds, megabytes: round2(megabytes) }
 }

@@ -27,7 +27,7 @@ import { keysKeptFor } from './plants/policy.ts'
 import { tell } from './print.ts'
 import { Damage, damageSentence } from './storage/damage.ts'
 import { prepareFolder } from './storage/data-folder.ts'
-import { pruneOld } from './storage/prune.ts'
+import { type Keeping, type Prunable, pruneOld } from './storage/prune.ts'
 import { holdForServing, type ServeLock } from './storage/serve-lock.ts'
 import { waitAtStart } from './storage/start-wait.ts'
 import { openStores, watchForDamage } from './stores/open.ts'
@@ -215,23 +215,16 @@ async function beginBeside(beside: Beside, parts: Parts, config: Config): Promis
   const oldKeys = { prune: stores.plants.forgetKeys.bind(stores.plants) }
   const leftovers = { prune: stores.characters.removeLeftovers.bind(stores.characters) }
   const unsummed = { prune: (_before: number, most: number) => stores.ledger.sumUp(most) }
-  const stops = [
-    pruneOld(stores.ledger, { keptFor: config.ledgerDays * day }, (error) =>
-      logger.error({ err: error }, 'old entries of the ledger were not removed'),
-    ),
-    pruneOld(stores.audit, { keptFor: config.auditDays * day }, (error) =>
-      logger.error({ err: error }, 'old records of the audit trail were not removed'),
-    ),
-    pruneOld(oldKeys, { keptFor: keysKeptFor, interval: oftenMs }, (error) =>
-      logger.error({ err: error }, 'expired idempotency keys were not removed'),
-    ),
-    pruneOld(leftovers, { keptFor: uploadsKeptFor, interval: oftenMs }, (error) =>
-      logger.error({ err: error }, 'pieces of cards that are gone were not removed'),
-    ),
-    pruneOld(unsummed, { keptFor: 0, interval: oftenMs }, (error) =>
-      logger.error({ err: error }, 'requests were not added to the usage of their days'),
-    ),
+  const tasks: readonly [Prunable, Keeping, string][] = [
+    [stores.ledger, { keptFor: config.ledgerDays * day }, 'old entries of the ledger were not removed'],
+    [stores.audit, { keptFor: config.auditDays * day }, 'old records of the audit trail were not removed'],
+    [oldKeys, { keptFor: keysKeptFor, interval: oftenMs }, 'expired idempotency keys were not removed'],
+    [leftovers, { keptFor: uploadsKeptFor, interval: oftenMs }, 'pieces of cards that are gone were not removed'],
+    [unsummed, { keptFor: 0, interval: oftenMs }, 'requests were not added to the usage of their days'],
   ]
+  const stops = tasks.map(([store, keeping, failure]) =>
+    pruneOld(store, keeping, (error) => logger.error({ err: error }, failure)),
+  )
   beside.stopPruning = () => Promise.all(stops.map((stop) => stop()))
   beside.stopPurging = purgeVersions({
     store: stores.characters,

@@ -5,6 +5,11 @@ export function unixSeconds(): number {
   return Math.floor(Date.now() / 1000)
 }
 
+/** A time in milliseconds as names of files have it: `20261120T120000Z`. */
+export function timeInName(time: number): string {
+  return new Date(time).toISOString().replace(/[-:]|\.\d+/g, '')
+}
+
 /** A moment: Unix seconds, and microseconds of that second. */
 export interface Moment {
   readonly second: number

@@ -1,13 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import { codeOf } from '../errors.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
+import { isOrphan } from '../storage/postgres/failures.ts'
 import { escapeNul } from '../storage/postgres/texts.ts'
 import { unixSeconds } from '../time.ts'
 import type { VersionKey } from './library/character.ts'
 import { countPieces, mostPiecesRemoved, PieceQueue, pieceAt, uploadLost } from './pieces.ts'
 
-/** SQLSTATE foreign_key_violation. */
-const foreignKeyViolation = '23503'
 /** Pieces that are on their way to the server at once: others need connections too. */
 const atOnce = 3
 
@@ -84,7 +82,7 @@ export class PostgresPieces {
     try {
       await this.#queue.run(() => this.#database.transaction(write))
     } catch (error) {
-      throw codeOf(error) === foreignKeyViolation ? uploadLost() : error
+      throw isOrphan(error) ? uploadLost() : error
     }
   }
 }

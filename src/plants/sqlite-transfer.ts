@@ -3,10 +3,10 @@ import { setImmediate } from 'node:timers/promises'
 import type { Database, Statement } from 'better-sqlite3'
 import { commandLine } from '../audit/record.ts'
 import { recording } from '../audit/sqlite.ts'
-
 import { GroupCommit } from '../storage/group-commit.ts'
 import { isServed } from '../storage/serve-lock.ts'
 import { closeSnapshot, openSnapshot } from '../storage/snapshots.ts'
+import { automaticPages } from '../storage/wal.ts'
 import { accountGone, isOrphan } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import { transferEntry } from './policy.ts'
@@ -24,9 +24,8 @@ import {
 /** Plants that are read at once. */
 const pageSize = 2000
 
-/** Pages in SQLite's log, of 4 KiB, that a checkpoint copies: its own choice, and without a service. */
-const checkpointPages = 1000
-const bulkCheckpointPages = 8000
+/** Pages in SQLite's log, of 4 KiB, that a checkpoint copies where no service runs. */
+const bulkPages = 8000
 
 /** Moves accounts in and out of SQLite. */
 export class SqliteTransfers implements PlantTransfers {
@@ -54,7 +53,7 @@ export class SqliteTransfers implements PlantTransfers {
   async isServed(): Promise<boolean> {
     const isFound = isServed(dirname(this.#database.name))
     // Where nobody waits, pages that many batches change are copied from the log once for all of them.
-    this.#database.pragma(`wal_autocheckpoint = ${isFound ? checkpointPages : bulkCheckpointPages}`)
+    this.#database.pragma(`wal_autocheckpoint = ${isFound ? automaticPages : bulkPages}`)
     return isFound
   }
 

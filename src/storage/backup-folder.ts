@@ -1,5 +1,6 @@
 import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { timeInName } from '../time.ts'
 import { backUp } from './backup.ts'
 import type { Contents } from './copy.ts'
 
@@ -21,7 +22,7 @@ export interface FolderBackup {
  * @throws StorageError as `backUp` does; nothing is removed then
  */
 export function backUpInto(databasePath: string, folder: string, keep?: number, now = Date.now()): FolderBackup {
-  const file = join(folder, `conservatory-${new Date(now).toISOString().replace(/[-:]|\.\d+/g, '')}.db`)
+  const file = join(folder, `conservatory-${timeInName(now)}.db`)
   const contents = backUp(databasePath, file)
   // Names in the order of their times.
   const names = readdirSync(folder)

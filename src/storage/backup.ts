@@ -2,6 +2,7 @@ import { copyFileSync, existsSync, realpathSync, renameSync, rmSync, statSync } 
 import { dirname, join, resolve } from 'node:path'
 import Database from 'better-sqlite3'
 import { codeOf, isDamage, StorageError } from '../errors.ts'
+import { timeInName } from '../time.ts'
 import {
   besides,
   type Contents,
@@ -228,8 +229,7 @@ function setFilesAside(path: string, kept: string): Old | undefined {
 
 /** A name with the time in it that nothing has yet. */
 function keptName(path: string, at = Date.now()): string {
-  const time = new Date(at).toISOString().replace(/[-:]|\.\d+/g, '')
-  const name = `${path}.before-restore-${time}`
+  const name = `${path}.before-restore-${timeInName(at)}`
   return ['', ...besides].some((beside) => existsSync(name + beside)) ? keptName(path, at + 1000) : name
 }
 

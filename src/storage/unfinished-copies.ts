@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { StorageError } from '../errors.ts'
 import { removeDatabase } from './copy.ts'
-import { holdFile } from './file-lock.ts'
+import { type FileLock, holdFile } from './file-lock.ts'
 
 /** Files of a copy that is being made. */
 export interface UnfinishedCopy {
@@ -23,6 +23,10 @@ const lockEnding = '.part.lock'
 export function beginCopy(target: string): UnfinishedCopy {
   const lock = holdFile(target + lockEnding)
   if (!lock) throw new StorageError(`Another program writes ${target} already. Wait for it, or name another file.`)
+  return unfinished(target, lock)
+}
+
+function unfinished(target: string, lock: FileLock): UnfinishedCopy {
   const [part, scratch] = [`${target}.part`, `${target}.scratch`]
   return {
     part,
@@ -41,8 +45,6 @@ export function removeDeadCopies(folder: string): void {
     if (!name.endsWith(lockEnding)) continue
     const target = join(folder, name.slice(0, -lockEnding.length))
     const lock = holdFile(target + lockEnding)
-    if (!lock) continue
-    for (const ending of ['.part', '.scratch']) removeDatabase(target + ending)
-    lock.remove()
+    if (lock) unfinished(target, lock).end()
   }
 }

@@ -15,7 +15,7 @@ export const keptBytes = 8_000_000
 /** Pages that this thread may bring from the log into the file: some milliseconds. */
 const mostPages = 500
 /** SQLite's own number of pages in the log from which a commit brings them into the file. */
-const automaticPages = 1000
+export const automaticPages = 1000
 
 /** What SQLite answers to a checkpoint (sqlite.org/pragma.html#pragma_wal_checkpoint): pages in the log, and of them in the file. */
 export interface Checkpointed {

@@ -4,47 +4,24 @@ import { join } from 'node:path'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { PortablePlant } from '../../src/plants/portable.ts'
 import { PlantsFile } from '../../src/plants/safety-file.ts'
-import type { Stores } from '../../src/stores/stores.ts'
-import { exportedFrom, fileOf, plantsIn } from '../support/account-files.ts'
-import { conservatory, type Ended } from '../support/command.ts'
+import {
+  type AccountsHere,
+  accountsIn,
+  fileOf,
+  idOf,
+  plantHard,
+  hardPlants as plants,
+  plantsIn,
+  plantsOf,
+} from '../support/account-files.ts'
 import { folderForThisTest } from '../support/preset-service.ts'
-import { storesForThisTest } from '../support/test-database.ts'
 
-interface Here {
-  readonly folder: string
-  readonly stores: Stores
-  run(...args: readonly string[]): Promise<Ended>
-}
-
-/** A data folder with the accounts ann and bob. */
-async function startHere(): Promise<Here> {
-  const folder = folderForThisTest()
-  const stores = await storesForThisTest(folder)
-  for (const name of ['ann', 'bob']) await stores.access.createAccount(name)
-  return { folder, stores, run: (...args) => conservatory(args, { DATA_DIR: folder }) }
-}
-
-async function idOf({ stores }: Here, account: string): Promise<number> {
-  return (await stores.access.listAccounts()).find(({ name }) => name === account)?.id ?? 0
-}
-
-async function plantsOf(here: Here, account: string): Promise<readonly PortablePlant[]> {
-  return exportedFrom(here.stores.transfers, await idOf(here, account))
-}
-
-const plants = [
-  { id: -5, name: 'Fern "the elder"', tag: 'shade' },
-  { id: 1, name: 'Monstera' },
-  { id: 9007199254740991, name: '🌵 \u2028 cactus', tag: '🏜️' },
-]
-
-async function plantAll(here: Here, account: string): Promise<void> {
-  const id = await idOf(here, account)
-  for (const plant of plants) await here.stores.plants.create(id, plant)
+function startHere(): Promise<AccountsHere> {
+  return accountsIn(folderForThisTest())
 }
 
 describe('accounts import, in batches', () => {
-  async function fileIn(here: Here, list: readonly PortablePlant[]): Promise<string> {
+  async function fileIn(here: AccountsHere, list: readonly PortablePlant[]): Promise<string> {
     const file = join(here.folder, 'file.jsonl')
     writeFileSync(file, fileOf(list))
     return file
@@ -145,7 +122,7 @@ describe('accounts import, in batches', () => {
 describe('accounts delete, in batches', () => {
   it('(3) suspends the account, and deletes no plant that is not in a complete file as it is', async () => {
     const here = await startHere()
-    await plantAll(here, 'ann')
+    await plantHard(here, 'ann')
     const id = await idOf(here, 'ann')
     // What a run that was cut off leaves: a file that is complete and one that is not, and a plant that came afterwards.
     const backups = join(here.folder, 'backups')
@@ -166,7 +143,7 @@ describe('accounts delete, in batches', () => {
 
   it('(3) tells of a file of a run before that is not there any more, and goes on', async () => {
     const here = await startHere()
-    await plantAll(here, 'ann')
+    await plantHard(here, 'ann')
     const path = join(here.folder, 'backups', 'account-ann-1.jsonl')
     await here.stores.transfers.keepFile(await idOf(here, 'ann'), { path, isComplete: true })
     const ended = await here.run('accounts', 'delete', 'ann')
@@ -176,7 +153,7 @@ describe('accounts delete, in batches', () => {
 
   it('(3) leaves the account suspended, and says so, when its plants cannot be written', async () => {
     const here = await startHere()
-    await plantAll(here, 'ann')
+    await plantHard(here, 'ann')
     const handOver = vi.spyOn(PlantsFile.prototype, 'add').mockImplementation(() => {
       throw Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC', path: '/full' })
     })

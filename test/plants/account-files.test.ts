@@ -5,21 +5,23 @@ import fc from 'fast-check'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { AccessError } from '../../src/access/access.ts'
 import { headerLine, plantLine, readAccountFile } from '../../src/plants/account-file.ts'
-import type { Stores } from '../../src/stores/stores.ts'
-import { exportedFrom, fileOf, plantsIn } from '../support/account-files.ts'
-import { compileCache, conservatory, type Ended } from '../support/command.ts'
+import {
+  type AccountsHere,
+  accountsIn,
+  fileOf,
+  idOf,
+  plantHard,
+  hardPlants as plants,
+  plantsIn,
+  plantsOf,
+} from '../support/account-files.ts'
+import { compileCache } from '../support/command.ts'
 import { expectError } from '../support/http.ts'
 import { putIntoLedger } from '../support/ledger.ts'
 import { projectFolder } from '../support/process.ts'
 import { serviceForThisTest, temporaryFolder } from '../support/service.ts'
-import { onceKnown, settingsOf, storesForThisTest } from '../support/test-database.ts'
+import { onceKnown, settingsOf } from '../support/test-database.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
-
-interface Here {
-  readonly folder: string
-  readonly stores: Stores
-  run(...args: readonly string[]): Promise<Ended>
-}
 
 function folderForThisTest(): string {
   const { path, remove } = temporaryFolder()
@@ -27,36 +29,14 @@ function folderForThisTest(): string {
   return path
 }
 
-/** A data folder with the accounts ann, bob and one to administer. */
-async function startHere(folder = folderForThisTest()): Promise<Here> {
-  const stores = await storesForThisTest(folder)
-  for (const name of ['ann', 'bob']) await stores.access.createAccount(name)
-  return { folder, stores, run: (...args) => conservatory(args, { DATA_DIR: folder }) }
-}
-
-async function plantsOf(here: Here, account: string): Promise<readonly unknown[]> {
-  return exportedFrom(here.stores.transfers, await idOf(here, account))
-}
-
-async function idOf({ stores }: Here, account: string): Promise<number> {
-  return (await stores.access.listAccounts()).find(({ name }) => name === account)?.id ?? 0
-}
-
-const plants = [
-  { id: -5, name: 'Fern "the elder"', tag: 'shade' },
-  { id: 1, name: 'Monstera' },
-  { id: 9007199254740991, name: '🌵 \u2028 cactus', tag: '🏜️' },
-]
-
-async function plantAll(here: Here, account: string): Promise<void> {
-  const id = await idOf(here, account)
-  for (const plant of plants) await here.stores.plants.create(id, plant)
+function startHere(folder = folderForThisTest()): Promise<AccountsHere> {
+  return accountsIn(folder)
 }
 
 describe('accounts export', () => {
   it('prints a header and the plants, which import reads back, from a file and from stdin', async () => {
     const here = await startHere()
-    await plantAll(here, 'ann')
+    await plantHard(here, 'ann')
     const exported = await here.run('accounts', 'export', 'ann')
     expect(exported).toMatchObject({ code: 0, stderr: '' })
     const lines = exported.stdout.trimEnd().split('\n')
@@ -190,8 +170,8 @@ describe('accounts delete', () => {
     const name = 'Dora Ørsted @home'
     const key = await service.makeKey(name)
     const headers = { authorization: `Bearer ${key}` }
-    await plantAll(here, name)
-    await plantAll(here, 'bob')
+    await plantHard(here, name)
+    await plantHard(here, 'bob')
     const once = { ...headers, 'idempotency-key': 'once' }
     await service.request('/plants', { json: { id: 77, name: 'once' }, headers: once })
     const card = { spec: 'chara_card_v2', spec_version: '2.0', data: { name: 'Moss', first_mes: 'Hi' } }
@@ -238,14 +218,14 @@ describe('accounts delete', () => {
 
   it('deletes nothing when the plants cannot be kept, and keeps no file when nothing is deleted', async () => {
     const here = await startHere()
-    await plantAll(here, 'ann')
+    await plantHard(here, 'ann')
     const backups = join(here.folder, 'backups')
     writeFileSync(backups, 'no folder')
     expect((await here.run('accounts', 'delete', 'ann')).code).toBe(1)
     expect(await plantsOf(here, 'ann')).toHaveLength(3)
 
     const other = await startHere()
-    await plantAll(other, 'ann')
+    await plantHard(other, 'ann')
     await other.stores.access.createKey({ account: 'ann', scopes: ['admin'] })
     const ended = await other.run('accounts', 'delete', 'ann')
     expect(ended).toMatchObject({ code: 1, stderr: expect.stringMatching(/^No working key with the scope admin/) })

@@ -5,7 +5,47 @@ import { type Imported, importFile } from '../../src/plants/importing.ts'
 import { InputFile } from '../../src/plants/input-file.ts'
 import type { PortablePlant } from '../../src/plants/portable.ts'
 import type { PlantTransfers } from '../../src/plants/transfers.ts'
+import type { Stores } from '../../src/stores/stores.ts'
+import { conservatory, type Ended } from './command.ts'
 import { temporaryFolder } from './service.ts'
+import { storesForThisTest } from './test-database.ts'
+
+/** Plants that are hard to write down: ids at both ends, quotation marks, separators of lines, and pictures. */
+export const hardPlants = [
+  { id: -5, name: 'Fern "the elder"', tag: 'shade' },
+  { id: 1, name: 'Monstera' },
+  { id: 9007199254740991, name: '🌵 \u2028 cactus', tag: '🏜️' },
+]
+
+/** Stores with the accounts ann and bob, over a data folder, and commands over the same. */
+export interface AccountsHere {
+  readonly folder: string
+  readonly stores: Stores
+  run(...args: readonly string[]): Promise<Ended>
+}
+
+/** Makes the accounts ann and bob in a data folder, until the test is over. */
+export async function accountsIn(folder: string): Promise<AccountsHere> {
+  const stores = await storesForThisTest(folder)
+  for (const name of ['ann', 'bob']) await stores.access.createAccount(name)
+  return { folder, stores, run: (...args) => conservatory(args, { DATA_DIR: folder }) }
+}
+
+/** The id of an account; 0 where there is none of this name. */
+export async function idOf({ stores }: AccountsHere, account: string): Promise<number> {
+  return (await stores.access.listAccounts()).find(({ name }) => name === account)?.id ?? 0
+}
+
+/** The plants of an account. */
+export async function plantsOf(here: AccountsHere, account: string): Promise<readonly PortablePlant[]> {
+  return exportedFrom(here.stores.transfers, await idOf(here, account))
+}
+
+/** Gives an account the plants that are hard to write down. */
+export async function plantHard(here: AccountsHere, account: string): Promise<void> {
+  const id = await idOf(here, account)
+  for (const plant of hardPlants) await here.stores.plants.create(id, plant)
+}
 
 /** The text of an account's file. */
 export function fileOf(plants: readonly PortablePlant[]): string {

@@ -37,14 +37,12 @@ export async function boundedAnswer(response: Response, { isStream, openHeld }: 
   const held = openHeld()
   if (isStream) return as(ReadableStream.from(boundedEvents(pieces, held)))
   const weigher = new Weigher()
-  const bytes = await readWhole(pieces, held, (piece) => weighAll(weigher, piece))
+  const bytes = await readWhole(pieces, held, (piece) => {
+    weigher.all(piece)
+    if (weigher.units > mostUnits) throw tooMuch()
+  })
   await answerTurns.take(weigher.units + unitsOf(bytes.length))
   return as(bytes)
-}
-
-function weighAll(weigher: Weigher, piece: Uint8Array): void {
-  for (let at = 0; at < piece.length; ) at = weigher.next(piece, at)
-  if (weigher.units > mostUnits) throw tooMuch()
 }
 
 /** The pieces of an answer; `return` ends it at once. */

@@ -59,6 +59,11 @@ export class Weigher {
     return bytes.length
   }
 
+  /** Weighs all bytes of a piece. */
+  all(bytes: Uint8Array): void {
+    for (let at = 0; at < bytes.length; ) at = this.next(bytes, at)
+  }
+
   #weigh(kind: number): void {
     if (kind === quote) this.#isInString = !this.#isInString
     else if (this.#isInString) this.#isEscaped = kind === backslash
@@ -81,7 +86,7 @@ function kindAt(bytes: Uint8Array, at: number): number {
 /** What of a JSON text is costly to read in one stretch. Units. */
 export function weightOf(bytes: Uint8Array): number {
   const weigher = new Weigher()
-  for (let at = 0; at < bytes.length; ) at = weigher.next(bytes, at)
+  weigher.all(bytes)
   return weigher.units
 }
 

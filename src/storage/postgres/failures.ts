@@ -100,7 +100,7 @@ export class Unconfirmed extends Error {
   }
 }
 
-/** Tells whether a write failed because the account that it is for is not there any more (foreign_key_violation). */
+/** Tells whether a write failed because the row that it refers to, such as its account, is not there any more (foreign_key_violation). */
 export function isOrphan(error: unknown): boolean {
   return codeOf(error) === '23503'
 }
