@@ -163,8 +163,8 @@ export class Haystack {
     const places = this.#places
     const lower = this.#lower.slice(start, end + 2)
     this.#work.left -= lower.length
-    for (const hash of tripleHashes(lower)) {
-      const place = hash & places
+    for (let at = 0; at + 2 < lower.length; at++) {
+      const place = tripleHash(lower, at) & places
       table[place >>> 5] = (table[place >>> 5] ?? 0) | (1 << (place & 31))
     }
   }
@@ -209,23 +209,14 @@ export function* firstKeyIn(
 
 /** Which triples of characters a text must have for this key to occur in it, by their hash; none for a short key. */
 export function marksOf(lower: string): readonly number[] {
-  const hashes = tripleHashes(lower)
-  const last = hashes.length - 1
+  const last = lower.length - 3
+  if (last < 0) return []
   // Keys of one book often begin alike (`place 7`, `place 8`), so that their ends and middles say more.
-  const places = new Set([last, 0, (last + 1) >> 1])
-  return [...places].flatMap((place) => hashes[place] ?? [])
+  return [...new Set([last, 0, (last + 1) >> 1])].map((place) => tripleHash(lower, place))
 }
 
-/** A number for each three characters that follow one another. Letters of one alphabet differ in their lowest five bits. */
-function tripleHashes(text: string): Int32Array {
-  const hashes = new Int32Array(Math.max(0, text.length - 2))
-  let first = text.charCodeAt(0)
-  let second = text.charCodeAt(1)
-  for (let place = 0; place < hashes.length; place++) {
-    const third = text.charCodeAt(place + 2)
-    hashes[place] = (first << 10) ^ (second << 5) ^ third ^ (third >>> 5)
-    first = second
-    second = third
-  }
-  return hashes
+/** A number for the three characters at a place. Letters of one alphabet differ in their lowest five bits. */
+function tripleHash(text: string, place: number): number {
+  const third = text.charCodeAt(place + 2)
+  return (text.charCodeAt(place) << 10) ^ (text.charCodeAt(place + 1) << 5) ^ third ^ (third >>> 5)
 }
