@@ -165,13 +165,14 @@ export class Batches<Write, Answer> {
     const { promise: until, reject: giveUp } = Promise.withResolvers<never>()
     until.catch(() => undefined)
     const committing = { giveUp: () => giveUp(new TookTooLong('the commit took too long')) }
-    let taken = batch
+    let written: readonly Waiting<Write, Answer>[] = []
     let lockTimeouts = 0
     const attempt = async (sql: Transaction) => {
-      for (const waiting of batch) waiting.committing = undefined
-      taken = batch.filter(({ isOver }) => !isOver)
+      const taken = batch.filter(({ isOver }) => !isOver)
       try {
-        return await this.#answersTo(sql, taken, lane === this.#shared ? lockTimeouts : 0)
+        const answers = await this.#answersTo(sql, taken, lane === this.#shared ? lockTimeouts : 0)
+        written = taken.filter((waiting) => answers.get(waiting) !== setAside)
+        return answers
       } catch (error) {
         if (codeOf(error) === lockNotAvailable) lockTimeouts++
         throw error
@@ -179,14 +180,18 @@ export class Batches<Write, Answer> {
     }
     const beforeCommit = () => {
       // It was told that nothing is written.
-      if (taken.some(({ isOver }) => isOver)) throw new Conflict()
-      for (const waiting of taken) waiting.committing = committing
+      if (written.some(({ isOver }) => isOver)) throw new Conflict()
+      for (const waiting of written) waiting.committing = committing
+    }
+    const afterCommit = () => {
+      for (const waiting of written) waiting.committing = undefined
     }
     const latest = Math.max(...batch.map(({ end }) => end))
     const answers = await this.#database.transaction(attempt, latest - performance.now(), {
       ...(lane === this.#shared ? { lane: this } : { sharer: aside }),
       ...(this.#work.ownerOf && { lockPatience }),
       beforeCommit,
+      afterCommit,
       until,
     })
     const done = [...answers.values()].filter((answer) => answer !== setAside).length

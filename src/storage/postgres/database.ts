@@ -61,6 +61,8 @@ export interface Turn {
   readonly lockPatience?: number
   /** Is called right before each commit. What it throws undoes the transaction. */
   beforeCommit?(): void
+  /** Is called when a commit is over, however it ended. */
+  afterCommit?(): void
   /** Ends the wait when it rejects, with a TookTooLong. */
   readonly until?: Promise<never>
 }
@@ -209,6 +211,7 @@ export class PostgresDatabase {
         })
       } finally {
         run = undefined
+        if (isCommitting) turn.afterCommit?.()
         this.#count('write', began)
         leave()
       }

@@ -1,7 +1,7 @@
 import postgres from 'postgres'
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
 import { PostgresPlantStore } from '../../../src/plants/postgres.ts'
-import { askedBy } from '../../../src/storage/postgres/asker.ts'
+import { askedBy, askedByNobody } from '../../../src/storage/postgres/asker.ts'
 import { mostConnections, PostgresDatabase } from '../../../src/storage/postgres/database.ts'
 import { migratePostgres } from '../../../src/storage/postgres/migrate.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -91,6 +91,32 @@ it('(k) commits that a frozen standby holds are told as unconfirmed in time, and
   // Twice the time would be that of the next one, too.
   expect(performance.now() - began).toBeLessThan(2000)
   await eventually(async () => expect(await connections("AND wait_event = 'SyncRep'")).toBe(0))
+})
+
+it('(j) a write set aside for a lock is told that nothing was written, and ends no commit of others that a standby holds', async () => {
+  const { sql, database, store, connections } = await scene(4000)
+  const held = Promise.withResolvers<void>()
+  const ending = Promise.withResolvers<void>()
+  const holding = sql.begin(async (transaction) => {
+    await transaction`SELECT id FROM accounts WHERE id = 1 FOR UPDATE`
+    held.resolve()
+    await ending.promise
+  })
+  await held.promise
+  const { late, other } = await askedBy({ account: () => 1, isAnswered: () => false }, async () => {
+    await database.read((reading) => reading`SELECT pg_sleep(2.5)`)
+    await freezeStandby(sql, true)
+    const late = store.create(1, { name: 'late' })
+    return { late, other: askedByNobody(() => store.create(2, { name: 'other' })) }
+  })
+  const lateEnd = expect(late).rejects.toMatchObject({ code: 'database_unavailable' })
+  await eventually(async () => expect(await connections("AND wait_event = 'SyncRep'")).toBe(1))
+  await lateEnd
+  await freezeStandby(sql, false)
+  expect((await other).plant.name).toBe('other')
+  ending.resolve()
+  await holding
+  expect(await sql`SELECT name FROM plants WHERE name = 'late'`).toEqual([])
 })
 
 it('(t) one figure counts all connections, under whatever load', async () => {

@@ -192,6 +192,25 @@ describe('the time of a request', () => {
     expect(await sql`SELECT name FROM counters WHERE name IN ('late', 'other')`).toEqual([{ name: 'other' }])
   })
 
+  it('(j) is over in its turn for a write that was set aside, while its lane waits for a connection', async () => {
+    const database = openDatabase(4000)
+    const store = new PostgresPlantStore(database)
+    const release = await hold('SELECT id FROM accounts WHERE id = 1 FOR UPDATE')
+    const { busy, late, other } = await askedBy(request(1), async () => {
+      await database.read((reading) => reading`SELECT pg_sleep(2.5)`)
+      // All connections that its lane might have.
+      const sleep = () => database.transaction((transaction) => transaction`SELECT pg_sleep(2.5)`)
+      const busy = askedByNobody(() => Promise.all(Array.from({ length: 7 }, sleep)))
+      const late = store.create(1, { name: 'late' })
+      return { busy, late, other: askedByNobody(() => store.create(1, { name: 'other' })) }
+    })
+    await expect(late).rejects.toMatchObject(unavailable)
+    await release()
+    await busy
+    expect((await other).plant.name).toBe('other')
+    expect(await sql`SELECT name FROM plants WHERE name = 'late'`).toEqual([])
+  })
+
   it('(j) is one for all that it asks of the database, until it is answered', async () => {
     const database = openDatabase(2000)
     let isAnswered = false
