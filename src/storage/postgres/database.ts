@@ -166,7 +166,9 @@ export class PostgresDatabase {
       const began = performance.now()
       this.#reading++
       try {
-        return await work(this.#reads.sql)
+        const answer = await work(this.#reads.sql)
+        this.#reads.sockets.served()
+        return answer
       } finally {
         this.#reading--
         this.#count('read', began)
@@ -200,6 +202,7 @@ export class PostgresDatabase {
           refuseIfOver()
           const limited = limitTime(sql, end - performance.now(), turn.lockPatience).then((pid) => {
             if (run) run.pid = pid
+            this.#writes.sockets.served()
           })
           const [value] = await Promise.all([work(sql), limited])
           refuseIfOver()

@@ -22,7 +22,9 @@ interface Host {
 export class Sockets {
   readonly #hosts: readonly Host[]
   readonly #tls: Tls | undefined
-  readonly #open = new Set<Socket>()
+  readonly #open = new Set<WatchedSocket>()
+  /** Those of the open ones on which nothing has been answered yet, as far as is known. */
+  readonly #unproven = new Set<WatchedSocket>()
   #current = 0
   #looking: NodeJS.Timeout | undefined
 
@@ -35,7 +37,10 @@ export class Sockets {
     this.#tls = tls
   }
 
-  /** Connects to the host that served last; once a connection has ended, the next host is tried. */
+  /**
+   * Connects to the host that served last. The next one is tried once a connection has ended that never served: one
+   * that did may have been idle, or waited for a standby, and the next host may be that standby, which does not answer.
+   */
   open(): Socket | Promise<Socket> {
     const index = this.#current
     const tls = this.#tls
@@ -68,16 +73,23 @@ export class Sockets {
   }
 
   #connect(index: number): Socket {
-    const socket = new WatchedSocket(() => {
+    const socket = new WatchedSocket(index, () => {
       this.#open.delete(socket)
-      if (this.#current === index) this.#current = (index + 1) % this.#hosts.length
+      if (this.#unproven.delete(socket) && this.#current === index) this.#current = (index + 1) % this.#hosts.length
     })
     // Below TLS nobody else listens.
     socket.on('error', () => {})
     // Names are looked up anew each time: a failover may be a change in the DNS.
     socket.setNoDelay(true).connect({ ...this.#hostAt(index) })
     this.#open.add(socket)
+    this.#unproven.add(socket)
     return socket
+  }
+
+  /** Hears that something was answered: by the one host that there are connections to, or nobody knows by which. */
+  served(): void {
+    if (this.#unproven.size === 0 || new Set([...this.#open].map(({ index }) => index)).size > 1) return
+    for (const socket of this.#unproven) if (socket.bytesRead > 0) this.#unproven.delete(socket)
   }
 
   #hostAt(index: number): Host {
@@ -86,7 +98,10 @@ export class Sockets {
 
   /** Ends all connections: their server only reads now, and another one writes. */
   endAll(): void {
-    for (const socket of this.#open) socket.destroy()
+    for (const socket of this.#open) {
+      this.#unproven.add(socket)
+      socket.destroy()
+    }
   }
 
   /**
@@ -108,10 +123,13 @@ export class Sockets {
 
 /** Tells when it is over. */
 class WatchedSocket extends Socket {
+  /** Of its host. */
+  readonly index: number
   readonly #onEnd: () => void
 
-  constructor(onEnd: () => void) {
+  constructor(index: number, onEnd: () => void) {
     super()
+    this.index = index
     this.#onEnd = onEnd
   }
 

@@ -5,6 +5,7 @@ import { askedBy, askedByNobody } from '../../../src/storage/postgres/asker.ts'
 import { mostConnections, PostgresDatabase } from '../../../src/storage/postgres/database.ts'
 import { migratePostgres } from '../../../src/storage/postgres/migrate.ts'
 import { eventually } from '../../support/eventually.ts'
+import { startFakePostgres } from '../../support/fake-postgres.ts'
 import { eachPage } from '../../support/plant-pages.ts'
 import { type PostgresServer, startPostgres } from '../../support/postgres.ts'
 
@@ -91,6 +92,29 @@ it('(k) commits that a frozen standby holds are told as unconfirmed in time, and
   // Twice the time would be that of the next one, too.
   expect(performance.now() - began).toBeLessThan(2000)
   await eventually(async () => expect(await connections("AND wait_event = 'SyncRep'")).toBe(0))
+})
+
+it('(k) a connection that ends is made again to the host that served, not to a standby that does not answer', async () => {
+  const { sql } = await scene(20_000)
+  const frozen = await startFakePostgres(() => {})
+  onTestFinished(() => frozen.close())
+  const [{ name } = { name: '' }] = await sql<{ name: string }[]>`SELECT current_database() AS name`
+  const url = `postgres://postgres@127.0.0.1:${server.port},${frozen.place}/${name}?target_session_attrs=read-write`
+  const database = new PostgresDatabase(url)
+  onTestFinished(() => database.close(0))
+  const read = () => database.read((reading) => reading`SELECT pg_backend_pid() AS pid`)
+  const write = () => database.transaction((writing) => writing`SELECT pg_backend_pid() AS pid`)
+  for (let times = 0; times < 3; times++) {
+    const rows = await Promise.all([read(), read(), write(), write()])
+    const pids = rows.flatMap(([row]) => Number(row?.['pid']))
+    // As the server, an operator or the end of its time ends one; reads and writes have connections of their own.
+    for (const pid of pids) await sql`SELECT pg_terminate_backend(${pid})`
+    await eventually(async () => {
+      const left = await sql`SELECT pid FROM pg_stat_activity WHERE pid = ANY (${pids}::int[])`
+      expect(left).toHaveLength(0)
+    })
+  }
+  expect(frozen.connections()).toBe(0)
 })
 
 it('(j) a write set aside for a lock is told that nothing was written, and ends no commit of others that a standby holds', async () => {
