@@ -3,6 +3,7 @@ import { type Actor, type AuditAction, commandLine, serviceActor } from '../audi
 import type { AccountLimits } from '../limit-values.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
 import { RememberedShortly } from '../storage/postgres/remembered-shortly.ts'
+import { withoutStandby } from '../storage/postgres/standby.ts'
 import { unixSeconds } from '../time.ts'
 import type { AccessStore, Account, AccountLimitChanges, Key, KeyRequest, LimitChanges, NewKey } from './access.ts'
 import { accountChange, accountEntry, keyChange, newKeyEntry } from './entries.ts'
@@ -195,6 +196,7 @@ export class PostgresAccessStore implements AccessStore {
   async noteUses(uses: ReadonlyMap<string, number>): Promise<void> {
     const noted = JSON.stringify([...uses].map(([id, moment]) => ({ id, moment })))
     await this.#database.transaction(async (sql) => {
+      await withoutStandby(sql)
       // The latest of all replicas; in one order, so that two never wait for each other.
       await sql`
         UPDATE keys SET last_used = noted.moment

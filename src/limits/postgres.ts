@@ -4,6 +4,7 @@ import { ApiError } from '../errors.ts'
 import { Batches } from '../storage/postgres/batches.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
 import { databaseUnavailable } from '../storage/postgres/failures.ts'
+import { withoutStandby } from '../storage/postgres/standby.ts'
 import {
   countRows,
   type Holding,
@@ -113,7 +114,8 @@ export class PostgresCounts implements SharedCounts {
     const subjects = [...new Set(claims.flatMap((claim) => claim.subjects))].toSorted()
     const spenders = claims.flatMap((claim) => (claim.readsSpending ? claim.subjects : []))
     const question = { subjects, spenders, replica: this.#replica, holdings: this.#holdings }
-    const [, { tallies, now }] = await Promise.all([readCommitted(sql), countRows(sql, question)])
+    const asked = [readCommitted(sql), withoutStandby(sql)]
+    const [{ tallies, now }] = await Promise.all([countRows(sql, question), ...asked])
     const tallyOf = (subject: string): SharedTally => {
       const tally = tallies.get(subject)
       if (!tally) throw new Error('the judge asks for a subject that was not claimed')

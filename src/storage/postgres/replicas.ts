@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { PostgresDatabase, Queries } from './database.ts'
+import { withoutStandby } from './standby.ts'
 
 /** Milliseconds between two signs of life of a replica. */
 const signInterval = 3000
@@ -46,6 +47,7 @@ export class Replica {
 
   async #sign(): Promise<void> {
     await this.#database.transaction(async (sql) => {
+      await withoutStandby(sql)
       await sql`
         INSERT INTO replicas (id, seen) VALUES (${this.id}, ${time(sql)})
         ON CONFLICT (id) DO UPDATE SET seen = excluded.seen`

@@ -1,9 +1,12 @@
 import postgres from 'postgres'
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
+import { PostgresAccessStore } from '../../../src/access/postgres.ts'
+import { PostgresCounts } from '../../../src/limits/postgres.ts'
 import { PostgresPlantStore } from '../../../src/plants/postgres.ts'
 import { askedBy, askedByNobody } from '../../../src/storage/postgres/asker.ts'
 import { mostConnections, PostgresDatabase } from '../../../src/storage/postgres/database.ts'
 import { migratePostgres } from '../../../src/storage/postgres/migrate.ts'
+import { livingReplicas, Replica } from '../../../src/storage/postgres/replicas.ts'
 import { eventually } from '../../support/eventually.ts'
 import { startFakePostgres } from '../../support/fake-postgres.ts'
 import { eachPage } from '../../support/plant-pages.ts'
@@ -92,6 +95,24 @@ it('(k) commits that a frozen standby holds are told as unconfirmed in time, and
   // Twice the time would be that of the next one, too.
   expect(performance.now() - began).toBeLessThan(2000)
   await eventually(async () => expect(await connections("AND wait_event = 'SyncRep'")).toBe(0))
+})
+
+it('(k) the counts of limits, the last uses of keys and the signs of replicas wait for no standby', async () => {
+  const { sql, database: before } = await scene(20_000)
+  const { key } = await new PostgresAccessStore(before).createKey({ account: 'account 1', scopes: ['plants:read'] })
+  await freezeStandby(sql, true)
+  const [{ name } = { name: '' }] = await sql<{ name: string }[]>`SELECT current_database() AS name`
+  const database = new PostgresDatabase(server.url(name), 2000)
+  onTestFinished(() => database.close(0))
+  await expect(new PostgresPlantStore(database).create(1, { name: 'a' })).rejects.toMatchObject({ status: 503 })
+  const counts = new PostgresCounts(database)
+  expect(await counts.take(['key:1', 'account:1'], () => 'taken')).toBe('taken')
+  await new PostgresAccessStore(database).noteUses(new Map([[key.id, 1]]))
+  const replica = new Replica(database, async () => undefined)
+  await replica.live()
+  expect(await database.read(livingReplicas)).toEqual([{ id: replica.id }])
+  await freezeStandby(sql, false)
+  await replica.leave()
 })
 
 it('(k) a connection that ends is made again to the host that served, not to a standby that does not answer', async () => {
