@@ -9,7 +9,7 @@ import { type SpawnedService, spawnService } from '../support/process.ts'
 
 /*
  * Two replicas over a primary and the standby that its commits wait for, with readers and writers, while one of the two
- * fails; five rounds (ROUNDS) of each way. Some five minutes. Wants Debian's package pgbouncer.
+ * fails; five rounds (ROUNDS) of each way. Some six minutes. Wants Debian's package pgbouncer.
  */
 const rounds = Number(process.env['ROUNDS'] ?? 5)
 const writers = 8
@@ -17,6 +17,9 @@ const readers = 4
 /** Milliseconds that any answer may take, and in which writers are to be served again. */
 const longestMs = 5500
 const givenMs = 20_000
+/** Milliseconds that reads beside a frozen standby may take: 99 of a hundred, and any. */
+const mostReadsMs = 100
+const longestReadMs = 1000
 /** For how long a standby is frozen: longer than any request waits. */
 const frozenMs = 8000
 
@@ -31,6 +34,8 @@ interface Pair {
 interface Way {
   readonly name: string
   readonly hasPooler?: boolean
+  /** Limits of all keys; none without it. */
+  readonly limits?: string
   /** Whether the standby is the primary afterwards. */
   readonly isPromoted: boolean
   fail(pair: Pair): Promise<void>
@@ -47,6 +52,12 @@ const ways: readonly Way[] = [
     },
   },
   { name: 'a standby frozen for 8 s', isPromoted: false, fail: freeze },
+  {
+    name: 'a standby frozen for 8 s, and keys with limits',
+    limits: 'requests_per_minute=100000',
+    isPromoted: false,
+    fail: freeze,
+  },
   { name: 'a pooler between, kill -9 and promotion', hasPooler: true, isPromoted: true, fail: killAndPromote },
 ]
 
@@ -72,8 +83,16 @@ interface Tally {
   /** How often each answer came, and the longest wait for one in milliseconds. */
   readonly answers: Map<string, { count: number; longestMs: number }>
   readonly wrong: string[]
+  /** Milliseconds that each read took which began while something was failing. */
+  readonly readsMs: number[]
+  isFailing: boolean
   longestMs: number
   isOver: boolean
+}
+
+function newTally(): Tally {
+  const nothing = { longestMs: 0, isFailing: false, isOver: false }
+  return { acknowledged: new Map(), answers: new Map(), wrong: [], readsMs: [], ...nothing }
 }
 
 /**
@@ -83,6 +102,7 @@ interface Tally {
 async function ask(tally: Tally, replica: SpawnedService, path: string, name: string, init: RequestInit = {}) {
   const began = performance.now()
   const method = init.method ?? 'GET'
+  const { isFailing } = tally
   try {
     const answer = await fetch(`${replica.url}${path}`, { ...init, headers: { ...headers, ...init.headers } })
     const text = await answer.text()
@@ -101,7 +121,9 @@ async function ask(tally: Tally, replica: SpawnedService, path: string, name: st
     tally.wrong.push(`${method} ${path}: ${error}`)
     return undefined
   } finally {
-    tally.longestMs = Math.max(tally.longestMs, performance.now() - began)
+    const tookMs = performance.now() - began
+    tally.longestMs = Math.max(tally.longestMs, tookMs)
+    if (isFailing && method === 'GET') tally.readsMs.push(tookMs)
   }
 }
 
@@ -151,17 +173,19 @@ async function round(way: Way, pair: Pair, path: string, prefix: string) {
   const hosts = reached.map((url) => new URL(url).host).join(',')
   const environment = {
     DATABASE_URL: `postgres://postgres@${hosts}/${path}?target_session_attrs=read-write`,
-    ...{ BOOTSTRAP_KEY: key, LOG_LEVEL: 'silent', LIMITS: 'requests_per_minute=none' },
+    ...{ BOOTSTRAP_KEY: key, LOG_LEVEL: 'silent', LIMITS: way.limits ?? 'requests_per_minute=none' },
   }
   const start = () => spawnService(process.execPath, ['src/main.ts'], { environment })
   const replicas = [await start(), await start()]
-  const tally: Tally = { acknowledged: new Map(), answers: new Map(), wrong: [], longestMs: 0, isOver: false }
+  const tally = newTally()
   const load = Promise.all([
     ...Array.from({ length: writers }, (_, number) => write(tally, replicas, prefix, number)),
     ...Array.from({ length: readers }, (_, number) => read(tally, replicas, number)),
   ])
   await progress(tally, 100)
+  tally.isFailing = true
   await way.fail(pair)
+  tally.isFailing = false
   await progress(tally, 100)
   tally.isOver = true
   await load
@@ -187,6 +211,7 @@ it.each(ways)(
       const path = new URL(await pair.primary.createDatabase()).pathname.slice(1)
       const sum = { acknowledged: 0, lost: [] as string[], doubled: [] as string[], wrong: [] as string[] }
       const waits: number[] = []
+      const readsMs: number[] = []
       for (let number = 0; number < rounds; number++) {
         const { tally, lost, doubled } = await round(way, pair, path, `round${number}`)
         sum.acknowledged += tally.acknowledged.size
@@ -194,6 +219,7 @@ it.each(ways)(
         sum.doubled.push(...doubled)
         sum.wrong.push(...tally.wrong)
         waits.push(Math.round(tally.longestMs))
+        readsMs.push(...tally.readsMs)
         console.log(`${way.name}, round ${number + 1}: ${JSON.stringify([...tally.answers])}, ${waits.at(-1)} ms`)
         if (!way.isPromoted || number === rounds - 1) continue
         await pair.primary.stop()
@@ -202,12 +228,18 @@ it.each(ways)(
         pair = { primary: pair.standby, standby }
       }
       const { acknowledged, lost, doubled, wrong } = sum
+      readsMs.sort((a, b) => a - b)
+      const [p99, slowest] = [readsMs[Math.floor(readsMs.length * 0.99)] ?? 0, readsMs.at(-1) ?? 0]
       console.log(
         `${way.name}: ${rounds} rounds, ${acknowledged} acknowledged, ${lost.length} lost, ${doubled.length} doubled, ` +
-          `${wrong.length} wrong; longest waits in ms: ${waits.join(' ')}`,
+          `${wrong.length} wrong; longest waits in ms: ${waits.join(' ')}; ` +
+          `of ${readsMs.length} reads meanwhile p99 ${Math.round(p99)} ms, the slowest ${Math.round(slowest)} ms`,
       )
       expect({ lost, doubled, wrong }).toEqual({ lost: [], doubled: [], wrong: [] })
       expect(Math.max(...waits)).toBeLessThanOrEqual(longestMs)
+      if (way.isPromoted) return
+      expect(p99).toBeLessThan(mostReadsMs)
+      expect(slowest).toBeLessThan(longestReadMs)
     } finally {
       await Promise.all(servers.map((server) => server.stop()))
     }
