@@ -122,6 +122,7 @@ describe('the files of ops/', () => {
       'ConservatoryPoolExhausted',
       'ConservatoryDatabaseSlow',
       'ConservatoryDiskFull',
+      'ConservatoryLogGrowing',
       'ConservatoryOverloaded',
       'ConservatoryEventLoopLate',
       'ConservatoryFirstTokenSlow',
