@@ -53,7 +53,7 @@ const ways: readonly Way[] = [
   },
   { name: 'a standby frozen for 8 s', isPromoted: false, fail: freeze },
   {
-    name: 'a standby frozen for 8 s, and keys with limits',
+    name: 'a standby frozen, and keys with limits',
     limits: 'requests_per_minute=100000',
     isPromoted: false,
     fail: freeze,

@@ -167,7 +167,7 @@ export class PostgresDatabase {
       this.#reading++
       try {
         const answer = await work(this.#reads.sql)
-        this.#reads.sockets.served()
+        this.#noteServed(this.#reads)
         return answer
       } finally {
         this.#reading--
@@ -202,7 +202,7 @@ export class PostgresDatabase {
           refuseIfOver()
           const limited = limitTime(sql, end - performance.now(), turn.lockPatience).then((pid) => {
             if (run) run.pid = pid
-            this.#writes.sockets.served()
+            this.#noteServed(this.#writes)
           })
           const [value] = await Promise.all([work(sql), limited])
           refuseIfOver()
@@ -231,6 +231,11 @@ export class PostgresDatabase {
       const isUnknown = isCommitting && error instanceof ApiError && error.code === 'database_unavailable'
       throw isUnknown && !isConflict(error.cause) ? writeUnconfirmed(error.cause) : error
     }
+  }
+
+  /** Notes that a pool's host serves. A pooler keeps what it is asked while its server is gone: it is left once it ends a connection. */
+  #noteServed({ sockets }: Pool): void {
+    if (!this.#isPooled) sockets.served()
   }
 
   /** Counts how long a try took, whoever has given up on it. @param began by `performance.now()` */

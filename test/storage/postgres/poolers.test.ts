@@ -4,6 +4,7 @@ import { PostgresPlantStore } from '../../../src/plants/postgres.ts'
 import { connectPostgres } from '../../../src/storage/postgres/connect.ts'
 import { PostgresDatabase, type Queries } from '../../../src/storage/postgres/database.ts'
 import { startFaultOf } from '../../../src/storage/postgres/start-faults.ts'
+import { eventually } from '../../support/eventually.ts'
 import { type Meddling, proxyForThisTest } from '../../support/postgres-proxy.ts'
 import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 
@@ -179,4 +180,28 @@ it('without a pooler statements are prepared, and the server ends what takes too
   const rows = await database.read((sql) => sql`SELECT current_setting('statement_timeout') AS timeout`)
   expect(rows).toMatchObject([{ timeout: '5s' }])
   expect(proxy.takeNames()).toHaveLength(1)
+})
+
+it('(k) a pooler that ends a connection is left for the next one: its server may be gone, and it keeps what it is asked', async () => {
+  const asked: string[] = []
+  const pooler = (name: string) =>
+    proxyForThisTest(databaseUrl, {
+      hidesPid: true,
+      before: () => {
+        asked.push(name)
+        return undefined
+      },
+    })
+  const [first, second] = [await pooler('first'), await pooler('second')]
+  const hosts = [first, second].map(({ url }) => new URL(url).host).join(',')
+  const database = await connectPostgres(databaseUrl.replace(new URL(databaseUrl).host, hosts))
+  onTestFinished(() => database.close())
+  const read = () => database.read((sql) => sql<{ pid: number }[]>`SELECT pg_backend_pid() AS pid`)
+  const [row] = await read()
+  expect(new Set(asked)).toEqual(new Set(['first']))
+  await direct`SELECT pg_terminate_backend(${row?.pid ?? 0})`
+  await eventually(async () => {
+    await read()
+    expect(asked).toContain('second')
+  })
 })
