@@ -32,13 +32,19 @@ export class PostgresTransfers implements PlantTransfers {
     this.#database = database
   }
 
-  /** A replica shows once it has had a chat; one that has not shows by its connections, where the engine tells of them. */
+  /**
+   * A replica shows once it has had a chat; one that has not shows by its connections, where the engine tells of them. A
+   * pooler's are everybody's, and count as others.
+   */
   isServed(): Promise<boolean> {
     return this.#database.read(async (sql) => {
       if ((await livingReplicas(sql)).length > 0) return true
+      const own = this.#database.ports.map((port) => ({ port }))
       const others = sql`
         SELECT 1 FROM pg_stat_activity
-        WHERE application_name = 'conservatory' AND datname = current_database() AND pid <> pg_backend_pid() LIMIT 1`
+        WHERE application_name = 'conservatory' AND datname = current_database()
+          AND NOT (client_addr = inet_client_addr() AND client_port IN (
+            SELECT port FROM json_to_recordset(${JSON.stringify(own)}::text::json) AS own (port INT))) LIMIT 1`
       return others.then(
         ({ length }) => length > 0,
         () => true,

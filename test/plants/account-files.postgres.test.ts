@@ -27,7 +27,7 @@ async function startHere() {
   const { id } = await stores.access.createAccount('ann')
   await importInto(stores.transfers, id, plants)
   const run = (...args: string[]) => conservatory(args, { DATABASE_URL: url, DATA_DIR: folder.path })
-  return { stores, account: id, sql, run, backups: join(folder.path, 'backups') }
+  return { url, stores, account: id, sql, run, backups: join(folder.path, 'backups') }
 }
 
 it('exports an account in batches, all of one moment', async () => {
@@ -83,4 +83,18 @@ it('deletes nothing, and keeps no file, when the account has the last key with t
   expect(ended).toMatchObject({ code: 1, stderr: expect.stringMatching(/^No working key with the scope admin/) })
   expect(readdirSync(backups)).toStrictEqual([])
   expect(plantsOf(await stores.plants.list(1, {}, 10_000))).toHaveLength(plants.length)
+})
+
+it('(4) takes other processes for a service, and not its own connections: an import alone does not yield to itself', async () => {
+  const { url, stores, account, sql } = await startHere()
+  const plant = { name: 'written on one connection, and read on another' }
+  await stores.plants.create(account, plant)
+  await stores.plants.count(account)
+  const open =
+    await sql`SELECT 1 FROM pg_stat_activity WHERE application_name = 'conservatory' AND datname = current_database()`
+  expect(open.length).toBeGreaterThan(1)
+  expect(await stores.transfers.isServed()).toBe(false)
+  const other = await openPostgresStores(url)
+  onTestFinished(() => other.close())
+  expect(await stores.transfers.isServed()).toBe(true)
 })

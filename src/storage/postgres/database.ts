@@ -143,6 +143,11 @@ export class PostgresDatabase {
     return this.#isPooled
   }
 
+  /** The ports on this machine of its connections: a server tells of them. */
+  get ports(): readonly number[] {
+    return this.#pools.flatMap(({ sockets }) => sockets.ports)
+  }
+
   /**
    * Looks whether there is a pooler before the server: it tells its clients of a process that is not the server's.
    * @throws ApiError 503 when the database does not answer in time

@@ -37,6 +37,11 @@ export class Sockets {
     this.#tls = tls
   }
 
+  /** The ports of their own ends. */
+  get ports(): readonly number[] {
+    return [...this.#open].flatMap(({ localPort }) => localPort ?? [])
+  }
+
   /**
    * Connects to the host that served last. The next one is tried once a connection has ended that never served: one
    * that did may have been idle, or waited for a standby, and the next host may be that standby, which does not answer.
