@@ -79,6 +79,15 @@ export class ConfigError extends Error {
 const minimumBootstrapKeyLength = 16
 export const fitsHeader = /^[\x20-\x7e]+$/
 
+/** The data folder, whatever else is set. */
+export function dataDirectoryOf(environment: Environment): string {
+  return resolve(textIn(environment, 'DATA_DIR') ?? 'data')
+}
+
+function textIn(environment: Environment, name: string): string | undefined {
+  return environment[name]?.trim() || undefined
+}
+
 /**
  * Reads the settings from the environment; an empty variable counts as not set.
  * @throws ConfigError that names every malformed setting at once
@@ -86,7 +95,7 @@ export const fitsHeader = /^[\x20-\x7e]+$/
 export function readConfig(environment: Environment): Config {
   const faults: string[] = []
 
-  const text = (name: string): string | undefined => environment[name]?.trim() || undefined
+  const text = (name: string): string | undefined => textIn(environment, name)
 
   const integer = (name: string, fallback: number, minimum: number, maximum: number): number => {
     const value = text(name)
@@ -116,7 +125,7 @@ export function readConfig(environment: Environment): Config {
   const limits = settingsLimits(text('LIMITS'))
   if (typeof limits === 'string') faults.push(`LIMITS: ${limits}`)
 
-  const dataDirectory = resolve(text('DATA_DIR') ?? 'data')
+  const dataDirectory = dataDirectoryOf(environment)
   const config: Config = {
     host: text('HOST') ?? '127.0.0.1',
     port: integer('PORT', 3000, 0, 65_535),

@@ -1,7 +1,9 @@
+import { statSync } from 'node:fs'
 import module from 'node:module'
 import { join } from 'node:path'
-import { readConfig } from './config.ts'
+import { dataDirectoryOf, readConfig } from './config.ts'
 import { prepareFolder, sentenceOf } from './storage/data-folder.ts'
+import { isWindows, userId } from './storage/rights.ts'
 
 // What the service and its commands make is for this user alone: files 0600, folders 0700.
 process.umask(0o077)
@@ -12,6 +14,7 @@ try {
   if (words.length === 0 || (words.length === 1 && words[0] === 'serve')) {
     await startServing()
   } else {
+    useCompiled(dataDirectoryOf(process.env))
     const { runCommand } = await import('./command-line.ts')
     process.stdout.on('error', tellUnprinted)
     // Read after it has run: what could not be printed has set the code meanwhile.
@@ -27,6 +30,19 @@ try {
 function tellUnprinted(error: Error): void {
   process.exitCode = 1
   process.stderr.write(`Not everything could be printed on stdout: ${error.message}.\n`)
+}
+
+/**
+ * Lets the modules that come next be taken compiled, from the second time on: half of what a command takes. Only in a data
+ * folder that is there and that nobody else may write to: what lies there is run.
+ */
+function useCompiled(folder: string): void {
+  try {
+    const { uid, mode } = statSync(folder)
+    if (isWindows || (uid === userId && (mode & 0o022) === 0)) module.enableCompileCache(join(folder, 'cache'))
+  } catch {
+    // What needs the folder says what is wrong with it.
+  }
 }
 
 async function startServing(): Promise<void> {
