@@ -24,7 +24,7 @@ export function headerLine(account: string, plants: number): string {
 
 /** The line of a plant, with its line end. */
 export function plantLine({ id, name, tag }: PortablePlant): string {
-  return `${JSON.stringify({ id, name, ...(tag === undefined ? {} : { tag }) })}\n`
+  return `${JSON.stringify({ id, name, tag })}\n`
 }
 
 /** The number of the line of a plant, as people count. @param index how many plants come before it */

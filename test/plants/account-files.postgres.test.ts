@@ -98,3 +98,27 @@ it('(4) takes other processes for a service, and not its own connections: an imp
   onTestFinished(() => other.close())
   expect(await stores.transfers.isServed()).toBe(true)
 })
+
+it('(4) exports texts that COPY writes in another way as they are', async () => {
+  const { stores, sql } = await startHere()
+  const { id } = await stores.access.createAccount('bob')
+  const hard = [
+    { id: -(2 ** 53 - 1), name: '\\N', tag: '\\N' },
+    { id: 0, name: 'C:\\new\\table', tag: 'a "quoted" \u2028 tag' },
+    { id: 2 ** 53 - 1, name: '🌵 \\' },
+  ]
+  for (const plant of hard) await stores.plants.create(id, plant)
+  // Which no version of ours has let in.
+  const controls = 'tab \t, lines \r\n, \b\f\v and \u0001'
+  await sql`INSERT INTO plants (account, id, name, tag) VALUES (${id}, 1, ${controls}, '')`
+  let lines = ''
+  const add = (some: string) => {
+    lines += some
+  }
+  await stores.transfers.handOver(id, { begin() {}, add, end() {} })
+  const read = lines
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  expect(read).toStrictEqual(hard.toSpliced(2, 0, { id: 1, name: controls, tag: '' }))
+})
