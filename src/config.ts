@@ -81,11 +81,12 @@ export const fitsHeader = /^[\x20-\x7e]+$/
 
 /** The data folder, whatever else is set. */
 export function dataDirectoryOf(environment: Environment): string {
-  return resolve(textIn(environment, 'DATA_DIR') ?? 'data')
+  const text = textsOf(environment)
+  return resolve(text('DATA_DIR') ?? 'data')
 }
 
-function textIn(environment: Environment, name: string): string | undefined {
-  return environment[name]?.trim() || undefined
+function textsOf(environment: Environment) {
+  return (name: string): string | undefined => environment[name]?.trim() || undefined
 }
 
 /**
@@ -95,7 +96,7 @@ function textIn(environment: Environment, name: string): string | undefined {
 export function readConfig(environment: Environment): Config {
   const faults: string[] = []
 
-  const text = (name: string): string | undefined => textIn(environment, name)
+  const text = textsOf(environment)
 
   const integer = (name: string, fallback: number, minimum: number, maximum: number): number => {
     const value = text(name)

@@ -1,13 +1,13 @@
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { AccessStore } from '../../src/access/access.ts'
 import { compileCache, conservatory, conservatoryProcess, type Ended } from '../support/command.ts'
 import { eventually } from '../support/eventually.ts'
-import { projectFolder, type SpawnedService, spawnService } from '../support/process.ts'
+import { type SpawnedService, spawnService } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { isOverPostgres, onceKnown, storesForThisTest } from '../support/test-database.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
@@ -481,27 +481,4 @@ describe('the service', () => {
       expect(await sql.run('SELECT name FROM plants')).toStrictEqual([{ name: 'Monstera' }])
     },
   )
-})
-
-describe('compiled modules', () => {
-  const list = (folder: string) =>
-    execFileSync(process.execPath, ['src/main.ts', 'accounts', '--help'], {
-      cwd: projectFolder,
-      env: { PATH: process.env['PATH'], DATA_DIR: folder },
-    })
-
-  it('are kept in the data folder for the next command', () => {
-    const folder = folderForThisTest()
-    list(folder)
-    expect(readdirSync(join(folder, 'cache'))).toHaveLength(1)
-  })
-
-  it('are neither taken from a folder that others may write to, nor kept where there is none', () => {
-    const folder = folderForThisTest()
-    chmodSync(folder, 0o770)
-    list(folder)
-    expect(readdirSync(folder)).toEqual([])
-    list(join(folder, 'data'))
-    expect(readdirSync(folder)).toEqual([])
-  })
 })
