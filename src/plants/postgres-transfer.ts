@@ -1,5 +1,6 @@
 import { type Recorder, recording } from '../audit/postgres.ts'
 import { commandLine } from '../audit/record.ts'
+import { codeOf } from '../errors.ts'
 import type { PostgresDatabase, Queries, Transaction } from '../storage/postgres/database.ts'
 import { livingReplicas } from '../storage/postgres/replicas.ts'
 import { accountGone } from '../storage/write-error.ts'
@@ -19,6 +20,8 @@ import {
 
 /** Milliseconds that a batch waits for those that write. */
 const longestWait = 30_000
+/** SQLSTATE unique_violation. */
+const uniqueViolation = '23505'
 /** Milliseconds that counting may take. */
 const longestCount = 600_000
 
@@ -103,35 +106,37 @@ export class PostgresTransfers implements PlantTransfers {
     highest: PortablePlant | undefined,
     by = commandLine,
   ): Promise<void> {
-    await this.#adding(account, async (sql, record) => {
+    await this.#adding(account, highest ? [highest] : [], async (sql, record) => {
       await lockAccount(sql, account)
       await sql`
         INSERT INTO imports (account, digest, plants, done, highest, undoing, created)
         VALUES (${account}, ${digest}, ${plants}, 0, ${highest?.id ?? null}, 0, ${unixSeconds()})
         ON CONFLICT (account, digest) DO UPDATE SET done = 0, undoing = 0, created = excluded.created`
-      if (highest) await addHighest(sql, account, highest)
+      if (highest) {
+        const { id, name, tag = null } = highest
+        await sql`INSERT INTO plants (account, id, name, tag) VALUES (${account}, ${id}, ${name}, ${tag})`
+      }
       await record(by, transferEntry('account.imported', account, await nameOf(sql, account), plants))
     })
   }
 
   async addPlants({ account, digest }: ImportKey, at: number, plants: readonly PortablePlant[]): Promise<void> {
-    await this.#adding(account, async (sql) => {
+    await this.#adding(account, plants, async (sql) => {
       // All at once: the server works while the next plants are read.
-      const [, [row], { count }] = await Promise.all([
-        lockAccount(sql, account),
-        sql<{ highest: number | null }[]>`
-          UPDATE imports SET done = ${at + plants.length}
-          WHERE account = ${account} AND digest = ${digest} AND done = ${at} AND undoing = 0 RETURNING highest`,
-        sql`
-          INSERT INTO plants (account, id, name, tag)
-          SELECT ${account}::bigint, id, name, tag
-          FROM json_to_recordset(${JSON.stringify(plants)}::text::json) AS new (id BIGINT, name TEXT, tag TEXT)
-          WHERE id IS DISTINCT FROM (SELECT highest FROM imports WHERE account = ${account} AND digest = ${digest})
-          ON CONFLICT DO NOTHING`,
-      ])
-      if (!row) throw importChanged()
-      const others = plants.filter(({ id }) => id !== row.highest)
-      if (count !== others.length) throw new SomeTaken(others)
+      const locked = lockAccount(sql, account)
+      const noted = sql`
+        UPDATE imports SET done = ${at + plants.length}
+        WHERE account = ${account} AND digest = ${digest} AND done = ${at} AND undoing = 0`
+      const added = sql`
+        INSERT INTO plants (account, id, name, tag)
+        SELECT ${account}::bigint, id, name, tag
+        FROM json_to_recordset(${JSON.stringify(plants)}::text::json) AS new (id BIGINT, name TEXT, tag TEXT)
+        WHERE id IS DISTINCT FROM (SELECT highest FROM imports WHERE account = ${account} AND digest = ${digest})`
+      await Promise.allSettled([locked, noted, added])
+      await locked
+      // Another command that has come as far has taken the ids: that it works here is what is to be told.
+      if ((await noted).count === 0) throw importChanged()
+      await added
     })
   }
 
@@ -194,28 +199,22 @@ export class PostgresTransfers implements PlantTransfers {
     await this.#database.transaction((sql) => sql`DELETE FROM deletions WHERE account = ${account} AND file = ${path}`)
   }
 
-  /** Does a transaction that adds plants to an account. @throws TakenId for the first of them whose id is taken */
-  async #adding(account: number, work: (sql: Transaction, record: Recorder) => Promise<void>): Promise<void> {
+  /** Does a transaction that adds these plants to an account. @throws TakenId for the first of them whose id is taken */
+  async #adding(
+    account: number,
+    plants: readonly PortablePlant[],
+    work: (sql: Transaction, record: Recorder) => Promise<void>,
+  ): Promise<void> {
     try {
       await recording(this.#database, work, longestWait)
     } catch (error) {
-      if (!(error instanceof SomeTaken)) throw error
-      const taken = new Set((await this.held(account, error.plants)).map(({ id }) => id))
-      const first = error.plants.find(({ id }) => taken.has(id))
+      if (codeOf(error) !== uniqueViolation) throw error
+      const taken = new Set((await this.held(account, plants)).map(({ id }) => id))
+      const first = plants.find(({ id }) => taken.has(id))
       // It may be gone again.
-      if (!first) return await this.#adding(account, work)
+      if (!first) return await this.#adding(account, plants, work)
       throw new TakenId(first.id)
     }
-  }
-}
-
-/** The ids of some of these plants are taken; of which ones is seen when the transaction is undone. */
-class SomeTaken extends Error {
-  readonly plants: readonly PortablePlant[]
-
-  constructor(plants: readonly PortablePlant[]) {
-    super('ids are taken')
-    this.plants = plants
   }
 }
 
@@ -231,14 +230,6 @@ export async function removeRest(sql: Transaction, account: number): Promise<boo
 async function lockAccount(sql: Transaction, account: number): Promise<void> {
   const rows = await sql`SELECT id FROM accounts WHERE id = ${account} FOR NO KEY UPDATE`
   if (rows.length === 0) throw accountGone(undefined)
-}
-
-/** @throws SomeTaken, which is to undo the transaction */
-async function addHighest(sql: Transaction, account: number, plant: PortablePlant): Promise<void> {
-  const { count } = await sql`
-    INSERT INTO plants (account, id, name, tag) VALUES (${account}, ${plant.id}, ${plant.name}, ${plant.tag ?? null})
-    ON CONFLICT DO NOTHING`
-  if (count !== 1) throw new SomeTaken([plant])
 }
 
 async function readImport(sql: Queries, { account, digest }: ImportKey): Promise<Import | undefined> {
