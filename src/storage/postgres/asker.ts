@@ -9,7 +9,7 @@ export interface Asker {
 }
 
 /** Follows how long one request has waited for the database. What it asks at the same time counts once. */
-class WaitingTime {
+export class WaitingTime {
   readonly asker: Asker
   #usedMs = 0
   #waits = 0
@@ -23,13 +23,12 @@ class WaitingTime {
     return this.#usedMs + (this.#waits > 0 ? performance.now() - this.#since : 0)
   }
 
-  async during<T>(work: Promise<T>): Promise<T> {
+  begin(): void {
     if (this.#waits++ === 0) this.#since = performance.now()
-    try {
-      return await work
-    } finally {
-      if (--this.#waits === 0) this.#usedMs += performance.now() - this.#since
-    }
+  }
+
+  end(): void {
+    if (--this.#waits === 0) this.#usedMs += performance.now() - this.#since
   }
 }
 
@@ -55,13 +54,23 @@ export function askingAccount(): number | undefined {
  * @param patience milliseconds that a whole request may wait
  * @param work is told how many milliseconds are left
  */
-export function inTimeLeft<T>(patience: number, work: (milliseconds: number) => Promise<T>): Promise<T> {
+export async function inTimeLeft<T>(patience: number, work: (milliseconds: number) => Promise<T>): Promise<T> {
   const time = currentTime()
-  return time ? time.during(work(patience - time.usedMs)) : work(patience)
+  if (!time) return await work(patience)
+  const left = patience - time.usedMs
+  time.begin()
+  try {
+    return await work(left)
+  } finally {
+    time.end()
+  }
 }
 
-/** Timers that a request has started still know it; once it is answered they have a time of their own. */
-function currentTime(): WaitingTime | undefined {
+/**
+ * The time of the request that asks, if one does. Timers that a request has started still know it; once it is answered they
+ * have a time of their own.
+ */
+export function currentTime(): WaitingTime | undefined {
   const time = current.getStore()
   return time?.asker.isAnswered() ? undefined : time
 }

@@ -2,7 +2,7 @@ import { ApiError, codeOf } from '../../errors.ts'
 import type { Metric } from '../../instruments.ts'
 import { batchSizes } from '../batch-sizes.ts'
 import { writeQueue } from '../write-queue.ts'
-import { askedByNobody, inTimeLeft } from './asker.ts'
+import { askedByNobody, currentTime, type WaitingTime } from './asker.ts'
 import type { PostgresDatabase, Transaction } from './database.ts'
 import { Conflict, databaseUnavailable, TookTooLong } from './failures.ts'
 
@@ -37,18 +37,46 @@ export interface BatchWork<Write, Answer> {
   ownerOf?(write: Write): unknown
 }
 
-interface Waiting<Write, Answer> {
+/** A write that waits, and its part of the time that its request has. */
+class Waiting<Write, Answer> {
   readonly write: Write
   /** Since when it waits, by `performance.now()`. */
-  readonly began: number
+  readonly began = performance.now()
   /** By `performance.now()`. */
   readonly end: number
   /** Whether it has been answered. */
-  isOver: boolean
+  isOver = false
+  /** What the batch that is about to commit has found for it. */
+  found: Answered<Answer> | undefined
   /** The batch that is about to commit it. */
-  committing?: { readonly giveUp: () => void } | undefined
-  resolve(answer: Answer): void
-  reject(reason: unknown): void
+  committing: { readonly giveUp: () => void } | undefined
+  readonly #time: WaitingTime | undefined
+  readonly #resolve: (answer: Answer) => void
+  readonly #reject: (reason: unknown) => void
+
+  constructor(write: Write, patience: number, resolve: (answer: Answer) => void, reject: (reason: unknown) => void) {
+    this.write = write
+    this.#resolve = resolve
+    this.#reject = reject
+    this.#time = currentTime()
+    this.end = this.began + patience - (this.#time?.usedMs ?? 0)
+    this.#time?.begin()
+  }
+
+  resolve(answer: Answer): void {
+    if (this.#finish()) this.#resolve(answer)
+  }
+
+  reject(reason: unknown): void {
+    if (this.#finish()) this.#reject(reason)
+  }
+
+  #finish(): boolean {
+    if (this.isOver) return false
+    this.isOver = true
+    this.#time?.end()
+    return true
+  }
 }
 
 interface Lane<Write, Answer> {
@@ -75,6 +103,9 @@ export class Batches<Write, Answer> {
   readonly #lanes = new Map<unknown, Lane<Write, Answer>>()
   /** In the order in which they came, whichever lane they wait in. */
   readonly #unanswered = new Set<Waiting<Write, Answer>>()
+  #timer: NodeJS.Timeout | undefined
+  /** When that is due, by `performance.now()`. */
+  #nextEnd = 0
   readonly #sizes = batchSizes()
   /** How many writes shared each commit that was made, and which writes wait. */
   readonly metrics: readonly Metric[] = [
@@ -96,33 +127,37 @@ export class Batches<Write, Answer> {
    *   over before the commit, `write_unconfirmed` after
    */
   add(write: Write): Promise<Answer> {
-    return inTimeLeft(this.#database.patience, (milliseconds) => {
-      const { promise, resolve, reject } = Promise.withResolvers<Answer>()
-      const began = performance.now()
-      const over = () => {
-        waiting.isOver = true
-        this.#unanswered.delete(waiting)
-        clearTimeout(timer)
-      }
-      const waiting: Waiting<Write, Answer> = {
-        write,
-        began,
-        end: began + milliseconds,
-        isOver: false,
-        resolve(answer) {
-          over()
-          resolve(answer)
-        },
-        reject(reason) {
-          over()
-          reject(reason)
-        },
-      }
-      const timer = setTimeout(expire, Math.max(0, milliseconds), waiting)
+    return new Promise((resolve, reject) => {
+      const waiting = new Waiting<Write, Answer>(write, this.#database.patience, resolve, reject)
       this.#unanswered.add(waiting)
+      this.#watch(waiting.end)
       this.#enqueue(this.#laneOf(write), waiting)
-      return promise
     })
+  }
+
+  /** Ends waits whose time is over. One timer for all: the first end is looked for only when it has come. */
+  #watch(end: number): void {
+    if (this.#timer && this.#nextEnd <= end) return
+    clearTimeout(this.#timer)
+    this.#nextEnd = end
+    this.#timer = setTimeout(() => askedByNobody(() => this.#expire()), Math.max(0, end - performance.now())).unref()
+  }
+
+  #expire(): void {
+    this.#timer = undefined
+    // A timer may come a little early.
+    const now = performance.now() + 1
+    for (const waiting of this.#unanswered) {
+      if (waiting.end > now) this.#watch(waiting.end)
+      // Alone as long as it can be left out, and with its batch while that commits.
+      else if (waiting.committing) waiting.committing.giveUp()
+      else this.#refuse(waiting, databaseUnavailable(new TookTooLong('the write waited for too long')))
+    }
+  }
+
+  #refuse(waiting: Waiting<Write, Answer>, reason: unknown): void {
+    this.#unanswered.delete(waiting)
+    waiting.reject(reason)
   }
 
   #laneOf(write: Write): Lane<Write, Answer> {
@@ -132,7 +167,7 @@ export class Batches<Write, Answer> {
 
   #enqueue(lane: Lane<Write, Answer>, waiting: Waiting<Write, Answer>): void {
     if (lane !== this.#shared && lane.waiting.length >= longestQueue) {
-      waiting.reject(databaseUnavailable(new Error('as many writes of this account wait as may')))
+      this.#refuse(waiting, databaseUnavailable(new Error('as many writes of this account wait as may')))
       return
     }
     lane.waiting.push(waiting)
@@ -147,12 +182,12 @@ export class Batches<Write, Answer> {
       const batch = lane.waiting.splice(0, largest).filter(({ isOver }) => !isOver)
       if (batch.length === 0) continue
       try {
-        const answers = await this.#commit(lane, batch)
+        await this.#commit(lane, batch)
         lane.isFree = true
-        this.#answer(batch, answers)
+        this.#answer(batch)
       } catch (error) {
         lane.isFree = false
-        for (const { reject } of batch) reject(error)
+        for (const waiting of batch) this.#refuse(waiting, error)
       }
     }
     lane.isRunning = false
@@ -161,18 +196,18 @@ export class Batches<Write, Answer> {
   }
 
   /** Does a batch, without what has no time left when a try of it begins. */
-  async #commit(lane: Lane<Write, Answer>, batch: readonly Waiting<Write, Answer>[]) {
+  async #commit(lane: Lane<Write, Answer>, batch: readonly Waiting<Write, Answer>[]): Promise<void> {
     const { promise: until, reject: giveUp } = Promise.withResolvers<never>()
     until.catch(() => undefined)
     const committing = { giveUp: () => giveUp(new TookTooLong('the commit took too long')) }
     let written: readonly Waiting<Write, Answer>[] = []
     let lockTimeouts = 0
     const attempt = async (sql: Transaction) => {
+      for (const waiting of batch) waiting.found = undefined
       const taken = batch.filter(({ isOver }) => !isOver)
       try {
-        const answers = await this.#answersTo(sql, taken, lane === this.#shared ? lockTimeouts : 0)
-        written = taken.filter((waiting) => answers.get(waiting) !== setAside)
-        return answers
+        await this.#find(sql, taken, lane === this.#shared ? lockTimeouts : 0)
+        written = taken.filter(({ found }) => found !== setAside)
       } catch (error) {
         if (codeOf(error) === lockNotAvailable) lockTimeouts++
         throw error
@@ -187,50 +222,39 @@ export class Batches<Write, Answer> {
       for (const waiting of written) waiting.committing = undefined
     }
     const latest = Math.max(...batch.map(({ end }) => end))
-    const answers = await this.#database.transaction(attempt, latest - performance.now(), {
+    await this.#database.transaction(attempt, latest - performance.now(), {
       ...(lane === this.#shared ? { lane: this } : { sharer: aside }),
       ...(this.#work.ownerOf && { lockPatience }),
       beforeCommit,
       afterCommit,
       until,
     })
-    const done = [...answers.values()].filter((answer) => answer !== setAside).length
-    if (done > 0) {
-      this.#sizes.record(done)
+    if (written.length > 0) {
+      this.#sizes.record(written.length)
       this.#work.committed?.()
     }
-    return answers
   }
 
   /** @param lockTimeouts how often a lock was not had in time: then it is not waited for, and at last by nobody */
-  async #answersTo(
-    sql: Transaction,
-    taken: readonly Waiting<Write, Answer>[],
-    lockTimeouts: number,
-  ): Promise<ReadonlyMap<Waiting<Write, Answer>, Answered<Answer>>> {
-    const answers = new Map<Waiting<Write, Answer>, Answered<Answer>>()
-    if (lockTimeouts > 1) for (const waiting of taken) answers.set(waiting, setAside)
-    if (lockTimeouts > 1 || taken.length === 0) return answers
+  async #find(sql: Transaction, taken: readonly Waiting<Write, Answer>[], lockTimeouts: number): Promise<void> {
+    if (lockTimeouts > 1) for (const waiting of taken) waiting.found = setAside
+    if (lockTimeouts > 1 || taken.length === 0) return
     const writes = taken.map(({ write }) => write)
     const found = await this.#work.commit(sql, writes, lockTimeouts === 0)
-    for (const [index, waiting] of taken.entries()) {
-      const answer = found[index]
-      if (answer !== undefined) answers.set(waiting, answer)
-    }
-    return answers
+    for (const [index, waiting] of taken.entries()) waiting.found = found[index]
   }
 
-  #answer(
-    batch: readonly Waiting<Write, Answer>[],
-    answers: ReadonlyMap<Waiting<Write, Answer>, Answered<Answer>>,
-  ): void {
+  #answer(batch: readonly Waiting<Write, Answer>[]): void {
     const left: Waiting<Write, Answer>[] = []
     for (const waiting of batch) {
-      const answer = answers.get(waiting)
-      if (answer === setAside) left.push(waiting)
-      else if (answer === undefined) waiting.reject(new Error('a write of the batch has no answer'))
-      else if (answer instanceof ApiError) waiting.reject(answer)
-      else waiting.resolve(answer)
+      const { found } = waiting
+      if (found === setAside) left.push(waiting)
+      else {
+        this.#unanswered.delete(waiting)
+        if (found === undefined) waiting.reject(new Error('a write of the batch has no answer'))
+        else if (found instanceof ApiError) waiting.reject(found)
+        else waiting.resolve(found)
+      }
     }
     if (left.length > 0) this.#setAside(left)
   }
@@ -254,13 +278,5 @@ export class Batches<Write, Answer> {
       if (this.#lanes.size < mostLanes) return
       if (!isRunning) this.#lanes.delete(owner)
     }
-  }
-}
-
-/** Ends the wait of a write whose time is over: alone as long as it can be left out, and with its batch while that commits. */
-function expire<Write, Answer>(waiting: Waiting<Write, Answer>): void {
-  if (waiting.committing) waiting.committing.giveUp()
-  else {
-    waiting.reject(databaseUnavailable(new TookTooLong('the write waited for too long')))
   }
 }
