@@ -39,7 +39,7 @@ const kills = Number(process.env['TRANSFER_KILLS'] ?? 1)
 it.each(places)(
   '(f) kill -9 of import, --undo and delete loses no plant and doubles none: %s',
   async (_, open) => {
-    const done = await killTransfers(await open(), 3000 * (kills + 1), kills)
+    const done = await killTransfers(await open(), 1500 * (kills + 1), kills)
     process.stderr.write(kills > 2 ? `${JSON.stringify(done)}\n` : '')
     expect(Math.min(...Object.values(done))).toBeGreaterThanOrEqual(kills / 2)
   },
