@@ -1,3 +1,5 @@
+import { fstatSync } from 'node:fs'
+
 /** Cells that are Unix seconds, and shown to people as ISO 8601. */
 const moments = new Set(['at', 'created', 'expires', 'revoked', 'suspended', 'last_used'])
 
@@ -14,7 +16,21 @@ export function progressOutput(): ProgressOutput {
 
 /** Prints a command's data on stdout, exactly as it is; a terminal gets it with all spelled out that would steer it. */
 export function print(data: string | Uint8Array): void {
-  process.stdout.write(process.stdout.isTTY ? printableLines(Buffer.from(data).toString('utf8')) : data)
+  process.stdout.write(shown(data))
+}
+
+/** Whether stdout is a file, which takes all at once; a pipe's reader may take its time. */
+export function isPrintedToFile(): boolean {
+  return fstatSync(process.stdout.fd).isFile()
+}
+
+/** Prints the same, and waits until it is taken. @returns whether it was: not by a reader that has ended */
+export async function printTaken(data: string): Promise<boolean> {
+  return await new Promise((resolve) => void process.stdout.write(shown(data), (error) => resolve(!error)))
+}
+
+function shown(data: string | Uint8Array): string | Uint8Array {
+  return process.stdout.isTTY ? printableLines(Buffer.from(data).toString('utf8')) : data
 }
 
 /** Prints a line on stdout. @returns what kept it from being printed; nothing when it is */

@@ -4,7 +4,7 @@ import { type AccessStores, findAccount } from '../access/access.ts'
 import type { WithStores } from '../command.ts'
 import type { Config } from '../config.ts'
 import { ApiError } from '../errors.ts'
-import { print, tell } from '../print.ts'
+import { tell } from '../print.ts'
 import { counted } from '../text.ts'
 import type { DeletingStores } from './deleting.ts'
 import type { InputFile } from './input-file.ts'
@@ -22,13 +22,9 @@ export function addTransferCommands(
     .description('print the plants of an account as JSON lines')
     .action((name: string) =>
       withStores(async ({ access, transfers }) => {
-        const { headerLine } = await import('./account-file.ts')
+        const { printExport } = await import('./printed-export.ts')
         const account = await findAccount(access, name)
-        await transfers.exportPlants(account.id, {
-          begin: (count) => print(headerLine(account.name, count)),
-          add: print,
-          end() {},
-        })
+        await printExport(account.name, config().dataDirectory, (taker) => transfers.exportPlants(account.id, taker))
       }),
     )
 

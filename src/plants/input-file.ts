@@ -1,10 +1,8 @@
-import { createHash, randomUUID } from 'node:crypto'
-import { rmSync } from 'node:fs'
+import { createHash } from 'node:crypto'
 import { type FileHandle, open } from 'node:fs/promises'
-import { join } from 'node:path'
 import { AccessError } from '../access/access.ts'
 import { inputBytes } from '../print.ts'
-import { prepareFolder } from '../storage/data-folder.ts'
+import { namelessFile } from './nameless-file.ts'
 
 /** Bytes that are read at once. */
 const pieceLength = 64 * 1024
@@ -60,11 +58,7 @@ export class InputFile {
 }
 
 async function copied(bytes: AsyncIterable<Buffer | string>, folder: string): Promise<FileHandle> {
-  prepareFolder(folder)
-  const path = join(folder, `input-${randomUUID()}.part`)
-  const handle = await open(path, 'w+', 0o600)
-  // Whatever ends this process, nothing of it stays.
-  rmSync(path)
+  const handle = await namelessFile(folder)
   try {
     for await (const piece of bytes) await handle.writeFile(piece)
     return handle

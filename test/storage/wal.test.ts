@@ -1,12 +1,17 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { statSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import Database from 'better-sqlite3'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { openSqliteStores } from '../../src/stores/stores.ts'
+import { plantsIn } from '../support/account-files.ts'
 import { TestClock } from '../support/clock.ts'
 import { until } from '../support/eventually.ts'
 import { eachPage, plantsOf } from '../support/plant-pages.ts'
 import { folderForThisTest } from '../support/preset-service.ts'
+import { compileCache, projectFolder } from '../support/process.ts'
 
 const million = 1_000_000
 
@@ -91,5 +96,24 @@ describe('(p) the log beside a SQLite file', () => {
     reader.close()
     for (let times = 0; times < 3; times++) await stores.plants.create(id, { name: 'n' })
     expect(walBytes()).toBeLessThan(9 * million)
+  })
+
+  it('(p) can be emptied while the reader of an export takes his time, and the export is whole', async () => {
+    const { path, stores, id } = await serving()
+    const name = 'n'.repeat(250)
+    await Promise.all(Array.from({ length: 4000 }, () => stores.plants.create(id, { name })))
+    const env = { PATH: process.env['PATH'], ...compileCache, DATA_DIR: dirname(path) }
+    const command = spawn(process.execPath, ['src/main.ts', 'accounts', 'export', 'ann'], { cwd: projectFolder, env })
+    onTestFinished(() => void command.kill())
+    await once(command.stdout, 'readable')
+    await stores.plants.create(id, { name: 'after the export has begun' })
+    const other = new Database(path)
+    onTestFinished(() => void other.close())
+    expect(other.pragma('wal_checkpoint(TRUNCATE)')).toMatchObject([{ busy: 0 }])
+    // More than the pipe holds is still to come.
+    expect(command.exitCode).toBeNull()
+    const [exported] = await Promise.all([plantsIn(await text(command.stdout)), once(command, 'exit')])
+    expect(command.exitCode).toBe(0)
+    expect(exported).toHaveLength(4000)
   })
 })

@@ -1,0 +1,34 @@
+import { writeFileSync } from 'node:fs'
+import { isPrintedToFile, print, printTaken } from '../print.ts'
+import { headerLine } from './account-file.ts'
+import { namelessFile } from './nameless-file.ts'
+import type { PlantTaker } from './portable.ts'
+
+/** Bytes that wait for their reader. */
+const pieceLength = 256 * 1024
+
+/**
+ * Prints an account's file. A reader of a pipe may take its time: for it all is written into a file without a name first, so
+ * that the database keeps its moment no longer than reading takes, and nothing waits in memory.
+ * @param folder where that file is
+ * @param exportTo hands the plants over
+ */
+export async function printExport(
+  account: string,
+  folder: string,
+  exportTo: (taker: PlantTaker) => Promise<void>,
+): Promise<void> {
+  const to = (write: (text: string) => void) =>
+    exportTo({ begin: (count) => write(headerLine(account, count)), add: write, end() {} })
+  if (isPrintedToFile()) return await to(print)
+  const file = await namelessFile(folder)
+  try {
+    await to((text) => writeFileSync(file.fd, text))
+    const pieces = file.createReadStream({ encoding: 'utf8', start: 0, highWaterMark: pieceLength, autoClose: false })
+    for await (const piece of pieces) {
+      if (!(await printTaken(String(piece)))) return
+    }
+  } finally {
+    await file.close()
+  }
+}
