@@ -34,7 +34,33 @@ export async function fillLargeLedger(sql: TestSql, engine: string, rows: number
   await sql.run(
     `INSERT INTO spend SELECT 'account:1', day, SUM(prompt_tokens + completion_tokens) FROM usage_days GROUP BY day`,
   )
-  await sql.run('ANALYZE')
+}
+
+/** Puts in so many plants of the first account, with the ids from 1 on, every tenth with the tag `fern`. */
+export async function fillPlants(sql: TestSql, engine: string, plants: number): Promise<void> {
+  const columns = 'INSERT INTO plants (account, id, name, tag)'
+  const tag = "CASE WHEN n % 10 = 0 THEN 'fern' ELSE 'tag ' || n % 10 END"
+  if (engine === 'SQLite') {
+    await sql.run(`
+      ${columns} WITH RECURSIVE ids (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM ids WHERE n < ${plants})
+      SELECT 1, n, 'Plant ' || n, ${tag} FROM ids`)
+    return
+  }
+  // To look up the same account ten million times takes longer than all the rest.
+  await sql.run("SET session_replication_role = 'replica'")
+  await sql.run(`${columns} SELECT 1, n, 'Plant ' || n, ${tag} FROM generate_series(1, ${plants}::bigint) AS ids (n)`)
+  await sql.run("SET session_replication_role = 'origin'")
+}
+
+/** Leaves a database that was filled at once as one is that was filled over years: with statistics, and nothing to be written. */
+export async function settle(sql: TestSql, engine: string): Promise<void> {
+  if (engine === 'SQLite') {
+    await sql.run('ANALYZE')
+    await sql.run('PRAGMA wal_checkpoint(TRUNCATE)')
+    return
+  }
+  await sql.run('VACUUM (ANALYZE)')
+  await sql.run('CHECKPOINT')
 }
 
 /** Puts in keys of idempotency of the first account, whose times begin with one and come so many to a second. */

@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from 'vitest'
 import { openPostgresStores } from '../../../src/stores/postgres.ts'
 import { unixSeconds } from '../../../src/time.ts'
-import { fillLargeLedger } from '../../support/large-ledger.ts'
+import { fillLargeLedger, settle } from '../../support/large-ledger.ts'
 import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 import { openSqlOf } from '../../support/test-sql.ts'
 
@@ -13,6 +13,7 @@ it('(l) a replica that starts, looks after the others, and removes what is old r
   onTestFinished(() => sql.close())
   await (await openPostgresStores(url)).close()
   await fillLargeLedger(sql, 'PostgreSQL', rows, unixSeconds())
+  await settle(sql, 'PostgreSQL')
   // A connection that ends has told what it read.
   const readTill = async () => {
     const [row] = await sql.run<{ whole: number; fetched: number }>(
