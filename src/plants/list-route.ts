@@ -51,7 +51,7 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
         operationId: 'listPlants',
         summary: 'List plants',
         description:
-          'Returns the plants that the caller has access to: its own, ordered by id, then those that other accounts share with it, by account and id. With a limit and more to come, the `Link` header has the address of the next page.',
+          'Returns the plants that the caller has access to: its own, ordered by id, then those that other accounts share with it, by account and id. With a limit and more to come, the `Link` header has the address of the next page. The weak `ETag` names the version of the list: sent as `If-None-Match`, it gets a 304 without a body while nothing has changed.',
         tags: ['plants'],
         security,
         querystring: ListQuery,
@@ -73,7 +73,7 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
       }
       const read = async (): Promise<void> => {
         const { json, last } = await store.list(account, query, Math.min(limit, longestWhole))
-        if (last && limit > longestWhole) return longReplies.send(request, reply, { query, limit, tag, version })
+        if (last && limit > longestWhole) return longReplies.send(request, reply, { query, limit, tag })
         const page = last ? { text: json, link: nextLink(last, limit, tag) } : { text: json }
         if (version !== null) pages.set(account, request.url, version, page)
         else if (isKnown(request, reply, digestOf(page))) return

@@ -1,10 +1,9 @@
-import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf, type Guard } from '../access/guard.ts'
 import { OpenLists } from './open-lists.ts'
 import { isKnown, jsonArray, jsonType, nextLink } from './page-replies.ts'
-import type { PagesOf, PlantPage, PlantQuery, PlantStore, PlantsVersion, Position } from './plant.ts'
+import type { PagesOf, PlantPage, PlantQuery, PlantStore, Position } from './plant.ts'
 
 /** A list that is asked for. */
 export interface AskedList {
@@ -13,8 +12,6 @@ export interface AskedList {
   readonly limit: number
   /** The tag as it was sent: the address of the next page has it again. */
   readonly tag: string | undefined
-  /** Null where it is known by reading alone. */
-  readonly version: PlantsVersion | null
 }
 
 /** Bytes of text that are kept while the head is made, where reading it again might give another one. */
@@ -27,8 +24,6 @@ interface Survey {
   readonly text: string | undefined
   /** The place of the last plant, where more are to come. */
   readonly last: Position | undefined
-  /** Of the text and of the address of the next page. */
-  readonly digest: PlantsVersion
 }
 
 /** Sends lists that are too long for the memory, in pieces, as their readers take them; so many at once. */
@@ -48,6 +43,9 @@ export class LongReplies {
    * @throws ApiError 503 where so many long lists are open already, and what ends the key before there is a head
    */
   async send(request: FastifyRequest, reply: FastifyReply, asked: AskedList): Promise<void> {
+    // Asked before the plants are read: what changes meanwhile makes the tag too old, and nobody is ever told that such a reply holds.
+    const version = await this.#store.askVersion(callerOf(request).account.id)
+    if (version !== null && isKnown(request, reply, version)) return
     if (Number.isFinite(asked.limit)) await this.#sendPage(request, reply, asked)
     else this.#sendAll(request, reply, asked.query)
   }
@@ -63,19 +61,14 @@ export class LongReplies {
    * short text is kept, and of a long one the head tells only where it ends.
    */
   async #sendPage(request: FastifyRequest, reply: FastifyReply, asked: AskedList): Promise<void> {
-    const { query, limit, tag, version } = asked
+    const { query, limit, tag } = asked
     const account = callerOf(request).account.id
     const { promise, resolve, reject } = Promise.withResolvers<Survey | undefined>()
     const list = this.#begin(request, reply, () => this.#store.listLong(account, query, texts, limit))
     const isOver = () => list?.destroyed === true
     const { listsOneMoment } = this.#store
     async function* texts(pages: PagesOf): AsyncIterable<string> {
-      const survey = await surveyOf(
-        pages(),
-        (last) => nextLink(last, limit, tag),
-        isOver,
-        listsOneMoment ? 0 : longestKept,
-      )
+      const survey = await surveyOf(pages(), isOver, listsOneMoment ? 0 : longestKept)
       resolve(survey)
       yield* jsonArray(listsOneMoment ? pages() : unlessMore(pages(survey?.last)))
     }
@@ -86,14 +79,9 @@ export class LongReplies {
     const survey = await promise
     if (!survey || isOver()) return
     const kept = listsOneMoment ? undefined : survey.text
-    const isExact = listsOneMoment || kept !== undefined
     if (kept !== undefined) list.destroy()
-    if (isExact && version === null && isKnown(request, reply, survey.digest)) {
-      list.destroy()
-      return
-    }
     if (survey.last) reply.header('link', nextLink(survey.last, limit, tag))
-    if (isExact) reply.header('content-length', survey.bytes)
+    if (listsOneMoment || kept !== undefined) reply.header('content-length', survey.bytes)
     reply.header('content-type', jsonType).send(kept ?? list)
   }
 
@@ -117,7 +105,6 @@ export class LongReplies {
  */
 async function surveyOf(
   pages: AsyncIterable<PlantPage>,
-  linkTo: (last: Position) => string,
   isOver: () => boolean,
   mostKept: number,
 ): Promise<Survey | undefined> {
@@ -128,18 +115,15 @@ async function surveyOf(
       yield page
     }
   }
-  const digest = createHash('sha256')
   let bytes = 0
   let kept: string[] | undefined = []
   for await (const text of jsonArray(noted())) {
     if (isOver()) return undefined
     bytes += Buffer.byteLength(text)
-    digest.update(text)
     if (bytes <= mostKept) kept?.push(text)
     else kept = undefined
   }
-  digest.update(`\n${last ? linkTo(last) : ''}`)
-  return { bytes, text: kept?.join(''), last, digest: digest.digest('base64url') }
+  return { bytes, text: kept?.join(''), last }
 }
 
 /** Pages, which are broken off at the end where more have come than fit: to leave those out would be to lose them. */

@@ -131,9 +131,11 @@ export interface PlantStore {
   forgetKeys(before: number, most: number): Promise<number>
   /**
    * The version of what the account may see: a read that begins after a write was acknowledged gets a new one. Null where
-   * it is not known without reading.
+   * it is not known without asking the database.
    */
   version(account: number): PlantsVersion | null
+  /** The same, asked for where need be. Null while others write who do not tell. */
+  askVersion(account: number): Promise<PlantsVersion | null>
   /** The account's own plant with this id. */
   find(account: number, id: number): Promise<StoredPlant | undefined>
   /** How many plants of its own the account has. */

@@ -8,6 +8,7 @@ import { unixSeconds } from '../time.ts'
 import { transferEntry } from './policy.ts'
 import { type PlantTaker, type PortablePlant, type PortableRow, TakenId, toPortable } from './portable.ts'
 import { linesOfCopy } from './postgres-copy.ts'
+import { renewVersions } from './postgres-versions.ts'
 import { type ImportRow, importOf } from './rows.ts'
 import {
   type Import,
@@ -116,6 +117,7 @@ export class PostgresTransfers implements PlantTransfers {
         const { id, name, tag = null } = highest
         await sql`INSERT INTO plants (account, id, name, tag) VALUES (${account}, ${id}, ${name}, ${tag})`
       }
+      await renewVersions(sql, [account])
       await record(by, transferEntry('account.imported', account, await nameOf(sql, account), plants))
     })
   }
@@ -132,11 +134,13 @@ export class PostgresTransfers implements PlantTransfers {
         SELECT ${account}::bigint, id, name, tag
         FROM json_to_recordset(${JSON.stringify(plants)}::text::json) AS new (id BIGINT, name TEXT, tag TEXT)
         WHERE id IS DISTINCT FROM (SELECT highest FROM imports WHERE account = ${account} AND digest = ${digest})`
-      await Promise.allSettled([locked, noted, added])
+      const renewed = renewVersions(sql, [account])
+      await Promise.allSettled([locked, noted, added, renewed])
       await locked
       // Another command that has come as far has taken the ids: that it works here is what is to be told.
       if ((await noted).count === 0) throw importChanged()
       await added
+      await renewed
     })
   }
 
@@ -161,13 +165,16 @@ export class PostgresTransfers implements PlantTransfers {
   }
 
   async removePlants(account: number, plants: readonly PortablePlant[]): Promise<number> {
-    const { count } = await this.#database.transaction(
-      (sql) => sql`
-        DELETE FROM plants USING json_to_recordset(${JSON.stringify(plants)}::text::json) AS gone (id BIGINT, name TEXT, tag TEXT)
-        WHERE account = ${account} AND plants.id = gone.id AND plants.name = gone.name
-          AND plants.tag IS NOT DISTINCT FROM gone.tag`,
-    )
-    return count
+    return await this.#database.transaction(async (sql) => {
+      const [{ count }] = await Promise.all([
+        sql`
+          DELETE FROM plants USING json_to_recordset(${JSON.stringify(plants)}::text::json) AS gone (id BIGINT, name TEXT, tag TEXT)
+          WHERE account = ${account} AND plants.id = gone.id AND plants.name = gone.name
+            AND plants.tag IS NOT DISTINCT FROM gone.tag`,
+        renewVersions(sql, [account]),
+      ])
+      return count
+    })
   }
 
   async removeKeys(account: number, most: number): Promise<number> {

@@ -6,6 +6,7 @@ import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import type { AddedPlant, Idempotency, NewPlant } from './plant.ts'
 import { checkPlantsLimit, idTaken, keysKnownSince, nextId, replayOf } from './policy.ts'
+import { renewVersions } from './postgres-versions.ts'
 import type { KeyedRow, PlantRow } from './rows.ts'
 
 /** A plant to add. */
@@ -234,6 +235,12 @@ async function writeChanges(sql: Transaction, { added, removed, keys }: Judge): 
           AS asked (account BIGINT, key TEXT, request TEXT, plant BIGINT, name TEXT, tag TEXT)
           ON CONFLICT (account, key) DO UPDATE SET request = excluded.request, plant = excluded.plant,
             name = excluded.name, tag = excluded.tag, created = excluded.created`,
+    removed.size + added.size === 0
+      ? undefined
+      : renewVersions(
+          sql,
+          [...removed.values(), ...added.values()].map(({ account }) => account),
+        ),
   ])
   if ((gone?.count ?? 0) !== removed.size || (come?.count ?? 0) !== added.size) throw new Conflict()
 }

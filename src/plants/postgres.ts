@@ -22,6 +22,7 @@ import type {
   StoredPlant,
 } from './plant.ts'
 import { checkGrantee, shareEntry } from './policy.ts'
+import { readVersion, renewVersions } from './postgres-versions.ts'
 import { type Outcome, type PlantWrite, writePlants } from './postgres-writes.ts'
 import {
   type GrantRow,
@@ -83,6 +84,10 @@ export class PostgresPlantStore implements PlantStore {
     return null
   }
 
+  askVersion(account: number): Promise<PlantsVersion | null> {
+    return this.#database.read((sql) => readVersion(sql, account))
+  }
+
   async find(account: number, id: number): Promise<StoredPlant | undefined> {
     const [row] = await this.#database.read(
       (sql) => sql<PlantRow[]>`SELECT account, id, name, tag FROM plants WHERE account = ${account} AND id = ${id}`,
@@ -129,6 +134,7 @@ export class PostgresPlantStore implements PlantStore {
         INSERT INTO grants (owner, grantee, tag, created) VALUES (${account}, ${grantee}, ${tag ?? ''}, ${unixSeconds()})
         ON CONFLICT DO NOTHING`
       if (count === 0) return false
+      await renewVersions(sql, [grantee])
       const names = { owner: await nameOf(sql, account), grantee: await nameOf(sql, grantee) }
       await record(by, shareEntry('share.granted', { account, ...names, tag }, [tag ?? '']))
       return true
@@ -141,6 +147,7 @@ export class PostgresPlantStore implements PlantStore {
         DELETE FROM grants WHERE owner = ${account} AND grantee = ${grantee}
         ${tag === undefined ? sql`` : sql`AND tag = ${tag}`} RETURNING tag`
       if (tags.length === 0) return false
+      await renewVersions(sql, [grantee])
       const names = { owner: await nameOf(sql, account), grantee: await nameOf(sql, grantee) }
       const sorted = tags.map((row) => row.tag).toSorted()
       await record(by, shareEntry('share.revoked', { account, ...names, tag }, sorted))

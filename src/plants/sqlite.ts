@@ -120,6 +120,10 @@ export class SqlitePlantStore implements PlantStore {
     return `${this.#epoch}.${account}.${this.#changes.seen()}.${this.#shareChanges}.${count}`
   }
 
+  async askVersion(account: number): Promise<PlantsVersion> {
+    return this.version(account)
+  }
+
   async find(account: number, id: number): Promise<StoredPlant | undefined> {
     const row = this.#byId.get(account, id)
     return row && toPlant(row)

@@ -1,3 +1,4 @@
+import { setImmediate as endOfTurn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
@@ -203,6 +204,47 @@ describe.each(engines)('plants in $name', (engine) => {
     expect([await store.unshare(ann, bob), await store.unshare(ann, bob)]).toEqual([true, false])
     expect((await store.shares()).map((share) => share.from)).toEqual([`account ${cat}`])
     await store.unshare(cat, bob)
+  })
+
+  it('(y) have another version after each change of what an account sees, and the same while there is none', async () => {
+    const [ann, bob, cat] = [await database.newAccount(), await database.newAccount(), await database.newAccount()]
+    const transfers = database.openTransfers()
+    const key = { account: ann, digest: 'd' }
+    const seen = new Set([await store.askVersion(bob)])
+    const changes: Readonly<Record<string, () => Promise<unknown>>> = {
+      'a plant': () => store.create(bob, { name: 'own' }),
+      'another with a key': () => store.create(bob, { name: 'own' }, { key: 'k', request: 'r' }),
+      'one less': () => store.remove(bob, 1),
+      'a tag is shared': () => store.share(ann, bob, 'x'),
+      'all is shared': () => store.share(ann, bob),
+      'a plant of who shares': () => store.create(ann, { name: 'shared', id: 9 }),
+      'an import of who shares': () => transfers.beginImport(key, 2, { id: 8, name: 'highest' }),
+      'its plants': () => transfers.addPlants(key, 0, [{ id: 7, name: 'lower' }], false),
+      'some of them removed': () => transfers.removePlants(ann, [{ id: 7, name: 'lower' }]),
+      'all is taken back': () => store.unshare(ann, bob),
+      'as it was before that': () => store.share(ann, bob),
+      'and taken back again': () => store.unshare(ann, bob),
+    }
+    for (const [name, change] of Object.entries(changes)) {
+      const size = seen.size
+      await change()
+      // What another connection writes is seen in the next turn: no two requests come in one.
+      await endOfTurn()
+      seen.add(await store.askVersion(bob))
+      expect(seen.size, name).toBe(size + 1)
+    }
+    const last = await store.askVersion(bob)
+    expect(last).not.toBeNull()
+    await readAll(store, bob)
+    await store.create(bob, { name: 'own' }, { key: 'k', request: 'r' }).catch(() => undefined)
+    if (engine.hasReplicas) {
+      // What others do is none of it, and all replicas say the same.
+      await store.create(cat, { name: 'not seen' })
+      await store.create(ann, { name: 'no longer seen' })
+      await settled(store.create(bob, { name: 'taken', id: 2 }))
+      expect(await database.openPlants().askVersion(bob)).toBe(last)
+    } else expect(await store.askVersion(bob)).toBe(last)
+    expect(await store.askVersion(cat)).not.toBe(last)
   })
 
   it('are complete and in order in a long list by many tags, and ends early when told to', async () => {

@@ -307,4 +307,18 @@ export const postgresMigrations: readonly Migration[] = [
       ALTER TABLE audit_records ALTER COLUMN id TYPE TEXT COLLATE "C", ALTER COLUMN account_name TYPE TEXT COLLATE "C";
     `,
   },
+  {
+    // The versions of what accounts have. Replicas of the version before write plants and do not renew them: as long as one
+    // lives the versions hold for nobody, and from then on they are of another epoch.
+    name: '0012-plant-versions',
+    servesFrom: '0002-shared-limits',
+    sql: `
+      CREATE TABLE plant_versions (
+        account BIGINT PRIMARY KEY REFERENCES accounts (id) ON DELETE CASCADE,
+        version TEXT COLLATE "C" NOT NULL
+      );
+      ALTER TABLE replicas ADD COLUMN renews_versions BIGINT NOT NULL DEFAULT 0;
+      INSERT INTO counters VALUES ('plant_versions_epoch', 0);
+    `,
+  },
 ]

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto'
+import { randomInt, randomUUID } from 'node:crypto'
 import type { PostgresDatabase, Queries } from './database.ts'
 import { withoutStandby } from './standby.ts'
 
@@ -17,6 +17,7 @@ export class Replica {
   /** Whether the latest one came through. */
   #last = Promise.resolve(true)
   #signs: NodeJS.Timeout | undefined
+  #hasSigned = false
 
   /** @param onSign is done after each sign of life but the first */
   constructor(database: PostgresDatabase, onSign: () => Promise<unknown>) {
@@ -49,10 +50,15 @@ export class Replica {
     await this.#database.transaction(async (sql) => {
       await withoutStandby(sql)
       await sql`
-        INSERT INTO replicas (id, seen) VALUES (${this.id}, ${time(sql)})
+        INSERT INTO replicas (id, seen, renews_versions) VALUES (${this.id}, ${time(sql)}, 1)
         ON CONFLICT (id) DO UPDATE SET seen = excluded.seen`
       await sql`DELETE FROM replicas WHERE seen < ${time(sql)} - ${24 * 60 * 60}::bigint`
+      // Before this one only those may have lived that do not renew the versions.
+      await sql`
+        UPDATE counters SET value = ${randomInt(2 ** 47)}
+        WHERE name = 'plant_versions_epoch' AND (${!this.#hasSigned}::boolean OR EXISTS (${untelling(sql)}))`
     })
+    this.#hasSigned = true
   }
 }
 
@@ -62,6 +68,21 @@ const isNotDone = () => false
 /** Selects the ids of the replicas that live. */
 export function livingReplicas(sql: Queries) {
   return sql<{ id: string }[]>`SELECT id FROM replicas WHERE seen > ${time(sql)} - ${goneAfter}::bigint`
+}
+
+/** The replicas that live and write plants without renewing their versions: those of the version before. */
+function untelling(sql: Queries) {
+  return sql`SELECT 1 FROM replicas WHERE renews_versions = 0 AND seen > ${time(sql)} - ${goneAfter}::bigint`
+}
+
+/**
+ * The epoch of the versions of plants: another one after replicas that do not renew them have lived, and after each start.
+ * Null while such a replica lives.
+ */
+export async function versionsEpoch(sql: Queries): Promise<number | null> {
+  const [row] = await sql<{ value: number }[]>`
+    SELECT value FROM counters WHERE name = 'plant_versions_epoch' AND NOT EXISTS (${untelling(sql)})`
+  return row?.value ?? null
 }
 
 /** Unix seconds by the database's clock: those of the replicas may differ. */
