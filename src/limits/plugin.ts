@@ -36,7 +36,7 @@ const LimitBody = Type.Object(
     value: integerOrNull('Null where there is no limit.'),
     used: Type.Integer({
       description:
-        'What counts now. Tokens of a day and a month have with them what requests hold that go on; requests and tokens of a minute count only where they are limited; what is kept is that of the account.',
+        'What counts now. Tokens of a day and a month have with them what requests hold that go on; requests and tokens of a minute, and what is kept, count only where they are limited, else it is 0; what is kept is that of the account.',
     }),
     resets: integerOrNull(
       'When all of it has come back, Unix seconds; null without a limit, and where time brings nothing back.',

@@ -17,6 +17,7 @@ export interface Standing {
   readonly of: 'account' | 'key'
   /** Null where there is no limit. */
   readonly value: number | null
+  /** 0 where what is kept, or comes by the minute, has no limit. */
   readonly used: number
   /** When all of it has come back, Unix seconds; null where there is no limit, and where time brings nothing back. */
   readonly resets: number | null
@@ -63,7 +64,11 @@ export async function standingsOf(
 ): Promise<readonly Standing[]> {
   const keptUse = new Map<LimitName, Use>()
   for (const name of limitNames) {
-    if (!isTimed(name)) keptUse.set(name, { used: await kept[name](key.account.id), resetMs: null })
+    if (isTimed(name)) continue
+    // To count millions of plants takes seconds.
+    const { own, ofAccount } = limitsInForce(key, settings, name)
+    const isLimited = own !== undefined || ofAccount !== undefined
+    keptUse.set(name, { used: isLimited ? await kept[name](key.account.id) : 0, resetMs: null })
   }
   return limiter.look(key, (tallies, now) =>
     limitNames.flatMap((name) => {

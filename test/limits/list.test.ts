@@ -36,6 +36,7 @@ describe('GET /limits', () => {
   it('lists every limit of the account and of the key, for a key of any scope, also where there is none', async () => {
     const service = await serviceForThisTest()
     const key = await service.makeKey('owner', ['plants:read'])
+    await service.request('/plants', { json: { name: 'Fern' } })
     const found = await limitsOf(service, key)
     expect(Object.keys(found)).toEqual(limitNames.flatMap((name) => [`${name} of account`, `${name} of key`]))
     expect(found['tokens_per_day of key']).toEqual({
@@ -45,6 +46,8 @@ describe('GET /limits', () => {
       used: 0,
       resets: null,
     })
+    // What nobody limits is not counted: of millions that takes seconds.
+    expect(found['plants of account']).toMatchObject({ value: null, used: 0 })
     expect(
       (await expectError(await service.request('/limits', { headers: { authorization: null } }), 'chat', 401)).code,
     ).toBe('missing_api_key')
