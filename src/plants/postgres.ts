@@ -45,6 +45,8 @@ export class PostgresPlantStore implements PlantStore {
   readonly #database: PostgresDatabase
   readonly #writes: Batches<PlantWrite, Outcome>
   readonly #running = new RunningKeys()
+  /** From when on expired keys are looked for: what is gone before that is in the index until the table is cleaned. */
+  #keysFrom = 0
 
   constructor(database: PostgresDatabase) {
     this.#database = database
@@ -67,16 +69,17 @@ export class PostgresPlantStore implements PlantStore {
 
   async forgetKeys(before: number, most: number): Promise<number> {
     // Passes over keys that another replica removes, or a caller uses anew: neither waits for the other.
-    const { count } = await this.#database.transaction(
-      (sql) => sql`
+    const removed = await this.#database.transaction(
+      (sql) => sql<{ created: number }[]>`
         WITH old AS (
-          SELECT account, key FROM idempotency_keys WHERE created < ${before} ORDER BY created LIMIT ${most}
-          FOR UPDATE SKIP LOCKED
+          SELECT account, key FROM idempotency_keys WHERE created < ${before} AND created >= ${this.#keysFrom}
+          ORDER BY created LIMIT ${most} FOR UPDATE SKIP LOCKED
         )
         DELETE FROM idempotency_keys USING old
-        WHERE idempotency_keys.account = old.account AND idempotency_keys.key = old.key`,
+        WHERE idempotency_keys.account = old.account AND idempotency_keys.key = old.key RETURNING created`,
     )
-    return count
+    this.#keysFrom = removed.reduce((latest, { created }) => Math.max(latest, created), 0)
+    return removed.length
   }
 
   /** Not known without reading: another replica may have written. */

@@ -22,6 +22,8 @@ const hourMs = 3_600_000
 /** Entries that one transaction removes at most, and the milliseconds that others have in between. */
 const mostAtOnce = 500
 const pauseMs = 20
+/** How often as long as a transaction took others have at least: on a busy machine it takes long, and is in their way. */
+const pauseShare = 3
 
 /** Milliseconds after which a transaction of SQLite removes no more, and the entries between two looks at the time. */
 const longestMs = 3
@@ -61,10 +63,14 @@ export function pruneOld(
 export async function pruneOnce(store: Prunable, before: number, signal?: AbortSignal): Promise<number> {
   let removed = 0
   for (;;) {
+    const began = performance.now()
     const count = await store.prune(before, mostAtOnce)
     if (count === 0) return removed
     removed += count
-    await wait(pauseMs, undefined, { ref: false, ...(signal ? { signal } : {}) })
+    await wait(Math.max(pauseMs, pauseShare * (performance.now() - began)), undefined, {
+      ref: false,
+      ...(signal ? { signal } : {}),
+    })
   }
 }
 
