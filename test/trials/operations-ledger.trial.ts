@@ -23,8 +23,7 @@ const rows = Number(process.env['LEDGER_ROWS'] ?? 10_000_000)
 const keptKeys = rows / 10
 /** Of each kind of request, how many are measured in a round. */
 const asked = 300
-const askedRounds = 3
-const mostTries = 3
+const askedRounds = 5
 const startRounds = 15
 const key = 'ck_the-operator-of-a-large-ledger'
 const engines = ['SQLite', 'PostgreSQL']
@@ -192,12 +191,9 @@ describe.each(engines)('ten million requests and plants in %s', (engine) => {
     const urls = services.map(({ url }) => url)
     const slower: Record<string, number> = {}
     for (const [name, [path, init]] of Object.entries(routes)) {
-      // A busy machine may spoil one try, and what is slow is so in each.
-      for (let tries = 0; tries < mostTries && (slower[name] ?? 3) > 2; tries++) {
-        const [before = 0, now = 0] = await p99sOf(urls, path, init)
-        figures[`${name}, p99 ms, try ${tries + 1}`] = [before, now]
-        slower[name] = now / before
-      }
+      const [before = 0, now = 0] = await p99sOf(urls, path, init)
+      figures[`${name}, p99 ms`] = [before, now]
+      slower[name] = now / before
     }
     const url = urls[1] ?? ''
     figures['the first byte of all plants, ms'] = median([
@@ -301,7 +297,6 @@ describe.each(engines)('idempotency keys that have expired, in %s', (engine) => 
     process.stderr.write(`${engine}: ${JSON.stringify(figures, null, 1)}\n`)
     expect(tooOld).toBe(0)
     expect(median(added(p99s))).toBeLessThan(50)
-    // A busy machine makes one of thousands wait at any time; what the removal adds, it adds each time.
-    expect(Math.min(...added(longest))).toBeLessThan(50)
+    expect(median(added(longest))).toBeLessThan(50)
   }, 900_000)
 })
