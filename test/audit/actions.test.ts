@@ -8,7 +8,7 @@ import { openStores } from '../../src/stores/open.ts'
 import { allRecords, byCommand, byKey, byService } from '../support/audit.ts'
 import { conservatory } from '../support/command.ts'
 import { serviceForThisTest } from '../support/service.ts'
-import { newPostgresDatabase } from '../support/shared-postgres.ts'
+import { newMigratedDatabase } from '../support/shared-postgres.ts'
 import { isOverPostgres, settingsOf } from '../support/test-database.ts'
 
 type Settings = Readonly<Record<string, string>>
@@ -16,7 +16,7 @@ type Settings = Readonly<Record<string, string>>
 /** `npm run test:postgres` gives every service a PostgreSQL anyway. */
 const engines: readonly (readonly [name: string, open: () => Promise<Settings>])[] = [
   ['the engine of this run', async () => ({})],
-  ...(isOverPostgres ? [] : [['PostgreSQL', async () => ({ DATABASE_URL: await newPostgresDatabase() })] as const]),
+  ...(isOverPostgres ? [] : [['PostgreSQL', async () => ({ DATABASE_URL: await newMigratedDatabase() })] as const]),
 ]
 
 /** What the service does by itself, or is about no account: test/audit/database.test.ts. */

@@ -8,11 +8,10 @@ import { PostgresCounts } from '../../src/limits/postgres.ts'
 import type { LimitKeeper, Reservation } from '../../src/limits/reservation.ts'
 import { SharedLimiter } from '../../src/limits/shared-limiter.ts'
 import { PostgresDatabase } from '../../src/storage/postgres/database.ts'
-import { migratePostgres } from '../../src/storage/postgres/migrate.ts'
 import { dayOf } from '../../src/time.ts'
 import { keyOf } from '../support/limits.ts'
 import { often } from '../support/often.ts'
-import { newPostgresDatabase } from '../support/shared-postgres.ts'
+import { newMigratedDatabase } from '../support/shared-postgres.ts'
 
 /*
  * Keys with any limits of their own, accounts with any, settings with any, and calls in any order: what a key has taken
@@ -191,9 +190,8 @@ describe('no counter passes any limit above it', () => {
   describe('over PostgreSQL', () => {
     let databases: readonly PostgresDatabase[] = []
     beforeAll(async () => {
-      const url = await newPostgresDatabase()
+      const url = await newMigratedDatabase()
       databases = [new PostgresDatabase(url), new PostgresDatabase(url)]
-      for (const database of databases.slice(0, 1)) await migratePostgres(database)
     })
     afterAll(async () => {
       for (const database of databases) await database.close()

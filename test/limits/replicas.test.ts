@@ -18,7 +18,7 @@ import { crowd, placesAtOnce, properEndings, startWatchfulUpstream, watchedModel
 import { keyOf } from '../support/limits.ts'
 import { startPostgres } from '../support/postgres.ts'
 import { serviceForThisTest } from '../support/service.ts'
-import { newPostgresDatabase } from '../support/shared-postgres.ts'
+import { newMigratedDatabase } from '../support/shared-postgres.ts'
 
 /** Tells one account from another: each test has its own. */
 let accounts = 0
@@ -69,10 +69,7 @@ async function reserveThirty(
 describe.each(['read committed', 'serializable'])('three replicas, transactions %s', (isolation) => {
   let url: string
   beforeAll(async () => {
-    url = await newPostgresDatabase(isolation)
-    const database = new PostgresDatabase(url)
-    await migratePostgres(database)
-    await database.close()
+    url = await newMigratedDatabase(isolation)
   })
 
   /** A replica's limiter, over connections of its own. */
@@ -386,12 +383,11 @@ class Contended extends PostgresDatabase {
 }
 
 it('what must be done anew is counted once', async () => {
-  const url = await newPostgresDatabase('serializable')
+  const url = await newMigratedDatabase('serializable')
   const databases = [new Contended(url), new PostgresDatabase(url)] as const
   onTestFinished(async () => {
     for (const database of databases) await database.close()
   })
-  await migratePostgres(databases[1])
   const counts = databases.map((database) => new PostgresCounts(database))
   const [here, there] = counts.map((each) => new SharedLimiter({ settings: {}, counts: each }))
   if (!here || !there) throw new Error('there are two')
@@ -467,7 +463,7 @@ it.for(['read committed', 'serializable'])(
     const upstream = await startWatchfulUpstream()
     onTestFinished(() => upstream.close())
     const environment = {
-      DATABASE_URL: await newPostgresDatabase(isolation),
+      DATABASE_URL: await newMigratedDatabase(isolation),
       BOOTSTRAP_KEY: 'a-key-for-tests-of-limits',
       LIMITS: `chat_at_once=${placesAtOnce},tokens_per_day=1000000000`,
     }

@@ -7,11 +7,10 @@ import { PostgresPlantStore } from '../../src/plants/postgres.ts'
 import { GroupCommit } from '../../src/storage/group-commit.ts'
 import { askedBy } from '../../src/storage/postgres/asker.ts'
 import { PostgresDatabase } from '../../src/storage/postgres/database.ts'
-import { migratePostgres } from '../../src/storage/postgres/migrate.ts'
 import { eventually } from '../support/eventually.ts'
 import { parseMetrics, sumOf } from '../support/metrics.ts'
 import { temporaryFolder } from '../support/service.ts'
-import { newPostgresDatabase } from '../support/shared-postgres.ts'
+import { newMigratedDatabase } from '../support/shared-postgres.ts'
 
 const patience = 20_000
 
@@ -22,14 +21,13 @@ function reading(metrics: readonly Metric[]) {
 
 /** A PostgreSQL with our tables and three accounts, and what others hold in it. */
 async function scene() {
-  const url = await newPostgresDatabase()
+  const url = await newMigratedDatabase()
   const sql = postgres(url, { max: 2, onnotice: () => {} })
   const database = new PostgresDatabase(url, patience)
   onTestFinished(async () => {
     await sql.end({ timeout: 1 })
     await database.close(0)
   })
-  await migratePostgres(database)
   await sql`INSERT INTO accounts (id, name, created) SELECT id, 'account ' || id, 0 FROM generate_series(1, 3) AS id`
   /** Holds what a statement locks. @returns what lets it go */
   const hold = async (statement: string) => {

@@ -8,14 +8,14 @@ import { fileOf, importInto, plantsIn } from '../support/account-files.ts'
 import { conservatory } from '../support/command.ts'
 import { plantsOf } from '../support/plant-pages.ts'
 import { temporaryFolder } from '../support/service.ts'
-import { newPostgresDatabase } from '../support/shared-postgres.ts'
+import { newMigratedDatabase } from '../support/shared-postgres.ts'
 
 const plants = Array.from({ length: 3500 }, (_, index) => ({ id: index - 1000, name: `plant ${index}` }))
 const begin = -(2 ** 53 - 1)
 
 /** A database with the account ann, who has many plants, its stores, and what runs a command over it. */
 async function startHere() {
-  const url = await newPostgresDatabase()
+  const url = await newMigratedDatabase()
   const stores = await openPostgresStores(url)
   const folder = temporaryFolder()
   const sql = postgres(url, { max: 1 })

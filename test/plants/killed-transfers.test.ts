@@ -5,7 +5,7 @@ import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { openSqliteStores } from '../../src/stores/stores.ts'
 import { type KilledPlace, killTransfers } from '../support/killed-transfers.ts'
 import { folderForThisTest } from '../support/preset-service.ts'
-import { newPostgresDatabase } from '../support/shared-postgres.ts'
+import { newMigratedDatabase } from '../support/shared-postgres.ts'
 
 const places: readonly (readonly [engine: string, open: () => Promise<KilledPlace>])[] = [
   [
@@ -25,7 +25,7 @@ const places: readonly (readonly [engine: string, open: () => Promise<KilledPlac
     'PostgreSQL',
     async () => {
       const folder = folderForThisTest()
-      const url = await newPostgresDatabase()
+      const url = await newMigratedDatabase()
       const stores = await openPostgresStores(url)
       onTestFinished(() => stores.close())
       return { folder, stores, settings: { DATA_DIR: folder, DATABASE_URL: url } }

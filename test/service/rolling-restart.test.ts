@@ -4,7 +4,7 @@ import { type Balancer, balancerForThisTest } from '../support/balancer.ts'
 import { readStream } from '../support/chat.ts'
 import { until } from '../support/eventually.ts'
 import { type SpawnedService, spawnService } from '../support/process.ts'
-import { newPostgresDatabase } from '../support/shared-postgres.ts'
+import { newMigratedDatabase } from '../support/shared-postgres.ts'
 
 const key = 'a-key-of-the-restarted'
 const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
@@ -41,7 +41,7 @@ async function caller({ url }: Balancer, number: number, isOver: () => boolean, 
 }
 
 it('(s) a rolling restart of two services behind a balancer fails no request and cuts no stream', async () => {
-  const database = await newPostgresDatabase()
+  const database = await newMigratedDatabase()
   const balancer = await balancerForThisTest()
   const first = await replica(database)
   const services = [first, await replica(database)]

@@ -10,7 +10,7 @@ import { openSqliteStores, type Stores } from '../../src/stores/stores.ts'
 import { unixSeconds } from '../../src/time.ts'
 import { often } from '../support/often.ts'
 import { temporaryFolder } from '../support/service.ts'
-import { newPostgresDatabase } from '../support/shared-postgres.ts'
+import { newMigratedDatabase } from '../support/shared-postgres.ts'
 import { wholeSource } from '../support/sources.ts'
 import { openSqlOf, type TestSql } from '../support/test-sql.ts'
 
@@ -23,7 +23,7 @@ const folder = temporaryFolder()
 const opened: Record<string, Opened> = {}
 beforeAll(async () => {
   for (const isolation of ['read committed', 'serializable']) {
-    const url = await newPostgresDatabase(isolation)
+    const url = await newMigratedDatabase(isolation)
     const name = isolation === 'serializable' ? 'PostgreSQL, serializable' : 'PostgreSQL'
     opened[name] = { stores: await openPostgresStores(url), sql: openSqlOf(folder.path, url) }
   }

@@ -5,12 +5,12 @@ import { openSqliteStores, type Stores } from '../../src/stores/stores.ts'
 import type { LedgerEntry } from '../../src/usage/ledger.ts'
 import type { RequestsQuestion } from '../../src/usage/report.ts'
 import { temporaryFolder } from '../support/service.ts'
-import { newPostgresDatabase } from '../support/shared-postgres.ts'
+import { newMigratedDatabase } from '../support/shared-postgres.ts'
 
 const folder = temporaryFolder()
 const opened: Record<string, Stores> = {}
 beforeAll(async () => {
-  opened['PostgreSQL'] = await openPostgresStores(await newPostgresDatabase('read committed'))
+  opened['PostgreSQL'] = await openPostgresStores(await newMigratedDatabase('read committed'))
   opened['SQLite'] = openSqliteStores(join(folder.path, 'conservatory.db'))
 })
 afterAll(async () => {

@@ -6,14 +6,14 @@ import { openSqliteStores, type Stores } from '../../src/stores/stores.ts'
 import type { Grouping, UsageLine, UsageQuestion } from '../../src/usage/report.ts'
 import { type LedgerRow, putIntoLedger } from '../support/ledger.ts'
 import { temporaryFolder } from '../support/service.ts'
-import { newPostgresDatabase } from '../support/shared-postgres.ts'
+import { newMigratedDatabase } from '../support/shared-postgres.ts'
 import { openSqlOf, type TestSql } from '../support/test-sql.ts'
 
 const day = 86_400
 const folder = temporaryFolder()
 const opened: Record<string, { readonly stores: Stores; readonly sql: TestSql }> = {}
 beforeAll(async () => {
-  const url = await newPostgresDatabase('read committed')
+  const url = await newMigratedDatabase('read committed')
   opened['PostgreSQL'] = { stores: await openPostgresStores(url), sql: openSqlOf(folder.path, url) }
   const stores = openSqliteStores(join(folder.path, 'conservatory.db'))
   opened['SQLite'] = { stores, sql: openSqlOf(folder.path, undefined) }

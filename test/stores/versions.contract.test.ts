@@ -5,14 +5,14 @@ import type { CharacterCeilings, CharacterStore, VersionKey } from '../../src/ch
 import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { openSqliteStores, type Stores } from '../../src/stores/stores.ts'
 import { temporaryFolder } from '../support/service.ts'
-import { newPostgresDatabase } from '../support/shared-postgres.ts'
+import { newMigratedDatabase } from '../support/shared-postgres.ts'
 import { wholeSource } from '../support/sources.ts'
 
 const folder = temporaryFolder()
 const opened: Record<string, Stores> = {}
 beforeAll(async () => {
-  opened['PostgreSQL'] = await openPostgresStores(await newPostgresDatabase('read committed'))
-  opened['PostgreSQL, serializable'] = await openPostgresStores(await newPostgresDatabase('serializable'))
+  opened['PostgreSQL'] = await openPostgresStores(await newMigratedDatabase('read committed'))
+  opened['PostgreSQL, serializable'] = await openPostgresStores(await newMigratedDatabase('serializable'))
   opened['SQLite'] = openSqliteStores(join(folder.path, 'conservatory.db'))
 })
 afterAll(async () => {

@@ -11,9 +11,8 @@ import { openDatabase } from '../../src/storage/database.ts'
 import { GroupCommit } from '../../src/storage/group-commit.ts'
 import { OutsideChanges } from '../../src/storage/outside-changes.ts'
 import { PostgresDatabase } from '../../src/storage/postgres/database.ts'
-import { migratePostgres } from '../../src/storage/postgres/migrate.ts'
 import { temporaryFolder } from './service.ts'
-import { newPostgresDatabase } from './shared-postgres.ts'
+import { newMigratedDatabase } from './shared-postgres.ts'
 
 /** An empty database with our schema. */
 export interface TestDatabase {
@@ -51,10 +50,9 @@ export const engines: readonly Engine[] = [
 ]
 
 async function openPostgres(isolation: string): Promise<TestDatabase> {
-  const url = await newPostgresDatabase(isolation)
+  const url = await newMigratedDatabase(isolation)
   const sql = postgres(url, { max: 1, onnotice: () => {} })
-  const databases = [new PostgresDatabase(url)]
-  for (const database of databases) await migratePostgres(database)
+  const databases: PostgresDatabase[] = []
   let accounts = 0
   return {
     openPlants() {

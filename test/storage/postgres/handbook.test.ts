@@ -2,19 +2,17 @@ import postgres from 'postgres'
 import { expect, it, onTestFinished } from 'vitest'
 import { PostgresPlantStore } from '../../../src/plants/postgres.ts'
 import { PostgresDatabase } from '../../../src/storage/postgres/database.ts'
-import { migratePostgres } from '../../../src/storage/postgres/migrate.ts'
 import { textOf } from '../../support/operations.ts'
-import { newPostgresDatabase } from '../../support/shared-postgres.ts'
+import { newMigratedDatabase } from '../../support/shared-postgres.ts'
 
 async function scene() {
-  const url = await newPostgresDatabase()
+  const url = await newMigratedDatabase()
   const sql = postgres(url, { max: 1, onnotice: () => {} })
   const database = new PostgresDatabase(url)
   onTestFinished(async () => {
     await sql.end({ timeout: 1 })
     await database.close(0)
   })
-  await migratePostgres(database)
   return { sql, store: new PostgresPlantStore(database) }
 }
 

@@ -4,23 +4,19 @@ import { PostgresPlantStore } from '../../../src/plants/postgres.ts'
 import { askedBy, askedByNobody } from '../../../src/storage/postgres/asker.ts'
 import { Batches } from '../../../src/storage/postgres/batches.ts'
 import { PostgresDatabase } from '../../../src/storage/postgres/database.ts'
-import { migratePostgres } from '../../../src/storage/postgres/migrate.ts'
 import { Places } from '../../../src/storage/postgres/places.ts'
 import { eventually } from '../../support/eventually.ts'
-import { newPostgresDatabase } from '../../support/shared-postgres.ts'
+import { newMigratedDatabase } from '../../support/shared-postgres.ts'
 
 const unavailable = { status: 503, code: 'database_unavailable' }
 
 let url: string
 let sql: postgres.Sql
 beforeEach(async () => {
-  url = await newPostgresDatabase()
+  url = await newMigratedDatabase()
   const outside = postgres(url, { max: 8, onnotice: () => {} })
   sql = outside
   onTestFinished(() => outside.end({ timeout: 1 }))
-  const database = new PostgresDatabase(url)
-  await migratePostgres(database)
-  await database.close()
   await sql`INSERT INTO accounts (id, name, created) SELECT id, 'account ' || id, 0 FROM generate_series(1, 9) AS id`
 })
 

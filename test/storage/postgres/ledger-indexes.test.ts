@@ -2,13 +2,13 @@ import { expect, it, onTestFinished } from 'vitest'
 import { openPostgresStores } from '../../../src/stores/postgres.ts'
 import { unixSeconds } from '../../../src/time.ts'
 import { fillLargeLedger, settle } from '../../support/large-ledger.ts'
-import { newPostgresDatabase } from '../../support/shared-postgres.ts'
+import { newMigratedDatabase } from '../../support/shared-postgres.ts'
 import { openSqlOf } from '../../support/test-sql.ts'
 
 const rows = 5000
 
 it('(l) a replica that starts, looks after the others, and removes what is old reads none of the other requests', async () => {
-  const url = await newPostgresDatabase()
+  const url = await newMigratedDatabase()
   const sql = openSqlOf('', url)
   onTestFinished(() => sql.close())
   await (await openPostgresStores(url)).close()

@@ -6,15 +6,14 @@ import { PostgresDatabase, type Queries } from '../../../src/storage/postgres/da
 import { startFaultOf } from '../../../src/storage/postgres/start-faults.ts'
 import { eventually } from '../../support/eventually.ts'
 import { type Meddling, proxyForThisTest } from '../../support/postgres-proxy.ts'
-import { newPostgresDatabase } from '../../support/shared-postgres.ts'
+import { newMigratedDatabase } from '../../support/shared-postgres.ts'
 
 let databaseUrl: string
 /** A connection without a proxy. */
 let direct: Sql
 let accounts = 0
 beforeAll(async () => {
-  databaseUrl = await newPostgresDatabase()
-  await (await connectPostgres(databaseUrl)).close()
+  databaseUrl = await newMigratedDatabase()
   direct = postgres(databaseUrl, { max: 1, onnotice: () => {} })
 })
 afterAll(async () => {

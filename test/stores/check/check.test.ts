@@ -8,7 +8,7 @@ import { conservatory } from '../../support/command.ts'
 import { damageSqlite, fileOfRelation, type Part } from '../../support/damage.ts'
 import { startPostgres } from '../../support/postgres.ts'
 import { folderForThisTest } from '../../support/preset-service.ts'
-import { newPostgresDatabase } from '../../support/shared-postgres.ts'
+import { newMigratedDatabase } from '../../support/shared-postgres.ts'
 import { openSqlOf, type TestSql } from '../../support/test-sql.ts'
 
 type Settings = Readonly<Record<string, string>>
@@ -18,7 +18,7 @@ type Engine = 'SQLite' | 'PostgreSQL'
 async function filled(engine: Engine, url?: string): Promise<Settings> {
   const DATA_DIR = folderForThisTest()
   const settings: Settings =
-    engine === 'SQLite' ? { DATA_DIR } : { DATA_DIR, DATABASE_URL: url ?? (await newPostgresDatabase()) }
+    engine === 'SQLite' ? { DATA_DIR } : { DATA_DIR, DATABASE_URL: url ?? (await newMigratedDatabase()) }
   const stores = await openStores(readConfig(settings))
   const account = await stores.access.createAccount('one')
   const other = await stores.access.createAccount('two')
