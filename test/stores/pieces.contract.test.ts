@@ -152,7 +152,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('cards in pi
     expect(isNew.toSorted()).toEqual([false, true])
     await sweep(characters)
     expect(await kept(sql)).toEqual([(before[0] ?? 0) + 1, (before[1] ?? 0) + 5])
-    expect(await wholeSource(characters, id, 'Twin', card.digest)).toStrictEqual(card.source)
+    expect((await wholeSource(characters, id, 'Twin', card.digest))?.equals(card.source)).toBe(true)
   })
 
   it('pieces of an upload that goes on are not removed for an hour; after that it is refused, and nothing is left', async () => {
@@ -178,6 +178,6 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('cards in pi
     expect(await characters.find(id, 'Slow', 'exact')).toBeUndefined()
     expect(await kept(sql)).toEqual(before)
     await uploadBeside(() => sweep(characters))
-    expect(await wholeSource(characters, id, 'Slow', card.digest)).toStrictEqual(card.source)
+    expect((await wholeSource(characters, id, 'Slow', card.digest))?.equals(card.source)).toBe(true)
   })
 })
