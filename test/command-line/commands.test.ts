@@ -8,7 +8,7 @@ import type { AccessStore } from '../../src/access/access.ts'
 import { compileCache, conservatory, conservatoryProcess, type Ended } from '../support/command.ts'
 import { eventually } from '../support/eventually.ts'
 import { type SpawnedService, spawnService } from '../support/process.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { serviceForThisTest, temporaryFolder } from '../support/service.ts'
 import { isOverPostgres, onceKnown, storesForThisTest } from '../support/test-database.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
 
@@ -445,7 +445,7 @@ describe('the service', () => {
   })
 
   it('lets the commands work beside it: what they do counts', async () => {
-    const service = await startHere({})
+    const service = await serviceForThisTest()
     const run = (...args: readonly string[]) => conservatory(args, { DATA_DIR: service.dataDirectory })
     expect((await run('accounts', 'create', 'ann')).code).toBe(0)
     const made = await Promise.all([

@@ -25,7 +25,7 @@ describe('the README', () => {
   ])(
     'prints at the first start two curl lines that work when pasted, with the key that %s',
     async (_what, settings) => {
-      const service = await spawnService('npm', ['start'], { environment: settings })
+      const service = await spawnService(process.execPath, ['src/main.ts'], { environment: settings })
       const lines = service.stderr().match(/^ {2}curl .*$/gm) ?? []
       expect(lines).toHaveLength(2)
       const env = { PATH: process.env['PATH'], ...settings }

@@ -24,9 +24,8 @@ function openly(folder: string, ...words: readonly string[]) {
   return spawnSync('sh', args, { cwd: projectFolder, env, encoding: 'utf8' })
 }
 
-function startOpenly(folder: string): Promise<SpawnedService> {
-  // A compile cache of its own, in the data folder.
-  const environment = { DATA_DIR: folder, BOOTSTRAP_KEY: preset, NODE_COMPILE_CACHE: '' }
+function startOpenly(folder: string, cache: Readonly<Record<string, string>> = {}): Promise<SpawnedService> {
+  const environment = { DATA_DIR: folder, BOOTSTRAP_KEY: preset, ...cache }
   return spawnService('sh', ['-c', 'umask 0 && exec "$0" src/main.ts', process.execPath], { environment })
 }
 
@@ -40,7 +39,8 @@ it('all that the service and its commands make is for their user alone, whatever
   writeFileSync(card, JSON.stringify({ spec: 'chara_card_v2', spec_version: '2.0', data: { name: 'Moss' } }))
   const older = makeDatabase(join(folder, 'older'), ['Older'], migrations.slice(0, -1))
   chmodSync(older, 0o666)
-  const service = await startOpenly(data)
+  // A compile cache of its own, in the data folder.
+  const service = await startOpenly(data, { NODE_COMPILE_CACHE: '' })
   expect((await add(service.url, 'Fern')).status).toBe(200)
   const files = ['conservatory.db', 'conservatory.db-wal', 'conservatory.db-shm', 'serve.lock']
   expect(files.map((name) => modeOf(join(data, name)))).toEqual(files.map(() => '600'))
