@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import postgres from 'postgres'
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
 import { PostgresAccessStore } from '../../../src/access/postgres.ts'
@@ -169,7 +170,7 @@ it('(t) one figure counts all connections, under whatever load', async () => {
   let isOver = false
   const seen: number[] = []
   const counting = (async () => {
-    while (!isOver) seen.push(await connections())
+    for (; !isOver; await wait(5)) seen.push(await connections())
   })()
   counting.catch(() => undefined)
   const isUnavailable = (error: unknown) => expect(error).toMatchObject({ status: 503 })
