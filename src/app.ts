@@ -210,7 +210,7 @@ function workByRequest(scheduler: Scheduler) {
 /** What counts what an account keeps, for its limits. */
 function keptIn({ plants, characters }: Stores): KeptCounts {
   return {
-    plants: (account) => plants.count(account),
+    plants: (account, enough) => plants.count(account, enough),
     characters: async (account) => (await characters.count(account)).characters,
     character_bytes: async (account) => (await characters.count(account)).bytes,
   }

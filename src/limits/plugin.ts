@@ -34,10 +34,9 @@ const LimitBody = Type.Object(
       description: "The account's, over all its keys, or the key's own: both hold.",
     }),
     value: integerOrNull('Null where there is no limit.'),
-    used: Type.Integer({
-      description:
-        'What counts now. Tokens of a day and a month have with them what requests hold that go on; requests and tokens of a minute, and what is kept, count only where they are limited, else it is 0; what is kept is that of the account.',
-    }),
+    used: integerOrNull(
+      'What counts now. Tokens of a day and a month have with them what requests hold that go on; requests and tokens of a minute count only where they are limited; what is kept is that of the account, and null where it has no limit and is over 10,000.',
+    ),
     resets: integerOrNull(
       'When all of it has come back, Unix seconds; null without a limit, and where time brings nothing back.',
     ),

@@ -8,8 +8,8 @@ import { limitsInForce } from './terms.ts'
 /** Limits on what an account keeps; the others are on what comes in a time, or goes on. */
 type KeptName = Exclude<LimitName, keyof typeof timed>
 
-/** Count what an account keeps, by its id. */
-export type KeptCounts = Readonly<Record<KeptName, (account: number) => Promise<number>>>
+/** Count what an account keeps, by its id; at least so much of it as is enough, where that is said. */
+export type KeptCounts = Readonly<Record<KeptName, (account: number, enough?: number) => Promise<number>>>
 
 /** How far one limit of a key, or of its account, is used. */
 export interface Standing {
@@ -17,14 +17,17 @@ export interface Standing {
   readonly of: 'account' | 'key'
   /** Null where there is no limit. */
   readonly value: number | null
-  /** 0 where what is kept, or comes by the minute, has no limit. */
-  readonly used: number
+  /** 0 where what comes by the minute has no limit; null where what is kept has none, and is too much to be counted. */
+  readonly used: number | null
   /** When all of it has come back, Unix seconds; null where there is no limit, and where time brings nothing back. */
   readonly resets: number | null
 }
 
+/** What is counted of something that has no limit. */
+const mostUnlimited = 10_000
+
 interface Use {
-  readonly used: number
+  readonly used: number | null
   /** Milliseconds from now; null where time brings nothing back. */
   readonly resetMs: number | null
 }
@@ -65,10 +68,9 @@ export async function standingsOf(
   const keptUse = new Map<LimitName, Use>()
   for (const name of limitNames) {
     if (isTimed(name)) continue
-    // To count millions of plants takes seconds.
     const { own, ofAccount } = limitsInForce(key, settings, name)
     const isLimited = own !== undefined || ofAccount !== undefined
-    keptUse.set(name, { used: isLimited ? await kept[name](key.account.id) : 0, resetMs: null })
+    keptUse.set(name, { used: await usedOfKept(kept[name], key.account.id, isLimited), resetMs: null })
   }
   return limiter.look(key, (tallies, now) =>
     limitNames.flatMap((name) => {
@@ -82,6 +84,13 @@ export async function standingsOf(
       return [standing('account', ofAccount), standing('key', own)]
     }),
   )
+}
+
+/** What an account keeps. To count millions of plants takes seconds: where there is no limit nobody waits for that. */
+async function usedOfKept(count: KeptCounts[KeptName], account: number, isLimited: boolean): Promise<number | null> {
+  if (isLimited) return await count(account)
+  const counted = await count(account, mostUnlimited + 1)
+  return counted > mostUnlimited ? null : counted
 }
 
 function isTimed(name: LimitName): name is keyof typeof timed {

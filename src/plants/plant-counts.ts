@@ -14,7 +14,7 @@ const most = 10_000
  */
 export class PlantCounts {
   readonly #count: Statement<[number], number>
-  readonly #slice: Statement<[number, number], { readonly count: number; readonly last: number }>
+  readonly #slice: Statement<[number, number, number], { readonly count: number; readonly last: number }>
   readonly #commit: GroupCommit
   readonly #changes: OutsideChanges
   readonly #counts = new Map<number, number>()
@@ -24,7 +24,7 @@ export class PlantCounts {
     this.#count = database.prepare<[number], number>('SELECT count(*) FROM plants WHERE account = ?').pluck()
     this.#slice = database.prepare(`
       SELECT count(*) AS count, max(id) AS last
-      FROM (SELECT id FROM plants WHERE account = ? AND id > ? ORDER BY id LIMIT ${sliceSize})`)
+      FROM (SELECT id FROM plants WHERE account = ? AND id > ? ORDER BY id LIMIT ?)`)
     this.#commit = commit
     this.#changes = changes
   }
@@ -37,14 +37,18 @@ export class PlantCounts {
     return count
   }
 
-  /** The same for a caller who can wait, so that others' requests come in between: theirs may be counted or not. */
-  async ofAnySize(account: number): Promise<number> {
+  /**
+   * The same for a caller who can wait, so that others' requests come in between: theirs may be counted or not.
+   * @param enough how many are counted at least, where there are as many
+   */
+  async ofAnySize(account: number, enough: number): Promise<number> {
     const known = this.#current().get(account)
     if (known !== undefined) return known
     for (let sum = 0, after = Number.MIN_SAFE_INTEGER - 1; ; ) {
-      const slice = this.#slice.get(account, after)
+      const most = Math.min(sliceSize, enough - sum)
+      const slice = this.#slice.get(account, after, most)
       sum += slice?.count ?? 0
-      if (!slice || slice.count < sliceSize) return sum
+      if (!slice || slice.count < most || sum >= enough) return sum
       after = slice.last
       await setImmediate()
     }

@@ -138,8 +138,8 @@ export interface PlantStore {
   askVersion(account: number): Promise<PlantsVersion | null>
   /** The account's own plant with this id. */
   find(account: number, id: number): Promise<StoredPlant | undefined>
-  /** How many plants of its own the account has. */
-  count(account: number): Promise<number>
+  /** How many plants of its own the account has. @param enough how many are counted at least, where there are as many */
+  count(account: number, enough?: number): Promise<number>
   /** Removes the account's own plant; tells whether there was one. */
   remove(account: number, id: number): Promise<boolean>
   /** At most `limit` plants in order. */

@@ -98,9 +98,10 @@ export class PostgresPlantStore implements PlantStore {
     return row && toPlant(row)
   }
 
-  async count(account: number): Promise<number> {
+  async count(account: number, enough?: number): Promise<number> {
     const [row] = await this.#database.read(
-      (sql) => sql<{ count: number }[]>`SELECT count(*) FROM plants WHERE account = ${account}`,
+      (sql) => sql<{ count: number }[]>`
+        SELECT count(*) FROM (SELECT 1 FROM plants WHERE account = ${account} LIMIT ${enough ?? null}) AS counted`,
     )
     return row?.count ?? 0
   }

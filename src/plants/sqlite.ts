@@ -129,8 +129,8 @@ export class SqlitePlantStore implements PlantStore {
     return row && toPlant(row)
   }
 
-  count(account: number): Promise<number> {
-    return this.#counts.ofAnySize(account)
+  count(account: number, enough = Number.POSITIVE_INFINITY): Promise<number> {
+    return this.#counts.ofAnySize(account, enough)
   }
 
   remove(account: number, id: number): Promise<boolean> {

@@ -1,16 +1,17 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { limitNames } from '../../src/limit-values.ts'
 import { expectError } from '../support/http.ts'
 import { makeLimitedKey } from '../support/limits.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 import { storesForThisTest } from '../support/test-database.ts'
+import { openSql } from '../support/test-sql.ts'
 import { completion, json, upstreamForThisTest } from '../support/upstream.ts'
 
 interface Limit {
   readonly limit: string
   readonly of: string
   readonly value: number | null
-  readonly used: number
+  readonly used: number | null
   readonly resets: number | null
 }
 
@@ -46,11 +47,27 @@ describe('GET /limits', () => {
       used: 0,
       resets: null,
     })
-    // What nobody limits is not counted: of millions that takes seconds.
-    expect(found['plants of account']).toMatchObject({ value: null, used: 0 })
+    expect(found['plants of account']).toMatchObject({ value: null, used: 1 })
     expect(
       (await expectError(await service.request('/limits', { headers: { authorization: null } }), 'chat', 401)).code,
     ).toBe('missing_api_key')
+  })
+
+  it('counts no more than ten thousand plants where there is no limit on them, and all where there is one', async () => {
+    const service = await serviceForThisTest()
+    const key = await service.makeKey('owner', ['plants:read'])
+    const used = async () => (await limitsOf(service, key))['plants of account']?.used
+    const sql = await openSql(service.dataDirectory)
+    onTestFinished(() => sql.close())
+    const add = (first: number, last: number) =>
+      sql.run(`INSERT INTO plants (account, id, name) WITH RECURSIVE ids (id) AS
+        (SELECT ${first} UNION ALL SELECT id + 1 FROM ids WHERE id < ${last}) SELECT 1, id, 'Moss' FROM ids`)
+    await add(1, 10_000)
+    expect(await used()).toBe(10_000)
+    await add(10_001, 10_001)
+    expect(await used()).toBeNull()
+    const limited = await makeLimitedKey(service.dataDirectory, { plants: 20_000 })
+    expect((await limitsOf(service, limited))['plants of key']?.used).toBe(10_001)
   })
 
   it('tells what the key used, and what all keys of its account did', async () => {
