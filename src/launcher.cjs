@@ -10,7 +10,14 @@ const oldestMajor = 24
 /** In a clone the sources, which Node runs as they are; in the package the same as plain JavaScript. */
 const entry = existsSync(join(__dirname, 'entry.ts')) ? './entry.ts' : './entry.js'
 
+/**
+ * For glibc: buffers of 256 KiB and more go back to the system when they are freed. Without it glibc takes ever larger ones, up to
+ * 32 MB, for its own to keep, and keeps a hundred MB after a burst (docs/decisions/0023-bytes-in-flight.md).
+ */
+const allocator = { MALLOC_MMAP_THRESHOLD_: '262144' }
+
 if (Number(process.versions.node.split('.')[0]) >= oldestMajor) {
+  if (isToServe() && !hasAllocator()) beginAgain()
   import(entry).catch(fail)
   endWithNpm((signal) => process.kill(process.pid, signal))
 } else {
@@ -22,6 +29,23 @@ if (Number(process.versions.node.split('.')[0]) >= oldestMajor) {
       ),
     )
   else runWith(node)
+}
+
+function isToServe() {
+  const words = process.argv.slice(2)
+  return words.length === 0 || words[0] === 'serve'
+}
+
+/** Whether the allocator is as it should be: as somebody wants it, as a parent has set it, or where there is no such thing. */
+function hasAllocator() {
+  return process.platform !== 'linux' || Object.keys(allocator).some((name) => name in process.env)
+}
+
+/** Has this process run the same once more, with the allocator's settings, which it reads before anything else. */
+function beginAgain() {
+  const args = [process.execPath, ...process.execArgv, ...process.argv.slice(1)]
+  // It is new, and says so in a warning that is never shown: it would be once this turn is over.
+  process.execve?.(process.execPath, args, { ...process.env, ...allocator })
 }
 
 /** The path of the Node that npm installed as an optional dependency; undefined where there is none for this machine. */
@@ -38,7 +62,10 @@ function installedNode() {
 }
 
 function runWith(node) {
-  const child = spawn(node, [__filename, ...process.argv.slice(2)], { stdio: 'inherit' })
+  const child = spawn(node, [__filename, ...process.argv.slice(2)], {
+    stdio: 'inherit',
+    env: { ...allocator, ...process.env },
+  })
   const pass = (signal) => child.kill(signal)
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, pass)
   endWithNpm(pass)
