@@ -1,6 +1,6 @@
 import { finished, type Writable } from 'node:stream'
 import { clientGone } from '../errors.ts'
-import { type BytesInFlight, type HeldBytes, timesOfCard } from '../http/bytes-in-flight.ts'
+import type { BytesInFlight, HeldBytes } from '../http/bytes-in-flight.ts'
 
 /** A card's file, as it is sent. */
 export interface CardFile {
@@ -53,7 +53,7 @@ export class OpenFiles {
 
   #begin(key: string, account: number, size: number, make: MakeFile): OpenFile {
     const held = this.#inFlight.open(account)
-    held.setWorkedOn(size, timesOfCard)
+    held.setWorkedOn(size)
     const ending = new AbortController()
     const making = make(ending.signal).then((file) => {
       held.set(file.bytes.length)

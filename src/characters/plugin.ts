@@ -4,7 +4,6 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf, requireScope } from '../access/guard.ts'
 import { ApiError } from '../errors.ts'
 import { freeBytes, takeBodies } from '../http/body.ts'
-import { timesOfCard } from '../http/bytes-in-flight.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { piecesOf } from '../http/pieces.ts'
 import { whileConnected } from '../http/while-connected.ts'
@@ -118,7 +117,7 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
 
 /** A card's body, which is counted with what is made of it. */
 function workedOn({ held }: FastifyRequest, body: Buffer): Buffer {
-  held?.setWorkedOn(body.length, timesOfCard)
+  held?.setWorkedOn(body.length)
   return body
 }
 

@@ -63,9 +63,11 @@ function bodyReader(parse: ParseBody) {
     const end = () => {
       // What comes after the end is not the body's: its bytes are in use.
       payload.off('error', fail)
+      const bytes = all?.bytes() ?? only ?? Buffer.alloc(0)
       try {
-        resolve(parse(request, all?.bytes() ?? only ?? Buffer.alloc(0)))
+        resolve(parse(request, bytes))
       } catch (error) {
+        freeBytes(bytes)
         reject(error)
       }
     }

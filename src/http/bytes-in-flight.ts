@@ -6,8 +6,11 @@ export const smallBytes = 64 * 1024
 /** Bytes that have left garbage worth collecting. */
 const manyBytes = 16 * 1024 ** 2
 
-/** How often a card's bytes count while it is read: its JSON is unpacked, becomes a text, and values, and pieces on their way to the disk. */
-export const timesOfCard = 4
+/**
+ * How often bytes count while they are worked on. A card's JSON is unpacked, becomes a text, and values, and pieces on their
+ * way to the disk; a chat's becomes a text, and values, texts in which lore is looked for, and a prompt.
+ */
+const timesOfWork = 4
 
 /** Made once: with its stack, making one costs as much as the rest of a refusal. */
 const refusal = overloaded('More bytes are on their way in and out than there is room for. Try again in a second.')
@@ -82,7 +85,7 @@ export class BytesInFlight {
    */
   readonly during = async <T>(account: number, bytes: number, work: () => Promise<T>): Promise<T> => {
     const held = this.open(account)
-    held.setWorkedOn(bytes, timesOfCard)
+    held.setWorkedOn(bytes)
     try {
       return await work()
     } finally {
@@ -120,11 +123,10 @@ export class HeldBytes {
 
   /**
    * Counts bytes with what is made of them, as far as the account's share goes, for as long as they are worked on.
-   * @param times how often they count: a body of JSON twice, since its values take as much again
    * @throws ApiError 503 where there is no room for that
    */
-  setWorkedOn(bytes: number, times = 2): void {
-    this.set(bytes <= smallBytes ? bytes : Math.min(times * bytes, Math.max(bytes, this.#share)))
+  setWorkedOn(bytes: number): void {
+    this.set(bytes <= smallBytes ? bytes : Math.min(timesOfWork * bytes, Math.max(bytes, this.#share)))
   }
 
   /** Keeps what is held until some work is over too. @returns what the work gives */

@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { freeBytes } from './body.ts'
 import { type BytesInFlight, type HeldBytes, smallBytes } from './bytes-in-flight.ts'
 
 declare module 'fastify' {
@@ -35,6 +36,12 @@ export function countBytes(
     if (Number(headers['content-length']) > smallBytes || headers['transfer-encoding'] !== undefined) {
       open(request, reply)
     }
+    done()
+  })
+
+  // What is refused waits for no collection: many are, one after the other.
+  app.addHook('onError', ({ body }, _reply, _error, done) => {
+    if (Buffer.isBuffer(body)) freeBytes(body)
     done()
   })
 

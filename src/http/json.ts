@@ -26,15 +26,21 @@ export function acceptJsonOnly(app: FastifyInstance, workOf: WorkOf): void {
   takeBodies(app, 'application/json', (request, body) => {
     // Many clients name a content type with every request: a DELETE without a body is none the worse for it.
     if (body.length === 0 && request.method === 'DELETE') return undefined
-    return body.length <= smallBody ? parseJson(body) : parseInSteps(body, request, workOf)
+    if (body.length <= smallBody) return parseJson(body)
+    request.held?.setWorkedOn(body.length)
+    return parseInSteps(textOf(body), request, workOf)
   })
 }
 
-async function parseInSteps(body: Buffer, request: FastifyRequest, workOf: WorkOf): Promise<unknown> {
+/** The text of bytes that nobody needs any more. */
+function textOf(bytes: Buffer): string {
+  const text = decode(bytes)
+  freeBytes(bytes)
+  return text
+}
+
+async function parseInSteps(text: string, request: FastifyRequest, workOf: WorkOf): Promise<unknown> {
   try {
-    const text = decode(body)
-    request.held?.setWorkedOn(body.length)
-    freeBytes(body)
     const steps = jsonSteps(text, bounds)
     return await whileConnected(request, (signal) => workOf(request, signal).run('body', steps))
   } catch (fault) {

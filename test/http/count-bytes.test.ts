@@ -1,4 +1,10 @@
-import { describe, expect, it } from 'vitest'
+import Fastify from 'fastify'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { ApiError, openAiErrorBody } from '../../src/errors.ts'
+import { takeBodies } from '../../src/http/body.ts'
+import { BytesInFlight } from '../../src/http/bytes-in-flight.ts'
+import { countBytes } from '../../src/http/count-bytes.ts'
+import { errorHandler } from '../../src/http/errors.ts'
 import { type Connection, connectTo } from '../support/connection.ts'
 import { eventually, until } from '../support/eventually.ts'
 import { expectError } from '../support/http.ts'
@@ -148,15 +154,15 @@ describe('large bodies', () => {
     }
   })
 
-  it('stay counted, twice, while the request is worked on', async () => {
+  it('stay counted, four times, while the request is worked on', async () => {
     const upstream = await upstreamForThisTest(async (_response, call) => call.aborted)
     service = await serviceForThisTest(limits, onceAsked(upstream.url))
-    const json = { model: 'm', messages: [{ role: 'user', content: 'x'.repeat(100 * kilobyte) }] }
+    const json = { model: 'm', messages: [{ role: 'user', content: 'x'.repeat(90 * kilobyte) }] }
     const leaving = new AbortController()
     const asked = service.request('/chat/completions', { json, signal: leaving.signal })
     await upstream.called(1)
     const bytes = JSON.stringify(json).length
-    expect((await figures(service)).bytes).toBe(2 * bytes)
+    expect((await figures(service)).bytes).toBe(4 * bytes)
     const error = await service.request('/chat/completions', {
       json: { ...json, messages: [{ role: 'user', content: 'x'.repeat(250 * kilobyte) }] },
     })
@@ -165,6 +171,32 @@ describe('large bodies', () => {
     leaving.abort()
     await expect(asked).rejects.toThrow()
     await untilHeld(service, 0)
+  })
+})
+
+describe('large bodies that are refused', () => {
+  /** Sends bytes to an instance whose parser, or route, keeps and refuses them. @returns how many are left of them */
+  async function leftOf(refuse: 'parser' | 'route'): Promise<readonly [status: number, bytes: number | undefined]> {
+    const app = Fastify()
+    onTestFinished(() => app.close())
+    countBytes(app, new BytesInFlight(1024 ** 3), () => 1)
+    let kept: Buffer | undefined
+    takeBodies(app, 'image/png', (_request, body) => {
+      kept = body
+      if (refuse === 'parser') throw new ApiError(400, 'card_invalid', 'It is no card.')
+      return body
+    })
+    app.setErrorHandler(errorHandler(openAiErrorBody))
+    app.post('/', () => Promise.reject(new ApiError(400, 'card_invalid', 'It is no card.')))
+    const url = await app.listen({ port: 0 })
+    const body = Buffer.alloc(500 * kilobyte)
+    const { status } = await fetch(url, { method: 'POST', headers: { 'content-type': 'image/png' }, body })
+    return [status, kept?.length]
+  }
+
+  it('are given back at once, whoever refuses them', async () => {
+    expect(await leftOf('parser')).toEqual([400, 0])
+    expect(await leftOf('route')).toEqual([400, 0])
   })
 })
 
