@@ -1,7 +1,7 @@
 import type { Fields } from '../../fields.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
-import { jsonDocumentSteps, largestDocument } from '../documents/json-document.ts'
+import { documentInFile, largestDocument } from '../documents/json-document.ts'
 import { listZip, unzip, type ZipEntry } from './zip.ts'
 import { writeZip, zipFile } from './zip-writer.ts'
 
@@ -27,7 +27,7 @@ export function* readCharx(bytes: Buffer): Steps<Fields> {
   }
   const document = unzip(card, largestDocument)
   yield document.length >> 2
-  return yield* jsonDocumentSteps(document)
+  return yield* documentInFile(document, bytes)
 }
 
 /** Writes a CHARX archive: the card, and the other files of the archive that it was in, as they are packed there. */

@@ -2,7 +2,7 @@ import { crc32, deflateSync } from 'node:zlib'
 import type { Fields } from '../../fields.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
-import { jsonDocumentSteps, largestDocument } from '../documents/json-document.ts'
+import { documentInFile, largestDocument } from '../documents/json-document.ts'
 import { inflate } from './inflate.ts'
 import { cardVersion } from './versions.ts'
 
@@ -158,7 +158,7 @@ function* readIfSound(chunk: Chunk): Steps<FoundCard | undefined> {
 function* readCardChunk(chunk: Chunk): Steps<FoundCard> {
   const payload = textOf(chunk)
   yield payload.length >> 2
-  const document = yield* jsonDocumentSteps(yield* decodePayload(payload), 'card_damaged')
+  const document = yield* documentInFile(yield* decodePayload(payload), chunk.data, 'card_damaged')
   if (cardVersion(document) === undefined) {
     throw new CardError('card_invalid', 'The picture holds JSON, but not a character card. Send a card.')
   }
@@ -212,8 +212,23 @@ function* decodePayload(payload: Buffer): Steps<Buffer> {
       "The picture's card is not valid base64: it is damaged. Send the original file.",
     )
   }
-  // The decoder skips white space and knows both alphabets.
-  return Buffer.from(payload.toString('latin1', 0, digitsEnd), 'base64')
+  return yield* decodeBase64(payload.subarray(0, digitsEnd))
+}
+
+/** Decodes base64 piece by piece, in whole groups of four: as one text it would be there twice. The decoder knows both alphabets. */
+function* decodeBase64(digits: Buffer): Steps<Buffer> {
+  const decoded = Buffer.allocUnsafeSlow(Math.ceil((digits.length * 3) / 4))
+  let length = 0
+  let rest = ''
+  for (let start = 0; start < digits.length; start += longestPiece) {
+    const text = rest + digits.toString('latin1', start, start + longestPiece).replace(/\s+/g, '')
+    const whole = text.length - (text.length % 4)
+    length += decoded.write(text.slice(0, whole), length, 'base64')
+    rest = text.slice(whole)
+    yield longestPiece >> 3
+  }
+  length += decoded.write(rest, length, 'base64')
+  return decoded.subarray(0, length)
 }
 
 /** Whether one of the characters of Latin-1 text matches, looked at a piece at a time. */

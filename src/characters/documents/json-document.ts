@@ -1,4 +1,5 @@
 import { type Fields, isFields } from '../../fields.ts'
+import { freeBytes } from '../../http/body.ts'
 import { JsonFault, jsonSteps, mostJsonProperties, mostJsonValues } from '../../json.ts'
 import { type Steps, workAtOnce } from '../../work.ts'
 import { CardError, type CardErrorCode } from './card-error.ts'
@@ -19,7 +20,21 @@ const bounds = { depth: deepestNesting, duplicates: 'last' } as const
  */
 export function* jsonDocumentSteps(bytes: Buffer, fault: CardErrorCode = 'card_invalid'): Steps<Fields> {
   checkSize(bytes.length)
+  return yield* readText(decode(bytes, fault), fault)
+}
+
+/**
+ * The same for the part of a file that has the object, as it is there or unpacked: then the bytes are given back once they are a text.
+ * @throws CardError
+ */
+export function* documentInFile(bytes: Buffer, file: Buffer, fault: CardErrorCode = 'card_invalid'): Steps<Fields> {
+  checkSize(bytes.length)
   const text = decode(bytes, fault)
+  if (bytes.buffer !== file.buffer) freeBytes(bytes)
+  return yield* readText(text, fault)
+}
+
+function* readText(text: string, fault: CardErrorCode): Steps<Fields> {
   yield text.length >> 3
   const document = yield* parse(text, fault)
   if (!isFields(document))
