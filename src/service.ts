@@ -23,6 +23,7 @@ import { readParts } from './metrics/parts.ts'
 import { type MetricsServer, serveMetrics } from './metrics/plugin.ts'
 import { loadModels } from './models/configuration/configuration.ts'
 import { ModelRegistry } from './models/registry.ts'
+import { answerTurns } from './models/upstream/turns.ts'
 import { keysKeptFor } from './plants/policy.ts'
 import { tell } from './print.ts'
 import { Damage, damageSentence } from './storage/damage.ts'
@@ -157,6 +158,7 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   const freed = giveMemoryBackLater()
   const inFlight = new BytesInFlight(config.maxInFlightBytes, freed)
   const scheduler = new Scheduler(undefined, freed)
+  answerTurns.onMuch = freed
   const library = createLibrary(config, stores.characters, {
     logger,
     onUse: (version) => uses.note(version),

@@ -1,3 +1,4 @@
+import { freeBytes } from '../../http/body.ts'
 import type { HeldBytes } from '../../http/bytes-in-flight.ts'
 import { JsonFault, jsonSteps } from '../../json.ts'
 import type { Chunk, Completion } from '../../openai/completion.ts'
@@ -29,15 +30,20 @@ export async function readWhole(
 ): Promise<Buffer> {
   const all: Uint8Array[] = []
   let size = 0
-  for await (const piece of pieces) {
-    size += piece.length
-    if (size > maximumAnswer) throw tooMuch()
-    held?.set(2 * size)
-    look?.(piece)
-    all.push(piece)
+  try {
+    for await (const piece of pieces) {
+      all.push(piece)
+      size += piece.length
+      if (size > maximumAnswer) throw tooMuch()
+      held?.set(2 * size)
+      look?.(piece)
+    }
+    const only = all.length === 1 ? all.pop() : undefined
+    return only ? bufferOf(only) : Buffer.concat(all, size)
+  } finally {
+    // Refused or put together: they wait for no collection.
+    for (const piece of all) freeBytes(piece)
   }
-  const [first] = all
-  return all.length === 1 && first ? bufferOf(first) : Buffer.concat(all, size)
 }
 
 function bufferOf(bytes: Uint8Array): Buffer {
