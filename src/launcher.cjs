@@ -11,10 +11,10 @@ const oldestMajor = 24
 const entry = existsSync(join(__dirname, 'entry.ts')) ? './entry.ts' : './entry.js'
 
 /**
- * For glibc: buffers of 4 MiB and more go back to the system when they are freed, and the end of its heap beyond 16 MiB. Without it glibc takes ever larger ones, up to
+ * For glibc: buffers of 1 MiB and more go back to the system when they are freed, and the end of its heap beyond 16 MiB. Without it glibc takes ever larger ones, up to
  * 32 MB, for its own to keep, and keeps a hundred MB after a burst (docs/decisions/0023-bytes-in-flight.md).
  */
-const allocator = { MALLOC_MMAP_THRESHOLD_: '4194304', MALLOC_TRIM_THRESHOLD_: '16777216' }
+const allocator = { MALLOC_MMAP_THRESHOLD_: '1048576', MALLOC_TRIM_THRESHOLD_: '16777216' }
 
 if (Number(process.versions.node.split('.')[0]) >= oldestMajor) {
   if (isToServe() && !hasAllocator()) beginAgain()

@@ -19,7 +19,7 @@ async function settingOf(environment: Readonly<Record<string, string>>): Promise
 it.runIf(process.platform === 'linux')(
   'a service has large buffers given back to the system, unless its operator set something else',
   async () => {
-    expect(await settingOf({})).toBe('4194304')
+    expect(await settingOf({})).toBe('1048576')
     expect(await settingOf({ [name]: '1000000' })).toBe('1000000')
   },
 )
