@@ -1,0 +1,149 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { callerOf } from '../access/guard.ts'
+import type { Persona } from '../characters/prompt/settings.ts'
+import { ApiError, toApiError } from '../errors.ts'
+import { promptEstimate, replyEstimate } from '../limits/estimate.ts'
+import type { Candidate } from '../models/routing/candidate.ts'
+import type { Route } from '../models/routing/route.ts'
+import { recordedReason } from '../openai/completion.ts'
+import type { CompletionRequest } from '../openai/completion-request.ts'
+import { type End, Outcome } from '../usage/outcome.ts'
+import type { Visit, Visits } from '../usage/visit.ts'
+import type { Work } from '../work.ts'
+import { castRequest, checkRequest, playedName } from './casting.ts'
+import type { Exchange } from './exchange.ts'
+import type { OpenReplies } from './open-replies.ts'
+import type { ChatOptions } from './options.ts'
+import { UsageWatch } from './usage.ts'
+
+// How prompts are composed, and how replies are streamed, is loaded with the first request of the kind.
+let exchanging: typeof import('./exchange.ts') | undefined
+let streaming: typeof import('./reply.ts') | undefined
+
+/**
+ * Asks a model for what a request wants, and sends its answer, whole or as a stream.
+ * @param replies keeps those that are not complete
+ * @throws ApiError for whatever ends it before the reply has begun
+ */
+export async function answer(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  body: CompletionRequest,
+  options: ChatOptions,
+  replies: OpenReplies,
+): Promise<FastifyReply> {
+  checkRequest(body)
+  // Before anything waits: a client that leaves meanwhile is noticed.
+  const signal = replies.signalOf(reply)
+  const route = options.models.resolve(body.model, callerOf(request))
+  return route.use(async () => {
+    const { persona } = await castRequest(request, reply, body, options)
+    const outcome = new Outcome()
+    // Before the log line, which is written then.
+    reply.raw.prependOnceListener('close', () => Object.assign(request.facts, factsOf(route, outcome)))
+    exchanging ??= await import('./exchange.ts')
+    if (body.stream === true) streaming ??= await import('./reply.ts')
+    const making = { settings: options.prompt, worldBooks: options.library.worldBooks }
+    const work = options.workOf(request, signal)
+    const more = { trace: request.trace, openHeld: () => options.openHeld(request) }
+    const exchange = new exchanging.Exchange(body, persona, making, work, more)
+    const turn: Turn = { request, reply, body, persona, route, exchange, work, outcome, signal }
+    let visit: Visit | undefined
+    try {
+      visit = await enter(turn, options.visits)
+      reply.headers(visit.headers)
+      if (!streaming || body.stream !== true) return await sendWhole(turn, visit)
+      await sendStream(turn, visit, streaming, options)
+      return reply
+    } catch (thrown) {
+      const error = toApiError(thrown)
+      if (visit) await visit.end(error)
+      else outcome.end(error)
+      throw error
+    }
+  })
+}
+
+/** One request on its way to a model and back. */
+interface Turn {
+  readonly request: FastifyRequest
+  readonly reply: FastifyReply
+  readonly body: CompletionRequest
+  readonly persona: Persona
+  readonly route: Route
+  readonly exchange: Exchange
+  readonly work: Work
+  readonly outcome: Outcome
+  /** Aborts when nobody wants the answer any more. */
+  readonly signal: AbortSignal
+}
+
+/** Holds what the candidate may use that is asked first. @throws ApiError as `Exchange.ask` and `Visits.enter` do */
+async function enter({ request, body, persona, route, exchange, outcome }: Turn, visits: Visits): Promise<Visit> {
+  const { body: asked } = await exchange.requestFor(route.first)
+  const visitor = {
+    id: request.id,
+    key: callerOf(request),
+    model: body.model,
+    character: playedName(persona),
+    promptTokens: () => promptEstimate(asked),
+    get replyTokens() {
+      return replyEstimate(asked)
+    },
+  }
+  return visits.enter(visitor, outcome)
+}
+
+/** Asks for the whole answer, and sends it. */
+async function sendWhole(turn: Turn, visit: Visit): Promise<FastifyReply> {
+  const { route, exchange, reply, signal } = turn
+  const answer = await route.complete(exchange.requestFor, signal)
+  tellOf(answer, turn)
+  const { choices, usage } = answer.completion
+  if (usage) visit.meter.tell(usage, true)
+  else for (const { message } of choices) visit.meter.say(message)
+  await visit.end(recordedReason(choices[0]?.finish_reason))
+  return reply.type('application/json; charset=utf-8').send(answer.bytes ?? JSON.stringify(answer.completion))
+}
+
+/** Asks for the answer as a stream, and sends that as it comes; resolves when that is over. */
+async function sendStream(
+  turn: Turn,
+  visit: Visit,
+  { sendEvents }: typeof import('./reply.ts'),
+  { sseKeepaliveMs, clock }: ChatOptions,
+): Promise<void> {
+  const { body, route, exchange, work, request, reply, signal } = turn
+  const usage = body.stream_options?.include_usage === true ? new UsageWatch(work) : null
+  const opening = route.open(exchange.requestFor, signal).then((opened) => {
+    tellOf(opened, turn)
+    visit.began()
+    usage?.begin(exchange.promptOf(opened.candidate))
+    return opened.events
+  })
+  const onEnd = (end: End) => {
+    if (end instanceof ApiError && end.status >= 500)
+      request.log.error({ request_id: request.id, err: end.cause ?? end }, end.code)
+    return visit.end(end)
+  }
+  await sendEvents(reply, opening, { usage, meter: visit.meter, keepaliveMs: sseKeepaliveMs, clock, onEnd })
+}
+
+/** Notes which candidate answers, and tells the caller while that can be told. */
+function tellOf(
+  { candidate, retries }: { readonly candidate: Candidate; readonly retries: number },
+  { exchange, outcome, reply }: Turn,
+): void {
+  const { configuredName, traits } = candidate
+  outcome.answering = { name: traits.name, configuredName, retries }
+  if (!reply.sent) reply.headers(exchange.headersFor(candidate))
+}
+
+/** The log's words on a request. */
+function factsOf({ name }: Route, { answering, reason }: Outcome) {
+  return {
+    model: name,
+    ...(answering ? { model_used: answering.name, retries: answering.retries } : {}),
+    ...(reason === undefined ? {} : { state: reason }),
+  }
+}
