@@ -14,7 +14,8 @@ import { castRequest, checkRequest, playedName } from './casting.ts'
 import type { Exchange } from './exchange.ts'
 import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
-import { UsageWatch } from './usage.ts'
+import { UsageWatch, usageOf } from './usage.ts'
+import type { Voice } from './voice.ts'
 
 // How prompts are composed, and how replies are streamed, is loaded with the first request of the kind.
 let exchanging: typeof import('./exchange.ts') | undefined
@@ -22,6 +23,7 @@ let streaming: typeof import('./reply.ts') | undefined
 
 /**
  * Asks a model for what a request wants, and sends its answer, whole or as a stream.
+ * @param voice writes the answer
  * @param replies keeps those that are not complete
  * @throws ApiError for whatever ends it before the reply has begun
  */
@@ -29,6 +31,7 @@ export async function answer(
   request: FastifyRequest,
   reply: FastifyReply,
   body: CompletionRequest,
+  voice: Voice,
   options: ChatOptions,
   replies: OpenReplies,
 ): Promise<FastifyReply> {
@@ -45,9 +48,13 @@ export async function answer(
     if (body.stream === true) streaming ??= await import('./reply.ts')
     const making = { settings: options.prompt, worldBooks: options.library.worldBooks }
     const work = options.workOf(request, signal)
-    const more = { trace: request.trace, openHeld: () => options.openHeld(request) }
-    const exchange = new exchanging.Exchange(body, persona, making, work, more)
-    const turn: Turn = { request, reply, body, persona, route, exchange, work, outcome, signal }
+    const more = {
+      trace: request.trace,
+      openHeld: () => options.openHeld(request),
+      readAll: voice.tellsUsage,
+    }
+    const exchange = new exchanging.Exchange(body, persona, making, work, more, voice.ignored)
+    const turn: Turn = { request, reply, body, voice, persona, route, exchange, work, outcome, signal }
     let visit: Visit | undefined
     try {
       visit = await enter(turn, options.visits)
@@ -69,6 +76,7 @@ interface Turn {
   readonly request: FastifyRequest
   readonly reply: FastifyReply
   readonly body: CompletionRequest
+  readonly voice: Voice
   readonly persona: Persona
   readonly route: Route
   readonly exchange: Exchange
@@ -96,14 +104,17 @@ async function enter({ request, body, persona, route, exchange, outcome }: Turn,
 
 /** Asks for the whole answer, and sends it. */
 async function sendWhole(turn: Turn, visit: Visit): Promise<FastifyReply> {
-  const { route, exchange, reply, signal } = turn
+  const { route, exchange, voice, work, reply, signal } = turn
   const answer = await route.complete(exchange.requestFor, signal)
   tellOf(answer, turn)
   const { choices, usage } = answer.completion
+  const estimated =
+    !usage && voice.tellsUsage ? await usageOf(answer, exchange.promptOf(answer.candidate), work) : usage
   if (usage) visit.meter.tell(usage, true)
+  else if (estimated) visit.meter.tell(estimated, false)
   else for (const { message } of choices) visit.meter.say(message)
   await visit.end(recordedReason(choices[0]?.finish_reason))
-  return reply.type('application/json; charset=utf-8').send(answer.bytes ?? JSON.stringify(answer.completion))
+  return reply.type('application/json; charset=utf-8').send(voice.whole(answer, estimated))
 }
 
 /** Asks for the answer as a stream, and sends that as it comes; resolves when that is over. */
@@ -113,8 +124,8 @@ async function sendStream(
   { sendEvents }: typeof import('./reply.ts'),
   { sseKeepaliveMs, clock }: ChatOptions,
 ): Promise<void> {
-  const { body, route, exchange, work, request, reply, signal } = turn
-  const usage = body.stream_options?.include_usage === true ? new UsageWatch(work) : null
+  const { voice, route, exchange, work, request, reply, signal } = turn
+  const usage = voice.tellsUsage ? new UsageWatch(work) : null
   const opening = route.open(exchange.requestFor, signal).then((opened) => {
     tellOf(opened, turn)
     visit.began()
@@ -126,7 +137,7 @@ async function sendStream(
       request.log.error({ request_id: request.id, err: end.cause ?? end }, end.code)
     return visit.end(end)
   }
-  await sendEvents(reply, opening, { usage, meter: visit.meter, keepaliveMs: sseKeepaliveMs, clock, onEnd })
+  await sendEvents(reply, opening, { voice, usage, meter: visit.meter, keepaliveMs: sseKeepaliveMs, clock, onEnd })
 }
 
 /** Notes which candidate answers, and tells the caller while that can be told. */

@@ -4,6 +4,7 @@ import { CompletionRequest } from '../openai/completion-request.ts'
 import { answer } from './answering.ts'
 import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
+import { chatVoice } from './voice.ts'
 
 /** Registers `POST /chat/completions` (spec, section 4.3). @param replies keeps those that are not complete */
 export function completionRoute(app: TypedInstance, options: ChatOptions, replies: OpenReplies): void {
@@ -23,6 +24,6 @@ export function completionRoute(app: TypedInstance, options: ChatOptions, replie
         response: answers({ 200: Completion }, ChatError, [...refusals, 400, 404, 413, 415, 502, 504]),
       },
     },
-    async (request, reply) => answer(request, reply, request.body, options, replies),
+    async (request, reply) => answer(request, reply, request.body, chatVoice(request.body), options, replies),
   )
 }

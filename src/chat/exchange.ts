@@ -37,19 +37,24 @@ export class Exchange {
   readonly #persona: Persona
   readonly #making: PromptMaking
   readonly #work: Work
-  readonly #more: Pick<ModelRequest, 'trace' | 'openHeld'>
+  readonly #more: Pick<ModelRequest, 'trace' | 'openHeld' | 'readAll'>
   readonly #asked = new Map<Candidate, Asked>()
   readonly #ignored = new Set<string>()
   readonly #onIgnored = (parameter: string) => void this.#ignored.add(parameter)
 
-  /** @param more what else a model's request has, of the one that came */
+  /**
+   * @param more what else a model's request has, of the one that came
+   * @param ignored fields of the request that no model is asked with
+   */
   constructor(
     body: CompletionRequest,
     persona: Persona,
     making: PromptMaking,
     work: Work,
-    more: Pick<ModelRequest, 'trace' | 'openHeld'> = {},
+    more: Pick<ModelRequest, 'trace' | 'openHeld' | 'readAll'> = {},
+    ignored: readonly string[] = [],
   ) {
+    for (const name of ignored) this.#ignored.add(name)
     this.#more = more
     // The fields that are only ours: no upstream ever sees them.
     const { character: _character, user_name: _userName, greeting, conversation_id, ...sent } = body

@@ -1,15 +1,17 @@
 import type { FastifyReply } from 'fastify'
 import type { Clock } from '../clock.ts'
-import { clientGone, openAiErrorBody, toApiError } from '../errors.ts'
+import { clientGone, toApiError } from '../errors.ts'
 import type { ModelEvent } from '../models/model.ts'
-import { type Chunk, type FinishReason, isUsageOnly, recordedReason } from '../openai/completion.ts'
+import { type Chunk, type FinishReason, recordedReason } from '../openai/completion.ts'
 import type { Meter } from '../usage/meter.ts'
 import type { End } from '../usage/outcome.ts'
 import { StreamWriter } from './stream-writer.ts'
 import type { UsageWatch } from './usage.ts'
+import type { Voice } from './voice.ts'
 
 /** What a stream needs besides its events. */
 export interface StreamOptions {
+  readonly voice: Voice
   /** What counts the usage for the reply, when the caller asked for it. */
   readonly usage: UsageWatch | null
   /** Counts what passes. */
@@ -25,33 +27,30 @@ export interface StreamOptions {
 /**
  * Sends a model's events as server-sent events, and resolves when that is over. The status line waits for the first of
  * them, so that a failure before it is thrown and becomes a real HTTP error; only after `keepaliveMs` of silence does
- * the reply begin without one. A failure after that is one error event and the end, without `[DONE]`.
+ * the reply begin without one. A failure after that is the end of the stream, in the words of the voice.
  * @param opening the events, once the first of them is there
  */
 export async function sendEvents(
   reply: FastifyReply,
   opening: Promise<AsyncIterable<readonly ModelEvent[]>>,
-  { usage, meter, keepaliveMs, clock, onEnd }: StreamOptions,
+  { voice, usage, meter, keepaliveMs, clock, onEnd }: StreamOptions,
 ): Promise<void> {
   const writer = new StreamWriter(reply, keepaliveMs, clock)
   const tellEnd = (end: End) => onEnd(writer.isGone ? clientGone() : end)
   try {
-    const relay = new Relay(writer, meter, usage)
+    const relay = new Relay(writer, voice, meter, usage)
     await relay.passAll(await opening)
-    if (usage && !writer.isGone) {
-      const chunk = await usage.chunk()
-      if (chunk.usage) meter.tell(chunk.usage, false)
-      writer.write(JSON.stringify(chunk))
-    }
+    const used = usage && !writer.isGone ? await usage.chunk() : null
+    if (used?.usage) meter.tell(used.usage, false)
     const kept = tellEnd(relay.reason)
     // Without a promise nothing waits, so that the end leaves in one piece with what came before it.
     if (kept) await kept
-    writer.end('[DONE]')
+    writer.end(voice.end(used))
   } catch (thrown) {
     const failure = toApiError(thrown)
     if (!writer.hasBegun) throw failure
     await tellEnd(failure)
-    writer.end(JSON.stringify(openAiErrorBody(failure)))
+    writer.end(voice.failure(failure))
   } finally {
     writer.close()
   }
@@ -62,13 +61,15 @@ class Relay {
   /** Why the model ended, as far as it has said. */
   reason: FinishReason = 'stop'
   readonly #writer: StreamWriter
+  readonly #voice: Voice
   readonly #meter: Meter
   readonly #usage: UsageWatch | null
   /** Events that have been read, and not been written yet. */
-  readonly #texts: string[] = []
+  #unwritten = ''
 
-  constructor(writer: StreamWriter, meter: Meter, usage: UsageWatch | null) {
+  constructor(writer: StreamWriter, voice: Voice, meter: Meter, usage: UsageWatch | null) {
     this.#writer = writer
+    this.#voice = voice
     this.#meter = meter
     this.#usage = usage
   }
@@ -94,12 +95,12 @@ class Relay {
     }
     this.#note(event.chunk)
     for (const { delta } of event.chunk.choices) this.#meter.say(delta)
-    // A usage chunk waits for the end, where there is one of it, and only when it was asked for.
-    if (!isUsageOnly(event.chunk)) this.#texts.push(event.text ?? JSON.stringify(event.chunk))
+    this.#unwritten += this.#voice.chunk(event)
   }
 
   #writeOut(): void {
-    this.#writer.write(...this.#texts.splice(0))
+    this.#writer.write(this.#unwritten)
+    this.#unwritten = ''
   }
 
   #note(chunk: Chunk): void {

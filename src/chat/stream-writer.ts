@@ -46,13 +46,8 @@ export class StreamWriter {
     return true
   }
 
-  /**
-   * Writes events in one piece: each by itself would cost as much as making it. A text of several lines has the field's name
-   * before each (WHATWG HTML, section 9.2.6).
-   */
-  write(...texts: readonly string[]): void {
-    let events = ''
-    for (const text of texts) events += `data: ${text.includes('\n') ? text.replaceAll('\n', '\ndata: ') : text}\n\n`
+  /** Writes whole events, as `eventOf` makes them, in one piece: each by itself would cost as much as making it. */
+  write(events: string): void {
     if (events !== '') this.#response.write(events)
   }
 
@@ -66,9 +61,9 @@ export class StreamWriter {
     return this.#response.writableNeedDrain ? drained(this.#response) : undefined
   }
 
-  /** Writes the last event, a text of one line. */
-  end(data: string): void {
-    this.#response.end(`data: ${data}\n\n`)
+  /** Writes the last events. */
+  end(events: string): void {
+    this.#response.end(events)
   }
 
   /** Ends the comment lines. */
@@ -87,6 +82,15 @@ export class StreamWriter {
       'x-accel-buffering': 'no',
     })
   }
+}
+
+/**
+ * One server-sent event. Data of several lines has the field's name before each of them (WHATWG HTML, section 9.2.6).
+ * @param type its name, where it has one
+ */
+export function eventOf(data: string, type?: string): string {
+  const lines = data.includes('\n') ? data.replaceAll('\n', '\ndata: ') : data
+  return type === undefined ? `data: ${lines}\n\n` : `event: ${type}\ndata: ${lines}\n\n`
 }
 
 /** Resolves when the response takes more, or will never take any; in another turn of the event loop. */

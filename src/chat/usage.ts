@@ -1,6 +1,7 @@
 import { toApiError } from '../errors.ts'
 import { bytesToToken, promptEstimate } from '../limits/estimate.ts'
-import type { Chunk } from '../openai/completion.ts'
+import type { ModelReply } from '../models/model.ts'
+import type { Chunk, Usage } from '../openai/completion.ts'
 import type { Message } from '../openai/completion-request.ts'
 import type { Steps, Work } from '../work.ts'
 
@@ -29,41 +30,55 @@ export class UsageWatch {
   note(chunk: Chunk): void {
     this.#first ??= chunk
     if (chunk.usage != null) this.#last = chunk
-    for (const { delta } of chunk.choices) {
-      if (delta?.content) this.#text += delta.content
-      for (const call of delta?.tool_calls ?? []) this.#text += call.function?.arguments ?? ''
-    }
+    for (const { delta } of chunk.choices) this.#text += wordsOf(delta)
   }
 
   /** The usage chunk, in OpenAI's shape: no choices. */
   async chunk(): Promise<Chunk> {
     const { id, created, model } = this.#last ?? this.#first ?? { id: '', created: 0, model: '' }
-    const usage = this.#last?.usage ?? (await this.#estimate())
+    const usage = this.#last?.usage ?? (await estimateOf(this.#prompt, this.#text, this.#work))
     // An upstream's usage chunk keeps whatever else it says.
     const said =
       this.#last?.choices.length === 0 ? this.#last : { id, object: 'chat.completion.chunk' as const, created, model }
     return { ...said, choices: [], usage }
   }
+}
 
-  async #estimate() {
-    const { loadTokenizer } = await import('../models/tokenizer.ts')
-    const tokenizer = await loadTokenizer()
-    const prompt_tokens = await this.#counted(tokenizer.countMessages(this.#prompt), () =>
-      promptEstimate({ messages: [...this.#prompt] }),
-    )
-    const completion_tokens = await this.#counted(tokenizer.countSteps(this.#text), () =>
-      Math.ceil(Buffer.byteLength(this.#text) / bytesToToken),
-    )
-    return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens }
-  }
+/** The usage of a whole answer that came without one. @param prompt what it answers */
+export function usageOf({ completion }: ModelReply, prompt: readonly Message[], work: Work): Promise<Usage> {
+  return estimateOf(prompt, completion.choices.map(({ message }) => wordsOf(message)).join(''), work)
+}
 
-  /** Counts tokens; by their bytes where that takes too much work: the reply is there, and must not fail by it. */
-  async #counted(steps: Steps<number>, byBytes: () => number): Promise<number> {
-    try {
-      return await this.#work.run('messages', steps)
-    } catch (error) {
-      if (toApiError(error).code !== 'too_complex') throw error
-      return byBytes()
-    }
+/** What a message, or a piece of one, says; upstreams may leave it out. */
+function wordsOf(said: Words | null | undefined): string {
+  let words = said?.content ?? ''
+  for (const call of said?.tool_calls ?? []) words += call.function?.arguments ?? ''
+  return words
+}
+
+interface Words {
+  readonly content?: string | null
+  readonly tool_calls?: readonly { readonly function?: { readonly arguments?: string } }[]
+}
+
+/** Counts a prompt and what answers it with our own tokenizer. */
+async function estimateOf(prompt: readonly Message[], answer: string, work: Work): Promise<Usage> {
+  const tokenizer = await (await import('../models/tokenizer.ts')).loadTokenizer()
+  const prompt_tokens = await counted(work, tokenizer.countMessages(prompt), () =>
+    promptEstimate({ messages: [...prompt] }),
+  )
+  const completion_tokens = await counted(work, tokenizer.countSteps(answer), () =>
+    Math.ceil(Buffer.byteLength(answer) / bytesToToken),
+  )
+  return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens }
+}
+
+/** Counts tokens; by their bytes where that takes too much work: the reply is there, and must not fail by it. */
+async function counted(work: Work, steps: Steps<number>, byBytes: () => number): Promise<number> {
+  try {
+    return await work.run('messages', steps)
+  } catch (error) {
+    if (toApiError(error).code !== 'too_complex') throw error
+    return byBytes()
   }
 }

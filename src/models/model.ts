@@ -12,6 +12,8 @@ export interface ModelRequest {
   readonly persona: Persona
   /** What takes the steps of a computation that grows with the request. */
   readonly work: Work
+  /** Whether every event of a stream is to be read, and none passes as it came. */
+  readonly readAll?: boolean | undefined
   /** Opens a count of the bytes that an upstream's answer holds until it is passed on; without it they are not counted. */
   readonly openHeld?: (() => HeldBytes) | undefined
   /**

@@ -60,9 +60,8 @@ export function createOpenAiModel({ baseUrl, apiKey, headers: more, timeouts }: 
     },
 
     stream(request, signal) {
-      const { n, stream_options: options } = request.body
-      const choices = n ?? 1
-      const readAll = choices > 1 || options?.include_usage === true
+      const choices = request.body.n ?? 1
+      const readAll = choices > 1 || request.readAll === true
       return readEvents(ask(request, signal), { choices, readAll, openHeld: request.openHeld })
     },
 

@@ -1,0 +1,37 @@
+import { type ApiError, openAiErrorBody } from '../errors.ts'
+import type { ChunkEvent, ModelReply } from '../models/model.ts'
+import { type Chunk, isUsageOnly, type Usage } from '../openai/completion.ts'
+import type { CompletionRequest } from '../openai/completion-request.ts'
+import { eventOf } from './stream-writer.ts'
+
+/** How an interface writes what a model answers: one for each request. */
+export interface Voice {
+  /** Fields of the request that no model is asked with, for the reply header `x-ignored-params`. */
+  readonly ignored: readonly string[]
+  /**
+   * Whether the answer ends with its usage, estimated where the model does not tell it. Only then is every event of a stream
+   * read; without it events may pass as they came.
+   */
+  readonly tellsUsage: boolean
+  /** The body of a whole answer. @param usage undefined where nobody told it and it is not to be told */
+  whole(reply: ModelReply, usage: Usage | undefined): string | Buffer
+  /** What one event becomes, as server-sent events; empty where the caller is told nothing of it. */
+  chunk(event: ChunkEvent): string
+  /** The end of a stream in which every choice has ended. @param usage as a chunk of usage alone; null where it is not told */
+  end(usage: Chunk | null): string
+  /** The end of a stream that failed after it had begun. */
+  failure(error: ApiError): string
+}
+
+/** The voice of `POST /chat/completions`: OpenAI's completions and chunks, as the model sent them where it sent such. */
+export function chatVoice({ stream_options: options }: CompletionRequest): Voice {
+  return {
+    ignored: [],
+    tellsUsage: options?.include_usage === true,
+    whole: ({ bytes, completion }) => bytes ?? JSON.stringify(completion),
+    // A usage chunk waits for the end, where there is one of it, and only when it was asked for.
+    chunk: ({ chunk, text }) => (isUsageOnly(chunk) ? '' : eventOf(text ?? JSON.stringify(chunk))),
+    end: (usage) => `${usage ? eventOf(JSON.stringify(usage)) : ''}${eventOf('[DONE]')}`,
+    failure: (error) => eventOf(JSON.stringify(openAiErrorBody(error))),
+  }
+}
