@@ -1,43 +1,10 @@
-import { Kind, type SchemaOptions, type Static, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
+import { between, nullable, oneOf, shortText, text, wholeBetween } from './rules.ts'
 
 /*
  * What OpenAI's API reference publishes of a chat completion request: what we read is typed strictly, what we do not read
  * stays open and passes through.
  */
-
-/** One of these words; a plain enum in JSON Schema, and a readable fault. */
-export const oneOf = <const T extends readonly string[]>(...words: T) =>
-  Type.Unsafe<T[number]>({
-    ...Type.Union(words.map((word) => Type.Literal(word))),
-    errorMessage: `send one of ${words.join(', ')}`,
-  })
-
-/** A field that OpenAI's clients also send as null when they mean nothing by it. */
-const nullable = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]))
-
-const between = (minimum: number, maximum: number) =>
-  Type.Number({ minimum, maximum, errorMessage: `send a number from ${minimum} to ${maximum}` })
-
-const wholeBetween = (minimum: number, maximum: number) =>
-  Type.Integer({ minimum, maximum, errorMessage: `send a whole number from ${minimum} to ${maximum}` })
-
-const text = (rules: { minLength?: number; maxLength?: number } = {}) =>
-  Type.String({ ...rules, errorMessage: rules.minLength ? 'send a text that is not empty' : 'send a text' })
-
-// JSON Schema counts characters (code points), TypeBox's own string UTF-16 units: an emoji would count for two.
-TypeRegistry.Set<{ maxLength: number }>('ShortText', ({ maxLength }, value) => {
-  if (typeof value !== 'string' || value.length > 2 * maxLength) return false
-  return value.length <= maxLength || [...value].length <= maxLength
-})
-
-const shortText = (maxLength: number, rules: SchemaOptions) =>
-  Type.Unsafe<string>({
-    ...rules,
-    [Kind]: 'ShortText',
-    type: 'string',
-    maxLength,
-    errorMessage: `send a text of at most ${maxLength} characters`,
-  })
 
 export const maximumChoices = 8
 /** Messages of a request. The longest conversations of chat programs have some thousands. */

@@ -1,5 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { oneOf, ToolCall } from './completion-request.ts'
+import { ToolCall } from './completion-request.ts'
+import { oneOf } from './rules.ts'
 
 /* What OpenAI's API reference publishes of a chat completion, whole and in chunks, as far as we read and write it. */
 

@@ -1,0 +1,41 @@
+import { Kind, type SchemaOptions, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
+
+/* The kinds of fields that requests have, each with the end of the sentence that says what to send. */
+
+/** One of these words; a plain enum in JSON Schema, and a readable fault. */
+export const oneOf = <const T extends readonly string[]>(...words: T) =>
+  Type.Unsafe<T[number]>({
+    ...Type.Union(words.map((word) => Type.Literal(word))),
+    errorMessage: `send one of ${words.join(', ')}`,
+  })
+
+/** A field that OpenAI's clients also send as null when they mean nothing by it. */
+export const nullable = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]))
+
+/** A number. */
+export const between = (minimum: number, maximum: number) =>
+  Type.Number({ minimum, maximum, errorMessage: `send a number from ${minimum} to ${maximum}` })
+
+/** A whole number. */
+export const wholeBetween = (minimum: number, maximum: number) =>
+  Type.Integer({ minimum, maximum, errorMessage: `send a whole number from ${minimum} to ${maximum}` })
+
+/** A text. */
+export const text = (rules: { minLength?: number; maxLength?: number } = {}) =>
+  Type.String({ ...rules, errorMessage: rules.minLength ? 'send a text that is not empty' : 'send a text' })
+
+// JSON Schema counts characters (code points), TypeBox's own string UTF-16 units: an emoji would count for two.
+TypeRegistry.Set<{ maxLength: number }>('ShortText', ({ maxLength }, value) => {
+  if (typeof value !== 'string' || value.length > 2 * maxLength) return false
+  return value.length <= maxLength || [...value].length <= maxLength
+})
+
+/** A text of at most so many characters (code points). */
+export const shortText = (maxLength: number, rules: SchemaOptions) =>
+  Type.Unsafe<string>({
+    ...rules,
+    [Kind]: 'ShortText',
+    type: 'string',
+    maxLength,
+    errorMessage: `send a text of at most ${maxLength} characters`,
+  })
