@@ -40,6 +40,8 @@ import { modelsPlugin } from './models/plugin.ts'
 import type { ModelRegistry } from './models/registry.ts'
 import { PageCache } from './plants/page-cache.ts'
 import { plantsPlugin } from './plants/plugin.ts'
+import { KeptItems } from './responses/kept-items.ts'
+import { responsesPlugin } from './responses/plugin.ts'
 import { Damage } from './storage/damage.ts'
 import type { Stores } from './stores/stores.ts'
 import type { Tracer } from './tracing/tracer.ts'
@@ -184,8 +186,11 @@ async function registerChat(
   }
   await app.register(chatPlugin, chat)
   await app.register(modelsPlugin, { guard, models })
+  const responses = { ...chat, kept: new KeptItems(performance.now.bind(performance)) }
+  await app.register(responsesPlugin, responses)
   // Many clients add the version by themselves.
   await app.register(chatPlugin, { ...chat, prefix: '/v1', isAlias: true })
+  await app.register(responsesPlugin, { ...responses, prefix: '/v1', isAlias: true })
   await app.register(modelsPlugin, { guard, models, prefix: '/v1', isAlias: true })
 }
 

@@ -1,0 +1,126 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { OwnFields } from './completion-request.ts'
+import { between, nullable, oneOf, text, wholeBetween } from './rules.ts'
+
+/*
+ * What OpenAI's API reference publishes of a request to create a response (Responses API): what we read is typed strictly,
+ * what we do not read stays open and passes through.
+ */
+
+/** Items of an input, and parts of an item. */
+const maximumItems = 10_000
+const maximumParts = 1000
+
+/** A part of an item's content. */
+export const InputPart = Type.Object(
+  {
+    type: text({ minLength: 1 }),
+    text: Type.Optional(text()),
+    refusal: Type.Optional(text()),
+    image_url: nullable(text({ minLength: 1 })),
+    detail: nullable(text()),
+    file_data: nullable(text()),
+    file_id: nullable(text()),
+    file_url: nullable(text()),
+    filename: nullable(text()),
+    input_audio: Type.Optional(Type.Object({ data: text({ minLength: 1 }), format: text({ minLength: 1 }) })),
+  },
+  { title: 'InputPart', examples: [{ type: 'input_text', text: 'Hello!' }] },
+)
+export type InputPart = Static<typeof InputPart>
+
+const Content = Type.Union([Type.String(), Type.Array(InputPart, { maxItems: maximumParts }), Type.Null()], {
+  description: 'A text, or an array of parts.',
+  errorMessage: `send a text or an array of at most ${maximumParts} parts`,
+})
+
+/** One item of an input: a message, a call of a tool, its result, or a reference to an item of an earlier response. */
+export const InputItem = Type.Object(
+  {
+    type: nullable(text()),
+    id: nullable(text({ minLength: 1 })),
+    role: Type.Optional(oneOf('user', 'assistant', 'system', 'developer')),
+    content: Type.Optional(Content),
+    call_id: Type.Optional(text({ minLength: 1 })),
+    name: Type.Optional(text({ minLength: 1 })),
+    arguments: Type.Optional(text()),
+    output: Type.Optional(Content),
+  },
+  { title: 'InputItem', examples: [{ role: 'user', content: 'Hello!' }] },
+)
+export type InputItem = Static<typeof InputItem>
+
+const Tool = Type.Object(
+  {
+    type: text({ minLength: 1 }),
+    name: Type.Optional(text({ minLength: 1, maxLength: 128 })),
+    description: nullable(text()),
+    parameters: nullable(Type.Record(Type.String(), Type.Unknown(), { errorMessage: 'send a JSON Schema object' })),
+    strict: nullable(Type.Boolean()),
+  },
+  { title: 'ResponseTool' },
+)
+export type Tool = Static<typeof Tool>
+
+const ToolChoice = Type.Union(
+  [
+    oneOf('none', 'auto', 'required'),
+    Type.Object({
+      type: text({ minLength: 1 }),
+      name: Type.Optional(text({ minLength: 1 })),
+      mode: Type.Optional(oneOf('auto', 'required')),
+      tools: Type.Optional(Type.Array(Type.Object({ type: text(), name: Type.Optional(text()) }), { maxItems: 128 })),
+    }),
+  ],
+  { errorMessage: 'send none, auto, required, or {"type": "function", "name": …}' },
+)
+export type ToolChoice = Static<typeof ToolChoice>
+
+const Format = Type.Object({
+  type: oneOf('text', 'json_object', 'json_schema'),
+  name: Type.Optional(text({ minLength: 1 })),
+  description: nullable(text()),
+  schema: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { errorMessage: 'send a JSON Schema object' })),
+  strict: nullable(Type.Boolean()),
+})
+export type Format = Static<typeof Format>
+
+const flag = () => nullable(Type.Boolean({ errorMessage: 'send true or false' }))
+
+/** The request body of `POST /responses`. */
+export const ResponseRequest = Type.Object(
+  {
+    model: Type.String({
+      minLength: 1,
+      maxLength: 500,
+      description: 'Identifier of the model to use; GET /models lists them.',
+      errorMessage: 'send the id of a model; GET /models lists them',
+      examples: ['understudy'],
+    }),
+    input: Type.Union([Type.String(), Type.Array(InputItem, { minItems: 1, maxItems: maximumItems })], {
+      description: 'A text of the user, or the items of the conversation so far.',
+      errorMessage: `send a text or an array of 1 to ${maximumItems} items`,
+    }),
+    instructions: nullable(text()),
+    ...OwnFields.properties,
+    stream: flag(),
+    store: flag(),
+    max_output_tokens: nullable(wholeBetween(1, 2 ** 31 - 1)),
+    temperature: nullable(between(0, 2)),
+    top_p: nullable(between(0, 1)),
+    tools: nullable(Type.Array(Tool, { maxItems: 128, errorMessage: 'send an array of at most 128 tools' })),
+    tool_choice: nullable(ToolChoice),
+    parallel_tool_calls: flag(),
+    text: nullable(Type.Object({ format: nullable(Format), verbosity: nullable(text()) })),
+    reasoning: nullable(Type.Object({ effort: nullable(text()) })),
+    metadata: nullable(Type.Record(Type.String(), Type.Unknown(), { errorMessage: 'send an object' })),
+    user: nullable(text()),
+    background: flag(),
+    previous_response_id: nullable(text()),
+  },
+  {
+    title: 'ResponseRequest',
+    examples: [{ model: 'understudy', character: 'Fern', input: 'Why are my leaves yellow?' }],
+  },
+)
+export type ResponseRequest = Static<typeof ResponseRequest>

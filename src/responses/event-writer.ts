@@ -1,0 +1,152 @@
+import { eventOf } from '../chat/stream-writer.ts'
+import type { Chunk } from '../openai/completion.ts'
+import type { FunctionCall, OutputItem, OutputMessage, Reasoning } from '../openai/response.ts'
+import { cutReason, emptyCall, emptyMessage, emptyReasoning, textPart, thoughtOf } from './output.ts'
+
+type Delta = Chunk['choices'][number]['delta']
+type CallDelta = NonNullable<Delta['tool_calls']>[number]
+
+/** A text that grows: a part of the item that it stands in. */
+interface OpenText {
+  readonly kind: TextKind
+  readonly item: OutputMessage | Reasoning
+  /** The places of the item in the output, and of the part in the item. */
+  readonly at: { readonly item_id: string; readonly output_index: number; readonly content_index: number }
+  text: string
+}
+
+type TextKind = 'output_text' | 'refusal' | 'reasoning_text'
+
+/**
+ * Writes the items of a response as events while the model's chunks come (OpenAI's API reference, "Streaming events"): each
+ * item is added, grows, and is done.
+ */
+export class EventWriter {
+  /** The items so far, in the order in which they began. */
+  readonly output: OutputItem[] = []
+  #sequence = 0
+  #open: OpenText | undefined
+  /** Calls by the number that chunks know them by. Their pieces may come in any order, so that all end together. */
+  readonly #calls = new Map<number, { readonly item: FunctionCall; readonly index: number }>()
+
+  /** One event, with its number. */
+  event(type: string, rest: object): string {
+    return eventOf(JSON.stringify({ type, sequence_number: this.#sequence++, ...rest }), type)
+  }
+
+  /** What a piece of the model's message adds. */
+  add(delta: Delta | null | undefined): string {
+    if (!delta) return ''
+    let events = this.#addText('reasoning_text', thoughtOf(delta))
+    events += this.#addText('output_text', delta.content ?? '')
+    events += this.#addText('refusal', delta.refusal ?? '')
+    for (const call of delta.tool_calls ?? []) events += this.#addCall(call)
+    return events
+  }
+
+  /** Ends what is open. @param reason why the model's choice ended */
+  end(reason: string | null | undefined): string {
+    const status = cutReason(reason) ? 'incomplete' : 'completed'
+    // A response without any item would be read as none.
+    let events = this.output.length === 0 ? this.#beginText('output_text') : ''
+    events += this.#endItem(status)
+    for (const { item, index } of this.#calls.values()) {
+      const at = { item_id: item.id, output_index: index }
+      events += this.event('response.function_call_arguments.done', {
+        ...at,
+        name: item.name,
+        arguments: item.arguments,
+      })
+      events += this.#itemDone(index, { ...item, status })
+    }
+    this.#calls.clear()
+    return events
+  }
+
+  /** The items as far as they have come, for a response that goes no further. */
+  get cutOutput(): readonly OutputItem[] {
+    this.#endText()
+    return this.output.map((item) => (item.status === 'in_progress' ? { ...item, status: 'incomplete' } : item))
+  }
+
+  #addText(kind: TextKind, text: string): string {
+    if (text === '') return ''
+    const events = this.#open?.kind === kind ? '' : this.#beginText(kind)
+    const open = this.#open
+    if (!open) return events
+    open.text += text
+    const more = kind === 'output_text' ? { logprobs: [] } : {}
+    return events + this.event(`response.${kind}.delta`, { ...open.at, delta: text, ...more })
+  }
+
+  /** Begins a part, in the message that is open where it may stand there. */
+  #beginText(kind: TextKind): string {
+    const last = this.#open
+    const staysIn = last && kind !== 'reasoning_text' && last.kind !== 'reasoning_text'
+    let events = staysIn ? this.#endText() : this.#endItem('completed')
+    const item = staysIn ? last.item : kind === 'reasoning_text' ? emptyReasoning() : emptyMessage()
+    const index = staysIn ? last.at.output_index : this.output.length
+    if (!staysIn) events += this.#itemAdded(item)
+    this.#open = {
+      kind,
+      item,
+      at: { item_id: item.id, output_index: index, content_index: item.content.length },
+      text: '',
+    }
+    return events + this.event('response.content_part.added', { ...this.#open.at, part: partOf(kind, '') })
+  }
+
+  /** Ends the part that is open, which its item has from then on. */
+  #endText(): string {
+    const open = this.#open
+    if (!open) return ''
+    const { kind, item, at, text } = open
+    this.#open = undefined
+    const part = partOf(kind, text)
+    const content: unknown[] = item.content
+    content.push(part)
+    const said = kind === 'refusal' ? { refusal: text } : { text, ...(kind === 'output_text' ? { logprobs: [] } : {}) }
+    const done = this.event(`response.${kind}.done`, { ...at, ...said })
+    return done + this.event('response.content_part.done', { ...at, part })
+  }
+
+  /** Ends the item that is open, with its part. */
+  #endItem(status: OutputItem['status']): string {
+    const open = this.#open
+    if (!open) return ''
+    const events = this.#endText()
+    return events + this.#itemDone(open.at.output_index, { ...open.item, status })
+  }
+
+  #addCall({ index: number, id, function: call }: CallDelta): string {
+    const known = this.#calls.get(number)
+    let events = ''
+    if (!known) {
+      events += this.#endItem('completed')
+      const item = emptyCall(id ?? `call_${this.output.length}`, call?.name ?? '')
+      this.#calls.set(number, { item, index: this.output.length })
+      events += this.#itemAdded(item)
+    }
+    const piece = call?.arguments ?? ''
+    const open = this.#calls.get(number)
+    if (!open || piece === '') return events
+    open.item.arguments += piece
+    const at = { item_id: open.item.id, output_index: open.index }
+    return events + this.event('response.function_call_arguments.delta', { ...at, delta: piece })
+  }
+
+  #itemAdded(item: OutputItem): string {
+    this.output.push(item)
+    return this.event('response.output_item.added', { output_index: this.output.length - 1, item })
+  }
+
+  #itemDone(index: number, item: OutputItem): string {
+    this.output[index] = item
+    return this.event('response.output_item.done', { output_index: index, item })
+  }
+}
+
+function partOf(kind: TextKind, text: string) {
+  if (kind === 'output_text') return textPart(text)
+  return kind === 'refusal' ? { type: kind, refusal: text } : { type: kind, text }
+}

@@ -1,0 +1,53 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { callerOf } from '../access/guard.ts'
+import { answer } from '../chat/answering.ts'
+import { guardChat } from '../chat/guard-chat.ts'
+import type { ChatOptions } from '../chat/options.ts'
+import { toApiError } from '../errors.ts'
+import { answers, refusals, security } from '../http/openapi-fields.ts'
+import { ChatError } from '../openai/completion.ts'
+import { ResponseObject } from '../openai/response.ts'
+import { ResponseRequest } from '../openai/response-request.ts'
+import type { KeptItems } from './kept-items.ts'
+import { completionRequestOf } from './to-completion.ts'
+import { responseVoice } from './voice.ts'
+
+/** What the group is built from: what chat is, and the items of earlier responses. */
+export interface ResponsesOptions extends ChatOptions {
+  readonly kept: KeptItems
+}
+
+/** OpenAI's Responses API over the road of chat completions. */
+export const responsesPlugin: FastifyPluginAsyncTypebox<ResponsesOptions> = async (app, options) => {
+  const replies = guardChat(app, options)
+  app.post(
+    '/responses',
+    {
+      bodyLimit: options.bodyLimit,
+      schema: {
+        hide: options.isAlias === true,
+        operationId: 'createResponse',
+        summary: 'Create a response',
+        description:
+          'Answers the conversation as the character, in the shapes of the Responses API. With `stream: true` the reply is `text/event-stream` with typed events. No response is kept: `store` is always false in the reply. Items that a response has put out can be referred to for an hour, unless `store: false` was sent; they are kept in memory alone.',
+        tags: ['chat'],
+        security,
+        body: ResponseRequest,
+        response: answers({ 200: ResponseObject }, ChatError, [...refusals, 400, 404, 413, 415, 502, 504]),
+      },
+    },
+    async (request, reply) => {
+      const { kept } = options
+      const account = callerOf(request).account.id
+      const { body, ...translation } = completionRequestOf(request.body, (id) => kept.find(account, id))
+      const voice = responseVoice(request.body, translation, (output) => {
+        if (request.body.store !== false) kept.keep(account, output)
+      })
+      try {
+        return await answer(request, reply, body, voice, options, replies)
+      } catch (thrown) {
+        throw translation.inOwnWords(toApiError(thrown))
+      }
+    },
+  )
+}

@@ -1,0 +1,92 @@
+import { field } from '../fields.ts'
+import type { Usage } from '../openai/completion.ts'
+import type { OutputItem, ResponseObject } from '../openai/response.ts'
+import type { ResponseRequest } from '../openai/response-request.ts'
+import { cutReason } from './output.ts'
+
+/** What a response says that its request does not. */
+export interface Said {
+  readonly id: string
+  /** Unix seconds. */
+  readonly created: number
+  readonly model: string
+  readonly output: readonly OutputItem[]
+}
+
+/** How a response ended. */
+export interface Ended {
+  /** Why its choice ended. */
+  readonly reason?: string | null | undefined
+  readonly usage?: Usage | null | undefined
+  readonly error?: { readonly code: string; readonly message: string }
+}
+
+/**
+ * A response, with what it was asked with in it again (OpenAI's API reference, "The Response object").
+ * @param ended undefined while it is in progress
+ */
+export function responseOf(
+  request: ResponseRequest,
+  { id, created, model, output }: Said,
+  ended?: Ended,
+): ResponseObject {
+  const cut = ended?.error ? null : cutReason(ended?.reason)
+  return {
+    id,
+    object: 'response',
+    created_at: created,
+    status: statusOf(ended),
+    error: ended?.error ?? null,
+    incomplete_details: cut && { reason: cut },
+    model,
+    output: [...output],
+    usage: ended?.usage ? usageOf(ended.usage) : null,
+    ...echoOf(request),
+    background: false,
+    previous_response_id: null,
+    store: false,
+    truncation: 'disabled',
+  }
+}
+
+/** What a request asked with, as its response has it. */
+function echoOf({ text, reasoning, ...request }: ResponseRequest) {
+  const verbosity = text?.verbosity
+  return {
+    instructions: request.instructions ?? null,
+    max_output_tokens: request.max_output_tokens ?? null,
+    metadata: request.metadata ?? {},
+    parallel_tool_calls: request.parallel_tool_calls ?? true,
+    reasoning: { effort: reasoning?.effort ?? null, summary: null },
+    temperature: request.temperature ?? null,
+    text: { format: text?.format ?? { type: 'text' }, ...(verbosity == null ? {} : { verbosity }) },
+    tool_choice: request.tool_choice ?? 'auto',
+    tools: [...(request.tools ?? [])],
+    top_p: request.top_p ?? null,
+    user: request.user ?? null,
+  }
+}
+
+function statusOf(ended: Ended | undefined): ResponseObject['status'] {
+  if (!ended) return 'in_progress'
+  if (ended.error) return 'failed'
+  return cutReason(ended.reason) ? 'incomplete' : 'completed'
+}
+
+/** Usage in this interface's names; details where an upstream tells them. */
+function usageOf(usage: Usage): ResponseObject['usage'] {
+  const { prompt_tokens, completion_tokens, total_tokens } = usage
+  return {
+    input_tokens: prompt_tokens,
+    input_tokens_details: { cached_tokens: detail(usage, 'prompt_tokens_details', 'cached_tokens') },
+    output_tokens: completion_tokens,
+    output_tokens_details: { reasoning_tokens: detail(usage, 'completion_tokens_details', 'reasoning_tokens') },
+    total_tokens: total_tokens ?? prompt_tokens + completion_tokens,
+  }
+}
+
+function detail(usage: Usage, group: string, name: string): number {
+  const details = field(usage, group)
+  const count = typeof details === 'object' && details !== null ? field(details, name) : undefined
+  return typeof count === 'number' ? count : 0
+}

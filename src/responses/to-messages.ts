@@ -1,0 +1,165 @@
+import { ApiError, invalidField } from '../errors.ts'
+import type { ContentPart, Message, ToolCall } from '../openai/completion-request.ts'
+import type { InputItem, InputPart, ResponseRequest } from '../openai/response-request.ts'
+
+/** Finds an item that an earlier response has put out. */
+export type FindItem = (id: string) => InputItem | undefined
+
+/** The messages of an input, and where each comes from. */
+export interface Conversation {
+  readonly messages: readonly Message[]
+  /** For each message the field that it was made of, such as `input[3]`. */
+  readonly origins: readonly string[]
+  /** Whether there are items that no model is told of. */
+  readonly leavesReasoning: boolean
+}
+
+/**
+ * The conversation that a request's instructions and input are, as chat messages.
+ * @param find finds what is referred to by its id
+ * @throws ApiError 400 that names the item
+ */
+export function conversationOf({ instructions, input }: ResponseRequest, find: FindItem): Conversation {
+  const reader = new InputReader(find)
+  if (instructions) reader.add('instructions', { role: 'system', content: instructions })
+  if (typeof input === 'string') reader.add('input', { role: 'user', content: input })
+  else for (const [index, item] of input.entries()) reader.read(item, `input[${index}]`)
+  return reader
+}
+
+/** What takes the place of a part, by its type. */
+type ReadPart = (part: InputPart, at: string) => ContentPart
+
+class InputReader implements Conversation {
+  readonly messages: Message[] = []
+  readonly origins: string[] = []
+  leavesReasoning = false
+  readonly #find: FindItem
+
+  constructor(find: FindItem) {
+    this.#find = find
+  }
+
+  add(origin: string, message: Message): void {
+    this.messages.push(message)
+    this.origins.push(origin)
+  }
+
+  read(item: InputItem, at: string): void {
+    const type = item.type ?? (item.role === undefined ? 'item_reference' : 'message')
+    if (type === 'message') this.#readMessage(item, at)
+    else if (type === 'function_call') this.#readCall(item, at)
+    else if (type === 'function_call_output') this.#readResult(item, at)
+    else if (type === 'item_reference') this.#readReference(needed(item.id, `${at}.id`), at)
+    else if (type === 'reasoning') this.leavesReasoning = true
+    else throw unsupported(`${at}.type`, `is "${type}", which is not supported`)
+  }
+
+  #readMessage({ role, content }: InputItem, at: string): void {
+    const said = contentOf(content, `${at}.content`)
+    // What an assistant refused is a field of its own there.
+    if (role === 'assistant' && typeof said !== 'string' && said.every(isWords))
+      this.add(at, { role, ...wordsOf(said) })
+    else this.add(at, { role: needed(role, `${at}.role`), content: said })
+  }
+
+  /** Calls that follow what the assistant said, or one another, are one message there. */
+  #readCall(item: InputItem, at: string): void {
+    const call: ToolCall = {
+      id: needed(item.call_id, `${at}.call_id`),
+      type: 'function',
+      function: { name: needed(item.name, `${at}.name`), arguments: item.arguments ?? '' },
+    }
+    const last = this.messages.at(-1)
+    if (last?.role === 'assistant') {
+      this.messages[this.messages.length - 1] = { ...last, tool_calls: [...(last.tool_calls ?? []), call] }
+    } else this.add(at, { role: 'assistant', content: null, tool_calls: [call] })
+  }
+
+  #readResult({ call_id, output }: InputItem, at: string): void {
+    const content = contentOf(output, `${at}.output`)
+    this.add(at, { role: 'tool', tool_call_id: needed(call_id, `${at}.call_id`), content })
+  }
+
+  #readReference(id: string, at: string): void {
+    const item = this.#find(id)
+    if (!item) throw notKept(at)
+    this.read(item, at)
+  }
+}
+
+/** The 400 for a reference to what is not there. */
+function notKept(at: string): ApiError {
+  return new ApiError(
+    400,
+    'item_not_found',
+    `The field "${at}.id" refers to an item that is not kept here: items are kept for an hour, in memory alone, and not with \`store: false\`. Send the items themselves, which clients do with \`store: false\`.`,
+    { param: `${at}.id` },
+  )
+}
+
+function isWords({ type }: ContentPart): boolean {
+  return type === 'text' || type === 'refusal'
+}
+
+/** What an assistant said, and what it refused. */
+function wordsOf(parts: readonly ContentPart[]): Pick<Message, 'content' | 'refusal'> {
+  const refusal = parts.map((part) => part.refusal ?? '').join('')
+  const text = parts.map((part) => part.text ?? '').join('')
+  return refusal === '' ? { content: text } : { content: text || null, refusal }
+}
+
+/** A text where there is nothing but text, which every upstream takes. */
+function contentOf(content: InputItem['content'], at: string): string | ContentPart[] {
+  if (typeof content === 'string') return content
+  const parts = needed(content, at).map((part, index) => partOf(part, `${at}[${index}]`))
+  return parts.every(({ type }) => type === 'text') ? parts.map((part) => part.text ?? '').join('') : parts
+}
+
+function partOf(part: InputPart, at: string): ContentPart {
+  const read = partReaders[part.type]
+  if (!read) throw unsupported(`${at}.type`, `is "${part.type}", which is not supported`)
+  return read(part, at)
+}
+
+const readText: ReadPart = ({ text }, at) => ({ type: 'text', text: needed(text, `${at}.text`) })
+
+const partReaders: Readonly<Record<string, ReadPart>> = {
+  input_text: readText,
+  output_text: readText,
+  text: readText,
+  refusal: ({ refusal }, at) => ({ type: 'refusal', refusal: needed(refusal, `${at}.refusal`) }),
+  input_image: ({ image_url: url, file_id: id, detail }, at) => {
+    if (id != null) throw unsupported(`${at}.file_id`, 'is not supported: send image_url')
+    return {
+      type: 'image_url',
+      image_url: { url: needed(url, `${at}.image_url`), ...(detail == null ? {} : { detail }) },
+    }
+  },
+  input_file: ({ file_data: data, file_id: id, file_url: url, filename }, at) => {
+    if (url != null) throw unsupported(`${at}.file_url`, 'is not supported: send file_data')
+    if (data == null && id == null) throw invalidField(`${at}.file_data`, 'is missing: a part of this type needs it')
+    return {
+      type: 'file',
+      file: {
+        ...(data == null ? {} : { file_data: data }),
+        ...(id == null ? {} : { file_id: id }),
+        ...(filename == null ? {} : { filename }),
+      },
+    }
+  },
+  input_audio: ({ input_audio: audio }, at) => ({
+    type: 'input_audio',
+    input_audio: needed(audio, `${at}.input_audio`),
+  }),
+}
+
+function needed<T>(value: T | null | undefined, at: string): T {
+  if (value == null) throw invalidField(at, 'is missing: an item of this type needs it')
+  return value
+}
+
+/** The 400 for what OpenAI's own service takes, and this one cannot do. */
+export function unsupported(param: string, problem: string): ApiError {
+  return new ApiError(400, 'unsupported_parameter', `The field "${param}" ${problem}.`, { param })
+}
