@@ -75,14 +75,14 @@ export const ResponseObject = Type.Object(
     usage: Type.Union([
       Type.Object({
         input_tokens: Type.Integer(),
-        input_tokens_details: Type.Object({ cached_tokens: Type.Integer() }),
+        input_tokens_details: Type.Object({ cached_tokens: Type.Integer(), cache_write_tokens: Type.Integer() }),
         output_tokens: Type.Integer(),
         output_tokens_details: Type.Object({ reasoning_tokens: Type.Integer() }),
         total_tokens: Type.Integer(),
       }),
       Nothing,
     ]),
-    user: Type.Union([Type.String(), Nothing]),
+    user: Type.Optional(Type.String()),
     metadata: Anything,
   },
   { title: 'Response' },

@@ -63,7 +63,7 @@ function echoOf({ text, reasoning, ...request }: ResponseRequest) {
     tool_choice: request.tool_choice ?? 'auto',
     tools: [...(request.tools ?? [])],
     top_p: request.top_p ?? null,
-    user: request.user ?? null,
+    ...(request.user == null ? {} : { user: request.user }),
   }
 }
 
@@ -78,7 +78,10 @@ function usageOf(usage: Usage): ResponseObject['usage'] {
   const { prompt_tokens, completion_tokens, total_tokens } = usage
   return {
     input_tokens: prompt_tokens,
-    input_tokens_details: { cached_tokens: detail(usage, 'prompt_tokens_details', 'cached_tokens') },
+    input_tokens_details: {
+      cached_tokens: detail(usage, 'prompt_tokens_details', 'cached_tokens'),
+      cache_write_tokens: detail(usage, 'prompt_tokens_details', 'cache_write_tokens'),
+    },
     output_tokens: completion_tokens,
     output_tokens_details: { reasoning_tokens: detail(usage, 'completion_tokens_details', 'reasoning_tokens') },
     total_tokens: total_tokens ?? prompt_tokens + completion_tokens,

@@ -66,7 +66,7 @@ describe.each(['', '/v1'])('the official client with the base URL of the service
       ...fern,
       input: [
         { role: 'user', content: question },
-        ...first.output,
+        ...first.output.filter((item) => item.type === 'message'),
         { role: 'user', content: 'And how often do I water then?' },
       ],
     })

@@ -1,0 +1,223 @@
+import type { OpenAI } from 'openai'
+import { describe, expect, test } from 'vitest'
+import { ApiError } from '../../src/errors.ts'
+import type { OutputItem, ResponseObject } from '../../src/openai/response.ts'
+import { responseOf } from '../../src/responses/response-of.ts'
+import { responseVoice } from '../../src/responses/voice.ts'
+
+/* What chunks become: typed events, each with its line of a type, in order. */
+
+type Event = OpenAI.Responses.ResponseStreamEvent
+
+// What is written is of the official client's types.
+const asOfficial = (item: OutputItem) => item satisfies OpenAI.Responses.ResponseOutputItem
+
+interface Delta {
+  readonly content?: string
+  readonly refusal?: string
+  readonly reasoning_content?: string
+  readonly tool_calls?: readonly object[]
+}
+
+const call = (index: number, more: object) => ({ tool_calls: [{ index, ...more }] })
+const named = (index: number, id: string) =>
+  call(index, { id, type: 'function', function: { name: `f${index}`, arguments: '' } })
+
+function speak(deltas: readonly Delta[], reason: string | null = 'stop', error?: ApiError) {
+  const kept: OutputItem[] = []
+  const voice = responseVoice(
+    { model: 'm', input: 'Hello', temperature: 0.5, instructions: 'Be brief.' },
+    { ignored: [], inOwnWords: (thrown) => thrown },
+    (output) => void kept.push(...output),
+  )
+  const chunks = deltas.map((delta) => ({ index: 0, delta, logprobs: null, finish_reason: null }))
+  let written = ''
+  const say = (choice: object) => {
+    const text = JSON.stringify({
+      id: 'x',
+      object: 'chat.completion.chunk',
+      created: 7,
+      model: 'm-1',
+      choices: [choice],
+    })
+    written += voice.chunk({ chunk: JSON.parse(text) })
+  }
+  for (const chunk of chunks) say(chunk)
+  if (reason !== null) say({ index: 0, delta: {}, logprobs: null, finish_reason: reason })
+  const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 }
+  const end = { id: 'x', object: 'chat.completion.chunk' as const, created: 7, model: 'm-1', choices: [], usage }
+  written += error ? voice.failure(error) : voice.end(end)
+  const events = written.split('\n\n').filter((event) => event !== '')
+  const read = events.map((event) => {
+    const [type = '', data = ''] = event.split('\n')
+    const parsed: Event = JSON.parse(data.slice('data: '.length))
+    expect(type).toBe(`event: ${parsed.type}`)
+    return parsed
+  })
+  expect(read.map(({ sequence_number: number }) => number)).toEqual(read.map((_event, index) => index))
+  return { events: read, types: read.map(({ type }) => type.replace('response.', '')), kept }
+}
+
+function last(events: readonly Event[]): OpenAI.Responses.Response {
+  const event = events.at(-1)
+  if (!event || !('response' in event)) throw new Error('the last event has no response')
+  return event.response
+}
+
+const begun = ['created', 'in_progress']
+const textItem = (deltas: number) => [
+  'output_item.added',
+  'content_part.added',
+  ...Array<string>(deltas).fill('output_text.delta'),
+  'output_text.done',
+  'content_part.done',
+  'output_item.done',
+]
+
+describe('the events of a response', () => {
+  test.each<{ what: string; deltas: readonly Delta[]; types: readonly string[]; output: readonly object[] }>([
+    {
+      what: 'a text in pieces',
+      deltas: [{ content: 'Water ' }, { content: 'it.' }],
+      types: textItem(2),
+      output: [{ type: 'message', status: 'completed', content: [{ type: 'output_text', text: 'Water it.' }] }],
+    },
+    {
+      what: 'nothing at all',
+      deltas: [],
+      types: textItem(0),
+      output: [{ type: 'message', content: [{ type: 'output_text', text: '' }] }],
+    },
+    {
+      what: 'a refusal after a text',
+      deltas: [{ content: 'Hm.' }, { refusal: 'No.' }],
+      types: [
+        ...textItem(1).slice(0, -1),
+        'content_part.added',
+        'refusal.delta',
+        'refusal.done',
+        'content_part.done',
+        'output_item.done',
+      ],
+      output: [
+        {
+          content: [
+            { type: 'output_text', text: 'Hm.' },
+            { type: 'refusal', refusal: 'No.' },
+          ],
+        },
+      ],
+    },
+    {
+      what: 'a thought before a text',
+      deltas: [{ reasoning_content: 'Dry?' }, { content: 'Yes.' }],
+      types: [
+        'output_item.added',
+        'content_part.added',
+        'reasoning_text.delta',
+        'reasoning_text.done',
+        'content_part.done',
+        'output_item.done',
+        ...textItem(1),
+      ],
+      output: [
+        { type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'Dry?' }] },
+        { type: 'message', content: [{ type: 'output_text', text: 'Yes.' }] },
+      ],
+    },
+    {
+      what: 'two calls whose pieces alternate, after a text',
+      deltas: [
+        { content: 'Let me see.' },
+        named(0, 'call_a'),
+        named(1, 'call_b'),
+        call(0, { function: { arguments: '{"a":' } }),
+        call(1, { function: { arguments: '{}' } }),
+        call(0, { function: { arguments: '1}' } }),
+      ],
+      types: [
+        ...textItem(1),
+        'output_item.added',
+        'output_item.added',
+        'function_call_arguments.delta',
+        'function_call_arguments.delta',
+        'function_call_arguments.delta',
+        'function_call_arguments.done',
+        'output_item.done',
+        'function_call_arguments.done',
+        'output_item.done',
+      ],
+      output: [
+        { type: 'message' },
+        { type: 'function_call', call_id: 'call_a', name: 'f0', arguments: '{"a":1}', status: 'completed' },
+        { type: 'function_call', call_id: 'call_b', name: 'f1', arguments: '{}', status: 'completed' },
+      ],
+    },
+  ])('$what', ({ deltas, types, output }) => {
+    const spoken = speak(deltas)
+    expect(spoken.types).toEqual([...begun, ...types, 'completed'])
+    const response = last(spoken.events)
+    expect(response).toMatchObject({
+      status: 'completed',
+      output,
+      temperature: 0.5,
+      instructions: 'Be brief.',
+      created_at: 7,
+    })
+    expect(response.usage).toMatchObject({ input_tokens: 1, output_tokens: 2, total_tokens: 3 })
+    expect(spoken.kept).toEqual(response.output)
+    // Every item that was added is done, with what stands in the response.
+    const done = spoken.events.flatMap((event) => (event.type === 'response.output_item.done' ? [event.item] : []))
+    expect(done).toEqual(response.output)
+    expect(spoken.kept.map(asOfficial)).toHaveLength(output.length)
+  })
+
+  test.each([
+    ['length', 'max_output_tokens'],
+    ['content_filter', 'content_filter'],
+  ])('an end by %s is no completed response', (reason, said) => {
+    const { types, events } = speak([{ content: 'Wat' }], reason)
+    expect(types.at(-1)).toBe('incomplete')
+    expect(last(events)).toMatchObject({
+      status: 'incomplete',
+      incomplete_details: { reason: said },
+      output: [{ status: 'incomplete' }],
+    })
+  })
+
+  test('a failure keeps what has come, and says why; no call is done by it', () => {
+    const error = new ApiError(502, 'upstream_error', 'The model broke off.')
+    const { types, events, kept } = speak(
+      [{ content: 'Wat' }, named(0, 'call_a'), call(0, { function: { arguments: '{"a' } })],
+      null,
+      error,
+    )
+    expect(types.at(-1)).toBe('failed')
+    expect(types.filter((type) => type.includes('arguments.done'))).toEqual([])
+    expect(last(events)).toMatchObject({
+      status: 'failed',
+      error: { code: 'upstream_error', message: 'The model broke off.' },
+      usage: null,
+      output: [
+        { type: 'message', content: [{ text: 'Wat' }] },
+        { arguments: '{"a', status: 'incomplete' },
+      ],
+    })
+    expect(kept).toEqual([])
+  })
+
+  test('a failure before any chunk still begins a response', () => {
+    const { types } = speak([], null, new ApiError(504, 'upstream_timeout', 'Too late.'))
+    expect(types).toEqual([...begun, 'failed'])
+  })
+})
+
+test('a response is of the official type, but for what the caller sent and codes of errors', () => {
+  type Ours = Omit<ResponseObject, 'error' | 'tools' | 'tool_choice' | 'reasoning' | 'text' | 'metadata' | 'usage'>
+  const usageOf = ({ usage }: ResponseObject) => usage satisfies OpenAI.Responses.ResponseUsage | null
+  const official = (response: Ours) => response satisfies Partial<OpenAI.Responses.Response>
+  const said = { id: 'resp_1', created: 7, model: 'm', output: [] }
+  const response = responseOf({ model: 'm', input: 'Hello' }, said)
+  expect(official(response).status).toBe('in_progress')
+  expect(usageOf(response)).toBeNull()
+})

@@ -1,0 +1,277 @@
+import { describe, expect, test } from 'vitest'
+import { readChatError } from '../support/chat.ts'
+import { chunkText, completion, json, pieces, sse } from '../support/upstream.ts'
+import { eachOffset, onlyCall, service, upstream, upstreamServiceForThisFile } from '../support/upstream-service.ts'
+
+/* What a model is asked for a request to create a response, and what is refused. */
+
+upstreamServiceForThisFile()
+
+function post(body: Readonly<Record<string, unknown>>, key?: string) {
+  const sent = { model: 'gpt-test', input: 'Hello', ...body }
+  return service.request('/responses', {
+    json: sent,
+    ...(key === undefined ? {} : { headers: { authorization: `Bearer ${key}` } }),
+  })
+}
+
+const user = { role: 'user', content: 'Hello' }
+const schema = { type: 'object', properties: {} }
+const picture = 'data:image/png;base64,iVBORw0KGgo='
+const call = { type: 'function_call', call_id: 'c1', name: 'f', arguments: '{}' }
+
+describe('a model is asked', () => {
+  test.each<{ what: string; sent: Record<string, unknown>; asked: Record<string, unknown>; ignored?: string }>([
+    { what: 'a text', sent: {}, asked: { messages: [user] } },
+    {
+      what: 'instructions first',
+      sent: { instructions: 'Be brief.' },
+      asked: { messages: [{ role: 'system', content: 'Be brief.' }, user] },
+    },
+    {
+      what: 'messages of every role, with a type and without',
+      sent: {
+        input: [
+          { role: 'developer', content: 'A' },
+          { type: 'message', role: 'user', content: [{ type: 'input_text', text: 'B' }] },
+          { role: 'assistant', content: [{ type: 'output_text', text: 'C' }] },
+          { role: 'assistant', content: [{ type: 'refusal', refusal: 'D' }] },
+          { role: 'user', content: 'E' },
+        ],
+      },
+      asked: {
+        messages: [
+          { role: 'developer', content: 'A' },
+          { role: 'user', content: 'B' },
+          { role: 'assistant', content: 'C' },
+          { role: 'assistant', content: null, refusal: 'D' },
+          { role: 'user', content: 'E' },
+        ],
+      },
+    },
+    {
+      what: 'pictures and files',
+      sent: {
+        input: [
+          {
+            role: 'user',
+            content: [
+              { type: 'input_text', text: 'Look' },
+              { type: 'input_image', image_url: picture, detail: 'low' },
+              { type: 'input_file', file_data: picture, filename: 'a.png' },
+            ],
+          },
+        ],
+      },
+      asked: {
+        messages: [
+          {
+            role: 'user',
+            content: [
+              { type: 'text', text: 'Look' },
+              { type: 'image_url', image_url: { url: picture, detail: 'low' } },
+              { type: 'file', file: { file_data: picture, filename: 'a.png' } },
+            ],
+          },
+        ],
+      },
+    },
+    {
+      what: 'calls in the message before them, and their results',
+      sent: {
+        input: [
+          user,
+          { role: 'assistant', content: 'Let me see.' },
+          call,
+          { ...call, call_id: 'c2' },
+          { type: 'function_call_output', call_id: 'c1', output: 'dry' },
+          { type: 'function_call_output', call_id: 'c2', output: [{ type: 'input_text', text: 'wet' }] },
+        ],
+      },
+      asked: {
+        messages: [
+          user,
+          {
+            role: 'assistant',
+            content: 'Let me see.',
+            tool_calls: [
+              { id: 'c1', type: 'function', function: { name: 'f', arguments: '{}' } },
+              { id: 'c2', type: 'function', function: { name: 'f', arguments: '{}' } },
+            ],
+          },
+          { role: 'tool', tool_call_id: 'c1', content: 'dry' },
+          { role: 'tool', tool_call_id: 'c2', content: 'wet' },
+        ],
+      },
+    },
+    {
+      what: 'tools, one of them to be called',
+      sent: {
+        tools: [{ type: 'function', name: 'f', description: 'D', parameters: schema, strict: true }],
+        tool_choice: { type: 'function', name: 'f' },
+        parallel_tool_calls: false,
+      },
+      asked: {
+        tools: [{ type: 'function', function: { name: 'f', description: 'D', parameters: schema, strict: true } }],
+        tool_choice: { type: 'function', function: { name: 'f' } },
+        parallel_tool_calls: false,
+      },
+    },
+    {
+      what: 'only the tools that are allowed',
+      sent: {
+        tools: [
+          { type: 'function', name: 'f' },
+          { type: 'function', name: 'g' },
+        ],
+        tool_choice: { type: 'allowed_tools', mode: 'required', tools: [{ type: 'function', name: 'g' }] },
+      },
+      asked: { tools: [{ type: 'function', function: { name: 'g' } }], tool_choice: 'required' },
+    },
+    {
+      what: 'a format, and settings by their names in chat',
+      sent: {
+        text: { format: { type: 'json_schema', name: 'n', schema, strict: true }, verbosity: 'low' },
+        reasoning: { effort: 'high' },
+        max_output_tokens: 9,
+        temperature: 0.5,
+        top_p: 0.9,
+        metadata: { a: 'b' },
+        top_k: 5,
+      },
+      asked: {
+        response_format: { type: 'json_schema', json_schema: { name: 'n', schema, strict: true } },
+        verbosity: 'low',
+        reasoning_effort: 'high',
+        max_completion_tokens: 9,
+        temperature: 0.5,
+        top_p: 0.9,
+        metadata: { a: 'b' },
+        top_k: 5,
+      },
+    },
+    {
+      what: 'nothing of what is idle',
+      sent: { store: false, truncation: 'disabled', include: [], service_tier: 'auto', background: false },
+      asked: { messages: [user] },
+    },
+    {
+      what: 'nothing of what cannot be honoured, which is named',
+      sent: {
+        store: true,
+        truncation: 'auto',
+        include: ['reasoning.encrypted_content'],
+        max_tool_calls: 3,
+        reasoning: { effort: 'low', summary: 'auto' },
+        input: [{ type: 'reasoning', id: 'rs_1', summary: [] }, user],
+      },
+      asked: { messages: [user], reasoning_effort: 'low' },
+      ignored: 'store,truncation,include,max_tool_calls,input.reasoning,reasoning.summary',
+    },
+  ])('$what', async ({ sent, asked, ignored = null }) => {
+    upstream.answer(json(completion('Hi.')))
+    const response = await post(sent)
+    expect(response.status, await response.clone().text()).toBe(200)
+    const { model, stream: _stream, ...body } = onlyCall().body
+    expect(model).toBe('gpt-test')
+    expect(body).toEqual({ messages: [user], ...asked })
+    expect(response.headers.get('x-ignored-params')).toBe(ignored)
+    expect(await response.json()).toMatchObject({ object: 'response', store: false, status: 'completed' })
+  })
+})
+
+describe('a request is refused', () => {
+  test.each<readonly [param: string, code: string, sent: Record<string, unknown>]>([
+    ['previous_response_id', 'unsupported_parameter', { previous_response_id: 'resp_1' }],
+    ['conversation', 'unsupported_parameter', { conversation: 'conv_1' }],
+    ['prompt', 'unsupported_parameter', { prompt: { id: 'p' } }],
+    ['background', 'unsupported_parameter', { background: true }],
+    ['tools[0].type', 'unsupported_parameter', { tools: [{ type: 'web_search' }] }],
+    ['tool_choice.type', 'unsupported_parameter', { tool_choice: { type: 'file_search' } }],
+    ['tools[0].name', 'invalid_field', { tools: [{ type: 'function' }] }],
+    ['input[0].type', 'unsupported_parameter', { input: [{ type: 'computer_call' }] }],
+    ['input[0].content[0].type', 'unsupported_parameter', { input: [{ role: 'user', content: [{ type: 'x' }] }] }],
+    ['input[1].id', 'item_not_found', { input: [user, { type: 'item_reference', id: 'msg_0' }] }],
+    ['input[1].id', 'item_not_found', { input: [user, { id: 'msg_0' }] }],
+    ['input[0].call_id', 'invalid_field', { input: [{ type: 'function_call', name: 'f' }] }],
+    ['input[0].call_id', 'invalid_field', { input: [{ type: 'function_call_output', call_id: 'c9', output: 'x' }] }],
+    ['input[1].content', 'invalid_field', { input: [user, { role: 'user', content: null }] }],
+    [
+      'input[1].content[0].image_url',
+      'invalid_field',
+      { input: [user, { role: 'user', content: [{ type: 'input_image', image_url: 'file:///etc/passwd' }] }] },
+    ],
+    [
+      'input[0].content[0].file_data',
+      'invalid_field',
+      { input: [{ role: 'user', content: [{ type: 'input_file', file_data: 'file:///etc/passwd' }] }] },
+    ],
+    [
+      'input[0].content[0].file_url',
+      'unsupported_parameter',
+      { input: [{ role: 'user', content: [{ type: 'input_file', file_url: 'https://a.example/b' }] }] },
+    ],
+    ['text.format.name', 'invalid_field', { text: { format: { type: 'json_schema', schema } } }],
+    ['input', 'invalid_field', { input: [] }],
+    ['max_output_tokens', 'invalid_field', { max_output_tokens: 0 }],
+  ])('for %s: %s', async (param, code, sent) => {
+    const response = await post(sent)
+    expect(response.status).toBe(400)
+    const error = await readChatError(response)
+    expect(error).toMatchObject({ param, code })
+    expect(error.message).toContain(`"${param}"`)
+    expect(error.message).not.toMatch(/messages\[/)
+    expect(upstream.calls).toHaveLength(0)
+  })
+})
+
+describe('an item that a response has put out', () => {
+  const itemOf = async (response: Response): Promise<string> => {
+    const body: { output: { id: string }[] } = JSON.parse(await response.text())
+    return body.output[0]?.id ?? ''
+  }
+
+  test('can be referred to', async () => {
+    const id = await itemOf(await post({}))
+    const second = await post({ input: [user, { type: 'item_reference', id }, user] })
+    expect(second.status).toBe(200)
+    expect(upstream.calls[1]?.body['messages']).toEqual([user, { role: 'assistant', content: 'Hello there.' }, user])
+  })
+
+  test('is not kept with store: false', async () => {
+    const id = await itemOf(await post({ store: false }))
+    const error = await readChatError(await post({ input: [{ type: 'item_reference', id }] }))
+    expect(error.message).toContain('store: false')
+  })
+
+  test("is not another account's", async () => {
+    const id = await itemOf(await post({}))
+    const other = await service.makeKey('another', ['chat'])
+    const error = await readChatError(await post({ input: [{ type: 'item_reference', id }] }, other))
+    expect(error.code).toBe('item_not_found')
+  })
+})
+
+test('a stream that is cut at any byte is never completed', async () => {
+  const bytes = Buffer.from(
+    sse(
+      chunkText({ role: 'assistant', content: 'Wa' }),
+      chunkText({ content: 'ter' }),
+      chunkText({}, 'stop'),
+      '[DONE]',
+    ),
+  )
+  const enough = bytes.indexOf('data: [DONE]')
+  upstream.answer(async (response, asked) => {
+    await pieces([bytes.subarray(0, Number(asked.body['offset']))], 'cut')(response, asked)
+  })
+  await eachOffset(bytes.length, async (offset) => {
+    const response = await post({ stream: true, offset })
+    const text = await response.text()
+    const isComplete = text.includes('"type":"response.completed"')
+    expect(isComplete, `at ${offset}`).toBe(offset >= enough)
+    if (!isComplete)
+      expect(response.status === 502 || text.includes('event: response.failed'), `at ${offset}`).toBe(true)
+    expect(text).not.toContain('[DONE]')
+  })
+})
