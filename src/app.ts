@@ -118,6 +118,10 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   parts.tracer?.traceRequests(app)
   cutOffStalledReaders(app, config.readerTimeoutSeconds * 1000)
   refuseUnfitRequests(app)
+  if (config.corsOrigins.length > 0) {
+    const { allowOrigins } = await import('./http/cors.ts')
+    await allowOrigins(app, config.corsOrigins)
+  }
   const lookAgain = await refuseUnderPressure(app, parts.loop)
   refuseUnknownRoutes(app)
   guardRequests(app, guard)

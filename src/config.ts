@@ -38,6 +38,8 @@ export interface Config {
   readonly limits: Limits
   readonly ledgerDays: number
   readonly auditDays: number
+  /** Origins whose pages may call the service, or `*` alone for all. */
+  readonly corsOrigins: readonly string[]
   /** Whether `/docs` and `/openapi.json` are there. */
   readonly docs: 'on' | 'off'
   readonly characters: 'open' | 'closed'
@@ -158,6 +160,7 @@ export function readConfig(environment: Environment): Config {
     limits: typeof limits === 'string' ? {} : limits,
     ledgerDays: integer('LEDGER_DAYS', 30, 1, 3650),
     auditDays: integer('AUDIT_DAYS', 365, 1, 3650),
+    corsOrigins: readOrigins(text('CORS_ORIGINS'), faults),
     docs: oneOf('DOCS', 'on', ['on', 'off']),
     characters: oneOf('CHARACTERS', 'open', ['open', 'closed']),
     systemPrompt: text('SYSTEM_PROMPT'),
@@ -206,6 +209,24 @@ function readProxies(written: string | undefined, faults: string[]): Networks | 
   if (typeof networks !== 'string') return networks
   faults.push(`TRUSTED_PROXIES ${networks}.`)
   return undefined
+}
+
+/** An origin is a scheme, a host, and a port where it is not the usual one (RFC 6454, section 6.2), as browsers write it. */
+function readOrigins(written: string | undefined, faults: string[]): readonly string[] {
+  const origins = (written?.split(',') ?? []).map((origin) => origin.trim()).filter((origin) => origin !== '')
+  if (origins.includes('*')) {
+    if (origins.length > 1) faults.push('CORS_ORIGINS has * beside others; give * alone, or a list without it.')
+    return origins
+  }
+  for (const origin of origins) {
+    const url = URL.parse(origin)
+    const isOrigin = /^https?:/.test(origin) ? url?.origin === origin : /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#]+$/.test(origin)
+    if (isOrigin) continue
+    const advice =
+      url && /^https?:/.test(origin) ? `give ${url.origin}` : 'give a scheme and a host, such as https://a.example'
+    faults.push(`CORS_ORIGINS has ${JSON.stringify(origin)}, which is no origin; ${advice}.`)
+  }
+  return origins
 }
 
 /** Several hosts in one URL are what PostgreSQL understands, and Node's URL does not. */

@@ -38,6 +38,7 @@ describe('the settings', () => {
       drainSeconds: 0,
       startTimeoutSeconds: 0,
       sseKeepaliveMs: 15_000,
+      corsOrigins: [],
       docs: 'on',
       characters: 'open',
       systemPrompt: undefined,

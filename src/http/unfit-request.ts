@@ -77,9 +77,10 @@ function refusalOf(app: FastifyInstance, request: FastifyRequest): ApiError {
   const path = request.url.split('?', 1)[0] ?? '/'
   const allow = methods.filter((method) => app.findRoute({ method, url: path })).join(', ')
   if (allow === '') return unknownRoute(app)
-  return new ApiError(405, 'method_not_allowed', `This path does not answer that method. Use ${allow}.`, {
-    headers: { allow },
-  })
+  const isPreflight = request.method === 'OPTIONS' && request.headers.origin !== undefined
+  const advice = isPreflight ? ' For pages of other origins the operator sets CORS_ORIGINS.' : ''
+  const message = `This path does not answer that method. Use ${allow}.${advice}`
+  return new ApiError(405, 'method_not_allowed', message, { headers: { allow } })
 }
 
 /** The 404 of a path that does not exist; it names the documents only where they are served. */

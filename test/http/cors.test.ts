@@ -1,0 +1,147 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { readConfig } from '../../src/config.ts'
+import { exposedHeaders } from '../../src/http/cors.ts'
+import { startTestService, type TestService } from '../support/service.ts'
+
+const page = 'https://page.example'
+let some: TestService
+let all: TestService
+let none: TestService
+
+beforeAll(async () => {
+  some = await startTestService({ CORS_ORIGINS: `${page}, http://127.0.0.1:8080` })
+  all = await startTestService({ CORS_ORIGINS: '*' })
+  none = await startTestService()
+})
+
+afterAll(async () => {
+  for (const service of [some, all, none]) await service?.close()
+})
+
+function preflight(service: TestService, path: string, origin = page): Promise<Response> {
+  return service.request(path, {
+    method: 'OPTIONS',
+    headers: {
+      authorization: null,
+      origin,
+      'access-control-request-method': 'POST',
+      'access-control-request-headers': 'authorization,content-type,idempotency-key,x-stainless-os',
+    },
+  })
+}
+
+const ofCors = (response: Response) => [...response.headers.keys()].filter((name) => name.startsWith('access-control-'))
+
+describe('a preflight', () => {
+  test.each(['/plants', '/plants/1', '/chat/completions', '/v1/responses', '/models', '/characters', '/livez'])(
+    'to %s is a 204 without a key',
+    async (path) => {
+      const response = await preflight(some, path)
+      expect(response.status).toBe(204)
+      expect(await response.text()).toBe('')
+      expect(Object.fromEntries(response.headers)).toMatchObject({
+        'access-control-allow-origin': page,
+        'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE',
+        'access-control-allow-headers': 'authorization,content-type,idempotency-key,x-stainless-os',
+        'access-control-max-age': '600',
+      })
+      expect(response.headers.get('vary')).toMatch(/origin/i)
+      expect(response.headers.has('access-control-allow-credentials')).toBe(false)
+    },
+  )
+
+  test('of another origin is told nothing that lets it go on', async () => {
+    const response = await preflight(some, '/plants', 'https://other.example')
+    expect(response.headers.has('access-control-allow-origin')).toBe(false)
+  })
+
+  test('of any origin goes on with *', async () => {
+    const response = await preflight(all, '/plants', 'https://other.example')
+    expect(response.headers.get('access-control-allow-origin')).toBe('*')
+  })
+
+  test('to /metrics is refused', async () => {
+    const response = await preflight(all, '/metrics')
+    expect(response.status).toBe(405)
+    expect(ofCors(response)).toEqual([])
+  })
+
+  test('is a 405 where no origin is set, and names the setting', async () => {
+    const response = await preflight(none, '/plants')
+    expect(response.status).toBe(405)
+    expect(await response.text()).toContain('CORS_ORIGINS')
+    expect(ofCors(response)).toEqual([])
+  })
+})
+
+describe('an answer to a page', () => {
+  const chat = { model: 'understudy', messages: [{ role: 'user', content: 'Hello' }] }
+
+  test.each<readonly [what: string, status: number, path: string, json: object | null]>([
+    ['a list', 200, '/plants', null],
+    ['a whole completion', 200, '/chat/completions', chat],
+    ['a stream', 200, '/chat/completions', { ...chat, stream: true }],
+    ['an error', 400, '/chat/completions', {}],
+    ['a path that is not there', 404, '/nowhere', null],
+  ])('%s is for its origin, with headers that it may read', async (_what, status, path, json) => {
+    const response = await some.request(path, { headers: { origin: page }, ...(json ? { json } : {}) })
+    await response.text()
+    expect(response.status).toBe(status)
+    expect(response.headers.get('access-control-allow-origin')).toBe(page)
+    expect(response.headers.get('access-control-expose-headers')).toBe(exposedHeaders.join(', '))
+  })
+
+  test('without a key is for its origin too', async () => {
+    const response = await some.request('/plants', { headers: { origin: page, authorization: null } })
+    expect(response.status).toBe(401)
+    expect(response.headers.get('access-control-allow-origin')).toBe(page)
+  })
+
+  test('of /metrics is for no page', async () => {
+    const response = await all.request('/metrics', { headers: { origin: page } })
+    expect(response.status).toBe(200)
+    expect(ofCors(response)).toEqual([])
+  })
+
+  test('says nothing of origins where none is set', async () => {
+    const response = await none.request('/plants', { headers: { origin: page } })
+    expect(ofCors(response)).toEqual([])
+    expect(response.headers.get('vary')).toBeNull()
+  })
+})
+
+test('every header of ours that is sent is exposed', () => {
+  // Of the browser's own business, or not ours.
+  const others = ['x-accel-buffering', 'x-content-type-options', 'x-forwarded-for', 'x-frame-options']
+  const source = join(import.meta.dirname, '../../src')
+  const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'))
+  const names = files.flatMap(
+    (file) => readFileSync(join(source, file), 'utf8').match(/(?<=['`])x-[a-z][a-z-]*/g) ?? [],
+  )
+  const exposed = exposedHeaders.map((name) => name.toLowerCase())
+  const missing = [...new Set(names)].filter(
+    (name) =>
+      !others.includes(name) && !exposed.some((each) => each === name || (name.endsWith('-') && each.startsWith(name))),
+  )
+  expect(missing).toEqual([])
+})
+
+describe('CORS_ORIGINS', () => {
+  test.each([
+    ['https://a.example/path', 'give https://a.example'],
+    ['https://a.example/', 'give https://a.example'],
+    ['https://a.example:443', 'give https://a.example'],
+    ['HTTPS://a.example', 'give'],
+    ['a.example', 'scheme and a host'],
+    ['*,https://a.example', '* alone'],
+  ])('as %s stops the start with a sentence', (written, advice) => {
+    expect(() => readConfig({ CORS_ORIGINS: written })).toThrow(advice)
+  })
+
+  test('takes origins of apps and extensions too', () => {
+    const written = 'http://localhost:5173, capacitor://localhost, chrome-extension://abcdef'
+    expect(readConfig({ CORS_ORIGINS: written }).corsOrigins).toHaveLength(3)
+  })
+})
