@@ -189,13 +189,13 @@ async function registerChat(
     shutdownGraceMs: config.shutdownGraceSeconds * 1000,
   }
   await app.register(chatPlugin, chat)
-  await app.register(modelsPlugin, { guard, models })
+  await app.register(modelsPlugin, { guard, models, library })
   const responses = { ...chat, kept: new KeptItems(performance.now.bind(performance)) }
   await app.register(responsesPlugin, responses)
   // Many clients add the version by themselves.
   await app.register(chatPlugin, { ...chat, prefix: '/v1', isAlias: true })
   await app.register(responsesPlugin, { ...responses, prefix: '/v1', isAlias: true })
-  await app.register(modelsPlugin, { guard, models, prefix: '/v1', isAlias: true })
+  await app.register(modelsPlugin, { guard, models, library, prefix: '/v1', isAlias: true })
 }
 
 /** Lets all that a request waits for its database share one time, where the stores ask for that. */

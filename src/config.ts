@@ -19,6 +19,10 @@ export interface Config {
   readonly databaseUrl: string | undefined
   readonly bootstrapKey: string | undefined
   readonly upstream: Upstream | undefined
+  /** The model that the id `default` stands for where there is no `models.json`. */
+  readonly defaultModel: string | undefined
+  /** Whether `GET /models` has the understudies that misbehave on purpose. */
+  readonly listMisbehaving: 'on' | 'off'
   readonly traces: Traces | undefined
   readonly logLevel: LogLevel
   readonly plantBodyLimit: number
@@ -118,13 +122,6 @@ export function readConfig(environment: Environment): Config {
     return fallback
   }
 
-  const bootstrapKey = text('BOOTSTRAP_KEY')
-  if (bootstrapKey !== undefined && !fitsHeader.test(bootstrapKey)) {
-    faults.push('BOOTSTRAP_KEY holds characters outside printable ASCII, which an HTTP header cannot carry.')
-  } else if (bootstrapKey !== undefined && bootstrapKey.length < minimumBootstrapKeyLength) {
-    faults.push(`BOOTSTRAP_KEY is too short; give at least ${minimumBootstrapKeyLength} characters.`)
-  }
-
   const limits = settingsLimits(text('LIMITS'))
   if (typeof limits === 'string') faults.push(`LIMITS: ${limits}`)
 
@@ -138,8 +135,10 @@ export function readConfig(environment: Environment): Config {
     configDirectory: resolve(text('CONFIG_DIR') ?? dataDirectory),
     databasePath: join(dataDirectory, 'conservatory.db'),
     databaseUrl: readDatabaseUrl(text('DATABASE_URL'), faults),
-    bootstrapKey,
+    bootstrapKey: readBootstrapKey(text('BOOTSTRAP_KEY'), faults),
     upstream: readUpstream(text('OPENAI_BASE_URL'), text('OPENAI_API_KEY'), faults),
+    defaultModel: text('DEFAULT_MODEL'),
+    listMisbehaving: oneOf('LIST_MISBEHAVING', 'off', ['on', 'off']),
     traces: readTraces(
       text('OTEL_EXPORTER_OTLP_ENDPOINT'),
       text('OTEL_EXPORTER_OTLP_HEADERS'),
@@ -171,6 +170,15 @@ export function readConfig(environment: Environment): Config {
   const inFlight = roomInFlight(config, faults)
   if (faults.length > 0) throw new ConfigError(faults)
   return Object.freeze({ ...config, maxInFlightBytes: inFlight })
+}
+
+function readBootstrapKey(key: string | undefined, faults: string[]): string | undefined {
+  if (key !== undefined && !fitsHeader.test(key)) {
+    faults.push('BOOTSTRAP_KEY holds characters outside printable ASCII, which an HTTP header cannot carry.')
+  } else if (key !== undefined && key.length < minimumBootstrapKeyLength) {
+    faults.push(`BOOTSTRAP_KEY is too short; give at least ${minimumBootstrapKeyLength} characters.`)
+  }
+  return key
 }
 
 /** The bound that is set, or the usual one: an account may have half of it, which the largest body has to fit in. */

@@ -38,6 +38,8 @@ describe('the settings', () => {
       drainSeconds: 0,
       startTimeoutSeconds: 0,
       sseKeepaliveMs: 15_000,
+      defaultModel: undefined,
+      listMisbehaving: 'off',
       corsOrigins: [],
       docs: 'on',
       characters: 'open',

@@ -10,7 +10,7 @@ import type { CompletionRequest } from '../openai/completion-request.ts'
 import { type End, Outcome } from '../usage/outcome.ts'
 import type { Visit, Visits } from '../usage/visit.ts'
 import type { Work } from '../work.ts'
-import { castRequest, checkRequest, playedName } from './casting.ts'
+import { castRequest, playedName, wantedRequest } from './casting.ts'
 import type { Exchange } from './exchange.ts'
 import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
@@ -30,17 +30,17 @@ let streaming: typeof import('./reply.ts') | undefined
 export async function answer(
   request: FastifyRequest,
   reply: FastifyReply,
-  body: CompletionRequest,
+  sent: CompletionRequest,
   voice: Voice,
   options: ChatOptions,
   replies: OpenReplies,
 ): Promise<FastifyReply> {
-  checkRequest(body)
+  const wanted = wantedRequest(sent, options.models, callerOf(request))
+  const { body, route } = wanted
   // Before anything waits: a client that leaves meanwhile is noticed.
   const signal = replies.signalOf(reply)
-  const route = options.models.resolve(body.model, callerOf(request))
   return route.use(async () => {
-    const { persona } = await castRequest(request, reply, body, options)
+    const { persona } = await castRequest(request, reply, wanted, options)
     const outcome = new Outcome()
     // Before the log line, which is written then.
     reply.raw.prependOnceListener('close', () => Object.assign(request.facts, factsOf(route, outcome)))

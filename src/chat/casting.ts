@@ -1,9 +1,13 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf } from '../access/guard.ts'
+import type { ModelUser } from '../access/model-lists.ts'
 import { type Character, pinnedName, readWantedName, unknownCharacter } from '../characters/library/character.ts'
 import type { CharacterLibrary } from '../characters/library/library.ts'
 import type { Persona } from '../characters/prompt/settings.ts'
-import type { CompletionRequest } from '../openai/completion-request.ts'
+import { type ApiError, invalidField } from '../errors.ts'
+import type { ModelRegistry } from '../models/registry.ts'
+import type { Route } from '../models/routing/route.ts'
+import { type CompletionRequest, ownFields } from '../openai/completion-request.ts'
 import { checkMessages } from '../openai/messages.ts'
 import { checkWhole } from '../text.ts'
 import type { ChatOptions, UnknownCharacters } from './options.ts'
@@ -20,22 +24,57 @@ export interface Casting {
  * Checks of a request what its schema cannot.
  * @throws ApiError 400 that names the field
  */
-export function checkRequest({ model, messages }: CompletionRequest): void {
+function checkRequest({ model, messages }: CompletionRequest): void {
   checkWhole('model', model)
   checkMessages(messages)
 }
 
+/** A request with the model and the character that it asks for, whichever way it names them. */
+export interface WantedRequest {
+  readonly body: CompletionRequest
+  readonly route: Route
+  /** The model's id as it was sent, where it names the character: then one that is not there is a model that is not there. */
+  readonly playedModel: string | null
+}
+
+/**
+ * Reads what model and character a request asks for: by the character as a model (`character/Fern`), by the field
+ * `character`, or by what the model has as its default.
+ * @throws ApiError 404 for a model that is not there, 400 for two characters
+ */
+export function wantedRequest(sent: CompletionRequest, models: ModelRegistry, user: ModelUser): WantedRequest {
+  checkRequest(sent)
+  const { model, character, route } = models.wanted(sent.model, user)
+  const body = withOwnDefaults(sent, route.first.traits.defaults ?? {})
+  if (character === null) return { body, route, playedModel: null }
+  const beside = sent.character?.trim() ?? ''
+  if (beside !== '' && beside !== character.trim()) {
+    const problem = `is another character than the one of the model ${JSON.stringify(sent.model)}. Leave one of them out`
+    throw invalidField('character', problem)
+  }
+  return { body: { ...body, model, character }, route, playedModel: sent.model }
+}
+
+/** The fields that are only ours, as the model has them, where the request does not. */
+function withOwnDefaults(sent: CompletionRequest, defaults: Readonly<Record<string, unknown>>): CompletionRequest {
+  const missing = ownFields.filter((name) => sent[name] == null && defaults[name] != null)
+  return missing.length === 0 ? sent : { ...sent, ...Object.fromEntries(missing.map((name) => [name, defaults[name]])) }
+}
+
 /**
  * Finds out who is played in a request, and names it in the reply's header `x-character`.
- * @throws ApiError as `cast` does, and 503 where there is more to do than can be done now
+ * @throws ApiError as `cast` does, 404 `model_not_found` for a model that names a character that is not there, and 503 where there is more to do than can be done now
  */
 export async function castRequest(
   request: FastifyRequest,
   reply: FastifyReply,
-  body: CompletionRequest,
-  { library, characters, lookAgain }: ChatOptions,
+  { body, playedModel }: WantedRequest,
+  { library, characters, lookAgain, models }: ChatOptions,
 ): Promise<Casting> {
-  const casting = await cast(body, library, characters, callerOf(request).account.id)
+  const caller = callerOf(request)
+  const unknown = playedModel === null ? characters : 'closed'
+  const refusal = () => (playedModel === null ? unknownCharacter() : models.notFound(playedModel, caller))
+  const casting = await cast(body, library, unknown, caller.account.id, refusal)
   lookAgain(request)
   if (casting.header !== undefined) reply.header('x-character', casting.header)
   return casting
@@ -44,6 +83,7 @@ export async function castRequest(
 /**
  * Finds out who is to be played.
  * @param account whose uploads count
+ * @param refusal the 404 for one that is not known
  * @throws ApiError 400 for a name that no header can carry, 404 for one that is not known when that is refused, and for
  * a pinned version that is not there: whoever pins one means no other, and nobody is called like that
  */
@@ -52,6 +92,7 @@ async function cast(
   library: CharacterLibrary,
   unknown: UnknownCharacters,
   account: number,
+  refusal: () => ApiError,
 ): Promise<Casting> {
   const userName = user_name?.trim() || 'User'
   const name = character?.trim() ?? ''
@@ -62,7 +103,7 @@ async function cast(
     const header = pinnedName(encodeURIComponent(found.name), found.digest)
     return { persona: { name: found.name, card: found.card, userName, digest: found.digest }, header, character: found }
   }
-  if (unknown === 'closed' || readWantedName(name).digest !== undefined) throw unknownCharacter()
+  if (unknown === 'closed' || readWantedName(name).digest !== undefined) throw refusal()
   return { persona: { name, card: null, userName }, header: encodeURIComponent(name) }
 }
 

@@ -8,7 +8,7 @@ import type { Model, ModelRequest } from '../models/model.ts'
 import type { Candidate } from '../models/routing/candidate.ts'
 import type { RequestFor } from '../models/routing/route.ts'
 import { loadTokenizer } from '../models/tokenizer.ts'
-import type { CompletionRequest, Message } from '../openai/completion-request.ts'
+import { type CompletionRequest, type Message, ownFields } from '../openai/completion-request.ts'
 import type { Steps, Work } from '../work.ts'
 
 /** What prompts are made with besides the request. */
@@ -174,10 +174,11 @@ function ignoredHeader(names: readonly string[]): string {
   return [...fitting, ...(more > 0 ? [`+${more}`] : [])].join(',')
 }
 
-/** A parameter that was sent as null was not sent. */
+/** A parameter that was sent as null was not sent. Fields of our own were read from the defaults before. */
 function withDefaults<T extends object>(sent: T, defaults: Readonly<Record<string, unknown>>): T {
+  const isOwn = (name: string) => ownFields.some((own) => own === name)
   const missing = Object.entries(defaults).filter(
-    ([name]) => !Object.entries(sent).some(([key, value]) => key === name && value != null),
+    ([name]) => !isOwn(name) && !Object.entries(sent).some(([key, value]) => key === name && value != null),
   )
   return { ...sent, ...Object.fromEntries(missing) }
 }

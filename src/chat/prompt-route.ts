@@ -6,7 +6,7 @@ import { openAiTokenHeaders } from '../limits/headers.ts'
 import { ChatError } from '../openai/completion.ts'
 import { CompletionRequest } from '../openai/completion-request.ts'
 import { jsonOf } from '../work.ts'
-import { castRequest, checkRequest } from './casting.ts'
+import { castRequest, wantedRequest } from './casting.ts'
 import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
 import { PromptReceipt } from './receipt-schema.ts'
@@ -33,11 +33,10 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
       },
     },
     async (request, reply) => {
-      const { body } = request
-      checkRequest(body)
+      const wanted = wantedRequest(request.body, options.models, callerOf(request))
+      const { body, route } = wanted
       const signal = replies.signalOf(reply)
-      const route = options.models.resolve(body.model, callerOf(request))
-      const casting = await castRequest(request, reply, body, options)
+      const casting = await castRequest(request, reply, wanted, options)
       const candidate = route.first
       const making = { settings: options.prompt, worldBooks: options.library.worldBooks }
       const [{ droppedHeader, Exchange }, { receiptOf }] = await Promise.all([

@@ -23,6 +23,10 @@ export function lazily(load: () => Promise<Model>): Model {
     stream(request, signal) {
       return loaded ? loaded.stream(request, signal) : streamOf(get(), request, signal)
     },
+    async list(signal) {
+      const model = await get()
+      return (await model.list?.(signal)) ?? []
+    },
     async close() {
       await (await loading)?.close?.()
     },

@@ -63,6 +63,8 @@ export interface Model {
   complete(request: ModelRequest, signal: AbortSignal): Promise<ModelReply>
   /** Yields the events in groups that arrived together. A final usage chunk is welcome whether it was asked for or not. */
   stream(request: ModelRequest, signal: AbortSignal): AsyncIterable<readonly ModelEvent[]>
+  /** The ids that the upstream lists as its models; absent where there is no such list. */
+  list?(signal: AbortSignal): Promise<readonly string[]>
   /** Lets what is under way end, and closes the connections. */
   close?(): Promise<void>
 }

@@ -1,7 +1,8 @@
 import type { Clock } from '../clock.ts'
+import { field, isFields, listIn } from '../fields.ts'
 import type { OpenAiSettings } from './configuration/settings.ts'
 import type { Model, ModelRequest } from './model.ts'
-import { isCompletion, readAnswer, readWhole } from './upstream/answer.ts'
+import { isCompletion, parseAnswer, readAnswer, readWhole } from './upstream/answer.ts'
 import { UpstreamConnections, type UpstreamResponse } from './upstream/connections.ts'
 import { failureOf, notUnderstood, refusalOf } from './upstream/errors.ts'
 import { readEvents } from './upstream/event-stream.ts'
@@ -10,6 +11,10 @@ import { answerTurns, unitsOf } from './upstream/turns.ts'
 
 /** Milliseconds. The other time limits are the candidate's. */
 const connectTimeout = 10_000
+
+/** How many models of an upstream are listed, and how long their ids may be, in characters. */
+const mostListed = 1000
+const longestId = 400
 
 /** Relays to any service that answers `POST {baseUrl}/chat/completions` as OpenAI does. */
 export function createOpenAiModel({ baseUrl, apiKey, headers: more, timeouts }: OpenAiSettings, clock: Clock): Model {
@@ -63,6 +68,18 @@ export function createOpenAiModel({ baseUrl, apiKey, headers: more, timeouts }: 
       const choices = request.body.n ?? 1
       const readAll = choices > 1 || request.readAll === true
       return readEvents(ask(request, signal), { choices, readAll, openHeld: request.openHeld })
+    },
+
+    async list(signal) {
+      const { 'content-type': _ofBodies, ...more } = headers
+      const response = await connections.get(`${new URL(baseUrl).pathname.replace(/\/+$/, '')}/models`, more, signal)
+      if (response.status !== 200) throw await refusalOf(response, secrets)
+      const answer = parseAnswer((await readWhole(response)).toString('utf8'))
+      const listed = listIn(isFields(answer) ? answer : {}, 'data').slice(0, mostListed)
+      return listed.flatMap((model) => {
+        const id = field(model, 'id')
+        return typeof id === 'string' && id !== '' && id.length <= longestId ? [id] : []
+      })
     },
 
     close: () => connections.close(),

@@ -1,17 +1,21 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
+import type { Key } from '../access/access.ts'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
-import type { ModelUser } from '../access/model-lists.ts'
+import type { ListedCharacter, Origin } from '../characters/library/character.ts'
+import type { CharacterLibrary } from '../characters/library/library.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { unknownRoute } from '../http/unfit-request.ts'
 import { ChatError } from '../openai/completion.ts'
 import { unixSeconds } from '../time.ts'
+import { playedModelId } from './played-model.ts'
 import type { ModelListing, ModelRegistry } from './registry.ts'
 
 /** What the list of models is built from. */
 export interface ModelsOptions {
   readonly guard: Guard
   readonly models: ModelRegistry
+  readonly library: Pick<CharacterLibrary, 'list' | 'resolve'>
   /** The `/v1` alias is outside the contract, and so not in the OpenAPI document. */
   readonly isAlias?: boolean
 }
@@ -27,24 +31,39 @@ const ListedModel = Type.Object(
 )
 
 const ModelList = Type.Object(
-  { object: Type.Literal('list'), data: Type.Array(ListedModel), has_more: Type.Literal(false) },
+  {
+    object: Type.Literal('list'),
+    data: Type.Array(ListedModel),
+    has_more: Type.Boolean({ description: 'Whether there are more characters than are listed.' }),
+  },
   { title: 'ModelList' },
 )
 
-/** The list of models, as OpenAI's clients read it. */
-export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (app, { guard, models, isAlias }) => {
+/** Characters that are listed as models: programs show them all in one menu. */
+const mostCharacters = 1000
+
+/** Whose a character is, as the list says it. */
+const owners: Readonly<Record<Origin, string>> = { account: 'account', folder: 'operator', starter: 'conservatory' }
+
+/** The list of models, as OpenAI's clients read it; the characters are models too. */
+export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (
+  app,
+  { guard, models, library, isAlias },
+) => {
   const hide = isAlias === true
   const openedAt = unixSeconds()
 
   app.addHook('onRequest', guard.admitApiKey)
   app.addHook('onRequest', requireScope('chat'))
 
-  const listed = ({ id, ownedBy }: ModelListing) => ({
+  const listed = ({ id, ownedBy }: ModelListing, created = openedAt) => ({
     id,
     object: 'model' as const,
-    created: openedAt,
+    created,
     owned_by: ownedBy,
   })
+  const played = ({ name, origin, created }: ListedCharacter) =>
+    listed({ id: playedModelId(name), ownedBy: owners[origin] }, created)
 
   app.get(
     '/models',
@@ -54,22 +73,34 @@ export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (app
         operationId: 'listModels',
         summary: 'List models',
         description:
-          'Those that your key may use. `understudy` is the embedded stand-in: no neural network; it plays a character from its card, the same way every time.',
+          'Those that your key may use, then up to 1,000 characters as `character/NAME`: such a model is the character, played on the model that `default` stands for; `MODEL/character/NAME` plays it on another. `understudy` is the embedded stand-in: no neural network; it plays a character from its card, the same way every time.',
         tags: ['chat'],
         security,
         response: answers({ 200: ModelList }, ChatError, refusals),
       },
     },
     async (request) => {
-      const data = models.list(callerOf(request)).map(listed)
-      return { object: 'list' as const, data, has_more: false as const }
+      const caller = callerOf(request)
+      const characters = models.mayUseDefault(caller)
+        ? await library.list(caller.account.id, '', mostCharacters + 1)
+        : []
+      const data = [
+        ...models.list(caller).map((model) => listed(model)),
+        ...characters.slice(0, mostCharacters).map(played),
+      ]
+      return { object: 'list' as const, data, has_more: characters.length > mostCharacters }
     },
   )
 
-  const describe = (id: string, user: ModelUser) => {
+  const describe = async (id: string, caller: Key) => {
     if (id === '') throw unknownRoute(app)
-    const listing = models.list(user).find((candidate) => candidate.id === id)
-    return listed(listing ?? { id: models.resolve(id, user).name, ownedBy: 'upstream' })
+    const listing = models.list(caller).find((candidate) => candidate.id === id)
+    if (listing) return listed(listing)
+    const { route, character } = models.wanted(id, caller)
+    if (character === null) return listed({ id: route.name, ownedBy: 'upstream' })
+    const found = await library.resolve(caller.account.id, character)
+    if (!found) throw models.notFound(id, caller)
+    return listed({ id, ownedBy: owners[found.origin] })
   }
 
   app.get(

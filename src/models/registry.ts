@@ -2,15 +2,17 @@ import { join } from 'node:path'
 import { type ModelUser, mayUseModel, usablePartsOf } from '../access/model-lists.ts'
 import { type Clock, machineClock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
-import { isFallback, type ModelsConfiguration } from './configuration/model-settings.ts'
+import { isFallback, type ModelSettings, type ModelsConfiguration } from './configuration/model-settings.ts'
 import type { AdapterSettings, LlamaCppSettings, OpenAiSettings, UnderstudySettings } from './configuration/settings.ts'
 import { lazily } from './lazy-model.ts'
 import type { Model } from './model.ts'
+import { readPlayedModel, type WantedModel } from './played-model.ts'
 import { type WatchAttempt, watchNothing } from './routing/attempt.ts'
 import { Breaker, type BreakerState } from './routing/breaker.ts'
 import { Candidate, type CandidateTraits } from './routing/candidate.ts'
 import { Route, Seekers } from './routing/route.ts'
 import { createUnderstudy } from './understudy/understudy.ts'
+import { UpstreamLists } from './upstream-lists.ts'
 
 /** A model as `GET /models` lists it. */
 export interface ModelListing {
@@ -18,9 +20,16 @@ export interface ModelListing {
   readonly ownedBy: string
 }
 
+/** What a request's id asks for. */
+export interface WantedRoute extends WantedModel {
+  readonly route: Route
+}
+
 /** Where adapters may keep files. */
 interface Place {
   readonly dataDirectory: string
+  /** Whether the list has the understudies that misbehave on purpose. */
+  readonly listMisbehaving?: 'on' | 'off'
 }
 
 /** One model of the configuration with its adapter opened. */
@@ -40,6 +49,8 @@ interface Generation {
   /** Routes by the ids that they have been asked for with. */
   readonly routes: Map<string, Route>
   readonly seekers: Seekers
+  /** What is behind the prefixes. */
+  readonly lists: UpstreamLists
 }
 
 /** Whoever asks without a key: the operator's commands. */
@@ -80,18 +91,57 @@ export class ModelRegistry {
    */
   resolve(id: string, user: ModelUser = anybody): Route {
     const route = this.#routeOf(id)
-    if (!route || !this.#isOpenTo(user, route.name)) throw this.#notFound(id, user)
+    if (!route || !this.#isOpenTo(user, route.name)) throw this.notFound(id, user)
     return route
+  }
+
+  /**
+   * What the id of a request asks for: the model of this name, else a character on a model, else a model behind a prefix.
+   * @throws ApiError 404 `model_not_found`, as `resolve` does
+   */
+  wanted(id: string, user: ModelUser): WantedRoute {
+    const isNamed = this.#generation.configuration.models.has(id) && !id.endsWith('*')
+    const wanted = isNamed
+      ? { model: id, character: null }
+      : readPlayedModel(id, (model) => this.#routeOf(model) !== undefined)
+    const route = this.#routeOf(wanted.model)
+    if (!route || !this.#isOpenTo(user, route.name)) throw this.notFound(id, user)
+    return { ...wanted, route }
+  }
+
+  /** Whether a key may use what the id `default` stands for. */
+  mayUseDefault(user: ModelUser): boolean {
+    const route = this.#routeOf('default')
+    return route !== undefined && this.#isOpenTo(user, route.name)
   }
 
   /** The models with a name of their own that a key may use. */
   list(user: ModelUser): readonly ModelListing[] {
-    return [...this.#generation.configuration.models]
-      .filter(([name]) => !name.endsWith('*') && this.#isOpenTo(user, name))
+    const named = [...this.#generation.configuration.models]
+      .filter(([name, settings]) => !name.endsWith('*') && this.#isOpenTo(user, name) && this.#isListed(settings))
       .map(([id, settings]) => ({
         id,
         ownedBy: isFallback(settings) || namesUnderstudy(settings.adapter) ? 'conservatory' : settings.adapter,
       }))
+    return [...named, ...this.#listedBehind(user)]
+  }
+
+  /** The models behind prefixes, as their upstreams list them. */
+  #listedBehind(user: ModelUser): readonly ModelListing[] {
+    const { configuration, opened, prefixes, lists } = this.#generation
+    return prefixes.flatMap((prefix) => {
+      const found = opened.get(prefix)
+      if (!found || 'model' in found.settings) return []
+      const ids = lists.idsOf(prefix, found.model).map((id) => prefix.slice(0, -1) + id)
+      const own = ids.filter(
+        (id) => !configuration.models.has(id) && longestPrefix(prefixes, id) === prefix && this.#isOpenTo(user, id),
+      )
+      return own.map((id) => ({ id, ownedBy: 'upstream' }))
+    })
+  }
+
+  #isListed(settings: ModelSettings): boolean {
+    return isFallback(settings) || this.#place.listMisbehaving === 'on' || !misbehaves(settings.adapter)
   }
 
   /** The names of the settings, with those that end in a star. */
@@ -139,11 +189,15 @@ export class ModelRegistry {
     if (settings && !name.endsWith('*')) {
       return new Route(name, this.#candidatesOf(isFallback(settings) ? settings.fallback : [name]), seekers)
     }
-    const prefix = prefixes.find((key) => id.startsWith(key.slice(0, -1)) && id.length >= key.length)
+    const prefix = longestPrefix(prefixes, name)
     const model = prefix === undefined ? undefined : opened.get(prefix)
     if (!model || prefix === undefined) return undefined
     // The quick way has no name of its own for what it passes on.
-    return new Route(id, [this.#candidateOf(model, id.slice(prefix.length - 1), prefix === '*' ? id : prefix)], seekers)
+    return new Route(
+      name,
+      [this.#candidateOf(model, name.slice(prefix.length - 1), prefix === '*' ? name : prefix)],
+      seekers,
+    )
   }
 
   #candidatesOf(names: readonly string[]): readonly Candidate[] {
@@ -173,7 +227,8 @@ export class ModelRegistry {
     return mayUseModel(user, isDefault ? [name, 'default'] : [name])
   }
 
-  #notFound(id: string, user: ModelUser): ApiError {
+  /** The 404 for an id that is not there, or not for this key: it lists what the key may use. */
+  notFound(id: string, user: ModelUser): ApiError {
     const names = [...this.#generation.configuration.models.keys()].flatMap((name) => {
       if (this.#isOpenTo(user, name)) return [name]
       return name.endsWith('*') ? usablePartsOf(name, user) : []
@@ -183,6 +238,11 @@ export class ModelRegistry {
       param: 'model',
     })
   }
+}
+
+/** The prefix behind which an id is. @param prefixes the longest first */
+function longestPrefix(prefixes: readonly string[], id: string): string | undefined {
+  return prefixes.find((key) => id.startsWith(key.slice(0, -1)) && id.length >= key.length)
 }
 
 function open(configuration: ModelsConfiguration, place: Place, clock: Clock): Generation {
@@ -197,7 +257,8 @@ function open(configuration: ModelsConfiguration, place: Place, clock: Clock): G
     })
   }
   const prefixes = [...opened.keys()].filter((name) => name.endsWith('*')).toSorted((a, b) => b.length - a.length)
-  return { configuration, opened, prefixes, routes: new Map(), seekers: new Seekers() }
+  const lists = new UpstreamLists(clock)
+  return { configuration, opened, prefixes, routes: new Map(), seekers: new Seekers(), lists }
 }
 
 /** Closes what was replaced, once no request looks for an answer there. Whether that fails matters to nobody any more. */
@@ -206,7 +267,8 @@ async function closeUnused(generation: Generation): Promise<void> {
   await close(generation).catch(() => {})
 }
 
-async function close({ opened }: Generation): Promise<void> {
+async function close({ opened, lists }: Generation): Promise<void> {
+  lists.close()
   await Promise.all([...opened.values()].map(({ model }) => model.close?.()))
 }
 
@@ -228,6 +290,10 @@ function isUnderstudy(settings: AdapterSettings): settings is UnderstudySettings
 
 function namesUnderstudy(adapter: string): boolean {
   return /^understudy(\/|$)/.test(adapter)
+}
+
+function misbehaves(adapter: string): boolean {
+  return namesUnderstudy(adapter) && adapter !== 'understudy'
 }
 
 function isOpenAi(settings: AdapterSettings): settings is OpenAiSettings {

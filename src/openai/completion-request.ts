@@ -140,6 +140,14 @@ export const OwnFields = Type.Object({
   ),
 })
 
+/** Their names. */
+export const ownFields = [
+  'character',
+  'user_name',
+  'greeting',
+  'conversation_id',
+] as const satisfies (keyof typeof OwnFields.properties)[]
+
 /** The request body of `POST /chat/completions` (spec, section 4.3). */
 export const CompletionRequest = Type.Object(
   {

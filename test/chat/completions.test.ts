@@ -340,8 +340,8 @@ describe('models', () => {
   test.each(['', '/v1'])('are listed, and told of one by one, under "%s"', async (prefix) => {
     const list = await service.request(`${prefix}/models`)
     expect(list.status).toBe(200)
-    const manners = ['slow', 'stall', 'cut', '429', '500', 'garbage', 'empty'].map((name) => `understudy/${name}`)
-    const data = ['understudy', ...manners].map((id) => ({ ...understudy, id }))
+    const starters = ['Bolt', 'Captain Vesper', 'Fern', 'Tolliver'].map((name) => `character/${name}`)
+    const data = ['understudy', ...starters].map((id) => ({ ...understudy, id }))
     expect(await list.json()).toStrictEqual({ object: 'list', data, has_more: false })
     const one = await service.request(`${prefix}/models/understudy`)
     expect(one.status).toBe(200)

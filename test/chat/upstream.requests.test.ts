@@ -139,14 +139,17 @@ describe('what the upstream is asked', () => {
 describe('models', () => {
   test('are the understudy, and whatever else the upstream may have', async () => {
     const list = await service.request('/models')
-    expect(await list.json()).toMatchObject({ data: [{ id: 'understudy', owned_by: 'conservatory' }] })
+    expect(await list.json()).toMatchObject({
+      data: expect.arrayContaining([expect.objectContaining({ id: 'understudy' })]),
+    })
     for (const id of ['understudy', 'org/model:free', '🌵']) {
       const one = await service.request(`/models/${encodeURIComponent(id)}`)
       expect(one.status).toBe(200)
       const owned_by = id === 'understudy' ? 'conservatory' : 'upstream'
       expect(await one.json()).toStrictEqual({ id, object: 'model', created: expect.any(Number), owned_by })
     }
-    expect(upstream.calls).toEqual([])
+    // What the upstream has is asked for beside the answer, which does not wait for it.
+    expect(upstream.calls.filter(({ path }) => path !== '/v1/models')).toEqual([])
   })
 
   test.each(['/models/', '/v1/models/'])('GET %s, which names none, is a 404', async (path) => {

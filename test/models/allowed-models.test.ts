@@ -17,7 +17,7 @@ let service: TestService
 let accounts = 0
 
 beforeAll(async () => {
-  service = await startTestService({}, models)
+  service = await startTestService({ LIST_MISBEHAVING: 'on' }, models)
 })
 
 afterAll(() => service?.close())
@@ -48,7 +48,12 @@ async function callerWith(ofKey: ModelList | null, ofAccount: ModelList | null =
 
 async function listed({ ask }: Caller): Promise<readonly string[]> {
   const body: { data: { id: string }[] } = JSON.parse(await (await ask('/models')).text())
-  return body.data.map(({ id }) => id)
+  return body.data.map(({ id }) => id).filter((id) => !id.startsWith('character/'))
+}
+
+/** Whether the characters are listed as models. */
+async function listsCharacters({ ask }: Caller): Promise<boolean> {
+  return (await (await ask('/models')).text()).includes('"character/Fern"')
 }
 
 /** Which of these models a key can be answered by, or at least sent to. */
@@ -81,6 +86,12 @@ describe('a key', () => {
     const caller = await callerWith(ofKey, ofAccount)
     expect(await listed(caller)).toStrictEqual(seen)
     expect(await open(caller, asked)).toStrictEqual(usable)
+    // Characters are played on the default model.
+    expect(await listsCharacters(caller)).toBe(usable.includes('default'))
+    expect(await open(caller, ['character/Fern', 'best/character/Fern'])).toStrictEqual([
+      ...(usable.includes('default') ? ['character/Fern'] : []),
+      ...(usable.includes('best') ? ['best/character/Fern'] : []),
+    ])
   })
 })
 

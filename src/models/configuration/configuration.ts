@@ -10,7 +10,7 @@ import { type ModelSettings, type ModelsConfiguration, misbehaviours } from './m
  * @throws ConfigError that lists every fault of the file, or says why it cannot be read
  */
 export async function loadModels(config: Config): Promise<ModelsConfiguration> {
-  const { configDirectory, dataDirectory, environment, upstream } = config
+  const { configDirectory, dataDirectory, environment, upstream, defaultModel } = config
   // Without this, a folder that is misspelt or not mounted would start a service with other models than were meant.
   if (configDirectory !== dataDirectory && !isFolder(configDirectory)) {
     throw new ConfigError([
@@ -18,7 +18,12 @@ export async function loadModels(config: Config): Promise<ModelsConfiguration> {
     ])
   }
   const text = readIfThere(join(configDirectory, 'models.json')) ?? readIfThere(join(dataDirectory, 'models.json'))
-  if (text === undefined) return defaultModels(upstream)
+  if (text === undefined) return defaultModels(upstream, defaultModel)
+  if (defaultModel !== undefined) {
+    throw new ConfigError([
+      'DEFAULT_MODEL stands beside a models.json. Leave it out, and name the model in "default" there.',
+    ])
+  }
   const { readModels } = await import('./models-file.ts')
   return readModels(text, environment)
 }
@@ -44,13 +49,21 @@ function readIfThere(path: string): string | undefined {
   }
 }
 
-/** The models when there is no `models.json`: the understudy with all its manners, and the upstream of the quick way. */
-export function defaultModels(upstream: Upstream | undefined): ModelsConfiguration {
+/**
+ * The models when there is no `models.json`: the understudy with all its manners, and the upstream of the quick way.
+ * @param standard the model that `default` stands for
+ * @throws ConfigError for one that is no model
+ */
+export function defaultModels(upstream: Upstream | undefined, standard = 'understudy'): ModelsConfiguration {
   const understudies = ['understudy', ...misbehaviours.map((name) => `understudy/${name}` as const)] as const
   const models = new Map<string, ModelSettings>(understudies.map((name) => [name, { adapter: name }]))
   if (upstream) {
     const { baseUrl, apiKey } = upstream
     models.set('*', { adapter: 'openai', baseUrl, ...(apiKey === undefined ? {} : { apiKey }) })
   }
-  return { default: 'understudy', models }
+  if (!upstream && !models.has(standard)) {
+    const advice = 'Without OPENAI_BASE_URL or OPENAI_API_KEY there are the understudies alone.'
+    throw new ConfigError([`DEFAULT_MODEL is ${JSON.stringify(standard)}, which is no model. ${advice}`])
+  }
+  return { default: standard, models }
 }

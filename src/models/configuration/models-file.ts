@@ -3,6 +3,7 @@ import { type ValueError, ValueErrorType } from '@sinclair/typebox/errors'
 import { Value, ValuePointer } from '@sinclair/typebox/value'
 import { ConfigError, type Environment, fitsHeader, plainAddress } from '../../config.ts'
 import { type Fields, field, isFields } from '../../fields.ts'
+import { OwnFields, ownFields } from '../../openai/completion-request.ts'
 import { nearest } from '../../text.ts'
 import { adapterProblem } from './adapters.ts'
 import { isFallback, type ModelSettings, type ModelsConfiguration } from './model-settings.ts'
@@ -159,9 +160,19 @@ function faultsOfModel(name: string, raw: unknown, settings: unknown, path: stri
 /** Parameters that every request has, or that the service goes by: a default would make it misread the answer. */
 function faultsOfDefaults({ defaults }: Fields, path: string): readonly string[] {
   if (!isFields(defaults)) return []
-  return ['model', 'messages', 'stream']
+  const forbidden = ['model', 'messages', 'stream']
     .filter((name) => name in defaults)
     .map((name) => fault(`${path}.defaults.${name}`, 'can have no default'))
+  const wrong = ownFields
+    .filter((name) => name in defaults && !Value.Check(OwnFields.properties[name], defaults[name]))
+    .map((name) => fault(`${path}.defaults.${name}`, `is not valid; give ${wantedOf(OwnFields.properties[name])}`))
+  return [...forbidden, ...wrong]
+}
+
+/** What a field asks for, in the words that callers are told. */
+function wantedOf({ anyOf = [] }: TSchema): string {
+  const [schema] = anyOf
+  return String(schema?.errorMessage ?? 'another value').replace(/^send /, '')
 }
 
 const notPlain = 'is not a plain address such as https://api.openai.com/v1'

@@ -29,12 +29,21 @@ export class UpstreamConnections {
    * Sends a POST, and resolves when the answer's status and headers are there.
    * @throws undici's errors, and the signal's reason
    */
-  async post(
+  post(
     path: string,
     headers: Readonly<Record<string, string>>,
     body: Buffer,
     signal: AbortSignal,
   ): Promise<UpstreamResponse> {
+    return this.#send({ path, method: 'POST', headers, body }, signal)
+  }
+
+  /** Sends a GET, in the same way. */
+  get(path: string, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<UpstreamResponse> {
+    return this.#send({ path, method: 'GET', headers }, signal)
+  }
+
+  async #send(request: Dispatcher.DispatchOptions, signal: AbortSignal): Promise<UpstreamResponse> {
     // Loaded with the first request, so that a service without an upstream starts without it.
     this.#pool ??= this.#open().catch((error: unknown) => {
       this.#pool = undefined
@@ -44,7 +53,7 @@ export class UpstreamConnections {
     signal.throwIfAborted()
     return new Promise((resolve, reject) => {
       const response = new UpstreamResponse(signal, this.#clock, resolve, reject)
-      pool.dispatch({ path, method: 'POST', headers, body }, response)
+      pool.dispatch(request, response)
     })
   }
 

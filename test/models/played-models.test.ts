@@ -1,0 +1,254 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { readConfig } from '../../src/config.ts'
+import { defaultModels } from '../../src/models/configuration/configuration.ts'
+import { readModels } from '../../src/models/configuration/models-file.ts'
+import { expectError } from '../support/http.ts'
+import { serviceForThisTest, startTestService, type TestService, temporaryFolder } from '../support/service.ts'
+import {
+  completion,
+  json,
+  pieces,
+  type ScriptedUpstream,
+  startUpstream,
+  upstreamForThisTest,
+} from '../support/upstream.ts'
+
+/* Characters as models: whoever has only a field for the model can name one. */
+
+let upstream: ScriptedUpstream
+let service: TestService
+let ann: string
+let folder: ReturnType<typeof temporaryFolder>
+
+const cardOf = (name: string) => JSON.stringify({ spec: 'chara_card_v3', spec_version: '3.0', data: { name } })
+
+beforeAll(async () => {
+  upstream = await startUpstream(json(completion('Hello there.')))
+  folder = temporaryFolder()
+  mkdirSync(join(folder.path, 'characters'))
+  writeFileSync(join(folder.path, 'characters', 'mallow.json'), cardOf('Mallow'))
+  const behind = { adapter: 'openai', baseUrl: upstream.url, retries: 0 }
+  service = await startTestService(
+    { DATA_DIR: folder.path },
+    {
+      understudy: { adapter: 'understudy' },
+      gpt: behind,
+      'pre/*': behind,
+      best: { fallback: ['gpt', 'understudy'] },
+      'character/Taken': behind,
+      tolliver: { ...behind, defaults: { character: 'Tolliver', user_name: 'Ada', temperature: 0.5 } },
+    },
+  )
+  ann = await service.makeKey('ann', ['chat', 'characters:write'])
+  await ask('/characters', undefined, cardOf('Ivy'))
+})
+
+beforeEach(() => {
+  upstream.calls.length = 0
+})
+
+afterAll(async () => {
+  await service?.close()
+  await upstream?.close()
+  folder?.remove()
+})
+
+const messages = [{ role: 'user', content: 'Hello' }]
+
+function ask(path: string, sent?: object, body?: string, key = ann): Promise<Response> {
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  if (body !== undefined) return service.request(path, { method: 'POST', headers, body })
+  return service.request(path, { headers, ...(sent ? { json: { messages, ...sent } } : {}) })
+}
+
+describe('a character as a model', () => {
+  it.each<readonly [model: string, usedModel: string, character: RegExp | null, upstreamId: string | null]>([
+    ['character/Fern', 'understudy', /^Fern@sha256:/, null],
+    ['character/fern', 'understudy', /^Fern@sha256:/, null],
+    ['character/Ivy', 'understudy', /^Ivy@sha256:/, null],
+    ['character/Mallow', 'understudy', /^Mallow@sha256:/, null],
+    ['default/character/Fern', 'understudy', /^Fern@sha256:/, null],
+    ['gpt/character/Fern', 'gpt', /^Fern@sha256:/, 'gpt'],
+    ['best/character/Fern', 'gpt', /^Fern@sha256:/, 'gpt'],
+    ['pre/x/character/Fern', 'pre/*', /^Fern@sha256:/, 'x'],
+    ['pre/x/y/character/Fern', 'pre/*', /^Fern@sha256:/, 'x/y'],
+    ['character/Taken', 'character/Taken', null, 'character/Taken'],
+    ['tolliver', 'tolliver', /^Tolliver@sha256:/, 'tolliver'],
+    ['tolliver/character/Fern', 'tolliver', /^Fern@sha256:/, 'tolliver'],
+  ])('%s is played on %s', async (model, usedModel, character, upstreamId) => {
+    const response = await ask('/chat/completions', { model })
+    expect(response.status, await response.clone().text()).toBe(200)
+    expect(decodeURIComponent(response.headers.get('x-model') ?? '')).toBe(usedModel)
+    const played = response.headers.get('x-character')
+    if (character) expect(played).toMatch(character)
+    else expect(played).toBeNull()
+    expect(upstream.calls.map(({ body }) => body['model'])).toEqual(upstreamId === null ? [] : [upstreamId])
+    expect(upstream.calls.every(({ body }) => !('character' in body) && !('user_name' in body))).toBe(true)
+  })
+
+  it('is on record, and in a receipt, as if the character had been sent', async () => {
+    const record = async (sent: object) => {
+      const response = await ask('/chat/completions', sent)
+      await response.text()
+      const found = await ask(`/requests/${response.headers.get('x-request-id')}`)
+      const { model, model_used, character } = JSON.parse(await found.text())
+      return { model, model_used, character }
+    }
+    expect(await record({ model: 'gpt/character/Fern' })).toEqual(await record({ model: 'gpt', character: 'Fern' }))
+    const receipt = async (sent: object) => await (await ask('/chat/prompt', sent)).text()
+    expect(await receipt({ model: 'character/Fern' })).toBe(await receipt({ model: 'default', character: 'Fern' }))
+  })
+
+  it('can be pinned', async () => {
+    const first = await ask('/chat/completions', { model: 'character/Fern' })
+    const pin = first.headers.get('x-character') ?? ''
+    const again = await ask('/chat/completions', { model: `character/${pin}` })
+    expect(again.headers.get('x-character')).toBe(pin)
+    await expectNoModel({ model: `character/Fern@sha256:${'0'.repeat(64)}` })
+  })
+
+  it('takes the same character beside it, and no other', async () => {
+    expect((await ask('/chat/completions', { model: 'character/Fern', character: ' Fern ' })).status).toBe(200)
+    const refused = await ask('/chat/completions', { model: 'character/Fern', character: 'Bolt' })
+    expect(await expectError(refused, 'chat', 400)).toMatchObject({ code: 'invalid_field', param: 'character' })
+  })
+
+  it.each(['character/Nobody', 'gpt/character/Nobody', 'nowhere/character/Fern', 'character/', 'gpt/character/'])(
+    'that is not there is a 404 of the model: %s',
+    async (model) => {
+      await expectNoModel({ model })
+      expect((await ask(`/models/${model}`)).status).toBe(404)
+      expect(upstream.calls.filter(({ path }) => path !== '/v1/models')).toEqual([])
+    },
+  )
+
+  async function expectNoModel(sent: object): Promise<void> {
+    const error = await expectError(await ask('/chat/completions', sent), 'chat', 404)
+    expect(error).toMatchObject({ code: 'model_not_found', param: 'model' })
+  }
+})
+
+describe('GET /models', () => {
+  const list = async (key = ann): Promise<{ data: { id: string; owned_by: string }[]; has_more: boolean }> =>
+    JSON.parse(await (await ask('/models', undefined, undefined, key)).text())
+
+  it('has the characters that the caller sees, after the models', async () => {
+    const { data, has_more } = await list()
+    const models = ['understudy', 'gpt', 'best', 'character/Taken', 'tolliver']
+    expect(data.slice(0, models.length).map(({ id }) => id)).toEqual(models)
+    const owners = Object.fromEntries(data.slice(models.length).map(({ id, owned_by }) => [id, owned_by]))
+    expect(owners).toMatchObject({
+      'character/Fern': 'conservatory',
+      'character/Mallow': 'operator',
+      'character/Ivy': 'account',
+    })
+    expect(has_more).toBe(false)
+    const others = await list(await service.makeKey('bob', ['chat']))
+    expect(others.data.map(({ id }) => id)).not.toContain('character/Ivy')
+  })
+
+  it.each(['character/Fern', 'character%2FFern', 'gpt/character/Fern', 'pre/x/character/Ivy'])(
+    'answers for one: %s',
+    async (path) => {
+      const response = await ask(`/models/${path}`)
+      expect(response.status).toBe(200)
+      const { id, object } = JSON.parse(await response.text())
+      expect({ id, object }).toEqual({ id: decodeURIComponent(path), object: 'model' })
+    },
+  )
+
+  it('lists at most 1,000 characters, and says that there are more', async () => {
+    const crowd = temporaryFolder()
+    mkdirSync(join(crowd.path, 'characters'))
+    for (let index = 0; index < 1001; index++) {
+      writeFileSync(join(crowd.path, 'characters', `c${index}.json`), cardOf(`C ${index}`))
+    }
+    const crowded = await serviceForThisTest({ DATA_DIR: crowd.path })
+    const { data, has_more } = JSON.parse(await (await crowded.request('/models')).text())
+    expect(data.filter(({ id }: { id: string }) => id.startsWith('character/'))).toHaveLength(1000)
+    expect(has_more).toBe(true)
+    crowd.remove()
+  })
+
+  it('has no misbehaving understudies unless the operator wants them listed; they answer all the same', async () => {
+    const ids = async (at: TestService) =>
+      JSON.parse(await (await at.request('/models')).text()).data.map(({ id }: { id: string }) => id)
+    const usual = await serviceForThisTest()
+    expect(await ids(usual)).not.toContain('understudy/empty')
+    const sent = { model: 'understudy/empty', messages }
+    expect((await usual.request('/chat/completions', { json: sent })).status).toBe(200)
+    expect(await ids(await serviceForThisTest({ LIST_MISBEHAVING: 'on' }))).toContain('understudy/empty')
+  })
+})
+
+describe('the models of an upstream behind a prefix', () => {
+  const idsOf = async (at: TestService): Promise<readonly string[]> =>
+    JSON.parse(await (await at.request('/models')).text()).data.map(({ id }: { id: string }) => id)
+
+  it('are listed once they have been read, and asked for once', async () => {
+    const asked: string[] = []
+    const behind = await upstreamForThisTest((response, call) => {
+      asked.push(`${call.path} ${call.headers.authorization}`)
+      json({ object: 'list', data: [{ id: 'a' }, { id: 'org/b' }, { id: 5 }, null, { id: 'x'.repeat(401) }] })(
+        response,
+        call,
+      )
+    })
+    const settings = { adapter: 'openai', baseUrl: behind.url, apiKey: 'a-secret' }
+    const at = await serviceForThisTest(
+      {},
+      { understudy: { adapter: 'understudy' }, 'far/*': settings, 'far/a': settings },
+    )
+    expect(await idsOf(at)).not.toContain('far/org/b')
+    await behind.called(1)
+    await expect.poll(() => idsOf(at)).toContain('far/org/b')
+    const ids = await idsOf(at)
+    expect(ids.filter((id) => id.startsWith('far/'))).toEqual(['far/a', 'far/org/b'])
+    expect(asked).toEqual(['/v1/models Bearer a-secret'])
+  })
+
+  it.each([
+    ['an error', json({ error: { message: 'No.' } }, 500)],
+    ['nonsense', pieces(['<html>'])],
+    ['another shape', json({ models: [] })],
+    ['nothing, for good', () => {}],
+  ])('are none where the upstream answers %s', async (_what, script) => {
+    const behind = await upstreamForThisTest(script)
+    const at = await serviceForThisTest({ OPENAI_BASE_URL: behind.url })
+    const before = await idsOf(at)
+    await behind.called(1)
+    expect(await idsOf(at)).toEqual(before)
+  })
+})
+
+describe('the default model', () => {
+  it('is what DEFAULT_MODEL names', async () => {
+    const at = await serviceForThisTest({ OPENAI_BASE_URL: upstream.url, DEFAULT_MODEL: 'gpt-x' })
+    for (const model of ['default', 'character/Fern']) {
+      const response = await at.request('/chat/completions', { json: { model, messages } })
+      expect(response.headers.get('x-model')).toBe('gpt-x')
+    }
+    expect(upstream.calls.map(({ body }) => body['model'])).toEqual(['gpt-x', 'gpt-x'])
+  })
+
+  it('stops the start where it is no model', () => {
+    expect(() => defaultModels(undefined, 'gpt-x')).toThrow('DEFAULT_MODEL is "gpt-x"')
+    expect(defaultModels(undefined, 'understudy/slow').default).toBe('understudy/slow')
+    expect(readConfig({ DEFAULT_MODEL: 'gpt-x' }).defaultModel).toBe('gpt-x')
+  })
+
+  it('stops the start beside a models.json', async () => {
+    const models = { understudy: { adapter: 'understudy' } }
+    await expect(startTestService({ DEFAULT_MODEL: 'understudy' }, models)).rejects.toThrow('beside a models.json')
+  })
+})
+
+it.each([
+  ['character', 5, 'give a text of at most 200 characters'],
+  ['greeting', -1, 'give a whole number from 0 on'],
+])('a default of ours that is none is a fault of models.json: %s', (name, value, advice) => {
+  const text = JSON.stringify({ models: { a: { adapter: 'understudy', defaults: { [name]: value } } } })
+  expect(() => readModels(text, {})).toThrow(`models.a.defaults.${name} is not valid; ${advice}`)
+})
