@@ -340,9 +340,15 @@ describe('models', () => {
   test.each(['', '/v1'])('are listed, and told of one by one, under "%s"', async (prefix) => {
     const list = await service.request(`${prefix}/models`)
     expect(list.status).toBe(200)
-    const starters = ['Bolt', 'Captain Vesper', 'Fern', 'Tolliver'].map((name) => `character/${name}`)
-    const data = ['understudy', ...starters].map((id) => ({ ...understudy, id }))
-    expect(await list.json()).toStrictEqual({ object: 'list', data, has_more: false })
+    const characters: { data: { name: string; origin: string }[] } = JSON.parse(
+      await (await service.request('/characters?limit=100')).text(),
+    )
+    const played = characters.data.map(({ name, origin }) => ({
+      ...understudy,
+      id: `character/${name}`,
+      owned_by: origin === 'folder' ? 'operator' : 'conservatory',
+    }))
+    expect(await list.json()).toStrictEqual({ object: 'list', data: [understudy, ...played], has_more: false })
     const one = await service.request(`${prefix}/models/understudy`)
     expect(one.status).toBe(200)
     expect(await one.json()).toStrictEqual(understudy)
