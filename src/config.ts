@@ -122,6 +122,7 @@ export function readConfig(environment: Environment): Config {
     return fallback
   }
 
+  const bootstrapKey = readBootstrapKey(text('BOOTSTRAP_KEY'), faults)
   const limits = settingsLimits(text('LIMITS'))
   if (typeof limits === 'string') faults.push(`LIMITS: ${limits}`)
 
@@ -135,7 +136,7 @@ export function readConfig(environment: Environment): Config {
     configDirectory: resolve(text('CONFIG_DIR') ?? dataDirectory),
     databasePath: join(dataDirectory, 'conservatory.db'),
     databaseUrl: readDatabaseUrl(text('DATABASE_URL'), faults),
-    bootstrapKey: readBootstrapKey(text('BOOTSTRAP_KEY'), faults),
+    bootstrapKey,
     upstream: readUpstream(text('OPENAI_BASE_URL'), text('OPENAI_API_KEY'), faults),
     defaultModel: text('DEFAULT_MODEL'),
     listMisbehaving: oneOf('LIST_MISBEHAVING', 'off', ['on', 'off']),

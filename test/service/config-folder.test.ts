@@ -41,7 +41,7 @@ async function serving(settings: Readonly<Record<string, string>>) {
     const listed: { data: readonly { id: string }[] } = JSON.parse(
       await (await fetch(`${service.url}/models`, { headers })).text(),
     )
-    return listed.data.map(({ id }) => id)
+    return listed.data.map(({ id }) => id).filter((id) => !id.startsWith('character/'))
   }
   const prompt = async (character: string): Promise<string> => {
     const body = JSON.stringify({ model: 'default', character, messages: [{ role: 'user', content: 'Some tea?' }] })
