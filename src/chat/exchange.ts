@@ -2,6 +2,7 @@ import type { Lorebook } from '../characters/lore/lorebook.ts'
 import { compose } from '../characters/prompt/compose.ts'
 import { type Composition, CountNeeded, type DroppedCounts } from '../characters/prompt/composition.ts'
 import type { Persona, PromptSettings } from '../characters/prompt/settings.ts'
+import { ignoredHeader } from '../http/ignored-params.ts'
 import { checkInput } from '../models/content-kinds.ts'
 import { mergeMessages } from '../models/merge-messages.ts'
 import type { Model, ModelRequest } from '../models/model.ts'
@@ -156,22 +157,6 @@ export class Exchange {
 export function droppedHeader({ lore, examples, messages }: DroppedCounts): Readonly<Record<string, string>> {
   if (lore + examples + messages === 0) return {}
   return { 'x-dropped': `lore=${lore}, examples=${examples}, messages=${messages}` }
-}
-
-/** How long the reply header `x-ignored-params` may be: clients refuse headers beyond some 16 KiB in all. */
-const longestHeader = 4096
-
-/** Names as the reply header `x-ignored-params` carries them; where there are too many, how many more there are. */
-function ignoredHeader(names: readonly string[]): string {
-  const written = names.map((name) => encodeURIComponent(name.toWellFormed()))
-  let length = 0
-  const firstTooMany = written.findIndex((name) => {
-    length += name.length + 1
-    return length > longestHeader
-  })
-  const fitting = firstTooMany === -1 ? written : written.slice(0, firstTooMany)
-  const more = written.length - fitting.length
-  return [...fitting, ...(more > 0 ? [`+${more}`] : [])].join(',')
 }
 
 /** A parameter that was sent as null was not sent. Fields of our own were read from the defaults before. */
