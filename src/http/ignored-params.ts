@@ -3,13 +3,16 @@ const longestHeader = 4096
 
 /** Names as the reply header `x-ignored-params` carries them; where there are too many, how many more there are. */
 export function ignoredHeader(names: readonly string[]): string {
-  const written = names.map((name) => encodeURIComponent(name.toWellFormed()))
-  let length = 0
-  const firstTooMany = written.findIndex((name) => {
-    length += name.length + 1
-    return length > longestHeader
-  })
-  const fitting = firstTooMany === -1 ? written : written.slice(0, firstTooMany)
-  const more = written.length - fitting.length
-  return [...fitting, ...(more > 0 ? [`+${more}`] : [])].join(',')
+  const written: string[] = []
+  let left = longestHeader
+  for (const name of names) {
+    // None gets shorter: one that is too long already need not be written, whatever a body of megabytes calls its fields.
+    if (name.length >= left) break
+    const encoded = encodeURIComponent(name.toWellFormed())
+    left -= encoded.length + 1
+    if (left < 0) break
+    written.push(encoded)
+  }
+  const more = names.length - written.length
+  return [...written, ...(more > 0 ? [`+${more}`] : [])].join(',')
 }
