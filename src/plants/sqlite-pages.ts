@@ -36,11 +36,45 @@ interface Piece {
  * a transaction, since one page is several questions.
  */
 export class PageReader {
+  readonly #plants: StretchReader
+  readonly #grants: Statement<[number], GrantRow>
+
+  constructor(database: Database) {
+    this.#plants = new StretchReader(database)
+    this.#grants = database.prepare('SELECT owner, tag FROM grants WHERE grantee = ? ORDER BY owner, tag')
+  }
+
+  /** Who lets this account see plants, by account. */
+  sharersWith(account: number): readonly Sharer[] {
+    return sharersOf(this.#grants.all(account))
+  }
+
+  /** At most `limit` plants in order: the account's own first, then those of its sharers. */
+  read(account: number, sharers: readonly Sharer[], query: PlantQuery, limit: number): PlantPage {
+    const texts: string[] = []
+    let left = limit
+    let last: Position | undefined
+    for (const stretch of stretchesOf(account, sharers, query)) {
+      if (last) {
+        if (this.#plants.read(stretch, 1).count > 0) return { json: joined(texts), last }
+        continue
+      }
+      const { json, count, lastId, isLonger } = this.#plants.read(stretch, left)
+      if (count > 0) texts.push(json)
+      left -= count
+      if (left === 0 && lastId !== undefined) last = { account: stretch.account, id: lastId }
+      if (last && isLonger) return { json: joined(texts), last }
+    }
+    return { json: joined(texts) }
+  }
+}
+
+/** Reads plants of one account. */
+class StretchReader {
   readonly #ends: Statement<[number, number, number], number>
   readonly #between: Statement<[number, number, number], BetweenRow>
   readonly #consecutive: Statement<[number, number, number, number, number], ConsecutiveRow>
   readonly #tagged: Statement<[number, string, number, number], TaggedRow>
-  readonly #grants: Statement<[number], GrantRow>
 
   /** Whether the last page that was counted out had consecutive ids. */
   #isConsecutive = false
@@ -64,34 +98,10 @@ export class PageReader {
     this.#tagged = database.prepare(`
       SELECT id, json FROM plants INDEXED BY plants_by_tag
       WHERE account = ? AND tag = ? AND id > ? ORDER BY id LIMIT ?`)
-    this.#grants = database.prepare('SELECT owner, tag FROM grants WHERE grantee = ? ORDER BY owner, tag')
   }
 
-  /** Who lets this account see plants, by account. */
-  sharersWith(account: number): readonly Sharer[] {
-    return sharersOf(this.#grants.all(account))
-  }
-
-  /** At most `limit` plants in order: the account's own first, then those of its sharers. */
-  read(account: number, sharers: readonly Sharer[], query: PlantQuery, limit: number): PlantPage {
-    const texts: string[] = []
-    let left = limit
-    let last: Position | undefined
-    for (const stretch of stretchesOf(account, sharers, query)) {
-      if (last) {
-        if (this.#piece(stretch, 1).count > 0) return { json: joined(texts), last }
-        continue
-      }
-      const { json, count, lastId, isLonger } = this.#piece(stretch, left)
-      if (count > 0) texts.push(json)
-      left -= count
-      if (left === 0 && lastId !== undefined) last = { account: stretch.account, id: lastId }
-      if (last && isLonger) return { json: joined(texts), last }
-    }
-    return { json: joined(texts) }
-  }
-
-  #piece({ account, tags, afterId = Number.NEGATIVE_INFINITY }: Stretch, limit: number): Piece {
+  /** The first plants of a stretch, at most so many. */
+  read({ account, tags, afterId = Number.NEGATIVE_INFINITY }: Stretch, limit: number): Piece {
     if (tags) return pieceOf(this.#merged(account, tags, afterId, limit + 1), limit)
     const isGuess = this.#isConsecutive && Number.isFinite(afterId)
     const guessed = isGuess ? this.#guessed(account, afterId, limit) : undefined
