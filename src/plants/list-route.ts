@@ -63,7 +63,7 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
       const account = callerOf(request).account.id
       const { limit = Number.POSITIVE_INFINITY, tag, after } = request.query
       // First, since a question that is refused has no version.
-      const query = queryOf(tag, after)
+      const asked = { query: queryOf(tag, after), limit, tag }
       // Read before the plants: what changes in between makes the tag too old, never too new.
       const version = store.version(account)
       if (version !== null) {
@@ -72,9 +72,9 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
         if (ready) return sendPage(reply, ready)
       }
       const read = async (): Promise<void> => {
-        const { json, last } = await store.list(account, query, Math.min(limit, longestWhole))
-        if (last && limit > longestWhole) return longReplies.send(request, reply, { query, limit, tag })
-        const page = last ? { text: json, link: nextLink(last, limit, tag) } : { text: json }
+        const { json, last } = await store.list(account, asked.query, Math.min(limit, longestWhole))
+        if (last && limit > longestWhole) return longReplies.send(request, reply, asked)
+        const page = last ? { text: json, link: nextLink(last, asked) } : { text: json }
         if (version !== null) pages.set(account, request.url, version, page)
         else if (isKnown(request, reply, digestOf(page))) return
         sendPage(reply, page)

@@ -2,17 +2,8 @@ import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf, type Guard } from '../access/guard.ts'
 import { OpenLists } from './open-lists.ts'
-import { isKnown, jsonArray, jsonType, nextLink } from './page-replies.ts'
+import { type AskedList, isKnown, jsonArray, jsonType, nextLink } from './page-replies.ts'
 import type { PagesOf, PlantPage, PlantQuery, PlantStore, Position } from './plant.ts'
-
-/** A list that is asked for. */
-export interface AskedList {
-  readonly query: PlantQuery
-  /** How many plants it has at most; infinite for all of them. */
-  readonly limit: number
-  /** The tag as it was sent: the address of the next page has it again. */
-  readonly tag: string | undefined
-}
 
 /** Bytes of text that are kept while the head is made, where reading it again might give another one. */
 const longestKept = 1024 ** 2
@@ -61,7 +52,7 @@ export class LongReplies {
    * short text is kept, and of a long one the head tells only where it ends.
    */
   async #sendPage(request: FastifyRequest, reply: FastifyReply, asked: AskedList): Promise<void> {
-    const { query, limit, tag } = asked
+    const { query, limit } = asked
     const account = callerOf(request).account.id
     const { promise, resolve, reject } = Promise.withResolvers<Survey | undefined>()
     const list = this.#begin(request, reply, () => this.#store.listLong(account, query, texts, limit))
@@ -80,7 +71,7 @@ export class LongReplies {
     if (!survey || isOver()) return
     const kept = listsOneMoment ? undefined : survey.text
     if (kept !== undefined) list.destroy()
-    if (survey.last) reply.header('link', nextLink(survey.last, limit, tag))
+    if (survey.last) reply.header('link', nextLink(survey.last, asked))
     if (listsOneMoment || kept !== undefined) reply.header('content-length', survey.bytes)
     reply.header('content-type', jsonType).send(kept ?? list)
   }

@@ -5,7 +5,16 @@ import { plantsPrefix } from '../http/errors.ts'
 import { namesTag } from '../http/etag.ts'
 import { writeCursor } from './cursor.ts'
 import type { Page } from './page-cache.ts'
-import type { PlantPage, PlantsVersion, Position } from './plant.ts'
+import type { PlantPage, PlantQuery, PlantsVersion, Position } from './plant.ts'
+
+/** A list that is asked for. */
+export interface AskedList {
+  readonly query: PlantQuery
+  /** How many plants it has at most; infinite for all of them. */
+  readonly limit: number
+  /** The tag as it was sent: the address of the next page has it again. */
+  readonly tag: string | undefined
+}
 
 /** The type of everything that the plants group sends as text of its own. */
 export const jsonType = 'application/json; charset=utf-8'
@@ -38,7 +47,7 @@ export function isKnown(request: FastifyRequest, reply: FastifyReply, version: P
 }
 
 /** The `Link` header (RFC 8288) of a page that others follow. */
-export function nextLink(last: Position, limit: number, tag: string | undefined): string {
+export function nextLink(last: Position, { limit, tag }: AskedList): string {
   const tagged = tag === undefined ? '' : `&tag=${encodeURIComponent(tag)}`
   return `<${plantsPrefix}?limit=${limit}${tagged}&after=${writeCursor(last)}>; rel="next"`
 }
