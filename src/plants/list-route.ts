@@ -1,4 +1,4 @@
-import { Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
 import { answers, type TypedInstance } from '../http/openapi-fields.ts'
 import { readCursor } from './cursor.ts'
@@ -7,7 +7,7 @@ import { longestWhole } from './open-lists.ts'
 import { refusals, security } from './openapi-fields.ts'
 import type { PageCache } from './page-cache.ts'
 import { digestOf, isKnown, nextLink, sendPage } from './page-replies.ts'
-import { checkedText, Plant, PlantError, type PlantQuery, type PlantStore } from './plant.ts'
+import { checkedText, include, Plant, PlantError, type PlantQuery, type PlantStore } from './plant.ts'
 
 /** What lists are made from. */
 interface Lists {
@@ -37,7 +37,9 @@ const ListQuery = Type.Object({
       errorMessage: 'send it once',
     }),
   ),
+  include,
 })
+type ListQuery = Static<typeof ListQuery>
 
 /** Registers `GET /plants` (spec, section 4.1). */
 export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): void {
@@ -51,7 +53,7 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
         operationId: 'listPlants',
         summary: 'List plants',
         description:
-          'Returns the plants that the caller has access to: its own, ordered by id, then those that other accounts share with it, by account and id. With a limit and more to come, the `Link` header has the address of the next page. The weak `ETag` names the version of the list: sent as `If-None-Match`, it gets a 304 without a body while nothing has changed.',
+          'Returns the plants that the caller has access to: its own, ordered by id, then those that other accounts share with it, by account and id. With a limit and more to come, the `Link` header has the address of the next page, `include` and all. The weak `ETag` names the version of the list: sent as `If-None-Match`, it gets a 304 without a body while nothing has changed.',
         tags: ['plants'],
         security,
         querystring: ListQuery,
@@ -61,13 +63,13 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
     // Answers by `send` alone: for a promise Fastify would listen to the whole reply once more.
     (request, reply) => {
       const account = callerOf(request).account.id
-      const { limit = Number.POSITIVE_INFINITY, tag, after } = request.query
+      const { limit = Number.POSITIVE_INFINITY, tag } = request.query
       // First, since a question that is refused has no version.
-      const asked = { query: queryOf(tag, after), limit, tag }
+      const asked = { query: queryOf(request.query), limit, tag }
       // Read before the plants: what changes in between makes the tag too old, never too new.
       const version = store.version(account)
       if (version !== null) {
-        if (isKnown(request, reply, version)) return
+        if (isKnown(request, reply, version, asked.query)) return
         const ready = pages.get(account, request.url, version)
         if (ready) return sendPage(reply, ready)
       }
@@ -76,7 +78,7 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
         if (last && limit > longestWhole) return longReplies.send(request, reply, asked)
         const page = last ? { text: json, link: nextLink(last, asked) } : { text: json }
         if (version !== null) pages.set(account, request.url, version, page)
-        else if (isKnown(request, reply, digestOf(page))) return
+        else if (isKnown(request, reply, digestOf(page), asked.query)) return
         sendPage(reply, page)
       }
       read().catch((error: unknown) => reply.send(error))
@@ -85,9 +87,10 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
 }
 
 /** Which plants are asked for. @throws ApiError 400 for a tag that no plant can have, and a cursor that we did not write */
-function queryOf(tag: string | undefined, after: string | undefined): PlantQuery {
+function queryOf({ tag, after, include }: ListQuery): PlantQuery {
   return {
     ...(tag === undefined ? {} : { tag: checkedText('tag', tag) }),
     ...(after === undefined ? {} : { after: readCursor(after) }),
+    ...(include === undefined ? {} : { withIds: true }),
   }
 }

@@ -36,7 +36,7 @@ export class LongReplies {
   async send(request: FastifyRequest, reply: FastifyReply, asked: AskedList): Promise<void> {
     // Asked before the plants are read: what changes meanwhile makes the tag too old, and nobody is ever told that such a reply holds.
     const version = await this.#store.askVersion(callerOf(request).account.id)
-    if (version !== null && isKnown(request, reply, version)) return
+    if (version !== null && isKnown(request, reply, version, asked.query)) return
     if (Number.isFinite(asked.limit)) await this.#sendPage(request, reply, asked)
     else this.#sendAll(request, reply, asked.query)
   }

@@ -39,17 +39,25 @@ export function digestOf({ text, link = '' }: Page): PlantsVersion {
 }
 
 /** Names the version of a reply, and sends a 304 where the caller has that one already; tells whether it has. */
-export function isKnown(request: FastifyRequest, reply: FastifyReply, version: PlantsVersion): boolean {
-  reply.header('etag', `W/"${version}"`)
-  const isThere = namesTag(request.headers['if-none-match'], version)
+export function isKnown(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  version: PlantsVersion,
+  { withIds }: PlantQuery,
+): boolean {
+  // With ids the same version is another reply.
+  const tag = withIds ? `${version}.id` : version
+  reply.header('etag', `W/"${tag}"`)
+  const isThere = namesTag(request.headers['if-none-match'], tag)
   if (isThere) reply.code(304).send()
   return isThere
 }
 
 /** The `Link` header (RFC 8288) of a page that others follow. */
-export function nextLink(last: Position, { limit, tag }: AskedList): string {
+export function nextLink(last: Position, { query, limit, tag }: AskedList): string {
   const tagged = tag === undefined ? '' : `&tag=${encodeURIComponent(tag)}`
-  return `<${plantsPrefix}?limit=${limit}${tagged}&after=${writeCursor(last)}>; rel="next"`
+  const included = query.withIds ? '&include=id' : ''
+  return `<${plantsPrefix}?limit=${limit}${tagged}${included}&after=${writeCursor(last)}>; rel="next"`
 }
 
 /** Pages as the text of one JSON array, a piece to a page. */

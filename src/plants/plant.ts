@@ -12,9 +12,31 @@ const tag = Type.String({
   examples: ['aroid'],
 })
 
+/** The query parameter by which the caller's own plants come with their ids. */
+export const include = Type.Optional(
+  Type.Literal('id', {
+    description:
+      'Adds the `id`, by which `/plants/{id}` finds it, to each of your own plants; never to those of others.',
+    errorMessage: 'send "id", once',
+  }),
+)
+
+/** The query of the routes that answer with one plant. */
+export const OnePlantQuery = Type.Object({ include })
+
 /** A plant as callers see it. */
 export const Plant = Type.Object(
-  { name, tag: Type.Optional(tag) },
+  {
+    id: Type.Optional(
+      Type.Integer({
+        description: 'With `include=id`, and of your own plants alone.',
+        minimum: Number.MIN_SAFE_INTEGER,
+        maximum: Number.MAX_SAFE_INTEGER,
+      }),
+    ),
+    name,
+    tag: Type.Optional(tag),
+  },
   { title: 'Plant', examples: [{ name: 'Monstera', tag: 'aroid' }] },
 )
 export type Plant = Static<typeof Plant>
@@ -53,9 +75,10 @@ export interface StoredPlant extends Plant {
   readonly id: number
 }
 
-/** What callers see of a plant. */
-export function toReply({ name, tag }: Plant): Plant {
-  return tag === undefined ? { name } : { name, tag }
+/** What callers see of a plant. @param withId whether its id too, which is for its owner alone */
+export function toReply({ id, name, tag }: StoredPlant, withId: boolean): Plant {
+  const reply = tag === undefined ? { name } : { name, tag }
+  return withId ? { id, ...reply } : reply
 }
 
 /** A place in a caller's list: own plants first, then those of other accounts by account, each by id. */
@@ -82,6 +105,8 @@ export interface PlantQuery {
   readonly after?: Position
   /** Only plants up to this place; asked of a store alone whose lists do not show one moment. */
   readonly upTo?: Position | undefined
+  /** Whether the account's own plants are shown with their ids. Those of others never are. */
+  readonly withIds?: boolean
 }
 
 /** What makes a repeated request known as one: the caller's key, and a digest of what it asks for. */

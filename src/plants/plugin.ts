@@ -14,7 +14,7 @@ import { readIdempotency } from './idempotency.ts'
 import { listRoute } from './list-route.ts'
 import { refusals, security } from './openapi-fields.ts'
 import type { PageCache } from './page-cache.ts'
-import { checkedPlant, NewPlant, Plant, PlantError, type PlantStore, toReply } from './plant.ts'
+import { checkedPlant, NewPlant, OnePlantQuery, Plant, PlantError, type PlantStore, toReply } from './plant.ts'
 
 /** What the plants group is built from. */
 export interface PlantsOptions {
@@ -60,6 +60,7 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
         description: 'Adds a plant to the store. The reply comes when the plant is on disk.',
         tags: ['plants'],
         security,
+        querystring: OnePlantQuery,
         body: NewPlant,
         response: answers({ 200: Plant }, PlantError, [...refusals, 409, 413, 415, 422, 507]),
       },
@@ -72,7 +73,7 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
       const { plant, isReplay } = await store.create(caller.account.id, checkedPlant(request.body), idempotency, limit)
       reply.header('location', `${plantsPrefix}/${plant.id}`)
       if (isReplay) reply.header('idempotency-replayed', 'true')
-      return toReply(plant)
+      return toReply(plant, request.query.include === 'id')
     },
   )
 
@@ -122,13 +123,14 @@ function addPlantRoutes(app: TypedInstance, store: PlantStore): void {
         tags: ['plants'],
         security,
         params: PlantPath,
+        querystring: OnePlantQuery,
         response: answers({ 200: Plant }, PlantError, [...refusals, 404]),
       },
     },
     async (request) => {
       const plant = await store.find(callerOf(request).account.id, request.params.id)
       if (!plant) throw unknownPlant()
-      return toReply(plant)
+      return toReply(plant, request.query.include === 'id')
     },
   )
 

@@ -116,7 +116,8 @@ export class PostgresPlantStore implements PlantStore {
       const own = [...stretchesOf(account, [], query)]
       const [found, sharers] = await Promise.all([readStretches(sql, own, limit + 1), readSharers(sql, account)])
       const others = [...stretchesOf(account, sharers, query)].slice(own.length)
-      return pageOf([...found, ...(await readStretches(sql, others, limit + 1 - found.length))], limit)
+      const plants = [...found, ...(await readStretches(sql, others, limit + 1 - found.length))]
+      return pageOf(plants, limit, query.withIds ? account : undefined)
     })
   }
 

@@ -50,10 +50,13 @@ export function toPlant({ account, id, name, tag }: PlantRow): StoredPlant {
   return tag === null ? { account, id, name } : { account, id, name, tag }
 }
 
-/** The page that begins with these plants, of which one more than the page may have was asked for. */
-export function pageOf(plants: readonly StoredPlant[], limit: number): PlantPage {
+/**
+ * The page that begins with these plants, of which one more than the page may have was asked for.
+ * @param shownWithIds the account whose plants are shown with their ids; undefined for none
+ */
+export function pageOf(plants: readonly StoredPlant[], limit: number, shownWithIds: number | undefined): PlantPage {
   const shown = plants.slice(0, limit)
-  const json = JSON.stringify(shown.map(toReply))
+  const json = JSON.stringify(shown.map((plant) => toReply(plant, plant.account === shownWithIds)))
   const last = plants.length > limit ? shown.at(-1) : undefined
   return last ? { json, last: { account: last.account, id: last.id } } : { json }
 }

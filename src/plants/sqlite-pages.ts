@@ -31,16 +31,24 @@ interface Piece {
   readonly isLonger: boolean
 }
 
+/** How lists show a plant, as SQL: by the text that its row has, and with its id before that. */
+const plain = 'json'
+const withId = `'{"id":' || id || ',' || substr(json, 2)`
+
 /**
  * Reads pages of plants by their place in the list, so that page a thousand costs what the first one does. To be called in
  * a transaction, since one page is several questions.
  */
 export class PageReader {
+  readonly #database: Database
   readonly #plants: StretchReader
+  /** Made when somebody asks for ids: a long list has a reader of its own, and few want them. */
+  #withIds: StretchReader | undefined
   readonly #grants: Statement<[number], GrantRow>
 
   constructor(database: Database) {
-    this.#plants = new StretchReader(database)
+    this.#database = database
+    this.#plants = new StretchReader(database, plain)
     this.#grants = database.prepare('SELECT owner, tag FROM grants WHERE grantee = ? ORDER BY owner, tag')
   }
 
@@ -55,17 +63,25 @@ export class PageReader {
     let left = limit
     let last: Position | undefined
     for (const stretch of stretchesOf(account, sharers, query)) {
+      const plants = this.#readerOf(stretch, account, query)
       if (last) {
-        if (this.#plants.read(stretch, 1).count > 0) return { json: joined(texts), last }
+        if (plants.read(stretch, 1).count > 0) return { json: joined(texts), last }
         continue
       }
-      const { json, count, lastId, isLonger } = this.#plants.read(stretch, left)
+      const { json, count, lastId, isLonger } = plants.read(stretch, left)
       if (count > 0) texts.push(json)
       left -= count
       if (left === 0 && lastId !== undefined) last = { account: stretch.account, id: lastId }
       if (last && isLonger) return { json: joined(texts), last }
     }
     return { json: joined(texts) }
+  }
+
+  /** Reads a stretch as the account asked for it. */
+  #readerOf(stretch: Stretch, account: number, { withIds }: PlantQuery): StretchReader {
+    if (!withIds || stretch.account !== account) return this.#plants
+    this.#withIds ??= new StretchReader(this.#database, withId)
+    return this.#withIds
   }
 }
 
@@ -79,7 +95,8 @@ class StretchReader {
   /** Whether the last page that was counted out had consecutive ids. */
   #isConsecutive = false
 
-  constructor(database: Database) {
+  /** @param plant how a plant is shown, as SQL */
+  constructor(database: Database, plant: string) {
     this.#ends = database
       .prepare<[number, number, number], number>(
         'SELECT id FROM plants WHERE account = ? AND id > ? ORDER BY id LIMIT 2 OFFSET ?',
@@ -88,15 +105,15 @@ class StretchReader {
     // One text of all rows takes half as long as the rows. The primary key brings them by id: told to sort them, SQLite
     // would take as long once more for what is in order already.
     this.#between = database.prepare(`
-      SELECT '[' || group_concat(json, ',') || ']' AS json, count(*) AS count
+      SELECT '[' || group_concat(${plant}, ',') || ']' AS json, count(*) AS count
       FROM plants NOT INDEXED WHERE account = ? AND id > ? AND id <= ?`)
     this.#consecutive = database.prepare(`
-      SELECT '[' || group_concat(json, ',') || ']' AS json, count(*) AS count, max(id) AS lastId,
+      SELECT '[' || group_concat(${plant}, ',') || ']' AS json, count(*) AS count, max(id) AS lastId,
         EXISTS (SELECT 1 FROM plants WHERE account = ? AND id > ?) AS isLonger
       FROM plants NOT INDEXED WHERE account = ? AND id > ? AND id <= ?`)
     // Left to itself SQLite takes the primary key, and looks through all plants of the account for a rare tag.
     this.#tagged = database.prepare(`
-      SELECT id, json FROM plants INDEXED BY plants_by_tag
+      SELECT id, ${plant} AS json FROM plants INDEXED BY plants_by_tag
       WHERE account = ? AND tag = ? AND id > ? ORDER BY id LIMIT ?`)
   }
 

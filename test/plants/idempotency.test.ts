@@ -51,6 +51,23 @@ describe('an Idempotency-Key', () => {
     expect((await names()).filter((name) => name === 'Once')).toHaveLength(1)
   })
 
+  it('gets of the first answer what the repeated request includes', async () => {
+    const ask = (query: string) =>
+      service.request(`/plants${query}`, { json: { name: 'Ivy', id: 700 }, headers: { 'idempotency-key': 'f' } })
+    const [id, plain] = [{ id: 700, name: 'Ivy' }, { name: 'Ivy' }]
+    for (const [query, reply, replayed] of [
+      ['', plain, null],
+      ['?include=id', id, 'true'],
+      ['', plain, 'true'],
+    ] as const) {
+      const answer = await ask(query)
+      expect([answer.status, answer.headers.get('idempotency-replayed')]).toEqual([200, replayed])
+      expect(await answer.json()).toStrictEqual(reply)
+    }
+    const refused = await ask('?include=name')
+    expect([refused.status, refused.headers.get('idempotency-replayed')]).toEqual([400, null])
+  })
+
   it('is each account’s own', async () => {
     const other = await service.makeKey('other')
     expect((await add({ name: 'Mine' }, 'd')).status).toBe(200)

@@ -50,6 +50,7 @@ describe('over a real socket', () => {
     tag,
     limit: fc.option(limit, { nil: undefined }),
     cursor,
+    withIds: fc.boolean(),
     /** Whose last ETag is sent along. */
     known: fc.option(who, { nil: undefined }),
   })
@@ -105,7 +106,7 @@ describe('over a real socket', () => {
             }
             const asked = JSON.stringify(body)
             const response = await send(
-              '/plants',
+              call.withId ? '/plants?include=id' : '/plants',
               'POST',
               body,
               call.key === undefined ? {} : { 'idempotency-key': call.key },
@@ -116,7 +117,10 @@ describe('over a real socket', () => {
             const isTaken = model.own(call.who, given) !== undefined
             const status = first ? (first.asked === asked ? 200 : 422) : isTaken ? 409 : 200
             expect(response.status).toBe(status)
-            if (status === 200) expect(response.headers.get('location')).toBe(`/plants/${given}`)
+            if (status === 200) {
+              expect(response.headers.get('location')).toBe(`/plants/${given}`)
+              expect(await response.json()).toStrictEqual(toReply(plant, call.withId))
+            }
             if (status === 200 && !first) {
               model.plants.push(plant)
               if (call.key !== undefined) model.keyed.set(`${call.who} ${call.key}`, { asked, plant })
@@ -126,14 +130,15 @@ describe('over a real socket', () => {
             expect(response.status).toBe(model.remove(call.who, call.id) ? 204 : 404)
           } else if (call.kind === 'find') {
             const plant = model.own(call.who, call.id)
-            const response = await send(`/plants/${call.id}`, 'GET')
+            const response = await send(`/plants/${call.id}${call.withId ? '?include=id' : ''}`, 'GET')
             expect(response.status).toBe(plant ? 200 : 404)
-            if (plant) expect(await response.json()).toStrictEqual(toReply(plant))
+            if (plant) expect(await response.json()).toStrictEqual(toReply(plant, call.withId))
           } else if (call.kind === 'list') {
             const place = call.cursor && 'ofViewer' in call.cursor ? lastCursors.get(call.cursor.ofViewer) : call.cursor
             const query = new URLSearchParams({
               ...(call.limit === undefined ? {} : { limit: String(call.limit) }),
               ...(call.tag === undefined ? {} : { tag: call.tag }),
+              ...(call.withIds ? { include: 'id' } : {}),
               ...(place ? { after: writeCursor({ account: accounts[place.owner]?.id ?? 0, id: place.id }) } : {}),
             })
             const known = call.known === undefined ? undefined : lastTags.get(call.known)
@@ -141,7 +146,7 @@ describe('over a real socket', () => {
             const version = response.headers.get('etag') ?? ''
             const expected = model.visible(call.who, call.tag, place)
             const page = expected.slice(0, call.limit)
-            const text = JSON.stringify(page.map(toReply))
+            const text = JSON.stringify(page.map((plant) => toReply(plant, call.withIds && plant.owner === call.who)))
             // An ETag is of all that the account sees, and over PostgreSQL of what the reply shows, whoever asks.
             const [told, all] = isOverPostgres
               ? [version, text]
@@ -191,6 +196,6 @@ describe('over a real socket', () => {
   }
 })
 
-function toReply({ name, tag }: ModelledPlant): Plant {
-  return tag === undefined ? { name } : { name, tag }
+function toReply({ id, name, tag }: ModelledPlant, withId: boolean): Plant {
+  return { ...(withId ? { id } : {}), name, ...(tag === undefined ? {} : { tag }) }
 }

@@ -24,6 +24,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
   let address: string
   let account: number
   let key: string
+  const pages = new PageCache()
 
   beforeAll(async () => {
     database = await engine.openDatabase()
@@ -37,7 +38,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
     loadCompilerWhenNeeded(app)
     tellOfRequests(app)
     guardRequests(app, guard)
-    const options = { store, guard, bodyLimit: 1000, limits: {}, pages: new PageCache() }
+    const options = { store, guard, bodyLimit: 1000, limits: {}, pages }
     await app.register(plantsPlugin, { prefix: '/plants', ...options })
     address = await app.listen({ host: '127.0.0.1', port: 0 })
   })
@@ -49,10 +50,19 @@ describe.each(engines)('pages of plants in $name', (engine) => {
     folder.remove()
   })
 
-  const get = (path: string, etag?: string | null) =>
+  const get = (path: string, etag?: string | null, secret = key) =>
     fetch(`${address}${path}`, {
-      headers: { authorization: `Bearer ${key}`, ...(etag ? { 'if-none-match': etag } : {}) },
+      headers: { authorization: `Bearer ${secret}`, ...(etag ? { 'if-none-match': etag } : {}) },
     })
+
+  /** An account of its own, and a key of it. */
+  async function newReader(): Promise<{ readonly account: number; readonly secret: string }> {
+    const account = await database.newAccount()
+    const { id, name } = await access.access.createAccount(`reader ${account}`)
+    expect(id).toBe(account)
+    const { secret } = await access.access.createKey({ account: name, scopes: ['plants:read'] })
+    return { account, secret }
+  }
 
   it('are not sent again while they are unchanged, and at once when they are not', async () => {
     for (let count = 1; count <= 3; count++) await store.create(account, { name: 'Fern' })
@@ -78,7 +88,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
   })
 
   it('are refused for a bad question, whatever versions are known', async () => {
-    for (const path of ['/plants?after=zzz', '/plants?tag=%01', '/plants?limit=0']) {
+    for (const path of ['/plants?after=zzz', '/plants?tag=%01', '/plants?limit=0', '/plants?include=name']) {
       expect((await get(path, '*')).status).toBe(400)
     }
   })
@@ -86,10 +96,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
   it.each(['/plants', '/plants?limit=10001'])(
     '(q) of %s are sent for eight readers of an account at once',
     async (path) => {
-      const large = await database.newAccount()
-      const { id, name } = await access.access.createAccount(`large ${large}`)
-      expect(id).toBe(large)
-      const { secret } = await access.access.createKey({ account: name, scopes: ['plants:read'] })
+      const { account: large, secret } = await newReader()
       await database.run(`
       INSERT INTO plants (account, id, name)
       WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < 10000)
@@ -118,6 +125,62 @@ describe.each(engines)('pages of plants in $name', (engine) => {
       for (const reader of readers) reader.destroy()
     },
   )
+
+  it('with ids are replies of their own: another ETag, and a Link that goes on with ids', async () => {
+    const [{ account: owner }, { account: reader, secret }] = [await newReader(), await newReader()]
+    await database.run(`
+      INSERT INTO plants (account, id, name, tag)
+      WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < 1500)
+      SELECT ${reader}, ids.id * 2, 'own ' || (ids.id * 2), 'x' FROM ids UNION ALL
+      SELECT ${owner}, ids.id, 'shared ' || ids.id, 'y' FROM ids`)
+    await store.share(owner, reader)
+    type Shown = { readonly id?: number; readonly name: string }
+    const shown = async (response: Response): Promise<Shown[]> => JSON.parse(await response.text())
+    const withIds = (plants: readonly Shown[]) =>
+      plants.map((plant) => (plant.name.startsWith('own ') ? { id: Number(plant.name.slice(4)), ...plant } : plant))
+    // Whole lists, pages that are short, long, of shared plants and of both, and what shows no ids either way.
+    const queries = ['', 'limit=2', 'limit=1200', 'limit=2200', 'limit=3000', 'tag=x', 'tag=y&limit=3', 'tag=none']
+    for (const query of queries) {
+      const paths = [`/plants?${query}`, `/plants?include=id&${query}`] as const
+      const [plain, included] = await Promise.all(paths.map((path) => get(path, null, secret)))
+      if (!plain || !included) throw new Error('a reply is missing')
+      expect(included.headers.get('link')).toBe(
+        plain.headers.get('link')?.replace('&after=', '&include=id&after=') ?? null,
+      )
+      expect(await shown(included), query).toStrictEqual(withIds(await shown(plain)))
+      const tags = [plain, included].map(({ headers }) => headers.get('etag'))
+      const told = await Promise.all(
+        paths.flatMap((path) =>
+          tags.map(async (tag) => {
+            const again = await get(path, tag, secret)
+            await again.text()
+            return again.status
+          }),
+        ),
+      )
+      expect(told, query).toEqual([304, 200, 200, 304])
+    }
+    const walked: Shown[] = []
+    for (let path: string | undefined = '/plants?limit=700&include=id'; path; ) {
+      const page = await get(path, null, secret)
+      path = /<([^>]+)>/.exec(page.headers.get('link') ?? '')?.[1]
+      walked.push(...(await shown(page)))
+    }
+    expect(walked).toStrictEqual(withIds(await shown(await get('/plants', null, secret))))
+    expect(walked.filter(({ id }) => id !== undefined)).toHaveLength(1500)
+  })
+
+  it('with ids are kept beside those without: neither takes the room of the other', async () => {
+    const { account, secret } = await newReader()
+    await store.create(account, { name: 'Fern', id: 7 })
+    const before = pages.uses.hits
+    for (let times = 0; times < 4; times++) {
+      expect(await (await get('/plants?limit=5', null, secret)).text()).toBe('[{"name":"Fern"}]')
+      expect(await (await get('/plants?limit=5&include=id', null, secret)).text()).toBe('[{"id":7,"name":"Fern"}]')
+    }
+    // The third and the fourth time of each; over PostgreSQL nothing is kept.
+    expect(pages.uses.hits - before).toBe(engine.hasReplicas ? 0 : 4)
+  })
 
   it('of a long list come whole', async () => {
     await Promise.all(Array.from({ length: 1500 }, (_, index) => store.create(account, { name: `${index}` })))

@@ -2,7 +2,7 @@ import { setImmediate as endOfTurn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
-import type { Plant, PlantStore } from '../../src/plants/plant.ts'
+import type { Plant, PlantQuery, PlantStore } from '../../src/plants/plant.ts'
 import { keysKnownSince } from '../../src/plants/policy.ts'
 import { type Prunable, pruneOnce } from '../../src/storage/prune.ts'
 import { unixSeconds } from '../../src/time.ts'
@@ -22,9 +22,9 @@ function settled<T>(result: Promise<T>): Promise<T | number> {
   })
 }
 
-async function readAll(store: PlantStore, account: number): Promise<readonly Plant[]> {
+async function readAll(store: PlantStore, account: number, query: PlantQuery = {}): Promise<readonly Plant[]> {
   const plants: Plant[] = []
-  for await (const page of store.listLong(account, {}, eachPage)) plants.push(...plantsOf(page))
+  for await (const page of store.listLong(account, query, eachPage)) plants.push(...plantsOf(page))
   return plants
 }
 
@@ -97,6 +97,49 @@ describe.each(engines)('plants in $name', (engine) => {
     )
   })
 
+  it('show their ids to their owner where that is asked for, and nobody else’s, and are else the same', async () => {
+    const garden = fc.uniqueArray(
+      fc.record({
+        id: fc.oneof(fc.integer({ min: -3, max: 25 }), fc.maxSafeInteger()),
+        tag: fc.constantFrom('x', 'y', undefined),
+      }),
+      { selector: ({ id }) => id, maxLength: 20 },
+    )
+    const question = { tag: fc.constantFrom('x', undefined), limit: fc.integer({ min: 1, max: 9 }) }
+    await fc.assert(
+      fc.asyncProperty(garden, garden, fc.constantFrom('x', undefined), fc.record(question), async (...drawn) => {
+        const [own, others, shared, { tag, limit }] = drawn
+        const [ann, bob] = [await database.newAccount(), await database.newAccount()]
+        const plant = (whose: string) => (row: { id: number; tag: string | undefined }) => ({
+          id: row.id,
+          name: `${whose} ${row.id}`,
+          ...(row.tag === undefined ? {} : { tag: row.tag }),
+        })
+        await Promise.all([
+          ...own.map(plant('own')).map((each) => store.create(ann, each)),
+          ...others.map(plant('other')).map((each) => store.create(bob, each)),
+        ])
+        await store.share(bob, ann, shared)
+        const withIds = (plants: readonly Plant[]) =>
+          plants.map((each) => (each.name.startsWith('own ') ? { id: Number(each.name.slice(4)), ...each } : each))
+        const asked = tag === undefined ? {} : { tag }
+        for (let after: PlantQuery | undefined = {}; after; ) {
+          const query: PlantQuery = { ...asked, ...after }
+          const [without, page] = [
+            await store.list(ann, query, limit),
+            await store.list(ann, { ...query, withIds: true }, limit),
+          ]
+          expect(page).toStrictEqual({ ...without, json: JSON.stringify(withIds(plantsOf(without))) })
+          after = page.last && { after: page.last }
+        }
+        const all = withIds(await readAll(store, ann, asked))
+        expect(await readAll(store, ann, { ...asked, withIds: true })).toStrictEqual(all)
+        await store.unshare(bob, ann)
+      }),
+      { numRuns: engine.hasReplicas ? 15 : 50 },
+    )
+  })
+
   it('have any safe id and any text, and none is assigned beyond the highest', async () => {
     const account = await database.newAccount()
     const plants = [
@@ -109,6 +152,7 @@ describe.each(engines)('plants in $name', (engine) => {
     const shown = plants.map(({ id: _, ...plant }) => plant)
     expect(plantsOf(await store.list(account, {}, 10))).toStrictEqual(shown)
     expect(await readAll(store, account)).toStrictEqual(shown)
+    expect(await readAll(store, account, { withIds: true })).toStrictEqual(plants)
     for (const plant of stored) expect(await store.find(account, plant.id)).toStrictEqual(plant)
     await expect(store.create(account, { name: 'one more' })).rejects.toMatchObject({ code: 'no_id_left' })
     expect(await store.remove(account, Number.MAX_SAFE_INTEGER)).toBe(true)

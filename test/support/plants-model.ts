@@ -7,11 +7,20 @@ export const id = fc.integer({ min: -2, max: 8 })
 export const tag = fc.constantFrom('x', 'y', 'z', undefined)
 export const limit = fc.constantFrom(1, 2, 3, 50)
 const key = fc.constantFrom(undefined, undefined, 'a', 'b')
+/** Whether the reply is to have the id. */
+const withId = fc.boolean()
 
 /** What accounts call, with so few ids, tags and keys that calls often meet. */
-export const create = fc.record({ kind: fc.constant('create'), who, id: fc.option(id, { nil: undefined }), tag, key })
+export const create = fc.record({
+  kind: fc.constant('create'),
+  who,
+  id: fc.option(id, { nil: undefined }),
+  tag,
+  key,
+  withId,
+})
 export const remove = fc.record({ kind: fc.constant('remove'), who, id })
-export const find = fc.record({ kind: fc.constant('find'), who, id })
+export const find = fc.record({ kind: fc.constant('find'), who, id, withId })
 
 /** A plant in the model: whose it is as a number from 0 up, and the rest. */
 export interface ModelledPlant {
