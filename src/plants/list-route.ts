@@ -1,5 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
+import { tellIgnored } from '../http/ignored-params.ts'
 import { answers, type TypedInstance } from '../http/openapi-fields.ts'
 import { readCursor } from './cursor.ts'
 import { LongReplies } from './long-replies.ts'
@@ -53,7 +54,7 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
         operationId: 'listPlants',
         summary: 'List plants',
         description:
-          'Returns the plants that the caller has access to: its own, ordered by id, then those that other accounts share with it, by account and id. With a limit and more to come, the `Link` header has the address of the next page, `include` and all. The weak `ETag` names the version of the list: sent as `If-None-Match`, it gets a 304 without a body while nothing has changed.',
+          'Returns the plants that the caller has access to: its own, ordered by id, then those that other accounts share with it, by account and id. With a limit and more to come, the `Link` header has the address of the next page, `include` and all. The weak `ETag` names the version of the list: sent as `If-None-Match`, it gets a 304 without a body while nothing has changed. Query parameters that are not listed here are ignored, and named in the reply header `x-ignored-params`.',
         tags: ['plants'],
         security,
         querystring: ListQuery,
@@ -62,6 +63,7 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
     },
     // Answers by `send` alone: for a promise Fastify would listen to the whole reply once more.
     (request, reply) => {
+      tellIgnored(request, reply, { query: ListQuery })
       const account = callerOf(request).account.id
       const { limit = Number.POSITIVE_INFINITY, tag } = request.query
       // First, since a question that is refused has no version.

@@ -6,6 +6,7 @@ import { callerOf, type Guard, requireScope, tellRequestsLeft } from '../access/
 import { unauthorized } from '../access/refusals.ts'
 import { ApiError, plantErrorBody } from '../errors.ts'
 import { errorHandler, plantsPrefix } from '../http/errors.ts'
+import { tellIgnored } from '../http/ignored-params.ts'
 import { answers, type TypedInstance } from '../http/openapi-fields.ts'
 import type { Limits } from '../limit-values.ts'
 import { standardHeaders } from '../limits/headers.ts'
@@ -57,7 +58,8 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
       schema: {
         operationId: 'addPlant',
         summary: 'Create a plant',
-        description: 'Adds a plant to the store. The reply comes when the plant is on disk.',
+        description:
+          'Adds a plant to the store. The reply comes when the plant is on disk. Fields that are not listed here are ignored, and named in the reply header `x-ignored-params`.',
         tags: ['plants'],
         security,
         querystring: OnePlantQuery,
@@ -66,6 +68,7 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
       },
     },
     async (request, reply) => {
+      tellIgnored(request, reply, { query: OnePlantQuery, body: NewPlant })
       const key = request.headers['idempotency-key']
       const idempotency = key === undefined ? undefined : readIdempotency(key, request.body)
       const caller = callerOf(request)
@@ -127,7 +130,8 @@ function addPlantRoutes(app: TypedInstance, store: PlantStore): void {
         response: answers({ 200: Plant }, PlantError, [...refusals, 404]),
       },
     },
-    async (request) => {
+    async (request, reply) => {
+      tellIgnored(request, reply, { query: OnePlantQuery })
       const plant = await store.find(callerOf(request).account.id, request.params.id)
       if (!plant) throw unknownPlant()
       return toReply(plant, request.query.include === 'id')
@@ -148,6 +152,7 @@ function addPlantRoutes(app: TypedInstance, store: PlantStore): void {
       },
     },
     async (request, reply) => {
+      tellIgnored(request, reply)
       if (!(await store.remove(callerOf(request).account.id, request.params.id))) throw unknownPlant()
       return reply.code(204).send()
     },
