@@ -86,9 +86,10 @@ interface Turn {
   readonly signal: AbortSignal
 }
 
-/** Holds what the candidate may use that is asked first. @throws ApiError as `Exchange.ask` and `Visits.enter` do */
-async function enter({ request, body, persona, route, exchange, outcome }: Turn, visits: Visits): Promise<Visit> {
-  const { body: asked } = await exchange.requestFor(route.first)
+/** Holds what the first candidate may use that can be asked. @throws ApiError as `Exchange.ask` and `Visits.enter` do */
+async function enter(turn: Turn, visits: Visits): Promise<Visit> {
+  const { request, body, persona, route, exchange, outcome, signal } = turn
+  const { body: asked } = (await route.firstRequest(exchange.requestFor, signal)).request
   const visitor = {
     id: request.id,
     key: callerOf(request),

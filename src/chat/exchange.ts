@@ -5,7 +5,7 @@ import type { Persona, PromptSettings } from '../characters/prompt/settings.ts'
 import { ignoredHeader } from '../http/ignored-params.ts'
 import { checkInput } from '../models/content-kinds.ts'
 import { mergeMessages } from '../models/merge-messages.ts'
-import type { Model, ModelRequest } from '../models/model.ts'
+import type { ModelRequest } from '../models/model.ts'
 import type { Candidate } from '../models/routing/candidate.ts'
 import type { RequestFor } from '../models/routing/route.ts'
 import { loadTokenizer } from '../models/tokenizer.ts'
@@ -40,8 +40,10 @@ export class Exchange {
   readonly #work: Work
   readonly #more: Pick<ModelRequest, 'trace' | 'openHeld' | 'readAll'>
   readonly #asked = new Map<Candidate, Asked>()
+  /** Parameters that a candidate turned out not to honour. */
+  readonly #ignoredBy = new Map<Candidate, Set<string>>()
+  /** Parameters that no candidate gets. */
   readonly #ignored = new Set<string>()
-  readonly #onIgnored = (parameter: string) => void this.#ignored.add(parameter)
 
   /**
    * @param more what else a model's request has, of the one that came
@@ -95,7 +97,7 @@ export class Exchange {
 
   /** What the reply headers say of the candidate that answers, and of what of the request it did not get. */
   headersFor(candidate: Candidate): Readonly<Record<string, string>> {
-    const ignored = this.#ignoredBy(candidate.model)
+    const ignored = this.#ignoredOf(candidate)
     const dropped = this.#asked.get(candidate)?.composition.dropped
     return {
       'x-model': encodeURIComponent(candidate.traits.name),
@@ -110,13 +112,15 @@ export class Exchange {
   }
 
   /** The parameters that were sent, with a value, to a model that cannot honour them; undefined when there is none. */
-  #ignoredBy({ ignoredParameters }: Model): string | undefined {
+  #ignoredOf(candidate: Candidate): string | undefined {
+    const { ignoredParameters } = candidate.model
+    const ignored = new Set([...this.#ignored, ...(this.#ignoredBy.get(candidate) ?? [])])
     if (ignoredParameters) {
       for (const [name, value] of Object.entries(this.#sent)) {
-        if (value != null && ignoredParameters.has(name)) this.#ignored.add(name)
+        if (value != null && ignoredParameters.has(name)) ignored.add(name)
       }
     }
-    return this.#ignored.size > 0 ? ignoredHeader([...this.#ignored]) : undefined
+    return ignored.size > 0 ? ignoredHeader([...ignored]) : undefined
   }
 
   async #compose(candidate: Candidate, countSteps?: (text: string) => Steps<number>): Promise<Asked> {
@@ -140,11 +144,13 @@ export class Exchange {
     const messages = traits.mergeMessages
       ? await this.#work.run('messages', mergeMessages(composition.messages))
       : composition.messages
+    const ignored = new Set<string>()
+    this.#ignoredBy.set(candidate, ignored)
     const request = {
       body: { ...sent, model: traits.upstreamId, messages },
       persona: this.#persona,
       work: this.#work,
-      onIgnored: this.#onIgnored,
+      onIgnored: (parameter: string) => void ignored.add(parameter),
       ...this.#more,
     }
     const asked = { request, composition }

@@ -37,14 +37,15 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
       const { body, route } = wanted
       const signal = replies.signalOf(reply)
       const casting = await castRequest(request, reply, wanted, options)
-      const candidate = route.first
       const making = { settings: options.prompt, worldBooks: options.library.worldBooks }
       const [{ droppedHeader, Exchange }, { receiptOf }] = await Promise.all([
         import('./exchange.ts'),
         import('./receipt.ts'),
       ])
       const work = options.workOf(request, signal)
-      const asked = await new Exchange(body, casting.persona, making, work).ask(candidate)
+      const exchange = new Exchange(body, casting.persona, making, work)
+      const { candidate } = await route.firstRequest(exchange.requestFor, signal)
+      const asked = await exchange.ask(candidate)
       const { character } = casting
       const isShown = !character || mayRead(callerOf(request), character)
       const held = await options.limiter.reserve(callerOf(request), () => promptEstimate(asked.request.body), 'prompt')

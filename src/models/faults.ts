@@ -15,6 +15,16 @@ export function saysNothingOfModel(error: Failure): boolean {
   return isCallersFault(error) || error.code === 'overloaded'
 }
 
+const limitingCodes = new Set(['context_length_exceeded', 'unsupported_input', 'unsupported_by_model'])
+
+/**
+ * Failures of which another model of a list may be free: an id that the model's service does not know, a context window that
+ * is too small, a kind of input that it does not take.
+ */
+export function isOfOneModel({ status, code }: Failure): boolean {
+  return status === 404 || limitingCodes.has(code)
+}
+
 const passingCodes = new Set(['upstream_error', 'upstream_unreachable', 'rate_limit_exceeded', 'model_busy'])
 
 /** Failures that another try may not have. */

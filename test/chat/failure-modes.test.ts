@@ -422,11 +422,13 @@ describe('failure mode 19: a conversation over the context', () => {
   test.each(modes)('failure mode 19: is a 400, for each way to say so (stream: %s)', async (stream) => {
     for (const script of sayings) {
       upstream.answer(script)
-      const response = await post({ model: 'stubborn', stream })
+      const response = await post({ model: 'eager', stream })
       expect(response.status).toBe(400)
       expect(await readChatError(response)).toMatchObject({ code: 'context_length_exceeded', param: 'messages' })
     }
     expect([upstream.calls.length, other.calls.length]).toEqual([sayings.length, 0])
+    // The next of a list may have the room.
+    expect(await textOf(await post({ model: 'stubborn', stream }), stream)).toBe('From the second.')
   })
 
   test('failure mode 19: is sent whole: neither the persona nor the history is cut', async () => {

@@ -18,7 +18,8 @@ export class Breaker {
   readonly #pause: number
   #failures = 0
   #openedAt = 0
-  #isProbing = false
+  /** Of the probe that is under way; resolves when it is not any more. */
+  #probe: PromiseWithResolvers<void> | undefined
 
   constructor(clock: Clock, { failures = standard.failures, pause = standard.pause }: Breaking = {}) {
     this.#clock = clock
@@ -28,7 +29,17 @@ export class Breaker {
 
   get state(): BreakerState {
     if (this.#failures < this.#threshold) return 'closed'
-    return this.#isProbing ? 'probing' : 'open'
+    return this.#probe ? 'probing' : 'open'
+  }
+
+  /** Whether a request would be refused now. */
+  get isShut(): boolean {
+    return this.#failures >= this.#threshold && (this.#probe !== undefined || this.#wait > 0)
+  }
+
+  /** Resolves when no probe is under way. */
+  async probed(): Promise<void> {
+    await this.#probe?.promise
   }
 
   /**
@@ -37,10 +48,8 @@ export class Breaker {
    * @throws ApiError 503 `model_unavailable` with `Retry-After`
    */
   pass(): void {
-    if (this.#failures < this.#threshold) return
-    const wait = this.#openedAt + this.#pause - this.#clock.now()
-    if (wait > 0 || this.#isProbing) {
-      const seconds = Math.max(1, Math.ceil(wait / 1000))
+    if (this.isShut) {
+      const seconds = Math.max(1, Math.ceil(this.#wait / 1000))
       throw new ApiError(
         503,
         'model_unavailable',
@@ -50,29 +59,39 @@ export class Breaker {
         },
       )
     }
-    this.#isProbing = true
+    if (this.#failures >= this.#threshold) this.#probe = Promise.withResolvers()
   }
 
   /** An answer has begun: others may ask again, but a model that breaks off now is left alone at once. */
   answered(): void {
-    if (!this.#isProbing) return
-    this.#isProbing = false
+    if (!this.#probe) return
     this.#failures = this.#threshold - 1
+    this.#endProbe()
   }
 
   succeeded(): void {
     this.#failures = 0
-    this.#isProbing = false
+    this.#endProbe()
   }
 
   failed(): void {
     this.#failures++
-    this.#isProbing = false
     this.#openedAt = this.#clock.now()
+    this.#endProbe()
   }
 
   /** The request ended without telling anything about the model: the client left, or it was the caller's fault. */
   gaveUp(): void {
-    this.#isProbing = false
+    this.#endProbe()
+  }
+
+  /** Milliseconds until it may be asked again. */
+  get #wait(): number {
+    return this.#openedAt + this.#pause - this.#clock.now()
+  }
+
+  #endProbe(): void {
+    this.#probe?.resolve()
+    this.#probe = undefined
   }
 }

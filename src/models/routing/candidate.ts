@@ -34,6 +34,9 @@ export interface OpenedStream {
   readonly events: AsyncIterable<readonly ModelEvent[]>
 }
 
+/** How long a request may wait for another one that tries a failed model again. Milliseconds. */
+const longestWait = 1000
+
 const standardRetries = 2
 /** Milliseconds: the first pause, and the longest. */
 const firstPause = 250
@@ -69,9 +72,21 @@ export class Candidate {
     return this.traits.configuredName ?? this.traits.name
   }
 
-  /** @throws ApiError when the last try has failed */
-  async complete(request: ModelRequest, signal: AbortSignal): Promise<ModelReply & { readonly retries: number }> {
-    return this.#withRetries(signal, async (retries) => {
+  /** Whether it would refuse a request now, since it keeps failing. */
+  get isShut(): boolean {
+    return this.breaker?.isShut ?? false
+  }
+
+  /**
+   * @param mayWait whether it is worth waiting for another request that tries the model again
+   * @throws ApiError when the last try has failed
+   */
+  async complete(
+    request: ModelRequest,
+    signal: AbortSignal,
+    mayWait = false,
+  ): Promise<ModelReply & { readonly retries: number }> {
+    return this.#withRetries(signal, mayWait, async (retries) => {
       const deadlines = new Deadlines(signal, this.#clock, this.traits.timeouts)
       deadlines.startTotal()
       const [attempt, asked] = this.#begin(request, false, retries)
@@ -92,10 +107,11 @@ export class Candidate {
 
   /**
    * Resolves when the first event is there; until then a failure is tried again, later ones are the stream's.
+   * @param mayWait whether it is worth waiting for another request that tries the model again
    * @throws ApiError when the last try has failed
    */
-  async open(request: ModelRequest, signal: AbortSignal): Promise<OpenedStream> {
-    return this.#withRetries(signal, async (retries) => {
+  async open(request: ModelRequest, signal: AbortSignal, mayWait = false): Promise<OpenedStream> {
+    return this.#withRetries(signal, mayWait, async (retries) => {
       const deadlines = new Deadlines(signal, this.#clock, this.traits.timeouts)
       deadlines.startTotal()
       deadlines.startFirstToken()
@@ -124,10 +140,10 @@ export class Candidate {
     return [attempt, attempt.headers ? { ...request, trace: attempt.headers } : request]
   }
 
-  async #withRetries<T>(signal: AbortSignal, attempt: (retries: number) => Promise<T>): Promise<T> {
+  async #withRetries<T>(signal: AbortSignal, mayWait: boolean, attempt: (retries: number) => Promise<T>): Promise<T> {
     const most = this.traits.retries ?? standardRetries
     for (let retries = 0; ; retries++) {
-      this.breaker?.pass()
+      if (this.breaker) await this.#pass(this.breaker, mayWait, signal)
       try {
         return await attempt(retries)
       } catch (thrown) {
@@ -140,6 +156,23 @@ export class Candidate {
         await pause(this.#clock, wait, signal)
       }
     }
+  }
+
+  /** Is let through, where it may wait as soon as another request has tried the model. @throws ApiError as `Breaker.pass` */
+  async #pass(breaker: Breaker, mayWait: boolean, signal: AbortSignal): Promise<void> {
+    if (mayWait && breaker.state === 'probing') {
+      const over = new AbortController()
+      const time = pause(this.#clock, longestWait, AbortSignal.any([signal, over.signal])).catch(() => 'called off')
+      let isWaiting = true
+      void time.then(() => {
+        isWaiting = false
+      })
+      // Of those that wait, the first may become the next that tries.
+      while (isWaiting && breaker.state === 'probing') await Promise.race([breaker.probed(), time])
+      over.abort()
+      signal.throwIfAborted()
+    }
+    breaker.pass()
   }
 }
 

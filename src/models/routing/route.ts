@@ -1,5 +1,5 @@
 import { toApiError } from '../../errors.ts'
-import { saysNothingOfModel } from '../faults.ts'
+import { isOfOneModel, saysNothingOfModel } from '../faults.ts'
 import type { ModelReply, ModelRequest } from '../model.ts'
 import type { Candidate, OpenedStream } from './candidate.ts'
 
@@ -41,13 +41,6 @@ export class Route {
     this.#seekers = seekers
   }
 
-  /** The candidate that is asked first. */
-  get first(): Candidate {
-    const [first] = this.candidates
-    if (!first) throw new Error('the route has no candidate')
-    return first
-  }
-
   /**
    * Does some work for which the candidates stay open, though other models may take their place meanwhile: where models are
    * read again, `complete` and `open` are part of such a work.
@@ -61,37 +54,52 @@ export class Route {
     }
   }
 
-  /** @throws ApiError of the last candidate, or of one that blames the caller */
+  /**
+   * What is asked of the first candidate that can be asked for this at all.
+   * @throws ApiError where none can
+   */
+  firstRequest(requestFor: RequestFor, signal: AbortSignal): Promise<Answered<{ readonly request: ModelRequest }>> {
+    return this.#ask(signal, async (candidate) => ({ request: await requestFor(candidate), candidate }))
+  }
+
+  /** @throws ApiError as `open` does */
   complete(requestFor: RequestFor, signal: AbortSignal): Promise<Answered<ModelReply & { readonly retries: number }>> {
-    return this.#ask(signal, async (candidate) => ({
-      ...(await candidate.complete(await requestFor(candidate), signal)),
+    return this.#ask(signal, async (candidate, mayWait) => ({
+      ...(await candidate.complete(await requestFor(candidate), signal, mayWait)),
       candidate,
     }))
   }
 
   /**
    * Resolves when the first event is there; nothing is tried elsewhere after that.
-   * @throws ApiError of the last candidate, or of one that blames the caller
+   * @throws ApiError of one that blames the caller, else of the last candidate that failed at what it can do, else of the last
    */
   open(requestFor: RequestFor, signal: AbortSignal): Promise<Answered<OpenedStream>> {
-    return this.#ask(signal, async (candidate) => ({
-      ...(await candidate.open(await requestFor(candidate), signal)),
+    return this.#ask(signal, async (candidate, mayWait) => ({
+      ...(await candidate.open(await requestFor(candidate), signal, mayWait)),
       candidate,
     }))
   }
 
-  /** Asks one candidate after the other, until one answers. */
-  async #ask<T>(signal: AbortSignal, ask: (candidate: Candidate) => Promise<T>): Promise<T> {
+  /** Asks one candidate after the other, until one answers; one waits for another request's try only where no later one can be asked. */
+  async #ask<T>(signal: AbortSignal, ask: (candidate: Candidate, mayWait: boolean) => Promise<T>): Promise<T> {
     let failure: unknown
-    for (const candidate of this.candidates) {
+    let limitation: unknown
+    for (const [index, candidate] of this.candidates.entries()) {
       try {
-        return await ask(candidate)
-      } catch (error) {
-        failure = error
+        return await ask(
+          candidate,
+          this.candidates.slice(index + 1).every(({ isShut }) => isShut),
+        )
+      } catch (thrown) {
+        const error = toApiError(thrown)
         // Nobody waits for another candidate's answer once the request has been given up.
-        if (signal.aborted || saysNothingOfModel(toApiError(error))) throw error
+        if (signal.aborted) throw thrown
+        if (isOfOneModel(error)) limitation = thrown
+        else if (saysNothingOfModel(error)) throw thrown
+        else failure = thrown
       }
     }
-    throw failure
+    throw failure ?? limitation
   }
 }

@@ -24,7 +24,3 @@ it('what a route asks stays open while somebody uses the route, however the use 
   await expect(using).rejects.toThrow('given up')
   await none
 })
-
-it('a route without a candidate asks nobody', () => {
-  expect(() => new Route('m', [], new Seekers()).first).toThrow('no candidate')
-})
