@@ -5,7 +5,7 @@ import { ApiError, toApiError } from '../errors.ts'
 import { promptEstimate, replyEstimate } from '../limits/estimate.ts'
 import type { Candidate } from '../models/routing/candidate.ts'
 import type { Route } from '../models/routing/route.ts'
-import { recordedReason } from '../openai/completion.ts'
+import { countsOf, isEmptyUsage, recordedReason } from '../openai/completion.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
 import { type End, Outcome } from '../usage/outcome.ts'
 import type { Visit, Visits } from '../usage/visit.ts'
@@ -14,6 +14,7 @@ import { castRequest, playedName, wantedRequest } from './casting.ts'
 import type { Exchange } from './exchange.ts'
 import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
+import { truncationOf } from './truncation.ts'
 import { UsageWatch, usageOf } from './usage.ts'
 import type { Voice } from './voice.ts'
 
@@ -108,14 +109,16 @@ async function sendWhole(turn: Turn, visit: Visit): Promise<FastifyReply> {
   const { route, exchange, voice, work, reply, signal } = turn
   const answer = await route.complete(exchange.requestFor, signal)
   tellOf(answer, turn)
-  const { choices, usage } = answer.completion
-  const estimated =
-    !usage && voice.tellsUsage ? await usageOf(answer, exchange.promptOf(answer.candidate), work) : usage
-  if (usage) visit.meter.tell(usage, true)
-  else if (estimated) visit.meter.tell(estimated, false)
-  else for (const { message } of choices) visit.meter.say(message)
+  const { choices, usage: said } = answer.completion
+  const isTold = countsOf(said) !== undefined
+  const isEstimated = !isTold && (voice.tellsUsage || isEmptyUsage(said))
+  const usage = isEstimated ? await usageOf(answer, exchange.promptOf(answer.candidate), work) : said
+  visit.meter.tell(usage, isTold)
+  for (const { message } of choices) visit.meter.say(message)
+  const truncated = await lookForTruncation(turn, answer.candidate)
+  if (truncated) reply.header('x-upstream-truncated', truncated)
   await visit.end(recordedReason(choices[0]?.finish_reason))
-  return reply.type('application/json; charset=utf-8').send(voice.whole(answer, estimated))
+  return reply.type('application/json; charset=utf-8').send(voice.whole(answer, usage))
 }
 
 /** Asks for the answer as a stream, and sends that as it comes; resolves when that is over. */
@@ -127,9 +130,11 @@ async function sendStream(
 ): Promise<void> {
   const { voice, route, exchange, work, request, reply, signal } = turn
   const usage = voice.tellsUsage ? new UsageWatch(work) : null
+  let answering: Candidate | undefined
   const opening = route.open(exchange.requestFor, signal).then((opened) => {
     tellOf(opened, turn)
     visit.began()
+    answering = opened.candidate
     usage?.begin(exchange.promptOf(opened.candidate))
     return opened.events
   })
@@ -138,7 +143,21 @@ async function sendStream(
       request.log.error({ request_id: request.id, err: end.cause ?? end }, end.code)
     return visit.end(end)
   }
-  await sendEvents(reply, opening, { voice, usage, meter: visit.meter, keepaliveMs: sseKeepaliveMs, clock, onEnd })
+  const truncation = () => answering && lookForTruncation(turn, answering)
+  const more = { keepaliveMs: sseKeepaliveMs, clock, onEnd, truncation }
+  await sendEvents(reply, opening, { voice, usage, meter: visit.meter, ...more })
+}
+
+/** Notes how little of the prompt an upstream has read, where it was too little; nothing is waited for where that is sure at once. */
+function lookForTruncation(
+  { exchange, outcome, work }: Turn,
+  candidate: Candidate,
+): Promise<string | null> | undefined {
+  const looking = truncationOf(outcome.meter.promptTold, exchange.promptOf(candidate), work)
+  return looking?.then((truncated) => {
+    outcome.truncated = truncated
+    return truncated
+  })
 }
 
 /** Notes which candidate answers, and tells the caller while that can be told. */
@@ -152,10 +171,11 @@ function tellOf(
 }
 
 /** The log's words on a request. */
-function factsOf({ name }: Route, { answering, reason }: Outcome) {
+function factsOf({ name }: Route, { answering, reason, truncated }: Outcome) {
   return {
     model: name,
     ...(answering ? { model_used: answering.name, retries: answering.retries } : {}),
     ...(reason === undefined ? {} : { state: reason }),
+    ...(truncated === null ? {} : { upstream_truncated: truncated }),
   }
 }

@@ -5,7 +5,7 @@ import type { ModelEvent } from '../models/model.ts'
 import { type Chunk, type FinishReason, recordedReason } from '../openai/completion.ts'
 import type { Meter } from '../usage/meter.ts'
 import type { End } from '../usage/outcome.ts'
-import { StreamWriter } from './stream-writer.ts'
+import { commentOf, StreamWriter } from './stream-writer.ts'
 import type { UsageWatch } from './usage.ts'
 import type { Voice } from './voice.ts'
 
@@ -22,6 +22,8 @@ export interface StreamOptions {
   readonly clock: Clock
   /** Told once, when a stream that has begun is over. Where it gives a promise, the last words wait for that. */
   readonly onEnd: (end: End) => Promise<void> | undefined
+  /** Tells, when all has come, what of the prompt the upstream has read, `<theirs>/<ours>`, where that was too little. */
+  readonly truncation: () => Promise<string | null> | undefined
 }
 
 /**
@@ -33,7 +35,7 @@ export interface StreamOptions {
 export async function sendEvents(
   reply: FastifyReply,
   opening: Promise<AsyncIterable<readonly ModelEvent[]>>,
-  { voice, usage, meter, keepaliveMs, clock, onEnd }: StreamOptions,
+  { voice, usage, meter, keepaliveMs, clock, onEnd, truncation }: StreamOptions,
 ): Promise<void> {
   const writer = new StreamWriter(reply, keepaliveMs, clock)
   const tellEnd = (end: End) => onEnd(writer.isGone ? clientGone() : end)
@@ -41,11 +43,13 @@ export async function sendEvents(
     const relay = new Relay(writer, voice, meter, usage)
     await relay.passAll(await opening)
     const used = usage && !writer.isGone ? await usage.chunk() : null
-    if (used?.usage) meter.tell(used.usage, false)
+    if (used) meter.tell(used.usage, false)
+    // Without promises nothing waits, so that the end leaves in one piece with what came before it.
+    const looking = truncation()
+    const truncated = looking ? await looking : null
     const kept = tellEnd(relay.reason)
-    // Without a promise nothing waits, so that the end leaves in one piece with what came before it.
     if (kept) await kept
-    writer.end(voice.end(used))
+    writer.end((truncated === null ? '' : commentOf(`upstream truncated ${truncated}`)) + voice.end(used))
   } catch (thrown) {
     const failure = toApiError(thrown)
     if (!writer.hasBegun) throw failure

@@ -2,7 +2,7 @@ import type { OutgoingHttpHeader, ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
 import type { Alarm, Clock } from '../clock.ts'
 
-const comment = ': waiting\n\n'
+const comment = commentOf('waiting')
 
 /**
  * Writes server-sent events to a reply (WHATWG HTML, section 9.2): its head, comment lines while it is silent, the events
@@ -82,6 +82,11 @@ export class StreamWriter {
       'x-accel-buffering': 'no',
     })
   }
+}
+
+/** One comment line, which clients pass over. */
+export function commentOf(text: string): string {
+  return `: ${text}\n\n`
 }
 
 /**

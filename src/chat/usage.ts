@@ -1,7 +1,7 @@
 import { toApiError } from '../errors.ts'
 import { bytesToToken, promptEstimate } from '../limits/estimate.ts'
 import type { ModelReply } from '../models/model.ts'
-import type { Chunk, Usage } from '../openai/completion.ts'
+import { type Chunk, countsOf, type Usage, usageIn } from '../openai/completion.ts'
 import type { Message } from '../openai/completion-request.ts'
 import type { Steps, Work } from '../work.ts'
 
@@ -12,7 +12,7 @@ import type { Steps, Work } from '../work.ts'
 export class UsageWatch {
   readonly #work: Work
   #prompt: readonly Message[] = []
-  #first: Chunk | undefined
+  #head: Head = { id: '', object: 'chat.completion.chunk', created: 0, model: '' }
   #last: Chunk | undefined
   #text = ''
 
@@ -28,20 +28,26 @@ export class UsageWatch {
 
   /** Takes note of one chunk of the stream. */
   note(chunk: Chunk): void {
-    this.#first ??= chunk
-    if (chunk.usage != null) this.#last = chunk
+    const { id, object, created, model } = this.#head
+    this.#head = { id: id || chunk.id, object, created: created || chunk.created, model: model || chunk.model }
+    if (countsOf(usageIn(chunk))) this.#last = chunk
     for (const { delta } of chunk.choices) this.#text += wordsOf(delta)
   }
 
-  /** The usage chunk, in OpenAI's shape: no choices. */
-  async chunk(): Promise<Chunk> {
-    const { id, created, model } = this.#last ?? this.#first ?? { id: '', created: 0, model: '' }
-    const usage = this.#last?.usage ?? (await estimateOf(this.#prompt, this.#text, this.#work))
-    // An upstream's usage chunk keeps whatever else it says.
-    const said =
-      this.#last?.choices.length === 0 ? this.#last : { id, object: 'chat.completion.chunk' as const, created, model }
-    return { ...said, choices: [], usage }
+  /** The usage chunk, in OpenAI's shape: no choices. An upstream's own keeps whatever else it says. */
+  async chunk(): Promise<Chunk & { readonly usage: Usage }> {
+    const last = this.#last
+    const told = last && usageIn(last)
+    const usage = isUsage(told) ? told : await estimateOf(this.#prompt, this.#text, this.#work)
+    return { ...(last?.choices.length === 0 ? last : {}), ...this.#head, choices: [], usage }
   }
+}
+
+/** What chunks of one answer have in common; empty until one of them has told it. */
+type Head = Pick<Chunk, 'id' | 'object' | 'created' | 'model'>
+
+function isUsage(usage: unknown): usage is Usage {
+  return countsOf(usage) !== undefined
 }
 
 /** The usage of a whole answer that came without one. @param prompt what it answers */

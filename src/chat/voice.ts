@@ -1,8 +1,9 @@
 import { type ApiError, openAiErrorBody } from '../errors.ts'
 import type { ChunkEvent, ModelReply } from '../models/model.ts'
-import { type Chunk, isUsageOnly, type Usage } from '../openai/completion.ts'
+import { type Chunk, isEmptyUsage, isUsageOnly, type Usage } from '../openai/completion.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
 import { eventOf } from './stream-writer.ts'
+import { wholeOf, withUsage } from './whole.ts'
 
 /** How an interface writes what a model answers: one for each request. */
 export interface Voice {
@@ -13,7 +14,7 @@ export interface Voice {
    * read; without it events may pass as they came.
    */
   readonly tellsUsage: boolean
-  /** The body of a whole answer. @param usage undefined where nobody told it and it is not to be told */
+  /** The body of a whole answer. @param usage what the model told, else an estimate where one is to be told */
   whole(reply: ModelReply, usage: Usage | undefined): string | Buffer
   /** What one event becomes, as server-sent events; empty where the caller is told nothing of it. */
   chunk(event: ChunkEvent): string
@@ -28,9 +29,13 @@ export function chatVoice({ stream_options: options }: CompletionRequest): Voice
   return {
     ignored: [],
     tellsUsage: options?.include_usage === true,
-    whole: ({ bytes, completion }) => bytes ?? JSON.stringify(completion),
-    // A usage chunk waits for the end, where there is one of it, and only when it was asked for.
-    chunk: ({ chunk, text }) => (isUsageOnly(chunk) ? '' : eventOf(text ?? JSON.stringify(chunk))),
+    whole: (reply, usage) => (usage && isEmptyUsage(reply.completion.usage) ? withUsage(reply, usage) : wholeOf(reply)),
+    chunk: ({ chunk, text }) => {
+      // Usage waits for the end, where there is one chunk of it, and only when it was asked for.
+      if (chunk.usage == null) return eventOf(text ?? JSON.stringify(chunk))
+      const { usage: _usage, ...rest } = chunk
+      return isUsageOnly(chunk) ? '' : eventOf(JSON.stringify(rest))
+    },
     end: (usage) => `${usage ? eventOf(JSON.stringify(usage)) : ''}${eventOf('[DONE]')}`,
     failure: (error) => eventOf(JSON.stringify(openAiErrorBody(error))),
   }

@@ -18,6 +18,7 @@ type Read = () => number | Iterable<Sample>
 export class Metrics implements RequestWatch {
   readonly #metrics: Metric[] = []
   readonly #active = new Map<string, number>()
+  readonly #truncated = new Map<string, number>()
 
   readonly requests = this.#histogram({
     name: 'http_server_request_duration_seconds',
@@ -51,6 +52,11 @@ export class Metrics implements RequestWatch {
     this.gauge('http_server_active_requests', 'Requests whose reply is not complete.', () =>
       [...this.#active].map(([method, value]) => ({ labels: { http_request_method: method }, value })),
     )
+    this.counter(
+      'conservatory_upstream_truncated_total',
+      'Replies whose upstream has read under half of the prompt, by its own count.',
+      () => [...this.#truncated].map(([model, value]) => ({ labels: { gen_ai_request_model: model }, value })),
+    )
   }
 
   /** Adds a value that goes up and down, read when it is asked for. */
@@ -81,6 +87,11 @@ export class Metrics implements RequestWatch {
   used(model: string, { promptTokens, completionTokens }: Pick<Used, 'promptTokens' | 'completionTokens'>): void {
     this.tokens.record(promptTokens, 'chat', model, 'input')
     this.tokens.record(completionTokens, 'chat', model, 'output')
+  }
+
+  /** Counts a reply whose upstream has read too little of the prompt. */
+  truncated(model: string): void {
+    this.#truncated.set(model, (this.#truncated.get(model) ?? 0) + 1)
   }
 
   /** Everything, in Prometheus' text format. */

@@ -1,12 +1,14 @@
 import type { Clock } from '../clock.ts'
 import { field, isFields, listIn } from '../fields.ts'
+import type { CompletionRequest } from '../openai/completion-request.ts'
 import type { OpenAiSettings } from './configuration/settings.ts'
 import type { Model, ModelRequest } from './model.ts'
 import { isCompletion, parseAnswer, readAnswer, readWhole } from './upstream/answer.ts'
 import { UpstreamConnections, type UpstreamResponse } from './upstream/connections.ts'
-import { failureOf, notUnderstood, refusalOf } from './upstream/errors.ts'
+import { failureOf, notUnderstood, readRefusal, refusalFrom } from './upstream/errors.ts'
 import { readEvents } from './upstream/event-stream.ts'
 import { requestBytes } from './upstream/request-bytes.ts'
+import { StreamUsage } from './upstream/stream-usage.ts'
 import { answerTurns, unitsOf } from './upstream/turns.ts'
 
 /** Milliseconds. The other time limits are the candidate's. */
@@ -17,9 +19,13 @@ const mostListed = 1000
 const longestId = 400
 
 /** Relays to any service that answers `POST {baseUrl}/chat/completions` as OpenAI does. */
-export function createOpenAiModel({ baseUrl, apiKey, headers: more, timeouts }: OpenAiSettings, clock: Clock): Model {
+export function createOpenAiModel(
+  { baseUrl, apiKey, headers: more, timeouts, streamUsage: isAskedForUsage }: OpenAiSettings,
+  clock: Clock,
+): Model {
   const url = new URL(`${baseUrl.replace(/\/+$/, '')}/chat/completions`)
   const connections = new UpstreamConnections(url.origin, timeouts?.connect ?? connectTimeout, clock)
+  const streamUsage = new StreamUsage(isAskedForUsage)
   const headers = {
     'content-type': 'application/json',
     ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
@@ -30,16 +36,31 @@ export function createOpenAiModel({ baseUrl, apiKey, headers: more, timeouts }: 
   // Short values are no secrets, and would be found in any sentence.
   const secrets = [apiKey ?? '', ...Object.values(more ?? {})].filter((value) => value.length >= 8)
 
-  const ask = async ({ body, trace }: ModelRequest, signal: AbortSignal): Promise<UpstreamResponse> => {
+  const post = ({ trace }: ModelRequest, body: CompletionRequest, signal: AbortSignal): Promise<UpstreamResponse> =>
+    connections.post(url.pathname, trace ? { ...headers, ...trace } : headers, requestBytes(body), signal)
+
+  const ask = async (request: ModelRequest, signal: AbortSignal): Promise<UpstreamResponse> => {
     try {
-      const response = await connections.post(
-        url.pathname,
-        trace ? { ...headers, ...trace } : headers,
-        requestBytes(body),
-        signal,
-      )
+      const response = await post(request, request.body, signal)
       if (response.status === 200) return response
-      throw await refusalOf(response, secrets)
+      throw refusalFrom(await readRefusal(response), secrets)
+    } catch (error) {
+      throw failureOf(error)
+    }
+  }
+
+  const askForStream = async (request: ModelRequest, signal: AbortSignal): Promise<UpstreamResponse> => {
+    try {
+      const asked = streamUsage.asking(request.body)
+      const response = await post(request, asked, signal)
+      if (response.status === 200) return response
+      const refusal = await readRefusal(response)
+      const again = streamUsage.askingAgain(asked, refusal)
+      if (!again) throw refusalFrom(refusal, secrets)
+      const answer = await post(request, again, signal)
+      if (answer.status !== 200) throw refusalFrom(await readRefusal(answer), secrets)
+      streamUsage.refused(again)
+      return answer
     } catch (error) {
       throw failureOf(error)
     }
@@ -54,7 +75,7 @@ export function createOpenAiModel({ baseUrl, apiKey, headers: more, timeouts }: 
       try {
         const bytes = await readWhole(response, held)
         await answerTurns.take(unitsOf(bytes.length))
-        const completion = await readAnswer(bytes, request.work)
+        const completion = await readAnswer(bytes, request.work, secrets)
         if (isCompletion(completion)) return { completion, bytes }
       } catch (error) {
         throw failureOf(error, true)
@@ -67,13 +88,13 @@ export function createOpenAiModel({ baseUrl, apiKey, headers: more, timeouts }: 
     stream(request, signal) {
       const choices = request.body.n ?? 1
       const readAll = choices > 1 || request.readAll === true
-      return readEvents(ask(request, signal), { choices, readAll, openHeld: request.openHeld })
+      return readEvents(askForStream(request, signal), { choices, readAll, secrets, openHeld: request.openHeld })
     },
 
     async list(signal) {
       const { 'content-type': _ofBodies, ...more } = headers
       const response = await connections.get(`${new URL(baseUrl).pathname.replace(/\/+$/, '')}/models`, more, signal)
-      if (response.status !== 200) throw await refusalOf(response, secrets)
+      if (response.status !== 200) throw refusalFrom(await readRefusal(response), secrets)
       const answer = parseAnswer((await readWhole(response)).toString('utf8'))
       const listed = listIn(isFields(answer) ? answer : {}, 'data').slice(0, mostListed)
       return listed.flatMap((model) => {

@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { field } from '../fields.ts'
 import { ToolCall } from './completion-request.ts'
 import { oneOf } from './rules.ts'
 
@@ -14,6 +15,26 @@ export const Usage = Type.Object(
   { title: 'Usage' },
 )
 export type Usage = Static<typeof Usage>
+
+/** How many tokens an upstream says that an answer took. */
+export type Counts = Pick<Usage, 'prompt_tokens' | 'completion_tokens'>
+
+/** The counts of a usage; undefined for one that says nothing: it is empty, holds no counts, or nothing but zeros. */
+export function countsOf(usage: unknown): Counts | undefined {
+  const [prompt_tokens, completion_tokens] = [field(usage, 'prompt_tokens'), field(usage, 'completion_tokens')]
+  if (!isCount(prompt_tokens) || !isCount(completion_tokens)) return undefined
+  return prompt_tokens + completion_tokens === 0 ? undefined : { prompt_tokens, completion_tokens }
+}
+
+/** Whether a usage that was sent says nothing at all. */
+export function isEmptyUsage(usage: unknown): boolean {
+  return usage !== undefined && Object.values(usage ?? {}).every((value) => typeof value !== 'number' || value === 0)
+}
+
+/** Whether this can be a number of tokens: an upstream may say anything, and sums must hold. */
+function isCount(tokens: unknown): tokens is number {
+  return typeof tokens === 'number' && Number.isSafeInteger(tokens) && tokens >= 0 && tokens < 1e12
+}
 
 /** Why a choice can have ended. */
 export const finishReasons = ['stop', 'length', 'tool_calls', 'content_filter', 'function_call'] as const
@@ -87,6 +108,13 @@ export const Chunk = Type.Object(
   { title: 'Chunk' },
 )
 export type Chunk = Static<typeof Chunk>
+
+/** The usage that a chunk tells, which has one place with OpenAI, and others with Moonshot (in a choice) and with Groq. */
+export function usageIn(chunk: Pick<Chunk, 'choices' | 'usage'>): unknown {
+  if (countsOf(chunk.usage)) return chunk.usage
+  const others = [...chunk.choices.map((choice) => field(choice, 'usage')), field(field(chunk, 'x_groq'), 'usage')]
+  return others.find(countsOf) ?? chunk.usage
+}
 
 /** The error body of everything but the plants. */
 export const ChatError = Type.Object(

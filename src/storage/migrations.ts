@@ -317,6 +317,11 @@ export const migrations: readonly Migration[] = [
       ) STRICT, WITHOUT ROWID;
     `,
   },
+  {
+    // Such as "2048/8190"; null where the upstream has read the whole prompt.
+    name: '0017-truncated-prompts',
+    sql: 'ALTER TABLE requests ADD COLUMN upstream_truncated TEXT;',
+  },
 ]
 
 /** The names of the migrations that a database has seen; undefined when it is none of ours. */

@@ -29,6 +29,8 @@ export interface LedgerEntry {
   readonly retries: number
   /** How it ended: a finish reason, or one of the states of a failure; `running` until then. */
   readonly state: string
+  /** What of the prompt the upstream has read, `<theirs>/<ours>` in tokens, where that was under half; null otherwise, and without it. */
+  readonly upstreamTruncated?: string | null
 }
 
 /** The record of chat requests, and what was spent in them by each key and account (`key:ID`, `account:ID`) and UTC day. */

@@ -1,5 +1,5 @@
 import type { Passage } from '../models/model.ts'
-import type { Chunk } from '../openai/completion.ts'
+import { type Chunk, type Counts, countsOf, usageIn } from '../openai/completion.ts'
 
 /** What a request has used. */
 export interface Used {
@@ -7,12 +7,6 @@ export interface Used {
   readonly completionTokens: number
   /** Whether the model itself said so. */
   readonly isExact: boolean
-}
-
-/** Usage as OpenAI's shapes carry it. */
-interface SaidUsage {
-  readonly prompt_tokens: number
-  readonly completion_tokens: number
 }
 
 /** Words as messages and the pieces of streamed ones carry them. */
@@ -29,7 +23,7 @@ const charactersToToken = 4
  * nothing, from the sizes of what passes unread.
  */
 export class Meter {
-  #said: SaidUsage | undefined
+  #said: Counts | undefined
   #isExact = false
   /** Of the chunks that were read. */
   #textTokens = 0
@@ -39,8 +33,8 @@ export class Meter {
   #envelope = 0
 
   /** Takes note of a chunk that was read. */
-  note({ usage }: Pick<Chunk, 'usage'>): void {
-    if (usage != null) this.tell(usage, true)
+  note(chunk: Pick<Chunk, 'choices' | 'usage'>): void {
+    this.tell(usageIn(chunk), true)
   }
 
   /** Counts words of a reply that do not belong to a passage; upstreams may leave them out, or send anything. */
@@ -60,10 +54,16 @@ export class Meter {
   }
 
   /** What was used, by the model's own words or by a count that is better than the estimate. */
-  tell({ prompt_tokens, completion_tokens }: SaidUsage, isExact: boolean): void {
-    if ((this.#isExact && !isExact) || !isCount(prompt_tokens) || !isCount(completion_tokens)) return
-    this.#said = { prompt_tokens, completion_tokens }
+  tell(usage: unknown, isExact: boolean): void {
+    const counts = this.#isExact && !isExact ? undefined : countsOf(usage)
+    if (!counts) return
+    this.#said = counts
     this.#isExact = isExact
+  }
+
+  /** Tokens of the prompt by the model's own words; undefined where it told none. */
+  get promptTold(): number | undefined {
+    return this.#isExact ? this.#said?.prompt_tokens : undefined
   }
 
   /** Whether anything has come from the model. */
@@ -81,9 +81,4 @@ export class Meter {
     const passed = Math.max(this.#events, Math.ceil(more))
     return { promptTokens: prompt(), completionTokens: this.#textTokens + passed, isExact: false }
   }
-}
-
-/** Whether this can be a number of tokens: an upstream may say anything, and sums must hold. */
-function isCount(tokens: number): boolean {
-  return Number.isSafeInteger(tokens) && tokens >= 0 && tokens < 1e12
 }

@@ -22,6 +22,8 @@ export class Outcome {
   readonly meter = new Meter()
   /** Undefined until a model answers. */
   answering: Answering | undefined
+  /** What of the prompt its upstream has read, `<theirs>/<ours>` in tokens, where that was under half; null otherwise. */
+  truncated: string | null = null
   #end: End | undefined
 
   /** Notes how the request has ended; only the first end counts. @returns whether this is the first */

@@ -141,6 +141,7 @@ function requestBody(request: LedgerRequest) {
     total_ms: request.totalMs,
     retries: request.retries,
     state: request.state,
+    upstream_truncated: request.upstreamTruncated ?? null,
   }
 }
 

@@ -70,7 +70,7 @@ type Fragment = ReturnType<typeof columns>
 
 function columns(sql: Queries) {
   return sql`id, key_prefix, model, model_used, character, created, microsecond, prompt_tokens, completion_tokens,
-    tokens_exact, first_token_ms, total_ms, retries, state`
+    tokens_exact, first_token_ms, total_ms, retries, state, upstream_truncated`
 }
 
 function requestColumn(sql: Queries, by: Grouping) {

@@ -205,11 +205,11 @@ async function insert(
   if (entries.length === 0) return new Set()
   const rows = await sql<{ id: string }[]>`
     INSERT INTO requests (id, account, key_id, key_prefix, model, model_used, character, created, microsecond,
-      reserved_tokens, prompt_tokens, completion_tokens, tokens_exact, first_token_ms, total_ms, retries, state, replica)
+      reserved_tokens, prompt_tokens, completion_tokens, tokens_exact, first_token_ms, total_ms, retries, state, upstream_truncated, replica)
     SELECT x.*, ${replica} FROM json_to_recordset(${toJson(entries)}::text::json) AS x(
       id text, account bigint, key_id text, key_prefix text, model text, model_used text, character text,
       created bigint, microsecond bigint, reserved_tokens bigint, prompt_tokens bigint, completion_tokens bigint, tokens_exact bigint,
-      first_token_ms bigint, total_ms bigint, retries bigint, state text)
+      first_token_ms bigint, total_ms bigint, retries bigint, state text, upstream_truncated text)
     ON CONFLICT DO NOTHING RETURNING id`
   return new Set(rows.map(({ id }) => id))
 }
@@ -220,10 +220,10 @@ async function finish(sql: Transaction, entries: readonly LedgerEntry[]): Promis
   const rows = await sql<{ id: string }[]>`
     UPDATE requests SET model_used = x.model_used, prompt_tokens = x.prompt_tokens,
       completion_tokens = x.completion_tokens, tokens_exact = x.tokens_exact, first_token_ms = x.first_token_ms,
-      total_ms = x.total_ms, retries = x.retries, state = x.state
+      total_ms = x.total_ms, retries = x.retries, state = x.state, upstream_truncated = x.upstream_truncated
     FROM json_to_recordset(${toJson(entries)}::text::json) AS x(
       id text, model_used text, prompt_tokens bigint, completion_tokens bigint, tokens_exact bigint,
-      first_token_ms bigint, total_ms bigint, retries bigint, state text)
+      first_token_ms bigint, total_ms bigint, retries bigint, state text, upstream_truncated text)
     WHERE requests.id = x.id AND requests.state = 'running' RETURNING requests.id`
   return new Set(rows.map(({ id }) => id))
 }
@@ -274,6 +274,7 @@ function toJson(entries: readonly LedgerEntry[]): string {
     total_ms: entry.totalMs,
     retries: entry.retries,
     state: entry.state,
+    upstream_truncated: entry.upstreamTruncated ?? null,
   }))
   return JSON.stringify(rows)
 }

@@ -16,6 +16,7 @@ export interface RequestRow {
   readonly total_ms: number
   readonly retries: number
   readonly state: string
+  readonly upstream_truncated: string | null
 }
 
 /** Tells which of two lines comes first: days as they come, anything else by its tokens, the most first. */
@@ -72,5 +73,6 @@ export function toRequest(row: RequestRow): LedgerRequest {
     totalMs: row.total_ms,
     retries: row.retries,
     state: row.state,
+    upstreamTruncated: row.upstream_truncated,
   }
 }

@@ -23,6 +23,10 @@ export const RequestBody = Type.Object(
     total_ms: Type.Integer({ description: 'Milliseconds.' }),
     retries: Type.Integer(),
     state: Type.String({ description: 'How it ended: `stop`, `length`, `client_gone`, `timeout` …; or `running`.' }),
+    upstream_truncated: orNull(
+      'string',
+      'Tokens of the prompt as the upstream counted them, and as they are counted here, such as `2048/8190`, where the upstream has counted under half of them: it has cut the prompt. Null otherwise.',
+    ),
   },
   {
     title: 'Request',
@@ -42,6 +46,7 @@ export const RequestBody = Type.Object(
         total_ms: 380,
         retries: 0,
         state: 'stop',
+        upstream_truncated: null,
       },
     ],
   },

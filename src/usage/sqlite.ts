@@ -14,7 +14,7 @@ const mostGathered = 10_000
 
 const columns = `
   id, account, key_id, key_prefix, model, model_used, character, created, microsecond, reserved_tokens,
-  prompt_tokens, completion_tokens, tokens_exact, first_token_ms, total_ms, retries, state`
+  prompt_tokens, completion_tokens, tokens_exact, first_token_ms, total_ms, retries, state, upstream_truncated`
 
 /** Values in the order of the statement's places: bound by name they cost more. */
 type Values = (string | number | null)[]
@@ -44,11 +44,11 @@ export class SqliteLedger implements Ledger {
     this.#database = database
     this.#commit = commit
     this.#insert = database.prepare<Values>(`
-      INSERT INTO requests (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      INSERT INTO requests (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
       ON CONFLICT (id) DO NOTHING`)
     this.#finish = database.prepare<Values>(`
       UPDATE requests SET model_used = ?, prompt_tokens = ?, completion_tokens = ?, tokens_exact = ?,
-        first_token_ms = ?, total_ms = ?, retries = ?, state = ?
+        first_token_ms = ?, total_ms = ?, retries = ?, state = ?, upstream_truncated = ?
       WHERE id = ?`)
     this.#spend = database.prepare(`
       INSERT INTO spend (subject, day, tokens) VALUES (?, ?, ?)
@@ -270,12 +270,15 @@ class Batch {
 
 function rowOf(entry: LedgerEntry): Values {
   const { id, account, keyId, keyPrefix, model, modelUsed, character, created, microsecond, reservedTokens } = entry
-  const { promptTokens, completionTokens, tokensExact, firstTokenMs, totalMs, retries, state } = entry
+  const { promptTokens, completionTokens, tokensExact, firstTokenMs, totalMs, retries, state, upstreamTruncated } =
+    entry
   const known = [id, account, keyId, keyPrefix, model, modelUsed, character, created, microsecond ?? 0, reservedTokens]
-  return [...known, promptTokens, completionTokens, tokensExact ? 1 : 0, firstTokenMs, totalMs, retries, state]
+  const used = [promptTokens, completionTokens, tokensExact ? 1 : 0]
+  return [...known, ...used, firstTokenMs, totalMs, retries, state, upstreamTruncated ?? null]
 }
 
 function endOf(entry: LedgerEntry): Values {
   const { id, modelUsed, promptTokens, completionTokens, tokensExact, firstTokenMs, totalMs, retries, state } = entry
-  return [modelUsed, promptTokens, completionTokens, tokensExact ? 1 : 0, firstTokenMs, totalMs, retries, state, id]
+  const used = [promptTokens, completionTokens, tokensExact ? 1 : 0]
+  return [modelUsed, ...used, firstTokenMs, totalMs, retries, state, entry.upstreamTruncated ?? null, id]
 }

@@ -26,6 +26,8 @@ export interface Visitor {
 export interface UsageWatch {
   /** @param model the one that answered, by its name in the settings */
   used(model: string, used: Used): void
+  /** An upstream has read under half of a prompt. @param model as above */
+  truncated(model: string): void
 }
 
 /** Where visits are counted and put down. */
@@ -123,13 +125,14 @@ export class Visit {
     const settled = this.#reservation.settle(used.promptTokens + used.completionTokens, recorded)
     if (!recorded) ledger.record(entry)
     if (outcome.answering) watch?.used(outcome.answering.configuredName, used)
+    if (outcome.answering && outcome.truncated !== null) watch?.truncated(outcome.answering.configuredName)
     return settled ?? told
   }
 
   /** What the ledger keeps of it. */
   entry({ promptTokens, completionTokens, isExact }: Used): LedgerEntry {
     const { id, key, model, character } = this.#visitor
-    const { answering, state } = this.#outcome
+    const { answering, state, truncated } = this.#outcome
     const { created } = this.#times
     return {
       id,
@@ -149,6 +152,7 @@ export class Visit {
       totalMs: this.#elapsed(),
       retries: answering?.retries ?? 0,
       state,
+      upstreamTruncated: truncated,
     }
   }
 

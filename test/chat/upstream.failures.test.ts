@@ -190,7 +190,8 @@ describe('an upstream that fails after its first event ends the stream with an e
     chunkText({ content: 'One ' }),
     chunkText({ content: 'two' }),
   ]
-  const finishOf = (index: number) => JSON.stringify({ choices: [{ index, delta: {}, finish_reason: 'stop' }] })
+  const finishOf = (index: number) =>
+    JSON.stringify({ choices: [{ index, delta: { role: 'assistant' }, finish_reason: 'stop' }] })
   const begunOnly = JSON.stringify({ choices: [{ index: 1, delta: { content: 'a' } }] })
   interface Failure {
     readonly what: string
@@ -215,7 +216,7 @@ describe('an upstream that fails after its first event ends the stream with an e
     },
     {
       what: 'an error event and [DONE]',
-      script: pieces([sse(...started, '{"error":{"message":"x"}}', '[DONE]')]),
+      script: pieces([sse(...started, '{"error":{"message":"The GPU fell off the bus."}}', '[DONE]')]),
       code: 'upstream_error',
     },
     { what: 'garbage', script: pieces([sse(...started, '<html>')]), code: 'upstream_error' },
@@ -352,7 +353,9 @@ describe('an upstream that fails after its first event ends the stream with an e
 
   test('a large and fast stream arrives whole at a slow reader', async () => {
     const part = 'x'.repeat(64 * 1024)
-    const events = Array.from({ length: 200 }, (_, index) => chunkText({ content: `${index}${part}` }))
+    const events = Array.from({ length: 200 }, (_, index) =>
+      chunkText({ role: 'assistant', content: `${index}${part}` }),
+    )
     upstream.answer(pieces([...events.map((event) => sse(event)), sse(chunkText({}, 'stop'), '[DONE]')]))
     const response = await post({ stream: true })
     await meanwhile()

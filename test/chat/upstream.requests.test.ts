@@ -42,6 +42,8 @@ describe('what the upstream is asked', () => {
         ...messages,
       ],
       stream,
+      // Whether the caller asked or not: what it spends must be known.
+      ...(stream ? { stream_options: { include_usage: true } } : {}),
     })
   })
 

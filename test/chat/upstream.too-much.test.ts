@@ -57,7 +57,7 @@ test('log probabilities do not count, and come as they were sent', async () => {
 
 test('an event with a picture in it passes', async () => {
   const url = `data:image/png;base64,${'A'.repeat(3 * megabyte)}`
-  const picture = chunkText({ content: 'See', images: [{ type: 'image_url', image_url: { url } }] })
+  const picture = chunkText({ role: 'assistant', content: 'See', images: [{ type: 'image_url', image_url: { url } }] })
   upstream.answer(pieces([sse(picture, finish, '[DONE]')]))
   const streamed = await readStream(await post({ stream: true, stream_options: { include_usage: true } }))
   expect(streamed.errors).toEqual([])

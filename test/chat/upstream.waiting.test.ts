@@ -59,7 +59,7 @@ describe('silence', () => {
     const { clock, response, reader } = await restless(async (reply) => {
       reply.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
       await gates[0]?.promise
-      reply.write(sse(chunkText({ content: 'One' })))
+      reply.write(sse(chunkText({ role: 'assistant', content: 'One' })))
       await gates[1]?.promise
       reply.end(sse(chunkText({}, 'stop'), '[DONE]'))
     })
@@ -74,7 +74,7 @@ describe('silence', () => {
     gates[1]?.resolve()
     text += await readUntil(reader, /\[DONE\]\n\n$/)
     const streamed = parseStream(text)
-    expect(streamed.data).toEqual([chunkText({ content: 'One' }), chunkText({}, 'stop'), '[DONE]'])
+    expect(streamed.data).toEqual([chunkText({ role: 'assistant', content: 'One' }), chunkText({}, 'stop'), '[DONE]'])
     expect(streamed.comments).toHaveLength(4)
     expect((await reader?.read())?.done).toBe(true)
   })

@@ -16,9 +16,9 @@ describe('a meter', () => {
   it('goes by what the model said last, and not by numbers that cannot be', () => {
     const meter = new Meter()
     meter.say({ content: 'some words' })
-    meter.note({ usage: { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 } })
-    meter.note({ usage: { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 } })
-    meter.note({ usage: { prompt_tokens: -1, completion_tokens: 2 ** 60, total_tokens: 0 } })
+    meter.note({ choices: [], usage: { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 } })
+    meter.note({ choices: [], usage: { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 } })
+    meter.note({ choices: [], usage: { prompt_tokens: -1, completion_tokens: 2 ** 60, total_tokens: 0 } })
     meter.tell({ prompt_tokens: 3, completion_tokens: 3 }, false)
     expect(meter.used(prompt)).toStrictEqual({ promptTokens: 11, completionTokens: 7, isExact: true })
   })

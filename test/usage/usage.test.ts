@@ -70,6 +70,7 @@ describe('GET /requests/{id}', () => {
         total_ms: 380,
         retries: 2,
         state: 'stop',
+        upstream_truncated: null,
       }),
     )
   })

@@ -95,6 +95,11 @@ export const OpenAiSettings = Type.Object(
     apiKey,
     model: Type.Optional(upstreamModel),
     headers,
+    streamUsage: Type.Optional(
+      Type.Boolean({
+        description: 'Ask streams for their usage; false for a service that refuses the question (true).',
+      }),
+    ),
     ...common,
   },
   { ...closed, title: 'OpenAiSettings' },

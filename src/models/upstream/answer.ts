@@ -3,7 +3,8 @@ import type { HeldBytes } from '../../http/bytes-in-flight.ts'
 import { JsonFault, jsonSteps } from '../../json.ts'
 import type { Chunk, Completion } from '../../openai/completion.ts'
 import type { Work } from '../../work.ts'
-import { notUnderstood, tooMuch, upstreamFailure } from './errors.ts'
+import { notUnderstood, tooMuch } from './errors.ts'
+import { errorInside } from './inside-error.ts'
 
 /**
  * The largest answer, and the largest event of one, that is taken from an upstream: each is parsed in one stretch. Text is
@@ -52,13 +53,15 @@ function bufferOf(bytes: Uint8Array): Buffer {
 
 /**
  * Reads the JSON of a whole answer, a long one in steps, and without its log probabilities.
+ * @param secrets what no error may repeat
  * @throws ApiError as `parseAnswer`, 502 for one of too many values, and as `Work.run`
  */
-export async function readAnswer(bytes: Buffer, work: Work): Promise<unknown> {
+export async function readAnswer(bytes: Buffer, work: Work, secrets: readonly string[]): Promise<unknown> {
   const text = bytes.toString('utf8')
-  if (bytes.length <= shortJson) return parseAnswer(text)
+  if (bytes.length <= shortJson) return parseAnswer(text, secrets)
   try {
-    return checked(await work.run('messages', jsonSteps(text, { depth: 100, duplicates: 'last', drops: unread })))
+    const value = await work.run('messages', jsonSteps(text, { depth: 100, duplicates: 'last', drops: unread }))
+    return checked(value, secrets)
   } catch (error) {
     if (!(error instanceof JsonFault)) throw error
     throw error.kind === 'count' ? tooMuch() : notUnderstood()
@@ -67,9 +70,10 @@ export async function readAnswer(bytes: Buffer, work: Work): Promise<unknown> {
 
 /**
  * Parses what an upstream sent with a 200.
- * @throws ApiError 502 for what is no JSON, and for an `{"error": …}`, which is a failure all the same
+ * @param secrets what no error may repeat
+ * @throws ApiError 502 for what is no JSON, and as `errorInside` for an error, which is a failure all the same
  */
-export function parseAnswer(text: string): unknown {
+export function parseAnswer(text: string, secrets: readonly string[]): unknown {
   let value: unknown
   try {
     // Its names are words of the protocol, and unescaped ones are never misread (json.ts).
@@ -77,13 +81,12 @@ export function parseAnswer(text: string): unknown {
   } catch {
     throw notUnderstood()
   }
-  return checked(value)
+  return checked(value, secrets)
 }
 
-function checked(value: unknown): unknown {
-  if (typeof value === 'object' && value !== null && 'error' in value && value.error) {
-    throw upstreamFailure(502, 'upstream_error', 'The model reported an error instead of an answer. Ask again.')
-  }
+function checked(value: unknown, secrets: readonly string[]): unknown {
+  const error = errorInside(value, secrets)
+  if (error) throw error
   return value
 }
 

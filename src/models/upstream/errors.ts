@@ -1,6 +1,8 @@
 import { ApiError, clientGone } from '../../errors.ts'
 import { field } from '../../fields.ts'
 import type { UpstreamResponse } from './connections.ts'
+import { readError, type SaidError } from './said-error.ts'
+import { isOperatorsAccount, meansContextTooLong, meansUnsupportedInput } from './words.ts'
 
 /** Statuses of an upstream that are the caller's doing, and so are told as they are. */
 const callersFault = new Set([400, 404, 409, 413, 422])
@@ -12,23 +14,6 @@ const errorBodyFor = 1000
 
 /** How much of an upstream's sentence is looked at and repeated. Characters. */
 const maximumMessage = 1000
-
-/**
- * How upstreams say that the conversation is too long, where they have no code for it:
- * Anthropic ("prompt is too long: 208310 tokens > 200000 maximum", "input length and `max_tokens` exceed context limit"),
- * Google ("The input token count (1200293) exceeds the maximum number of tokens allowed (1048576)."),
- * OpenAI and vLLM ("This model's maximum context length is 8192 tokens."),
- * llama.cpp ("the request exceeds the available context size").
- */
-const contextTooLong =
-  /prompt is too long|exceeds? (?:the |your )?(?:available )?context (?:limit|size|window|length)|input token count.{0,40}exceeds the maximum|maximum context length/i
-
-/**
- * How upstreams say, in a 400, that it is the operator's key or account:
- * Google ("API key not valid. Please pass a valid API key.", "Please enable billing on your project in Google AI Studio."),
- * Anthropic ("Your credit balance is too low to access the Anthropic API.").
- */
-const operatorsAccount = /API key (?:not valid|not found|expired)|enable billing|credit balance is too low/i
 
 /** A failure of the upstream, told without anything that the upstream said. */
 export function upstreamFailure(status: number, code: string, message: string, cause?: unknown): ApiError {
@@ -42,6 +27,8 @@ export interface UpstreamRefusal {
   readonly retryAfter?: string | undefined
   /** The start of the body, in whatever form. */
   readonly body: string
+  /** Whether it stood in a 200: then nothing but its own sentence says what went wrong. */
+  readonly isInside?: boolean
 }
 
 /**
@@ -49,7 +36,10 @@ export interface UpstreamRefusal {
  * Its key, its address and its HTML never get through.
  * @param secrets what must not be repeated even when the upstream quotes it
  */
-export function refusalFrom({ status, retryAfter, body }: UpstreamRefusal, secrets: readonly string[]): ApiError {
+export function refusalFrom(
+  { status, retryAfter, body, isInside }: UpstreamRefusal,
+  secrets: readonly string[],
+): ApiError {
   const said = readError(body)
   if (isOperatorsFault(status, said)) {
     return upstreamFailure(
@@ -68,35 +58,40 @@ export function refusalFrom({ status, retryAfter, body }: UpstreamRefusal, secre
       headers,
     )
   }
-  if (callersFault.has(status)) return callersError(status, said, secrets)
-  return new ApiError(502, 'upstream_error', `The model's service failed (${status}). Try again.`, headers)
+  if (meansContextTooLong(said)) return callersError('context_length_exceeded', said, secrets)
+  if (meansUnsupportedInput(said)) return callersError('unsupported_input', said, secrets)
+  if (callersFault.has(status)) return callersError(said.code ?? 'upstream_refused', said, secrets, status)
+  const failed = isInside
+    ? (sentenceOf(said, secrets) ?? 'The model reported an error instead of an answer. Ask again.')
+    : `The model's service failed (${status}). Try again.`
+  return new ApiError(502, 'upstream_error', failed, headers)
 }
 
-function isOperatorsFault(status: number, { message = '' }: SaidError): boolean {
-  return status === 401 || status === 402 || status === 403 || (status === 400 && operatorsAccount.test(message))
+function isOperatorsFault(status: number, said: SaidError): boolean {
+  return status === 401 || status === 402 || status === 403 || isOperatorsAccount(status, said)
 }
 
 /** The error for what the caller can mend, in the upstream's own words as far as they may be repeated. */
-function callersError(status: number, said: SaidError, secrets: readonly string[]): ApiError {
-  const message = said.message === undefined ? 'The model refused the request.' : cleaned(said.message, secrets)
-  if (said.code === 'context_length_exceeded' || contextTooLong.test(said.message ?? '')) {
-    return new ApiError(400, 'context_length_exceeded', message, { param: said.param ?? 'messages' })
-  }
-  const param = said.param === undefined ? {} : { param: said.param }
-  return new ApiError(status, said.code ?? 'upstream_refused', message, param)
+function callersError(code: string, said: SaidError, secrets: readonly string[], status = 400): ApiError {
+  const message = sentenceOf(said, secrets) ?? 'The model refused the request.'
+  const param = said.param ?? (code === 'context_length_exceeded' ? 'messages' : undefined)
+  return new ApiError(status, code, message, param === undefined ? {} : { param })
 }
 
-/** The error for an HTTP answer of an upstream that is not a 200; its body is read for that, and given up after a while. */
-export async function refusalOf(response: UpstreamResponse, secrets: readonly string[]): Promise<ApiError> {
+/** An upstream's sentence as far as it may be repeated; undefined where nothing is left of it. */
+function sentenceOf({ message }: SaidError, secrets: readonly string[]): string | undefined {
+  const sentence = message === undefined ? '' : cleaned(message, secrets).trim()
+  return /\p{L}/u.test(sentence) ? sentence : undefined
+}
+
+/** Reads what an HTTP answer that is not a 200 says; its body is given up after a while. */
+export async function readRefusal(response: UpstreamResponse): Promise<UpstreamRefusal> {
   const retryAfter = response.headers['retry-after']
-  return refusalFrom(
-    {
-      status: response.status,
-      retryAfter: typeof retryAfter === 'string' ? retryAfter : undefined,
-      body: await readStart(response),
-    },
-    secrets,
-  )
+  return {
+    status: response.status,
+    retryAfter: typeof retryAfter === 'string' ? retryAfter : undefined,
+    body: await readStart(response),
+  }
 }
 
 /**
@@ -148,50 +143,11 @@ export function networkCode(error: unknown): string | undefined {
   return undefined
 }
 
-interface SaidError {
-  /** As it came: to be cleaned before anybody sees it. */
-  readonly message?: string
-  readonly code?: string
-  readonly param?: string
-  /** Seconds, from the body. */
-  readonly retryAfter?: string
-}
-
-/** What an upstream's JSON error body says; nothing of a body in another form. */
-function readError(body: string): SaidError {
-  let parsed: unknown
-  try {
-    parsed = JSON.parse(body)
-  } catch {
-    return {}
-  }
-  const value: unknown = Array.isArray(parsed) ? parsed[0] : parsed
-  const error = field(value, 'error') ?? value
-  const message = typeof error === 'string' ? error : field(error, 'message')
-  const code = field(error, 'code')
-  const param = field(error, 'param')
-  const retryAfter = retryDelay(field(error, 'details'))
-  return {
-    ...(typeof message === 'string' ? { message: message.slice(0, 4 * maximumMessage) } : {}),
-    ...(typeof code === 'string' && /^\w{1,64}$/.test(code) ? { code } : {}),
-    ...(typeof param === 'string' && /^[\w.[\]]{1,100}$/.test(param) ? { param } : {}),
-    ...(retryAfter === undefined ? {} : { retryAfter }),
-  }
-}
-
 /** A `Retry-After` in seconds; in its other form, a date, it is as many seconds from now (RFC 9110, section 10.2.3). */
 function seconds(retryAfter: string | undefined): string | undefined {
   if (retryAfter === undefined || /^\d{1,6}$/.test(retryAfter)) return retryAfter
   const date = /^[A-Z][a-z]{2}, [\w: ]+ GMT$/.test(retryAfter) ? Date.parse(retryAfter) : Number.NaN
   return Number.isNaN(date) ? undefined : String(Math.max(0, Math.ceil((date - Date.now()) / 1000)))
-}
-
-/** Google's wait, a `google.rpc.RetryInfo` among the details (`"retryDelay": "34.5s"`), in whole seconds. */
-function retryDelay(details: unknown): string | undefined {
-  if (!Array.isArray(details)) return undefined
-  const delays = details.map((detail: unknown) => field(detail, 'retryDelay'))
-  const seconds = delays.flatMap((delay) => /^(\d{1,6}(?:\.\d{1,9})?)s$/.exec(String(delay))?.[1] ?? [])[0]
-  return seconds === undefined ? undefined : String(Math.ceil(Number(seconds)))
 }
 
 /** An upstream's sentence without addresses, keys and markup. */

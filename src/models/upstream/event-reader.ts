@@ -1,8 +1,9 @@
 import { createParser } from 'eventsource-parser'
 import { field } from '../../fields.ts'
-import { type Chunk, isUsageOnly } from '../../openai/completion.ts'
-import type { ModelEvent } from '../model.ts'
+import type { Chunk } from '../../openai/completion.ts'
+import type { ChunkEvent, ModelEvent } from '../model.ts'
 import { isChunk, parseAnswer, shortJson } from './answer.ts'
+import { ChoiceRoles } from './choice-roles.ts'
 import { notUnderstood, tooMuch } from './errors.ts'
 import { EventWeigher, mostUnits, weightOf } from './weigher.ts'
 
@@ -14,6 +15,15 @@ export interface Group {
   readonly events: readonly ModelEvent[]
   readonly isDone: boolean
   readonly failure?: unknown
+}
+
+/** An event that was read; it does not pass as it came where it is mended. */
+interface ReadEvent extends ChunkEvent {
+  readonly isMended?: true
+}
+
+interface ReadGroup extends Group {
+  readonly events: readonly ReadEvent[]
 }
 
 /** Bytes of an event without an end, from which on it is no longer read anew with each piece that comes. */
@@ -36,17 +46,22 @@ export class EventReader {
   #isParsing: boolean
   /** Weighs what the parser gets. */
   readonly #weigher = new EventWeigher()
-  /** The first event decides whether there is an answer at all, and is always read. */
-  #hasFirst = false
+  /** Events are read until the answer has begun: whether there is one at all, and with a role, is known then. */
+  readonly #roles = new ChoiceRoles()
+  readonly #secrets: readonly string[]
 
   /** Bytes of an event that has not ended. */
   get unended(): number {
     return this.#rest?.length ?? this.#weigher.unended
   }
 
-  /** @param readAll parse every event */
-  constructor(readAll: boolean) {
+  /**
+   * @param readAll parse every event
+   * @param secrets what no error may repeat
+   */
+  constructor(readAll: boolean, secrets: readonly string[]) {
     this.#isParsing = readAll
+    this.#secrets = secrets
   }
 
   read(bytes: Buffer): Group {
@@ -71,7 +86,7 @@ export class EventReader {
   /** The last event may lack its blank line; a piece of one is none. */
   end(): Group {
     this.#parser.feed(`${this.#decoder.decode(this.#rest)}\n\n`)
-    return groupOf(this.#texts.filter((text) => text === done || isJson(text)))
+    return this.#groupOf(this.#texts.filter((text) => text === done || isJson(text)))
   }
 
   /** Whole events: passages as long as they can be, and by themselves the events that cannot be in one. */
@@ -90,7 +105,7 @@ export class EventReader {
       count = 0
     }
     while (at < length) {
-      if (this.#hasFirst) {
+      if (this.#roles.hasBegun) {
         const run = plainRun(text, at, length)
         at = run.end
         count += run.events
@@ -99,11 +114,10 @@ export class EventReader {
       const end = text.indexOf(eventEnd, at)
       const isOneLine = text.startsWith(dataPrefix, at) && text.indexOf('\n', at) === end
       const group = isOneLine
-        ? readLine(bytes.subarray(at + dataPrefix.length, end))
+        ? this.#readLine(bytes.subarray(at + dataPrefix.length, end))
         : this.#parse(bytes.subarray(at, end + eventEnd.length))
       const [event] = group.events
-      if (isOneLine && event && 'chunk' in event && !isUsageOnly(event.chunk)) {
-        this.#hasFirst = true
+      if (isOneLine && event && event.chunk.usage == null && !event.isMended) {
         read.push(event.chunk)
         count++
         at = end + eventEnd.length
@@ -118,7 +132,7 @@ export class EventReader {
     return { events, isDone: false }
   }
 
-  #parse(bytes: Buffer): Group {
+  #parse(bytes: Buffer): ReadGroup {
     let at = 0
     let failure: unknown
     try {
@@ -129,32 +143,34 @@ export class EventReader {
     this.#parser.feed(this.#decoder.decode(bytes.subarray(0, at), { stream: true }))
     const texts = this.#texts
     this.#texts = []
-    const group = groupOf(texts)
+    const group = this.#groupOf(texts)
     return failure === undefined || group.isDone || group.failure ? group : { ...group, failure }
   }
-}
 
-/** The event of one line of data. */
-function readLine(data: Buffer): Group {
-  const isHeavy = data.length > shortJson && weightOf(data) > mostUnits
-  return isHeavy ? { events: [], isDone: false, failure: tooMuch() } : groupOf([data.toString('utf8')])
-}
-
-function groupOf(texts: readonly string[]): Group {
-  const events: ModelEvent[] = []
-  for (const text of texts) {
-    if (text.trim() === done) return { events, isDone: true }
-    try {
-      events.push({ chunk: readChunk(text), text })
-    } catch (failure) {
-      return { events, isDone: false, failure }
-    }
+  /** The event of one line of data. */
+  #readLine(data: Buffer): ReadGroup {
+    const isHeavy = data.length > shortJson && weightOf(data) > mostUnits
+    return isHeavy ? { events: [], isDone: false, failure: tooMuch() } : this.#groupOf([data.toString('utf8')])
   }
-  return { events, isDone: false }
+
+  #groupOf(texts: readonly string[]): ReadGroup {
+    const events: ReadEvent[] = []
+    for (const text of texts) {
+      if (text.trim() === done) return { events, isDone: true }
+      try {
+        const chunk = readChunk(text, this.#secrets)
+        const mended = this.#roles.mend(chunk)
+        events.push(mended ? { chunk: mended, text: JSON.stringify(mended), isMended: true } : { chunk, text })
+      } catch (failure) {
+        return { events, isDone: false, failure }
+      }
+    }
+    return { events, isDone: false }
+  }
 }
 
 /** What an event may say that the service must know, whatever surrounds it. */
-const noteworthy = /"finish_reason"\s*:\s*"|"usage"\s*:\s*\{|"error"/g
+const noteworthy = /"finish_reason"\s*:\s*[^\sn]|"usage"\s*:\s*\{|"error"/g
 
 /**
  * How far whole events are nothing but one line of `data: {…}` each, and not noteworthy.
@@ -180,8 +196,8 @@ function plainRun(text: string, start: number, length: number): { readonly end: 
   return { end: at, events }
 }
 
-function readChunk(text: string): Chunk {
-  const chunk = parseAnswer(text)
+function readChunk(text: string, secrets: readonly string[]): Chunk {
+  const chunk = parseAnswer(text, secrets)
   if (isChunk(chunk)) return chunk
   // Some services leave the choices out where there is only usage to tell.
   if (typeof chunk === 'object' && field(chunk, 'usage') != null && field(chunk, 'choices') == null) {

@@ -11,6 +11,8 @@ export interface EventStreamOptions {
   readonly choices: number
   /** Whether every chunk must be read; otherwise events that say nothing the service must know pass unread. */
   readonly readAll: boolean
+  /** What no error may repeat. */
+  readonly secrets: readonly string[]
   readonly openHeld?: ModelRequest['openHeld']
 }
 
@@ -18,16 +20,16 @@ export interface EventStreamOptions {
  * Reads a server-sent event stream (WHATWG HTML, section 9.2) into groups of events, one group to a network read.
  * What came before a failure is yielded before it is thrown.
  * @param answer resolves when the stream's status and headers are there
- * @throws ApiError 502 for an error or nonsense in an event, for an end before every choice had finished, and for a
- *   connection that breaks; and what the answer rejects with
+ * @throws ApiError for an error in an event as if it had come with its status, 502 for nonsense in one, for an end before
+ *   every choice had finished, and for a connection that breaks; and what the answer rejects with
  */
 export async function* readEvents(
   answer: Promise<UpstreamResponse>,
-  { choices, readAll, openHeld }: EventStreamOptions,
+  { choices, readAll, secrets, openHeld }: EventStreamOptions,
 ): AsyncGenerator<readonly ModelEvent[], undefined> {
   const response = await answer
   const progress = new Progress(choices)
-  const reader = new EventReader(readAll)
+  const reader = new EventReader(readAll, secrets)
   const held = openHeld?.()
   try {
     for await (const bytes of response) {
@@ -89,13 +91,18 @@ class Progress {
     }
   }
 
-  /** Whether a stream that has ended has lost something. */
+  /** Whether a stream that has ended has lost something. Some services give fewer choices than were asked for, and say that they are done. */
   get isCut(): boolean {
-    return this.isDone ? this.#open.size + this.#finished.size === 0 : !this.isComplete
+    return this.isDone ? !this.#hasFinished(1) : !this.isComplete
   }
 
   /** Whether every choice has said why it ended. */
   get isComplete(): boolean {
-    return this.#finished.size >= this.#choices && [...this.#open].every((index) => this.#finished.has(index))
+    return this.#hasFinished(this.#choices)
+  }
+
+  /** Whether so many choices at least, and all that have begun, have said why they ended. */
+  #hasFinished(least: number): boolean {
+    return this.#finished.size >= least && [...this.#open].every((index) => this.#finished.has(index))
   }
 }

@@ -321,4 +321,10 @@ export const postgresMigrations: readonly Migration[] = [
       INSERT INTO counters VALUES ('plant_versions_epoch', 0);
     `,
   },
+  {
+    // As 0017-truncated-prompts of SQLite.
+    name: '0013-truncated-prompts',
+    servesFrom: '0002-shared-limits',
+    sql: 'ALTER TABLE requests ADD COLUMN upstream_truncated TEXT;',
+  },
 ]

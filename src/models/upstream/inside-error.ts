@@ -1,0 +1,56 @@
+import type { ApiError } from '../../errors.ts'
+import { type Fields, field, isFields } from '../../fields.ts'
+import { refusalFrom } from './errors.ts'
+
+/** The HTTP statuses that upstreams' words for an error stand for, where they give no number. */
+const statuses: Readonly<Record<string, number>> = {
+  invalid_request_error: 400,
+  BadRequestError: 400,
+  authentication_error: 401,
+  invalid_api_key: 401,
+  AuthenticationError: 401,
+  insufficient_quota: 402,
+  permission_error: 403,
+  PermissionDeniedError: 403,
+  not_found_error: 404,
+  model_not_found: 404,
+  NotFoundError: 404,
+  UnprocessableEntityError: 422,
+  rate_limit_error: 429,
+  rate_limit_exceeded: 429,
+  RateLimitError: 429,
+}
+
+/**
+ * The error for what an upstream reports within a 200, as it would have been with its own status; undefined where it
+ * reports none. It stands in place of the answer (LM Studio, OpenRouter, vLLM), in a choice, or is a choice's reason to end.
+ * @param secrets what must not be repeated even when the upstream quotes it
+ */
+export function errorInside(value: unknown, secrets: readonly string[]): ApiError | undefined {
+  const error = isFields(value) ? reportedIn(value) : undefined
+  if (error === undefined) return undefined
+  return refusalFrom({ status: statusOf(error), body: JSON.stringify({ error }), isInside: true }, secrets)
+}
+
+function reportedIn(value: Fields): unknown {
+  if (value['error']) return value['error']
+  if (value['object'] === 'error') return value
+  const choices = value['choices']
+  if (!Array.isArray(choices)) return undefined
+  const failed: unknown = choices.find((choice) => field(choice, 'error') || field(choice, 'finish_reason') === 'error')
+  return failed === undefined ? undefined : field(failed, 'error') || {}
+}
+
+/** The status that an error names, as a number or by a word; 502 where it names none. */
+function statusOf(error: unknown): number {
+  const named = ['code', 'status', 'status_code', 'http_status_code', 'type'].map((name) => field(error, name))
+  for (const name of named) {
+    const number = Number(name)
+    if (number >= 400 && number < 600) return number
+  }
+  for (const name of named) {
+    const status = typeof name === 'string' && Object.hasOwn(statuses, name) ? statuses[name] : undefined
+    if (status !== undefined) return status
+  }
+  return 502
+}

@@ -1,0 +1,73 @@
+import type { SaidError } from './said-error.ts'
+
+/*
+ * How upstreams say what went wrong, where no code of OpenAI's says it: docs/upstreams.md has the sentences with their
+ * sources.
+ */
+
+/**
+ * The conversation is too long:
+ * Anthropic ("prompt is too long: 208310 tokens > 200000 maximum", "input length and `max_tokens` exceed context limit"),
+ * Google ("The input token count (1200293) exceeds the maximum number of tokens allowed (1048576)."),
+ * OpenAI, vLLM and Mistral ("This model's maximum context length is 8192 tokens."), xAI ("maximum prompt length"),
+ * llama.cpp ("the request exceeds the available context size", "Context size has been exceeded."),
+ * LM Studio ("Trying to keep the first 15857 tokens when context the overflows.", "The number of tokens to keep from the
+ * initial prompt is greater than the context length", "Cannot truncate prompt with n_keep"),
+ * TGI and Together ("`inputs` tokens + `max_new_tokens` must be <= 2048", "`inputs` must have less than 1024 tokens").
+ */
+const contextTooLong = new RegExp(
+  [
+    'prompt is too long',
+    'exceeds? (?:the |your )?(?:available )?context (?:limit|size|window|length)',
+    'context (?:size|length|window) (?:has been |was )?exceeded',
+    'input token count.{0,40}exceeds the maximum',
+    'maximum (?:context|prompt) length',
+    'longer than the (?:maximum model length|model.s context length)',
+    'trying to keep the first \\d+ tokens',
+    'tokens to keep from the initial prompt is greater',
+    'cannot truncate prompt with n_keep',
+    'inputs` tokens \\+ `max_new_tokens` must be <=',
+    'inputs` must have less than \\d+ tokens',
+  ].join('|'),
+  'i',
+)
+const contextCodes: ReadonlySet<string | undefined> = new Set(['context_length_exceeded', 'exceed_context_size_error'])
+
+/**
+ * The model does not take a kind of input:
+ * llama.cpp ("image input is not supported", "Unsupported content part type: \"image_url\""), OpenRouter ("No endpoints
+ * found that support image input"), vLLM ("At most 0 image(s) may be provided", "is not a multimodal model"),
+ * DeepSeek ("unknown variant `image_url`, expected `text`"), OpenAI ("image_url is only supported by certain models").
+ */
+const unsupportedInput =
+  /(?:image|audio|video) inputs? (?:is|are) not supported|that support (?:image|audio|video) input|(?:image_url|input_audio) is only supported by|at most 0 (?:image|audio|video)|is not a multimodal model|unknown variant `(?:image_url|input_audio|file)`|unsupported content part type/i
+
+/**
+ * It is the operator's key or account, told with a 400:
+ * Google ("API key not valid. Please pass a valid API key.", "Please enable billing on your project in Google AI Studio."),
+ * Anthropic ("Your credit balance is too low to access the Anthropic API.").
+ */
+const operatorsAccount = /API key (?:not valid|not found|expired)|enable billing|credit balance is too low/i
+
+/** The account has nothing left, told with a 429 as if it were asked too often; Google's sentence for both is the same, and counts as the latter. */
+const accountIsEmpty: ReadonlySet<string | undefined> = new Set([
+  'insufficient_quota',
+  'billing_not_active',
+  'exceeded_current_quota_error',
+])
+
+/** Whether an upstream says that the conversation is too long for its model. */
+export function meansContextTooLong({ message = '', code, type }: SaidError): boolean {
+  return contextCodes.has(code) || contextCodes.has(type) || contextTooLong.test(message)
+}
+
+/** Whether an upstream says that its model does not take a kind of what was sent. */
+export function meansUnsupportedInput({ message = '' }: SaidError): boolean {
+  return unsupportedInput.test(message)
+}
+
+/** Whether an upstream says, with a status that is not for that, that the operator's key or account is at fault. */
+export function isOperatorsAccount(status: number, { message = '', code, type }: SaidError): boolean {
+  if (status === 400) return operatorsAccount.test(message)
+  return status === 429 && (accountIsEmpty.has(code) || accountIsEmpty.has(type))
+}
