@@ -137,7 +137,7 @@ describe('an upstream that fails before its first event is a real HTTP error', (
     ...scenarios.map((scenario) => ({ ...scenario, stream: false })),
     ...[...scenarios, ...streamed].map((scenario) => ({ ...scenario, stream: true })),
   ]
-  test.each(rows)('$what (stream: $stream)', async ({ script, stream, status, code, message, param }) => {
+  test.each(rows)('$what (stream: $stream)', async ({ what, script, stream, status, code, message, param }) => {
     upstream.answer(script)
     const response = await post({ stream })
     expect(response.status).toBe(status)
@@ -162,7 +162,10 @@ describe('an upstream that fails before its first event is a real HTTP error', (
     ]) {
       expect(body).not.toContain(forbidden)
     }
-    expect(upstream.calls.map(({ path }) => path)).toEqual(['/v1/chat/completions'])
+    const [path, ...others] = upstream.calls.map((call) => call.path)
+    expect(path).toBe('/v1/chat/completions')
+    // A connection that was kept since another test is replaced, once.
+    expect(others.length).toBeLessThanOrEqual(what === 'a connection that is cut' ? 1 : 0)
   })
 
   test.each([false, true])('a 429 keeps its Retry-After (stream: %s)', async (stream) => {

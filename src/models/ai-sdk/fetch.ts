@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Agent, RequestInfo, RequestInit, Response } from 'undici'
+import { field } from '../../fields.ts'
 import type { Asking } from './bounded-answer.ts'
 
 /** What the package is asked for that fetches: packages hand nothing of it on. */
@@ -17,6 +18,19 @@ const standardConnectTimeout = 10_000
 export interface ProviderFetch {
   fetch(input: RequestInfo, init?: RequestInit): Promise<Response>
   close(): Promise<void>
+}
+
+/** Asks again at once where a connection that had answered before turns out to be closed: upstreams close them when they like. */
+async function overOpenConnection(ask: () => Promise<Response>): Promise<Response> {
+  for (;;) {
+    try {
+      return await ask()
+    } catch (error) {
+      const cause = error instanceof Error ? error.cause : undefined
+      const isClosed = field(cause, 'code') === 'UND_ERR_SOCKET'
+      if (!isClosed || !Number(field(field(cause, 'socket'), 'bytesRead'))) throw error
+    }
+  }
 }
 
 /** What the outgoing requests of a model may do. */
@@ -47,7 +61,8 @@ export function createFetch({ baseUrl, connectTimeout }: FetchRules): ProviderFe
         headersTimeout: 0,
         bodyTimeout: 0,
       })
-      const response = await fetch(url, { ...init, redirect: 'manual', dispatcher: agent })
+      const ask = { ...init, redirect: 'manual' as const, dispatcher: agent }
+      const response = await overOpenConnection(() => fetch(url, ask))
       return boundedAnswer(response, asking.getStore() ?? { isStream: false, openHeld: () => undefined })
     },
     async close() {

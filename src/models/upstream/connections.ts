@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Dispatcher, Pool } from 'undici'
 import { type Clock, machineClock } from '../../clock.ts'
+import { codeOf } from '../../errors.ts'
 
 /** How much of an answer waits here for its reader before the upstream is held up. Bytes. */
 const highWater = 256 * 1024
@@ -26,7 +27,8 @@ export class UpstreamConnections {
   }
 
   /**
-   * Sends a POST, and resolves when the answer's status and headers are there.
+   * Sends a POST, and resolves when the answer's status and headers are there. A connection that was kept since another
+   * request, and turns out to be closed, is replaced at once: upstreams close them when they like.
    * @throws undici's errors, and the signal's reason
    */
   post(
@@ -50,16 +52,43 @@ export class UpstreamConnections {
       throw error
     })
     const pool = await this.#pool
-    signal.throwIfAborted()
-    return new Promise((resolve, reject) => {
+    for (;;) {
+      signal.throwIfAborted()
+      const { promise, resolve, reject } = Promise.withResolvers<UpstreamResponse>()
       const response = new UpstreamResponse(signal, this.#clock, resolve, reject)
       pool.dispatch(request, response)
-    })
+      try {
+        return await promise
+      } catch (error) {
+        if (!response.wasClosedWhileKept || signal.aborted) throw error
+      }
+    }
   }
 
   async #open(): Promise<Pool> {
-    const { Pool } = await import('undici')
-    return new Pool(this.#origin, { connect: { timeout: this.#connectTimeout }, headersTimeout: 0, bodyTimeout: 0 })
+    const { Client, Pool } = await import('undici')
+    /** Counts what was answered over its connection, and tells answers of it. */
+    class KeptClient extends Client implements Connection {
+      answers = 0
+
+      constructor(origin: URL, options: object) {
+        super(origin, options)
+        this.on('disconnect', () => {
+          this.answers = 0
+        })
+      }
+
+      override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+        if (handler instanceof UpstreamResponse) handler.connection = this
+        return super.dispatch(options, handler)
+      }
+    }
+    return new Pool(this.#origin, {
+      connect: { timeout: this.#connectTimeout },
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      factory: (origin, options) => new KeptClient(origin, options),
+    })
   }
 
   /** Lets what is under way end, then closes. */
@@ -68,10 +97,24 @@ export class UpstreamConnections {
   }
 }
 
+/** What an answer comes over. */
+interface Connection {
+  /** How many requests it has answered. */
+  answers: number
+}
+
+/** How the network says that the other side has closed a connection. */
+const closedCodes: ReadonlySet<unknown> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
+
 /** An upstream's answer as it arrives. It is undici's handler itself: a stream object between would cost as much as the relay. */
 export class UpstreamResponse implements Dispatcher.DispatchHandler, AsyncIterable<Buffer> {
   status = 0
   headers: IncomingHttpHeaders = {}
+  /** What it comes over; known before it is asked for. */
+  connection: Connection | undefined
+  /** Whether the connection had answered other requests, and was closed before a byte of this answer came. */
+  wasClosedWhileKept = false
+  #isOverKept = false
   readonly #signal: AbortSignal
   readonly #clock: Clock
   readonly #resolve: (response: UpstreamResponse) => void
@@ -104,6 +147,7 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, AsyncIterab
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
+    this.#isOverKept = this.connection !== undefined && this.connection.answers > 0
     if (this.#signal.aborted) this.#onAbort()
   }
 
@@ -123,12 +167,14 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, AsyncIterab
 
   onResponseEnd(): void {
     this.#isEnded = true
+    if (this.connection) this.connection.answers++
     this.#letGo()
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     this.#isEnded = true
     this.#failure = this.#signal.aborted ? this.#signal.reason : error
+    this.wasClosedWhileKept = this.#isOverKept && this.status === 0 && closedCodes.has(codeOf(error))
     this.#reject(this.#failure)
     this.#letGo()
   }
