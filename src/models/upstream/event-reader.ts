@@ -5,6 +5,7 @@ import type { ChunkEvent, ModelEvent } from '../model.ts'
 import { isChunk, parseAnswer, shortJson } from './answer.ts'
 import { ChoiceRoles } from './choice-roles.ts'
 import { notUnderstood, tooMuch } from './errors.ts'
+import { errorInside } from './inside-error.ts'
 import { EventWeigher, mostUnits, weightOf } from './weigher.ts'
 
 /** The data of the event that ends a stream. */
@@ -83,9 +84,14 @@ export class EventReader {
     return this.#readWhole(all, text, end)
   }
 
-  /** The last event may lack its blank line; a piece of one is none. */
+  /** The last event may lack its blank line; a piece of one is none. Some services send an error by itself, without an event around it. */
   end(): Group {
-    this.#parser.feed(`${this.#decoder.decode(this.#rest)}\n\n`)
+    const rest = this.#decoder.decode(this.#rest)
+    if (!this.#roles.hasBegun && isJson(rest)) {
+      const failure = errorInside(JSON.parse(rest), this.#secrets)
+      if (failure) return { events: [], isDone: false, failure }
+    }
+    this.#parser.feed(`${rest}\n\n`)
     return this.#groupOf(this.#texts.filter((text) => text === done || isJson(text)))
   }
 

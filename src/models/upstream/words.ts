@@ -40,7 +40,7 @@ const contextCodes: ReadonlySet<string | undefined> = new Set(['context_length_e
  * DeepSeek ("unknown variant `image_url`, expected `text`"), OpenAI ("image_url is only supported by certain models").
  */
 const unsupportedInput =
-  /(?:image|audio|video) inputs? (?:is|are) not supported|that support (?:image|audio|video) input|(?:image_url|input_audio) is only supported by|at most 0 (?:image|audio|video)|is not a multimodal model|unknown variant `(?:image_url|input_audio|file)`|unsupported content part type/i
+  /(?:image|audio|video) inputs? (?:is|are) not supported|that support (?:image|audio|video) input|(?:image_url|input_audio) is only supported by|at most 0 (?:image|audio|video)|is not a multimodal model|unknown variant `?(?:image_url|input_audio|file)\b|unsupported content part type/i
 
 /**
  * It is the operator's key or account, told with a 400:

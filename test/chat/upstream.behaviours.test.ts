@@ -1,0 +1,158 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Clock } from '../../src/clock.ts'
+import { readChatError, readCompletion, readStream } from '../support/chat.ts'
+import { startTestService, type TestService } from '../support/service.ts'
+import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts'
+import { answers } from '../support/upstream-behaviours/answers.ts'
+import type { Behaviour } from '../support/upstream-behaviours/behaviour.ts'
+import { failures } from '../support/upstream-behaviours/failures.ts'
+import { refusals } from '../support/upstream-behaviours/refusals.ts'
+
+const behaviours = [...refusals, ...failures, ...answers]
+
+/** Lets no pause between two tries pass, and no time limit. */
+const hasty: Clock = {
+  now: () => 0,
+  setTimeout(callback, milliseconds) {
+    let isOff = milliseconds > 8000
+    const call = () => {
+      if (!isOff) callback()
+    }
+    setImmediate(call)
+    return {
+      refresh: () => {},
+      close: () => {
+        isOff = true
+      },
+    }
+  },
+}
+
+let upstream: ScriptedUpstream
+let service: TestService
+
+beforeAll(async () => {
+  upstream = await startUpstream()
+  const model = { adapter: 'openai', baseUrl: upstream.url }
+  const models = behaviours.flatMap((_, row) => [
+    // Asked once: one failure that counts shuts it.
+    [`once-${row}`, { ...model, retries: 0, breaker: { failures: 1 } }] as const,
+    [`twice-${row}`, { ...model, retries: 1, breaker: { failures: 0 } }] as const,
+    [`list-${row}`, { fallback: [`twice-${row}`, 'next'] }] as const,
+  ])
+  service = await startTestService(
+    {},
+    { next: { adapter: 'understudy' }, ...Object.fromEntries(models) },
+    { clock: hasty },
+  )
+})
+
+afterAll(async () => {
+  await service?.close()
+  await upstream?.close()
+})
+
+describe('what upstreams do, and what becomes of it', () => {
+  test.each(behaviours.map((behaviour, row) => ({ ...behaviour, row })))(
+    '$upstream, $version: $came',
+    async ({ row, ...behaviour }) => {
+      expect(await measured(row, behaviour)).toEqual(expectedOf(behaviour))
+    },
+  )
+})
+
+test('docs/upstreams.md tells all of them, as they are measured here', async () => {
+  const rows = behaviours.map((behaviour) => {
+    const { upstream: name, version, source, came, got, ledger, asked, next, counted } = behaviour
+    const cells = [
+      `[${name}](${source})`,
+      version,
+      came,
+      got,
+      ledger,
+      asked,
+      next ? 'yes' : 'no',
+      counted ? 'yes' : 'no',
+    ]
+    return `| ${cells.join(' | ')} |`
+  })
+  await expect(`${introduction}\n${rows.join('\n')}\n`).toMatchFileSnapshot('../../docs/upstreams.md')
+})
+
+type Outcome = Pick<Behaviour, 'got' | 'ledger' | 'asked' | 'next' | 'counted'>
+
+function expectedOf({ got, ledger, asked, next, counted }: Behaviour): Outcome {
+  return { got, ledger, asked, next, counted }
+}
+
+async function measured(row: number, { script, ask = {} }: Behaviour): Promise<Outcome> {
+  const post = (model: string) =>
+    service.request('/chat/completions', { json: { model, messages: [{ role: 'user', content: 'Hello' }], ...ask } })
+  upstream.answer(script)
+  const response = await post(`once-${row}`)
+  const got = await told(response, 'stream' in ask)
+  const record = await service.request(`/requests/${response.headers.get('x-request-id')}`)
+  const ledger = recorded(JSON.parse(await record.text()))
+  const metrics = await (await service.request('/metrics')).text()
+  const counted = metrics.includes(`conservatory_breaker_state{gen_ai_request_model="once-${row}",state="open"} 1`)
+  upstream.calls.length = 0
+  const list = await post(`list-${row}`)
+  await list.text()
+  return { got, ledger, asked: upstream.calls.length, next: list.headers.get('x-model') === 'next', counted }
+}
+
+/** What a caller gets, in words. */
+async function told(response: Response, isStream: boolean): Promise<string> {
+  if (response.status !== 200) {
+    const { code, message } = await readChatError(response)
+    return `${response.status} \`${code}\`: ${message}`
+  }
+  const header = response.headers.get('x-upstream-truncated')
+  const more = header === null ? '' : `, \`x-upstream-truncated: ${header}\``
+  if (!isStream) {
+    const { usage } = await readCompletion(response)
+    return `an answer, ${usage ? `usage ${usage.prompt_tokens}+${usage.completion_tokens}` : 'no usage'}${more}`
+  }
+  const { chunks, errors, comments, isDone } = await readStream(response)
+  const [error] = errors
+  if (error) {
+    expect([errors.length, isDone]).toEqual([1, false])
+    return `text, then the error event \`${error.error.code}\`: ${error.error.message}`
+  }
+  expect([isDone, chunks.find(({ choices }) => choices.length > 0)?.choices[0]?.delta.role]).toEqual([
+    true,
+    'assistant',
+  ])
+  const usages = chunks.filter(({ usage }) => usage)
+  expect(usages.map(({ choices }) => choices)).toEqual(usages.map(() => []))
+  const [used] = usages
+  const usage = used?.usage
+    ? `${usages.length} usage chunk ${used.usage.prompt_tokens}+${used.usage.completion_tokens}`
+    : 'no usage chunk'
+  return ['an answer', usage, ...comments.map((comment) => `\`${comment}\``)].join(', ')
+}
+
+/** What the ledger has, in words. */
+function recorded(request: {
+  readonly state: string
+  readonly prompt_tokens: number
+  readonly completion_tokens: number
+  readonly tokens_exact: boolean
+  readonly upstream_truncated: string | null
+}): string {
+  const { state, prompt_tokens, completion_tokens, tokens_exact, upstream_truncated } = request
+  const tokens = `${tokens_exact ? '' : 'about '}${prompt_tokens}+${completion_tokens}`
+  const used = prompt_tokens + completion_tokens === 0 ? [] : [tokens]
+  return [state, ...used, ...(upstream_truncated === null ? [] : [`cut ${upstream_truncated}`])].join(', ')
+}
+
+const introduction = `# What upstreams do
+
+Services that speak like OpenAI differ in how they fail, how they count tokens, and how their streams begin and end. Each row is
+something that one of them was seen to do, by its documentation or by the report that its name links to; then what the caller gets, how the
+ledger has it (state, tokens of the prompt and of the answer; "about" where nobody has counted them), how often a model with \`"retries": 1\`
+is asked, whether the next model of a list is asked, and whether the breaker counts a failure. The table is made by
+\`test/chat/upstream.behaviours.test.ts\`, which measures each row.
+
+| upstream | version | what it sends | the caller gets | ledger | asked | next asked | counted |
+|---|---|---|---|---|---|---|---|`
