@@ -19,15 +19,16 @@ export function responseVoice(
 ): Voice {
   const id = idOf('resp')
   const writer = new EventWriter()
-  let first: Pick<Chunk, 'created' | 'model'> = { created: unixSeconds(), model: request.model }
+  let head: Pick<Chunk, 'created' | 'model'> = { created: 0, model: '' }
   let hasBegun = false
   let reason: string | null | undefined
 
   const response = (ended?: Ended, output: readonly OutputItem[] = writer.output) =>
-    responseOf(request, { id, ...first, output }, ended)
+    responseOf(request, { id, ...head, output }, ended)
   const begin = () => {
     if (hasBegun) return ''
     hasBegun = true
+    head = { created: head.created || unixSeconds(), model: head.model || request.model }
     const begun = response()
     return (
       writer.event('response.created', { response: begun }) + writer.event('response.in_progress', { response: begun })
@@ -45,10 +46,12 @@ export function responseVoice(
       )
     },
     chunk({ chunk }) {
-      if (!hasBegun && chunk.created) first = chunk
+      if (!hasBegun) head = { created: head.created || chunk.created, model: head.model || chunk.model }
       const [choice] = chunk.choices
-      reason = choice?.finish_reason ?? reason
-      return begin() + writer.add(choice?.delta)
+      // Some services begin with a chunk that has neither a choice nor a model.
+      if (!choice) return ''
+      reason = choice.finish_reason ?? reason
+      return begin() + writer.add(choice.delta)
     },
     end(chunk) {
       const events = begin() + writer.end(reason)

@@ -255,8 +255,11 @@ describe('a model that keeps failing', () => {
     time.advance(1)
     expect((await other).status).toBe(503)
     expect(upstream.calls).toHaveLength(5)
+    const waiting = [post({ model: 'dead' }, own), post({ model: 'dead' }, own)]
+    await time.untilWaiting(1000)
     gate.resolve()
     expect((await probe).status).toBe(200)
+    expect((await Promise.all(waiting)).map(({ status }) => status)).toEqual([200, 200])
     expect((await post({ model: 'dead' }, own)).status).toBe(200)
   })
 

@@ -77,6 +77,37 @@ describe('a list of models', () => {
       expect(response.headers.get('x-model')).toBeNull()
     })
 
+    test(`passes over models that lack the window or a kind of input (stream: ${stream})`, async () => {
+      const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }
+      const sent = [{ role: 'user', content: [{ type: 'text', text: 'What is this? '.repeat(20) }, image] }]
+      const response = await post({ model: 'sighted', messages: sent, stream })
+      expect([response.status, response.headers.get('x-model')]).toEqual([200, 'two'])
+      await response.text()
+      expect(callCounts()).toEqual([0, 1])
+      // No model of the list could answer: the caller hears what to change.
+      const refused = await post({ model: 'helpless', messages: sent, stream })
+      expect([refused.status, (await readChatError(refused)).code]).toEqual([400, 'context_length_exceeded'])
+      expect(callCounts()).toEqual([0, 1])
+    })
+
+    test(`tells what the caller can do only where no model could have answered (stream: ${stream})`, async () => {
+      const tooLong = json({ error: { message: 'No.', code: 'context_length_exceeded' } }, 400)
+      const rows = [
+        [tooLong, tooLong, 400, 'context_length_exceeded'],
+        [failing(404), failing(404), 404, 'upstream_refused'],
+        [failing(500), tooLong, 502, 'upstream_error'],
+        [tooLong, failing(500), 502, 'upstream_error'],
+        [failing(401), failing(404), 502, 'upstream_auth_error'],
+        [tooLong, failing(422), 422, 'upstream_refused'],
+      ] as const
+      for (const [one, two, status, code] of rows) {
+        first.answer(one)
+        second.answer(two)
+        const response = await post({ model: 'list', stream })
+        expect([response.status, (await readChatError(response)).code]).toEqual([status, code])
+      }
+    })
+
     test.each([400, 413, 422])(
       `does not try the next after the caller's fault: %i (stream: ${stream})`,
       async (status) => {

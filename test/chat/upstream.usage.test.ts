@@ -1,0 +1,169 @@
+import { describe, expect, test } from 'vitest'
+import { truncationOf } from '../../src/chat/truncation.ts'
+import { withUsage } from '../../src/chat/whole.ts'
+import { ApiError } from '../../src/errors.ts'
+import { workAtOnce } from '../../src/work.ts'
+import { readChatError, readStream } from '../support/chat.ts'
+import { makeLimitedKey } from '../support/limits.ts'
+import { replayStream } from '../support/replay.ts'
+import { serviceForThisTest } from '../support/service.ts'
+import { chunkText, completion, json, pieces, type Script, sse, upstreamForThisTest } from '../support/upstream.ts'
+
+const messages = [{ role: 'user', content: 'Hello' }]
+const usage = { prompt_tokens: 22, completion_tokens: 10_000, total_tokens: 10_022 }
+const usageChunk = JSON.stringify({ ...JSON.parse(chunkText({})), choices: [], usage })
+const words = [chunkText({ role: 'assistant', content: 'Hm.' }), chunkText({}, 'stop')]
+/** Says little after a long thought, and tells what that took when it is asked to, or answers as a whole. */
+const thoughtful: Script = (response, call) => {
+  if (call.body['stream'] !== true) return json(completion('Hm.', { usage }))(response, call)
+  const isAsked = JSON.stringify(call.body['stream_options'])?.includes('"include_usage":true')
+  return pieces([sse(...words, ...(isAsked ? [usageChunk] : []), '[DONE]')])(response, call)
+}
+
+async function serviceBefore(script: Script, more: Readonly<Record<string, unknown>> = {}) {
+  const upstream = await upstreamForThisTest(script)
+  const model = { adapter: 'openai', baseUrl: upstream.url, retries: 0, ...more }
+  const service = await serviceForThisTest({}, { 'up/*': model })
+  const ask = (body: Readonly<Record<string, unknown>> = {}, key = service.key) =>
+    service.request('/chat/completions', {
+      json: { model: 'up/a', messages, stream: true, ...body },
+      headers: { authorization: key },
+    })
+  const options = () => upstream.calls.map(({ body }) => body['stream_options'])
+  return { upstream, service, ask, options }
+}
+
+test('an account is held to what its upstreams count, streamed or not, asked for or not', async () => {
+  const { service, ask } = await serviceBefore(thoughtful)
+  const key = await makeLimitedKey(service.dataDirectory, { tokens_per_day: 30_100 })
+  for (const body of [{}, { stream_options: { include_usage: true } }, { stream: false }]) {
+    const response = await ask(body, key)
+    await response.text()
+    const record = await service.request(`/requests/${response.headers.get('x-request-id')}`)
+    const { prompt_tokens, completion_tokens } = usage
+    expect(await record.json()).toMatchObject({ prompt_tokens, completion_tokens, tokens_exact: true })
+  }
+  const refused = await ask({}, key)
+  expect([refused.status, (await readChatError(refused)).code]).toEqual([429, 'rate_limit_exceeded'])
+})
+
+describe('streams are asked for their usage', () => {
+  test('beside what the caller has asked for', async () => {
+    const { ask, options } = await serviceBefore(thoughtful)
+    for (const stream_options of [undefined, null, { include_usage: false }, { include_obfuscation: false }]) {
+      await (await ask({ stream_options })).text()
+    }
+    await (await ask({ stream: false })).text()
+    const asked = { include_usage: true }
+    expect(options()).toEqual([asked, asked, asked, { include_obfuscation: false, ...asked }, undefined])
+  })
+
+  test('but not where the operator says so: then it is estimated for who wants it', async () => {
+    const { ask, options } = await serviceBefore(thoughtful, { streamUsage: false })
+    const { chunks } = await readStream(await ask({ stream_options: { include_usage: true } }))
+    expect(chunks.at(-1)?.usage).toMatchObject({ completion_tokens: 2 })
+    expect(options()).toEqual([undefined])
+  })
+
+  test('and a model whose service refuses that is asked without it from then on', async () => {
+    const { ask, options } = await serviceBefore((response, call) =>
+      'stream_options' in call.body && call.body['model'] === 'a'
+        ? json({ error: { message: 'Unrecognized request argument: stream_options' } }, 400)(response, call)
+        : thoughtful(response, call),
+    )
+    const asked = { include_usage: true }
+    expect((await readStream(await ask())).isDone).toBe(true)
+    expect(options()).toEqual([asked, undefined])
+    expect((await readStream(await ask({ stream_options: asked }))).chunks.at(-1)?.usage).toBeDefined()
+    expect(options()).toEqual([asked, undefined, undefined])
+    await (await ask({ model: 'up/b' })).text()
+    expect(options()).toEqual([asked, undefined, undefined, asked])
+  })
+
+  test('and nobody makes it forget that by options of his own, or by words', async () => {
+    const { ask, options } = await serviceBefore(json({ error: { message: 'No stream_options like that.' } }, 400))
+    const asked = { include_usage: true }
+    expect((await ask({ stream_options: { wrong: true } })).status).toBe(400)
+    expect(options()).toEqual([{ wrong: true, ...asked }])
+    // It fails without them too.
+    expect((await ask()).status).toBe(400)
+    expect((await ask()).status).toBe(400)
+    expect(options().slice(1)).toEqual([asked, undefined, asked, undefined])
+  })
+})
+
+describe('an upstream that reads less than it was sent', () => {
+  const prompt = (tokens: number) => [{ role: 'user' as const, content: 'word '.repeat(tokens) }]
+  const image = { type: 'image_url' as const, image_url: { url: 'data:image/png;base64,AAAA' } }
+
+  test.each([
+    ['under half', prompt(4000), 1999, '1999/4008'],
+    ['half', prompt(4000), 2004, null],
+    ['all of it', prompt(4000), 4008, null],
+    ['under half of short words', [{ role: 'user' as const, content: 'a '.repeat(5000) }], 2048, '2048/5008'],
+    ['little of a short prompt', prompt(1000), 10, null],
+    ['little, and more than 1,024 tokens', prompt(1024), 10, '10/1032'],
+    ['pictures, which have as many tokens as it likes', [{ role: 'user' as const, content: [image, image] }], 90, null],
+    ['nothing, by its own words: nobody counted', prompt(4000), 0, null],
+    ['nobody knows how much', prompt(4000), undefined, null],
+  ])('is told of: %s', async (_what, sent, told, expected) => {
+    expect((await truncationOf(told, sent, workAtOnce())) ?? null).toBe(expected)
+  })
+
+  test('costs no reply: where there is no time to count, nothing is said', async () => {
+    const work = {
+      run() {
+        throw new ApiError(503, 'overloaded', 'Too much.')
+      },
+    }
+    expect(await truncationOf(10, prompt(4000), work)).toBeNull()
+  })
+
+  test('is counted, and in the ledger', async () => {
+    const { service, ask } = await serviceBefore(thoughtful)
+    for (const stream of [true, false]) await (await ask({ messages: prompt(4000), stream })).text()
+    const metrics = await (await service.request('/metrics')).text()
+    expect(metrics).toContain('conservatory_upstream_truncated_total{gen_ai_request_model="up/*"} 2')
+    const list: { data: object[] } = JSON.parse(await (await service.request('/requests')).text())
+    expect(list.data).toMatchObject([{ upstream_truncated: '22/4008' }, { upstream_truncated: '22/4008' }])
+  })
+})
+
+test.each([
+  ['{"a":1.0,"usage":{},"big":12345678901234567890}', '{"a":1.0,"usage":USAGE,"big":12345678901234567890}'],
+  ['{"usage" : null }', '{"usage":USAGE }'],
+  [
+    '{"x":{"usage":{"n":1}},"say":"\\"usage\\":{}","usage":{"total_tokens":0,"d":{"e":0}}}',
+    '{"x":{"usage":{"n":1}},"say":"\\"usage\\":{}","usage":USAGE}',
+  ],
+])('the estimate takes the place of an empty usage, and nothing else changes: %s', (sent, expected) => {
+  const text = withUsage({ completion: JSON.parse(sent), bytes: Buffer.from(sent) }, usage)
+  expect(text).toBe(expected.replace('USAGE', JSON.stringify(usage)))
+})
+
+test('a response has the model and the time of the first chunk that has them', async () => {
+  const azure = '{"id":"","choices":[],"created":0,"model":"","object":"","prompt_filter_results":[]}'
+  const { service } = await serviceBefore(pieces([sse(azure, ...words, usageChunk, '[DONE]')]))
+  const response = await service.request('/responses', { json: { model: 'up/a', input: 'Hello', stream: true } })
+  const [created] = (await response.text()).split('\n\n')
+  expect(JSON.parse(created?.split('data: ')[1] ?? '')).toMatchObject({
+    type: 'response.created',
+    response: { model: 'upstream-model-2026', created_at: 1700000000 },
+  })
+})
+
+test('x-ignored-params is of the model that answered', async () => {
+  const failing = await upstreamForThisTest(replayStream('anthropic/error-first-stream.txt'))
+  const good = await upstreamForThisTest(thoughtful)
+  const claude = { adapter: '@ai-sdk/anthropic', model: 'claude', baseUrl: failing.url, apiKey: 'k', retries: 0 }
+  const models = {
+    claude,
+    gpt: { adapter: 'openai', baseUrl: good.url },
+    list: { fallback: ['claude', 'gpt'] },
+  }
+  const service = await serviceForThisTest({}, models)
+  const json = { model: 'list', messages, stream: true, seed: 1, frequency_penalty: 1 }
+  const response = await service.request('/chat/completions', { json })
+  await response.text()
+  expect([response.headers.get('x-model'), response.headers.get('x-ignored-params')]).toEqual(['gpt', null])
+})
