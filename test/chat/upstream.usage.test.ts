@@ -1,11 +1,14 @@
 import { describe, expect, test } from 'vitest'
+import { Exchange } from '../../src/chat/exchange.ts'
 import { truncationOf } from '../../src/chat/truncation.ts'
 import { withUsage } from '../../src/chat/whole.ts'
 import { ApiError } from '../../src/errors.ts'
+import type { Model } from '../../src/models/model.ts'
+import { Candidate } from '../../src/models/routing/candidate.ts'
+import { Route, Seekers } from '../../src/models/routing/route.ts'
 import { workAtOnce } from '../../src/work.ts'
 import { readChatError, readStream } from '../support/chat.ts'
 import { makeLimitedKey } from '../support/limits.ts'
-import { replayStream } from '../support/replay.ts'
 import { serviceForThisTest } from '../support/service.ts'
 import { chunkText, completion, json, pieces, type Script, sse, upstreamForThisTest } from '../support/upstream.ts'
 
@@ -153,17 +156,26 @@ test('a response has the model and the time of the first chunk that has them', a
 })
 
 test('x-ignored-params is of the model that answered', async () => {
-  const failing = await upstreamForThisTest(replayStream('anthropic/error-first-stream.txt'))
-  const good = await upstreamForThisTest(thoughtful)
-  const claude = { adapter: '@ai-sdk/anthropic', model: 'claude', baseUrl: failing.url, apiKey: 'k', retries: 0 }
-  const models = {
-    claude,
-    gpt: { adapter: 'openai', baseUrl: good.url },
-    list: { fallback: ['claude', 'gpt'] },
+  const reply = { completion: JSON.parse(JSON.stringify(completion('Hello'))) }
+  const candidate = (name: string, ignored: string, answers: boolean) => {
+    const model: Model = {
+      ignoredParameters: new Set(['logit_bias']),
+      async complete({ onIgnored }) {
+        onIgnored?.(ignored)
+        if (!answers) throw new ApiError(502, 'upstream_error', 'It failed.')
+        return reply
+      },
+      async *stream() {},
+    }
+    return new Candidate({ name, upstreamId: name, retries: 0 }, model, null)
   }
-  const service = await serviceForThisTest({}, models)
-  const json = { model: 'list', messages, stream: true, seed: 1, frequency_penalty: 1 }
-  const response = await service.request('/chat/completions', { json })
-  await response.text()
-  expect([response.headers.get('x-model'), response.headers.get('x-ignored-params')]).toEqual(['gpt', null])
+  const route = new Route('list', [candidate('one', 'top_p', false), candidate('two', 'seed', true)], new Seekers())
+  const persona = { name: null, card: null, userName: 'User' }
+  const body = { model: 'list', messages: [{ role: 'user' as const, content: 'Hello' }], logit_bias: {} }
+  const exchange = new Exchange(body, persona, { settings: {}, worldBooks: [] }, workAtOnce(), {}, ['store'])
+  const answer = await route.complete(exchange.requestFor, new AbortController().signal)
+  expect(exchange.headersFor(answer.candidate)).toEqual({
+    'x-model': 'two',
+    'x-ignored-params': 'store,seed,logit_bias',
+  })
 })
