@@ -3,9 +3,12 @@ import { createServer, type ServerResponse } from 'node:http'
 /*
  * A model's service that costs as little as possible: `node bench/peers/upstream.ts PORT`.
  * Model "whole" answers at once, "burst" streams 100 events at once, "paced" 40 events a second for as long as asked.
+ * A stream that is asked for its usage tells it, as upstreams do, and so has an event more.
  */
 
 const port = Number(process.argv[2])
+/** Of the prompt about as many as it has: a service may look at how much of it was read. */
+const usage = { prompt_tokens: 2800, completion_tokens: 84, total_tokens: 2884 }
 const completion = JSON.stringify({
   id: 'chatcmpl-bench',
   object: 'chat.completion',
@@ -19,31 +22,30 @@ const completion = JSON.stringify({
       finish_reason: 'stop',
     },
   ],
-  usage: { prompt_tokens: 700, completion_tokens: 84, total_tokens: 784 },
+  usage,
 })
 
+const head = { id: 'chatcmpl-bench', object: 'chat.completion.chunk', created: 1700000000, model: 'bench' }
 const event = (delta: object, finishReason: string | null) =>
-  `data: ${JSON.stringify({
-    id: 'chatcmpl-bench',
-    object: 'chat.completion.chunk',
-    created: 1700000000,
-    model: 'bench',
-    choices: [{ index: 0, delta, logprobs: null, finish_reason: finishReason }],
-  })}\n\n`
+  `data: ${JSON.stringify({ ...head, choices: [{ index: 0, delta, logprobs: null, finish_reason: finishReason }] })}\n\n`
 
 const word = event({ content: ' word' }, null)
-const end = `${event({}, 'stop')}data: [DONE]\n\n`
-const burst = event({ role: 'assistant', content: '' }, null) + word.repeat(98) + end
+const done = 'data: [DONE]\n\n'
+const end = event({}, 'stop') + done
+const endWithUsage = `${event({}, 'stop')}data: ${JSON.stringify({ ...head, choices: [], usage })}\n\n${done}`
+const beginning = event({ role: 'assistant', content: '' }, null) + word.repeat(98)
+const burst = beginning + end
+const burstWithUsage = beginning + endWithUsage
 
-/** Open paced streams, and how many events each still has to send. */
-const paced = new Map<ServerResponse, number>()
+/** Open paced streams: how many events each still has to send, and how it ends. */
+const paced = new Map<ServerResponse, { left: number; readonly end: string }>()
 setInterval(() => {
-  for (const [response, left] of paced) {
-    if (left > 0) {
+  for (const [response, stream] of paced) {
+    if (stream.left > 0) {
       response.write(word)
-      paced.set(response, left - 1)
+      stream.left--
     } else {
-      response.end(end)
+      response.end(stream.end)
       paced.delete(response)
     }
   }
@@ -54,14 +56,15 @@ createServer((request, response) => {
   request.on('data', (piece) => pieces.push(piece))
   request.on('end', () => {
     const body = Buffer.concat(pieces)
+    const isAsked = body.includes('"include_usage":true')
     if (body.includes('"paced')) {
       const seconds = Number(/"paced-(\d+)"/.exec(body.toString('latin1'))?.[1] ?? 5)
       response.writeHead(200, { 'content-type': 'text/event-stream' })
       response.write(event({ role: 'assistant', content: '' }, null))
-      paced.set(response, seconds * 40)
+      paced.set(response, { left: seconds * 40, end: isAsked ? endWithUsage : end })
       response.once('close', () => paced.delete(response))
     } else if (body.includes('"stream":true')) {
-      response.writeHead(200, { 'content-type': 'text/event-stream' }).end(burst)
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).end(isAsked ? burstWithUsage : burst)
     } else {
       response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(completion) })
       response.end(completion)

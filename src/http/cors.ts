@@ -22,6 +22,7 @@ export const exposedHeaders: readonly string[] = [
   'X-RateLimit-Reset-Requests',
   'X-RateLimit-Reset-Tokens',
   'X-Request-Id',
+  'X-Upstream-Truncated',
 ]
 
 /**

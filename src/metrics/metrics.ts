@@ -87,6 +87,8 @@ export class Metrics implements RequestWatch {
   used(model: string, { promptTokens, completionTokens }: Pick<Used, 'promptTokens' | 'completionTokens'>): void {
     this.tokens.record(promptTokens, 'chat', model, 'input')
     this.tokens.record(completionTokens, 'chat', model, 'output')
+    // From 0 on: a counter that begins with 1 has not risen.
+    if (!this.#truncated.has(model)) this.#truncated.set(model, 0)
   }
 
   /** Counts a reply whose upstream has read too little of the prompt. */

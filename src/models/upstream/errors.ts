@@ -1,4 +1,4 @@
-import { ApiError, clientGone } from '../../errors.ts'
+import { ApiError, type ApiErrorDetails, clientGone } from '../../errors.ts'
 import { field } from '../../fields.ts'
 import type { UpstreamResponse } from './connections.ts'
 import { readError, type SaidError } from './said-error.ts'
@@ -61,14 +61,19 @@ export function refusalFrom(
   if (meansContextTooLong(said)) return callersError('context_length_exceeded', said, secrets)
   if (meansUnsupportedInput(said)) return callersError('unsupported_input', said, secrets)
   if (callersFault.has(status)) return callersError(said.code ?? 'upstream_refused', said, secrets, status)
-  const failed = isInside
-    ? (sentenceOf(said, secrets) ?? 'The model reported an error instead of an answer. Ask again.')
-    : `The model's service failed (${status}). Try again.`
-  return new ApiError(502, 'upstream_error', failed, headers)
+  if (isInside) return reportedFailure(said, secrets, headers)
+  return new ApiError(502, 'upstream_error', `The model's service failed (${status}). Try again.`, headers)
 }
 
 function isOperatorsFault(status: number, said: SaidError): boolean {
   return status === 401 || status === 402 || status === 403 || isOperatorsAccount(status, said)
+}
+
+/** The error for a failure within a 200, in the upstream's own words; the log has them not, since they may quote the prompt. */
+function reportedFailure(said: SaidError, secrets: readonly string[], headers: ApiErrorDetails): ApiError {
+  const message = sentenceOf(said, secrets) ?? 'The model reported an error instead of an answer. Ask again.'
+  const cause = new Error('the upstream reported an error within a 200')
+  return new ApiError(502, 'upstream_error', message, { ...headers, cause })
 }
 
 /** The error for what the caller can mend, in the upstream's own words as far as they may be repeated. */

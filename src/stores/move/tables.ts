@@ -38,7 +38,7 @@ export const tables: readonly Table[] = [
   table(
     'requests',
     'account created microsecond reserved_tokens prompt_tokens completion_tokens tokens_exact first_token_ms total_ms retries summed',
-    'id key_id key_prefix model model_used character state',
+    'id key_id key_prefix model model_used character state upstream_truncated',
     'id',
   ),
   table(
