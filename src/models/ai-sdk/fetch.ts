@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Agent, RequestInfo, RequestInit, Response } from 'undici'
-import { field } from '../../fields.ts'
+import { wasClosedWhileKept } from '../upstream/kept-connections.ts'
 import type { Asking } from './bounded-answer.ts'
 
 /** What the package is asked for that fetches: packages hand nothing of it on. */
@@ -20,15 +20,13 @@ export interface ProviderFetch {
   close(): Promise<void>
 }
 
-/** Asks again at once where a connection that had answered before turns out to be closed: upstreams close them when they like. */
+/** Asks again at once where a connection turns out to be closed that was kept since another request. */
 async function overOpenConnection(ask: () => Promise<Response>): Promise<Response> {
   for (;;) {
     try {
       return await ask()
     } catch (error) {
-      const cause = error instanceof Error ? error.cause : undefined
-      const isClosed = field(cause, 'code') === 'UND_ERR_SOCKET'
-      if (!isClosed || !Number(field(field(cause, 'socket'), 'bytesRead'))) throw error
+      if (!wasClosedWhileKept(error)) throw error
     }
   }
 }
@@ -54,12 +52,17 @@ export function createFetch({ baseUrl, connectTimeout }: FetchRules): ProviderFe
       if (init?.method !== 'POST') throw new Error('Only POST requests go to a model.')
       if (origin !== undefined && url.origin !== origin) throw new Error('A model is asked at its base URL only.')
       // Loaded with the first request, so that a service that asks no such model starts without it.
-      const [{ Agent, fetch }, { boundedAnswer }] = await Promise.all([import('undici'), import('./bounded-answer.ts')])
+      const [{ Agent, fetch }, { boundedAnswer }, { openPool }] = await Promise.all([
+        import('undici'),
+        import('./bounded-answer.ts'),
+        import('../upstream/pool.ts'),
+      ])
       agent ??= new Agent({
         connect: { timeout: connectTimeout ?? standardConnectTimeout },
         // Every other time limit is the caller's, by its signal.
         headersTimeout: 0,
         bodyTimeout: 0,
+        factory: openPool,
       })
       const ask = { ...init, redirect: 'manual' as const, dispatcher: agent }
       const response = await overOpenConnection(() => fetch(url, ask))

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Dispatcher, Pool } from 'undici'
 import { type Clock, machineClock } from '../../clock.ts'
-import { codeOf } from '../../errors.ts'
+import { wasClosedWhileKept } from './kept-connections.ts'
 
 /** How much of an answer waits here for its reader before the upstream is held up. Bytes. */
 const highWater = 256 * 1024
@@ -55,40 +55,19 @@ export class UpstreamConnections {
     for (;;) {
       signal.throwIfAborted()
       const { promise, resolve, reject } = Promise.withResolvers<UpstreamResponse>()
-      const response = new UpstreamResponse(signal, this.#clock, resolve, reject)
-      pool.dispatch(request, response)
+      const answer = new UpstreamResponse(signal, this.#clock, resolve, reject)
+      pool.dispatch(request, answer)
       try {
         return await promise
       } catch (error) {
-        if (!response.wasClosedWhileKept || signal.aborted) throw error
+        if (!wasClosedWhileKept(error) || signal.aborted) throw error
       }
     }
   }
 
   async #open(): Promise<Pool> {
-    const { Client, Pool } = await import('undici')
-    /** Counts what was answered over its connection, and tells answers of it. */
-    class KeptClient extends Client implements Connection {
-      answers = 0
-
-      constructor(origin: URL, options: object) {
-        super(origin, options)
-        this.on('disconnect', () => {
-          this.answers = 0
-        })
-      }
-
-      override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-        if (handler instanceof UpstreamResponse) handler.connection = this
-        return super.dispatch(options, handler)
-      }
-    }
-    return new Pool(this.#origin, {
-      connect: { timeout: this.#connectTimeout },
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      factory: (origin, options) => new KeptClient(origin, options),
-    })
+    const { openPool } = await import('./pool.ts')
+    return openPool(this.#origin, { connect: { timeout: this.#connectTimeout }, headersTimeout: 0, bodyTimeout: 0 })
   }
 
   /** Lets what is under way end, then closes. */
@@ -97,24 +76,10 @@ export class UpstreamConnections {
   }
 }
 
-/** What an answer comes over. */
-interface Connection {
-  /** How many requests it has answered. */
-  answers: number
-}
-
-/** How the network says that the other side has closed a connection. */
-const closedCodes: ReadonlySet<unknown> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
-
 /** An upstream's answer as it arrives. It is undici's handler itself: a stream object between would cost as much as the relay. */
 export class UpstreamResponse implements Dispatcher.DispatchHandler, AsyncIterable<Buffer> {
   status = 0
   headers: IncomingHttpHeaders = {}
-  /** What it comes over; known before it is asked for. */
-  connection: Connection | undefined
-  /** Whether the connection had answered other requests, and was closed before a byte of this answer came. */
-  wasClosedWhileKept = false
-  #isOverKept = false
   readonly #signal: AbortSignal
   readonly #clock: Clock
   readonly #resolve: (response: UpstreamResponse) => void
@@ -147,7 +112,6 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, AsyncIterab
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
-    this.#isOverKept = this.connection !== undefined && this.connection.answers > 0
     if (this.#signal.aborted) this.#onAbort()
   }
 
@@ -167,14 +131,12 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, AsyncIterab
 
   onResponseEnd(): void {
     this.#isEnded = true
-    if (this.connection) this.connection.answers++
     this.#letGo()
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     this.#isEnded = true
     this.#failure = this.#signal.aborted ? this.#signal.reason : error
-    this.wasClosedWhileKept = this.#isOverKept && this.status === 0 && closedCodes.has(codeOf(error))
     this.#reject(this.#failure)
     this.#letGo()
   }

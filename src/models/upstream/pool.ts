@@ -1,0 +1,28 @@
+import { Client, type Dispatcher, Pool } from 'undici'
+import { ofKeptConnections } from './kept-connections.ts'
+
+/** Counts the requests of its connection, and so knows of one that breaks whether it had been kept. */
+class CountingClient extends Client {
+  #requests = 0
+
+  constructor(origin: string | URL, options: object) {
+    super(origin, options)
+    this.on('connect', () => {
+      this.#requests = 1
+    })
+    this.on('disconnect', (_origin, _targets, error) => {
+      if (this.#requests > 1) ofKeptConnections.add(error)
+      this.#requests = 0
+    })
+  }
+
+  override dispatch(request: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    this.#requests++
+    return super.dispatch(request, handler)
+  }
+}
+
+/** Opens the connections to one origin; `wasClosedWhileKept` tells their errors apart. */
+export function openPool(origin: string | URL, options: Pool.Options): Pool {
+  return new Pool(origin, { ...options, factory: (url, clientOptions) => new CountingClient(url, clientOptions) })
+}
