@@ -60,6 +60,19 @@ describe.each(['SQLite', 'PostgreSQL'])('the list of requests in %s', (engine) =
     expect(await list({ account: 9 })).toStrictEqual([])
   })
 
+  it('keeps how little of a prompt its upstream has read, recorded at once or at its end', async () => {
+    const { ledger, usage } = stores()
+    const cut = { account: 4, upstreamTruncated: '2050/8008' }
+    ledger.record(entryOf('at-once', 3000, 0, cut))
+    await ledger.begin(entryOf('at-its-end', 3001, 0, { account: 4, state: 'running' }))
+    await ledger.finish(entryOf('at-its-end', 3001, 0, cut))
+    await ledger.flush()
+    for (const id of ['at-once', 'at-its-end']) {
+      expect((await usage.find(4, id))?.upstreamTruncated, id).toBe('2050/8008')
+    }
+    expect((await usage.find(1, 'b'))?.upstreamTruncated).toBeNull()
+  })
+
   it('goes on after each of them with those that are older, whatever came meanwhile', async () => {
     const { usage } = stores()
     const all = await list({})
