@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Agent, RequestInfo, RequestInit, Response } from 'undici'
-import { wasClosedWhileKept } from '../upstream/kept-connections.ts'
+import { overOpenConnection } from '../upstream/kept-connections.ts'
 import type { Asking } from './bounded-answer.ts'
 
 /** What the package is asked for that fetches: packages hand nothing of it on. */
@@ -18,17 +18,6 @@ const standardConnectTimeout = 10_000
 export interface ProviderFetch {
   fetch(input: RequestInfo, init?: RequestInit): Promise<Response>
   close(): Promise<void>
-}
-
-/** Asks again at once where a connection turns out to be closed that was kept since another request. */
-async function overOpenConnection(ask: () => Promise<Response>): Promise<Response> {
-  for (;;) {
-    try {
-      return await ask()
-    } catch (error) {
-      if (!wasClosedWhileKept(error)) throw error
-    }
-  }
 }
 
 /** What the outgoing requests of a model may do. */

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Dispatcher, Pool } from 'undici'
 import { type Clock, machineClock } from '../../clock.ts'
-import { wasClosedWhileKept } from './kept-connections.ts'
+import { overOpenConnection } from './kept-connections.ts'
 
 /** How much of an answer waits here for its reader before the upstream is held up. Bytes. */
 const highWater = 256 * 1024
@@ -52,17 +52,13 @@ export class UpstreamConnections {
       throw error
     })
     const pool = await this.#pool
-    for (;;) {
+    return overOpenConnection(async () => {
       signal.throwIfAborted()
-      const { promise, resolve, reject } = Promise.withResolvers<UpstreamResponse>()
-      const answer = new UpstreamResponse(signal, this.#clock, resolve, reject)
-      pool.dispatch(request, answer)
-      try {
-        return await promise
-      } catch (error) {
-        if (!wasClosedWhileKept(error) || signal.aborted) throw error
-      }
-    }
+      return new Promise<UpstreamResponse>((resolve, reject) => {
+        const response = new UpstreamResponse(signal, this.#clock, resolve, reject)
+        pool.dispatch(request, response)
+      })
+    })
   }
 
   async #open(): Promise<Pool> {

@@ -6,11 +6,24 @@ const closedCodes: ReadonlySet<unknown> = new Set(['UND_ERR_SOCKET', 'ECONNRESET
 /** What connections broke with that had been kept since another request. */
 export const ofKeptConnections = new WeakSet<Error>()
 
+/** How many connections are replaced for one request: others that were kept may be closed too, but an upstream may close them all. */
+const mostReplaced = 5
+
 /**
- * Whether a request failed before its answer began, since its connection, which was kept since another request, turned out to
- * be closed: upstreams close such connections when they like, and that says nothing of them.
+ * Asks again at once where the connection, which was kept since another request, turns out to be closed before the answer began:
+ * upstreams close such connections when they like, and that says nothing of them.
  */
-export function wasClosedWhileKept(error: unknown): boolean {
+export async function overOpenConnection<T>(ask: () => Promise<T>): Promise<T> {
+  for (let replaced = 0; ; replaced++) {
+    try {
+      return await ask()
+    } catch (error) {
+      if (replaced === mostReplaced || !wasClosedWhileKept(error)) throw error
+    }
+  }
+}
+
+function wasClosedWhileKept(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const isOfKept = closedCodes.has(field(error, 'code')) && ofKeptConnections.has(error)
   // `fetch` has the network's error as a cause.

@@ -22,7 +22,7 @@ class CountingClient extends Client {
   }
 }
 
-/** Opens the connections to one origin; `wasClosedWhileKept` tells their errors apart. */
+/** Opens the connections to one origin; `overOpenConnection` tells their errors apart. */
 export function openPool(origin: string | URL, options: Pool.Options): Pool {
   return new Pool(origin, { ...options, factory: (url, clientOptions) => new CountingClient(url, clientOptions) })
 }
