@@ -45,7 +45,7 @@ export interface WantedRequest {
 export function wantedRequest(sent: CompletionRequest, models: ModelRegistry, user: ModelUser): WantedRequest {
   checkRequest(sent)
   const { model, character, route } = models.wanted(sent.model, user)
-  const body = withOwnDefaults(sent, route.first.traits.defaults ?? {})
+  const body = withOwnDefaults(sent, route.candidates[0]?.traits.defaults ?? {})
   if (character === null) return { body, route, playedModel: null }
   const beside = sent.character?.trim() ?? ''
   if (beside !== '' && beside !== character.trim()) {

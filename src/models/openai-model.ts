@@ -95,7 +95,7 @@ export function createOpenAiModel(
       const { 'content-type': _ofBodies, ...more } = headers
       const response = await connections.get(`${new URL(baseUrl).pathname.replace(/\/+$/, '')}/models`, more, signal)
       if (response.status !== 200) throw refusalFrom(await readRefusal(response), secrets)
-      const answer = parseAnswer((await readWhole(response)).toString('utf8'))
+      const answer = parseAnswer((await readWhole(response)).toString('utf8'), secrets)
       const listed = listIn(isFields(answer) ? answer : {}, 'data').slice(0, mostListed)
       return listed.flatMap((model) => {
         const id = field(model, 'id')
