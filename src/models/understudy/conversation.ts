@@ -13,7 +13,7 @@ export interface Conversation {
   readonly givenName: string | null
   /** What the character said of late. */
   readonly said: readonly string[]
-  /** What the tool answered, when the last message is a tool's. */
+  /** What the tool answered, when it spoke last: what the prompt puts behind a conversation is no answer to it. */
   readonly toolResult: string | null
 }
 
@@ -27,14 +27,19 @@ export function readConversation(messages: readonly Message[]): Conversation {
   const spoken = lastOf('user', messages)
   const questions = spoken.slice(-2)
   const said = lastOf('assistant', messages)
-  const last = messages.at(-1)
+  const last = messages.findLast(({ role }) => role !== 'system' && role !== 'developer')
   return {
     question: lastWords(questions.at(-1)),
     previousQuestion: questions.length > 1 ? lastWords(questions[0]) : '',
     givenName: spoken.reduce<string | null>((known, message) => introducedName(textOf(message)) ?? known, null),
     said: said.map((message) => textOf(message).slice(0, longestSaid)),
-    toolResult: last?.role === 'tool' || last?.role === 'function' ? textOf(last).slice(0, longestQuestion) : null,
+    toolResult: last && isToolResult(last) ? textOf(last).slice(0, longestQuestion) : null,
   }
+}
+
+/** Whether a message is what a tool answered. */
+export function isToolResult({ role }: Message): boolean {
+  return role === 'tool' || role === 'function'
 }
 
 /** The last messages of a role, as many as are looked at. */

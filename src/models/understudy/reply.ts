@@ -6,7 +6,7 @@ import type { Tokenizer } from '../tokenizer.ts'
 import { act } from './card-answer.ts'
 import { type Conversation, readConversation } from './conversation.ts'
 import { indexIn } from './index-in.ts'
-import { callOf, fittingValue, paramOf, requiredTool, type Tool, textsOf } from './tool-call.ts'
+import { callOf, fittingValue, paramOf, type Tool, textsOf, toolToCall } from './tool-call.ts'
 
 /** One choice of a reply: a text, or a call of a tool. */
 export interface Choice {
@@ -33,9 +33,8 @@ export interface Reply {
 export async function playReply(request: ModelRequest, tokenizer: Tokenizer, signal: AbortSignal): Promise<Reply> {
   const { body, work } = request
   const conversation = readConversation(body.messages)
-  const tool = body.tool_choice
-    ? await work.run('tools', requiredTool(body.tool_choice, body.tools, conversation.question))
-    : undefined
+  const tool =
+    body.tools || body.tool_choice ? await work.run('tools', toolToCall(body, conversation.question)) : undefined
   const param = tool ? paramOf(tool, body) : body.response_format?.type === 'json_schema' ? schemaParam : 'messages'
   const choices: Choice[] = []
   let completion = 0

@@ -1,7 +1,8 @@
 import { hashOf } from '../../characters/macros/seeded-random.ts'
 import { ApiError, invalidField } from '../../errors.ts'
-import type { CompletionRequest, ToolCall } from '../../openai/completion-request.ts'
+import { type CompletionRequest, type Message, type ToolCall, textOf } from '../../openai/completion-request.ts'
 import type { Steps } from '../../work.ts'
+import { isToolResult } from './conversation.ts'
 import { type Json, SchemaTooLargeError } from './schema.ts'
 import { type TextSource, valueFor } from './schema-value.ts'
 import { fold, shortened, termsOf, wordsOf } from './words.ts'
@@ -10,17 +11,19 @@ import { fold, shortened, termsOf, wordsOf } from './words.ts'
 export type Tool = NonNullable<CompletionRequest['tools']>[number]
 
 /**
- * The tool that a request asks to be called; undefined when it leaves it to the model, since the understudy calls none
- * by itself.
+ * The tool that a request is answered with a call of: the one that it asks for or, where it leaves that to the model, one
+ * that the user names. Without `tool_choice` it is left to the model, as OpenAI has it.
+ * @param question the end of what the user said last
  * @throws ApiError 400 when `tool_choice` asks for a tool that is not there
  */
-export function* requiredTool(
-  choice: NonNullable<CompletionRequest['tool_choice']>,
-  tools: CompletionRequest['tools'],
+export function* toolToCall(
+  { messages, tools, tool_choice }: CompletionRequest,
   question: string,
 ): Steps<Tool | undefined> {
-  if (choice === 'none' || choice === 'auto') return undefined
   const offered = tools ?? []
+  const choice = tool_choice ?? 'auto'
+  if (choice === 'none') return undefined
+  if (choice === 'auto') return yield* namedTool(offered, messages)
   const tool =
     choice === 'required'
       ? yield* fittest(offered, question)
@@ -98,6 +101,41 @@ function* fittest(tools: readonly Tool[], question: string): Steps<Tool | undefi
     most = count
   }
   return best
+}
+
+/**
+ * The tool whose whole name the user's last message has in it, the longest of several. There is none once a tool has
+ * answered that message: its result is to be told then.
+ */
+function* namedTool(tools: readonly Tool[], messages: readonly Message[]): Steps<Tool | undefined> {
+  const last = messages.findLastIndex(({ role }) => role === 'user')
+  const message = messages[last]
+  if (tools.length === 0 || !message || messages.slice(last).some(isToolResult)) return undefined
+  const said = ` ${spaced(textOf(message).slice(-longestSearched))} `
+  yield said.length * unitsOfSpacing
+  let named: Tool | undefined
+  let longest = ''
+  for (const tool of tools) {
+    const name = spaced(tool.function.name)
+    yield said.length / lettersPerUnit
+    if (name.length <= longest.length || !said.includes(` ${name} `)) continue
+    named = tool
+    longest = name
+  }
+  return named
+}
+
+/** Characters of a message that names of tools are looked for in, from its end. */
+const longestSearched = 100_000
+/** Units of work to read a letter, and letters of a text that are searched with one. */
+const unitsOfSpacing = 6
+const lettersPerUnit = 20
+
+/** A text's words with a blank between them where blanks or underscores stand, and a bar where anything else does. */
+function spaced(text: string): string {
+  return fold(text)
+    .replace(/[^\p{L}\p{M}\p{N}]+/gu, (between) => (/^[_\s]+$/.test(between) ? ' ' : ' | '))
+    .trim()
 }
 
 /** Units of work to read the words of one tool. */

@@ -109,11 +109,91 @@ describe('tools', () => {
   const clock = { type: 'function' as const, function: { name: 'getTime' } }
   const question = 'What is the weather in New York, in Fahrenheit?'
 
-  test('none is called unless asked for', async () => {
-    for (const tool_choice of [undefined, null, 'auto', 'none'] as const) {
+  const leftToIt = [undefined, null, 'auto'] as const
+
+  test('none is called unless it is asked for or named', async () => {
+    for (const tool_choice of [...leftToIt, 'none'] as const) {
       const { choices } = await completionOf(asking(question, { tools: [weather], tool_choice }))
       expect(choices[0]).toMatchObject({ finish_reason: 'stop', message: { content: expect.any(String) } })
     }
+  })
+
+  /** The tool that is called where that is left to the understudy. */
+  const calledFor = async (text: string, names: readonly string[], more: Parameters<typeof asking>[1] = {}) => {
+    const tools = names.map((name) => ({ type: 'function' as const, function: { name } }))
+    const { choices } = await completionOf(asking(text, { tools, ...more }))
+    return choices[0]?.message.tool_calls?.[0]?.function.name
+  }
+
+  test.each(leftToIt)('one that the user names is called, tool_choice %s', async (tool_choice) => {
+    const request = asking('Please get weather of Oslo.', { tools: [clock, weather], tool_choice })
+    const { choices } = await completionOf(request)
+    expect(choices[0]).toMatchObject({ finish_reason: 'tool_calls', message: { content: null } })
+    expect(JSON.parse(choices[0]?.message.tool_calls?.[0]?.function.arguments ?? '')).toMatchObject({ city: 'Oslo' })
+    const calls = (await chunksOf(request)).flatMap(({ choices }) => choices[0]?.delta.tool_calls ?? [])
+    expect(calls[0]?.function?.name).toBe('get_weather')
+  })
+
+  test.each([
+    ['Call get_weather', 'get_weather'],
+    ['GET WEATHER!', 'get_weather'],
+    ['What does "Get_Weather" say?', 'get_weather'],
+    ['get\n  weather', 'get_weather'],
+    ['What does getTime say?', 'getTime'],
+    ['Ask get-news for news.', 'get-news'],
+    [`get_weather for this: ${'data '.repeat(10_000)}`, 'get_weather'],
+  ])('a name is found in %j', async (text, name) => {
+    expect(await calledFor(text, ['getTime', 'get-news', 'get_weather'])).toBe(name)
+  })
+
+  test.each([
+    'What is the weather?',
+    'Forget weather.',
+    'get weathered',
+    'It is hard to get. Weather is not.',
+    'get the weather',
+    'get time',
+    'get news',
+    '',
+  ])('no name is found in %j', async (text) => {
+    expect(await calledFor(text, ['getTime', 'get-news', 'get_weather', '_'])).toBeUndefined()
+  })
+
+  test('of several the longest name is called', async () => {
+    expect(await calledFor('the weather forecast', ['weather', 'weather_forecast', 'forecast'])).toBe(
+      'weather_forecast',
+    )
+  })
+
+  test('one that only an earlier message names, or that must not be called, is not', async () => {
+    const earlier: readonly Message[] = [
+      { role: 'user', content: 'get_weather' },
+      { role: 'assistant', content: 'No.' },
+      { role: 'user', content: 'Why?' },
+    ]
+    const { choices } = await completionOf(asking(earlier, { tools: [weather] }))
+    expect(choices[0]?.finish_reason).toBe('stop')
+    expect(await calledFor('get_weather', ['get_weather'], { tool_choice: 'none' })).toBeUndefined()
+  })
+
+  test('its result is told, whatever the prompt puts behind it, and it is called again when it is named again', async () => {
+    const asked: readonly Message[] = [{ role: 'user', content: 'Call get_weather.' }]
+    const [call] = (await completionOf(asking(asked, { tools: [weather] }))).choices[0]?.message.tool_calls ?? []
+    if (!call) throw new Error('nothing was called')
+    const answered: readonly Message[] = [
+      ...asked,
+      { role: 'assistant', content: null, tool_calls: [call] },
+      { role: 'tool', tool_call_id: call.id, content: 'It is sunny.' },
+    ]
+    for (const behind of [[], [{ role: 'system' as const, content: 'Stay in character.' }]]) {
+      const { choices } = await completionOf(asking([...answered, ...behind], { tools: [weather] }))
+      expect(choices[0]).toMatchObject({
+        finish_reason: 'stop',
+        message: { content: 'Here is what came back: It is sunny.' },
+      })
+    }
+    const again = [...answered, { role: 'user' as const, content: 'And get weather for tomorrow.' }]
+    expect((await completionOf(asking(again, { tools: [weather] }))).choices[0]?.finish_reason).toBe('tool_calls')
   })
 
   test('a required call has arguments that fit, out of the question', async () => {
