@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { spawnService } from '../support/process.ts'
-import { readme, shownCommands, steadyAnswer } from '../support/readme.ts'
+import { answerTo, readme, shownCommands, steadyAnswer } from '../support/readme.ts'
 
 const run = promisify(execFile)
 describe('the README', () => {
@@ -12,11 +12,7 @@ describe('the README', () => {
     const shown = shownCommands()
     expect(shown.length).toBeGreaterThanOrEqual(3)
     const service = await spawnService('npm', ['start'])
-    for (const { command, answer } of shown) {
-      const here = command.replace('http://127.0.0.1:3000', service.url)
-      const { stdout } = await run('bash', ['-c', here], { env: { PATH: process.env['PATH'], KEY: service.key } })
-      expect(steadyAnswer(stdout.trim())).toBe(steadyAnswer(answer))
-    }
+    for (const each of shown) expect(steadyAnswer(await answerTo(each, service))).toBe(steadyAnswer(each.answer))
   })
 
   it.each<[what: string, settings: Record<string, string>]>([

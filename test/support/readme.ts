@@ -1,4 +1,7 @@
+import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { promisify } from 'node:util'
+import type { TestService } from './service.ts'
 
 /** The README as it is in the checkout. */
 export const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
@@ -9,17 +12,22 @@ export interface Shown {
   readonly answer: string
 }
 
-/** The curl lines of the README's first session, in their order. */
-export function shownCommands(): readonly Shown[] {
-  const block = /```console\n([\s\S]*?)```/.exec(readme)?.[1] ?? ''
-  return block
-    .split(/^\$ /m)
-    .slice(1)
+/** The curl lines of a document's sessions, in their order; the README's without one. */
+export function shownCommands(document = readme): readonly Shown[] {
+  return [...document.matchAll(/^```console\n([\s\S]*?)^```$/gm)]
+    .flatMap(([, session = '']) => session.split(/^\$ /m).slice(1))
     .map((text) => {
       const [command = '', ...answer] = text.trim().split('\n')
       return { command, answer: answer.join('\n') }
     })
     .filter(({ command }) => command.startsWith('curl '))
+}
+
+/** What a curl line prints where the service stands in the place of the one that it names. */
+export async function answerTo({ command }: Shown, { url, key }: Pick<TestService, 'url' | 'key'>): Promise<string> {
+  const here = command.replace('http://127.0.0.1:3000', url)
+  const { stdout } = await promisify(execFile)('bash', ['-c', here], { env: { PATH: process.env['PATH'], KEY: key } })
+  return stdout.trim()
 }
 
 /** The answer without what differs from one run to the next. */
