@@ -1,0 +1,72 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { parse } from 'yaml'
+import { projectFolder } from '../support/process.ts'
+import { answerTo, shownCommands, steadyAnswer } from '../support/readme.ts'
+import { startTestService, type TestService } from '../support/service.ts'
+import { printedBy, programsShownIn } from '../support/shown-programs.ts'
+
+const textOf = (path: string) => readFileSync(join(projectFolder, path), 'utf8')
+
+/** Programs that a trial runs, since what they import is too large for every checkout: test/trials/agents.trial.ts. */
+const ofTrials: ReadonlySet<string> = new Set(['OpenAI Agents SDK'])
+
+let service: TestService
+
+beforeAll(async () => {
+  service = await startTestService()
+})
+
+afterAll(() => service?.close())
+
+describe.each(['docs/chat.md', 'docs/clients.md'])('%s', (path) => {
+  const guide = textOf(path)
+
+  it.each(programsShownIn(guide).filter(({ title }) => !ofTrials.has(title)))(
+    'shows a program that prints what stands below it: $title',
+    async (program) => {
+      expect(await printedBy(program, service)).toBe(program.output)
+    },
+  )
+
+  it.each(shownCommands(guide))('shows a command that is answered as it says: $command', async (shown) => {
+    expect(steadyAnswer(await answerTo(shown, service))).toBe(steadyAnswer(shown.answer))
+  })
+
+  it('shows configurations that can be read, with the address of the service', () => {
+    for (const [, text = ''] of guide.matchAll(/^```yaml\n([\s\S]*?)^```$/gm)) {
+      expect(JSON.stringify(parse(text))).toContain('http://127.0.0.1:3000/v1')
+    }
+  })
+
+  it('links only to what there is, and the README to it', () => {
+    const links = [...guide.matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)].map(([, link]) => link ?? '')
+    expect(links.length).toBeGreaterThan(0)
+    expect(links.filter((link) => !existsSync(join(projectFolder, 'docs', link)))).toEqual([])
+    expect(textOf('README.md')).toContain(`(${path})`)
+  })
+})
+
+describe('docs/clients.md', () => {
+  const recipes = textOf('docs/clients.md').split(/^## /m).slice(1)
+
+  it('says of each client whether it was tried, or where it stands in their documentation', () => {
+    expect(recipes.length).toBeGreaterThan(10)
+    const marks = recipes.map((recipe) => recipe.split('\n')[2] ?? '')
+    expect(marks.filter((mark) => !/^`tried`|^from \[their documentation\]\(https:.+\), not run$/.test(mark))).toEqual(
+      [],
+    )
+  })
+
+  it('names the versions that the tests have', () => {
+    const { devDependencies } = JSON.parse(textOf('package.json'))
+    const trials = ['sillytavern', 'agents'].map((name) => textOf(`test/trials/${name}.trial.ts`)).join('')
+    const named = recipes.flatMap((recipe) =>
+      [...recipe.matchAll(/^`tried`.*$/gm)].flatMap(([line]) => line.match(/[\w@/-]+@\d[\d.]*/g) ?? []),
+    )
+    expect(named.length).toBeGreaterThan(5)
+    const tried = Object.entries(devDependencies).map(([name, version]) => `${name}@${version}`)
+    expect(named.filter((name) => !tried.includes(name) && !trials.includes(`'${name}'`))).toEqual([])
+  })
+})
