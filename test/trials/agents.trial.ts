@@ -1,9 +1,9 @@
-import { execFileSync } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { installPackages } from '../support/installed-packages.ts'
 import { projectFolder } from '../support/process.ts'
-import { startTestService, type TestService, temporaryFolder } from '../support/service.ts'
+import { startTestService, type TestService } from '../support/service.ts'
 import { printedBy, programsShownIn } from '../support/shown-programs.ts'
 
 /*
@@ -12,22 +12,18 @@ import { printedBy, programsShownIn } from '../support/shown-programs.ts'
  */
 
 const packages = ['@openai/agents@0.20.0', 'zod@4.6.7']
-const folder = temporaryFolder()
 
 let service: TestService
+let folder: ReturnType<typeof installPackages>
 
 beforeAll(async () => {
-  writeFileSync(join(folder.path, 'package.json'), '{}')
-  execFileSync('npm', ['install', '--ignore-scripts', '--no-audit', '--no-fund', '--save-exact', ...packages], {
-    cwd: folder.path,
-    stdio: ['ignore', 'ignore', 'inherit'],
-  })
+  folder = installPackages(packages)
   service = await startTestService()
 })
 
 afterAll(async () => {
   await service?.close()
-  folder.remove()
+  folder?.remove()
 })
 
 test('the program of docs/clients.md prints what is shown', async () => {

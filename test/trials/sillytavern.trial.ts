@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
@@ -6,7 +6,9 @@ import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readCompletion, readStream, textOfStream } from '../support/chat.ts'
-import { startTestService, type TestService, temporaryFolder } from '../support/service.ts'
+import { installPackages } from '../support/installed-packages.ts'
+import { compileCache } from '../support/process.ts'
+import { startTestService, type TestService } from '../support/service.ts'
 
 /*
  * SillyTavern, installed from npm into a temporary folder and started as a program, talks to Fern: its source "Custom
@@ -14,8 +16,8 @@ import { startTestService, type TestService, temporaryFolder } from '../support/
  */
 
 const version = 'sillytavern@1.19.0'
-const folder = temporaryFolder()
 
+let folder: ReturnType<typeof installPackages>
 let service: TestService
 let tavern: Tavern
 
@@ -51,7 +53,11 @@ async function startTavern(): Promise<Tavern> {
       ],
       ...['--listen', 'false', '--browserLaunchEnabled', 'false'],
     ],
-    { cwd: join(folder.path, 'node_modules/sillytavern'), stdio: ['ignore', 'pipe', 'pipe'] },
+    {
+      cwd: join(folder.path, 'node_modules/sillytavern'),
+      env: { ...process.env, ...compileCache },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
   )
   const exited = once(program, 'exit')
   let printed = ''
@@ -82,9 +88,7 @@ async function startTavern(): Promise<Tavern> {
 }
 
 beforeAll(async () => {
-  execFileSync('npm', ['install', '--ignore-scripts', '--no-audit', '--no-fund', '--prefix', folder.path, version], {
-    stdio: ['ignore', 'ignore', 'inherit'],
-  })
+  folder = installPackages([version])
   service = await startTestService()
   tavern = await startTavern()
 })
@@ -92,7 +96,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await tavern?.close()
   await service?.close()
-  folder.remove()
+  folder?.remove()
 })
 
 const source = () => ({ chat_completion_source: 'custom', custom_url: `${service.url}/v1` })

@@ -1,0 +1,21 @@
+import { execFileSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { compileCache } from './process.ts'
+import { temporaryFolder } from './service.ts'
+
+/**
+ * Installs packages that are no dependencies from npm into a folder of their own, without their scripts; whoever asks for
+ * it removes it.
+ * @param packages their names with exact versions
+ */
+export function installPackages(packages: readonly string[]): ReturnType<typeof temporaryFolder> {
+  const folder = temporaryFolder()
+  writeFileSync(join(folder.path, 'package.json'), '{}')
+  execFileSync('npm', ['install', '--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline', ...packages], {
+    cwd: folder.path,
+    env: { ...process.env, ...compileCache },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+  return folder
+}
