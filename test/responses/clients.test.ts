@@ -1,12 +1,11 @@
 import { createOpenAI } from '@ai-sdk/openai'
-import { ChatOpenAI } from '@langchain/openai'
 import { generateText, jsonSchema, stepCountIs, streamText, tool } from 'ai'
 import OpenAI from 'openai'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { onceAsked, startTestService, type TestService } from '../support/service.ts'
 import { chunkText, completion, json, pieces, type ScriptedUpstream, sse, startUpstream } from '../support/upstream.ts'
 
-/* Clients of the Responses API with nothing set but base URL, key and model. */
+/* Clients of the Responses API with nothing set but base URL, key and model; test/chat/clients.characters.test.ts has more of them. */
 
 let upstream: ScriptedUpstream
 let service: TestService
@@ -58,20 +57,6 @@ describe.each(['', '/v1'])('the official client with the base URL of the service
     expect(gathered.status).toBe('completed')
     expect(gathered.usage).toEqual(whole.usage)
     expect(numbers).toEqual(numbers.map((_number, index) => index))
-  })
-
-  test('holds a second turn with what the first put out', async () => {
-    const first = await client(alone).responses.create({ ...fern, input: question })
-    const second = await client(alone).responses.create({
-      ...fern,
-      input: [
-        { role: 'user', content: question },
-        ...first.output.filter((item) => item.type === 'message'),
-        { role: 'user', content: 'And how often do I water then?' },
-      ],
-    })
-    expect(second.status).toBe('completed')
-    expect(second.output_text).not.toBe('')
   })
 })
 
@@ -164,25 +149,5 @@ describe("the AI SDK's default, which refers to earlier items by their ids", () 
     const answer = streamText({ model: model(service, 'once'), prompt: question, tools, stopWhen: stepCountIs(2) })
     expect(await answer.text).toBe('Water it.')
     expect(upstream.calls[1]?.body).toMatchObject(asked)
-  })
-})
-
-describe('LangChain with useResponsesApi', () => {
-  const chat = (of: TestService) =>
-    new ChatOpenAI({
-      model: 'understudy',
-      apiKey: of.key,
-      configuration: { baseURL: `${of.url}/v1` },
-      useResponsesApi: true,
-      modelKwargs: { character: 'Fern' },
-      maxRetries: 0,
-    })
-
-  test('answers whole and streamed', async () => {
-    const whole = await chat(alone).invoke(question)
-    expect(whole.text).toMatch(/root/i)
-    let text = ''
-    for await (const chunk of await chat(alone).stream(question)) text += chunk.text
-    expect(text).toBe(whole.text)
   })
 })
