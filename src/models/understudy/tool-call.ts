@@ -111,13 +111,14 @@ function* namedTool(tools: readonly Tool[], messages: readonly Message[]): Steps
   const last = messages.findLastIndex(({ role }) => role === 'user')
   const message = messages[last]
   if (tools.length === 0 || !message || messages.slice(last).some(isToolResult)) return undefined
-  const said = ` ${spaced(textOf(message).slice(-longestSearched))} `
-  yield said.length * unitsOfSpacing
+  const text = textOf(message).slice(-longestSearched)
+  const said = ` ${spaced(text)} `
+  yield text.length * unitsOfSpacing
   let named: Tool | undefined
   let longest = ''
   for (const tool of tools) {
     const name = spaced(tool.function.name)
-    yield said.length / lettersPerUnit
+    yield name.length * unitsOfSpacing + said.length / lettersPerUnit
     if (name.length <= longest.length || !said.includes(` ${name} `)) continue
     named = tool
     longest = name
