@@ -1,6 +1,7 @@
 import { join, resolve } from 'node:path'
 import { type Limits, settingsLimits } from './limit-values.ts'
 import { type Networks, parseNetworks } from './networks.ts'
+import { type Proxies, readProxySettings } from './proxies.ts'
 
 /** Everything that the operator can set, read once at start. Sizes are bytes, times as their names say. */
 export interface Config {
@@ -23,6 +24,8 @@ export interface Config {
   readonly defaultModel: string | undefined
   /** Whether `GET /models` has the understudies that misbehave on purpose. */
   readonly listMisbehaving: 'on' | 'off'
+  /** The proxies that requests to upstreams, and to other services of the operator, go through. */
+  readonly proxies: Proxies
   readonly traces: Traces | undefined
   readonly logLevel: LogLevel
   readonly plantBodyLimit: number
@@ -140,12 +143,8 @@ export function readConfig(environment: Environment): Config {
     upstream: readUpstream(text('OPENAI_BASE_URL'), text('OPENAI_API_KEY'), faults),
     defaultModel: text('DEFAULT_MODEL'),
     listMisbehaving: oneOf('LIST_MISBEHAVING', 'off', ['on', 'off']),
-    traces: readTraces(
-      text('OTEL_EXPORTER_OTLP_ENDPOINT'),
-      text('OTEL_EXPORTER_OTLP_HEADERS'),
-      text('OTEL_SERVICE_NAME'),
-      faults,
-    ),
+    proxies: readOutboundProxies(text, faults),
+    traces: readTraces(text, faults),
     logLevel: oneOf('LOG_LEVEL', 'info', logLevels),
     plantBodyLimit: integer('PLANT_BODY_LIMIT', 1024 ** 2, 1, 1024 ** 3),
     chatBodyLimit: integer('CHAT_BODY_LIMIT', 8 * 1024 ** 2, 1, 1024 ** 3),
@@ -220,6 +219,16 @@ function readProxies(written: string | undefined, faults: string[]): Networks | 
   return undefined
 }
 
+/** Those in small letters count for more: other programs know them alone. */
+function readOutboundProxies(text: (name: string) => string | undefined, faults: string[]): Proxies {
+  const written = {
+    HTTP_PROXY: text('http_proxy') ?? text('HTTP_PROXY'),
+    HTTPS_PROXY: text('https_proxy') ?? text('HTTPS_PROXY'),
+    NO_PROXY: text('no_proxy') ?? text('NO_PROXY'),
+  }
+  return readProxySettings(written, (name, problem) => faults.push(`${name} ${problem}.`))
+}
+
 /** An origin is a scheme, a host, and a port where it is not the usual one (RFC 6454, section 6.2), as browsers write it. */
 function readOrigins(written: string | undefined, faults: string[]): readonly string[] {
   const origins = (written?.split(',') ?? []).map((origin) => origin.trim()).filter((origin) => origin !== '')
@@ -250,13 +259,10 @@ function readDatabaseUrl(url: string | undefined, faults: string[]): string | un
   return undefined
 }
 
-function readTraces(
-  endpoint: string | undefined,
-  headers: string | undefined,
-  serviceName = 'conservatory',
-  faults: string[],
-): Traces | undefined {
-  const read = readPairs(headers)
+function readTraces(text: (name: string) => string | undefined, faults: string[]): Traces | undefined {
+  const endpoint = text('OTEL_EXPORTER_OTLP_ENDPOINT')
+  const serviceName = text('OTEL_SERVICE_NAME') ?? 'conservatory'
+  const read = readPairs(text('OTEL_EXPORTER_OTLP_HEADERS'))
   if (read === undefined) {
     faults.push('OTEL_EXPORTER_OTLP_HEADERS is not understood; give NAME=VALUE, more than one with commas between.')
   }

@@ -26,6 +26,7 @@ import { ModelRegistry } from './models/registry.ts'
 import { answerTurns } from './models/upstream/turns.ts'
 import { keysKeptFor } from './plants/policy.ts'
 import { tell } from './print.ts'
+import type { Proxies } from './proxies.ts'
 import { Damage, damageSentence } from './storage/damage.ts'
 import { prepareFolder } from './storage/data-folder.ts'
 import { type Keeping, type Prunable, pruneOld } from './storage/prune.ts'
@@ -152,7 +153,7 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   const opened = await openHeld(() => opening(() => openStores(config, itself)), lock)
   const stores = watchForDamage(opened, damage)
   const metrics = new Metrics()
-  const tracer = config.traces && (await openTracer(config.traces, logger))
+  const tracer = config.traces && (await openTracer(config.traces, config.proxies, logger))
   const models = new ModelRegistry(configuration, config, countAttempts(metrics, tracer?.watchAttempt), clock)
   const uses = new CharacterUses(stores.characters)
   const freed = giveMemoryBackLater()
@@ -292,9 +293,13 @@ async function closeParts(parts: Parts, beside: Beside, graceMs: number): Promis
 }
 
 /** Loaded only where traces are wanted. */
-async function openTracer(traces: Traces, logger: Log['logger']): Promise<Tracer> {
+async function openTracer(traces: Traces, proxies: Proxies, logger: Log['logger']): Promise<Tracer> {
   const { Tracer } = await import('./tracing/tracer.ts')
-  return new Tracer({ ...traces, onFailure: (error) => logger.warn({ err: error }, 'traces could not be sent') })
+  return new Tracer({
+    ...traces,
+    proxies,
+    onFailure: (error) => logger.warn({ err: error }, 'traces could not be sent'),
+  })
 }
 
 /** Opens what needs the lock; where that fails, nobody is left to hold it. */

@@ -1,6 +1,7 @@
 import { join, resolve } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ConfigError, readConfig } from '../src/config.ts'
+import { noProxies } from '../src/proxies.ts'
 
 function faultsOf(environment: Readonly<Record<string, string>>): readonly string[] {
   try {
@@ -26,6 +27,7 @@ describe('the settings', () => {
       environment: {},
       bootstrapKey: undefined,
       upstream: undefined,
+      proxies: noProxies,
       traces: undefined,
       logLevel: 'info',
       plantBodyLimit: 1_048_576,
@@ -59,6 +61,9 @@ describe('the settings', () => {
       'DATA_DIR',
       'CONFIG_DIR',
       'BOOTSTRAP_KEY',
+      'HTTP_PROXY',
+      'https_proxy',
+      'NO_PROXY',
       'OPENAI_BASE_URL',
       'OPENAI_API_KEY',
       'LOG_LEVEL',

@@ -3,8 +3,9 @@ import { callerOf } from '../access/guard.ts'
 import type { Persona } from '../characters/prompt/settings.ts'
 import { ApiError, toApiError } from '../errors.ts'
 import { promptEstimate, replyEstimate } from '../limits/estimate.ts'
+import { UpstreamReason } from '../models/reason.ts'
 import type { Candidate } from '../models/routing/candidate.ts'
-import type { Route } from '../models/routing/route.ts'
+import type { Route, TellFailure } from '../models/routing/route.ts'
 import { countsOf, isEmptyUsage, recordedReason } from '../openai/completion.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
 import { type End, Outcome } from '../usage/outcome.ts'
@@ -67,6 +68,7 @@ export async function answer(
       const error = toApiError(thrown)
       if (visit) await visit.end(error)
       else outcome.end(error)
+      tellOfRefusal(request, error)
       throw error
     }
   })
@@ -90,15 +92,16 @@ interface Turn {
 /** Holds what the first candidate may use that can be asked. @throws ApiError as `Exchange.ask` and `Visits.enter` do */
 async function enter(turn: Turn, visits: Visits): Promise<Visit> {
   const { request, body, persona, route, exchange, outcome, signal } = turn
-  const { body: asked } = (await route.firstRequest(exchange.requestFor, signal)).request
+  const { candidate } = await route.firstRequest(exchange.requestFor, signal)
+  const { request: asked, bounds } = await exchange.ask(candidate)
   const visitor = {
     id: request.id,
     key: callerOf(request),
     model: body.model,
     character: playedName(persona),
-    promptTokens: () => promptEstimate(asked),
+    promptTokens: () => promptEstimate(asked.body),
     get replyTokens() {
-      return replyEstimate(asked)
+      return replyEstimate(bounds)
     },
   }
   return visits.enter(visitor, outcome)
@@ -106,8 +109,8 @@ async function enter(turn: Turn, visits: Visits): Promise<Visit> {
 
 /** Asks for the whole answer, and sends it. */
 async function sendWhole(turn: Turn, visit: Visit): Promise<FastifyReply> {
-  const { route, exchange, voice, work, reply, signal } = turn
-  const answer = await route.complete(exchange.requestFor, signal)
+  const { request, route, exchange, voice, work, reply, signal } = turn
+  const answer = await route.complete(exchange.requestFor, signal, tellOfFailures(request))
   tellOf(answer, turn)
   const { choices, usage: said } = answer.completion
   const isTold = countsOf(said) !== undefined
@@ -131,7 +134,7 @@ async function sendStream(
   const { voice, route, exchange, work, request, reply, signal } = turn
   const usage = voice.tellsUsage ? new UsageWatch(work) : null
   let answering: Candidate | undefined
-  const opening = route.open(exchange.requestFor, signal).then((opened) => {
+  const opening = route.open(exchange.requestFor, signal, tellOfFailures(request)).then((opened) => {
     tellOf(opened, turn)
     visit.began()
     answering = opened.candidate
@@ -158,6 +161,21 @@ function lookForTruncation(
     outcome.truncated = truncated
     return truncated
   })
+}
+
+/** Leaves a line for each model of a list that failed: where a later one answers, nothing else tells of it. */
+function tellOfFailures({ log, id }: FastifyRequest): TellFailure {
+  return ({ traits }, error) =>
+    log.warn(
+      { request_id: id, model: traits.name, err: error.cause ?? error },
+      `${error.code}: the next model is asked`,
+    )
+}
+
+/** Leaves a line for what an upstream refused, which callers are told of and no other line: it may be the operator's to mend. */
+function tellOfRefusal({ log, id }: FastifyRequest, { status, code, cause }: ApiError): void {
+  const isRefusal = status < 500 && status !== 499
+  if (isRefusal && cause instanceof UpstreamReason) log.warn({ request_id: id, err: cause }, code)
 }
 
 /** Notes which candidate answers, and tells the caller while that can be told. */

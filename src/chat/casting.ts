@@ -9,6 +9,7 @@ import type { ModelRegistry } from '../models/registry.ts'
 import type { Route } from '../models/routing/route.ts'
 import { type CompletionRequest, ownFields } from '../openai/completion-request.ts'
 import { checkMessages } from '../openai/messages.ts'
+import { checkTools } from '../openai/tools.ts'
 import { checkWhole } from '../text.ts'
 import type { ChatOptions, UnknownCharacters } from './options.ts'
 
@@ -24,9 +25,10 @@ export interface Casting {
  * Checks of a request what its schema cannot.
  * @throws ApiError 400 that names the field
  */
-function checkRequest({ model, messages }: CompletionRequest): void {
-  checkWhole('model', model)
-  checkMessages(messages)
+function checkRequest(request: CompletionRequest): void {
+  checkWhole('model', request.model)
+  checkMessages(request.messages)
+  checkTools(request)
 }
 
 /** A request with the model and the character that it asks for, whichever way it names them. */

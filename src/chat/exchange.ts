@@ -6,10 +6,11 @@ import { ignoredHeader } from '../http/ignored-params.ts'
 import { checkInput } from '../models/content-kinds.ts'
 import { mergeMessages } from '../models/merge-messages.ts'
 import type { ModelRequest } from '../models/model.ts'
+import { fitParameters, type ReplyBounds, replyBounds } from '../models/request-parameters.ts'
 import type { Candidate } from '../models/routing/candidate.ts'
 import type { RequestFor } from '../models/routing/route.ts'
 import { loadTokenizer } from '../models/tokenizer.ts'
-import { type CompletionRequest, type Message, ownFields } from '../openai/completion-request.ts'
+import { type CompletionRequest, type Message, mostTokensOf, redirecting } from '../openai/completion-request.ts'
 import type { Steps, Work } from '../work.ts'
 
 /** What prompts are made with besides the request. */
@@ -22,13 +23,11 @@ export interface PromptMaking {
 export interface Asked {
   readonly request: ModelRequest
   readonly composition: Composition
+  /** Parameters that were sent, and that the model's settings leave out. */
+  readonly dropped: readonly string[]
+  /** What bounds the reply, by the names that requests have for it. */
+  readonly bounds: ReplyBounds
 }
-
-/**
- * Parameters by which clients' libraries name another address or another key, or slip more past them. A gateway behind may
- * heed them: no upstream ever sees them from a caller.
- */
-const redirecting = ['api_base', 'base_url', 'api_key', 'extra_headers', 'extra_body']
 
 /** One chat request on its way to a model: who is played, what is asked, and what of it could not be honoured. */
 export class Exchange {
@@ -76,7 +75,7 @@ export class Exchange {
 
   /**
    * What one candidate is asked: the character's prompt around the caller's messages, the operator's defaults for
-   * parameters that were not sent, and the id that the model goes by upstream. Composed once for each candidate: what the
+   * parameters that were not sent, what the model's settings change of others, and the id that the model goes by upstream. Composed once for each candidate: what the
    * card draws by lot stays the same.
    * @throws ApiError 400 when the candidate does not take what the messages hold, or not so much of it
    */
@@ -114,10 +113,12 @@ export class Exchange {
   /** The parameters that were sent, with a value, to a model that cannot honour them; undefined when there is none. */
   #ignoredOf(candidate: Candidate): string | undefined {
     const { ignoredParameters } = candidate.model
-    const ignored = new Set([...this.#ignored, ...(this.#ignoredBy.get(candidate) ?? [])])
+    const dropped = this.#asked.get(candidate)?.dropped ?? []
+    const ignored = new Set([...this.#ignored, ...(this.#ignoredBy.get(candidate) ?? []), ...dropped])
     if (ignoredParameters) {
+      const newNames = new Map(Object.entries(candidate.traits.params?.rename ?? {}))
       for (const [name, value] of Object.entries(this.#sent)) {
-        if (value != null && ignoredParameters.has(name)) ignored.add(name)
+        if (value != null && ignoredParameters.has(newNames.get(name) ?? name)) ignored.add(name)
       }
     }
     return ignored.size > 0 ? ignoredHeader([...ignored]) : undefined
@@ -126,14 +127,15 @@ export class Exchange {
   async #compose(candidate: Candidate, countSteps?: (text: string) => Steps<number>): Promise<Asked> {
     const { traits } = candidate
     if (traits.input) checkInput(this.#sent.messages, traits.name, traits.input)
-    const sent = traits.defaults ? withDefaults(this.#sent, traits.defaults) : this.#sent
+    const { body: sent, dropped } = fitParameters(this.#sent, traits)
+    const bounds = replyBounds(sent, traits)
     const { contextWindow, overflow } = traits
     const steps = compose({
       persona: this.#persona,
       messages: sent.messages,
       settings: this.#making.settings,
       worldBooks: this.#making.worldBooks,
-      replyTokens: sent.max_completion_tokens ?? sent.max_tokens ?? 0,
+      replyTokens: mostTokensOf(bounds) ?? 0,
       ...(this.#greeting == null ? {} : { greeting: this.#greeting }),
       ...(this.#conversationId == null ? {} : { conversationId: this.#conversationId }),
       ...(contextWindow === undefined ? {} : { contextWindow }),
@@ -153,7 +155,7 @@ export class Exchange {
       onIgnored: (parameter: string) => void ignored.add(parameter),
       ...this.#more,
     }
-    const asked = { request, composition }
+    const asked = { request, composition, dropped, bounds }
     this.#asked.set(candidate, asked)
     return asked
   }
@@ -163,13 +165,4 @@ export class Exchange {
 export function droppedHeader({ lore, examples, messages }: DroppedCounts): Readonly<Record<string, string>> {
   if (lore + examples + messages === 0) return {}
   return { 'x-dropped': `lore=${lore}, examples=${examples}, messages=${messages}` }
-}
-
-/** A parameter that was sent as null was not sent. Fields of our own were read from the defaults before. */
-function withDefaults<T extends object>(sent: T, defaults: Readonly<Record<string, unknown>>): T {
-  const isOwn = (name: string) => ownFields.some((own) => own === name)
-  const missing = Object.entries(defaults).filter(
-    ([name]) => !isOwn(name) && !Object.entries(sent).some(([key, value]) => key === name && value != null),
-  )
-  return { ...sent, ...Object.fromEntries(missing) }
 }

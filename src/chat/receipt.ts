@@ -13,7 +13,7 @@ export interface ReceiptParts {
   readonly upstreamId: string
   readonly casting: Casting
   readonly body: CompletionRequest
-  readonly asked: Asked
+  readonly asked: Pick<Asked, 'composition' | 'request'>
   /** Whether the caller may read the card's texts. */
   readonly isShown: boolean
 }
@@ -52,7 +52,7 @@ export async function receiptOf(parts: ReceiptParts): Promise<PromptReceipt> {
 }
 
 /** Tokens of all of a prompt, of its sections and of each lore entry. What stands in several of them is counted once. */
-function* tokensOf({ composition, request }: Asked, tokenizer: Tokenizer) {
+function* tokensOf({ composition, request }: ReceiptParts['asked'], tokenizer: Tokenizer) {
   const total = yield* tokenizer.countMessages(request.body.messages)
   const sections = yield* sectionTokens(composition.sections, tokenizer)
   const lore: number[] = []

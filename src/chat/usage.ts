@@ -58,13 +58,16 @@ export function usageOf({ completion }: ModelReply, prompt: readonly Message[], 
 /** What a message, or a piece of one, says; upstreams may leave it out. */
 function wordsOf(said: Words | null | undefined): string {
   let words = said?.content ?? ''
-  for (const call of said?.tool_calls ?? []) words += call.function?.arguments ?? ''
+  for (const call of said?.tool_calls ?? []) words += call.function?.arguments ?? call.custom?.input ?? ''
   return words
 }
 
 interface Words {
   readonly content?: string | null
-  readonly tool_calls?: readonly { readonly function?: { readonly arguments?: string } }[]
+  readonly tool_calls?: readonly {
+    readonly function?: { readonly arguments?: string }
+    readonly custom?: { readonly input?: string }
+  }[]
 }
 
 /** Counts a prompt and what answers it with our own tokenizer. */

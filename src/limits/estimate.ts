@@ -54,7 +54,8 @@ function bytesOf(value: unknown): number {
 /** How many tokens a reply may have: the most that the request allows, else 1,024, for each of its choices. */
 export function replyEstimate(request: Pick<CompletionRequest, 'max_completion_tokens' | 'max_tokens' | 'n'>): number {
   // An upstream heeds one of the two names, and which one nobody knows here.
-  const allowed = Math.max(request.max_completion_tokens ?? 0, request.max_tokens ?? 0)
+  // No end, which is -1, is as if none were given.
+  const allowed = Math.max(request.max_completion_tokens ?? 0, request.max_tokens ?? 0, 0)
   return (allowed || longReply) * (request.n ?? 1)
 }
 

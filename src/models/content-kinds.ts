@@ -2,9 +2,17 @@ import { ApiError } from '../errors.ts'
 import type { ContentPart, Message } from '../openai/completion-request.ts'
 
 /** A kind of content that a model may take. */
-export type ContentKind = 'text' | 'image' | 'audio' | 'file'
+export type ContentKind = 'text' | 'image' | 'audio' | 'video' | 'file'
 
-const kinds = { text: 'text', refusal: 'text', image_url: 'image', input_audio: 'audio', file: 'file' } as const
+const kinds = {
+  text: 'text',
+  refusal: 'text',
+  image_url: 'image',
+  input_audio: 'audio',
+  audio_url: 'audio',
+  video_url: 'video',
+  file: 'file',
+} as const
 
 /**
  * Makes sure that a model takes every kind of content that the messages have: nothing is left out silently.

@@ -1,10 +1,13 @@
 import { type Clock, machineClock } from '../clock.ts'
 import type { Config } from '../config.ts'
 import { ApiError, toApiError } from '../errors.ts'
+import type { Message } from '../openai/completion-request.ts'
 import { workAtOnce } from '../work.ts'
 import { loadModels } from './configuration/configuration.ts'
 import { isFallback } from './configuration/model-settings.ts'
+import { UpstreamReason } from './reason.ts'
 import { ModelRegistry } from './registry.ts'
+import { fitParameters } from './request-parameters.ts'
 
 /** What came of asking one model for one word. */
 export interface ModelCheck {
@@ -18,6 +21,9 @@ export interface ModelCheck {
 
 /** The state of a model that there is no way to ask. */
 export const notAsked = 'not asked'
+
+/** What each model is asked. */
+const question: readonly Message[] = [{ role: 'user', content: 'Say one word.' }]
 
 /** Longest wait for one model's word, milliseconds. */
 const patience = 30_000
@@ -60,7 +66,7 @@ async function ask(
   try {
     await registry.resolve(model).complete(
       ({ traits }) => ({
-        body: { ...traits.defaults, model: traits.upstreamId, messages: [{ role: 'user', content: 'Say one word.' }] },
+        body: fitParameters({ model: traits.upstreamId, messages: question }, traits).body,
         persona: { name: null, card: null, userName: 'User' },
         work: workAtOnce(),
       }),
@@ -68,8 +74,9 @@ async function ask(
     )
     return { state: 'ok', ms: Math.round(clock.now() - begun), message: null }
   } catch (thrown) {
-    const { code, message } = toApiError(thrown)
-    return { state: code, ms: Math.round(clock.now() - begun), message }
+    const { code, message, cause } = toApiError(thrown)
+    const why = cause instanceof UpstreamReason ? cause.sentence : undefined
+    return { state: code, ms: Math.round(clock.now() - begun), message: why ? `${message} ${why}` : message }
   } finally {
     timer.close()
   }

@@ -1,18 +1,18 @@
 import type { Clock } from '../clock.ts'
 import { field, isFields, listIn } from '../fields.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
+import { standardConnectTimeout } from '../outbound.ts'
+import type { Proxies } from '../proxies.ts'
 import type { OpenAiSettings } from './configuration/settings.ts'
 import type { Model, ModelRequest } from './model.ts'
 import { isCompletion, parseAnswer, readAnswer, readWhole } from './upstream/answer.ts'
-import { UpstreamConnections, type UpstreamResponse } from './upstream/connections.ts'
+import { type UpstreamAnswer, UpstreamConnections } from './upstream/connections.ts'
 import { failureOf, notUnderstood, readRefusal, refusalFrom } from './upstream/errors.ts'
 import { readEvents } from './upstream/event-stream.ts'
 import { requestBytes } from './upstream/request-bytes.ts'
 import { StreamUsage } from './upstream/stream-usage.ts'
 import { answerTurns, unitsOf } from './upstream/turns.ts'
-
-/** Milliseconds. The other time limits are the candidate's. */
-const connectTimeout = 10_000
+import { unpacked } from './upstream/unpacked.ts'
 
 /** How many models of an upstream are listed, and how long their ids may be, in characters. */
 const mostListed = 1000
@@ -22,9 +22,11 @@ const longestId = 400
 export function createOpenAiModel(
   { baseUrl, apiKey, headers: more, timeouts, streamUsage: isAskedForUsage }: OpenAiSettings,
   clock: Clock,
+  proxies: Proxies,
 ): Model {
   const url = new URL(`${baseUrl.replace(/\/+$/, '')}/chat/completions`)
-  const connections = new UpstreamConnections(url.origin, timeouts?.connect ?? connectTimeout, clock)
+  const connectTimeout = timeouts?.connect ?? standardConnectTimeout
+  const connections = new UpstreamConnections(url.origin, connectTimeout, clock, proxies.of(url))
   const streamUsage = new StreamUsage(isAskedForUsage)
   const headers = {
     'content-type': 'application/json',
@@ -36,10 +38,16 @@ export function createOpenAiModel(
   // Short values are no secrets, and would be found in any sentence.
   const secrets = [apiKey ?? '', ...Object.values(more ?? {})].filter((value) => value.length >= 8)
 
-  const post = ({ trace }: ModelRequest, body: CompletionRequest, signal: AbortSignal): Promise<UpstreamResponse> =>
-    connections.post(url.pathname, trace ? { ...headers, ...trace } : headers, requestBytes(body), signal)
+  const post = async (
+    { trace }: ModelRequest,
+    body: CompletionRequest,
+    signal: AbortSignal,
+  ): Promise<UpstreamAnswer> => {
+    const sent = trace ? { ...headers, ...trace } : headers
+    return unpacked(await connections.post(url.pathname, sent, requestBytes(body), signal))
+  }
 
-  const ask = async (request: ModelRequest, signal: AbortSignal): Promise<UpstreamResponse> => {
+  const ask = async (request: ModelRequest, signal: AbortSignal): Promise<UpstreamAnswer> => {
     try {
       const response = await post(request, request.body, signal)
       if (response.status === 200) return response
@@ -49,7 +57,7 @@ export function createOpenAiModel(
     }
   }
 
-  const askForStream = async (request: ModelRequest, signal: AbortSignal): Promise<UpstreamResponse> => {
+  const askForStream = async (request: ModelRequest, signal: AbortSignal): Promise<UpstreamAnswer> => {
     try {
       const asked = streamUsage.asking(request.body)
       const response = await post(request, asked, signal)
@@ -93,16 +101,21 @@ export function createOpenAiModel(
 
     async list(signal) {
       const { 'content-type': _ofBodies, ...more } = headers
-      const response = await connections.get(`${new URL(baseUrl).pathname.replace(/\/+$/, '')}/models`, more, signal)
+      const path = `${new URL(baseUrl).pathname.replace(/\/+$/, '')}/models`
+      const response = unpacked(await connections.get(path, more, signal))
       if (response.status !== 200) throw refusalFrom(await readRefusal(response), secrets)
-      const answer = parseAnswer((await readWhole(response)).toString('utf8'), secrets)
-      const listed = listIn(isFields(answer) ? answer : {}, 'data').slice(0, mostListed)
-      return listed.flatMap((model) => {
-        const id = field(model, 'id')
-        return typeof id === 'string' && id !== '' && id.length <= longestId ? [id] : []
-      })
+      return idsIn(parseAnswer((await readWhole(response)).toString('utf8'), secrets))
     },
 
     close: () => connections.close(),
   }
+}
+
+/** The ids of a list of models, as OpenAI's API has it; none of another shape. */
+function idsIn(list: unknown): readonly string[] {
+  const listed = listIn(isFields(list) ? list : {}, 'data').slice(0, mostListed)
+  return listed.flatMap((model) => {
+    const id = field(model, 'id')
+    return typeof id === 'string' && id !== '' && id.length <= longestId ? [id] : []
+  })
 }

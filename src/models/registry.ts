@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { type ModelUser, mayUseModel, usablePartsOf } from '../access/model-lists.ts'
 import { type Clock, machineClock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
+import { noProxies, type Proxies } from '../proxies.ts'
 import { isFallback, type ModelSettings, type ModelsConfiguration } from './configuration/model-settings.ts'
 import type { AdapterSettings, LlamaCppSettings, OpenAiSettings, UnderstudySettings } from './configuration/settings.ts'
 import { lazily } from './lazy-model.ts'
@@ -25,9 +26,11 @@ export interface WantedRoute extends WantedModel {
   readonly route: Route
 }
 
-/** Where adapters may keep files. */
+/** Where adapters may keep files, how they get to their upstreams, and what is listed. */
 interface Place {
   readonly dataDirectory: string
+  /** The proxies that requests to models go through. */
+  readonly proxies?: Proxies
   /** Whether the list has the understudies that misbehave on purpose. */
   readonly listMisbehaving?: 'on' | 'off'
 }
@@ -216,7 +219,8 @@ export class ModelRegistry {
     const upstreamId = given ?? id
     // An understudy that fails does so on purpose, and each time it is asked to.
     const retries = breaker === null ? { retries: 0 } : {}
-    const traits: CandidateTraits = { ...retries, ...settings, name, configuredName, upstreamId }
+    const host = 'baseUrl' in settings && settings.baseUrl ? { host: new URL(settings.baseUrl).host } : {}
+    const traits: CandidateTraits = { ...retries, ...settings, ...host, name, configuredName, upstreamId }
     return new Candidate(traits, model, breaker, this.#watch, this.#clock)
   }
 
@@ -273,15 +277,18 @@ async function close({ opened, lists }: Generation): Promise<void> {
 }
 
 /** Opens the adapter of a model's settings: a new adapter is a file of its own and a line here. */
-function createModel(settings: AdapterSettings, { dataDirectory }: Place, clock: Clock): Model {
+function createModel(settings: AdapterSettings, { dataDirectory, ...place }: Place, clock: Clock): Model {
   if (isUnderstudy(settings)) return understudyOf(settings.adapter)
+  const proxies = settings.proxy === false ? noProxies : (place.proxies ?? noProxies)
   if (isOpenAi(settings))
-    return lazily(async () => (await import('./openai-model.ts')).createOpenAiModel(settings, clock))
+    return lazily(async () => (await import('./openai-model.ts')).createOpenAiModel(settings, clock, proxies))
   if (isLlamaCpp(settings)) {
     const folder = join(dataDirectory, 'weights')
-    return lazily(async () => (await import('./llama-cpp/llama-cpp.ts')).createLlamaCppModel(settings, folder))
+    return lazily(async () =>
+      (await import('./llama-cpp/llama-cpp.ts')).createLlamaCppModel(settings, folder, { proxies }),
+    )
   }
-  return lazily(async () => (await import('./ai-sdk/model.ts')).createAiSdkModel(settings))
+  return lazily(async () => (await import('./ai-sdk/model.ts')).createAiSdkModel(settings, undefined, proxies))
 }
 
 function isUnderstudy(settings: AdapterSettings): settings is UnderstudySettings {

@@ -1,4 +1,4 @@
-import { type Static, Type } from '@sinclair/typebox'
+import { type Static, type TProperties, Type } from '@sinclair/typebox'
 import { between, nullable, oneOf, shortText, text, wholeBetween } from './rules.ts'
 
 /*
@@ -11,12 +11,23 @@ export const maximumChoices = 8
 const maximumMessages = 10_000
 /** Parts of a message, and tool calls of one: OpenAI takes 500 images in a request. */
 const maximumParts = 1000
+/** Tools that a request offers. */
+const maximumTools = 128
 export const maximumCharacterLength = 200
+
+/** What a part has that is given by its address. */
+const AddressedPart = Type.Object({
+  url: Type.String({
+    minLength: 1,
+    description: 'An http:, https: or data: URL.',
+    errorMessage: 'send a text that is not empty',
+  }),
+})
 
 /** A part of a message's content. */
 export const ContentPart = Type.Object(
   {
-    type: oneOf('text', 'image_url', 'input_audio', 'file', 'refusal'),
+    type: oneOf('text', 'image_url', 'input_audio', 'file', 'refusal', 'video_url', 'audio_url'),
     text: Type.Optional(text()),
     image_url: Type.Optional(
       Type.Object({
@@ -37,19 +48,45 @@ export const ContentPart = Type.Object(
       }),
     ),
     refusal: Type.Optional(text()),
+    // vLLM's and SGLang's kinds ("Multimodal Inputs" in vLLM's documentation): OpenAI has none for moving pictures.
+    video_url: Type.Optional(AddressedPart),
+    audio_url: Type.Optional(AddressedPart),
   },
   { title: 'ContentPart' },
 )
 export type ContentPart = Static<typeof ContentPart>
 
+const CalledFunction = Type.Object({ name: text({ minLength: 1 }), arguments: text() })
+
+/** A call of a function. */
+export const FunctionCall = Type.Object(
+  { id: text({ minLength: 1 }), type: Type.Literal('function'), function: CalledFunction },
+  { title: 'FunctionCall' },
+)
+export type FunctionCall = Static<typeof FunctionCall>
+
+/** A call of a custom tool: its input is any text. */
+const CustomCall = Type.Object({
+  id: text({ minLength: 1 }),
+  type: Type.Literal('custom'),
+  custom: Type.Object({ name: text({ minLength: 1 }), input: text() }),
+})
+
+/**
+ * What has the property that its type names: one object of both kinds, so that a fault names the property.
+ * `checkTools` and `checkMessages` make sure that it is there.
+ */
+const functionOrCustom = <T>(properties: TProperties, title: string) =>
+  Type.Unsafe<T>(Type.Object({ ...properties, type: oneOf('function', 'custom') }, { title }))
+
 /** A call that an assistant message makes of a tool. */
-export const ToolCall = Type.Object(
+export const ToolCall = functionOrCustom<FunctionCall | Static<typeof CustomCall>>(
   {
     id: text({ minLength: 1 }),
-    type: Type.Literal('function'),
-    function: Type.Object({ name: text({ minLength: 1 }), arguments: text() }),
+    function: Type.Optional(CalledFunction),
+    custom: Type.Optional(CustomCall.properties.custom),
   },
-  { title: 'ToolCall' },
+  'ToolCall',
 )
 export type ToolCall = Static<typeof ToolCall>
 
@@ -77,26 +114,67 @@ export const Message = Type.Object(
 )
 export type Message = Static<typeof Message>
 
-const Tool = Type.Object(
+const FunctionTool = Type.Object({
+  type: Type.Literal('function'),
+  function: Type.Object({
+    name: text({ minLength: 1, maxLength: 128 }),
+    description: nullable(text()),
+    parameters: nullable(Type.Record(Type.String(), Type.Unknown(), { errorMessage: 'send a JSON Schema object' })),
+    strict: nullable(Type.Boolean()),
+  }),
+})
+/** A function that a model may call. */
+export type FunctionTool = Static<typeof FunctionTool>
+
+/** A tool whose input is any text, or one that fits a grammar. */
+const CustomTool = Type.Object({
+  type: Type.Literal('custom'),
+  custom: Type.Object({ name: text({ minLength: 1, maxLength: 128 }), description: nullable(text()) }),
+})
+
+const Tool = functionOrCustom<FunctionTool | Static<typeof CustomTool>>(
   {
-    type: Type.Literal('function', { errorMessage: 'send "function"' }),
-    function: Type.Object({
-      name: text({ minLength: 1, maxLength: 128 }),
-      description: nullable(text()),
-      parameters: nullable(Type.Record(Type.String(), Type.Unknown(), { errorMessage: 'send a JSON Schema object' })),
-      strict: nullable(Type.Boolean()),
-    }),
+    function: Type.Optional(FunctionTool.properties.function),
+    custom: Type.Optional(CustomTool.properties.custom),
   },
-  { title: 'Tool' },
+  'Tool',
 )
+export type Tool = Static<typeof Tool>
+
+const named = Type.Object({ name: text({ minLength: 1 }) })
+type Named = Static<typeof named>
+/** A tool by its name. */
+type NamedTool = { type: 'function'; function: Named } | { type: 'custom'; custom: Named }
+
+const NamedTool = functionOrCustom<NamedTool>(
+  { function: Type.Optional(named), custom: Type.Optional(named) },
+  'NamedTool',
+)
+
+/** The tools of which the model may call one, or must. */
+const AllowedTools = Type.Object({
+  mode: oneOf('auto', 'required'),
+  tools: Type.Array(NamedTool, {
+    maxItems: maximumTools,
+    errorMessage: `send an array of at most ${maximumTools} tools`,
+  }),
+})
 
 const ToolChoice = Type.Union(
   [
     oneOf('none', 'auto', 'required'),
-    Type.Object({ type: Type.Literal('function'), function: Type.Object({ name: text({ minLength: 1 }) }) }),
+    Type.Unsafe<NamedTool | { type: 'allowed_tools'; allowed_tools: Static<typeof AllowedTools> }>(
+      Type.Object({
+        type: oneOf('function', 'custom', 'allowed_tools'),
+        function: Type.Optional(named),
+        custom: Type.Optional(named),
+        allowed_tools: Type.Optional(AllowedTools),
+      }),
+    ),
   ],
   { errorMessage: 'send none, auto, required, or {"type": "function", "function": {"name": …}}' },
 )
+export type ToolChoice = Static<typeof ToolChoice>
 
 const ResponseFormat = Type.Object({
   type: oneOf('text', 'json_object', 'json_schema'),
@@ -147,6 +225,16 @@ export const ownFields = [
   'greeting',
   'conversation_id',
 ] as const satisfies (keyof typeof OwnFields.properties)[]
+/**
+ * Parameters by which clients' libraries name another address or another key, or slip more past them. A gateway behind may
+ * heed them: no upstream ever sees them from a caller.
+ */
+export const redirecting: readonly string[] = ['api_base', 'base_url', 'api_key', 'extra_headers', 'extra_body']
+
+/** How many tokens a reply may have; -1 is what llama.cpp's server, LM Studio and their clients call no end. */
+const mostTokens = Type.Union([Type.Literal(-1), Type.Integer({ minimum: 1, maximum: 2 ** 31 - 1 })], {
+  errorMessage: `send a whole number from 1 to ${2 ** 31 - 1}, or -1 for no end`,
+})
 
 /** The request body of `POST /chat/completions` (spec, section 4.3). */
 export const CompletionRequest = Type.Object(
@@ -169,8 +257,8 @@ export const CompletionRequest = Type.Object(
     stream_options: nullable(
       Type.Object({ include_usage: nullable(Type.Boolean({ errorMessage: 'send true or false' })) }),
     ),
-    max_tokens: nullable(wholeBetween(1, 2 ** 31 - 1)),
-    max_completion_tokens: nullable(wholeBetween(1, 2 ** 31 - 1)),
+    max_tokens: nullable(mostTokens),
+    max_completion_tokens: nullable(mostTokens),
     n: nullable(wholeBetween(1, maximumChoices)),
     stop: nullable(
       Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 16 })], {
@@ -178,13 +266,16 @@ export const CompletionRequest = Type.Object(
       }),
     ),
     seed: nullable(wholeBetween(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)),
-    temperature: nullable(between(0, 2)),
+    // OpenAI's end at 2; llama.cpp's server and others like it take more.
+    temperature: nullable(Type.Number({ minimum: 0, errorMessage: 'send a number from 0 on' })),
     top_p: nullable(between(0, 1)),
     presence_penalty: nullable(between(-2, 2)),
     frequency_penalty: nullable(between(-2, 2)),
     logprobs: nullable(Type.Boolean({ errorMessage: 'send true or false' })),
     top_logprobs: nullable(wholeBetween(0, 20)),
-    tools: nullable(Type.Array(Tool, { maxItems: 128, errorMessage: 'send an array of at most 128 tools' })),
+    tools: nullable(
+      Type.Array(Tool, { maxItems: maximumTools, errorMessage: `send an array of at most ${maximumTools} tools` }),
+    ),
     tool_choice: nullable(ToolChoice),
     parallel_tool_calls: nullable(Type.Boolean({ errorMessage: 'send true or false' })),
     response_format: nullable(ResponseFormat),
@@ -208,4 +299,13 @@ export type CompletionRequest = Omit<Static<typeof CompletionRequest>, 'messages
 export function textOf(message: Message): string {
   if (typeof message.content === 'string') return message.content
   return (message.content ?? []).map((part) => part.text ?? '').join('')
+}
+
+/** How many tokens a request allows a reply to have; undefined where it sets no end, as -1 does. */
+export function mostTokensOf({
+  max_completion_tokens,
+  max_tokens,
+}: Pick<CompletionRequest, 'max_completion_tokens' | 'max_tokens'>): number | undefined {
+  const most = max_completion_tokens ?? max_tokens ?? -1
+  return most === -1 ? undefined : most
 }

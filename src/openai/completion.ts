@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { field } from '../fields.ts'
-import { ToolCall } from './completion-request.ts'
+import { FunctionCall } from './completion-request.ts'
 import { oneOf } from './rules.ts'
 
 /* What OpenAI's API reference publishes of a chat completion, whole and in chunks, as far as we read and write it. */
@@ -60,7 +60,7 @@ export const Completion = Type.Object(
           role: Type.Literal('assistant'),
           content: Type.Union([Type.String(), Type.Null()]),
           refusal: Type.Union([Type.String(), Type.Null()]),
-          tool_calls: Type.Optional(Type.Array(ToolCall)),
+          tool_calls: Type.Optional(Type.Array(FunctionCall)),
         }),
         logprobs: Type.Null(),
         finish_reason: finishReason,

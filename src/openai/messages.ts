@@ -1,5 +1,6 @@
 import { invalidField } from '../errors.ts'
 import { type ContentPart, type Message, textOf } from './completion-request.ts'
+import { calledBy, checkKind } from './tools.ts'
 
 /** Content parts and tool calls of all messages of a request together: two for each of as many messages as it may have. */
 const maximumPartsInAll = 20_000
@@ -14,7 +15,10 @@ export function checkMessages(messages: readonly Message[]): void {
   const openCalls = new Set<string>()
   for (const [index, message] of messages.entries()) {
     const at = `messages[${index}]`
-    for (const call of message.tool_calls ?? []) openCalls.add(call.id)
+    for (const [place, call] of (message.tool_calls ?? []).entries()) {
+      checkKind(call, `${at}.tool_calls[${place}]`)
+      openCalls.add(call.id)
+    }
     if (message.role === 'tool') checkToolResult(message, openCalls, at)
     const mayLackContent = message.role === 'assistant' || message.role === 'function'
     if (message.content == null && !mayLackContent) throw invalidField(`${at}.content`, 'is missing: send a text')
@@ -48,9 +52,11 @@ function checkParts(parts: readonly ContentPart[], at: string): void {
 function checkPart(part: ContentPart, at: string): void {
   if (part[part.type] === undefined)
     throw invalidField(`${at}.${part.type}`, `is missing: a part of this type needs it`)
-  const { image_url: image, input_audio, file } = part
-  if (image && !isPlainUrl(image.url)) throw invalidField(`${at}.image_url.url`, plainUrls)
-  for (const [kind, fields] of Object.entries({ image_url: image, input_audio, file })) {
+  const { image_url, audio_url, video_url, input_audio, file } = part
+  for (const [kind, addressed] of Object.entries({ image_url, audio_url, video_url })) {
+    if (addressed && !isPlainUrl(addressed.url)) throw invalidField(`${at}.${kind}.url`, plainUrls)
+  }
+  for (const [kind, fields] of Object.entries({ image_url, audio_url, video_url, input_audio, file })) {
     for (const [name, value] of Object.entries(fields ?? {})) {
       if (name !== 'filename' && isOtherUrl(value)) throw invalidField(`${at}.${kind}.${name}`, plainUrls)
     }
@@ -91,7 +97,7 @@ export function tokensBesideTexts({ name }: Message): number {
 /** All texts of a message that a model reads. Its role is none: each is one token. */
 export function textsOf(message: Message): readonly string[] {
   const texts = message.name ? [message.name, textOf(message)] : [textOf(message)]
-  for (const { function: call } of message.tool_calls ?? []) texts.push(call.name, call.arguments)
+  for (const { name, text } of (message.tool_calls ?? []).map(calledBy)) texts.push(name, text)
   return texts
 }
 

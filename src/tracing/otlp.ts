@@ -1,3 +1,6 @@
+import { Outbound } from '../outbound.ts'
+import type { Proxies } from '../proxies.ts'
+
 /** Something that has happened, in OTLP's JSON form. */
 export interface Span {
   readonly traceId: string
@@ -27,6 +30,8 @@ export interface OtlpOptions {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly serviceName: string
+  /** The proxies that they are sent through. */
+  readonly proxies: Proxies
   /** Told of a batch that was lost. */
   readonly onFailure: (error: unknown) => void
 }
@@ -42,12 +47,14 @@ const sendingTime = 5000
 /** Sends spans by OTLP over HTTP, as JSON, in batches: a receiver that is slow or away holds nobody up. */
 export class OtlpExporter {
   readonly #options: OtlpOptions
+  readonly #outbound: Outbound
   #waiting: Span[] = []
   #timer: NodeJS.Timeout | undefined
   #sending: Promise<void> | undefined
 
   constructor(options: OtlpOptions) {
     this.#options = options
+    this.#outbound = new Outbound(options.proxies, sendingTime)
   }
 
   add(span: Span): void {
@@ -67,6 +74,11 @@ export class OtlpExporter {
     return this.#sending
   }
 
+  /** Closes the connections, once nothing is sent any more. */
+  close(): Promise<void> {
+    return this.#outbound.close()
+  }
+
   async #sendAll(): Promise<void> {
     while (this.#waiting.length > 0) {
       try {
@@ -81,12 +93,14 @@ export class OtlpExporter {
     const { url, headers, serviceName } = this.#options
     const resource = { attributes: attributes({ 'service.name': serviceName }) }
     const scopeSpans = [{ scope: { name: 'conservatory' }, spans }]
+    const { fetch } = await import('undici')
     const response = await fetch(url, {
       method: 'POST',
       headers: { ...headers, 'content-type': 'application/json' },
       body: JSON.stringify({ resourceSpans: [{ resource, scopeSpans }] }),
       redirect: 'error',
       signal: AbortSignal.timeout(sendingTime),
+      dispatcher: await this.#outbound.dispatcherFor(new URL(url)),
     })
     await response.arrayBuffer()
     if (!response.ok) throw new Error(`the receiver of traces answered ${response.status}`)

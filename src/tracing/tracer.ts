@@ -89,7 +89,8 @@ export class Tracer {
 
   /** Sends what is left, for as long as that may take at an end; never rejects. */
   async close(): Promise<void> {
-    await Promise.race([this.#exporter.flush(), sleep(closingTime, undefined, { ref: false })])
+    const sent = this.#exporter.flush().then(() => this.#exporter.close())
+    await Promise.race([sent, sleep(closingTime, undefined, { ref: false })])
   }
 
   #add(

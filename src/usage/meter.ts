@@ -12,7 +12,11 @@ export interface Used {
 /** Words as messages and the pieces of streamed ones carry them. */
 interface Words {
   readonly content?: string | null
-  readonly tool_calls?: readonly { readonly function?: { readonly arguments?: string } }[]
+  readonly tool_calls?: readonly {
+    readonly function?: { readonly arguments?: string }
+    /** A call of a custom tool has this in its place. */
+    readonly custom?: { readonly input?: string }
+  }[]
 }
 
 /** Characters of text to a token of a reply. */
@@ -41,7 +45,7 @@ export class Meter {
   say(words: Words | null | undefined): void {
     let length = typeof words?.content === 'string' ? words.content.length : 0
     if (Array.isArray(words?.tool_calls)) {
-      for (const call of words.tool_calls) length += call?.function?.arguments?.length ?? 0
+      for (const call of words.tool_calls) length += (call?.function?.arguments ?? call?.custom?.input)?.length ?? 0
     }
     if (length > 0) this.#textTokens += Math.ceil(length / charactersToToken)
   }

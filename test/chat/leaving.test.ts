@@ -45,5 +45,5 @@ test('failure mode 1: (and 2) the log says of each client that left that it did,
   expect(logged.filter(({ msg }) => msg === 'request').map(({ state }) => state)).toEqual(
     leavings.map(() => 'client_gone'),
   )
-  expect(logged.filter(({ level }) => Number(level) >= 50)).toEqual([])
+  expect(logged.filter(({ level }) => Number(level) >= 40)).toEqual([])
 })

@@ -123,6 +123,8 @@ describe('pictures, sounds and files in messages', () => {
     file({ file_data: 'JVBERi0xLjQK', filename: 'care.pdf' }),
     file({ file_id: 'file-abc123' }),
     sound('UklGRgAA/AAA'),
+    { type: 'video_url', video_url: { url: 'https://pictures.example/fern.mp4' } },
+    { type: 'audio_url', audio_url: { url: 'data:audio/wav;base64,AAAA' } },
     file({ file_url: 'https://pictures.example/care.pdf' }),
   ])('pass as content, as addresses of the web, and by their id: %j', async (part) => {
     expect((await asked(part)).status).toBe(200)
@@ -144,6 +146,8 @@ describe('pictures, sounds and files in messages', () => {
       ['file.file_id', file({ file_id: url })],
       ['file.file_url', file({ file_url: url })],
       ['input_audio.data', sound(url)],
+      ['video_url.url', { type: 'video_url', video_url: { url } }],
+      ['audio_url.url', { type: 'audio_url', audio_url: { url } }],
       ['image_url.path', { type: 'image_url', image_url: { url: 'https://a.example/b', path: url } }],
     ]),
     ['image_url.url', image(' file:///etc/passwd')],

@@ -175,6 +175,25 @@ describe('an upstream that fails before its first event is a real HTTP error', (
     expect((await readChatError(response)).type).toBe('rate_limit_error')
   })
 
+  test.each<[Record<string, string>, string | null, string | null]>([
+    [{ 'retry-after-ms': '1500' }, '2', '1500'],
+    [{ 'retry-after-ms': '20.5', 'retry-after': '60' }, '1', '21'],
+    [{ 'retry-after-ms': '0' }, '0', '0'],
+    [{ 'retry-after-ms': 'soon', 'retry-after': '4' }, '4', null],
+    [{ 'retry-after-ms': '-1' }, null, null],
+    [{ 'retry-after-ms': secret }, null, null],
+  ])(
+    'a 429 keeps its wait in milliseconds, and tells it in seconds too: %j',
+    async (headers, seconds, milliseconds) => {
+      upstream.answer(json({ error: { message: 'Wait.' } }, 429, headers))
+      const response = await post()
+      expect([response.headers.get('retry-after'), response.headers.get('retry-after-ms')]).toEqual([
+        seconds,
+        milliseconds,
+      ])
+    },
+  )
+
   test.each([false, true])('a connection that is refused is a 502 (stream: %s)', async (stream) => {
     const gone = await startUpstream()
     await gone.close()

@@ -40,7 +40,11 @@ describe('conservatory models check', () => {
     const good = {
       understudy: { adapter: 'understudy' },
       odd: { adapter: 'understudy/stall' },
-      works: { ...adapter, defaults: { max_tokens: 5 } },
+      works: {
+        ...adapter,
+        defaults: { max_tokens: 5 },
+        params: { set: { top_k: 1 }, rename: { max_tokens: 'max_completion_tokens' } },
+      },
       'any/*': adapter,
       list: { fallback: ['works'] },
     }
@@ -53,10 +57,8 @@ describe('conservatory models check', () => {
     expect(table.stdout).toMatch(
       /^MODEL +ADAPTER +STATE +MS +MESSAGE\nunderstudy +understudy +ok +\d+ +-\nodd +understudy\/stall +ok /,
     )
-    expect(upstream.calls.map(({ body }) => [body['model'], body['max_tokens']])).toEqual([
-      ['works', 5],
-      ['works', 5],
-    ])
+    const asked = { model: 'works', max_completion_tokens: 5, top_k: 1, messages: expect.any(Array) }
+    expect(upstream.calls.map(({ body }) => body)).toStrictEqual([asked, asked])
 
     write({ ...good, broken: adapter })
     const [list, shown] = await Promise.all([run('--json'), run()])

@@ -4,8 +4,10 @@ import type {
   LanguageModelV4ToolChoice,
   SharedV4ProviderOptions,
 } from '@ai-sdk/provider'
-import type { CompletionRequest } from '../../openai/completion-request.ts'
+import { type CompletionRequest, type FunctionTool, mostTokensOf } from '../../openai/completion-request.ts'
+import { type Functions, functionsOf } from '../../openai/tools.ts'
 import type { Steps } from '../../work.ts'
+import { cacheOptions } from './cache-control.ts'
 import type { CallOptions } from './language-model.ts'
 import type { SupportedUrls } from './media.ts'
 import { toPrompt } from './prompt.ts'
@@ -19,11 +21,11 @@ export function* toCallOptions(
   supported: SupportedUrls,
   providerOptions: SharedV4ProviderOptions,
 ): Steps<CallOptions> {
-  const tools = body.tools ?? []
+  const { functions, choice } = functionsOf(body)
   return {
     prompt: yield* toPrompt(body.messages, supported),
     ...present({
-      maxOutputTokens: body.max_completion_tokens ?? body.max_tokens,
+      maxOutputTokens: mostTokensOf(body),
       temperature: body.temperature,
       topP: body.top_p,
       presencePenalty: body.presence_penalty,
@@ -33,9 +35,7 @@ export function* toCallOptions(
       responseFormat: responseFormat(body.response_format),
       reasoning: effortOf(body),
     }),
-    ...(tools.length === 0
-      ? {}
-      : { tools: tools.map(toTool), ...present({ toolChoice: toolChoice(body.tool_choice) }) }),
+    ...(functions.length === 0 ? {} : { tools: functions.map(toTool), ...present({ toolChoice: toolChoice(choice) }) }),
     ...(Object.keys(providerOptions).length === 0 ? {} : { providerOptions }),
   }
 }
@@ -67,7 +67,8 @@ function responseFormat(format: CompletionRequest['response_format']): CallOptio
   return { type: 'json', ...present({ schema: isSchema(schema) ? schema : undefined, name, description }) }
 }
 
-function toTool({ function: tool }: NonNullable<CompletionRequest['tools']>[number]): LanguageModelV4FunctionTool {
+function toTool(offered: FunctionTool): LanguageModelV4FunctionTool {
+  const { function: tool } = offered
   // A tool without parameters takes an empty object; Anthropic refuses a schema without a type.
   const inputSchema = { type: 'object', ...(tool.parameters ?? { properties: {} }) }
   return {
@@ -75,6 +76,7 @@ function toTool({ function: tool }: NonNullable<CompletionRequest['tools']>[numb
     name: tool.name,
     inputSchema: isSchema(inputSchema) ? inputSchema : {},
     ...present({ description: tool.description, strict: tool.strict }),
+    ...cacheOptions(offered, tool),
   }
 }
 
@@ -83,7 +85,7 @@ function isSchema(value: unknown): value is JSONSchema7 {
   return typeof value === 'object' && value !== null
 }
 
-function toolChoice(choice: CompletionRequest['tool_choice']): LanguageModelV4ToolChoice | undefined {
-  if (choice == null) return undefined
-  return typeof choice === 'string' ? { type: choice } : { type: 'tool', toolName: choice.function.name }
+function toolChoice(choice: Functions['choice']): LanguageModelV4ToolChoice | undefined {
+  if (choice === undefined) return undefined
+  return typeof choice === 'string' ? { type: choice } : { type: 'tool', toolName: choice.name }
 }

@@ -1,4 +1,5 @@
 import type { SharedV4ProviderOptions } from '@ai-sdk/provider'
+import { functionsOf } from '../../openai/tools.ts'
 import type { Steps } from '../../work.ts'
 import type { ModelRequest } from '../model.ts'
 import { effortOf, toCallOptions } from './call-options.ts'
@@ -7,19 +8,21 @@ import type { CallOptions, LanguageModel } from './language-model.ts'
 /**
  * Translates a request into one call for each of its choices, and tells the request what of it is ignored.
  * @param providerOptions options for the provider's package alone
+ * @param adjust changes what the package would make too much of
  * @throws ApiError 400 for messages that cannot be translated
  */
 export async function toChoiceCalls(
   model: LanguageModel,
   request: ModelRequest,
   providerOptions: SharedV4ProviderOptions,
+  adjust: (options: CallOptions) => Promise<CallOptions> = async (options) => options,
 ): Promise<readonly CallOptions[]> {
   const { body, work } = request
   tellUntranslated(model, request)
-  const options = {
-    ...(await work.run('messages', toCallOptions(body, await model.supportedUrls, providerOptions))),
-    ...(request.trace ? { headers: request.trace } : {}),
-  }
+  const wanted = await work.run('messages', toCallOptions(body, await model.supportedUrls, providerOptions))
+  const adjusted = await adjust(wanted)
+  if (wanted.reasoning !== adjusted.reasoning) request.onIgnored?.('reasoning_effort')
+  const options = { ...adjusted, ...(request.trace ? { headers: request.trace } : {}) }
   // The APIs answer once: further choices are further calls, each with a seed of its own, or they would be alike.
   return Array.from({ length: body.n ?? 1 }, (_, index) =>
     options.seed === undefined ? options : { ...options, seed: options.seed + index },
@@ -48,6 +51,7 @@ function tellUntranslated(model: LanguageModel, request: ModelRequest): void {
   if (body.reasoning_effort != null && (!model.takesReasoning || effortOf(body) === undefined)) {
     request.onIgnored?.('reasoning_effort')
   }
+  if (functionsOf(body).hasOthers) request.onIgnored?.('tools')
   if (body.messages.some(({ role, name }) => name && (role === 'user' || role === 'assistant'))) {
     request.onIgnored?.('messages.name')
   }

@@ -1,12 +1,12 @@
 import type { SharedV4ProviderMetadata } from '@ai-sdk/provider'
 import type { Completion } from '../../openai/completion.ts'
-import type { ToolCall } from '../../openai/completion-request.ts'
+import type { FunctionCall } from '../../openai/completion-request.ts'
 import { keptMetadata, type MessageExtra, type SignedReasoning } from './extra-content.ts'
 import { toFinishReason } from './finish-reason.ts'
 import type { Content, GenerateResult } from './language-model.ts'
 
 /** A tool call, with what its provider wants back. */
-export interface TranslatedCall extends ToolCall {
+export interface TranslatedCall extends FunctionCall {
   readonly extra_content?: SharedV4ProviderMetadata
 }
 

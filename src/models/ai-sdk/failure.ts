@@ -1,6 +1,16 @@
 import { ApiError } from '../../errors.ts'
 import { field } from '../../fields.ts'
-import { cleaned, failureOf, networkCode, notUnderstood, refusalFrom, upstreamFailure } from '../upstream/errors.ts'
+import { UpstreamReason } from '../reason.ts'
+import {
+  cleaned,
+  failureOf,
+  networkCode,
+  notUnderstood,
+  refusalFrom,
+  type UpstreamRefusal,
+  upstreamFailure,
+  waitIn,
+} from '../upstream/errors.ts'
 import { ProviderError } from './provider.ts'
 
 /**
@@ -16,7 +26,8 @@ export function failureOfProvider(error: unknown, secrets: readonly string[], is
   if (own) return own
   const name = error instanceof Error ? error.name : ''
   if (error instanceof ProviderError) {
-    return upstreamFailure(502, 'upstream_error', 'The model is not set up as it should be. Tell the operator.', error)
+    const reason = new UpstreamReason(error.message, { said: error.message })
+    return upstreamFailure(502, 'upstream_error', 'The model is not set up as it should be. Tell the operator.', reason)
   }
   if (name === 'AI_LoadAPIKeyError' || name === 'AI_LoadSettingError') {
     return upstreamFailure(502, 'upstream_auth_error', "The model's service has no key set up. Tell the operator.")
@@ -43,13 +54,18 @@ function ownFailure(error: unknown): ApiError | undefined {
 }
 
 /** What the upstream answered: an HTTP answer in an `APICallError`, the fields of an error event in a stream's error. */
-function answerIn(error: unknown): { readonly body: string; readonly retryAfter: string | undefined } {
+function answerIn(error: unknown): Omit<UpstreamRefusal, 'status'> {
   const body = field(error, 'responseBody')
-  const retryAfter = field(field(error, 'responseHeaders'), 'retry-after')
   return {
     body: typeof body === 'string' ? body : JSON.stringify({ error: field(error, 'data') ?? null }),
-    retryAfter: typeof retryAfter === 'string' ? retryAfter : undefined,
+    ...waitIn(field(error, 'responseHeaders')),
+    host: hostIn(error),
   }
+}
+
+/** Where the package asked: it may know an address that nobody here does. */
+function hostIn(error: unknown): string | undefined {
+  return URL.parse(String(field(error, 'url')))?.host
 }
 
 /** What the log may have of an error: its kind, its status, the network's code. */
@@ -57,6 +73,6 @@ function withoutWords(error: unknown): Error {
   const code = networkCode(error)
   const status = field(error, 'statusCode')
   const name = error instanceof Error ? error.name : typeof error
-  const reason = new Error([name, status, code].filter((word) => word !== undefined).join(' '))
-  return code === undefined ? reason : Object.assign(reason, { code })
+  const message = [name, status, code].filter((word) => word !== undefined).join(' ')
+  return new UpstreamReason(message, { code, host: hostIn(error) })
 }

@@ -1,18 +1,20 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import type { Agent, RequestInfo, RequestInit, Response } from 'undici'
+import type { RequestInfo, RequestInit, Response } from 'undici'
+import { Outbound } from '../../outbound.ts'
+import { noProxies, type Proxies } from '../../proxies.ts'
 import { overOpenConnection } from '../upstream/kept-connections.ts'
 import type { Asking } from './bounded-answer.ts'
 
 /** What the package is asked for that fetches: packages hand nothing of it on. */
 const asking = new AsyncLocalStorage<Asking>()
 
+/** Loads what opens connections that know whether they had been kept. */
+const openPool = async () => (await import('../upstream/pool.ts')).openPool
+
 /** Asks a package, whose `fetch` bounds the answer as this says. */
 export function askingFor<T>(what: Asking, ask: () => T): T {
   return asking.run(what, ask)
 }
-
-/** How long an upstream may take to be connected to, where its settings do not say. Milliseconds. */
-const standardConnectTimeout = 10_000
 
 /** The only way by which a provider package gets to the network, and the connections behind it. */
 export interface ProviderFetch {
@@ -26,39 +28,28 @@ export interface FetchRules {
   readonly baseUrl?: string | undefined
   /** Milliseconds. */
   readonly connectTimeout?: number | undefined
+  readonly proxies?: Proxies
 }
 
 /**
  * Makes the `fetch` of one provider: it never follows a redirect, it bounds what is answered, and it only posts. Asking a model is always a POST;
  * a GET would be a package downloading an address that a request named.
  */
-export function createFetch({ baseUrl, connectTimeout }: FetchRules): ProviderFetch {
+export function createFetch({ baseUrl, connectTimeout, proxies = noProxies }: FetchRules): ProviderFetch {
   const origin = baseUrl === undefined ? undefined : new URL(baseUrl).origin
-  let agent: Agent | undefined
+  const outbound = new Outbound(proxies, connectTimeout, openPool)
   return {
     async fetch(input, init) {
       const url = new URL(typeof input === 'string' || input instanceof URL ? input : input.url)
       if (init?.method !== 'POST') throw new Error('Only POST requests go to a model.')
       if (origin !== undefined && url.origin !== origin) throw new Error('A model is asked at its base URL only.')
       // Loaded with the first request, so that a service that asks no such model starts without it.
-      const [{ Agent, fetch }, { boundedAnswer }, { openPool }] = await Promise.all([
-        import('undici'),
-        import('./bounded-answer.ts'),
-        import('../upstream/pool.ts'),
-      ])
-      agent ??= new Agent({
-        connect: { timeout: connectTimeout ?? standardConnectTimeout },
-        // Every other time limit is the caller's, by its signal.
-        headersTimeout: 0,
-        bodyTimeout: 0,
-        factory: openPool,
-      })
-      const ask = { ...init, redirect: 'manual' as const, dispatcher: agent }
+      const [{ fetch }, { boundedAnswer }] = await Promise.all([import('undici'), import('./bounded-answer.ts')])
+      const dispatcher = await outbound.dispatcherFor(url)
+      const ask = { ...init, redirect: 'manual' as const, dispatcher }
       const response = await overOpenConnection(() => fetch(url, ask))
       return boundedAnswer(response, asking.getStore() ?? { isStream: false, openHeld: () => undefined })
     },
-    async close() {
-      await agent?.close()
-    },
+    close: () => outbound.close(),
   }
 }

@@ -1,4 +1,5 @@
 import type { SharedV4ProviderOptions } from '@ai-sdk/provider'
+import { noProxies } from '../../proxies.ts'
 import type { AiSdkSettings } from '../configuration/settings.ts'
 import type { Model, ModelEvent, ModelRequest } from '../model.ts'
 import { beginCall, toChoiceCalls } from './choice-calls.ts'
@@ -28,16 +29,21 @@ const minimumSecretLength = 8
  * A model of any AI SDK provider, by the name of its npm package, which is loaded with the first request. Requests go
  * by the package's own `doGenerate` and `doStream`, below the AI SDK's core: nothing here retries.
  */
-export function createAiSdkModel(settings: AiSdkSettings, importPackage?: ImportPackage): AiSdkModel {
+export function createAiSdkModel(
+  settings: AiSdkSettings,
+  importPackage?: ImportPackage,
+  proxies = noProxies,
+): AiSdkModel {
   const dialect = dialectOf(settings.adapter)
   const baseUrl = baseUrlOf(settings)
-  const connection = createFetch({ baseUrl, connectTimeout: settings.timeouts?.connect })
+  const connection = createFetch({ baseUrl, connectTimeout: settings.timeouts?.connect, proxies })
   const ownOptions = toProviderOptions(settings.providerOptions ?? {})
   const secrets = secretsOf(settings)
   const failure = (error: unknown, isAnswering = false) => failureOfProvider(error, secrets, isAnswering)
   const open = opener(settings, baseUrl, connection, importPackage)
+  const adjust = async (options: CallOptions) => dialect.adjust?.(options, settings.model) ?? options
   const callsOf = (model: LanguageModel, request: ModelRequest) =>
-    toChoiceCalls(model, request, withOwn(dialect.options(request.body), ownOptions))
+    toChoiceCalls(model, request, withOwn(dialect.options(request.body), ownOptions), adjust)
 
   return {
     ignoredParameters: ignoredParameters(settings.adapter),

@@ -1,5 +1,8 @@
 import type { JSONObject, SharedV3Warning, SharedV4Warning } from '@ai-sdk/provider'
 import type { CompletionRequest } from '../../openai/completion-request.ts'
+import { cacheControlOf } from './cache-control.ts'
+import type { CallOptions } from './language-model.ts'
+import { withinReply } from './thinking.ts'
 
 /** The request parameters that the AI SDK's call options have a field for, or that are served without one. */
 const translated = [
@@ -32,23 +35,31 @@ interface Dialect {
   readonly lacks: readonly string[]
   /** Its own options for a request, by the name that it reads them under. */
   options(body: CompletionRequest): Readonly<Record<string, JSONObject>>
+  /** What it needs changed of a call. @param modelId the id that the model goes by upstream */
+  adjust?(options: CallOptions, modelId: string): Promise<CallOptions>
 }
 
 const plain: Dialect = { takes: [], lacks: [], options: () => ({}) }
 
-const dialects: ReadonlyMap<string, Dialect> = new Map([
+const dialects: ReadonlyMap<string, Dialect> = new Map<string, Dialect>([
   [
     '@ai-sdk/anthropic',
     {
       baseUrl: 'https://api.anthropic.com/v1',
-      takes: ['parallel_tool_calls', 'user'],
+      takes: ['parallel_tool_calls', 'user', 'cache_control'],
       lacks: ['seed', 'presence_penalty', 'frequency_penalty'],
-      options: ({ parallel_tool_calls, user }: CompletionRequest) => ({
-        anthropic: {
-          ...(parallel_tool_calls == null ? {} : { disableParallelToolUse: !parallel_tool_calls }),
-          ...(user == null ? {} : { metadata: { userId: user } }),
-        },
-      }),
+      options: (body: CompletionRequest) => {
+        const { parallel_tool_calls, user } = body
+        const cacheControl = cacheControlOf(body)
+        return {
+          anthropic: {
+            ...(parallel_tool_calls == null ? {} : { disableParallelToolUse: !parallel_tool_calls }),
+            ...(user == null ? {} : { metadata: { userId: user } }),
+            ...(cacheControl ? { cacheControl } : {}),
+          },
+        }
+      },
+      adjust: withinReply,
     },
   ],
 ])

@@ -1,11 +1,33 @@
 import type { LanguageModelV4FilePart, LanguageModelV4TextPart, LanguageModelV4ToolResultPart } from '@ai-sdk/provider'
 import { invalidField } from '../../errors.ts'
 import { type ContentPart, type Message, textOf } from '../../openai/completion-request.ts'
+import { cacheOptions, markLast } from './cache-control.ts'
 import { audioType, fileFromBase64, fileFromUrl, type SupportedUrls, typeOfName } from './media.ts'
 
 /** A text as parts of a prompt; none for an empty one, which most APIs refuse. */
-export function textParts(text: string): LanguageModelV4TextPart[] {
-  return text === '' ? [] : [{ type: 'text', text }]
+export function textParts(
+  text: string,
+  more: Pick<LanguageModelV4TextPart, 'providerOptions'> = {},
+): LanguageModelV4TextPart[] {
+  return text === '' ? [] : [{ type: 'text', text, ...more }]
+}
+
+/**
+ * What `plainText` gives, in one part, and one more behind each up to which the prompt is to be kept.
+ * @throws ApiError as `plainText`
+ */
+export function plainParts(message: Message): LanguageModelV4TextPart[] {
+  const whole = plainText(message)
+  const parts: LanguageModelV4TextPart[] = []
+  let text = ''
+  for (const part of partsOf(message)) {
+    text += part.text ?? ''
+    const options = cacheOptions(part)
+    if (!options.providerOptions) continue
+    parts.push(...textParts(text, options))
+    text = ''
+  }
+  return markLast(parts.length === 0 ? textParts(whole) : [...parts, ...textParts(text)], message)
 }
 
 /**
@@ -29,10 +51,13 @@ export function userContent(
   message: Message,
   supported: SupportedUrls,
 ): (LanguageModelV4TextPart | LanguageModelV4FilePart)[] {
-  if (!Array.isArray(message.content)) return textParts(message.content ?? '')
-  return message.content.flatMap((part): readonly (LanguageModelV4TextPart | LanguageModelV4FilePart)[] =>
-    part.type === 'text' ? textParts(part.text ?? '') : [filePart(part, supported)],
+  if (!Array.isArray(message.content)) return textParts(message.content ?? '', cacheOptions(message))
+  const parts = message.content.flatMap((part): readonly (LanguageModelV4TextPart | LanguageModelV4FilePart)[] =>
+    part.type === 'text'
+      ? textParts(part.text ?? '', cacheOptions(part))
+      : [{ ...filePart(part, supported), ...cacheOptions(part) }],
   )
+  return markLast(parts, message)
 }
 
 /** Translates a `tool` message, or an older `function` message. */
@@ -44,6 +69,7 @@ export function toolResult(message: Message, toolNames: ReadonlyMap<string, stri
     type: 'tool-result',
     toolCallId: id,
     toolName: toolNames.get(id) ?? message.name ?? id,
+    ...cacheOptions(message, ...partsOf(message)),
     output:
       files.length === 0
         ? { type: 'text', value: text }

@@ -9,10 +9,11 @@ import { invalidField } from '../../errors.ts'
 import { field, isFields } from '../../fields.ts'
 import { readJson } from '../../json.ts'
 import type { Message, ToolCall } from '../../openai/completion-request.ts'
+import { calledBy } from '../../openai/tools.ts'
 import type { Steps } from '../../work.ts'
 import { keptMetadata, signedReasoning } from './extra-content.ts'
 import type { SupportedUrls } from './media.ts'
-import { olderId, plainText, refusalOf, textParts, toolResult, userContent } from './prompt-parts.ts'
+import { olderId, plainParts, plainText, refusalOf, textParts, toolResult, userContent } from './prompt-parts.ts'
 
 /** A neutral user line: where a conversation begins that would otherwise begin with the assistant. */
 export const startOfChat = '[Start a new chat]'
@@ -49,7 +50,7 @@ const unitsOfPart = 100
 /** Units of work to translate a message: letters of what is parsed or checked are looked at one by one. */
 function unitsOf({ content, tool_calls: calls }: Message): number {
   let units = unitsOfMessage
-  for (const { function: called } of calls ?? []) units += unitsOfPart + called.arguments.length
+  for (const call of calls ?? []) units += unitsOfPart + calledBy(call).text.length
   if (!Array.isArray(content)) return units + ((content?.length ?? 0) >> 3)
   for (const { text, image_url: image, file, input_audio: audio } of content) {
     const letters = image?.url.length ?? file?.file_data?.length ?? audio?.data.length ?? 0
@@ -78,7 +79,7 @@ class PromptWriter {
 
   /** Takes a system message that is to stand behind the results of tools. */
   hold(message: Message): void {
-    this.#held.push(systemMessage(message, this.#prompt, false))
+    this.#held.push(...systemMessages(message, this.#prompt, false))
   }
 
   /** Adds a system message, which may be a turn of an example dialogue. */
@@ -87,9 +88,10 @@ class PromptWriter {
     const speaker = exampleSpeaker(message)
     if (speaker !== undefined) {
       this.#isExample = true
-      append(this.#prompt, { role: speaker, content: textParts(plainText(message)) })
+      append(this.#prompt, { role: speaker, content: plainParts(message) })
     } else {
-      append(this.#prompt, systemMessage(message, this.#prompt, exampleSpeaker(following) !== undefined))
+      const notes = systemMessages(message, this.#prompt, exampleSpeaker(following) !== undefined)
+      for (const note of notes) append(this.#prompt, note)
     }
   }
 
@@ -99,7 +101,7 @@ class PromptWriter {
     if (this.#isExample) append(this.#prompt, user(startOfChat))
     this.#isExample = false
     if (message.role === 'assistant') {
-      for (const { id, function: called } of callsOf(message)) this.#toolNames.set(id, called.name)
+      for (const call of callsOf(message)) this.#toolNames.set(call.id, calledBy(call).name)
       append(this.#prompt, { role: 'assistant', content: assistantContent(message, isInToolLoop) })
     } else append(this.#prompt, { role: 'user', content: userContent(message, this.#supported) })
   }
@@ -138,8 +140,10 @@ function isResult(message: Message | undefined): boolean {
 function append(prompt: LanguageModelV4Prompt, message: LanguageModelV4Message): void {
   if (message.content.length === 0) return
   const last = prompt.at(-1)
-  if (last?.role === 'system' && message.role === 'system') last.content += `\n\n${message.content}`
-  else if (last?.role === 'user' && message.role === 'user') addAll(last.content, message.content)
+  // Up to where a prompt is kept, it must stay as it is.
+  if (last?.role === 'system' && message.role === 'system' && !last.providerOptions) {
+    prompt.splice(-1, 1, { ...message, content: `${last.content}\n\n${message.content}` })
+  } else if (last?.role === 'user' && message.role === 'user') addAll(last.content, message.content)
   else if (last?.role === 'assistant' && message.role === 'assistant') addAll(last.content, message.content)
   else if (last?.role === 'tool' && message.role === 'tool') addAll(last.content, message.content)
   else prompt.push(message)
@@ -160,16 +164,26 @@ function exampleSpeaker(message: Message | undefined): 'user' | 'assistant' | un
   return message.name === 'example_assistant' ? 'assistant' : undefined
 }
 
-/** A system message where it stands. One that only marks something, `[in brackets]`, needs no other mark. */
-function systemMessage(
+/** A system message where it stands, which may be several: up to each the prompt is kept. One that only marks something, `[in brackets]`, needs no other mark. */
+function systemMessages(
   message: Message,
   before: LanguageModelV4Prompt,
   isBeforeExample: boolean,
-): LanguageModelV4Message {
+): readonly LanguageModelV4Message[] {
   const text = plainText(message)
+  const parts = plainParts(message)
   const isLeading = before.every(({ role }) => role === 'system') && !isBeforeExample
-  if (isLeading) return { role: 'system', content: text }
-  return user(text === '' || /^\[[^\]\n]*\]$/.test(text) ? text : `[System note]\n${text}`)
+  if (isLeading) {
+    return parts.map(({ text: content, providerOptions }) => ({
+      role: 'system',
+      content,
+      ...(providerOptions ? { providerOptions } : {}),
+    }))
+  }
+  const [first, ...rest] = parts
+  if (!first) return []
+  const isMarked = /^\[[^\]\n]*\]$/.test(text)
+  return [{ role: 'user', content: isMarked ? parts : [{ ...first, text: `[System note]\n${first.text}` }, ...rest] }]
 }
 
 function assistantContent(
@@ -179,7 +193,7 @@ function assistantContent(
   const calls = callsOf(message)
   return [
     ...(isInToolLoop && calls.length > 0 ? signedReasoning(message) : []),
-    ...textParts(plainText(message)),
+    ...plainParts(message),
     ...textParts(refusalOf(message)),
     ...calls.map(toolCall),
   ]
@@ -196,13 +210,14 @@ function callsOf(message: Message): readonly ToolCall[] {
 }
 
 function toolCall(call: ToolCall): LanguageModelV4ToolCallPart {
-  const { id, function: called } = call
+  const { name } = calledBy(call)
   const extra = keptMetadata(field(call, 'extra_content'))
   return {
     type: 'tool-call',
-    toolCallId: id,
-    toolName: called.name,
-    input: readArguments(called.arguments),
+    toolCallId: call.id,
+    toolName: name,
+    // Providers' calls have an object for their input.
+    input: call.type === 'custom' ? { input: call.custom.input } : readArguments(call.function.arguments),
     ...(extra === undefined ? {} : { providerOptions: extra }),
   }
 }

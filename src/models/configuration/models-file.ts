@@ -7,6 +7,7 @@ import { OwnFields, ownFields } from '../../openai/completion-request.ts'
 import { nearest } from '../../text.ts'
 import { adapterProblem } from './adapters.ts'
 import { isFallback, type ModelSettings, type ModelsConfiguration } from './model-settings.ts'
+import { paramsProblems } from './params.ts'
 import {
   AiSdkSettings,
   FallbackSettings,
@@ -154,7 +155,7 @@ function faultsOfModel(name: string, raw: unknown, settings: unknown, path: stri
   if (problem !== undefined) return [fault(`${path}.adapter`, problem)]
   const misshapen = describeFaults(settingsSchema(adapter), settings, raw, path)
   const finer = misshapen.length > 0 ? [] : faultsOfConnection(settings, path)
-  return [...misshapen, ...faultsOfDefaults(settings, path), ...finer]
+  return [...misshapen, ...faultsOfDefaults(settings, path), ...faultsOfParams(settings, path), ...finer]
 }
 
 /** Parameters that every request has, or that the service goes by: a default would make it misread the answer. */
@@ -173,6 +174,10 @@ function faultsOfDefaults({ defaults }: Fields, path: string): readonly string[]
 function wantedOf({ anyOf = [] }: TSchema): string {
   const [schema] = anyOf
   return String(schema?.errorMessage ?? 'another value').replace(/^send /, '')
+}
+
+function faultsOfParams({ params }: Fields, path: string): readonly string[] {
+  return paramsProblems(params).map(({ place, problem }) => fault(`${path}.params.${place}`, problem))
 }
 
 const notPlain = 'is not a plain address such as https://api.openai.com/v1'
@@ -210,7 +215,7 @@ function describeFaults(schema: TSchema, value: unknown, raw: unknown, path: str
 }
 
 /** Settings whose values may be secrets, or hold one. */
-const secretive = /^\/(?:apiKey|baseUrl|headers|options|providerOptions|defaults)(?:\/|$)/
+const secretive = /^\/(?:apiKey|baseUrl|headers|options|providerOptions|defaults|params\/set)(?:\/|$)/
 
 function describe({ type, schema, path }: ValueError, raw: unknown): string {
   if (type === ValueErrorType.ObjectAdditionalProperties) {
@@ -233,6 +238,7 @@ function expected(schema: TSchema): string {
   if (schema['type'] === 'integer') {
     return maximum === undefined ? `a whole number from ${minimum} up` : `a whole number from ${minimum} to ${maximum}`
   }
+  if (schema['type'] === 'number') return 'a number'
   if (schema['type'] === 'boolean') return 'true or false'
   if (schema['type'] === 'string') return schema['minLength'] === undefined ? 'a text' : 'a text that is not empty'
   if (schema['type'] !== 'array') return 'an object'

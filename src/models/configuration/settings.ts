@@ -1,4 +1,4 @@
-import { type Static, type TObject, Type } from '@sinclair/typebox'
+import { type Static, type TObject, type TSchema, Type } from '@sinclair/typebox'
 
 /*
  * The shapes of `models.json`. Unknown properties are faults: a misspelt setting would otherwise do nothing, silently.
@@ -32,6 +32,29 @@ export const Breaking = Type.Object(
 )
 export type Breaking = Static<typeof Breaking>
 
+const byName = <T extends TSchema>(schema: T, description: string) =>
+  Type.Optional(Type.Record(Type.String({ minLength: 1 }), schema, { description }))
+
+/** What is changed of a request's parameters, in this order, after the defaults. */
+export const Params = Type.Object(
+  {
+    set: byName(Type.Unknown(), 'Parameters that are sent with these values, whatever the request says.'),
+    rename: byName(
+      Type.String({ minLength: 1 }),
+      'New names of parameters, such as {"max_tokens": "max_completion_tokens"}. One that is sent by its new name keeps that value.',
+    ),
+    cap: byName(Type.Number(), 'The highest values of parameters; higher ones become these.'),
+    drop: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), {
+        uniqueItems: true,
+        description: 'Parameters that are not sent, and are named in x-ignored-params.',
+      }),
+    ),
+  },
+  { ...closed, description: 'What is changed of the parameters of requests, in this order, after "defaults".' },
+)
+export type Params = Static<typeof Params>
+
 /** What every model can be given, whatever its adapter. */
 const common = {
   timeouts: Type.Optional(Timeouts),
@@ -51,12 +74,23 @@ const common = {
       description: 'Request parameters for requests that do not send them, such as temperature.',
     }),
   ),
+  params: Type.Optional(Params),
   input: Type.Optional(
-    Type.Array(Type.Union([Type.Literal('text'), Type.Literal('image'), Type.Literal('audio'), Type.Literal('file')]), {
-      minItems: 1,
-      uniqueItems: true,
-      description: 'What the model takes; ["text"] marks one without images, audio and files. All of it without this.',
-    }),
+    Type.Array(
+      Type.Union([
+        Type.Literal('text'),
+        Type.Literal('image'),
+        Type.Literal('audio'),
+        Type.Literal('video'),
+        Type.Literal('file'),
+      ]),
+      {
+        minItems: 1,
+        uniqueItems: true,
+        description:
+          'What the model takes; ["text"] marks one without images, audio, video and files. All of it without this.',
+      },
+    ),
   ),
   mergeMessages: Type.Optional(
     Type.Boolean({
@@ -75,6 +109,9 @@ const apiKey = Type.Optional(
   Type.String({ minLength: 1, description: 'Usually "${NAME}", read from the environment.' }),
 )
 const headers = Type.Optional(Type.Record(Type.String(), Type.String(), { description: 'Sent with every request.' }))
+const proxy = Type.Optional(
+  Type.Boolean({ description: 'false: never through HTTP_PROXY or HTTPS_PROXY of the environment (true).' }),
+)
 const baseUrl = (description: string) => Type.String({ pattern: '^https?://[^\\s?#]+$', description })
 const upstreamModel = Type.String({ minLength: 1, description: 'The id that the model goes by upstream.' })
 
@@ -100,6 +137,7 @@ export const OpenAiSettings = Type.Object(
         description: 'Ask streams for their usage; false for a service that refuses the question (true).',
       }),
     ),
+    proxy,
     ...common,
   },
   { ...closed, title: 'OpenAiSettings' },
@@ -128,6 +166,7 @@ export const LlamaCppSettings = Type.Object(
       }),
     ),
     gpu: Type.Optional(Type.Boolean({ description: 'Use a GPU where there is one (true).' })),
+    proxy,
     ...common,
   },
   { ...closed, title: 'LlamaCppSettings' },
@@ -142,6 +181,7 @@ export const AiSdkSettings = Type.Object(
     apiKey,
     baseUrl: Type.Optional(baseUrl("The provider's own address without this.")),
     headers,
+    proxy,
     options: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), { description: "More options for the provider's factory." }),
     ),

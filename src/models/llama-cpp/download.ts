@@ -1,6 +1,9 @@
 import { type FileHandle, open, readdir, rename, rm, statfs } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
+import type { Response } from 'undici'
+import { Outbound } from '../../outbound.ts'
 import type { ProgressOutput } from '../../print.ts'
+import type { Proxies } from '../../proxies.ts'
 import { Progress } from './progress.ts'
 
 const maximumRedirects = 5
@@ -18,11 +21,25 @@ export class WeightsError extends Error {}
 export async function download(
   url: URL,
   file: string,
+  { proxies, ...options }: { readonly signal: AbortSignal; readonly output: ProgressOutput; readonly proxies: Proxies },
+): Promise<void> {
+  const outbound = new Outbound(proxies)
+  try {
+    await downloadBy(outbound, url, file, options)
+  } finally {
+    await outbound.close()
+  }
+}
+
+async function downloadBy(
+  outbound: Outbound,
+  url: URL,
+  file: string,
   { signal, output }: { readonly signal: AbortSignal; readonly output: ProgressOutput },
 ): Promise<void> {
   const part = await findPart(file)
   const start = part?.tag === undefined ? 0 : part.size
-  const response = await request(url, part?.tag === undefined ? {} : { tag: part.tag, start }, signal)
+  const response = await request(outbound, url, part?.tag === undefined ? {} : { tag: part.tag, start }, signal)
   const isContinued = continues(response, start)
   if (response.status !== 200 && !isContinued) throw await refused(response, part, url)
   const done = isContinued ? start : 0
@@ -74,6 +91,7 @@ function brokenOff(error: unknown, url: URL): WeightsError {
 
 /** Sends the request, and follows redirects by hand, so that each can be looked at. */
 async function request(
+  outbound: Outbound,
   url: URL,
   resume: { readonly tag?: string; readonly start?: number },
   signal: AbortSignal,
@@ -83,9 +101,15 @@ async function request(
     'accept-encoding': 'identity',
     ...(resume.tag === undefined ? {} : { range: `bytes=${resume.start}-`, 'if-range': resume.tag }),
   }
+  const { fetch } = await import('undici')
   let at = url
   for (let followed = 0; ; followed += 1) {
-    const response = await fetch(at, { headers, redirect: 'manual', signal }).catch((cause: unknown) => {
+    const response = await fetch(at, {
+      headers,
+      redirect: 'manual',
+      signal,
+      dispatcher: await outbound.dispatcherFor(at),
+    }).catch((cause: unknown) => {
       signal.throwIfAborted()
       throw new WeightsError(`${shown(url)} cannot be reached.`, { cause })
     })

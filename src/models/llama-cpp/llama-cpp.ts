@@ -2,6 +2,7 @@ import { ApiError, clientGone } from '../../errors.ts'
 import type { Usage } from '../../openai/completion.ts'
 import type { ProgressOutput } from '../../print.ts'
 import { progressOutput } from '../../print.ts'
+import { noProxies, type Proxies } from '../../proxies.ts'
 import type { LlamaCppSettings } from '../configuration/settings.ts'
 import type { Model, ModelEvent, ModelReply, ModelRequest } from '../model.ts'
 import { Channel } from './channel.ts'
@@ -18,11 +19,13 @@ export interface LlamaCppModel extends Model {
   close(): Promise<void>
 }
 
-/** What a test can put in the place of the real ones. */
+/** The way to weights elsewhere, and what a test can put in the place of the real ones. */
 export interface LlamaCppOptions {
   /** Where the progress of a download and llama.cpp's own errors are written: standard error. */
   readonly output?: ProgressOutput
   readonly packageName?: string
+  /** The proxies that weights are downloaded through. */
+  readonly proxies?: Proxies
 }
 
 /** Requests that may wait for the one that runs. */
@@ -39,7 +42,7 @@ const failureMemory = 60_000
 export function createLlamaCppModel(
   settings: LlamaCppSettings,
   folder: string,
-  { output = progressOutput(), packageName = 'node-llama-cpp' }: LlamaCppOptions = {},
+  { output = progressOutput(), packageName = 'node-llama-cpp', proxies = noProxies }: LlamaCppOptions = {},
 ): LlamaCppModel {
   const queue = new Queue(settings.queue ?? defaultQueue)
   const closing = new AbortController()
@@ -47,7 +50,7 @@ export function createLlamaCppModel(
   let closed: Promise<void> | undefined
 
   const open = async (): Promise<Engine> => {
-    const options = { folder, signal: closing.signal, output }
+    const options = { folder, signal: closing.signal, output, proxies }
     // Before gigabytes are downloaded for nothing.
     const nodeLlamaCpp = await loadNodeLlamaCpp(packageName)
     return Engine.open(nodeLlamaCpp, await findWeights(settings, options), settings, options)

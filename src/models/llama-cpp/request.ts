@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { type ApiError, invalidField } from '../../errors.ts'
-import { type CompletionRequest, type Message, maximumChoices } from '../../openai/completion-request.ts'
+import { type CompletionRequest, type Message, maximumChoices, mostTokensOf } from '../../openai/completion-request.ts'
 import type { ModelRequest } from '../model.ts'
 import type { HistoryItem, ResponseOptions } from './node-llama-cpp.ts'
 
@@ -56,7 +56,7 @@ export function readTask({ body, persona }: ModelRequest): Task {
       return readMessage(message, persona)
     }),
     sampling: {
-      temperature: number('temperature', 0, 2, 0.8),
+      temperature: number('temperature', 0, 100, 0.8),
       topK: Math.floor(number('top_k', 0, 2 ** 31 - 1, 40)),
       topP: number('top_p', 0, 1, 0.95),
       minP: number('min_p', 0, 1, 0.05),
@@ -71,7 +71,7 @@ export function readTask({ body, persona }: ModelRequest): Task {
       customStopTriggers: [body.stop ?? []].flat().filter((text) => text !== ''),
     },
     choices: number('n', 1, maximumChoices, 1),
-    maximumTokens: body.max_completion_tokens ?? body.max_tokens ?? undefined,
+    maximumTokens: mostTokensOf(body),
   }
 }
 

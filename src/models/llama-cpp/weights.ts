@@ -4,14 +4,16 @@ import { mkdir, open, rm, stat } from 'node:fs/promises'
 import { basename, join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import type { ProgressOutput } from '../../print.ts'
+import type { Proxies } from '../../proxies.ts'
 import type { LlamaCppSettings } from '../configuration/settings.ts'
 import { download, WeightsError } from './download.ts'
 
-/** Where weights are looked for and downloaded to, and who is shown how far that is. */
+/** Where weights are looked for and downloaded to, through which proxies, and who is shown how far that is. */
 export interface WeightsOptions {
   readonly folder: string
   readonly signal: AbortSignal
   readonly output: ProgressOutput
+  readonly proxies: Proxies
 }
 
 /** Downloads that go on, by their file: two models of one address share one. */

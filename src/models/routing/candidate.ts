@@ -1,13 +1,14 @@
 import { type Clock, machineClock, pause } from '../../clock.ts'
 import { ApiError, toApiError } from '../../errors.ts'
-import type { Timeouts } from '../configuration/settings.ts'
+import type { Params, Timeouts } from '../configuration/settings.ts'
 import type { ContentKind } from '../content-kinds.ts'
 import { isPassing, saysNothingOfModel } from '../faults.ts'
 import type { Model, ModelEvent, ModelReply, ModelRequest } from '../model.ts'
+import { explained } from '../reason.ts'
 import { type Attempt, type WatchAttempt, watchNothing } from './attempt.ts'
 import type { Breaker } from './breaker.ts'
 import { Deadlines } from './deadlines.ts'
-import { OpenEvents } from './open-events.ts'
+import { OpenEvents, type Watchers } from './open-events.ts'
 
 /** What a model of the configuration is, besides the adapter that talks to it. */
 export interface CandidateTraits {
@@ -17,11 +18,14 @@ export interface CandidateTraits {
   readonly configuredName?: string
   /** The id that it goes by upstream. */
   readonly upstreamId: string
+  /** Where it is asked, with the port, where the settings say so. */
+  readonly host?: string
   readonly timeouts?: Timeouts
   readonly retries?: number
   /** Tokens, the answer included; unknown without it. */
   readonly contextWindow?: number
   readonly defaults?: Readonly<Record<string, unknown>>
+  readonly params?: Params
   /** Kinds of content that it takes; all of them without it. */
   readonly input?: readonly ContentKind[]
   readonly mergeMessages?: boolean
@@ -96,7 +100,11 @@ export class Candidate {
         attempt.ended()
         return { ...reply, retries }
       } catch (thrown) {
-        const error = toApiError(deadlines.signal.aborted ? deadlines.signal.reason : thrown)
+        const error = explained(
+          toApiError(deadlines.signal.aborted ? deadlines.signal.reason : thrown),
+          this.traits,
+          request.body,
+        )
         attempt.ended(error)
         throw error
       } finally {
@@ -123,14 +131,22 @@ export class Candidate {
         this.breaker?.answered()
         attempt.began()
         deadlines.startIdle()
-        return { retries, events: new OpenEvents(first.value, iterator, { deadlines, attempt, breaker: this.breaker }) }
+        return { retries, events: new OpenEvents(first.value, iterator, this.#watchersOf(deadlines, attempt, request)) }
       } catch (thrown) {
         deadlines.end()
-        const error = toApiError(deadlines.signal.aborted ? deadlines.signal.reason : thrown)
+        const error = explained(
+          toApiError(deadlines.signal.aborted ? deadlines.signal.reason : thrown),
+          this.traits,
+          request.body,
+        )
         attempt.ended(error)
         throw error
       }
     })
+  }
+
+  #watchersOf(deadlines: Deadlines, attempt: Attempt, { body }: ModelRequest): Watchers {
+    return { deadlines, attempt, breaker: this.breaker, traits: this.traits, body }
   }
 
   /** Tells of a try, and gives what is asked in it. */
@@ -178,7 +194,8 @@ export class Candidate {
 
 /** Milliseconds to wait before the next try: what the upstream asked for, else twice as long each time, give or take half. */
 function pauseBefore(error: ApiError, retries: number): number {
-  const asked = Number(error.headers['retry-after'])
-  if (asked >= 0) return asked * 1000
+  const { 'retry-after-ms': milliseconds, 'retry-after': seconds } = error.headers
+  const asked = milliseconds === undefined ? Number(seconds) * 1000 : Number(milliseconds)
+  if (asked >= 0) return asked
   return Math.min(longestPause / 1.5, firstPause * 2 ** retries) * (0.5 + Math.random())
 }

@@ -1,6 +1,7 @@
 import { ApiError, toApiError } from '../../errors.ts'
 import { saysNothingOfModel } from '../faults.ts'
 import type { ModelEvent } from '../model.ts'
+import { explained } from '../reason.ts'
 import type { Attempt } from './attempt.ts'
 import type { Breaker } from './breaker.ts'
 import type { Deadlines } from './deadlines.ts'
@@ -11,6 +12,10 @@ export interface Watchers {
   readonly attempt: Attempt
   /** Null for a model that is asked however often it fails. */
   readonly breaker: Breaker | null
+  /** The model that answers, and where. */
+  readonly traits: { readonly name: string; readonly host?: string }
+  /** What it was asked. */
+  readonly body: object
 }
 
 type Step = IteratorResult<readonly ModelEvent[], undefined>
@@ -82,8 +87,9 @@ export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], 
     attempt.ended()
   }
 
-  #fail(error: ApiError): ApiError {
-    const { deadlines, attempt, breaker } = this.#watchers
+  #fail(thrown: ApiError): ApiError {
+    const { deadlines, attempt, breaker, traits, body } = this.#watchers
+    const error = explained(thrown, traits, body)
     this.#isOver = true
     deadlines.end()
     // A model that answered and then broke off or fell silent is failing as much as one that never answered.

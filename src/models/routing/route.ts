@@ -1,4 +1,4 @@
-import { toApiError } from '../../errors.ts'
+import { type ApiError, toApiError } from '../../errors.ts'
 import { isOfOneModel, saysNothingOfModel } from '../faults.ts'
 import type { ModelReply, ModelRequest } from '../model.ts'
 import type { Candidate, OpenedStream } from './candidate.ts'
@@ -6,8 +6,13 @@ import type { Candidate, OpenedStream } from './candidate.ts'
 /** What one candidate would be asked; made anew for each, since each has its own context, defaults and id. */
 export type RequestFor = (candidate: Candidate) => ModelRequest | Promise<ModelRequest>
 
+/** Told of each candidate that failed where the next one is asked. */
+export type TellFailure = (candidate: Candidate, error: ApiError) => void
+
 /** An answer, and which candidate gave it. */
 export type Answered<T> = T & { readonly candidate: Candidate }
+
+const tellNobody: TellFailure = () => {}
 
 /** How many requests still look for an answer: what they may ask stays open until none does. */
 export class Seekers {
@@ -59,12 +64,16 @@ export class Route {
    * @throws ApiError where none can
    */
   firstRequest(requestFor: RequestFor, signal: AbortSignal): Promise<Answered<{ readonly request: ModelRequest }>> {
-    return this.#ask(signal, async (candidate) => ({ request: await requestFor(candidate), candidate }))
+    return this.#ask(signal, tellNobody, async (candidate) => ({ request: await requestFor(candidate), candidate }))
   }
 
   /** @throws ApiError as `open` does */
-  complete(requestFor: RequestFor, signal: AbortSignal): Promise<Answered<ModelReply & { readonly retries: number }>> {
-    return this.#ask(signal, async (candidate, mayWait) => ({
+  complete(
+    requestFor: RequestFor,
+    signal: AbortSignal,
+    tell: TellFailure = tellNobody,
+  ): Promise<Answered<ModelReply & { readonly retries: number }>> {
+    return this.#ask(signal, tell, async (candidate, mayWait) => ({
       ...(await candidate.complete(await requestFor(candidate), signal, mayWait)),
       candidate,
     }))
@@ -74,23 +83,24 @@ export class Route {
    * Resolves when the first event is there; nothing is tried elsewhere after that.
    * @throws ApiError of one that blames the caller, else of the last candidate that failed at what it can do, else of the last
    */
-  open(requestFor: RequestFor, signal: AbortSignal): Promise<Answered<OpenedStream>> {
-    return this.#ask(signal, async (candidate, mayWait) => ({
+  open(requestFor: RequestFor, signal: AbortSignal, tell: TellFailure = tellNobody): Promise<Answered<OpenedStream>> {
+    return this.#ask(signal, tell, async (candidate, mayWait) => ({
       ...(await candidate.open(await requestFor(candidate), signal, mayWait)),
       candidate,
     }))
   }
 
   /** Asks one candidate after the other, until one answers; one waits for another request's try only where no later one can be asked. */
-  async #ask<T>(signal: AbortSignal, ask: (candidate: Candidate, mayWait: boolean) => Promise<T>): Promise<T> {
+  async #ask<T>(
+    signal: AbortSignal,
+    tell: TellFailure,
+    ask: (candidate: Candidate, mayWait: boolean) => Promise<T>,
+  ): Promise<T> {
     let failure: unknown
     let limitation: unknown
     for (const [index, candidate] of this.candidates.entries()) {
       try {
-        return await ask(
-          candidate,
-          this.candidates.slice(index + 1).every(({ isShut }) => isShut),
-        )
+        return await ask(candidate, this.#isLastOpen(index))
       } catch (thrown) {
         const error = toApiError(thrown)
         // Nobody waits for another candidate's answer once the request has been given up.
@@ -98,8 +108,14 @@ export class Route {
         if (isOfOneModel(error)) limitation = thrown
         else if (saysNothingOfModel(error)) throw thrown
         else failure = thrown
+        if (index < this.candidates.length - 1) tell(candidate, error)
       }
     }
     throw failure ?? limitation
+  }
+
+  /** Whether no candidate after this one can be asked. */
+  #isLastOpen(index: number): boolean {
+    return this.candidates.slice(index + 1).every(({ isShut }) => isShut)
   }
 }

@@ -1,17 +1,23 @@
 import type { Chunk, Completion, FinishReason, Usage } from '../../openai/completion.ts'
-import type { CompletionRequest, ToolCall } from '../../openai/completion-request.ts'
+import {
+  type CompletionRequest,
+  type FunctionCall,
+  type FunctionTool,
+  mostTokensOf,
+} from '../../openai/completion-request.ts'
+import { functionsOf } from '../../openai/tools.ts'
 import type { Steps } from '../../work.ts'
 import type { ModelEvent, ModelRequest } from '../model.ts'
 import type { Tokenizer } from '../tokenizer.ts'
 import { act } from './card-answer.ts'
 import { type Conversation, readConversation } from './conversation.ts'
 import { indexIn } from './index-in.ts'
-import { callOf, fittingValue, paramOf, type Tool, textsOf, toolToCall } from './tool-call.ts'
+import { callOf, fittingValue, paramOf, textsOf, toolToCall } from './tool-call.ts'
 
 /** One choice of a reply: a text, or a call of a tool. */
 export interface Choice {
   readonly text: string | null
-  readonly call: ToolCall | null
+  readonly call: FunctionCall | null
   readonly finishReason: FinishReason
 }
 
@@ -32,6 +38,7 @@ export interface Reply {
 /** Plays the reply to a request. */
 export async function playReply(request: ModelRequest, tokenizer: Tokenizer, signal: AbortSignal): Promise<Reply> {
   const { body, work } = request
+  if (functionsOf(body).hasOthers) request.onIgnored?.('tools')
   const conversation = readConversation(body.messages)
   const tool =
     body.tools || body.tool_choice ? await work.run('tools', toolToCall(body, conversation.question)) : undefined
@@ -62,7 +69,7 @@ function* counted(steps: Steps<Choice>, tokenizer: Tokenizer): Steps<{ choice: C
 
 /** A choice that calls a tool. */
 function* call(
-  tool: Tool,
+  tool: FunctionTool,
   body: CompletionRequest,
   { question }: Conversation,
   index: number,
@@ -102,7 +109,7 @@ function* cutText(whole: string, body: CompletionRequest, tokenizer: Tokenizer):
 }
 
 /** Ends a call's arguments at the most tokens, as a model does that runs out of them. */
-function* cutCall(call: ToolCall, body: CompletionRequest, tokenizer: Tokenizer): Steps<Choice> {
+function* cutCall(call: FunctionCall, body: CompletionRequest, tokenizer: Tokenizer): Steps<Choice> {
   const { name, arguments: whole } = call.function
   const text = yield* tokenizer.cut(whole, Math.max(0, mostTokens(body) - (yield* tokenizer.countSteps(name))))
   const finishReason = text.length < whole.length ? 'length' : 'tool_calls'
@@ -110,7 +117,7 @@ function* cutCall(call: ToolCall, body: CompletionRequest, tokenizer: Tokenizer)
 }
 
 function mostTokens(body: CompletionRequest): number {
-  return body.max_completion_tokens ?? body.max_tokens ?? Infinity
+  return mostTokensOf(body) ?? Infinity
 }
 
 function* tokensOf({ text, call }: Choice, tokenizer: Tokenizer): Steps<number> {

@@ -1,14 +1,18 @@
 import { hashOf } from '../../characters/macros/seeded-random.ts'
 import { ApiError, invalidField } from '../../errors.ts'
-import { type CompletionRequest, type Message, type ToolCall, textOf } from '../../openai/completion-request.ts'
+import {
+  type CompletionRequest,
+  type FunctionCall,
+  type FunctionTool,
+  type Message,
+  textOf,
+} from '../../openai/completion-request.ts'
+import { functionsOf } from '../../openai/tools.ts'
 import type { Steps } from '../../work.ts'
 import { isToolResult } from './conversation.ts'
 import { type Json, SchemaTooLargeError } from './schema.ts'
 import { type TextSource, valueFor } from './schema-value.ts'
 import { fold, shortened, termsOf, wordsOf } from './words.ts'
-
-/** A tool that a request offers. */
-export type Tool = NonNullable<CompletionRequest['tools']>[number]
 
 /**
  * The tool that a request is answered with a call of: the one that it asks for or, where it leaves that to the model, one
@@ -16,33 +20,34 @@ export type Tool = NonNullable<CompletionRequest['tools']>[number]
  * @param question the end of what the user said last
  * @throws ApiError 400 when `tool_choice` asks for a tool that is not there
  */
-export function* toolToCall(
-  { messages, tools, tool_choice }: CompletionRequest,
-  question: string,
-): Steps<Tool | undefined> {
-  const offered = tools ?? []
-  const choice = tool_choice ?? 'auto'
+export function* toolToCall(request: CompletionRequest, question: string): Steps<FunctionTool | undefined> {
+  const { functions, choice = 'auto' } = functionsOf(request)
   if (choice === 'none') return undefined
-  if (choice === 'auto') return yield* namedTool(offered, messages)
+  if (choice === 'auto') return yield* namedTool(functions, request.messages)
   const tool =
     choice === 'required'
-      ? yield* fittest(offered, question)
-      : offered.find((each) => each.function.name === choice.function.name)
+      ? yield* fittest(functions, question)
+      : functions.find((each) => each.function.name === choice.name)
   if (tool) return tool
   const problem =
     choice === 'required'
       ? 'requires a tool, and "tools" has none. Send one, or leave "tool_choice" out'
-      : `names the tool ${JSON.stringify(choice.function.name)}, which is not in "tools". Send one of those`
+      : `names the tool ${JSON.stringify(choice.name)}, which is not in "tools". Send one of those`
   throw invalidField('tool_choice', problem)
 }
 
 /** The field that a tool's arguments are made from. */
-export function paramOf(tool: Tool, { tools }: CompletionRequest): string {
+export function paramOf(tool: FunctionTool, { tools }: CompletionRequest): string {
   return `tools[${(tools ?? []).indexOf(tool)}].function.parameters`
 }
 
 /** A call of the tool with arguments that fit its schema; the same request gives the same call. */
-export function* callOf(tool: Tool, request: CompletionRequest, question: string, choice: number): Steps<ToolCall> {
+export function* callOf(
+  tool: FunctionTool,
+  request: CompletionRequest,
+  question: string,
+  choice: number,
+): Steps<FunctionCall> {
   const { name, parameters } = tool.function
   const fields = parameters
     ? yield* fittingValue({ type: 'object', ...parameters }, textsOf(question), paramOf(tool, request))
@@ -81,9 +86,9 @@ export function textsOf(question: string, ...first: readonly string[]): TextSour
 }
 
 /** The tool whose name and description have most words in common with the question; the first of equals. */
-function* fittest(tools: readonly Tool[], question: string): Steps<Tool | undefined> {
+function* fittest(tools: readonly FunctionTool[], question: string): Steps<FunctionTool | undefined> {
   const asked = new Set(wordsOf(question).flatMap(termsOf))
-  const common = ({ function: { name, description } }: Tool) => {
+  const common = ({ function: { name, description } }: FunctionTool) => {
     const words = `${name.replace(/[_-]|(?<=[a-z])(?=[A-Z])/g, ' ')} ${description?.slice(0, 1000) ?? ''}`
     return new Set(
       wordsOf(words)
@@ -91,7 +96,7 @@ function* fittest(tools: readonly Tool[], question: string): Steps<Tool | undefi
         .filter((term) => asked.has(term)),
     ).size
   }
-  let best: Tool | undefined
+  let best: FunctionTool | undefined
   let most = -1
   for (const tool of tools) {
     const count = common(tool)
@@ -107,14 +112,14 @@ function* fittest(tools: readonly Tool[], question: string): Steps<Tool | undefi
  * The tool whose whole name the user's last message has in it, the longest of several. There is none once a tool has
  * answered that message: its result is to be told then.
  */
-function* namedTool(tools: readonly Tool[], messages: readonly Message[]): Steps<Tool | undefined> {
+function* namedTool(tools: readonly FunctionTool[], messages: readonly Message[]): Steps<FunctionTool | undefined> {
   const last = messages.findLastIndex(({ role }) => role === 'user')
   const message = messages[last]
   if (tools.length === 0 || !message || messages.slice(last).some(isToolResult)) return undefined
   const text = textOf(message).slice(-longestSearched)
   const said = ` ${spaced(text)} `
   yield text.length * unitsOfSpacing
-  let named: Tool | undefined
+  let named: FunctionTool | undefined
   let longest = ''
   for (const tool of tools) {
     const name = spaced(tool.function.name)

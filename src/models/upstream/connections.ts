@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import type { Dispatcher, Pool } from 'undici'
+import type { Dispatcher } from 'undici'
 import { type Clock, machineClock } from '../../clock.ts'
+import { openOrigin } from '../../outbound.ts'
 import { overOpenConnection } from './kept-connections.ts'
 
 /** How much of an answer waits here for its reader before the upstream is held up. Bytes. */
@@ -9,21 +10,27 @@ const highWater = 256 * 1024
 /** Milliseconds that an upstream has to end an answer that its reader has done with, so that the connection is kept. */
 const drainFor = 1000
 
+/** Loads what opens connections that know whether they had been kept. */
+const openPool = async () => (await import('./pool.ts')).openPool
+
 /** The connections to one upstream. Redirects are not followed. */
 export class UpstreamConnections {
   readonly #origin: string
   readonly #connectTimeout: number
   readonly #clock: Clock
-  #pool: Promise<Pool> | undefined
+  readonly #proxy: string | undefined
+  #pool: Promise<Dispatcher> | undefined
 
   /**
    * @param connectTimeout milliseconds; every other time limit is the caller's, by its signal
    * @param clock tells how long an answer that its reader has done with may take to end
+   * @param proxy the address of the proxy that they go through
    */
-  constructor(origin: string, connectTimeout: number, clock: Clock = machineClock) {
+  constructor(origin: string, connectTimeout: number, clock: Clock = machineClock, proxy?: string) {
     this.#origin = origin
     this.#connectTimeout = connectTimeout
     this.#clock = clock
+    this.#proxy = proxy
   }
 
   /**
@@ -47,7 +54,7 @@ export class UpstreamConnections {
 
   async #send(request: Dispatcher.DispatchOptions, signal: AbortSignal): Promise<UpstreamResponse> {
     // Loaded with the first request, so that a service without an upstream starts without it.
-    this.#pool ??= this.#open().catch((error: unknown) => {
+    this.#pool ??= openOrigin(this.#origin, this.#proxy, this.#connectTimeout, openPool).catch((error: unknown) => {
       this.#pool = undefined
       throw error
     })
@@ -56,14 +63,9 @@ export class UpstreamConnections {
       signal.throwIfAborted()
       return new Promise<UpstreamResponse>((resolve, reject) => {
         const response = new UpstreamResponse(signal, this.#clock, resolve, reject)
-        pool.dispatch(request, response)
+        pool.dispatch({ origin: this.#origin, ...request }, response)
       })
     })
-  }
-
-  async #open(): Promise<Pool> {
-    const { openPool } = await import('./pool.ts')
-    return openPool(this.#origin, { connect: { timeout: this.#connectTimeout }, headersTimeout: 0, bodyTimeout: 0 })
   }
 
   /** Lets what is under way end, then closes. */
@@ -72,8 +74,18 @@ export class UpstreamConnections {
   }
 }
 
+/** An upstream's answer, as whoever reads it knows it. */
+export interface UpstreamAnswer extends AsyncIterable<Buffer> {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  /** Ends the answer. */
+  return(): Promise<unknown>
+  /** The reader has all that it needs: what still comes is read and dropped. */
+  drain(): void
+}
+
 /** An upstream's answer as it arrives. It is undici's handler itself: a stream object between would cost as much as the relay. */
-export class UpstreamResponse implements Dispatcher.DispatchHandler, AsyncIterable<Buffer> {
+export class UpstreamResponse implements Dispatcher.DispatchHandler, UpstreamAnswer {
   status = 0
   headers: IncomingHttpHeaders = {}
   readonly #signal: AbortSignal

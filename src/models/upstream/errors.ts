@@ -1,6 +1,7 @@
 import { ApiError, type ApiErrorDetails, clientGone } from '../../errors.ts'
 import { field } from '../../fields.ts'
-import type { UpstreamResponse } from './connections.ts'
+import { because, UpstreamReason } from '../reason.ts'
+import type { UpstreamAnswer } from './connections.ts'
 import { readError, type SaidError } from './said-error.ts'
 import { isOperatorsAccount, meansContextTooLong, meansUnsupportedInput } from './words.ts'
 
@@ -23,12 +24,15 @@ export function upstreamFailure(status: number, code: string, message: string, c
 /** An upstream's answer that is not a success. */
 export interface UpstreamRefusal {
   readonly status: number
-  /** The `retry-after` header, as it came. */
+  /** The headers `retry-after` and `retry-after-ms`, as they came. */
   readonly retryAfter?: string | undefined
+  readonly retryAfterMs?: string | undefined
   /** The start of the body, in whatever form. */
   readonly body: string
   /** Whether it stood in a 200: then nothing but its own sentence says what went wrong. */
   readonly isInside?: boolean
+  /** Where it came from, where only this answer tells. */
+  readonly host?: string | undefined
 }
 
 /**
@@ -36,10 +40,17 @@ export interface UpstreamRefusal {
  * Its key, its address and its HTML never get through.
  * @param secrets what must not be repeated even when the upstream quotes it
  */
-export function refusalFrom(
-  { status, retryAfter, body, isInside }: UpstreamRefusal,
-  secrets: readonly string[],
-): ApiError {
+export function refusalFrom(refusal: UpstreamRefusal, secrets: readonly string[]): ApiError {
+  const { status, host, isInside } = refusal
+  const { message } = readError(refusal.body)
+  // The log has not what stood in a 200: it may quote the prompt.
+  const said = message === undefined || isInside ? undefined : cleaned(message, secrets)
+  return because(toldRefusal(refusal, secrets), new UpstreamReason(`it answered ${status}`, { status, said, host }))
+}
+
+/** What callers are told of a refusal. */
+function toldRefusal(refusal: UpstreamRefusal, secrets: readonly string[]): ApiError {
+  const { status, body, isInside } = refusal
   const said = readError(body)
   if (isOperatorsFault(status, said)) {
     return upstreamFailure(
@@ -48,8 +59,7 @@ export function refusalFrom(
       "The model's service refused the operator's key. Tell the operator.",
     )
   }
-  const wait = seconds(retryAfter) ?? said.retryAfter
-  const headers = wait === undefined ? {} : { headers: { 'retry-after': wait } }
+  const headers = { headers: waitOf(refusal, said) }
   if (status === 429) {
     return new ApiError(
       429,
@@ -90,13 +100,8 @@ function sentenceOf({ message }: SaidError, secrets: readonly string[]): string 
 }
 
 /** Reads what an HTTP answer that is not a 200 says; its body is given up after a while. */
-export async function readRefusal(response: UpstreamResponse): Promise<UpstreamRefusal> {
-  const retryAfter = response.headers['retry-after']
-  return {
-    status: response.status,
-    retryAfter: typeof retryAfter === 'string' ? retryAfter : undefined,
-    body: await readStart(response),
-  }
+export async function readRefusal(response: UpstreamAnswer): Promise<UpstreamRefusal> {
+  return { status: response.status, ...waitIn(response.headers), body: await readStart(response) }
 }
 
 /**
@@ -110,16 +115,18 @@ export function failureOf(error: unknown, isAnswering = false): ApiError {
   if (name === 'TimeoutError' || /TIMEOUT|TIMEDOUT/.test(networkCode(error) ?? '')) {
     return upstreamFailure(504, 'upstream_timeout', 'The model took too long to answer. Try again.', cause)
   }
-  if (name === 'AbortError') return clientGone(cause)
+  // undici has that name, with a code, for a tunnel too that a proxy refused.
+  if (name === 'AbortError' && networkCode(error) === undefined) return clientGone(cause)
   if (isAnswering) return brokenOff(cause)
   return upstreamFailure(502, 'upstream_unreachable', "The model's service cannot be reached. Try again later.", cause)
 }
 
 /** A network error's words alone: others of its properties may hold what the upstream sent. */
 function withoutData(error: unknown): Error {
+  if (error instanceof UpstreamReason) return error
   const code = networkCode(error)
   const said = error instanceof Error ? `${error.name}: ${error.message}` : 'not an error'
-  return new Error(code === undefined ? said : `${code}, ${said}`)
+  return new UpstreamReason(code === undefined ? said : `${code}, ${said}`, { code })
 }
 
 /** The error for an answer that ends too early. */
@@ -146,6 +153,25 @@ export function networkCode(error: unknown): string | undefined {
     current = current.cause
   }
   return undefined
+}
+
+/** The headers that say when to ask again. */
+export function waitIn(headers: unknown): Pick<UpstreamRefusal, 'retryAfter' | 'retryAfterMs'> {
+  const text = (name: string) => {
+    const value = field(headers, name)
+    return typeof value === 'string' ? value : undefined
+  }
+  return { retryAfter: text('retry-after'), retryAfterMs: text('retry-after-ms') }
+}
+
+/** When to ask again, as headers: in milliseconds where the upstream said so, and in whole seconds (RFC 9110) in any case. */
+function waitOf({ retryAfter, retryAfterMs }: UpstreamRefusal, said: SaidError): Readonly<Record<string, string>> {
+  const milliseconds = /^\d{1,9}(?:\.\d{1,9})?$/.test(retryAfterMs ?? '') ? Math.ceil(Number(retryAfterMs)) : undefined
+  if (milliseconds !== undefined) {
+    return { 'retry-after': String(Math.ceil(milliseconds / 1000)), 'retry-after-ms': String(milliseconds) }
+  }
+  const wait = seconds(retryAfter) ?? said.retryAfter
+  return wait === undefined ? {} : { 'retry-after': wait }
 }
 
 /** A `Retry-After` in seconds; in its other form, a date, it is as many seconds from now (RFC 9110, section 10.2.3). */

@@ -1,6 +1,6 @@
 import { ApiError } from '../../errors.ts'
 import type { ModelEvent, ModelRequest } from '../model.ts'
-import type { UpstreamResponse } from './connections.ts'
+import type { UpstreamAnswer } from './connections.ts'
 import { brokenOff, failureOf } from './errors.ts'
 import { EventReader, type Group } from './event-reader.ts'
 import { answerTurns, unitsOf } from './turns.ts'
@@ -24,7 +24,7 @@ export interface EventStreamOptions {
  *   every choice had finished, and for a connection that breaks; and what the answer rejects with
  */
 export async function* readEvents(
-  answer: Promise<UpstreamResponse>,
+  answer: Promise<UpstreamAnswer>,
   { choices, readAll, secrets, openHeld }: EventStreamOptions,
 ): AsyncGenerator<readonly ModelEvent[], undefined> {
   const response = await answer

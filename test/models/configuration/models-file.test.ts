@@ -50,6 +50,12 @@ describe('a good models.json', () => {
         breaker: { failures: 0, pause: 1 },
         contextWindow: 400_000,
         defaults: { temperature: 0.5, stop: [$('KEY')], nested: { deep: $('PLACE') } },
+        params: {
+          set: { top_k: 40, stop: ['x'], max_tokens: 5 },
+          rename: { max_tokens: 'max_completion_tokens', top_p: 'p' },
+          cap: { max_completion_tokens: 100, n: 2, temperature: 0.7 },
+          drop: ['logit_bias', 'tools'],
+        },
         input: ['text', 'image'],
         mergeMessages: true,
         overflow: 'drop-oldest',
@@ -95,7 +101,67 @@ describe('a bad models.json', () => {
   const fallback = (lists: Readonly<Record<string, readonly string[]>>) => ({
     models: { gpt, ...Object.fromEntries(Object.entries(lists).map(([name, list]) => [name, { fallback: list }])) },
   })
+  const params: readonly (readonly [what: string, params: unknown, place: string, problem: string])[] = [
+    ['params that are no object', [canary], '', 'is not valid; give an object.'],
+    ['a misspelt change', { drpo: ['a'] }, '.drpo', 'is not a setting of this adapter. Did you mean drop?'],
+    ['a cap that is no number', { cap: { max_tokens: '5' } }, '.cap.max_tokens', 'is "5"; give a number.'],
+    ['a cap of no tokens', { cap: { max_tokens: -1 } }, '.cap.max_tokens', 'is no value that this parameter can have.'],
+    ['a cap of half a choice', { cap: { n: 0.5 } }, '.cap.n', 'is no value that this parameter can have.'],
+    ['a name that is none', { rename: { a: '' } }, '.rename.a', 'is ""; give a text that is not empty.'],
+    ['a list that is none', { drop: 'seed' }, '.drop', 'is "seed"; give a list.'],
+    [
+      'a drop of what each request says',
+      { drop: ['seed', 'messages'] },
+      '.drop[1]',
+      'names messages, which the service itself goes by.',
+    ],
+    ['a model that is set', { set: { model: canary } }, '.set.model', 'names model, which the service itself goes by.'],
+    [
+      'a character that is set',
+      { set: { character: 'Fern' } },
+      '.set.character',
+      'names character, which no upstream is sent.',
+    ],
+    ['choices that are set to a text', { set: { n: canary } }, '.set.n', 'is no value that this parameter can have.'],
+    [
+      'a new name for the stream',
+      { rename: { stream: 'x' } },
+      '.rename.stream',
+      'names stream, which the service itself goes by.',
+    ],
+    [
+      'the name of the messages',
+      { rename: { a: 'messages' } },
+      '.rename.a',
+      'names messages, which the service itself goes by.',
+    ],
+    ['the name that there is', { rename: { a: 'a' } }, '.rename.a', 'is the name that it has.'],
+    [
+      'a new name for unchecked choices',
+      { rename: { best_of: 'n' } },
+      '.rename.best_of',
+      'cannot become n, which the service reads itself.',
+    ],
+    [
+      'a new name for an unchecked number',
+      { rename: { a: 'max_tokens' } },
+      '.rename.a',
+      'cannot become max_tokens, which the service reads itself.',
+    ],
+    [
+      'a new name that leads elsewhere',
+      { rename: { a: 'base_url' } },
+      '.rename.a',
+      'cannot become base_url, by which callers would lead elsewhere.',
+    ],
+  ]
   const faults: readonly (readonly [what: string, file: unknown, ...faults: readonly (string | RegExp)[]])[] = [
+    [
+      'two parameters with one new name',
+      model({ params: { rename: { a: 'c', b: 'c' } } }),
+      'models.a.params.rename.a becomes c, and so does another parameter.',
+      'models.a.params.rename.b becomes c, and so does another parameter.',
+    ],
     ['no object', [canary], 'it must be an object with "models".'],
     ['nothing', {}, /^models must be an object/],
     ['no models', { models: {} }, /^models must be an object/],
@@ -234,7 +300,7 @@ describe('a bad models.json', () => {
     [
       'an unknown kind of input',
       model({ input: ['text', 'smell'] }),
-      'models.a.input[1] is "smell"; give one of "text", "image", "audio", "file".',
+      'models.a.input[1] is "smell"; give one of "text", "image", "audio", "video", "file".',
     ],
     ['no kind of input', model({ input: [] }), /^models\.a\.input is not valid/],
     ['another overflow', model({ overflow: 'drop' }), 'models.a.overflow is "drop"; give "drop-oldest".'],
@@ -244,6 +310,10 @@ describe('a bad models.json', () => {
       model({ defaults: { stream: true } }),
       'models.a.defaults.stream can have no default.',
     ],
+    ...params.map(
+      ([what, value, place, problem]) =>
+        [what, model({ params: value }), `models.a.params${place} ${problem}`] as const,
+    ),
     ['no context', model({ contextWindow: 0 }), 'models.a.contextWindow is 0; give a whole number from 1 up.'],
     ['a variable that is not there', model({ apiKey: $('NOWHERE') }), /^models\.a\.apiKey names \$\{NOWHERE\}, which/],
     [

@@ -12,8 +12,10 @@ import { readTask } from '../../../src/models/llama-cpp/request.ts'
 import { findWeights } from '../../../src/models/llama-cpp/weights.ts'
 import type { ModelRequest } from '../../../src/models/model.ts'
 import type { CompletionRequest } from '../../../src/openai/completion-request.ts'
+import { noProxies, type Proxies } from '../../../src/proxies.ts'
 import { workAtOnce } from '../../../src/work.ts'
 import { until } from '../../support/eventually.ts'
+import { forwardProxyForThisTest } from '../../support/forward-proxy.ts'
 
 /* All of the adapter but inference, which needs a package that is not a dependency: see llama-cpp.inference.ts. */
 
@@ -31,10 +33,18 @@ function capture(isTTY = false) {
   return { isTTY, texts, write: (text: string) => texts.push(text) }
 }
 
-function find(model: string, folder: string, sha256?: string, more: { signal?: AbortSignal; isTTY?: boolean } = {}) {
+function find(
+  model: string,
+  folder: string,
+  sha256?: string,
+  more: { signal?: AbortSignal; isTTY?: boolean; proxies?: Proxies } = {},
+) {
   const output = capture(more.isTTY)
   const settings = { adapter: 'llama.cpp' as const, model, ...(sha256 === undefined ? {} : { sha256 }) }
-  return { output, file: findWeights(settings, { folder, signal: more.signal ?? never, output }) }
+  return {
+    output,
+    file: findWeights(settings, { folder, signal: more.signal ?? never, output, proxies: noProxies, ...more }),
+  }
 }
 
 /** A server of weights on loopback, which closes with the test. */
@@ -149,6 +159,21 @@ describe('an address', () => {
     const page = await serve((_request, response) => response.end('<!doctype html>Please log in'))
     await expect(find(page.url, folder).file).rejects.toThrow('is not GGUF.')
     expect(readdirSync(folder)).toEqual([])
+  })
+
+  test('is downloaded through a proxy where there is one, and so is where it redirects', async () => {
+    const { url } = await serve((request, response) => {
+      if (request.headers.host === 'files.example') whole(request, response)
+      else response.writeHead(302, { location: 'http://files.example/tiny.gguf' }).end()
+    })
+    const proxy = await forwardProxyForThisTest(url)
+    const proxies = { of: (asked: URL) => (asked.hostname.endsWith('.example') ? proxy.url : undefined) }
+    const { file } = find('http://hub.example/tiny.gguf', newFolder(), digest, { proxies })
+    expect(readFileSync(await file).equals(weights)).toBe(true)
+    expect(proxy.asked.map(({ target }) => target)).toEqual([
+      'http://hub.example/tiny.gguf',
+      'http://files.example/tiny.gguf',
+    ])
   })
 
   test('may redirect, but not for ever, and never from https to http', async () => {

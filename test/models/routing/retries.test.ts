@@ -102,6 +102,11 @@ describe('the pauses between tries', () => {
     expect(await pausesOf(failing(() => broken({ 'retry-after': seconds })))).toEqual(expected)
   })
 
+  test('are what retry-after-ms says, which is finer', async () => {
+    expect(await pausesOf(failing(() => broken({ 'retry-after': '1', 'retry-after-ms': '40' })))).toEqual([40, 40])
+    expect(await pausesOf(failing(() => broken({ 'retry-after': '9', 'retry-after-ms': '8001' })))).toEqual([])
+  })
+
   test.each([
     [400, 'invalid_field'],
     [404, 'model_not_found'],

@@ -1,0 +1,75 @@
+import { Value } from '@sinclair/typebox/value'
+import { isFields } from '../../fields.ts'
+import { CompletionRequest, OwnFields, redirecting } from '../../openai/completion-request.ts'
+
+/** What is wrong with a model's `params`, and where in them. */
+interface Problem {
+  /** Such as `rename.max_tokens`. */
+  readonly place: string
+  /** The end of a sentence. */
+  readonly problem: string
+}
+
+/** What the service goes by: to change it would make it misread the answer. */
+const fixed = ['model', 'messages', 'stream']
+const own = Object.keys(OwnFields.properties)
+
+/** The two names of one bound, which the service reads under either. */
+const bounds = ['max_tokens', 'max_completion_tokens']
+
+/** What the service reads of a request besides: a caller's value must not get there unchecked, by another name. */
+const read = ['n', 'stop', 'stream_options', 'tools', 'tool_choice', 'response_format']
+
+/** What the schema of a model's `params` cannot say. @param params of whatever shape, whose faults are told elsewhere */
+export function paramsProblems(params: unknown): readonly Problem[] {
+  if (!isFields(params)) return []
+  const { set, rename, cap, drop } = params
+  const renames = isFields(rename) ? Object.entries(rename) : []
+  const targets = renames.map(([, to]) => to)
+  return [
+    ...valuesIn('set', set),
+    ...renames.flatMap(([from, to]) => problemsOf(`rename.${from}`, problemOfRename(from, to, targets))),
+    ...valuesIn('cap', cap),
+    ...(Array.isArray(drop) ? drop : []).flatMap((name, index) => problemsOf(`drop[${index}]`, problemOfName(name))),
+  ]
+}
+
+function problemsOf(place: string, problem: string | undefined): readonly Problem[] {
+  return problem === undefined ? [] : [{ place, problem }]
+}
+
+/** Names that are not to be changed, and values that the service would stumble over. */
+function valuesIn(key: 'set' | 'cap', values: unknown): readonly Problem[] {
+  if (!isFields(values)) return []
+  return Object.entries(values).flatMap(([name, value]) => {
+    const place = `${key}.${name}`
+    const problem = problemOfName(name)
+    if (problem !== undefined) return [{ place, problem }]
+    const isRead = bounds.includes(name) || read.includes(name)
+    // A cap of another kind is told of by its schema.
+    const isJudged = isRead && (key === 'set' || typeof value === 'number')
+    const fits = !isJudged || (fitsRequest(name, value) && (key === 'set' || Number(value) > 0))
+    return problemsOf(place, fits ? undefined : 'is no value that this parameter can have')
+  })
+}
+
+function fitsRequest(name: string, value: unknown): boolean {
+  const schema = Object.entries(CompletionRequest.properties).find(([each]) => each === name)?.[1]
+  return schema === undefined || Value.Check(schema, value)
+}
+
+function problemOfRename(from: string, to: unknown, targets: readonly unknown[]): string | undefined {
+  const problem = problemOfName(from) ?? problemOfName(to)
+  if (problem !== undefined || typeof to !== 'string') return problem
+  if (from === to) return 'is the name that it has'
+  if (targets.indexOf(to) !== targets.lastIndexOf(to)) return `becomes ${to}, and so does another parameter`
+  if (redirecting.includes(to)) return `cannot become ${to}, by which callers would lead elsewhere`
+  const isUnchecked = read.includes(to) || (bounds.includes(to) && !bounds.includes(from))
+  return isUnchecked ? `cannot become ${to}, which the service reads itself` : undefined
+}
+
+function problemOfName(name: unknown): string | undefined {
+  if (typeof name !== 'string') return undefined
+  if (fixed.includes(name)) return `names ${name}, which the service itself goes by`
+  return own.includes(name) ? `names ${name}, which no upstream is sent` : undefined
+}

@@ -1,0 +1,86 @@
+import { ApiError } from '../errors.ts'
+import { withoutTextsOf } from './quoted-texts.ts'
+
+/** What an upstream did, as far as the operator may read it. */
+interface Happened {
+  /** The HTTP status that it answered. */
+  readonly status?: number | undefined
+  /** The network's own code (`ECONNREFUSED`, `ENOTFOUND`, `CERT_HAS_EXPIRED` …). */
+  readonly code?: string | undefined
+  /** Its own sentence, cleaned of keys, addresses and markup. */
+  readonly said?: string | undefined
+  /** Where the model was asked, with the port. */
+  readonly host?: string | undefined
+}
+
+/** Why a model failed: the cause of an `ApiError`, for the log and the operator's commands. Its fields are fields of the log. */
+export class UpstreamReason extends Error {
+  readonly status: number | undefined
+  readonly code: string | undefined
+  readonly said: string | undefined
+  readonly host: string | undefined
+  /** The model's name in the settings. */
+  readonly model: string | undefined
+
+  constructor(message: string, { status, code, said, host }: Happened = {}, model?: string) {
+    super(message)
+    this.name = 'UpstreamReason'
+    this.status = status
+    this.code = code
+    this.said = said
+    this.host = host
+    this.model = model
+    // Where it was made says nothing of why an upstream failed, and would be most of a line.
+    this.stack = `UpstreamReason: ${message}`
+  }
+
+  /** All of it as one sentence; undefined where there is nothing but where it was. */
+  get sentence(): string | undefined {
+    const { host = 'Its service', status, code, said } = this
+    if (status !== undefined) return `${host} answered ${status}${said ? `: ${said.replace(/\.$/, '')}` : ''}.`
+    if (code === undefined) return said
+    const refusal = /\bproxy\b.*?\((\d{3})\)/i.exec(this.message)?.[1]
+    const words = refusal === undefined ? wordsOf(code) : `the proxy answered ${refusal}`
+    return `${host}: ${code}${words === undefined ? '' : `, ${words}`}.`
+  }
+}
+
+/** An error with another cause. */
+export function because({ status, code, message, param, headers }: ApiError, cause: UpstreamReason): ApiError {
+  return new ApiError(status, code, message, { headers, cause, ...(param === null ? {} : { param }) })
+}
+
+/**
+ * A failure of an upstream, with the model and its host in the reason, and without what the upstream quotes of the request there:
+ * it goes to the log. Whatever else it is stays as it is.
+ * @param body the request that the model was asked with
+ */
+export function explained(
+  error: ApiError,
+  { name, host }: { readonly name: string; readonly host?: string },
+  body: object,
+): ApiError {
+  const { cause } = error
+  const reason = cause instanceof UpstreamReason ? cause : undefined
+  if (!reason && !error.code.startsWith('upstream_')) return error
+  const known = reason ?? new UpstreamReason(cause instanceof Error ? cause.message : error.message)
+  const said = known.said === undefined ? undefined : withoutTextsOf(body, known.said)
+  return because(error, new UpstreamReason(known.message, { ...known, said, host: known.host ?? host }, name))
+}
+
+const words: readonly (readonly [RegExp, string])[] = [
+  [/^ECONNREFUSED$/, 'nobody listens there'],
+  [/^ENOTFOUND$/, 'there is no host of this name'],
+  [/^EAI_AGAIN$/, 'the name cannot be looked up now'],
+  [/^E(?:HOST|NET)UNREACH$/, 'there is no way to it'],
+  [/TIMEOUT|TIMEDOUT/, 'it was not reached in time'],
+  [/^(?:ECONNRESET|EPIPE|UND_ERR_SOCKET)$/, 'it closed the connection'],
+  [/^(?:UND_ERR_ABORTED|UND_ERR_PRX_TLS)$/, 'the proxy leads there no further'],
+  // Node's documentation, "X509 certificate error codes", and OpenSSL's.
+  [/CERT|CRL|UNABLE_TO|PATH_LENGTH|INVALID_(?:CA|PURPOSE)|HOSTNAME_MISMATCH/, 'its certificate is not accepted'],
+  [/^(?:ERR_SSL|EPROTO)/, 'it does not speak TLS as it should'],
+]
+
+function wordsOf(code: string): string | undefined {
+  return words.find(([pattern]) => pattern.test(code))?.[1]
+}

@@ -1,0 +1,118 @@
+import { describe, expect, test } from 'vitest'
+import { readChatError, readCompletion } from '../support/chat.ts'
+import { serviceForThisTest } from '../support/service.ts'
+import { completion, json } from '../support/upstream.ts'
+import { messages, onlyCall, post, upstream, upstreamServiceForThisFile } from '../support/upstream-service.ts'
+
+upstreamServiceForThisFile()
+
+const weather = { type: 'function', function: { name: 'weather' } }
+const clock = { type: 'function', function: { name: 'clock' } }
+// OpenAI's API reference, "Create chat completion": tools of type custom.
+const shell = {
+  type: 'custom',
+  custom: {
+    name: 'shell',
+    description: 'Runs a line.',
+    format: { type: 'grammar', grammar: { syntax: 'lark', definition: 'start: /.+/' } },
+  },
+}
+const named = { type: 'custom', custom: { name: 'shell' } }
+const allowed = { type: 'allowed_tools', allowed_tools: { mode: 'required', tools: [clock, named] } }
+const called = { id: 'call_1', type: 'custom', custom: { name: 'shell', input: 'ls' } }
+const turn = [
+  { role: 'assistant', content: null, tool_calls: [called] },
+  { role: 'tool', tool_call_id: 'call_1', content: 'pots' },
+]
+const part = (fields: object) => [{ role: 'user', content: [{ type: 'text', text: 'Look' }, fields] }]
+
+describe('an upstream gets untouched', () => {
+  test.each<readonly [string, Readonly<Record<string, unknown>>]>([
+    ['a custom tool', { tools: [weather, shell] }],
+    ['the choice of a custom tool', { tools: [shell], tool_choice: named }],
+    ['the tools that are allowed', { tools: [weather, clock, shell], tool_choice: allowed }],
+    ['a call of a custom tool and its result', { messages: [...messages, ...turn], tools: [shell] }],
+    ['-1 for no end', { max_tokens: -1, max_completion_tokens: -1 }],
+    ['a temperature over 2', { temperature: 5 }],
+    ['a grammar', { grammar: 'root ::= "yes" | "no"' }],
+    ['a video', { messages: part({ type: 'video_url', video_url: { url: 'https://a.example/b.mp4', fps: 1 } }) }],
+    [
+      'a sound by its address',
+      { messages: part({ type: 'audio_url', audio_url: { url: 'https://a.example/b.wav' } }) },
+    ],
+  ])('%s', async (_what, more) => {
+    const response = await post(more)
+    expect([response.status, response.headers.get('x-ignored-params')]).toEqual([200, null])
+    expect(onlyCall().body).toStrictEqual({ model: 'gpt-test', messages, ...more })
+  })
+
+  test('and a call of a custom tool comes back', async () => {
+    const message = { role: 'assistant', content: null, refusal: null, tool_calls: [called] }
+    const choices = [{ index: 0, message, logprobs: null, finish_reason: 'tool_calls' }]
+    upstream.answer(json(completion('', { choices })))
+    const reply = await readCompletion(await post({ tools: [shell] }))
+    expect(reply.choices[0]?.message.tool_calls).toEqual([called])
+  })
+})
+
+describe('a model that takes no video', () => {
+  test('is not asked: the caller is told which part it is', async () => {
+    const seeing = await serviceForThisTest(
+      {},
+      { seeing: { adapter: 'openai', baseUrl: upstream.url, input: ['text', 'image'] } },
+    )
+    const json = {
+      model: 'seeing',
+      messages: part({ type: 'video_url', video_url: { url: 'https://a.example/b.mp4' } }),
+    }
+    const response = await seeing.request('/chat/completions', { json })
+    expect(response.status).toBe(400)
+    expect(await readChatError(response)).toMatchObject({
+      code: 'unsupported_input',
+      param: 'messages[0].content[1]',
+      message: 'The model "seeing" takes no video (messages[0].content[1]). Leave it out.',
+    })
+    expect(upstream.calls).toEqual([])
+  })
+})
+
+test('-1 is held for limits as if no end were given', async () => {
+  const limited = await serviceForThisTest({ LIMITS: 'tokens_per_minute=500', OPENAI_BASE_URL: upstream.url })
+  const refusalOf = async (more: object) => {
+    const response = await limited.request('/chat/completions', { json: { model: 'm', messages, ...more } })
+    expect(response.status).toBe(429)
+    return (await readChatError(response)).message
+  }
+  const without = await refusalOf({})
+  expect(await refusalOf({ max_tokens: -1 })).toBe(without)
+  expect(await refusalOf({ max_tokens: -1, max_completion_tokens: -1 })).toBe(without)
+  expect(await refusalOf({ max_tokens: 2000 })).not.toBe(without)
+  expect(upstream.calls).toEqual([])
+})
+
+describe('the understudy', () => {
+  const ask = (more: object) => post({ model: 'understudy', ...more })
+
+  test('says as much at -1 as without an end', async () => {
+    const [free, endless] = await Promise.all(
+      [ask({}), ask({ max_tokens: -1 })].map(async (reply) => readCompletion(await reply)),
+    )
+    expect(endless?.choices).toEqual(free?.choices)
+  })
+
+  test('calls one of the functions that are allowed, and names tools that it cannot call', async () => {
+    const response = await ask({ tools: [weather, clock, shell], tool_choice: allowed })
+    expect(response.headers.get('x-ignored-params')).toBe('tools')
+    const [choice] = (await readCompletion(response)).choices
+    expect(choice?.message.tool_calls).toMatchObject([{ type: 'function', function: { name: 'clock' } }])
+  })
+
+  test.each([named, { type: 'allowed_tools', allowed_tools: { mode: 'required', tools: [named] } }])(
+    'refuses what it cannot call: %j',
+    async (tool_choice) => {
+      const response = await ask({ tools: [weather, shell], tool_choice })
+      expect(response.status).toBe(400)
+      expect(await readChatError(response)).toMatchObject({ code: 'invalid_field', param: 'tool_choice' })
+    },
+  )
+})

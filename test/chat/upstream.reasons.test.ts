@@ -1,0 +1,148 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { conservatory } from '../support/command.ts'
+import { compileCache, projectFolder, spawnService } from '../support/process.ts'
+import { temporaryFolder } from '../support/service.ts'
+import {
+  chunkText,
+  completion,
+  json,
+  pieces,
+  type Script,
+  sse,
+  startUpstream,
+  upstreamForThisTest,
+} from '../support/upstream.ts'
+
+const canary = 'sk-canary-0123456789abcdefghijklmnop'
+const messages = [{ role: 'user', content: 'A-PRIVATE-TEXT' }]
+const quote = `No: key ${canary}, at https://user:canary@10.1.2.3/v1?key=canary <b>now</b>.`
+
+/** How the upstream behaves to a model, by the id that it is asked for. */
+const scripts: Readonly<Record<string, Script>> = {
+  unauthorised: json({ error: { message: quote } }, 401),
+  unknown: json({ error: { message: 'The model does not exist.', code: 'model_not_found' } }, 404),
+  limited: json({ error: { message: 'Rate limit reached for TPM.' } }, 429),
+  broken: json({ error: { message: 'CUDA out of memory.' } }, 500),
+  page: (response) => void response.writeHead(502, { 'content-type': 'text/html' }).end('<html>nginx</html>'),
+  cut: pieces([sse(chunkText({ content: 'One' }))], 'cut'),
+  good: json(completion('Hello.')),
+}
+
+/** Models that fail in every way, and what the operator is told of each. */
+async function failingModels() {
+  const upstream = await upstreamForThisTest((response, call) => scripts[String(call.body['model'])]?.(response, call))
+  const gone = await startUpstream()
+  await gone.close()
+  const fixture = (name: string) => readFileSync(join(projectFolder, 'test/fixtures/tls', name))
+  const secure = createServer({ key: fixture('server.key'), cert: fixture('server.pem') })
+  await new Promise<void>((resolve) => secure.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void secure.close())
+  const { port } = secure.address() as AddressInfo
+
+  const openAi = {
+    adapter: 'openai',
+    apiKey: '$' + '{CANARY}',
+    baseUrl: upstream.url,
+    retries: 0,
+    breaker: { failures: 0 },
+  }
+  const claude = { ...openAi, adapter: '@ai-sdk/anthropic', model: 'unauthorised' }
+  const models = {
+    ...Object.fromEntries(Object.keys(scripts).map((name) => [name, { ...openAi, model: name }])),
+    gone: { ...openAi, baseUrl: gone.url },
+    nowhere: { ...openAi, baseUrl: 'http://nowhere.invalid:8080/v1' },
+    secure: { ...openAi, baseUrl: `https://localhost:${port}/v1` },
+    claude,
+    'claude-gone': { ...claude, baseUrl: gone.url },
+    list: { fallback: ['gone', 'unauthorised', 'broken', 'good'] },
+    hopeless: { fallback: ['claude', 'gone'] },
+  }
+  const host = new URL(upstream.url).host
+  const goneHost = new URL(gone.url).host
+  const told: Readonly<Record<string, { host: string; code?: RegExp; status?: number; said?: string }>> = {
+    unauthorised: { host, status: 401, said: 'No: … at … now.' },
+    unknown: { host, status: 404, said: 'The model does not exist.' },
+    limited: { host, status: 429, said: 'Rate limit reached for TPM.' },
+    broken: { host, status: 500, said: 'CUDA out of memory.' },
+    page: { host, status: 502 },
+    gone: { host: goneHost, code: /^ECONNREFUSED$/ },
+    // Without a network the name cannot even be looked up.
+    nowhere: { host: 'nowhere.invalid:8080', code: /^(?:ENOTFOUND|EAI_AGAIN)$/ },
+    secure: { host: `localhost:${port}`, code: /^(?:UNABLE_TO_VERIFY_LEAF_SIGNATURE|SELF_SIGNED_CERT_IN_CHAIN)$/ },
+    claude: { host, status: 401, said: 'No: … at … now.' },
+    'claude-gone': { host: goneHost, code: /^ECONNREFUSED$/ },
+  }
+  const folder = temporaryFolder()
+  onTestFinished(folder.remove)
+  writeFileSync(join(folder.path, 'models.json'), JSON.stringify({ models }))
+  return { told, environment: { DATA_DIR: folder.path, CANARY: canary }, host, goneHost }
+}
+
+test('the log names the host, the code or the status, and the upstream’s cleaned sentence of each model that failed', async () => {
+  const { told, environment, host } = await failingModels()
+  const service = await spawnService(process.execPath, ['src/main.ts'], {
+    environment: { ...compileCache, ...environment, BOOTSTRAP_KEY: 'a-key-of-the-caller-0123456789' },
+  })
+  const replies: string[] = []
+  const ask = async (model: string, stream = false) => {
+    const response = await fetch(`${service.url}/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: service.key, 'content-type': 'application/json', 'x-asked': model },
+      body: JSON.stringify({ model, messages, stream }),
+    })
+    replies.push(await response.text())
+    return [response.status, response.headers.get('x-request-id')] as const
+  }
+  const ids = new Map<string, string | null>()
+  for (const model of Object.keys(told)) ids.set(model, (await ask(model))[1])
+  const [listStatus, list] = await ask('list')
+  const [, hopeless] = await ask('hopeless')
+  const [, cut] = await ask('cut', true)
+  service.process.kill('SIGTERM')
+  expect(await service.exited).toBe(0)
+
+  const lines = service
+    .stdout()
+    .trim()
+    .split('\n')
+    .map((line): Record<string, unknown> => JSON.parse(line))
+  const failures = (id: unknown) =>
+    lines.filter(({ request_id, err }) => request_id === id && err).map(({ err }) => Object(err))
+  for (const [model, { code, ...rest }] of Object.entries(told)) {
+    const expected = { ...rest, model, ...(code ? { code: expect.stringMatching(code) } : {}) }
+    expect(failures(ids.get(model))).toMatchObject([expected])
+  }
+  expect(listStatus).toBe(200)
+  expect(failures(list).map((reason) => [reason.model, reason.code ?? reason.status])).toEqual([
+    ['gone', 'ECONNREFUSED'],
+    ['unauthorised', 401],
+    ['broken', 500],
+  ])
+  expect(failures(hopeless).map((reason) => [reason.model, reason.code ?? reason.status])).toEqual([
+    ['claude', 401],
+    ['gone', 'ECONNREFUSED'],
+  ])
+  expect(failures(cut)).toMatchObject([{ model: 'cut', host }])
+  for (const text of [service.stdout(), service.stderr()]) expect(text).not.toMatch(/canary|10\.1\.2\.3|PRIVATE|<b>/)
+  // Callers are not told where the models are.
+  for (const reply of replies) expect(reply).not.toMatch(/127\.0\.0\.1|nowhere|localhost|ECONN|canary/)
+}, 60_000)
+
+test('models check names them too', async () => {
+  const { told, environment } = await failingModels()
+  const { code, stdout, stderr } = await conservatory(['models', 'check', '--json'], environment)
+  expect([code, stderr]).toEqual([1, 'Not every model answers.\n'])
+  const rows: readonly { readonly model: string; readonly message: string }[] = JSON.parse(stdout)
+  for (const [model, { host, code, status, said }] of Object.entries(told)) {
+    const message = rows.find((row) => row.model === model)?.message ?? ''
+    expect(message).toContain(status === undefined ? `${host}: ` : `${host} answered ${status}`)
+    if (code) expect(message).toMatch(new RegExp(`: ${code.source.slice(1, -1)}, [a-z][^.]+\\.$`))
+    if (said) expect(message).toContain(`: ${said}`)
+  }
+  expect(rows.find(({ model }) => model === 'list')).toMatchObject({ state: 'ok', message: null })
+  expect(stdout).not.toMatch(/canary|10\.1\.2\.3|<b>/)
+}, 60_000)
