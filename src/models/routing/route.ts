@@ -104,9 +104,8 @@ export class Route {
       } catch (thrown) {
         const error = toApiError(thrown)
         // Nobody waits for another candidate's answer once the request has been given up.
-        if (signal.aborted) throw thrown
+        if (signal.aborted || isOfEveryModel(error)) throw thrown
         if (isOfOneModel(error)) limitation = thrown
-        else if (saysNothingOfModel(error)) throw thrown
         else failure = thrown
         if (index < this.candidates.length - 1) tell(candidate, error)
       }
@@ -118,4 +117,9 @@ export class Route {
   #isLastOpen(index: number): boolean {
     return this.candidates.slice(index + 1).every(({ isShut }) => isShut)
   }
+}
+
+/** Whether any model would have failed in this way. */
+function isOfEveryModel(error: ApiError): boolean {
+  return saysNothingOfModel(error) && !isOfOneModel(error)
 }
