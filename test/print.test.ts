@@ -95,13 +95,16 @@ describe('commands', () => {
     const headers = { authorization: `Bearer ${service.key}`, 'content-type': 'application/json' }
     const body = JSON.stringify({ model: nasty, messages: [{ role: 'user', content: 'Hello' }] })
     await (await fetch(`${service.url}/chat/completions`, { method: 'POST', headers, body })).text()
-    const lineOf = () =>
+    const lines = () =>
       service
         .stdout()
         .split('\n')
-        .find((text) => text.includes('"model"'))
-    await until(() => lineOf() !== undefined)
-    expect(lineOf()).not.toMatch(steering)
-    expect(JSON.parse(lineOf() ?? '{}')).toMatchObject({ model: nasty })
+        .filter((text) => text.includes('"model"'))
+    // Why the model failed, and the request.
+    await until(() => lines().length === 2)
+    for (const line of lines()) expect(line).not.toMatch(steering)
+    const [failure, request] = lines().map((line) => JSON.parse(line))
+    expect(failure).toMatchObject({ err: { model: nasty, code: 'ECONNREFUSED' } })
+    expect(request).toMatchObject({ model: nasty })
   })
 })
