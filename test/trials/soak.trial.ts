@@ -12,11 +12,11 @@ import { isOverPostgres } from '../support/test-database.ts'
 import { upstreamForThisTest } from '../support/upstream.ts'
 
 /*
- * A mixed load with all faults of clients and upstreams in it, for 20 s. SOAK_SECONDS makes it longer, and has the
+ * A mixed load with all faults of clients and upstreams in it, for 30 s. SOAK_SECONDS makes it longer, and has the
  * memory printed as it went; ten minutes:  SOAK_SECONDS=600 npm run trials -- soak
  */
 
-const seconds = Number(process.env['SOAK_SECONDS'] ?? 20)
+const seconds = Number(process.env['SOAK_SECONDS'] ?? 30)
 const visitors = 24
 /**
  * Megabytes that the memory may grow from the first third after the warm-up to the last: that of the process, which
