@@ -76,11 +76,24 @@ export function refuseUnknownRoutes(app: FastifyInstance): void {
 function refusalOf(app: FastifyInstance, request: FastifyRequest): ApiError {
   const path = request.url.split('?', 1)[0] ?? '/'
   const allow = methods.filter((method) => app.findRoute({ method, url: path })).join(', ')
-  if (allow === '') return unknownRoute(app)
+  if (allow === '') return notHere(path) ?? unknownRoute(app)
   const isPreflight = request.method === 'OPTIONS' && request.headers.origin !== undefined
   const advice = isPreflight ? ' For pages of other origins the operator sets CORS_ORIGINS.' : ''
   const message = `This path does not answer that method. Use ${allow}.${advice}`
   return new ApiError(405, 'method_not_allowed', message, { headers: { allow } })
+}
+
+/** Routes of OpenAI's that clients ask for, and what there is instead of them. */
+const insteadOf: ReadonlyMap<string, string> = new Map([
+  ['completions', 'Completions of a bare prompt are not served. Use POST /chat/completions.'],
+  ['embeddings', 'Embeddings are not served. Ask a service that has a model for them.'],
+  ['moderations', 'Moderations are not served. Ask a service that has a model for them.'],
+])
+
+/** The 404 for a route of OpenAI's that is not here; undefined for any other path. */
+function notHere(path: string): ApiError | undefined {
+  const message = insteadOf.get(path.replace(/^\/(?:v1\/)?/, ''))
+  return message === undefined ? undefined : new ApiError(404, 'unknown_route', message)
 }
 
 /** The 404 of a path that does not exist; it names the documents only where they are served. */

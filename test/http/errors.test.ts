@@ -110,6 +110,21 @@ describe('an unknown route', () => {
   })
 })
 
+describe("a route of OpenAI's that is not here", () => {
+  it.for([
+    ['/completions', 'POST /chat/completions'],
+    ['/v1/completions', 'POST /chat/completions'],
+    ['/embeddings', 'not served'],
+    ['/v1/embeddings', 'not served'],
+    ['/moderations', 'not served'],
+    ['/v1/moderations?a=1', 'not served'],
+  ] as const)('is a 404 that says what there is instead: %s', async ([path, advice]) => {
+    const refusal = await expectError(await service.request(path, { json: { model: 'a', input: 'b' } }), 'chat', 404)
+    expect(refusal).toMatchObject({ code: 'unknown_route', param: null })
+    expect(refusal.message).toContain(advice)
+  })
+})
+
 describe('a method that a path does not answer', () => {
   it.for([
     ['plants', 'PUT', '/plants', 'GET, HEAD, POST'],
