@@ -92,7 +92,7 @@ interface Turn {
 /** Holds what the first candidate may use that can be asked. @throws ApiError as `Exchange.ask` and `Visits.enter` do */
 async function enter(turn: Turn, visits: Visits): Promise<Visit> {
   const { request, body, persona, route, exchange, outcome, signal } = turn
-  const { candidate } = await route.firstRequest(exchange.requestFor, signal)
+  const candidate = await route.firstAble(exchange.requestFor, signal)
   const { request: asked, bounds } = await exchange.ask(candidate)
   const visitor = {
     id: request.id,

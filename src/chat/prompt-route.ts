@@ -44,7 +44,7 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
       ])
       const work = options.workOf(request, signal)
       const exchange = new Exchange(body, casting.persona, making, work)
-      const { candidate } = await route.firstRequest(exchange.requestFor, signal)
+      const candidate = await route.firstAble(exchange.requestFor, signal)
       const asked = await exchange.ask(candidate)
       const { character } = casting
       const isShown = !character || mayRead(callerOf(request), character)

@@ -47,11 +47,14 @@ export function createOpenAiModel(
     return unpacked(await connections.post(url.pathname, sent, requestBytes(body), signal))
   }
 
+  const accepted = async (answer: UpstreamAnswer): Promise<UpstreamAnswer> => {
+    if (answer.status === 200) return answer
+    throw refusalFrom(await readRefusal(answer), secrets)
+  }
+
   const ask = async (request: ModelRequest, signal: AbortSignal): Promise<UpstreamAnswer> => {
     try {
-      const response = await post(request, request.body, signal)
-      if (response.status === 200) return response
-      throw refusalFrom(await readRefusal(response), secrets)
+      return await accepted(await post(request, request.body, signal))
     } catch (error) {
       throw failureOf(error)
     }
@@ -65,8 +68,7 @@ export function createOpenAiModel(
       const refusal = await readRefusal(response)
       const again = streamUsage.askingAgain(asked, refusal)
       if (!again) throw refusalFrom(refusal, secrets)
-      const answer = await post(request, again, signal)
-      if (answer.status !== 200) throw refusalFrom(await readRefusal(answer), secrets)
+      const answer = await accepted(await post(request, again, signal))
       streamUsage.refused(again)
       return answer
     } catch (error) {
@@ -102,8 +104,7 @@ export function createOpenAiModel(
     async list(signal) {
       const { 'content-type': _ofBodies, ...more } = headers
       const path = `${new URL(baseUrl).pathname.replace(/\/+$/, '')}/models`
-      const response = unpacked(await connections.get(path, more, signal))
-      if (response.status !== 200) throw refusalFrom(await readRefusal(response), secrets)
+      const response = await accepted(unpacked(await connections.get(path, more, signal)))
       return idsIn(parseAnswer((await readWhole(response)).toString('utf8'), secrets))
     },
 

@@ -93,8 +93,8 @@ export class ModelRegistry {
    * @throws ApiError 404 `model_not_found` that lists what the key may use, for one that is not there and one that it may not use
    */
   resolve(id: string, user: ModelUser = anybody): Route {
-    const route = this.#routeOf(id)
-    if (!route || !this.#isOpenTo(user, route.name)) throw this.notFound(id, user)
+    const route = this.#usable(id, user)
+    if (!route) throw this.notFound(id, user)
     return route
   }
 
@@ -107,15 +107,14 @@ export class ModelRegistry {
     const wanted = isNamed
       ? { model: id, character: null }
       : readPlayedModel(id, (model) => this.#routeOf(model) !== undefined)
-    const route = this.#routeOf(wanted.model)
-    if (!route || !this.#isOpenTo(user, route.name)) throw this.notFound(id, user)
+    const route = this.#usable(wanted.model, user)
+    if (!route) throw this.notFound(id, user)
     return { ...wanted, route }
   }
 
   /** Whether a key may use what the id `default` stands for. */
   mayUseDefault(user: ModelUser): boolean {
-    const route = this.#routeOf('default')
-    return route !== undefined && this.#isOpenTo(user, route.name)
+    return this.#usable('default', user) !== undefined
   }
 
   /** The models with a name of their own that a key may use. */
@@ -172,6 +171,12 @@ export class ModelRegistry {
 
   async close(): Promise<void> {
     await Promise.all([...this.#closing, close(this.#generation)])
+  }
+
+  /** The route of an id, where there is one and the key may use it. */
+  #usable(id: string, user: ModelUser): Route | undefined {
+    const route = this.#routeOf(id)
+    return route && this.#isOpenTo(user, route.name) ? route : undefined
   }
 
   #routeOf(id: string): Route | undefined {

@@ -1,5 +1,5 @@
 import { type Static, type TProperties, Type } from '@sinclair/typebox'
-import { between, nullable, oneOf, shortText, text, wholeBetween } from './rules.ts'
+import { between, flag, nullable, oneOf, shortText, text, wholeBetween } from './rules.ts'
 
 /*
  * What OpenAI's API reference publishes of a chat completion request: what we read is typed strictly, what we do not read
@@ -236,16 +236,19 @@ const mostTokens = Type.Union([Type.Literal(-1), Type.Integer({ minimum: 1, maxi
   errorMessage: `send a whole number from 1 to ${2 ** 31 - 1}, or -1 for no end`,
 })
 
+/** The id of a model, as requests name it. */
+export const ModelId = Type.String({
+  minLength: 1,
+  maxLength: 500,
+  description: 'Identifier of the model to use; GET /models lists them.',
+  errorMessage: 'send the id of a model; GET /models lists them',
+  examples: ['understudy'],
+})
+
 /** The request body of `POST /chat/completions` (spec, section 4.3). */
 export const CompletionRequest = Type.Object(
   {
-    model: Type.String({
-      minLength: 1,
-      maxLength: 500,
-      description: 'Identifier of the model to use; GET /models lists them.',
-      errorMessage: 'send the id of a model; GET /models lists them',
-      examples: ['understudy'],
-    }),
+    model: ModelId,
     messages: Type.Array(Message, {
       minItems: 1,
       maxItems: maximumMessages,
@@ -253,10 +256,8 @@ export const CompletionRequest = Type.Object(
       errorMessage: `send an array of 1 to ${maximumMessages} messages`,
     }),
     ...OwnFields.properties,
-    stream: nullable(Type.Boolean({ errorMessage: 'send true or false' })),
-    stream_options: nullable(
-      Type.Object({ include_usage: nullable(Type.Boolean({ errorMessage: 'send true or false' })) }),
-    ),
+    stream: flag(),
+    stream_options: nullable(Type.Object({ include_usage: flag() })),
     max_tokens: nullable(mostTokens),
     max_completion_tokens: nullable(mostTokens),
     n: nullable(wholeBetween(1, maximumChoices)),
@@ -271,13 +272,13 @@ export const CompletionRequest = Type.Object(
     top_p: nullable(between(0, 1)),
     presence_penalty: nullable(between(-2, 2)),
     frequency_penalty: nullable(between(-2, 2)),
-    logprobs: nullable(Type.Boolean({ errorMessage: 'send true or false' })),
+    logprobs: flag(),
     top_logprobs: nullable(wholeBetween(0, 20)),
     tools: nullable(
       Type.Array(Tool, { maxItems: maximumTools, errorMessage: `send an array of at most ${maximumTools} tools` }),
     ),
     tool_choice: nullable(ToolChoice),
-    parallel_tool_calls: nullable(Type.Boolean({ errorMessage: 'send true or false' })),
+    parallel_tool_calls: flag(),
     response_format: nullable(ResponseFormat),
     reasoning_effort: nullable(text()),
     user: nullable(text()),

@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { OwnFields } from './completion-request.ts'
-import { between, nullable, oneOf, text, wholeBetween } from './rules.ts'
+import { ModelId, OwnFields } from './completion-request.ts'
+import { between, flag, nullable, oneOf, text, wholeBetween } from './rules.ts'
 
 /*
  * What OpenAI's API reference publishes of a request to create a response (Responses API): what we read is typed strictly,
@@ -85,18 +85,10 @@ const Format = Type.Object({
 })
 export type Format = Static<typeof Format>
 
-const flag = () => nullable(Type.Boolean({ errorMessage: 'send true or false' }))
-
 /** The request body of `POST /responses`. */
 export const ResponseRequest = Type.Object(
   {
-    model: Type.String({
-      minLength: 1,
-      maxLength: 500,
-      description: 'Identifier of the model to use; GET /models lists them.',
-      errorMessage: 'send the id of a model; GET /models lists them',
-      examples: ['understudy'],
-    }),
+    model: ModelId,
     input: Type.Union([Type.String(), Type.Array(InputItem, { minItems: 1, maxItems: maximumItems })], {
       description: 'A text of the user, or the items of the conversation so far.',
       errorMessage: `send a text or an array of 1 to ${maximumItems} items`,

@@ -12,6 +12,9 @@ export const oneOf = <const T extends readonly string[]>(...words: T) =>
 /** A field that OpenAI's clients also send as null when they mean nothing by it. */
 export const nullable = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]))
 
+/** A field that switches something; OpenAI's clients also send it as null. */
+export const flag = () => nullable(Type.Boolean({ errorMessage: 'send true or false' }))
+
 /** A number. */
 export const between = (minimum: number, maximum: number) =>
   Type.Number({ minimum, maximum, errorMessage: `send a number from ${minimum} to ${maximum}` })

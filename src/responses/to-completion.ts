@@ -49,16 +49,13 @@ export function completionRequestOf(request: ResponseRequest, find: FindItem): T
     tool_choice,
     text,
     reasoning,
-    store: _store,
-    background: _background,
-    previous_response_id: _previous,
     ...rest
   } = request
   const ignored = Object.entries(idle).flatMap(([name, isIdle]) => {
     const value: unknown = Reflect.get(request, name)
     return value == null || isIdle(value) ? [] : [name]
   })
-  for (const name of Object.keys(idle)) Reflect.deleteProperty(rest, name)
+  for (const name of Object.keys({ ...idle, ...unsupportedFields })) Reflect.deleteProperty(rest, name)
   const { messages, origins, leavesReasoning } = conversationOf(request, find)
   if (leavesReasoning) ignored.push('input.reasoning')
   if (reasoning && Object.entries(reasoning).some(([name, value]) => name !== 'effort' && value != null)) {

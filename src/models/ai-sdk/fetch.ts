@@ -2,14 +2,12 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { RequestInfo, RequestInit, Response } from 'undici'
 import { Outbound } from '../../outbound.ts'
 import { noProxies, type Proxies } from '../../proxies.ts'
+import { loadPool } from '../upstream/connections.ts'
 import { overOpenConnection } from '../upstream/kept-connections.ts'
 import type { Asking } from './bounded-answer.ts'
 
 /** What the package is asked for that fetches: packages hand nothing of it on. */
 const asking = new AsyncLocalStorage<Asking>()
-
-/** Loads what opens connections that know whether they had been kept. */
-const openPool = async () => (await import('../upstream/pool.ts')).openPool
 
 /** Asks a package, whose `fetch` bounds the answer as this says. */
 export function askingFor<T>(what: Asking, ask: () => T): T {
@@ -37,7 +35,7 @@ export interface FetchRules {
  */
 export function createFetch({ baseUrl, connectTimeout, proxies = noProxies }: FetchRules): ProviderFetch {
   const origin = baseUrl === undefined ? undefined : new URL(baseUrl).origin
-  const outbound = new Outbound(proxies, connectTimeout, openPool)
+  const outbound = new Outbound(proxies, connectTimeout, loadPool)
   return {
     async fetch(input, init) {
       const url = new URL(typeof input === 'string' || input instanceof URL ? input : input.url)

@@ -60,11 +60,14 @@ export class Route {
   }
 
   /**
-   * What is asked of the first candidate that can be asked for this at all.
+   * The first candidate that can be asked for this at all.
    * @throws ApiError where none can
    */
-  firstRequest(requestFor: RequestFor, signal: AbortSignal): Promise<Answered<{ readonly request: ModelRequest }>> {
-    return this.#ask(signal, tellNobody, async (candidate) => ({ request: await requestFor(candidate), candidate }))
+  firstAble(requestFor: RequestFor, signal: AbortSignal): Promise<Candidate> {
+    return this.#ask(signal, tellNobody, async (candidate) => {
+      await requestFor(candidate)
+      return candidate
+    })
   }
 
   /** @throws ApiError as `open` does */

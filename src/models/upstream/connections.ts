@@ -11,7 +11,7 @@ const highWater = 256 * 1024
 const drainFor = 1000
 
 /** Loads what opens connections that know whether they had been kept. */
-const openPool = async () => (await import('./pool.ts')).openPool
+export const loadPool = async () => (await import('./pool.ts')).openPool
 
 /** The connections to one upstream. Redirects are not followed. */
 export class UpstreamConnections {
@@ -54,7 +54,7 @@ export class UpstreamConnections {
 
   async #send(request: Dispatcher.DispatchOptions, signal: AbortSignal): Promise<UpstreamResponse> {
     // Loaded with the first request, so that a service without an upstream starts without it.
-    this.#pool ??= openOrigin(this.#origin, this.#proxy, this.#connectTimeout, openPool).catch((error: unknown) => {
+    this.#pool ??= openOrigin(this.#origin, this.#proxy, this.#connectTimeout, loadPool).catch((error: unknown) => {
       this.#pool = undefined
       throw error
     })
