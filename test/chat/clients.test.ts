@@ -4,30 +4,12 @@ import { tool as toolOfLangChain } from '@langchain/core/tools'
 import { ChatOpenAI } from '@langchain/openai'
 import { APICallError, generateText, jsonSchema, streamText, tool } from 'ai'
 import OpenAI from 'openai'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { onceAsked, startTestService, type TestService } from '../support/service.ts'
-import { chunkText, json, pieces, type ScriptedUpstream, startUpstream } from '../support/upstream.ts'
+import { describe, expect, test } from 'vitest'
+import { alone, service, servicesForClientsForThisFile, upstream } from '../support/clients.ts'
+import type { TestService } from '../support/service.ts'
+import { chunkText, json, pieces } from '../support/upstream.ts'
 
-let upstream: ScriptedUpstream
-/** Ids that are not the understudy's go to the upstream. */
-let service: TestService
-let alone: TestService
-
-beforeAll(async () => {
-  upstream = await startUpstream()
-  service = await startTestService({}, onceAsked(upstream.url))
-  alone = await startTestService()
-})
-
-beforeEach(() => {
-  upstream.calls.length = 0
-})
-
-afterAll(async () => {
-  await service?.close()
-  await alone?.close()
-  await upstream?.close()
-})
+servicesForClientsForThisFile()
 
 const prompt = 'How do I know when to repot?'
 const weather = {

@@ -1,27 +1,9 @@
 import OpenAI from 'openai'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { onceAsked, startTestService, type TestService } from '../support/service.ts'
-import { chunkText, json, pieces, type ScriptedUpstream, startUpstream } from '../support/upstream.ts'
+import { describe, expect, test } from 'vitest'
+import { alone, service, servicesForClientsForThisFile, upstream } from '../support/clients.ts'
+import { chunkText, json, pieces } from '../support/upstream.ts'
 
-let upstream: ScriptedUpstream
-let service: TestService
-let alone: TestService
-
-beforeAll(async () => {
-  upstream = await startUpstream()
-  service = await startTestService({}, onceAsked(upstream.url))
-  alone = await startTestService()
-})
-
-beforeEach(() => {
-  upstream.calls.length = 0
-})
-
-afterAll(async () => {
-  await service?.close()
-  await alone?.close()
-  await upstream?.close()
-})
+servicesForClientsForThisFile()
 
 const request = {
   model: 'understudy',

@@ -1,31 +1,14 @@
 import { createOpenAI } from '@ai-sdk/openai'
 import { generateText, jsonSchema, stepCountIs, streamText, tool } from 'ai'
 import OpenAI from 'openai'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { onceAsked, startTestService, type TestService } from '../support/service.ts'
-import { chunkText, completion, json, pieces, type ScriptedUpstream, sse, startUpstream } from '../support/upstream.ts'
+import { describe, expect, test } from 'vitest'
+import { alone, service, servicesForClientsForThisFile, upstream } from '../support/clients.ts'
+import type { TestService } from '../support/service.ts'
+import { chunkText, completion, json, pieces, sse } from '../support/upstream.ts'
 
 /* Clients of the Responses API with nothing set but base URL, key and model; test/chat/clients.characters.test.ts has more of them. */
 
-let upstream: ScriptedUpstream
-let service: TestService
-let alone: TestService
-
-beforeAll(async () => {
-  upstream = await startUpstream()
-  service = await startTestService({}, onceAsked(upstream.url))
-  alone = await startTestService()
-})
-
-beforeEach(() => {
-  upstream.calls.length = 0
-})
-
-afterAll(async () => {
-  await service?.close()
-  await alone?.close()
-  await upstream?.close()
-})
+servicesForClientsForThisFile()
 
 const question = 'How do I know when to repot?'
 const fern = { model: 'understudy', character: 'Fern' }
