@@ -1,18 +1,15 @@
-import { join } from 'node:path'
 import { type ModelUser, mayUseModel, usablePartsOf } from '../access/model-lists.ts'
 import { type Clock, machineClock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
-import { noProxies, type Proxies } from '../proxies.ts'
 import { isFallback, type ModelSettings, type ModelsConfiguration } from './configuration/model-settings.ts'
-import type { AdapterSettings, LlamaCppSettings, OpenAiSettings, UnderstudySettings } from './configuration/settings.ts'
-import { lazily } from './lazy-model.ts'
+import type { AdapterSettings } from './configuration/settings.ts'
 import type { Model } from './model.ts'
+import { isLlamaCpp, type ModelPlace, misbehaves, namesUnderstudy, openModel } from './open-model.ts'
 import { readPlayedModel, type WantedModel } from './played-model.ts'
 import { type WatchAttempt, watchNothing } from './routing/attempt.ts'
 import { Breaker, type BreakerState } from './routing/breaker.ts'
 import { Candidate, type CandidateTraits } from './routing/candidate.ts'
 import { Route, Seekers } from './routing/route.ts'
-import { createUnderstudy } from './understudy/understudy.ts'
 import { UpstreamLists } from './upstream-lists.ts'
 
 /** A model as `GET /models` lists it. */
@@ -26,11 +23,8 @@ export interface WantedRoute extends WantedModel {
   readonly route: Route
 }
 
-/** Where adapters may keep files, how they get to their upstreams, and what is listed. */
-interface Place {
-  readonly dataDirectory: string
-  /** The proxies that requests to models go through. */
-  readonly proxies?: Proxies
+/** What adapters are opened with, and what is listed. */
+interface Place extends ModelPlace {
   /** Whether the list has the understudies that misbehave on purpose. */
   readonly listMisbehaving?: 'on' | 'off'
 }
@@ -261,7 +255,7 @@ function open(configuration: ModelsConfiguration, place: Place, clock: Clock): G
     opened.set(name, {
       name,
       settings,
-      model: createModel(settings, place, clock),
+      model: openModel(settings, place, clock),
       breaker: namesUnderstudy(settings.adapter) ? null : new Breaker(clock, settings.breaker),
     })
   }
@@ -279,50 +273,4 @@ async function closeUnused(generation: Generation): Promise<void> {
 async function close({ opened, lists }: Generation): Promise<void> {
   lists.close()
   await Promise.all([...opened.values()].map(({ model }) => model.close?.()))
-}
-
-/** Opens the adapter of a model's settings: a new adapter is a file of its own and a line here. */
-function createModel(settings: AdapterSettings, { dataDirectory, ...place }: Place, clock: Clock): Model {
-  if (isUnderstudy(settings)) return understudyOf(settings.adapter)
-  const proxies = settings.proxy === false ? noProxies : (place.proxies ?? noProxies)
-  if (isOpenAi(settings))
-    return lazily(async () => (await import('./openai-model.ts')).createOpenAiModel(settings, clock, proxies))
-  if (isLlamaCpp(settings)) {
-    const folder = join(dataDirectory, 'weights')
-    return lazily(async () =>
-      (await import('./llama-cpp/llama-cpp.ts')).createLlamaCppModel(settings, folder, { proxies }),
-    )
-  }
-  return lazily(async () => (await import('./ai-sdk/model.ts')).createAiSdkModel(settings, undefined, proxies))
-}
-
-function isUnderstudy(settings: AdapterSettings): settings is UnderstudySettings {
-  return namesUnderstudy(settings.adapter)
-}
-
-function namesUnderstudy(adapter: string): boolean {
-  return /^understudy(\/|$)/.test(adapter)
-}
-
-function misbehaves(adapter: string): boolean {
-  return namesUnderstudy(adapter) && adapter !== 'understudy'
-}
-
-function isOpenAi(settings: AdapterSettings): settings is OpenAiSettings {
-  return settings.adapter === 'openai'
-}
-
-function isLlamaCpp(settings: AdapterSettings): settings is LlamaCppSettings {
-  return settings.adapter === 'llama.cpp'
-}
-
-function understudyOf(adapter: string): Model {
-  const understudy = createUnderstudy()
-  if (adapter === 'understudy') return understudy
-  return lazily(async () => {
-    const { misbehavingUnderstudies } = await import('./understudy/misbehaving-understudies.ts')
-    const model = misbehavingUnderstudies(understudy)[adapter.split('/')[1] ?? '']
-    if (!model) throw new Error(`no understudy ${adapter}`)
-    return model
-  })
 }

@@ -1,0 +1,63 @@
+import { join } from 'node:path'
+import type { Clock } from '../clock.ts'
+import { noProxies, type Proxies } from '../proxies.ts'
+import type { AdapterSettings, LlamaCppSettings, OpenAiSettings, UnderstudySettings } from './configuration/settings.ts'
+import { lazily } from './lazy-model.ts'
+import type { Model } from './model.ts'
+import { createUnderstudy } from './understudy/understudy.ts'
+
+/** Where adapters may keep files, and how they get to their upstreams. */
+export interface ModelPlace {
+  readonly dataDirectory: string
+  /** The proxies that requests to models go through. */
+  readonly proxies?: Proxies
+}
+
+/** Opens the adapter of a model's settings: a new adapter is a file of its own and a line here. */
+export function openModel(settings: AdapterSettings, { dataDirectory, ...place }: ModelPlace, clock: Clock): Model {
+  if (isUnderstudy(settings)) return understudyOf(settings.adapter)
+  const proxies = settings.proxy === false ? noProxies : (place.proxies ?? noProxies)
+  if (isOpenAi(settings))
+    return lazily(async () => (await import('./openai-model.ts')).createOpenAiModel(settings, clock, proxies))
+  if (isLlamaCpp(settings)) {
+    const folder = join(dataDirectory, 'weights')
+    return lazily(async () =>
+      (await import('./llama-cpp/llama-cpp.ts')).createLlamaCppModel(settings, folder, { proxies }),
+    )
+  }
+  return lazily(async () => (await import('./ai-sdk/model.ts')).createAiSdkModel(settings, undefined, proxies))
+}
+
+function isUnderstudy(settings: AdapterSettings): settings is UnderstudySettings {
+  return namesUnderstudy(settings.adapter)
+}
+
+/** Whether an adapter is the understudy, well-behaved or not. */
+export function namesUnderstudy(adapter: string): boolean {
+  return /^understudy(\/|$)/.test(adapter)
+}
+
+/** Whether it is one that misbehaves on purpose. */
+export function misbehaves(adapter: string): boolean {
+  return namesUnderstudy(adapter) && adapter !== 'understudy'
+}
+
+function isOpenAi(settings: AdapterSettings): settings is OpenAiSettings {
+  return settings.adapter === 'openai'
+}
+
+/** Whether a model is weights in a file. */
+export function isLlamaCpp(settings: AdapterSettings): settings is LlamaCppSettings {
+  return settings.adapter === 'llama.cpp'
+}
+
+function understudyOf(adapter: string): Model {
+  const understudy = createUnderstudy()
+  if (adapter === 'understudy') return understudy
+  return lazily(async () => {
+    const { misbehavingUnderstudies } = await import('./understudy/misbehaving-understudies.ts')
+    const model = misbehavingUnderstudies(understudy)[adapter.split('/')[1] ?? '']
+    if (!model) throw new Error(`no understudy ${adapter}`)
+    return model
+  })
+}
