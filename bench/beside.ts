@@ -6,7 +6,7 @@ import { asked, relayEnvironment } from './relay.ts'
 
 /*
  * This service beside another one in the same run: under another Node, which OTHER_NODE names, or of another checkout of this
- * project, whose folder OTHER_CHECKOUT names. Rates swing with what else the machine does; CPU time for each request does so less.
+ * project, whose folder OTHER_CHECKOUT names; LOADS=streams drives only the loads whose names match. Rates swing with what else the machine does; CPU time for each request does so less.
  */
 
 /** How a service is started. */
@@ -55,7 +55,8 @@ async function beside(command: Command): Promise<readonly Figure[]> {
   const other = await startService('other', environment, command)
   try {
     const rows: object[] = []
-    for (const [load, drive] of Object.entries(loads)) {
+    const wanted = new RegExp(process.env['LOADS'] ?? '')
+    for (const [load, drive] of Object.entries(loads).filter(([name]) => wanted.test(name))) {
       for (const service of [here, other]) await drive(service, 8)
       const rate = await inTurn({ here: () => drive(here), other: () => drive(other) })
       const cost = await inTurn({ here: () => cpuOf(here, drive), other: () => cpuOf(other, drive) })
