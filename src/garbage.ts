@@ -1,6 +1,6 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { type Alarm, type Clock, quietClock } from '../clock.ts'
+import { type Alarm, type Clock, quietClock } from './clock.ts'
 
 /** Milliseconds of calm before garbage is collected: who sends much once often does so again. */
 const calmMs = 5000

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest'
-import { BytesInFlight } from '../../src/http/bytes-in-flight.ts'
-import { giveMemoryBackLater } from '../../src/http/garbage.ts'
-import { TestClock } from '../support/clock.ts'
+import { BytesInFlight } from '../src/http/bytes-in-flight.ts'
+import { giveMemoryBackLater } from '../src/garbage.ts'
+import { TestClock } from './support/clock.ts'
 
 const megabyte = 1024 ** 2
 
