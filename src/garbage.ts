@@ -1,29 +1,66 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { type Alarm, type Clock, quietClock } from './clock.ts'
+import { type Clock, quietClock } from './clock.ts'
 
-/** Milliseconds of calm before garbage is collected: who sends much once often does so again. */
-const calmMs = 5000
+/** Milliseconds between two looks: the shortest, and twice as many after each collection, since the rest may be in use. */
+const shortestWaitMs = 5000
+const longestWaitMs = 80_000
+
+/** The largest share of the time since the last look in which the event loop worked: a collection delays whatever comes meanwhile. */
+const mostBusy = 0.05
+
+/** Bytes of growth since the last collection that are worth another one. */
+const mostGrownBytes = 32 * 1024 ** 2
+
+/** The process whose memory is given back. */
+export interface MemoryUser {
+  /** Bytes of its memory that are in the machine's. */
+  residentBytes(): number
+  /** The share of the time since this was last asked in which the event loop worked, from 0 to 1. */
+  busyShare(): number
+  /** Collects all garbage; its memory goes back to the system. */
+  collect(): void
+}
 
 /**
- * Gives memory back to the system some seconds after it was last told that much is not needed any more: an engine that has
- * nothing to do collects no garbage, and would keep hundreds of megabytes after a burst of large requests.
- * @returns what tells it
+ * Gives memory back to the system while the process is idle: V8 collects no garbage while nothing is allocated, and would
+ * keep hundreds of megabytes after a burst of requests (docs/decisions/0023-bytes-in-flight.md). It goes on as long as
+ * the process does, and keeps that from no end.
  */
-export function giveMemoryBackLater(clock: Clock = quietClock, collect: () => void = collectGarbage): () => void {
-  let waiting: Alarm | undefined
-  return () => {
-    // While there is much to do the engine collects by itself.
-    if (waiting) waiting.refresh()
-    else
-      waiting = clock.setTimeout(() => {
-        waiting = undefined
-        collect()
-      }, calmMs)
+export function giveMemoryBack(clock: Clock = quietClock, user: MemoryUser = thisProcess()): void {
+  let usualBytes = user.residentBytes()
+  let waitMs = shortestWaitMs
+  const look = () => {
+    const isIdle = user.busyShare() <= mostBusy
+    if (isIdle && user.residentBytes() - usualBytes > mostGrownBytes) {
+      user.collect()
+      const leftBytes = user.residentBytes()
+      const isLast = waitMs === longestWaitMs
+      // After several collections the rest is in use.
+      usualBytes = isLast ? leftBytes : Math.min(usualBytes, leftBytes)
+      waitMs = isLast ? shortestWaitMs : 2 * waitMs
+    } else waitMs = shortestWaitMs
+    clock.setTimeout(look, waitMs)
+  }
+  clock.setTimeout(look, waitMs)
+}
+
+/** This process. */
+export function thisProcess(): MemoryUser {
+  let before = performance.eventLoopUtilization()
+  return {
+    residentBytes: () => process.memoryUsage.rss(),
+    busyShare() {
+      const now = performance.eventLoopUtilization()
+      const { utilization } = performance.eventLoopUtilization(now, before)
+      before = now
+      return utilization
+    },
+    collect: collectGarbage,
   }
 }
 
-/** Collects all garbage, in some tens of milliseconds. The engine can do that, and hides it behind a flag. */
+/** Collects all garbage, in some tens of milliseconds: V8 can do that, and hides it behind a flag. */
 function collectGarbage(): void {
   setFlagsFromString('--expose-gc')
   runInNewContext('gc()')

@@ -2,6 +2,7 @@ import closeWithGrace from 'close-with-grace'
 import type { FirstStart } from './access/bootstrap.ts'
 import { type Config, ConfigError } from './config.ts'
 import { codeOf } from './errors.ts'
+import { giveMemoryBack } from './garbage.ts'
 import { tell } from './print.ts'
 import { startService } from './service.ts'
 import { closeToOthers } from './storage/rights.ts'
@@ -29,6 +30,7 @@ export async function serve(config: Config): Promise<void> {
     ...bootstrap.notices,
   ]
   tell(lines.join('\n'))
+  giveMemoryBack()
   process.on('SIGHUP', () => void service.reload())
   // A promise that nobody waited for is a fault of ours, and no reason to drop everybody else's requests.
   process.on('unhandledRejection', (reason) => {

@@ -11,7 +11,6 @@ import { promptSettings } from './characters/prompt/settings.ts'
 import { purgeVersions } from './characters/purge.ts'
 import { type Clock, machineClock } from './clock.ts'
 import type { Config, Traces } from './config.ts'
-import { giveMemoryBackLater } from './garbage.ts'
 import { BytesInFlight } from './http/bytes-in-flight.ts'
 import { Drain } from './http/drain.ts'
 import type { LoopWatch } from './http/pressure.ts'
@@ -23,7 +22,6 @@ import { readParts } from './metrics/parts.ts'
 import { type MetricsServer, serveMetrics } from './metrics/plugin.ts'
 import { loadModels } from './models/configuration/configuration.ts'
 import { ModelRegistry } from './models/registry.ts'
-import { answerTurns } from './models/upstream/turns.ts'
 import { keysKeptFor } from './plants/policy.ts'
 import { tell } from './print.ts'
 import type { Proxies } from './proxies.ts'
@@ -156,15 +154,12 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   const tracer = config.traces && (await openTracer(config.traces, config.proxies, logger))
   const models = new ModelRegistry(configuration, config, countAttempts(metrics, tracer?.watchAttempt), clock)
   const uses = new CharacterUses(stores.characters)
-  const freed = giveMemoryBackLater()
-  const inFlight = new BytesInFlight(config.maxInFlightBytes, freed)
-  const scheduler = new Scheduler(undefined, freed)
-  answerTurns.onMuch = freed
+  const inFlight = new BytesInFlight(config.maxInFlightBytes)
+  const scheduler = new Scheduler()
   const library = createLibrary(config, stores.characters, {
     logger,
     onUse: (version) => uses.note(version),
     during: inFlight.during,
-    onFreed: freed,
     workOf: (account) => scheduler.workOf({ account: account ?? nobody }),
   })
   const limiter = stores.limiter(config.limits)

@@ -38,8 +38,6 @@ const turnMs = 15
 const unitsPerLook = 2000
 /** Units of one request: some 4 s, twice what a chat of 8 MiB takes. */
 const mostUnits = 400_000_000
-/** Milliseconds of work that leave garbage worth collecting. */
-const muchMs = 100
 /** Milliseconds that steps may take with all their waiting. */
 const mostMs = 20_000
 
@@ -88,19 +86,13 @@ export class Scheduler {
   /** What takes the next slice of each waiting run, by account; the account at the front is next. */
   readonly #queue = new Map<number, (() => void)[]>()
   readonly #now: () => number
-  readonly #onMuch: () => void
-  /** Milliseconds that slices have taken in this turn of the event loop, and since `onMuch` was last told. */
+  /** Milliseconds that slices have taken in this turn of the event loop. */
   #usedMs = 0
-  #sinceToldMs = 0
   #endsTurn = false
 
-  /**
-   * @param now tells the time in milliseconds
-   * @param onMuch is told whenever so much has been done that its garbage is worth collecting
-   */
-  constructor(now: () => number = performance.now.bind(performance), onMuch: () => void = () => {}) {
+  /** @param now tells the time in milliseconds */
+  constructor(now: () => number = performance.now.bind(performance)) {
     this.#now = now
-    this.#onMuch = onMuch
   }
 
   /** How many runs wait for their next slice. */
@@ -141,9 +133,7 @@ export class Scheduler {
     try {
       return run.slice(this.#now, start + Math.min(sliceMs, turnMs - this.#usedMs))
     } finally {
-      const tookMs = this.#now() - start
-      this.#usedMs += tookMs
-      this.#sinceToldMs += tookMs
+      this.#usedMs += this.#now() - start
       this.#endTurnLater()
     }
   }
@@ -162,10 +152,6 @@ export class Scheduler {
     setImmediate(() => {
       this.#endsTurn = false
       this.#usedMs = 0
-      if (this.#sinceToldMs > muchMs) {
-        this.#sinceToldMs = 0
-        this.#onMuch()
-      }
       this.#takeTurn()
     })
   }

@@ -1,53 +1,79 @@
 import { describe, expect, it, vi } from 'vitest'
-import { BytesInFlight } from '../src/http/bytes-in-flight.ts'
-import { giveMemoryBackLater } from '../src/garbage.ts'
+import { giveMemoryBack, thisProcess } from '../src/garbage.ts'
 import { TestClock } from './support/clock.ts'
 
 const megabyte = 1024 ** 2
 
-describe('memory after a burst', () => {
-  it('is given back when the last of many bytes is gone, and not after a few', () => {
-    const onCalm = vi.fn()
-    const inFlight = new BytesInFlight(128 * megabyte, onCalm)
-    const few = inFlight.open(1)
-    few.set(megabyte)
-    few.release()
-    expect(onCalm).not.toHaveBeenCalled()
-    const [one, other] = [inFlight.open(1), inFlight.open(2)]
-    one.set(10 * megabyte)
-    other.set(10 * megabyte)
-    one.release()
-    expect(onCalm).not.toHaveBeenCalled()
-    other.release()
-    expect(onCalm).toHaveBeenCalledOnce()
+/** A process whose memory and whose load are as the test says; a collection leaves so many MB. */
+function watched({ inUse = 100 } = {}) {
+  const clock = new TestClock()
+  const state = { resident: inUse, inUse, busy: 0 }
+  const collect = vi.fn(() => {
+    state.resident = state.inUse
   })
+  giveMemoryBack(clock, { residentBytes: () => state.resident * megabyte, busyShare: () => state.busy, collect })
+  return { clock, state, collect }
+}
 
-  it('is collected once, some seconds after the last that was told', () => {
-    const clock = new TestClock()
-    const collect = vi.fn()
-    const freed = giveMemoryBackLater(clock, collect)
-    freed()
-    clock.advance(4000)
-    freed()
-    clock.advance(4000)
-    expect(collect).not.toHaveBeenCalled()
-    clock.advance(1000)
-    expect(collect).toHaveBeenCalledOnce()
+describe('memory after a burst', () => {
+  it('is given back within five seconds of calm, and once', () => {
+    const { clock, state, collect } = watched()
+    Object.assign(state, { resident: 300, busy: 0.9 })
     clock.advance(60_000)
+    expect(collect).not.toHaveBeenCalled()
+    state.busy = 0.01
+    clock.advance(5000)
     expect(collect).toHaveBeenCalledOnce()
-    freed()
+    clock.advance(300_000)
+    expect(collect).toHaveBeenCalledOnce()
+    state.resident = 300
     clock.advance(5000)
     expect(collect).toHaveBeenCalledTimes(2)
   })
 
+  it('is left alone where it grew by little', () => {
+    const { clock, state, collect } = watched()
+    state.resident = 130
+    clock.advance(300_000)
+    expect(collect).not.toHaveBeenCalled()
+  })
+
+  it('is looked for again when a cache has forgotten what it kept', () => {
+    const { clock, state, collect } = watched()
+    Object.assign(state, { resident: 300, inUse: 200 })
+    clock.advance(5000)
+    expect(state.resident).toBe(200)
+    state.inUse = 100
+    clock.advance(10_000)
+    expect(state.resident).toBe(100)
+    expect(collect).toHaveBeenCalledTimes(2)
+  })
+
+  it('is in use where several collections did not free it, and is the measure from then on', () => {
+    const { clock, state, collect } = watched()
+    Object.assign(state, { resident: 300, inUse: 200 })
+    clock.advance(200_000)
+    expect(collect).toHaveBeenCalledTimes(5)
+    clock.advance(600_000)
+    expect(collect).toHaveBeenCalledTimes(5)
+    state.resident = 300
+    clock.advance(5000)
+    expect(collect).toHaveBeenCalledTimes(6)
+  })
+
   it('is collected by the engine', async () => {
-    const clock = new TestClock()
-    const freed = giveMemoryBackLater(clock)
     const garbage = new WeakRef({ text: 'x'.repeat(1000) })
     // A weak reference is kept to the end of the turn that made it.
     await new Promise((resolve) => setImmediate(resolve))
-    freed()
-    clock.advance(5000)
+    thisProcess().collect()
     expect(garbage.deref()).toBeUndefined()
+  })
+
+  it('tells how busy the event loop was', async () => {
+    const process = thisProcess()
+    const end = performance.now() + 50
+    while (performance.now() < end);
+    expect(process.busyShare()).toBeGreaterThan(0.5)
+    expect(process.residentBytes()).toBeGreaterThan(10 * megabyte)
   })
 })

@@ -70,21 +70,6 @@ describe('work', () => {
     )
   })
 
-  it('tells of itself once there is so much that its garbage is worth collecting, and no sooner', async () => {
-    const clock = new Clock()
-    let told = 0
-    const scheduler = new Scheduler(clock.now, () => told++)
-    const work = async (milliseconds: number) => {
-      await scheduler.workOf({ account: 1 }).run('messages', clock.steps(milliseconds, 1))
-      await clock.untilCalm(scheduler)
-      // Whatever was done at once is counted at the end of its turn.
-      await new Promise((resolve) => setImmediate(resolve))
-      return told
-    }
-    expect([await work(90), await work(4), await work(4)]).toStrictEqual([0, 0, 0])
-    expect([await work(4), await work(4)]).toStrictEqual([1, 1])
-  })
-
   it('gives accounts equal shares, however many requests each has', async () => {
     const clock = new Clock()
     const scheduler = new Scheduler(clock.now)

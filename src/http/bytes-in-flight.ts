@@ -3,9 +3,6 @@ import { overloaded } from '../errors.ts'
 /** Bytes of a body or a reply up to which it is neither counted nor refused: most requests are, and pay one comparison. */
 export const smallBytes = 64 * 1024
 
-/** Bytes that have left garbage worth collecting. */
-const manyBytes = 16 * 1024 ** 2
-
 /**
  * How often bytes count while they are worked on. A card's JSON is unpacked, becomes a text, and values, and pieces on their
  * way to the disk; a chat's becomes a text, and values, texts in which lore is looked for, and a prompt.
@@ -23,20 +20,13 @@ const refusal = overloaded('More bytes are on their way in and out than there is
  */
 export class BytesInFlight {
   readonly #most: number
-  readonly #onCalm: () => void
   readonly #accounts = new Map<number, number>()
   #bytes = 0
   #refusals = 0
-  /** Whether many have been held since none was. */
-  #wereMany = false
 
-  /**
-   * @param most bytes
-   * @param onCalm is told when none is held any more after there were many
-   */
-  constructor(most: number, onCalm: () => void = () => {}) {
+  /** @param most bytes */
+  constructor(most: number) {
     this.#most = most
-    this.#onCalm = onCalm
   }
 
   /** Bytes that are held now. */
@@ -64,19 +54,11 @@ export class BytesInFlight {
           throw refusal
         }
       }
-      this.#add(more)
+      this.#bytes += more
       const left = holds() + more
       if (left > 0) this.#accounts.set(account, left)
       else this.#accounts.delete(account)
     })
-  }
-
-  #add(bytes: number): void {
-    this.#bytes += bytes
-    this.#wereMany ||= this.#bytes > manyBytes
-    if (this.#bytes > 0 || !this.#wereMany) return
-    this.#wereMany = false
-    this.#onCalm()
   }
 
   /**

@@ -32,19 +32,14 @@ export function memoryOf({ book }: Card, sourceBytes: number): number {
 export class CardCache {
   readonly #limit: number
   readonly #clock: Clock
-  readonly #onFreed: () => void
   readonly #cards = new Map<string, KeptCard & { readonly expiry: Alarm | undefined }>()
   readonly #loading = new Map<string, Promise<Card>>()
   #bytes = 0
 
-  /**
-   * @param limit bytes of memory in all; the card that was used last is kept whatever its size
-   * @param onFreed is told when a large card is forgotten
-   */
-  constructor(limit: number, clock: Clock = quietClock, onFreed = () => {}) {
+  /** @param limit bytes of memory in all; the card that was used last is kept whatever its size */
+  constructor(limit: number, clock: Clock = quietClock) {
     this.#limit = limit
     this.#clock = clock
-    this.#onFreed = onFreed
   }
 
   /**
@@ -92,6 +87,5 @@ export class CardCache {
     this.#cards.delete(digest)
     this.#bytes -= kept.bytes
     kept.expiry?.close()
-    if (kept.bytes > large) this.#onFreed()
   }
 }

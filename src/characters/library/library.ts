@@ -34,8 +34,6 @@ export interface LibraryOptions {
   readonly during?: Holding
   /** The work of reading cards and lorebooks, for an account or for nobody; at once without it. */
   readonly workOf?: (account: number | null) => Work
-  /** Is told when a large card is not kept in memory any more. */
-  readonly onFreed?: () => void
   /** The time that files' times are compared with, in milliseconds: the machine's clock. */
   readonly now?: () => number
 }
@@ -74,7 +72,7 @@ export class CharacterLibrary {
   constructor({ store, folders = [], lorebooks = [], largestCard, logger, onUse, ...options }: LibraryOptions) {
     const { workOf = workAtOnce, during = (_account, _bytes, work) => work(), now = Date.now } = options
     this.#during = during
-    this.#cache = new CardCache(cacheLimit, undefined, options.onFreed)
+    this.#cache = new CardCache(cacheLimit)
     this.#store = store
     this.#workOf = workOf
     this.#onUse = onUse
@@ -295,7 +293,7 @@ export function createLibrary(
     cardBodyLimit,
   }: Pick<Config, 'configDirectory' | 'dataDirectory' | 'cardBodyLimit'>,
   store: CharacterStore,
-  observer: Pick<LibraryOptions, 'logger' | 'onUse' | 'onFreed' | 'workOf' | 'during'> = {},
+  observer: Pick<LibraryOptions, 'logger' | 'onUse' | 'workOf' | 'during'> = {},
 ): CharacterLibrary {
   return new CharacterLibrary({
     store,

@@ -4,8 +4,6 @@ const unitsOfTurn = 8000
 const unitsOfLittle = 100
 /** Bytes of a unit: what is only passed on, or is one long string, costs next to nothing. */
 const bytesOfUnit = 32
-/** Units that leave garbage worth collecting: 16 MB of text. */
-const unitsOfMuch = 500_000
 
 /** What so many bytes of an answer cost, whatever is in them. Units. */
 export function unitsOf(bytes: number): number {
@@ -17,9 +15,6 @@ export function unitsOf(bytes: number): number {
  * stretch. What is more than a turn's share has a turn for itself.
  */
 export class Turns {
-  /** Is told whenever so much has been read that its garbage is worth collecting. */
-  onMuch: () => void = () => {}
-  #untold = 0
   #taken = 0
   #endsTurn = false
   readonly #waiting: { readonly units: number; readonly go: () => void }[] = []
@@ -39,11 +34,6 @@ export class Turns {
 
   #count(units: number): void {
     this.#taken += units
-    this.#untold += units
-    if (this.#untold > unitsOfMuch) {
-      this.#untold = 0
-      this.onMuch()
-    }
     if (this.#endsTurn) return
     this.#endsTurn = true
     setImmediate(() => this.#next())

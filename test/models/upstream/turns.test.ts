@@ -40,15 +40,3 @@ describe('the turns of answers', () => {
     expect(came).toEqual([-1, Number.NaN, -1, -1])
   })
 })
-
-it('tell whenever so much has been read that its garbage is worth collecting', () => {
-  const turns = new Turns()
-  let told = 0
-  turns.onMuch = () => {
-    told++
-  }
-  for (let piece = 0; piece < 5000; piece++) void turns.take(100)
-  expect(told).toBe(0)
-  for (let piece = 0; piece < 5001; piece++) void turns.take(100)
-  expect(told).toBe(1)
-})
