@@ -11,6 +11,10 @@ export interface Meddling {
   before?(statement: string): string | undefined
   /** Whether the server's process has another number than the client is told, as behind a pooler. */
   readonly hidesPid?: boolean
+  /** Whether nothing that a client sends is handed on now, as by a pooler that waits for its server. */
+  isWaiting?(): boolean
+  /** Whether clients are told that the server is a standby, as PgBouncer goes on to say of one that was promoted. */
+  readonly tellsOfStandby?: boolean
   /** Whether the connection ends where a transaction begins, as with PgBouncer's `pool_mode = statement`. */
   readonly refusesTransactions?: boolean
 }
@@ -62,6 +66,7 @@ function meddle(client: Socket, server: Socket, meddling: Meddling, names: strin
   const statements = new Map<string, string>()
   let isBetween = true
   const fromClient = framesOf(true, (frame, isStart) => {
+    if (meddling.isWaiting?.()) return
     if (isStart) {
       if (meddling.refusedSetting === undefined || !frame.includes(`${meddling.refusedSetting}\0`)) server.write(frame)
       else if (!meddling.isSilent?.()) client.end(failure(`unsupported startup parameter: ${meddling.refusedSetting}`))
@@ -87,6 +92,11 @@ function meddle(client: Socket, server: Socket, meddling: Meddling, names: strin
     if (type === 'Z') owners.shift()
     if (owner === 'proxy') return
     if (type === 'K' && meddling.hidesPid) frame.writeUInt32BE(1, 5)
+    const isRole = type === 'S' && frame.includes('in_hot_standby\0')
+    if (isRole && meddling.tellsOfStandby) {
+      client.write(message('S', 'in_hot_standby\0on\0'))
+      return
+    }
     const isInTransaction = type === 'Z' && frame.toString('latin1', 5) === 'T'
     if (isInTransaction && meddling.refusesTransactions) {
       client.end(failure('transaction blocks not allowed in statement pooling mode'))

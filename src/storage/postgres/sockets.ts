@@ -2,12 +2,16 @@ import { Socket } from 'node:net'
 import { ConnectFault, ConnectionLost } from './failures.ts'
 import { beginTls, type Tls } from './tls.ts'
 
-/** Milliseconds that a connection may say nothing after a deadline has passed, before it is ended. */
+/** Milliseconds that a connection may say nothing after a deadline has passed, or its host was left, before it is ended. */
 const grace = 1000
 /** Milliseconds in which a connection with TLS is made. */
 const tlsTime = 2000
 /** The first letters of what a server says: it asks for a password, refuses, warns, or knows another version. */
 const greetings = /^[RENv]/
+/** The parameter of a greeting that tells whether the server only reads, with the byte behind its name. */
+const roleParameter = 'in_hot_standby\0'
+/** The message ReadyForQuery, with which a greeting ends (postgresql.org/docs/current/protocol-message-formats.html). */
+const greetingEnd = Buffer.from('Z\0\0\0\x05I', 'latin1')
 
 interface Host {
   readonly host: string
@@ -26,6 +30,8 @@ export class Sockets {
   /** Those of the open ones on which nothing has been answered yet, as far as is known. */
   readonly #unproven = new Set<WatchedSocket>()
   #current = 0
+  /** Hosts that were left within the last second. */
+  readonly #leaving = new Set<number>()
   #looking: NodeJS.Timeout | undefined
 
   /**
@@ -53,7 +59,7 @@ export class Sockets {
   }
 
   #openPlain(index: number): Socket {
-    const socket = withReason(this.#connect(index))
+    const socket = withoutRole(withReason(this.#connect(index)))
     // The client library would wait for the rest of a message that is as long as four letters of another protocol say.
     socket.once('data', (data) => {
       if (!greetings.test(data.toString('latin1', 0, 1))) socket.destroy(new ConnectFault('NOT_POSTGRESQL'))
@@ -65,7 +71,7 @@ export class Sockets {
     const socket = this.#connect(index)
     const tooLong = setTimeout(() => socket.destroy(new ConnectionLost('CONNECT_TIMEOUT')), tlsTime)
     try {
-      return withReason(await beginTls(socket, this.#hostAt(index).host, tls))
+      return withoutRole(withReason(await beginTls(socket, this.#hostAt(index).host, tls)))
     } catch (error) {
       socket.destroy()
       // As libpq does where the server has TLS, and it cannot be agreed on.
@@ -80,7 +86,7 @@ export class Sockets {
   #connect(index: number): Socket {
     const socket = new WatchedSocket(index, () => {
       this.#open.delete(socket)
-      if (this.#unproven.delete(socket) && this.#current === index) this.#current = (index + 1) % this.#hosts.length
+      if (this.#unproven.delete(socket) && this.#current === index) this.#leave(index)
     })
     // Below TLS nobody else listens.
     socket.on('error', () => {})
@@ -89,6 +95,30 @@ export class Sockets {
     this.#open.add(socket)
     this.#unproven.add(socket)
     return socket
+  }
+
+  /**
+   * Connects to the next host from now on. Other connections to the one that is left may wait for the same lost server,
+   * as a pooler lets them: those that never served and stay silent are ended, unless that host is the current one again.
+   */
+  #leave(index: number): void {
+    this.#current = (index + 1) % this.#hosts.length
+    if (this.#leaving.has(index)) return
+    this.#leaving.add(index)
+    const others = this.#silentSince(index)
+    setTimeout(() => {
+      this.#leaving.delete(index)
+      if (this.#current === index) return
+      for (const socket of others()) if (this.#unproven.has(socket)) socket.destroy()
+    }, grace).unref()
+  }
+
+  /** @returns gives those of the connections of now, to one host or to all, from which nothing has come since */
+  #silentSince(host?: number): () => readonly WatchedSocket[] {
+    const before = [...this.#open]
+      .filter(({ index }) => host === undefined || index === host)
+      .map((socket) => ({ socket, read: socket.bytesRead }))
+    return () => before.flatMap(({ socket, read }) => (socket.bytesRead === read ? socket : []))
   }
 
   /** Hears that something was answered: by the one host that there are connections to, or nobody knows by which. */
@@ -116,11 +146,11 @@ export class Sockets {
    */
   endSilent(isStill: () => boolean): void {
     if (this.#looking) return
-    const before = [...this.#open].map((socket) => ({ socket, read: socket.bytesRead }))
+    const silent = this.#silentSince()
     this.#looking = setTimeout(() => {
       this.#looking = undefined
       if (!isStill()) return
-      for (const { socket, read } of before) if (socket.bytesRead === read) socket.destroy()
+      for (const socket of silent()) socket.destroy()
     }, grace)
     this.#looking.unref()
   }
@@ -153,6 +183,20 @@ function withReason<T extends Socket>(socket: T): T {
   // Should the library have left it by then.
   socket.on('error', () => {})
   return socket
+}
+
+/**
+ * Keeps from the client library what a greeting tells of the server's role, so that it asks the server itself: PgBouncer
+ * greets with what its server first told it, and calls a promoted one a standby from then on. The name of the parameter is
+ * changed where it stands; the library's listener comes after this one.
+ */
+function withoutRole<T extends Socket>(socket: T): T {
+  const rename = (data: Buffer): void => {
+    const at = data.indexOf(roleParameter)
+    if (at >= 0) data.write('-', at)
+    if (data.subarray(-greetingEnd.length).equals(greetingEnd)) socket.off('data', rename)
+  }
+  return socket.on('data', rename)
 }
 
 /** A connection that fails as soon as somebody listens: the library forgets one whose making is rejected, and has one less. */

@@ -204,3 +204,28 @@ it('(k) a pooler that ends a connection is left for the next one: its server may
     expect(asked).toContain('second')
   })
 })
+
+it('a pooler that still calls a promoted server a standby is not believed: the server itself is asked', async () => {
+  const { url } = await proxyForThisTest(databaseUrl, { hidesPid: true, tellsOfStandby: true })
+  const database = await connectPostgres(`${url}?target_session_attrs=read-write`)
+  onTestFinished(() => database.close())
+  const [row] = await database.read((sql) => sql<{ role: string }[]>`SELECT 'in_hot_standby' || chr(1) AS role`)
+  expect(row?.role).toBe('in_hot_standby\x01')
+  await expect(database.transaction((sql) => sql`SELECT 1`)).resolves.toHaveLength(1)
+})
+
+it('a read that waits at a pooler which was left is done at the next one, before its time is over', async () => {
+  let isWaiting = false
+  const [first, second] = [
+    await proxyForThisTest(databaseUrl, { hidesPid: true, isWaiting: () => isWaiting }),
+    await proxyForThisTest(databaseUrl, { hidesPid: true }),
+  ]
+  const hosts = [first, second].map(({ url }) => new URL(url).host).join(',')
+  const database = await connectPostgres(databaseUrl.replace(new URL(databaseUrl).host, hosts))
+  onTestFinished(() => database.close())
+  const read = () => database.read((sql) => sql<{ pid: number }[]>`SELECT pg_backend_pid() AS pid`)
+  const [[one]] = await Promise.all([read(), read()])
+  isWaiting = true
+  await direct`SELECT pg_terminate_backend(${one?.pid ?? 0})`
+  await expect(read()).resolves.toHaveLength(1)
+})
