@@ -165,6 +165,19 @@ async function progress({ acknowledged }: Tally, count: number): Promise<void> {
   }
 }
 
+/** All plants, asked for again while the answer is a 503, as clients do. */
+async function allPlants(url: string): Promise<readonly { readonly name: string }[]> {
+  for (const end = performance.now() + givenMs; ; ) {
+    const answer = await fetch(url, { headers })
+    const text = await answer.text()
+    if (answer.status === 200) return JSON.parse(text)
+    if (answer.status !== 503 || performance.now() > end)
+      throw new Error(`the plants at the end: ${answer.status} ${text}`)
+    console.log(`the plants at the end: ${answer.status}, asked for again`)
+    await sleep(100)
+  }
+}
+
 /** One round over a pair. @returns what there is too much or too little of */
 async function round(way: Way, pair: Pair, path: string, prefix: string) {
   const urls = [pair.primary, pair.standby].map((server) => server.url(path))
@@ -189,8 +202,7 @@ async function round(way: Way, pair: Pair, path: string, prefix: string) {
   await progress(tally, 100)
   tally.isOver = true
   await load
-  const answer = await fetch(`${replicas[1]?.url}/plants`, { headers })
-  const plants: readonly { readonly name: string }[] = JSON.parse(await answer.text())
+  const plants = await allPlants(`${replicas[1]?.url}/plants`)
   const counts = new Map<string, number>()
   for (const { name } of plants) counts.set(name, (counts.get(name) ?? 0) + 1)
   for (const replica of replicas) replica.process.kill('SIGTERM')
