@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Database, Statement } from 'better-sqlite3'
+import { overloaded } from '../errors.ts'
 import type { GroupCommit } from '../storage/group-commit.ts'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
 
@@ -8,20 +9,34 @@ const sliceSize = 100_000
 /** How many accounts' counts are remembered at most. */
 const most = 10_000
 
+/** How many plants an account had. */
+interface Counted {
+  /** With what this process has changed since. */
+  count: number
+  /** The moment at which that was so. */
+  readonly moment: string
+}
+
+/** A count under way. */
+interface Counting {
+  sum: number
+  /** The highest id that is counted. */
+  after: number
+  readonly done: Promise<void>
+}
+
 /**
  * How many plants accounts have: counted when first asked for, and followed from there. An account that nobody asks
  * about, since it has no limit, costs nothing.
  */
 export class PlantCounts {
-  readonly #count: Statement<[number], number>
   readonly #slice: Statement<[number, number, number], { readonly count: number; readonly last: number }>
   readonly #commit: GroupCommit
   readonly #changes: OutsideChanges
-  readonly #counts = new Map<number, number>()
-  #moment = ''
+  readonly #counts = new Map<number, Counted>()
+  readonly #running = new Map<number, Counting>()
 
   constructor(database: Database, commit: GroupCommit, changes: OutsideChanges) {
-    this.#count = database.prepare<[number], number>('SELECT count(*) FROM plants WHERE account = ?').pluck()
     this.#slice = database.prepare(`
       SELECT count(*) AS count, max(id) AS last
       FROM (SELECT id FROM plants WHERE account = ? AND id > ? ORDER BY id LIMIT ?)`)
@@ -29,21 +44,59 @@ export class PlantCounts {
     this.#changes = changes
   }
 
-  /** How many plants the account has, those of the running transaction among them. */
-  of(account: number): number {
-    const counts = this.#current()
-    const count = counts.get(account) ?? this.#count.get(account) ?? 0
-    counts.set(account, count)
-    return count
+  /**
+   * Whether the count of the account still holds: what others wrote was not followed, and what was followed may have been
+   * rolled back.
+   */
+  isKnown(account: number): boolean {
+    return this.#counts.get(account)?.moment === this.#moment()
   }
 
   /**
-   * The same for a caller who can wait, so that others' requests come in between: theirs may be counted or not.
+   * Counts the account's plants in slices, so that others' requests come in between. What this process writes meanwhile is
+   * counted; what others write may be counted or not, and then the account is counted anew for the next who asks.
+   */
+  learn(account: number): Promise<void> {
+    const running = this.#running.get(account)
+    if (running) return running.done
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const counting = { sum: 0, after: Number.MIN_SAFE_INTEGER - 1, done: promise }
+    this.#running.set(account, counting)
+    this.#countAll(account, counting)
+      .finally(() => this.#running.delete(account))
+      .then(resolve, reject)
+    return promise
+  }
+
+  async #countAll(account: number, counting: Counting): Promise<void> {
+    const moment = this.#moment()
+    for (;;) {
+      const slice = this.#slice.get(account, counting.after, sliceSize)
+      counting.sum += slice?.count ?? 0
+      if (!slice || slice.count < sliceSize) break
+      counting.after = slice.last
+      await setImmediate()
+    }
+    if (this.#counts.size >= most) this.#counts.clear()
+    this.#counts.set(account, { count: counting.sum, moment })
+  }
+
+  /**
+   * How many plants the account has, as it was last learned and followed since.
+   * @throws ApiError 503 where ten thousand other accounts were learned since, and this one is forgotten
+   */
+  of(account: number): number {
+    const counted = this.#counts.get(account)
+    if (!counted) throw overloaded()
+    return counted.count
+  }
+
+  /**
+   * The same for a caller who only looks.
    * @param enough how many are counted at least, where there are as many
    */
   async ofAnySize(account: number, enough: number): Promise<number> {
-    const known = this.#current().get(account)
-    if (known !== undefined) return known
+    if (this.isKnown(account)) return this.of(account)
     for (let sum = 0, after = Number.MIN_SAFE_INTEGER - 1; ; ) {
       const most = Math.min(sliceSize, enough - sum)
       const slice = this.#slice.get(account, after, most)
@@ -54,17 +107,16 @@ export class PlantCounts {
     }
   }
 
-  /** The counts that still hold: what others wrote was not followed, and what was followed may have been rolled back. */
-  #current(): Map<number, number> {
-    const moment = `${this.#changes.seen()} ${this.#commit.rollbacks}`
-    if (moment !== this.#moment || this.#counts.size >= most) this.#counts.clear()
-    this.#moment = moment
-    return this.#counts
+  /** Another text after others have written, or a transaction was rolled back. */
+  #moment(): string {
+    return `${this.#changes.seen()} ${this.#commit.rollbacks}`
   }
 
-  /** Notes that the account has so many plants more, or fewer. */
-  follow(account: number, difference: number): void {
-    const count = this.#counts.get(account)
-    if (count !== undefined) this.#counts.set(account, count + difference)
+  /** Notes that a plant of the account has come (1), or gone (-1). */
+  follow(account: number, id: number, difference: number): void {
+    const counted = this.#counts.get(account)
+    if (counted) counted.count += difference
+    const counting = this.#running.get(account)
+    if (counting && id <= counting.after) counting.sum += difference
   }
 }

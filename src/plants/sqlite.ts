@@ -100,10 +100,17 @@ export class SqlitePlantStore implements PlantStore {
   }
 
   create(account: number, plant: NewPlant, idempotency?: Idempotency, limit?: number): Promise<AddedPlant> {
-    if (!idempotency) return this.#commit.run(() => ({ plant: this.#add(account, plant, limit), isReplay: false }))
+    if (!idempotency)
+      return this.#commitWithin(account, limit, () => ({ plant: this.#add(account, plant, limit), isReplay: false }))
     return this.#running.run(account, idempotency, () =>
-      this.#commit.run(() => this.#addOnce(account, plant, idempotency, limit)),
+      this.#commitWithin(account, limit, () => this.#addOnce(account, plant, idempotency, limit)),
     )
+  }
+
+  /** Commits a write that may need to know how many plants the account has. */
+  async #commitWithin<T>(account: number, limit: number | undefined, write: () => T): Promise<T> {
+    if (limit !== undefined && !this.#counts.isKnown(account)) await this.#counts.learn(account)
+    return this.#commit.run(write)
   }
 
   async forgetKeys(before: number, most: number): Promise<number> {
@@ -138,7 +145,7 @@ export class SqlitePlantStore implements PlantStore {
       this.#touch(account)
       this.#highestIds.forget(account)
       const { changes } = this.#delete.run(account, id)
-      this.#counts.follow(account, -changes)
+      if (changes > 0) this.#counts.follow(account, id, -1)
       return changes > 0
     })
   }
@@ -223,7 +230,7 @@ export class SqlitePlantStore implements PlantStore {
     if (changes === 0) throw idTaken(id)
     if (plant.id !== undefined) this.#highestIds.note(account, id)
     this.#touch(account)
-    this.#counts.follow(account, 1)
+    this.#counts.follow(account, id, 1)
     return { account, ...plant, id }
   }
 

@@ -1,0 +1,63 @@
+import { setImmediate } from 'node:timers/promises'
+import { expect, it, onTestFinished } from 'vitest'
+import { engines } from '../support/engines.ts'
+
+/** Over SQLite, an account with 250,000 plants, which are counted in three slices. */
+async function manyPlants() {
+  const [sqlite] = engines
+  const database = await sqlite?.openDatabase()
+  if (!database) throw new Error('there is no engine')
+  onTestFinished(() => database.close())
+  const account = await database.newAccount()
+  await database.run(`
+    INSERT INTO plants (account, id, name)
+    WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < ${count})
+    SELECT ${account}, id, 'n' FROM ids`)
+  return { database, account, plants: database.openPlants() }
+}
+
+const count = 250_000
+const fern = { name: 'Fern' }
+
+it('the first plant of a large account with a limit lets others come in between while it is counted', async () => {
+  const { plants, account } = await manyPlants()
+  let turns = 0
+  let isOver = false
+  const others = (async () => {
+    for (; !isOver; turns++) await setImmediate()
+  })()
+  await plants.create(account, fern, undefined, count + 1)
+  isOver = true
+  await others
+  expect(turns).toBeGreaterThanOrEqual(2)
+})
+
+it('what comes and goes while an account is counted is counted once, and the limit holds to the plant', async () => {
+  const { plants, account } = await manyPlants()
+  const limited = plants.create(account, fern, undefined, count + 10)
+  // One slice is counted: these are before its end, and behind all.
+  await setImmediate()
+  await Promise.all([
+    plants.remove(account, 5),
+    plants.remove(account, count - 5),
+    plants.create(account, { ...fern, id: 5 }),
+    plants.create(account, { ...fern, id: count + 5 }),
+  ])
+  await limited
+  // There are as many as at first, one that is back, one more, and the limited one, less one that is gone.
+  const added = await Promise.allSettled(
+    Array.from({ length: 12 }, () => plants.create(account, fern, undefined, count + 10)),
+  )
+  expect(added.filter(({ status }) => status === 'fulfilled')).toHaveLength(9)
+  expect(await plants.count(account)).toBe(count + 10)
+})
+
+it('what another process adds is counted for the next plant', async () => {
+  const { database, plants, account } = await manyPlants()
+  await plants.create(account, fern, undefined, count + 2)
+  await database.run(`INSERT INTO plants (account, id, name) VALUES (${account}, -1, 'n')`)
+  await setImmediate()
+  await expect(plants.create(account, fern, undefined, count + 2)).rejects.toMatchObject({ code: 'plants_limit' })
+  await plants.remove(account, 1)
+  expect((await plants.create(account, fern, undefined, count + 2)).plant.name).toBe('Fern')
+})
