@@ -7,6 +7,7 @@ import type { CharacterStore } from '../characters/library/character.ts'
 import { removeAllLeftovers } from '../characters/pieces.ts'
 import { removeCharacters, SqliteCharacterStore } from '../characters/sqlite.ts'
 import type { Clock } from '../clock.ts'
+import { isDamage } from '../errors.ts'
 import type { Metric } from '../instruments.ts'
 import type { Limits } from '../limit-values.ts'
 import { Limiter } from '../limits/limiter.ts'
@@ -15,6 +16,7 @@ import type { PlantStore } from '../plants/plant.ts'
 import { SqlitePlantStore } from '../plants/sqlite.ts'
 import { removeRest, SqliteTransfers } from '../plants/sqlite-transfer.ts'
 import type { PlantTransfers } from '../plants/transfers.ts'
+import { openToRead } from '../storage/copy.ts'
 import { openDatabase } from '../storage/database.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
 import { migrations } from '../storage/migrations.ts'
@@ -84,6 +86,7 @@ export function openSqliteStores(path: string, by: Actor = commandLine): Stores 
   const changes = new OutsideChanges(database)
   const wal = new WalKeeper(database)
   const ping = database.prepare('SELECT 1')
+  const lookAtFile = fileLook(path)
   const access = new SqliteAccessStore(database, changes)
   const characters = new SqliteCharacterStore(database, changes)
   return {
@@ -108,6 +111,7 @@ export function openSqliteStores(path: string, by: Actor = commandLine): Stores 
     metrics: [...commit.metrics, ledgerQueue(ledger), wal.metric],
     async check() {
       ping.get()
+      lookAtFile()
     },
     beginServing(clock) {
       waitAsService(database)
@@ -123,6 +127,27 @@ export function openSqliteStores(path: string, by: Actor = commandLine): Stores 
       ledger.stop()
       database.close()
     },
+  }
+}
+
+/** Milliseconds between two looks at the database's file. */
+const betweenLooks = 1000
+
+/**
+ * Makes a check of the database's file, which is opened anew for it: a connection that has read the file's head once keeps it
+ * until somebody writes, and does not see that it is damaged.
+ */
+function fileLook(path: string): () => void {
+  let looked = Number.NEGATIVE_INFINITY
+  return () => {
+    if (performance.now() - looked < betweenLooks) return
+    looked = performance.now()
+    try {
+      openToRead(path).close()
+    } catch (error) {
+      // Whether it can be opened at all is seen by the connection that serves.
+      if (isDamage(error)) throw error
+    }
   }
 }
 

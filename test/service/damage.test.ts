@@ -78,6 +78,21 @@ describe('damage, 5: a database that is damaged while it is served', () => {
     expect((await ready(service.url))[0]).toBe(part === 'header' ? 503 : 200)
   })
 
+  it('SQLite: a header that is damaged before the service has written is seen by the probe', async () => {
+    const folder = folderForThisTest()
+    const first = await start({ DATA_DIR: folder })
+    first.process.kill()
+    await first.exited
+    const service = await start({ DATA_DIR: folder })
+    expect((await fetch(`${service.url}/plants`, { headers })).status).toBe(200)
+    expect(await ready(service.url)).toStrictEqual([200, { status: 'ok' }])
+    // The bytes alone: any write beside it would have the service read the file again.
+    const file = openSync(join(folder, 'conservatory.db'), 'r+')
+    writeSync(file, Buffer.alloc(100, 0xa5), 0, 100, 0)
+    closeSync(file)
+    await eventually(async () => expect(await ready(service.url)).toStrictEqual([503, { status: 'corrupt' }]))
+  })
+
   it('SQLite: a start over a damaged header is refused with a sentence that says to restore', async () => {
     const folder = folderForThisTest()
     const service = await start({ DATA_DIR: folder })
