@@ -39,12 +39,18 @@ export async function allowOrigins(app: FastifyInstance, origins: readonly strin
     // Its refusal would not be in our shape.
     strictPreflight: false,
   }
-  const optionsOf: FastifyCorsOptionsDelegateCallback = ({ method, url }, done) => {
-    if (!/^\/metrics(?:\?|$)/.test(url)) return done(null, allowed)
-    if (method === 'OPTIONS') return done(noPages())
-    return done(null, { origin: false })
+  const optionsOf: FastifyCorsOptionsDelegateCallback = ({ method, url, routeOptions }, done) => {
+    const isPreflight = method === 'OPTIONS'
+    const path = isPreflight ? pathOf(url) : routeOptions.url
+    if (path !== '/metrics') return done(null, allowed)
+    return isPreflight ? done(noPages()) : done(null, { origin: false })
   }
   await app.register(cors, () => optionsOf)
+}
+
+/** The path of a request as the router reads it, which knows every preflight by one name. */
+function pathOf(url: string): string {
+  return decodeURIComponent(url.split(/[?#]/, 1)[0] ?? '')
 }
 
 function noPages(): ApiError {

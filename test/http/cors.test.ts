@@ -62,8 +62,8 @@ describe('a preflight', () => {
     expect(response.headers.get('access-control-allow-origin')).toBe('*')
   })
 
-  test('to /metrics is refused', async () => {
-    const response = await preflight(all, '/metrics')
+  test.each(['/metrics', '/metrics?x', '/%6detrics', '/%6D%65trics?x'])('to %s is refused', async (path) => {
+    const response = await preflight(all, path)
     expect(response.status).toBe(405)
     expect(ofCors(response)).toEqual([])
   })
@@ -99,8 +99,8 @@ describe('an answer to a page', () => {
     expect(response.headers.get('access-control-allow-origin')).toBe(page)
   })
 
-  test('of /metrics is for no page', async () => {
-    const response = await all.request('/metrics', { headers: { origin: page } })
+  test.each(['/metrics', '/%6detrics'])('of %s is for no page', async (path) => {
+    const response = await all.request(path, { headers: { origin: page } })
     expect(response.status).toBe(200)
     expect(ofCors(response)).toEqual([])
   })
