@@ -84,20 +84,19 @@ export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (
       const characters = models.mayUseDefault(caller)
         ? await library.list(caller.account.id, '', mostCharacters + 1)
         : []
-      const data = [
-        ...models.list(caller).map((model) => listed(model)),
-        ...characters.slice(0, mostCharacters).map(played),
-      ]
+      const named = models.list(caller).map((model) => listed(model))
+      const names = new Set(named.map(({ id }) => id))
+      // A model of the same name is what the id means.
+      const others = characters.slice(0, mostCharacters).map(played)
+      const data = [...named, ...others.filter(({ id }) => !names.has(id))]
       return { object: 'list' as const, data, has_more: characters.length > mostCharacters }
     },
   )
 
   const describe = async (id: string, caller: Key) => {
     if (id === '') throw unknownRoute(app)
-    const listing = models.list(caller).find((candidate) => candidate.id === id)
-    if (listing) return listed(listing)
     const { route, character } = models.wanted(id, caller)
-    if (character === null) return listed({ id: route.name, ownedBy: 'upstream' })
+    if (character === null) return listed(models.listing(route))
     const found = await library.resolve(caller.account.id, character)
     if (!found) throw models.notFound(id, caller)
     return listed({ id, ownedBy: owners[found.origin] })

@@ -97,13 +97,15 @@ export class ModelRegistry {
    * @throws ApiError 404 `model_not_found`, as `resolve` does
    */
   wanted(id: string, user: ModelUser): WantedRoute {
-    const isNamed = this.#generation.configuration.models.has(id) && !id.endsWith('*')
-    const wanted = isNamed
-      ? { model: id, character: null }
-      : readPlayedModel(id, (model) => this.#routeOf(model) !== undefined)
+    const wanted = this.#read(id)
     const route = this.#usable(wanted.model, user)
     if (!route) throw this.notFound(id, user)
     return { ...wanted, route }
+  }
+
+  #read(id: string): WantedModel {
+    const isNamed = this.#generation.configuration.models.has(id) && !id.endsWith('*')
+    return isNamed ? { model: id, character: null } : readPlayedModel(id, (model) => this.#routeOf(model) !== undefined)
   }
 
   /** Whether a key may use what the id `default` stands for. */
@@ -115,14 +117,17 @@ export class ModelRegistry {
   list(user: ModelUser): readonly ModelListing[] {
     const named = [...this.#generation.configuration.models]
       .filter(([name, settings]) => !name.endsWith('*') && this.#isOpenTo(user, name) && this.#isListed(settings))
-      .map(([id, settings]) => ({
-        id,
-        ownedBy: isFallback(settings) || namesUnderstudy(settings.adapter) ? 'conservatory' : settings.adapter,
-      }))
+      .map(([id, settings]) => ({ id, ownedBy: ownerOf(settings) }))
     return [...named, ...this.#listedBehind(user)]
   }
 
-  /** The models behind prefixes, as their upstreams list them. */
+  /** A model that a key may use, listed or not, by the name of its route. */
+  listing({ name }: Route): ModelListing {
+    const settings = this.#generation.configuration.models.get(name)
+    return { id: name, ownedBy: settings ? ownerOf(settings) : 'upstream' }
+  }
+
+  /** The models behind prefixes, as their upstreams list them; an id that means a character here is none. */
   #listedBehind(user: ModelUser): readonly ModelListing[] {
     const { configuration, opened, prefixes, lists } = this.#generation
     return prefixes.flatMap((prefix) => {
@@ -130,7 +135,11 @@ export class ModelRegistry {
       if (!found || 'model' in found.settings) return []
       const ids = lists.idsOf(prefix, found.model).map((id) => prefix.slice(0, -1) + id)
       const own = ids.filter(
-        (id) => !configuration.models.has(id) && longestPrefix(prefixes, id) === prefix && this.#isOpenTo(user, id),
+        (id) =>
+          !configuration.models.has(id) &&
+          longestPrefix(prefixes, id) === prefix &&
+          this.#read(id).character === null &&
+          this.#isOpenTo(user, id),
       )
       return own.map((id) => ({ id, ownedBy: 'upstream' }))
     })
@@ -241,6 +250,11 @@ export class ModelRegistry {
       param: 'model',
     })
   }
+}
+
+/** Whose a model is, as the list says it. */
+function ownerOf(settings: ModelSettings): string {
+  return isFallback(settings) || namesUnderstudy(settings.adapter) ? 'conservatory' : settings.adapter
 }
 
 /** The prefix behind which an id is. @param prefixes the longest first */

@@ -179,6 +179,10 @@ describe('GET /models', () => {
     expect(await ids(usual)).not.toContain('understudy/empty')
     const sent = { model: 'understudy/empty', messages }
     expect((await usual.request('/chat/completions', { json: sent })).status).toBe(200)
+    for (const name of ['understudy/empty', 'default']) {
+      const described = await (await usual.request(`/models/${name}`)).json()
+      expect(described).toMatchObject({ owned_by: 'conservatory' })
+    }
     expect(await ids(await serviceForThisTest({ LIST_MISBEHAVING: 'on' }))).toContain('understudy/empty')
   })
 })
@@ -209,6 +213,29 @@ describe('the models of an upstream behind a prefix', () => {
     expect(asked).toEqual(['/v1/models Bearer a-secret'])
   })
 
+  it('have no id twice, and none that means a character here', async () => {
+    const behind = await upstreamForThisTest(
+      json({ data: [{ id: 'character/Fern' }, { id: 'a/character/Fern' }, { id: 'b' }] }),
+    )
+    const settings = { adapter: 'openai', baseUrl: behind.url }
+    const models = {
+      understudy: { adapter: 'understudy' },
+      'character/Bolt': settings,
+      'far/*': settings,
+      '*': settings,
+    }
+    const at = await serviceForThisTest({}, models)
+    await idsOf(at)
+    await behind.called(2)
+    await expect.poll(() => idsOf(at)).toEqual(expect.arrayContaining(['b', 'far/b']))
+    const ids = await idsOf(at)
+    expect(ids.filter((id, index) => ids.indexOf(id) !== index)).toEqual([])
+    expect(ids.filter((id) => /character\/(?:Fern|Bolt)$/.test(id)).toSorted()).toEqual([
+      'character/Bolt',
+      'character/Fern',
+    ])
+  })
+
   it.each([
     ['an error', json({ error: { message: 'No.' } }, 500)],
     ['nonsense', pieces(['<html>'])],
@@ -235,6 +262,9 @@ describe('the default model', () => {
 
   it('stops the start where it is no model', () => {
     expect(() => defaultModels(undefined, 'gpt-x')).toThrow('DEFAULT_MODEL is "gpt-x"')
+    expect(() => defaultModels({ baseUrl: 'http://127.0.0.1/v1', apiKey: undefined }, '*')).toThrow(
+      'DEFAULT_MODEL is "*"',
+    )
     expect(defaultModels(undefined, 'understudy/slow').default).toBe('understudy/slow')
     expect(readConfig({ DEFAULT_MODEL: 'gpt-x' }).defaultModel).toBe('gpt-x')
   })

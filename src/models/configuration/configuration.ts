@@ -61,8 +61,10 @@ export function defaultModels(upstream: Upstream | undefined, standard = 'unders
     const { baseUrl, apiKey } = upstream
     models.set('*', { adapter: 'openai', baseUrl, ...(apiKey === undefined ? {} : { apiKey }) })
   }
-  if (!upstream && !models.has(standard)) {
-    const advice = 'Without OPENAI_BASE_URL or OPENAI_API_KEY there are the understudies alone.'
+  if (standard === '*' || !(upstream || models.has(standard))) {
+    const advice = upstream
+      ? 'Give the id of one model.'
+      : 'Without OPENAI_BASE_URL or OPENAI_API_KEY there are the understudies alone.'
     throw new ConfigError([`DEFAULT_MODEL is ${JSON.stringify(standard)}, which is no model. ${advice}`])
   }
   return { default: standard, models }
