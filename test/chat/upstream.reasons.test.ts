@@ -88,11 +88,11 @@ test('the log names the host, the code or the status, and the upstream’s clean
     environment: { ...compileCache, ...environment, BOOTSTRAP_KEY: 'a-key-of-the-caller-0123456789' },
   })
   const replies: string[] = []
-  const ask = async (model: string, stream = false) => {
+  const ask = async (model: string, stream = false, sent = messages) => {
     const response = await fetch(`${service.url}/chat/completions`, {
       method: 'POST',
       headers: { authorization: service.key, 'content-type': 'application/json', 'x-asked': model },
-      body: JSON.stringify({ model, messages, stream }),
+      body: JSON.stringify({ model, messages: sent, stream }),
     })
     replies.push(await response.text())
     return [response.status, response.headers.get('x-request-id')] as const
@@ -102,6 +102,8 @@ test('the log names the host, the code or the status, and the upstream’s clean
   const [listStatus, list] = await ask('list')
   const [, hopeless] = await ask('hopeless')
   const [, cut] = await ask('cut', true)
+  const long = [{ role: 'user', content: 'A-PRIVATE-TEXT '.repeat(1000) }]
+  const [, truncated] = await ask('good', false, long)
   service.process.kill('SIGTERM')
   expect(await service.exited).toBe(0)
 
@@ -127,6 +129,11 @@ test('the log names the host, the code or the status, and the upstream’s clean
     ['gone', 'ECONNREFUSED'],
   ])
   expect(failures(cut)).toMatchObject([{ model: 'cut', host }])
+  // What the upstream has read of a prompt, and what there was.
+  expect(lines.find(({ request_id }) => request_id === truncated)).toMatchObject({
+    upstream_truncated: expect.stringMatching(/^11\/\d{4}$/),
+  })
+  expect(lines.filter((line) => 'upstream_truncated' in line)).toHaveLength(1)
   for (const text of [service.stdout(), service.stderr()]) expect(text).not.toMatch(/canary|10\.1\.2\.3|PRIVATE|<b>/)
   // Callers are not told where the models are.
   for (const reply of replies) expect(reply).not.toMatch(/127\.0\.0\.1|nowhere|localhost|ECONN|canary/)
