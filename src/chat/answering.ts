@@ -55,7 +55,7 @@ export async function answer(
       openHeld: () => options.openHeld(request),
       readAll: voice.tellsUsage,
     }
-    const exchange = new exchanging.Exchange(body, persona, making, work, more, voice.ignored)
+    const exchange = new exchanging.Exchange(body, persona, making, work, more, voice)
     const turn: Turn = { request, reply, body, voice, persona, route, exchange, work, outcome, signal }
     let visit: Visit | undefined
     try {

@@ -12,6 +12,7 @@ import type { RequestFor } from '../models/routing/route.ts'
 import { loadTokenizer } from '../models/tokenizer.ts'
 import { type CompletionRequest, type Message, mostTokensOf, redirecting } from '../openai/completion-request.ts'
 import type { Steps, Work } from '../work.ts'
+import { chatNames, type SentNames } from './voice.ts'
 
 /** What prompts are made with besides the request. */
 export interface PromptMaking {
@@ -43,10 +44,11 @@ export class Exchange {
   readonly #ignoredBy = new Map<Candidate, Set<string>>()
   /** Parameters that no candidate gets. */
   readonly #ignored = new Set<string>()
+  readonly #names: SentNames
 
   /**
    * @param more what else a model's request has, of the one that came
-   * @param ignored fields of the request that no model is asked with
+   * @param names of the fields that were sent, where those are not chat's
    */
   constructor(
     body: CompletionRequest,
@@ -54,9 +56,9 @@ export class Exchange {
     making: PromptMaking,
     work: Work,
     more: Pick<ModelRequest, 'trace' | 'openHeld' | 'readAll'> = {},
-    ignored: readonly string[] = [],
+    names: SentNames = chatNames,
   ) {
-    for (const name of ignored) this.#ignored.add(name)
+    this.#names = names
     this.#more = more
     // The fields that are only ours: no upstream ever sees them.
     const { character: _character, user_name: _userName, greeting, conversation_id, ...sent } = body
@@ -121,7 +123,8 @@ export class Exchange {
         if (value != null && ignoredParameters.has(newNames.get(name) ?? name)) ignored.add(name)
       }
     }
-    return ignored.size > 0 ? ignoredHeader([...ignored]) : undefined
+    const sent = new Set([...this.#names.ignored, ...[...ignored].map((name) => this.#names.nameOf(name))])
+    return sent.size > 0 ? ignoredHeader([...sent]) : undefined
   }
 
   async #compose(candidate: Candidate, countSteps?: (text: string) => Steps<number>): Promise<Asked> {

@@ -5,10 +5,19 @@ import type { CompletionRequest } from '../openai/completion-request.ts'
 import { eventOf } from './stream-writer.ts'
 import { wholeOf, withUsage } from './whole.ts'
 
-/** How an interface writes what a model answers: one for each request. */
-export interface Voice {
-  /** Fields of the request that no model is asked with, for the reply header `x-ignored-params`. */
+/** What the reply header `x-ignored-params` needs to know of the request that was sent, which may be none of chat. */
+export interface SentNames {
+  /** Fields of the request that no model is asked with. */
   readonly ignored: readonly string[]
+  /** The name of a field as it was sent, by its name in chat. */
+  nameOf(field: string): string
+}
+
+/** The names of a chat request. */
+export const chatNames: SentNames = { ignored: [], nameOf: (field) => field }
+
+/** How an interface writes what a model answers: one for each request. */
+export interface Voice extends SentNames {
   /**
    * Whether the answer ends with its usage, estimated where the model does not tell it. Only then is every event of a stream
    * read; without it events may pass as they came.
@@ -27,7 +36,7 @@ export interface Voice {
 /** The voice of `POST /chat/completions`: OpenAI's completions and chunks, as the model sent them where it sent such. */
 export function chatVoice({ stream_options: options }: CompletionRequest): Voice {
   return {
-    ignored: [],
+    ...chatNames,
     tellsUsage: options?.include_usage === true,
     whole: (reply, usage) => (usage && isEmptyUsage(reply.completion.usage) ? withUsage(reply, usage) : wholeOf(reply)),
     chunk: ({ chunk, text }) => {

@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { ModelId, OwnFields } from './completion-request.ts'
-import { between, flag, nullable, oneOf, text, wholeBetween } from './rules.ts'
+import { CompletionRequest, ModelId, OwnFields } from './completion-request.ts'
+import { flag, nullable, oneOf, text, wholeBetween } from './rules.ts'
 
 /*
  * What OpenAI's API reference publishes of a request to create a response (Responses API): what we read is typed strictly,
@@ -10,6 +10,9 @@ import { between, flag, nullable, oneOf, text, wholeBetween } from './rules.ts'
 /** Items of an input, and parts of an item. */
 const maximumItems = 10_000
 const maximumParts = 1000
+
+/** Parameters that go to a model as they came, and are the same as in chat; the Responses API itself has only the first two. */
+const { temperature, top_p, stop, seed, presence_penalty, frequency_penalty } = CompletionRequest.properties
 
 /** A part of an item's content. */
 export const InputPart = Type.Object(
@@ -44,11 +47,19 @@ export const InputItem = Type.Object(
     call_id: Type.Optional(text({ minLength: 1 })),
     name: Type.Optional(text({ minLength: 1 })),
     arguments: Type.Optional(text()),
+    input: Type.Optional(text()),
     output: Type.Optional(Content),
   },
   { title: 'InputItem', examples: [{ role: 'user', content: 'Hello!' }] },
 )
 export type InputItem = Static<typeof InputItem>
+
+/** What the input of a custom tool must fit. */
+const ToolFormat = Type.Object({
+  type: oneOf('text', 'grammar'),
+  definition: Type.Optional(text()),
+  syntax: Type.Optional(text()),
+})
 
 const Tool = Type.Object(
   {
@@ -57,6 +68,7 @@ const Tool = Type.Object(
     description: nullable(text()),
     parameters: nullable(Type.Record(Type.String(), Type.Unknown(), { errorMessage: 'send a JSON Schema object' })),
     strict: nullable(Type.Boolean()),
+    format: Type.Optional(ToolFormat),
   },
   { title: 'ResponseTool' },
 )
@@ -98,8 +110,12 @@ export const ResponseRequest = Type.Object(
     stream: flag(),
     store: flag(),
     max_output_tokens: nullable(wholeBetween(1, 2 ** 31 - 1)),
-    temperature: nullable(between(0, 2)),
-    top_p: nullable(between(0, 1)),
+    temperature,
+    top_p,
+    stop,
+    seed,
+    presence_penalty,
+    frequency_penalty,
     tools: nullable(Type.Array(Tool, { maxItems: 128, errorMessage: 'send an array of at most 128 tools' })),
     tool_choice: nullable(ToolChoice),
     parallel_tool_calls: flag(),

@@ -30,6 +30,15 @@ const FunctionCall = Type.Object({
   arguments: Type.String(),
 })
 
+const CustomCall = Type.Object({
+  type: Type.Literal('custom_tool_call'),
+  id: Type.String(),
+  status,
+  call_id: Type.String(),
+  name: Type.String(),
+  input: Type.String(),
+})
+
 const Reasoning = Type.Object({
   type: Type.Literal('reasoning'),
   id: Type.String(),
@@ -39,10 +48,11 @@ const Reasoning = Type.Object({
 })
 
 /** Something that a model has put out: words, a call of a tool, or what it thought aloud. */
-export const OutputItem = Type.Union([OutputMessage, FunctionCall, Reasoning])
+export const OutputItem = Type.Union([OutputMessage, FunctionCall, CustomCall, Reasoning])
 export type OutputItem = Static<typeof OutputItem>
 export type OutputMessage = Static<typeof OutputMessage>
-export type FunctionCall = Static<typeof FunctionCall>
+/** A call of a function, or of a custom tool. */
+export type Call = Static<typeof FunctionCall> | Static<typeof CustomCall>
 export type Reasoning = Static<typeof Reasoning>
 
 const Nothing = Type.Null()

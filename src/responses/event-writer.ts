@@ -1,10 +1,7 @@
 import { eventOf } from '../chat/stream-writer.ts'
-import type { Chunk } from '../openai/completion.ts'
-import type { FunctionCall, OutputItem, OutputMessage, Reasoning } from '../openai/response.ts'
-import { cutReason, emptyCall, emptyMessage, emptyReasoning, textPart, thoughtOf } from './output.ts'
-
-type Delta = Chunk['choices'][number]['delta']
-type CallDelta = NonNullable<Delta['tool_calls']>[number]
+import type { Call, OutputItem, OutputMessage, Reasoning } from '../openai/response.ts'
+import { cutReason, emptyCall, emptyMessage, emptyReasoning, growCall, textPart } from './output.ts'
+import { readSaid, type Said } from './said.ts'
 
 /** A text that grows: a part of the item that it stands in. */
 interface OpenText {
@@ -27,7 +24,7 @@ export class EventWriter {
   #sequence = 0
   #open: OpenText | undefined
   /** Calls by the number that chunks know them by. Their pieces may come in any order, so that all end together. */
-  readonly #calls = new Map<number, { readonly item: FunctionCall; readonly index: number }>()
+  readonly #calls = new Map<number, { readonly item: Call; readonly index: number }>()
 
   /** One event, with its number. */
   event(type: string, rest: object): string {
@@ -35,12 +32,12 @@ export class EventWriter {
   }
 
   /** What a piece of the model's message adds. */
-  add(delta: Delta | null | undefined): string {
-    if (!delta) return ''
-    let events = this.#addText('reasoning_text', thoughtOf(delta))
-    events += this.#addText('output_text', delta.content ?? '')
-    events += this.#addText('refusal', delta.refusal ?? '')
-    for (const call of delta.tool_calls ?? []) events += this.#addCall(call)
+  add(delta: unknown): string {
+    const { thought, text, refusal, calls } = readSaid(delta)
+    let events = this.#addText('reasoning_text', thought)
+    events += this.#addText('output_text', text)
+    events += this.#addText('refusal', refusal)
+    for (const call of calls) events += this.#addCall(call)
     return events
   }
 
@@ -52,11 +49,9 @@ export class EventWriter {
     events += this.#endItem(status)
     for (const { item, index } of this.#calls.values()) {
       const at = { item_id: item.id, output_index: index }
-      events += this.event('response.function_call_arguments.done', {
-        ...at,
-        name: item.name,
-        arguments: item.arguments,
-      })
+      const said =
+        item.type === 'custom_tool_call' ? { input: item.input } : { name: item.name, arguments: item.arguments }
+      events += this.event(`${growthOf(item)}.done`, { ...at, ...said })
       events += this.#itemDone(index, { ...item, status })
     }
     this.#calls.clear()
@@ -65,7 +60,7 @@ export class EventWriter {
 
   /** The items as far as they have come, for a response that goes no further. */
   get cutOutput(): readonly OutputItem[] {
-    this.#endText()
+    this.#closeText()
     return this.output.map((item) => (item.status === 'in_progress' ? { ...item, status: 'incomplete' } : item))
   }
 
@@ -98,16 +93,23 @@ export class EventWriter {
 
   /** Ends the part that is open, which its item has from then on. */
   #endText(): string {
-    const open = this.#open
-    if (!open) return ''
-    const { kind, item, at, text } = open
-    this.#open = undefined
-    const part = partOf(kind, text)
-    const content: unknown[] = item.content
-    content.push(part)
+    const closed = this.#closeText()
+    if (!closed) return ''
+    const { kind, at, text, part } = closed
     const said = kind === 'refusal' ? { refusal: text } : { text, ...(kind === 'output_text' ? { logprobs: [] } : {}) }
     const done = this.event(`response.${kind}.done`, { ...at, ...said })
     return done + this.event('response.content_part.done', { ...at, part })
+  }
+
+  /** Puts the part that is open into its item; undefined where none is open. No event tells of it. */
+  #closeText(): (OpenText & { readonly part: object }) | undefined {
+    const open = this.#open
+    if (!open) return undefined
+    this.#open = undefined
+    const part = partOf(open.kind, open.text)
+    const content: unknown[] = open.item.content
+    content.push(part)
+    return { ...open, part }
   }
 
   /** Ends the item that is open, with its part. */
@@ -118,21 +120,20 @@ export class EventWriter {
     return events + this.#itemDone(open.at.output_index, { ...open.item, status })
   }
 
-  #addCall({ index: number, id, function: call }: CallDelta): string {
-    const known = this.#calls.get(number)
+  #addCall({ index: number, kind, id, name, text: piece }: Said['calls'][number]): string {
+    let open = this.#calls.get(number)
     let events = ''
-    if (!known) {
+    if (!open) {
       events += this.#endItem('completed')
-      const item = emptyCall(id ?? `call_${this.output.length}`, call?.name ?? '')
-      this.#calls.set(number, { item, index: this.output.length })
-      events += this.#itemAdded(item)
+      open = { item: emptyCall(kind, id || `call_${this.output.length}`, name), index: this.output.length }
+      this.#calls.set(number, open)
+      events += this.#itemAdded(open.item)
     }
-    const piece = call?.arguments ?? ''
-    const open = this.#calls.get(number)
-    if (!open || piece === '') return events
-    open.item.arguments += piece
-    const at = { item_id: open.item.id, output_index: open.index }
-    return events + this.event('response.function_call_arguments.delta', { ...at, delta: piece })
+    const { item, index } = open
+    item.name ||= name
+    if (piece === '') return events
+    growCall(item, piece)
+    return events + this.event(`${growthOf(item)}.delta`, { item_id: item.id, output_index: index, delta: piece })
   }
 
   #itemAdded(item: OutputItem): string {
@@ -144,6 +145,11 @@ export class EventWriter {
     this.output[index] = item
     return this.event('response.output_item.done', { output_index: index, item })
   }
+}
+
+/** The type of the events by which a call grows, without its end. */
+function growthOf({ type }: Call): string {
+  return type === 'custom_tool_call' ? 'response.custom_tool_call_input' : 'response.function_call_arguments'
 }
 
 function partOf(kind: TextKind, text: string) {

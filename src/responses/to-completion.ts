@@ -1,6 +1,10 @@
 import { ApiError, invalidField } from '../errors.ts'
-import type { CompletionRequest } from '../openai/completion-request.ts'
-import type { Format, ResponseRequest, Tool, ToolChoice } from '../openai/response-request.ts'
+import {
+  type Tool as ChatTool,
+  type ToolChoice as ChatToolChoice,
+  CompletionRequest,
+} from '../openai/completion-request.ts'
+import { type Format, ResponseRequest, type Tool, type ToolChoice } from '../openai/response-request.ts'
 import { conversationOf, type FindItem, unsupported } from './to-messages.ts'
 
 /** A request as chat knows it. */
@@ -8,6 +12,8 @@ export interface Translation {
   readonly body: CompletionRequest
   /** Fields of the request that no model is asked with. */
   readonly ignored: readonly string[]
+  /** The name of a field in this request, by its name in the chat request. */
+  readonly nameOf: (field: string) => string
   /** An error that speaks of the chat request, as one that speaks of the fields that were sent. */
   readonly inOwnWords: (error: ApiError) => ApiError
 }
@@ -19,8 +25,14 @@ const unsupportedFields: Readonly<Record<string, string>> = {
   prompt: 'is not supported: send "instructions" and "input"',
 }
 
-/** Fields that are left out where they have these values, since nothing is different without them. */
-const idle: Readonly<Record<string, (value: unknown) => boolean>> = {
+/** Fields of a chat request that a response has by another name, or not at all: a caller's would pass unchecked. */
+const chatsOwn = Object.keys(CompletionRequest.properties).filter(
+  (name) => !Object.hasOwn(ResponseRequest.properties, name),
+)
+
+/** Fields that no model is asked with. Where they have these values nothing is different without them, and none is told of. */
+const leftOut: Readonly<Record<string, (value: unknown) => boolean>> = {
+  ...Object.fromEntries(chatsOwn.map((name) => [name, () => false])),
   store: (value) => value === false,
   background: () => true,
   truncation: (value) => value === 'disabled',
@@ -37,10 +49,7 @@ const idle: Readonly<Record<string, (value: unknown) => boolean>> = {
  * @throws ApiError 400 that names the field
  */
 export function completionRequestOf(request: ResponseRequest, find: FindItem): Translation {
-  for (const [name, problem] of Object.entries(unsupportedFields)) {
-    if (Reflect.get(request, name) != null) throw unsupported(name, problem)
-  }
-  if (request.background === true) throw unsupported('background', 'is not supported: send false, or leave it out')
+  refuseUnsupported(request)
   const {
     input: _input,
     instructions: _instructions,
@@ -49,14 +58,16 @@ export function completionRequestOf(request: ResponseRequest, find: FindItem): T
     tool_choice,
     text,
     reasoning,
+    parallel_tool_calls,
     ...rest
   } = request
-  const ignored = Object.entries(idle).flatMap(([name, isIdle]) => {
+  const ignored = Object.entries(leftOut).flatMap(([name, isIdle]) => {
     const value: unknown = Reflect.get(request, name)
     return value == null || isIdle(value) ? [] : [name]
   })
-  for (const name of Object.keys({ ...idle, ...unsupportedFields })) Reflect.deleteProperty(rest, name)
+  for (const name of Object.keys({ ...leftOut, ...unsupportedFields })) Reflect.deleteProperty(rest, name)
   const { messages, origins, leavesReasoning } = conversationOf(request, find)
+  if (messages.length === 0) throw invalidField('input', 'holds no message: add one of the role user')
   if (leavesReasoning) ignored.push('input.reasoning')
   if (reasoning && Object.entries(reasoning).some(([name, value]) => name !== 'effort' && value != null)) {
     ignored.push('reasoning.summary')
@@ -68,9 +79,18 @@ export function completionRequestOf(request: ResponseRequest, find: FindItem): T
     ...(reasoning?.effort == null ? {} : { reasoning_effort: reasoning.effort }),
     ...(text?.verbosity == null ? {} : { verbosity: text.verbosity }),
     ...(text?.format == null || text.format.type === 'text' ? {} : { response_format: formatOf(text.format) }),
-    ...toolsOf(tools ?? [], tool_choice ?? undefined),
+    ...toolsOf(tools ?? [], tool_choice ?? undefined, parallel_tool_calls),
   }
-  return { body, ignored, inOwnWords: (error) => inOwnWords(error, origins) }
+  const nameOf = (field: string) => ownParam(field, origins)
+  return { body, ignored, nameOf, inOwnWords: (error) => inOwnWords(error, nameOf) }
+}
+
+/** @throws ApiError 400 for what nothing here can stand for */
+function refuseUnsupported(request: ResponseRequest): void {
+  for (const [name, problem] of Object.entries(unsupportedFields)) {
+    if (Reflect.get(request, name) != null) throw unsupported(name, problem)
+  }
+  if (request.background === true) throw unsupported('background', 'is not supported: send false, or leave it out')
 }
 
 function formatOf({ type, name, description, schema, strict }: Format) {
@@ -87,61 +107,81 @@ function formatOf({ type, name, description, schema, strict }: Format) {
   }
 }
 
-/** The functions that a model may call, and whether it has to. */
-function toolsOf(tools: readonly Tool[], choice: ToolChoice | undefined) {
-  const functions = tools.map((tool, index) => functionOf(tool, `tools[${index}]`))
-  const allowed = typeof choice === 'object' && choice.type === 'allowed_tools' ? choice : undefined
-  const names = allowed && new Set(allowed.tools?.map(({ name }) => name))
-  const left = names ? functions.filter((tool) => names.has(tool.function.name)) : functions
+/** The tools that a model may call, and whether it has to. */
+function toolsOf(tools: readonly Tool[], choice: ToolChoice | undefined, parallel: boolean | null | undefined) {
+  const all = tools.map((tool, index) => toolOf(tool, `tools[${index}]`))
+  if (all.length === 0) {
+    // Chat refuses both fields beside no tools; here they are usual, and say nothing.
+    return choice === undefined || choice === 'auto' || choice === 'none' ? {} : { tool_choice: choiceOf(choice) }
+  }
   return {
-    ...(left.length === 0 ? {} : { tools: left }),
-    ...(choice === undefined ? {} : { tool_choice: allowed ? (allowed.mode ?? 'auto') : choiceOf(choice) }),
+    tools: typeof choice === 'object' && choice.type === 'allowed_tools' ? allowed(all, choice) : all,
+    ...(choice === undefined ? {} : { tool_choice: choiceOf(choice) }),
+    ...(parallel == null ? {} : { parallel_tool_calls: parallel }),
   }
 }
 
-function functionOf({ type, name, description, parameters, strict }: Tool, at: string) {
-  if (type !== 'function') throw unsupported(`${at}.type`, `is "${type}", which is not supported: send functions`)
-  if (name === undefined) throw invalidField(`${at}.name`, 'is missing: a function has a name')
+function allowed(tools: readonly ChatTool[], { tools: named = [] }: Exclude<ToolChoice, string>): ChatTool[] {
+  const names = new Set(named.map(({ name }) => name))
+  const left = tools.filter((tool) => names.has(tool.type === 'custom' ? tool.custom.name : tool.function.name))
+  if (left.length > 0) return left
+  throw invalidField('tool_choice.tools', 'names none of the tools: name one of "tools"')
+}
+
+function toolOf({ type, name, description, parameters, strict, format }: Tool, at: string): ChatTool {
+  if (type !== 'function' && type !== 'custom') {
+    throw unsupported(`${at}.type`, `is "${type}", which is not supported: send tools of the type function or custom`)
+  }
+  if (name === undefined) throw invalidField(`${at}.name`, 'is missing: a tool has a name')
+  const described = description == null ? { name } : { name, description }
+  if (type === 'custom') return { type, custom: { ...described, ...(format && { format: toolFormatOf(format) }) } }
   return {
-    type: 'function' as const,
+    type,
     function: {
-      name,
-      ...(description == null ? {} : { description }),
+      ...described,
       ...(parameters == null ? {} : { parameters }),
       ...(strict == null ? {} : { strict }),
     },
   }
 }
 
-function choiceOf(choice: ToolChoice) {
+/** A grammar has an object of its own in chat. */
+function toolFormatOf({ type, definition, syntax }: NonNullable<Tool['format']>) {
+  return type === 'text' ? { type } : { type, grammar: { definition, syntax } }
+}
+
+function choiceOf(choice: ToolChoice): ChatToolChoice {
   if (typeof choice === 'string') return choice
-  const { type, name } = choice
-  if (type !== 'function') throw unsupported('tool_choice.type', `is "${type}", which is not supported`)
-  if (name === undefined) throw invalidField('tool_choice.name', 'is missing: it names the function')
-  return { type: 'function' as const, function: { name } }
+  const { type, name, mode } = choice
+  if (type === 'allowed_tools') return mode ?? 'auto'
+  if (type !== 'function' && type !== 'custom') {
+    throw unsupported('tool_choice.type', `is "${type}", which is not supported`)
+  }
+  if (name === undefined) throw invalidField('tool_choice.name', 'is missing: it names the tool')
+  return type === 'custom' ? { type, custom: { name } } : { type, function: { name } }
 }
 
 /** Fields of a chat request by the names that they have here. */
-const ownNames: Readonly<Record<string, string>> = {
-  messages: 'input',
-  max_completion_tokens: 'max_output_tokens',
-  max_tokens: 'max_output_tokens',
-  reasoning_effort: 'reasoning.effort',
-  verbosity: 'text.verbosity',
-}
+const ownNames: ReadonlyMap<string, string> = new Map([
+  ['messages', 'input'],
+  ['max_completion_tokens', 'max_output_tokens'],
+  ['max_tokens', 'max_output_tokens'],
+  ['reasoning_effort', 'reasoning.effort'],
+  ['verbosity', 'text.verbosity'],
+])
 
 /** Where in a chat message a field stands, and where in an item. */
 const ownPlaces: readonly (readonly [RegExp, string])[] = [
   [/^\.tool_call_id/, '.call_id'],
-  [/^\.tool_calls\[\d+\]\.function/, ''],
+  [/^\.tool_calls\[\d+\]\.(?:function|custom)/, ''],
   [/\.image_url\.url$/, '.image_url'],
   [/\.file\.(\w+)$/, '.$1'],
 ]
 
-function inOwnWords(error: ApiError, origins: readonly string[]): ApiError {
+function inOwnWords(error: ApiError, nameOf: Translation['nameOf']): ApiError {
   const { param, status, code, headers, cause } = error
   if (param === null) return error
-  const own = ownParam(param, origins)
+  const own = nameOf(param)
   if (own === param) return error
   const message = error.message.replaceAll(`"${param}"`, `"${own}"`)
   return new ApiError(status, code, message, { param: own, headers, cause })
@@ -150,10 +190,10 @@ function inOwnWords(error: ApiError, origins: readonly string[]): ApiError {
 function ownParam(param: string, origins: readonly string[]): string {
   const format = /^response_format(?:\.json_schema)?/.exec(param)
   if (format) return `text.format${param.slice(format[0].length)}`
-  const tool = /^(tools\[\d+\])\.function/.exec(param)
+  const tool = /^(tools\[\d+\])\.(?:function|custom)/.exec(param)
   if (tool) return `${tool[1]}${param.slice(tool[0].length)}`
   const message = /^messages\[(\d+)\]/.exec(param)
-  if (!message) return ownNames[param] ?? param
+  if (!message) return ownNames.get(param) ?? param
   const origin = origins[Number(message[1])] ?? 'input'
   const rest = param.slice(message[0].length)
   // A text alone is its own content.

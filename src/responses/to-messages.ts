@@ -48,8 +48,8 @@ class InputReader implements Conversation {
   read(item: InputItem, at: string): void {
     const type = item.type ?? (item.role === undefined ? 'item_reference' : 'message')
     if (type === 'message') this.#readMessage(item, at)
-    else if (type === 'function_call') this.#readCall(item, at)
-    else if (type === 'function_call_output') this.#readResult(item, at)
+    else if (type === 'function_call' || type === 'custom_tool_call') this.#readCall(callOf(item, at), at)
+    else if (type === 'function_call_output' || type === 'custom_tool_call_output') this.#readResult(item, at)
     else if (type === 'item_reference') this.#readReference(needed(item.id, `${at}.id`), at)
     else if (type === 'reasoning') this.leavesReasoning = true
     else throw unsupported(`${at}.type`, `is "${type}", which is not supported`)
@@ -64,12 +64,7 @@ class InputReader implements Conversation {
   }
 
   /** Calls that follow what the assistant said, or one another, are one message there. */
-  #readCall(item: InputItem, at: string): void {
-    const call: ToolCall = {
-      id: needed(item.call_id, `${at}.call_id`),
-      type: 'function',
-      function: { name: needed(item.name, `${at}.name`), arguments: item.arguments ?? '' },
-    }
+  #readCall(call: ToolCall, at: string): void {
     const last = this.messages.at(-1)
     if (last?.role === 'assistant') {
       this.messages[this.messages.length - 1] = { ...last, tool_calls: [...(last.tool_calls ?? []), call] }
@@ -86,6 +81,14 @@ class InputReader implements Conversation {
     if (!item) throw notKept(at)
     this.read(item, at)
   }
+}
+
+/** A call of a function, or of a custom tool, as chat has it. */
+function callOf({ type, call_id, name, arguments: text = '', input = '' }: InputItem, at: string): ToolCall {
+  const id = needed(call_id, `${at}.call_id`)
+  const called = needed(name, `${at}.name`)
+  if (type === 'custom_tool_call') return { id, type: 'custom', custom: { name: called, input } }
+  return { id, type: 'function', function: { name: called, arguments: text } }
 }
 
 /** The 400 for a reference to what is not there. */
@@ -117,42 +120,44 @@ function contentOf(content: InputItem['content'], at: string): string | ContentP
 }
 
 function partOf(part: InputPart, at: string): ContentPart {
-  const read = partReaders[part.type]
+  const read = partReaders.get(part.type)
   if (!read) throw unsupported(`${at}.type`, `is "${part.type}", which is not supported`)
   return read(part, at)
 }
 
 const readText: ReadPart = ({ text }, at) => ({ type: 'text', text: needed(text, `${at}.text`) })
 
-const partReaders: Readonly<Record<string, ReadPart>> = {
-  input_text: readText,
-  output_text: readText,
-  text: readText,
-  refusal: ({ refusal }, at) => ({ type: 'refusal', refusal: needed(refusal, `${at}.refusal`) }),
-  input_image: ({ image_url: url, file_id: id, detail }, at) => {
-    if (id != null) throw unsupported(`${at}.file_id`, 'is not supported: send image_url')
-    return {
-      type: 'image_url',
-      image_url: { url: needed(url, `${at}.image_url`), ...(detail == null ? {} : { detail }) },
-    }
-  },
-  input_file: ({ file_data: data, file_id: id, file_url: url, filename }, at) => {
-    if (url != null) throw unsupported(`${at}.file_url`, 'is not supported: send file_data')
-    if (data == null && id == null) throw invalidField(`${at}.file_data`, 'is missing: a part of this type needs it')
-    return {
-      type: 'file',
-      file: {
-        ...(data == null ? {} : { file_data: data }),
-        ...(id == null ? {} : { file_id: id }),
-        ...(filename == null ? {} : { filename }),
-      },
-    }
-  },
-  input_audio: ({ input_audio: audio }, at) => ({
-    type: 'input_audio',
-    input_audio: needed(audio, `${at}.input_audio`),
+const partReaders: ReadonlyMap<string, ReadPart> = new Map(
+  Object.entries<ReadPart>({
+    input_text: readText,
+    output_text: readText,
+    text: readText,
+    refusal: ({ refusal }, at) => ({ type: 'refusal', refusal: needed(refusal, `${at}.refusal`) }),
+    input_image: ({ image_url: url, file_id: id, detail }, at) => {
+      if (id != null) throw unsupported(`${at}.file_id`, 'is not supported: send image_url')
+      return {
+        type: 'image_url',
+        image_url: { url: needed(url, `${at}.image_url`), ...(detail == null ? {} : { detail }) },
+      }
+    },
+    input_file: ({ file_data: data, file_id: id, file_url: url, filename }, at) => {
+      if (url != null) throw unsupported(`${at}.file_url`, 'is not supported: send file_data')
+      if (data == null && id == null) throw invalidField(`${at}.file_data`, 'is missing: a part of this type needs it')
+      return {
+        type: 'file',
+        file: {
+          ...(data == null ? {} : { file_data: data }),
+          ...(id == null ? {} : { file_id: id }),
+          ...(filename == null ? {} : { filename }),
+        },
+      }
+    },
+    input_audio: ({ input_audio: audio }, at) => ({
+      type: 'input_audio',
+      input_audio: needed(audio, `${at}.input_audio`),
+    }),
   }),
-}
+)
 
 function needed<T>(value: T | null | undefined, at: string): T {
   if (value == null) throw invalidField(at, 'is missing: an item of this type needs it')

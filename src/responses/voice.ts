@@ -1,5 +1,4 @@
 import type { Voice } from '../chat/voice.ts'
-import type { Chunk } from '../openai/completion.ts'
 import type { OutputItem } from '../openai/response.ts'
 import type { ResponseRequest } from '../openai/response-request.ts'
 import { unixSeconds } from '../time.ts'
@@ -14,21 +13,21 @@ import type { Translation } from './to-completion.ts'
  */
 export function responseVoice(
   request: ResponseRequest,
-  { ignored, inOwnWords }: Pick<Translation, 'ignored' | 'inOwnWords'>,
+  { ignored, nameOf, inOwnWords }: Pick<Translation, 'ignored' | 'nameOf' | 'inOwnWords'>,
   keep: (output: readonly OutputItem[]) => void,
 ): Voice {
   const id = idOf('resp')
   const writer = new EventWriter()
-  let head: Pick<Chunk, 'created' | 'model'> = { created: 0, model: '' }
+  let head: Partial<Head> = {}
   let hasBegun = false
   let reason: string | null | undefined
 
   const response = (ended?: Ended, output: readonly OutputItem[] = writer.output) =>
-    responseOf(request, { id, ...head, output }, ended)
+    responseOf(request, { id, created: unixSeconds(), model: request.model, ...head, output }, ended)
   const begin = () => {
     if (hasBegun) return ''
     hasBegun = true
-    head = { created: head.created || unixSeconds(), model: head.model || request.model }
+    head = { created: unixSeconds(), model: request.model, ...head }
     const begun = response()
     return (
       writer.event('response.created', { response: begun }) + writer.event('response.in_progress', { response: begun })
@@ -36,17 +35,16 @@ export function responseVoice(
   }
   return {
     ignored,
+    nameOf,
     tellsUsage: true,
     whole({ completion }, usage) {
       const output = outputOf(completion)
       keep(output)
-      const { created, model, choices } = completion
-      return JSON.stringify(
-        responseOf(request, { id, created, model, output }, { reason: choices[0]?.finish_reason, usage }),
-      )
+      head = headOf(completion)
+      return JSON.stringify(response({ reason: completion.choices[0]?.finish_reason, usage }, output))
     },
     chunk({ chunk }) {
-      if (!hasBegun) head = { created: head.created || chunk.created, model: head.model || chunk.model }
+      if (!hasBegun) head = { ...headOf(chunk), ...head }
       const [choice] = chunk.choices
       // Some services begin with a chunk that has neither a choice nor a model.
       if (!choice) return ''
@@ -66,5 +64,19 @@ export function responseVoice(
         events + writer.event('response.failed', { response: response({ error: { code, message } }, writer.cutOutput) })
       )
     },
+  }
+}
+
+interface Head {
+  /** Unix seconds. */
+  readonly created: number
+  readonly model: string
+}
+
+/** What an answer says of itself, as far as it is of the right kind. */
+function headOf({ created, model }: { readonly created: unknown; readonly model: unknown }): Partial<Head> {
+  return {
+    ...(typeof created === 'number' && created > 0 ? { created: Math.trunc(created) } : {}),
+    ...(typeof model === 'string' && model !== '' ? { model } : {}),
   }
 }

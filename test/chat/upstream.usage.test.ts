@@ -172,9 +172,17 @@ test('x-ignored-params is of the model that answered', async () => {
   const route = new Route('list', [candidate('one', 'top_p', false), candidate('two', 'seed', true)], new Seekers())
   const persona = { name: null, card: null, userName: 'User' }
   const body = { model: 'list', messages: [{ role: 'user' as const, content: 'Hello' }], logit_bias: {} }
-  const exchange = new Exchange(body, persona, { settings: { systemPrompt: 'S' }, worldBooks: [] }, workAtOnce(), {}, [
-    'store',
-  ])
+  const exchange = new Exchange(
+    body,
+    persona,
+    { settings: { systemPrompt: 'S' }, worldBooks: [] },
+    workAtOnce(),
+    {},
+    {
+      ignored: ['store'],
+      nameOf: (name) => name,
+    },
+  )
   const answer = await route.complete(exchange.requestFor, new AbortController().signal)
   expect(exchange.headersFor(answer.candidate)).toEqual({
     'x-model': 'two',

@@ -27,7 +27,7 @@ function speak(deltas: readonly Delta[], reason: string | null = 'stop', error?:
   const kept: OutputItem[] = []
   const voice = responseVoice(
     { model: 'm', input: 'Hello', temperature: 0.5, instructions: 'Be brief.' },
-    { ignored: [], inOwnWords: (thrown) => thrown },
+    { ignored: [], nameOf: (name) => name, inOwnWords: (thrown) => thrown },
     (output) => void kept.push(...output),
   )
   const chunks = deltas.map((delta) => ({ index: 0, delta, logprobs: null, finish_reason: null }))
@@ -153,6 +153,47 @@ describe('the events of a response', () => {
         { type: 'function_call', call_id: 'call_b', name: 'f1', arguments: '{}', status: 'completed' },
       ],
     },
+    {
+      what: 'a call of a custom tool',
+      deltas: [
+        call(0, { id: 'call_a', type: 'custom', custom: { name: 'sql', input: 'SEL' } }),
+        call(0, { custom: { input: 'ECT 1' } }),
+      ],
+      types: [
+        'output_item.added',
+        'custom_tool_call_input.delta',
+        'custom_tool_call_input.delta',
+        'custom_tool_call_input.done',
+        'output_item.done',
+      ],
+      output: [{ type: 'custom_tool_call', call_id: 'call_a', name: 'sql', input: 'SELECT 1', status: 'completed' }],
+    },
+    {
+      what: 'two calls in one piece without numbers, one of them named later',
+      deltas: [
+        {
+          tool_calls: [
+            { id: 'a', function: { name: 'f', arguments: '{}' } },
+            { id: 'b', function: { arguments: { a: 1 } } },
+          ],
+        },
+        call(1, { function: { name: 'g' } }),
+      ],
+      types: [
+        'output_item.added',
+        'function_call_arguments.delta',
+        'output_item.added',
+        'function_call_arguments.delta',
+        'function_call_arguments.done',
+        'output_item.done',
+        'function_call_arguments.done',
+        'output_item.done',
+      ],
+      output: [
+        { name: 'f', arguments: '{}' },
+        { name: 'g', arguments: '{"a":1}' },
+      ],
+    },
   ])('$what', ({ deltas, types, output }) => {
     const spoken = speak(deltas)
     expect(spoken.types).toEqual([...begun, ...types, 'completed'])
@@ -204,6 +245,13 @@ describe('the events of a response', () => {
       ],
     })
     expect(kept).toEqual([])
+  })
+
+  test('a failure within a text takes no number of an event that is not sent', () => {
+    const error = new ApiError(502, 'upstream_error', 'The model broke off.')
+    const { types, events } = speak([{ content: 'Wat' }], null, error)
+    expect(types).toEqual([...begun, ...textItem(1).slice(0, 3), 'failed'])
+    expect(last(events)).toMatchObject({ output: [{ status: 'incomplete', content: [{ text: 'Wat' }] }] })
   })
 
   test('a failure before any chunk still begins a response', () => {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { readChatError } from '../support/chat.ts'
+import { serviceForThisTest } from '../support/service.ts'
 import { chunkText, completion, json, pieces, sse } from '../support/upstream.ts'
 import { eachOffset, onlyCall, service, upstream, upstreamServiceForThisFile } from '../support/upstream-service.ts'
 
@@ -19,6 +20,9 @@ const user = { role: 'user', content: 'Hello' }
 const schema = { type: 'object', properties: {} }
 const picture = 'data:image/png;base64,iVBORw0KGgo='
 const call = { type: 'function_call', call_id: 'c1', name: 'f', arguments: '{}' }
+
+/** An input with one part of this type. */
+const partOf = (type: string) => ({ input: [{ role: 'user', content: [{ type, text: 'x' }] }] })
 
 describe('a model is asked', () => {
   test.each<{ what: string; sent: Record<string, unknown>; asked: Record<string, unknown>; ignored?: string }>([
@@ -118,6 +122,65 @@ describe('a model is asked', () => {
       },
     },
     {
+      what: 'custom tools, one of them to be called, their calls and results',
+      sent: {
+        tools: [
+          {
+            type: 'custom',
+            name: 'sql',
+            description: 'D',
+            format: { type: 'grammar', syntax: 'lark', definition: 'x' },
+          },
+          { type: 'custom', name: 'say', format: { type: 'text' } },
+        ],
+        tool_choice: { type: 'custom', name: 'sql' },
+        input: [
+          user,
+          { type: 'custom_tool_call', call_id: 'c1', name: 'sql', input: 'SELECT 1' },
+          { type: 'custom_tool_call_output', call_id: 'c1', output: '1' },
+        ],
+      },
+      asked: {
+        tools: [
+          {
+            type: 'custom',
+            custom: {
+              name: 'sql',
+              description: 'D',
+              format: { type: 'grammar', grammar: { syntax: 'lark', definition: 'x' } },
+            },
+          },
+          { type: 'custom', custom: { name: 'say', format: { type: 'text' } } },
+        ],
+        tool_choice: { type: 'custom', custom: { name: 'sql' } },
+        messages: [
+          user,
+          {
+            role: 'assistant',
+            content: null,
+            tool_calls: [{ id: 'c1', type: 'custom', custom: { name: 'sql', input: 'SELECT 1' } }],
+          },
+          { role: 'tool', tool_call_id: 'c1', content: '1' },
+        ],
+      },
+    },
+    {
+      what: 'nothing of a choice among no tools',
+      sent: { tools: [], tool_choice: 'auto', parallel_tool_calls: true },
+      asked: {},
+    },
+    {
+      what: 'parameters that chat has too, and a temperature beyond that of OpenAI',
+      sent: { temperature: 3, stop: ['x'], seed: 4, presence_penalty: 1, frequency_penalty: -1 },
+      asked: { temperature: 3, stop: ['x'], seed: 4, presence_penalty: 1, frequency_penalty: -1 },
+    },
+    {
+      what: "nothing by chat's own names, which are named",
+      sent: { messages: 'x', max_tokens: {}, max_completion_tokens: -100, n: -5, response_format: 5, logprobs: 'q' },
+      asked: {},
+      ignored: 'messages,max_tokens,max_completion_tokens,n,logprobs,response_format',
+    },
+    {
       what: 'only the tools that are allowed',
       sent: {
         tools: [
@@ -156,6 +219,17 @@ describe('a model is asked', () => {
       asked: { messages: [user] },
     },
     {
+      what: 'nothing of fields that are null',
+      sent: Object.fromEntries(
+        [
+          ...['conversation', 'prompt', 'previous_response_id', 'background', 'store', 'instructions', 'include'],
+          ...['tools', 'tool_choice', 'parallel_tool_calls', 'text', 'reasoning', 'max_output_tokens', 'truncation'],
+          ...['service_tier', 'stream_options', 'max_tool_calls', 'top_logprobs', 'n', 'max_tokens'],
+        ].map((name) => [name, null]),
+      ),
+      asked: {},
+    },
+    {
       what: 'nothing of what cannot be honoured, which is named',
       sent: {
         store: true,
@@ -187,6 +261,21 @@ describe('a request is refused', () => {
     ['prompt', 'unsupported_parameter', { prompt: { id: 'p' } }],
     ['background', 'unsupported_parameter', { background: true }],
     ['tools[0].type', 'unsupported_parameter', { tools: [{ type: 'web_search' }] }],
+    ['input[0].content[0].type', 'unsupported_parameter', partOf('constructor')],
+    ['input[0].content[0].type', 'unsupported_parameter', partOf('toString')],
+    ['input[0].content[0].type', 'unsupported_parameter', partOf('__proto__')],
+    ['input', 'invalid_field', { input: [{ type: 'reasoning', id: 'rs_1', summary: [] }] }],
+    ['stop', 'invalid_field', { stop: { a: 1 } }],
+    ['temperature', 'invalid_field', { temperature: -1 }],
+    ['tools[0].name', 'invalid_field', { tools: [{ type: 'custom' }] }],
+    [
+      'tool_choice.tools',
+      'invalid_field',
+      {
+        tools: [{ type: 'function', name: 'f' }],
+        tool_choice: { type: 'allowed_tools', mode: 'required', tools: [{ type: 'function', name: 'g' }] },
+      },
+    ],
     ['tool_choice.type', 'unsupported_parameter', { tool_choice: { type: 'file_search' } }],
     ['tools[0].name', 'invalid_field', { tools: [{ type: 'function' }] }],
     ['input[0].type', 'unsupported_parameter', { input: [{ type: 'computer_call' }] }],
@@ -249,6 +338,89 @@ describe('an item that a response has put out', () => {
     const other = await service.makeKey('another', ['chat'])
     const error = await readChatError(await post({ input: [{ type: 'item_reference', id }] }, other))
     expect(error.code).toBe('item_not_found')
+  })
+})
+
+test('a parameter that an upstream names is told in the words that were sent, whatever it is called', async () => {
+  for (const [param, own] of [
+    ['max_completion_tokens', 'max_output_tokens'],
+    ['constructor', 'constructor'],
+  ]) {
+    upstream.answer(json({ error: { message: `The field "${param}" is bad.`, code: 'x', param } }, 400))
+    const error = await readChatError(await post({}))
+    expect(error).toMatchObject({ param: own, message: `The field "${own}" is bad.` })
+  }
+})
+
+test('parameters that a model leaves out are named as they were sent', async () => {
+  const drop = ['max_completion_tokens', 'reasoning_effort', 'response_format', 'verbosity', 'top_p']
+  const model = { adapter: 'openai', baseUrl: upstream.url, params: { drop } }
+  const dropping = await serviceForThisTest({}, { 'gpt-test': model })
+  const sent = {
+    ...{ model: 'gpt-test', input: 'Hello', max_output_tokens: 9, top_p: 0.5, reasoning: { effort: 'low' } },
+    text: { format: { type: 'json_object' }, verbosity: 'low' },
+  }
+  const response = await dropping.request('/responses', { json: sent })
+  expect(response.headers.get('x-ignored-params')?.split(',').toSorted()).toEqual([
+    'max_output_tokens',
+    'reasoning.effort',
+    'text.format',
+    'text.verbosity',
+    'top_p',
+  ])
+})
+
+describe('an odd answer', () => {
+  const message = (said: object) => completion('', { choices: [{ index: 0, message: said, finish_reason: 'stop' }] })
+  test.each<readonly [what: string, answer: Record<string, unknown>, said: object]>([
+    [
+      'whose content is in parts',
+      message({
+        content: [
+          { type: 'thinking', thinking: [{ type: 'text', text: 'Hm.' }] },
+          { type: 'text', text: 'Hi.' },
+        ],
+      }),
+      { output: [{ content: [{ text: 'Hm.' }] }, { type: 'message', content: [{ text: 'Hi.' }] }] },
+    ],
+    [
+      'whose arguments are an object',
+      message({ tool_calls: [{ id: 'c', function: { name: 'f', arguments: { a: 1 } } }] }),
+      { output: [{ call_id: 'c', arguments: '{"a":1}' }] },
+    ],
+    [
+      'whose calls have nothing',
+      message({ tool_calls: [{ function: { name: 'f' } }, null] }),
+      {
+        output: [
+          { call_id: 'call_0', name: 'f', arguments: '' },
+          { call_id: 'call_1', name: '' },
+        ],
+      },
+    ],
+    [
+      'with a call of a custom tool',
+      message({ tool_calls: [{ id: 'c', type: 'custom', custom: { name: 'sql', input: 'SELECT 1' } }] }),
+      { output: [{ type: 'custom_tool_call', call_id: 'c', name: 'sql', input: 'SELECT 1' }] },
+    ],
+    [
+      'without a model and a time',
+      completion('Hi.', { created: '7', model: null }),
+      { model: 'gpt-test', created_at: expect.any(Number) },
+    ],
+    ['at a fraction of a second', completion('Hi.', { created: 7.5 }), { created_at: 7 }],
+  ])('%s is a response', async (_what, answer, said) => {
+    upstream.answer(json(answer))
+    const response = await post({})
+    expect(response.status).toBe(200)
+    expect(await response.json()).toMatchObject(said)
+  })
+
+  test('without a message is a failure, in chat too', async () => {
+    upstream.answer(json({ choices: [{ index: 0, text: 'Hi.', finish_reason: 'stop' }] }))
+    expect(await readChatError(await post({}))).toMatchObject({ code: 'upstream_error' })
+    const chat = await service.request('/chat/completions', { json: { model: 'gpt-test', messages: [user] } })
+    expect(await readChatError(chat)).toMatchObject({ code: 'upstream_error' })
   })
 })
 

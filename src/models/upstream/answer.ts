@@ -1,3 +1,4 @@
+import { field, isFields } from '../../fields.ts'
 import { freeBytes } from '../../http/body.ts'
 import type { HeldBytes } from '../../http/bytes-in-flight.ts'
 import { JsonFault, jsonSteps } from '../../json.ts'
@@ -92,7 +93,9 @@ function checked(value: unknown, secrets: readonly string[]): unknown {
 
 /** Tells whether a value is a completion, as far as this service reads one; the rest is the upstream's business. */
 export function isCompletion(value: unknown): value is Completion {
-  return hasChoices(value) && value.choices.length > 0
+  return (
+    hasChoices(value) && value.choices.length > 0 && value.choices.every((choice) => isFields(field(choice, 'message')))
+  )
 }
 
 /** Tells whether a value is a chunk, as far as this service reads one. */
