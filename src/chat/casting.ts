@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf } from '../access/guard.ts'
 import type { ModelUser } from '../access/model-lists.ts'
-import { type Character, pinnedName, readWantedName, unknownCharacter } from '../characters/library/character.ts'
+import { type Character, foldName, pinnedName, readWantedName, unknownCharacter } from '../characters/library/character.ts'
 import type { CharacterLibrary } from '../characters/library/library.ts'
 import type { Persona } from '../characters/prompt/settings.ts'
 import { type ApiError, invalidField } from '../errors.ts'
@@ -50,7 +50,7 @@ export function wantedRequest(sent: CompletionRequest, models: ModelRegistry, us
   const body = withOwnDefaults(sent, route.candidates[0]?.traits.defaults ?? {})
   if (character === null) return { body, route, playedModel: null }
   const beside = sent.character?.trim() ?? ''
-  if (beside !== '' && beside !== character.trim()) {
+  if (beside !== '' && foldName(beside) !== foldName(character.trim())) {
     const problem = `is another character than the one of the model ${JSON.stringify(sent.model)}. Leave one of them out`
     throw invalidField('character', problem)
   }

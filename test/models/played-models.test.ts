@@ -111,6 +111,8 @@ describe('a character as a model', () => {
 
   it('takes the same character beside it, and no other', async () => {
     expect((await ask('/chat/completions', { model: 'character/Fern', character: ' Fern ' })).status).toBe(200)
+    // Names mean the same in either case.
+    expect((await ask('/chat/completions', { model: 'character/Fern', character: 'fern' })).status).toBe(200)
     const refused = await ask('/chat/completions', { model: 'character/Fern', character: 'Bolt' })
     expect(await expectError(refused, 'chat', 400)).toMatchObject({ code: 'invalid_field', param: 'character' })
   })
