@@ -1,7 +1,13 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf } from '../access/guard.ts'
 import type { ModelUser } from '../access/model-lists.ts'
-import { type Character, foldName, pinnedName, readWantedName, unknownCharacter } from '../characters/library/character.ts'
+import {
+  type Character,
+  foldName,
+  pinnedName,
+  readWantedName,
+  unknownCharacter,
+} from '../characters/library/character.ts'
 import type { CharacterLibrary } from '../characters/library/library.ts'
 import type { Persona } from '../characters/prompt/settings.ts'
 import { type ApiError, invalidField } from '../errors.ts'
