@@ -55,10 +55,14 @@ export function usageOf({ completion }: ModelReply, prompt: readonly Message[], 
   return estimateOf(prompt, completion.choices.map(({ message }) => wordsOf(message)).join(''), work)
 }
 
-/** What a message, or a piece of one, says; upstreams may leave it out. */
+/** What a message, or a piece of one, says; upstreams may leave it out, or send anything. */
 function wordsOf(said: Words | null | undefined): string {
-  let words = said?.content ?? ''
-  for (const call of said?.tool_calls ?? []) words += call.function?.arguments ?? call.custom?.input ?? ''
+  let words = typeof said?.content === 'string' ? said.content : ''
+  if (!Array.isArray(said?.tool_calls)) return words
+  for (const call of said.tool_calls) {
+    const written = call?.function?.arguments ?? call?.custom?.input
+    if (typeof written === 'string') words += written
+  }
   return words
 }
 

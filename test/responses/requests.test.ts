@@ -416,6 +416,14 @@ describe('an odd answer', () => {
     expect(await response.json()).toMatchObject(said)
   })
 
+  test('with calls that are none is streamed to its end, in chat too', async () => {
+    const odd = [chunkText({ role: 'assistant', tool_calls: [null] }), chunkText({ tool_calls: 'x', content: [{}] })]
+    upstream.answer(pieces([sse(...odd, chunkText({ content: 'Hi.' }), chunkText({}, 'stop'), '[DONE]')]))
+    expect(await (await post({ stream: true })).text()).toContain('event: response.completed')
+    const json = { model: 'gpt-test', messages: [user], stream: true, stream_options: { include_usage: true } }
+    expect(await (await service.request('/chat/completions', { json })).text()).toContain('data: [DONE]')
+  })
+
   test('without a message is a failure, in chat too', async () => {
     upstream.answer(json({ choices: [{ index: 0, text: 'Hi.', finish_reason: 'stop' }] }))
     expect(await readChatError(await post({}))).toMatchObject({ code: 'upstream_error' })
