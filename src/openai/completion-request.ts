@@ -1,5 +1,6 @@
-import { type Static, type TProperties, Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { between, flag, nullable, oneOf, shortText, text, wholeBetween } from './rules.ts'
+import { maximumTools, Tool, ToolCall, ToolChoice } from './tool-fields.ts'
 
 /*
  * What OpenAI's API reference publishes of a chat completion request: what we read is typed strictly, what we do not read
@@ -11,8 +12,6 @@ export const maximumChoices = 8
 const maximumMessages = 10_000
 /** Parts of a message, and tool calls of one: OpenAI takes 500 images in a request. */
 const maximumParts = 1000
-/** Tools that a request offers. */
-const maximumTools = 128
 export const maximumCharacterLength = 200
 
 /** What a part has that is given by its address. */
@@ -56,40 +55,6 @@ export const ContentPart = Type.Object(
 )
 export type ContentPart = Static<typeof ContentPart>
 
-const CalledFunction = Type.Object({ name: text({ minLength: 1 }), arguments: text() })
-
-/** A call of a function. */
-export const FunctionCall = Type.Object(
-  { id: text({ minLength: 1 }), type: Type.Literal('function'), function: CalledFunction },
-  { title: 'FunctionCall' },
-)
-export type FunctionCall = Static<typeof FunctionCall>
-
-/** A call of a custom tool: its input is any text. */
-const CustomCall = Type.Object({
-  id: text({ minLength: 1 }),
-  type: Type.Literal('custom'),
-  custom: Type.Object({ name: text({ minLength: 1 }), input: text() }),
-})
-
-/**
- * What has the property that its type names: one object of both kinds, so that a fault names the property.
- * `checkTools` and `checkMessages` make sure that it is there.
- */
-const functionOrCustom = <T>(properties: TProperties, title: string) =>
-  Type.Unsafe<T>(Type.Object({ ...properties, type: oneOf('function', 'custom') }, { title }))
-
-/** A call that an assistant message makes of a tool. */
-export const ToolCall = functionOrCustom<FunctionCall | Static<typeof CustomCall>>(
-  {
-    id: text({ minLength: 1 }),
-    function: Type.Optional(CalledFunction),
-    custom: Type.Optional(CustomCall.properties.custom),
-  },
-  'ToolCall',
-)
-export type ToolCall = Static<typeof ToolCall>
-
 /** One message of the conversation. */
 export const Message = Type.Object(
   {
@@ -113,68 +78,6 @@ export const Message = Type.Object(
   { title: 'Message', examples: [{ role: 'user', content: 'Hello!' }] },
 )
 export type Message = Static<typeof Message>
-
-const FunctionTool = Type.Object({
-  type: Type.Literal('function'),
-  function: Type.Object({
-    name: text({ minLength: 1, maxLength: 128 }),
-    description: nullable(text()),
-    parameters: nullable(Type.Record(Type.String(), Type.Unknown(), { errorMessage: 'send a JSON Schema object' })),
-    strict: nullable(Type.Boolean()),
-  }),
-})
-/** A function that a model may call. */
-export type FunctionTool = Static<typeof FunctionTool>
-
-/** A tool whose input is any text, or one that fits a grammar. */
-const CustomTool = Type.Object({
-  type: Type.Literal('custom'),
-  custom: Type.Object({ name: text({ minLength: 1, maxLength: 128 }), description: nullable(text()) }),
-})
-
-const Tool = functionOrCustom<FunctionTool | Static<typeof CustomTool>>(
-  {
-    function: Type.Optional(FunctionTool.properties.function),
-    custom: Type.Optional(CustomTool.properties.custom),
-  },
-  'Tool',
-)
-export type Tool = Static<typeof Tool>
-
-const named = Type.Object({ name: text({ minLength: 1 }) })
-type Named = Static<typeof named>
-/** A tool by its name. */
-type NamedTool = { type: 'function'; function: Named } | { type: 'custom'; custom: Named }
-
-const NamedTool = functionOrCustom<NamedTool>(
-  { function: Type.Optional(named), custom: Type.Optional(named) },
-  'NamedTool',
-)
-
-/** The tools of which the model may call one, or must. */
-const AllowedTools = Type.Object({
-  mode: oneOf('auto', 'required'),
-  tools: Type.Array(NamedTool, {
-    maxItems: maximumTools,
-    errorMessage: `send an array of at most ${maximumTools} tools`,
-  }),
-})
-
-const ToolChoice = Type.Union(
-  [
-    oneOf('none', 'auto', 'required'),
-    Type.Unsafe<NamedTool | { type: 'allowed_tools'; allowed_tools: Static<typeof AllowedTools> }>(
-      Type.Object({
-        type: oneOf('function', 'custom', 'allowed_tools'),
-        function: Type.Optional(named),
-        custom: Type.Optional(named),
-        allowed_tools: Type.Optional(AllowedTools),
-      }),
-    ),
-  ],
-  { errorMessage: 'send none, auto, required, or {"type": "function", "function": {"name": …}}' },
-)
-export type ToolChoice = Static<typeof ToolChoice>
 
 const ResponseFormat = Type.Object({
   type: oneOf('text', 'json_object', 'json_schema'),

@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { field } from '../fields.ts'
-import { FunctionCall } from './completion-request.ts'
 import { oneOf } from './rules.ts'
+import { FunctionCall } from './tool-fields.ts'
 
 /* What OpenAI's API reference publishes of a chat completion, whole and in chunks, as far as we read and write it. */
 

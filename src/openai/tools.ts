@@ -1,5 +1,6 @@
 import { ApiError, invalidField } from '../errors.ts'
-import type { CompletionRequest, FunctionTool, ToolCall } from './completion-request.ts'
+import type { CompletionRequest } from './completion-request.ts'
+import type { FunctionTool, ToolCall } from './tool-fields.ts'
 
 /**
  * Checks what the schema of tools cannot say: that each has the property that its type names.

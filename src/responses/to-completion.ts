@@ -1,10 +1,7 @@
 import { ApiError, invalidField } from '../errors.ts'
-import {
-  type Tool as ChatTool,
-  type ToolChoice as ChatToolChoice,
-  CompletionRequest,
-} from '../openai/completion-request.ts'
+import { CompletionRequest } from '../openai/completion-request.ts'
 import { type Format, ResponseRequest, type Tool, type ToolChoice } from '../openai/response-request.ts'
+import type { Tool as ChatTool, ToolChoice as ChatToolChoice } from '../openai/tool-fields.ts'
 import { conversationOf, type FindItem, unsupported } from './to-messages.ts'
 
 /** A request as chat knows it. */

@@ -1,6 +1,7 @@
 import { ApiError, invalidField } from '../errors.ts'
-import type { ContentPart, Message, ToolCall } from '../openai/completion-request.ts'
+import type { ContentPart, Message } from '../openai/completion-request.ts'
 import type { InputItem, InputPart, ResponseRequest } from '../openai/response-request.ts'
+import type { ToolCall } from '../openai/tool-fields.ts'
 
 /** Finds an item that an earlier response has put out. */
 export type FindItem = (id: string) => InputItem | undefined

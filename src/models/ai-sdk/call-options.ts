@@ -4,7 +4,8 @@ import type {
   LanguageModelV4ToolChoice,
   SharedV4ProviderOptions,
 } from '@ai-sdk/provider'
-import { type CompletionRequest, type FunctionTool, mostTokensOf } from '../../openai/completion-request.ts'
+import { type CompletionRequest, mostTokensOf } from '../../openai/completion-request.ts'
+import type { FunctionTool } from '../../openai/tool-fields.ts'
 import { type Functions, functionsOf } from '../../openai/tools.ts'
 import type { Steps } from '../../work.ts'
 import { cacheOptions } from './cache-control.ts'

@@ -1,6 +1,6 @@
 import type { SharedV4ProviderMetadata } from '@ai-sdk/provider'
 import type { Completion } from '../../openai/completion.ts'
-import type { FunctionCall } from '../../openai/completion-request.ts'
+import type { FunctionCall } from '../../openai/tool-fields.ts'
 import { keptMetadata, type MessageExtra, type SignedReasoning } from './extra-content.ts'
 import { toFinishReason } from './finish-reason.ts'
 import type { Content, GenerateResult } from './language-model.ts'

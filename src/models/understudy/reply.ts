@@ -1,10 +1,6 @@
 import type { Chunk, Completion, FinishReason, Usage } from '../../openai/completion.ts'
-import {
-  type CompletionRequest,
-  type FunctionCall,
-  type FunctionTool,
-  mostTokensOf,
-} from '../../openai/completion-request.ts'
+import { type CompletionRequest, mostTokensOf } from '../../openai/completion-request.ts'
+import type { FunctionCall, FunctionTool } from '../../openai/tool-fields.ts'
 import { functionsOf } from '../../openai/tools.ts'
 import type { Steps } from '../../work.ts'
 import type { ModelEvent, ModelRequest } from '../model.ts'

@@ -1,12 +1,7 @@
 import { hashOf } from '../../characters/macros/seeded-random.ts'
 import { ApiError, invalidField } from '../../errors.ts'
-import {
-  type CompletionRequest,
-  type FunctionCall,
-  type FunctionTool,
-  type Message,
-  textOf,
-} from '../../openai/completion-request.ts'
+import { type CompletionRequest, type Message, textOf } from '../../openai/completion-request.ts'
+import type { FunctionCall, FunctionTool } from '../../openai/tool-fields.ts'
 import { functionsOf } from '../../openai/tools.ts'
 import type { Steps } from '../../work.ts'
 import { isToolResult } from './conversation.ts'
