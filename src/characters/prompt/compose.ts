@@ -8,7 +8,7 @@ import { type CardTexts, type Run, textsOf } from './card-texts.ts'
 import type { Composition, CompositionRequest, DroppedCounts, LoreReport, Section } from './composition.ts'
 import { fitted, type Material } from './fit-context.ts'
 import { type FoundLore, findLore, type Lore } from './found-lore.ts'
-import { injectionsOf, isOfConversation, isPrefill, weave } from './injections.ts'
+import { begunReply, injectionsOf, isOfConversation, isPrefill, weave } from './injections.ts'
 import {
   activeGreeting,
   type ExampleBlock,
@@ -119,12 +119,14 @@ interface Assembled {
 
 function* assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], material: Material): Steps<Assembled> {
   const { lore, examples, conversation } = material
+  const begun = begunReply(conversation)
   const lead = yield* leadOf(texts, run, lore, ownSystem.length > 0)
   const before = yield* loreBeside(texts, run, lore, 'before_examples')
   const after = yield* loreBeside(texts, run, lore, 'after_examples')
   const length = conversation.filter(isOfConversation).length
   const injections = yield* injectionsOf(texts, run, lore, length)
-  const prefills = injections.filter(isPrefill)
+  // A reply that the request has begun is gone on with: a prefill of the card's stands before it like all else at depth 0.
+  const prefills = begun ? [] : injections.filter(isPrefill)
   const woven = prefills.length > 0 ? injections.filter((injection) => !isPrefill(injection)) : injections
   const postHistory = yield* postHistoryOf(texts, run, lore)
   const prefill = prefills.map(({ message }) => message.content).join('\n')
@@ -137,9 +139,10 @@ function* assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], m
     ...before,
     ...blocks,
     ...after,
-    ...weave(conversation, woven),
+    ...weave(conversation, woven).filter((message) => message !== begun),
     ...(postHistory === '' ? [] : [yield* postHistoryMessage(texts, run, postHistory)]),
     ...(prefill === '' ? [] : [{ role: 'assistant' as const, content: prefill }]),
+    ...(begun ? [begun] : []),
   ]
   const written = lead.sections.reduce(
     (sum, { text }) => sum + (text?.length ?? 0),

@@ -1,3 +1,4 @@
+import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Message } from '../../../src/openai/completion-request.ts'
 import { assistant, cardOf, cardWithLore, composed, firedIn, system, told, user } from '../../support/lore-cards.ts'
@@ -94,7 +95,7 @@ describe('4.4 depth', () => {
 
   test('4.4 exactly N conversation messages stand after it; more than there are is before the oldest', () => {
     expect(at([2])).toEqual(['1', '2', 'D2', '3', '4'])
-    expect(at([0, -3])).toEqual(['1', '2', '3', '4', 'D0', 'D-3'])
+    expect(at([0, -3])).toEqual(['1', '2', '3', 'D0', 'D-3', '4'])
     expect(at([99])).toEqual(['D99', '1', '2', '3', '4'])
   })
 
@@ -115,6 +116,46 @@ describe('4.4 depth', () => {
       'system: S',
       'system: P',
     ])
+  })
+
+  test('4.4 a reply that the request has begun stays last: depths and post-history stand before it', () => {
+    const entries = [0, 1, 99].map((depth) => ({ constant: true, content: `@@depth ${depth}\nD${depth}` }))
+    const prefill = { constant: true, content: '@@depth 0\n@@role assistant\nPREFILL' }
+    const card = cardWithLore([...entries, prefill], {}, { first_mes: 'G', post_history_instructions: 'P' })
+    expect(told(composed(card, [user('1'), assistant('2'), user('3'), assistant('And so')]))).toEqual([
+      'system: MAIN',
+      'system: D99',
+      'assistant: G',
+      'user: 1',
+      'assistant: 2',
+      'user: 3',
+      'system: D1',
+      'system: D0',
+      'assistant: PREFILL',
+      'system: P',
+      'assistant: And so',
+    ])
+  })
+
+  test('4.4 whatever stands at whatever depth, a begun reply is last, once, and as it was sent', () => {
+    const turn = fc.tuple(fc.constantFrom(user, assistant, system), fc.string({ minLength: 1 }))
+    const place = fc.tuple(fc.integer({ min: -2, max: 9 }), fc.constantFrom('system', 'user', 'assistant'))
+    fc.assert(
+      fc.property(fc.array(turn, { maxLength: 6 }), fc.array(place), (turns, places) => {
+        const entries = places.map(([depth, role]) => ({
+          constant: true,
+          content: `@@depth ${depth}\n@@role ${role}\nL`,
+        }))
+        const card = cardWithLore(entries, {}, { post_history_instructions: 'P' })
+        const said = turns.map(([by, text]) => by(text))
+        const begun = assistant('BEGUN')
+        const { messages } = composed(card, [...said, begun])
+        expect(messages.indexOf(begun)).toBe(messages.length - 1)
+        expect(messages.filter((message) => said.includes(message))).toEqual(said)
+        expect(messages.filter(({ content }) => content === 'L')).toHaveLength(places.length)
+      }),
+      { numRuns: 60 },
+    )
   })
 
   test('4.4 nothing comes between a tool call and its result', () => {
