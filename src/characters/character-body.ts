@@ -1,11 +1,11 @@
 import type { Fields } from '../fields.ts'
-import { type Card, readCard } from './cards/card.ts'
+import { readCard } from './cards/card.ts'
 import { describeCard } from './cards/description.ts'
 import { aboutCard, creatorNotes, hiddenFields, versionOf } from './cards/summary.ts'
 import type { Character, StoredCharacter } from './library/character.ts'
 import { emptyNotes } from './lore/lorebook.ts'
-import { expandMacros, mostExpanded, tooLarge } from './macros/macros.ts'
-import type { MacroEnvironment } from './macros/values.ts'
+import { mostExpanded, tooLarge } from './macros/macros.ts'
+import { shownGreetings } from './prompt/greetings.ts'
 import { listBody } from './schemas.ts'
 
 /** Who looks at a character, as far as it matters. */
@@ -15,6 +15,8 @@ export interface Viewer {
   readonly languages: readonly string[]
   /** What is kept of it, when it is the caller's own. */
   readonly stored: StoredCharacter | undefined
+  /** Which conversation the greetings are shown for; undefined for any. */
+  readonly conversationId: string | undefined
 }
 
 /** A character as its reader may see it: how to play it, and what gives its story away, only where it is readable. */
@@ -23,10 +25,9 @@ export function* publicBody(character: Character, document: Fields, viewer: View
   const notes = emptyNotes()
   yield* readCard(document, notes)
   const { refused_regexes, ignored, greetings: _count, ...description } = yield* describeCard(card, document, notes)
-  const { isReadable, languages, stored } = viewer
-  const names = { character: card.nickname || card.name || name, user: 'User' }
+  const { isReadable, languages, stored, conversationId } = viewer
   const times = origin === 'account' && stored ? { created: stored.created, updated: stored.updated } : {}
-  const greetings = yield* greetingsOf(card, names)
+  const greetings = yield* greetingsOf({ name, digest, card, userName: '' }, conversationId)
   return {
     ...listBody({ name, origin, digest, about: aboutCard(document), ...times }),
     ...description,
@@ -37,20 +38,15 @@ export function* publicBody(character: Character, document: Fields, viewer: View
   }
 }
 
-/** Units of work of one greeting, beside its macros. */
-const unitsOfGreeting = 20
-
 /** The greetings with their macros expanded. @throws ApiError 400 `card_too_large` when they get too long together */
-function* greetingsOf(card: Card, names: Pick<MacroEnvironment, 'character' | 'user'>) {
+function* greetingsOf(persona: Parameters<typeof shownGreetings>[0], conversationId: string | undefined) {
   const greetings: { index: number; text: string }[] = []
   let length = 0
-  for (const [index, raw] of card.greetings.entries()) {
-    yield unitsOfGreeting + (raw.length >> 4)
-    const text = yield* expandMacros(raw, names)
+  yield* shownGreetings(persona, conversationId, (index, text) => {
     length += text.length
     if (length > mostExpanded) throw tooLarge()
     greetings.push({ index, text })
-  }
+  })
   return greetings
 }
 

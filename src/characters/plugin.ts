@@ -83,7 +83,7 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
       const account = caller.account.id
       const character = await library.resolve(account, request.params.name)
       if (!character) throw unknownCharacter()
-      const { format } = request.query
+      const { format, conversation_id: conversationId } = request.query
       const size = await library.size(account, character)
       if (format === undefined) {
         const { languagesOf, publicBody } = await import('./character-body.ts')
@@ -91,6 +91,7 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
           isReadable: mayRead(caller, character),
           languages: languagesOf(request.headers['accept-language']),
           stored: await store.find(account, character.name, 'exact'),
+          conversationId,
         }
         return inFlight.during(account, size, () =>
           whileConnected(request, async (signal) => {

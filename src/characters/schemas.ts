@@ -79,7 +79,8 @@ export const CharacterBody = Type.Object(
     creator_notes: text('For people, in the language of `Accept-Language` where the card has it.'),
     character_version: Type.String(),
     greetings: Type.Array(Type.Object({ index: Type.Integer(), text: Type.String() }), {
-      description: 'What `greeting` of a chat completion picks from, as the user "User" would read them.',
+      description:
+        'What `greeting` of a chat completion picks from, as the user "User" reads them. Prompts have the same texts: what a greeting picks by lot turns on the card, its index and `conversation_id`.',
     }),
     lore_entries: Type.Integer(),
     regexes: Type.Integer(),
@@ -135,6 +136,13 @@ export const CharacterFormat = Type.Object({
       enum: formats,
       description: 'The card itself: V3 JSON, V2 JSON, PNG or CHARX.',
       errorMessage: `send one of ${formats.join(', ')}, once`,
+    }),
+  ),
+  conversation_id: Type.Optional(
+    Type.String({
+      maxLength: 200,
+      description: 'The `conversation_id` that chat completions will have: shows the greetings as these have them.',
+      errorMessage: 'send a text of at most 200 characters, once',
     }),
   ),
 })

@@ -106,17 +106,17 @@ export const OwnFields = Type.Object({
   ),
   greeting: nullable(
     Type.Integer({
-      minimum: 0,
+      minimum: -1,
       maximum: 100_000,
       description:
-        "Greeting that opens the conversation: 0 is the card's first message, 1 the first of its alternate greetings.",
-      errorMessage: 'send a whole number from 0 on',
+        "Greeting that opens the conversation: 0 is the card's first message, 1 the first of its alternate greetings; -1 for none, as a client that leaves out the oldest messages needs it. Without it, the one that the messages begin with, or the card's first.",
+      errorMessage: 'send a whole number from -1 on',
     }),
   ),
   conversation_id: nullable(
     shortText(maximumCharacterLength, {
       description:
-        'Any text that stays the same for a conversation: what the card picks by lot stays the same with it.',
+        'Any text that stays the same for a conversation: what the card picks by lot, its greeting too, stays the same with it.',
     }),
   ),
 })

@@ -106,9 +106,27 @@ describe('what the upstream is told of a card', () => {
     expect(Object.keys(upstream.calls.at(-1)?.body ?? {}).sort()).toEqual(['messages', 'model'])
   })
 
+  test('4.3 GET /characters/{name} shows the greetings that prompts have, for a conversation and without one', async () => {
+    const { service, told } = await stage({ ...whole, first_mes: '{{random:a,b,c,d}}{{roll:1000000}}, {{user}}' })
+    const shown = async (query: string) => {
+      const response = await service.request(`/characters/Moss${query}`)
+      expect(response.status).toBe(200)
+      const { greetings } = JSON.parse(await response.text())
+      return `assistant: ${greetings[0].text}`
+    }
+    const texts = [await shown(''), await shown('?conversation_id=x'), await shown('?conversation_id=y')]
+    expect(new Set(texts).size).toBe(3)
+    expect(await told()).toContain(texts[0])
+    expect(await told({ conversation_id: 'x' })).toContain(texts[1])
+    expect(await told({ conversation_id: 'y', greeting: null })).toContain(texts[2])
+    expect((await told({ greeting: -1 })).filter((line) => line.startsWith('assistant'))).toEqual([])
+    const tooLong = await service.request(`/characters/Moss?conversation_id=${'x'.repeat(201)}`)
+    expect([tooLong.status, (await readChatError(tooLong)).param]).toEqual([400, 'conversation_id'])
+  })
+
   test.each([
     [{ greeting: 2 }, 400, 'greeting'],
-    [{ greeting: -1 }, 400, 'greeting'],
+    [{ greeting: -2 }, 400, 'greeting'],
     [{ greeting: 0.5 }, 400, 'greeting'],
     [{ conversation_id: 'x'.repeat(201) }, 400, 'conversation_id'],
     [{ conversation_id: 5 }, 400, 'conversation_id'],

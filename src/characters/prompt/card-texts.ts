@@ -24,6 +24,29 @@ export interface Run {
   readonly ownTexts: Map<string, OwnText>
 }
 
+/**
+ * A run at its beginning.
+ * @param conversationId what draws turn on besides the card
+ */
+export function runOf(
+  { name, digest }: Pick<Persona, 'name' | 'digest'>,
+  {
+    conversationId = '',
+    random = Math.random,
+    now = new Date(),
+  }: { readonly conversationId?: string | undefined; readonly random?: () => number; readonly now?: Date },
+): Run {
+  return {
+    random,
+    now,
+    seed: `${digest ?? name}/${conversationId}`,
+    unknown: new Set(),
+    varied: false,
+    counter: { macros: 0, characters: 0 },
+    ownTexts: new Map(),
+  }
+}
+
 /** One of the card's texts where a macro stands for it. */
 interface OwnText {
   readonly text: string

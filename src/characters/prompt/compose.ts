@@ -4,21 +4,13 @@ import type { Card } from '../cards/card.ts'
 import { Conversation } from '../lore/conversation.ts'
 import type { DropReason } from '../lore/scan.ts'
 import { longestExpansion, tooLarge } from '../macros/macros.ts'
-import { type CardTexts, type Run, textsOf } from './card-texts.ts'
+import { type CardTexts, type Run, runOf, textsOf } from './card-texts.ts'
 import type { Composition, CompositionRequest, DroppedCounts, LoreReport, Section } from './composition.ts'
 import { fitted, type Material } from './fit-context.ts'
 import { type FoundLore, findLore, type Lore } from './found-lore.ts'
+import { activeGreeting, greetingMessage } from './greetings.ts'
 import { begunReply, injectionsOf, isOfConversation, isPrefill, weave } from './injections.ts'
-import {
-  activeGreeting,
-  type ExampleBlock,
-  examplesOf,
-  greetingMessage,
-  leadOf,
-  loreMessage,
-  postHistoryMessage,
-  postHistoryOf,
-} from './segments.ts'
+import { type ExampleBlock, examplesOf, leadOf, loreMessage, postHistoryMessage, postHistoryOf } from './segments.ts'
 
 /** Characters that a card may bring into one prompt. */
 const longestPrompt = 8 * longestExpansion
@@ -35,15 +27,7 @@ export function* compose(request: CompositionRequest): Steps<Composition> {
   yield messages.length
   if (persona.name === null) return yield* unplayed(request)
   const texts = textsOf(persona.card ?? cardOf(persona.name), persona, settings)
-  const run: Run = {
-    random: request.random ?? Math.random,
-    now: request.now ?? new Date(),
-    seed: `${persona.digest ?? persona.name}/${request.conversationId ?? ''}`,
-    unknown: new Set(),
-    varied: false,
-    counter: { macros: 0, characters: 0 },
-    ownTexts: new Map(),
-  }
+  const run = runOf(persona, request)
   const firstOwn = messages.findIndex(isOfConversation)
   const ownSystem = firstOwn === -1 ? messages : messages.slice(0, firstOwn)
   const own = firstOwn === -1 ? [] : messages.slice(firstOwn)

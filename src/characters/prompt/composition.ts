@@ -9,9 +9,9 @@ export interface CompositionRequest {
   readonly persona: Persona
   readonly messages: readonly Message[]
   readonly settings: PromptSettings
-  /** 0 is `first_mes`, n the nth of `alternate_greetings`. */
+  /** 0 is `first_mes`, n the nth of `alternate_greetings`; -1 for none. */
   readonly greeting?: number
-  /** Seeds `{{pick}}` and the draws of groups, together with the card. */
+  /** Seeds `{{pick}}`, the greeting and the draws of groups, together with the card. */
   readonly conversationId?: string
   /** Lorebooks for all characters, after the character's own. */
   readonly worldBooks?: readonly Lorebook[]

@@ -1,10 +1,9 @@
-import { invalidField } from '../../errors.ts'
-import { type Message, textOf } from '../../openai/completion-request.ts'
+import type { Message } from '../../openai/completion-request.ts'
 import type { Steps } from '../../work.ts'
 import { readExamples, type Utterance } from '../cards/examples.ts'
 import { withoutComments } from '../macros/macros.ts'
 import { type CardTexts, Keeper, type Run, system } from './card-texts.ts'
-import type { CompositionRequest, Section, SectionName } from './composition.ts'
+import type { Section, SectionName } from './composition.ts'
 import type { Lore } from './found-lore.ts'
 
 /** The messages before the conversation that are the character's, and the parts that they are made of. */
@@ -21,7 +20,6 @@ export type ExampleBlock = readonly Message[]
 
 const keptLeads = new Keeper<Lead>(32)
 const keptExamples = new Keeper<readonly ExampleBlock[]>(1)
-const keptGreetings = new Keeper<Message>(32)
 const keptLore = new Keeper<Message>(256)
 const keptPostHistory = new Keeper<Message>(8)
 
@@ -140,67 +138,6 @@ function exampleMessage({ speaker, text }: Utterance): Message {
   return Object.freeze({ ...system(text), name: speaker === 'user' ? 'example_user' : 'example_assistant' })
 }
 
-/** Which greeting the conversation has, and whether it is still to be said. */
-export interface ActiveGreeting {
-  /** Undefined where it cannot be told. */
-  readonly index: number | undefined
-  readonly inserts: boolean
-}
-
-/**
- * Finds out which greeting is active: the one that the request names, else the one that the conversation begins with,
- * else the first where it is to be said. A conversation that the character opens has had its greeting.
- * @throws ApiError 400 for a greeting that there is not
- */
-export function* activeGreeting(
-  texts: CardTexts,
-  run: Run,
-  { greeting, settings }: CompositionRequest,
-  conversation: readonly Message[],
-): Steps<ActiveGreeting> {
-  const { greetings } = texts.card
-  if (greeting !== undefined && greeting >= greetings.length) {
-    const last = greetings.length - 1
-    throw invalidField('greeting', `is ${greeting}, but the last greeting is ${last}. Send a number up to that`)
-  }
-  const first = conversation[0]
-  const isOpened = first?.role === 'assistant'
-  const inserts = first !== undefined && !isOpened && settings.greeting !== 'never'
-  if (greeting !== undefined) return { index: greeting, inserts }
-  if (inserts) return { index: 0, inserts }
-  return { index: isOpened ? yield* spokenGreeting(texts, run, textOf(first)) : undefined, inserts }
-}
-
-/** Units of work of comparing a greeting, beside its characters. */
-const unitsOfGreeting = 120
-
-/** The greeting that a text is, as the card has it or with its macros expanded. */
-function* spokenGreeting(texts: CardTexts, run: Run, text: string): Steps<number | undefined> {
-  const said = text.replaceAll('\r', '').trim()
-  yield text.length >> 3
-  if (said === '') return undefined
-  for (const [index, greeting] of texts.card.greetings.entries()) {
-    if (greeting.replaceAll('\r', '').trim() === said) return index
-    if ((yield* greetingText(texts, run, index)) === said) return index
-    yield unitsOfGreeting + (greeting.length >> 4)
-  }
-  return undefined
-}
-
-/** A greeting as the character's first message; null for an empty one. */
-export function* greetingMessage(texts: CardTexts, run: Run, index: number): Steps<Message | null> {
-  const text = texts.kept(`greeting/${index}`, run) ?? (yield* greetingText(texts, run, index))
-  if (text === '') return null
-  const make = () => Object.freeze({ role: 'assistant' as const, content: text })
-  if (!texts.isKept(`greeting/${index}`)) return make()
-  return yield* texts.keep(keptGreetings, index, run, () => made(make))
-}
-
-/** A greeting with its macros expanded. */
-function greetingText(texts: CardTexts, run: Run, index: number): Steps<string> {
-  return texts.expand(`greeting/${index}`, texts.card.greetings[index] ?? '', run)
-}
-
 /** A body as a message of its own. */
 export function* loreMessage(texts: CardTexts, run: Run, { entry, body }: Lore, role: Message['role']): Steps<Message> {
   const make = () => Object.freeze({ role, content: body })
@@ -212,7 +149,7 @@ export function* loreMessage(texts: CardTexts, run: Run, { entry, body }: Lore, 
 const unitsOfMessage = 30
 
 /** Something that is made at once, as a step. */
-function* made<T>(make: () => T): Steps<T> {
+export function* made<T>(make: () => T): Steps<T> {
   yield unitsOfMessage
   return make()
 }

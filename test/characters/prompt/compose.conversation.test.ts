@@ -1,6 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { shownGreetings } from '../../../src/characters/prompt/greetings.ts'
 import type { Message } from '../../../src/openai/completion-request.ts'
+import { atOnce } from '../../support/composed.ts'
 import { assistant, cardOf, cardWithLore, composed, firedIn, system, told, user } from '../../support/lore-cards.ts'
 
 describe('4.2 {{original}}', () => {
@@ -56,6 +58,106 @@ describe('4.3 greeting', () => {
     ],
   ] as const)('4.3 %s', (_what, said, more, expected) => {
     expect(conversation(said, more)).toEqual(expected)
+  })
+
+  describe('4.3 a greeting is one text', () => {
+    const lots = '{{random:a,b,c,d,e,f}}{{roll:1000}}{{pick:x,y,z}}{{description}}'
+    const data = {
+      description: '{{random:1,2,3,4,5,6}}',
+      first_mes: lots,
+      alternate_greetings: [lots, `{{user}} ${lots}`],
+    }
+    /** The greeting that stands before a message of this user. */
+    const opening = (more: Parameters<typeof composed>[2] = {}) =>
+      String(composed(cardOf(data), 'Hi', more).messages.find(({ role }) => role === 'assistant')?.content)
+    const seeds = ['', 'one', 'two', 'three', 'four']
+
+    test('for a card, an index and a conversation, whoever is the user and whatever else is drawn', () => {
+      const texts = [0, 1].flatMap((greeting) => seeds.map((conversationId) => opening({ greeting, conversationId })))
+      expect(new Set(texts).size).toBeGreaterThan(8)
+      const again = [0, 1].flatMap((greeting) =>
+        seeds.map((conversationId) => opening({ greeting, conversationId, userName: 'Ada', random: () => 0.99 })),
+      )
+      expect(again).toEqual(texts)
+    })
+
+    test('which is the one that is shown', () => {
+      for (const conversationId of seeds) {
+        const shown: string[] = []
+        const persona = { name: 'Moss', digest: 'd', card: cardOf(data), userName: 'Ada' }
+        atOnce(shownGreetings(persona, conversationId, (_index, text) => void shown.push(text)))
+        expect(shown).toEqual([0, 1, 2].map((greeting) => opening({ greeting, conversationId })))
+      }
+    })
+
+    const marks = [0, 1, 2, 3].map((index) => ({ constant: true, content: `@@is_greeting ${index}\n${index}` }))
+    const marked = cardWithLore(
+      marks,
+      {},
+      { ...data, alternate_greetings: [...data.alternate_greetings, 'At {{time}}, {{user}}.'] },
+    )
+    const shownTo = (userName: string, conversationId: string, greeting: number, now = new Date(0)) =>
+      String(
+        composed(marked, 'Hi', { userName, conversationId, greeting, now }).messages.find(
+          ({ role }) => role === 'assistant',
+        )?.content,
+      )
+    test.each([
+      ['a user', 'Ada', 'two'],
+      ['nobody yet', 'User', ''],
+      ['nobody yet, in this conversation', 'User', 'two'],
+    ])('and recognised as it was shown to %s: @@is_greeting fires for it alone', (_what, userName, conversationId) => {
+      for (const index of [0, 1, 2, 3]) {
+        const echo = shownTo(userName, conversationId, index)
+        for (const said of [[assistant(echo)], [user('[Start]'), assistant(` ${echo}\r\n`)]]) {
+          const { messages, lore } = composed(marked, [...said, user('Hi')], { userName: 'Ada', conversationId: 'two' })
+          expect(lore.map(({ text }) => text)).toEqual([`${index}`])
+          expect(messages.filter(({ role }) => role !== 'system')).toEqual([...said, user('Hi')])
+        }
+      }
+    })
+
+    test('and another text is none of them', () => {
+      for (const other of [
+        'At noon, Ada. And so on, at length, for as long as it takes to be no time',
+        'At , Ada.',
+        'xyz',
+      ]) {
+        const { lore } = composed(marked, [assistant(other), user('Hi')], { userName: 'Ada' })
+        expect(lore.map(({ text }) => text)).toEqual(['0', '1', '2', '3'])
+      }
+    })
+  })
+
+  test.each([
+    ['-1: for this request', [user('Hi')], { greeting: -1 }],
+    ['one that begins with the result of a tool', [{ role: 'tool', content: 'R', tool_call_id: 'c' }, user('Hi')], {}],
+    ['one that begins with a reply', [assistant('Anything'), user('Hi')], {}],
+  ] as const)('4.3 none is put in front of a conversation whose beginning was left out: %s', (_what, said, more) => {
+    expect(composed(card, said, more).messages.slice(1)).toEqual(said)
+  })
+
+  test('4.3 what drop-oldest has taken away does not come back on the next turn', () => {
+    const said = Array.from({ length: 9 }, (_none, index) => (index % 2 ? assistant : user)(`${index} `.repeat(20)))
+    const limits = {
+      contextWindow: 100,
+      overflow: 'drop-oldest',
+      count: (text: string) => text.split(' ').length,
+    } as const
+    for (const length of [7, 9]) {
+      const { messages } = composed(card, said.slice(0, length), limits)
+      expect(messages.slice(1).every((message) => said.includes(message))).toBe(true)
+    }
+  })
+
+  test('4.3 an empty first_mes gives way to the first alternate that has words', () => {
+    const empty = { first_mes: ' \n', alternate_greetings: ['', 'Second', 'Third'] }
+    const entries = [2, 3].map((index) => ({ constant: true, content: `@@is_greeting ${index}\nLORE${index}` }))
+    expect(told(composed(cardWithLore(entries, {}, empty), 'Hi'))).toEqual([
+      'system: MAIN\n\nLORE2',
+      'assistant: Second',
+      'user: Hi',
+    ])
   })
 
   test('4.3 an index that is not there is a 400 that names the field', () => {
@@ -144,7 +246,7 @@ describe('4.4 depth', () => {
       fc.property(fc.array(turn, { maxLength: 6 }), fc.array(place), (turns, places) => {
         const entries = places.map(([depth, role]) => ({
           constant: true,
-          content: `@@depth ${depth}\n@@role ${role}\nL`,
+          content: `@@depth ${depth}\n@@role ${role}\nSome words of lore`,
         }))
         const card = cardWithLore(entries, {}, { post_history_instructions: 'P' })
         const said = turns.map(([by, text]) => by(text))
@@ -152,7 +254,7 @@ describe('4.4 depth', () => {
         const { messages } = composed(card, [...said, begun])
         expect(messages.indexOf(begun)).toBe(messages.length - 1)
         expect(messages.filter((message) => said.includes(message))).toEqual(said)
-        expect(messages.filter(({ content }) => content === 'L')).toHaveLength(places.length)
+        expect(messages.filter(({ content }) => content === 'Some words of lore')).toHaveLength(places.length)
       }),
       { numRuns: 60 },
     )

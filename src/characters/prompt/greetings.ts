@@ -1,0 +1,166 @@
+import { invalidField } from '../../errors.ts'
+import { type Message, textOf } from '../../openai/completion-request.ts'
+import { withoutControls, withoutControlsInSteps } from '../../text.ts'
+import type { Steps } from '../../work.ts'
+import type { Card } from '../cards/card.ts'
+import { seededRandom } from '../macros/seeded-random.ts'
+import { type CardTexts, Keeper, type Run, runOf, textsOf } from './card-texts.ts'
+import type { CompositionRequest } from './composition.ts'
+import { made } from './segments.ts'
+import type { Persona } from './settings.ts'
+
+/** Which greeting the conversation has, and whether it is still to be said. */
+export interface ActiveGreeting {
+  /** 0 is `first_mes`. Undefined where it cannot be told. */
+  readonly index: number | undefined
+  readonly inserts: boolean
+}
+
+/** The number by which a request says that its conversation gets no greeting. */
+export const noGreeting = -1
+/** What a caller is called that sends no name: `GET /characters/{name}` shows greetings to this user. */
+const unnamedUser = 'User'
+
+const keptGreetings = new Keeper<Message>(32)
+
+/**
+ * Finds out which greeting is active: the one that the request names, else the one that the character's first message is,
+ * else the first that the card has, where it is to be said. It is not said again where the conversation has it, and not in
+ * front of messages that something must have come before.
+ * @throws ApiError 400 for a greeting that there is not
+ */
+export function* activeGreeting(
+  texts: CardTexts,
+  run: Run,
+  { greeting, settings, persona }: CompositionRequest,
+  conversation: readonly Message[],
+): Steps<ActiveGreeting> {
+  const { greetings } = texts.card
+  if (greeting !== undefined && greeting >= greetings.length) {
+    const last = greetings.length - 1
+    throw invalidField('greeting', `is ${greeting}, but the last greeting is ${last}. Send a number up to that`)
+  }
+  const named = greeting === noGreeting ? undefined : greeting
+  const opensWith = conversation[0]?.role
+  yield conversation.length
+  const reply = conversation.find(({ role }) => role === 'assistant')
+  const isTold = named !== undefined && opensWith === 'assistant'
+  const spoken = reply && !isTold ? yield* spokenGreeting(texts, run, persona, textOf(reply)) : undefined
+  const isWanted = greeting !== noGreeting && settings.greeting !== 'never'
+  const inserts = isWanted && opensWith === 'user' && spoken === undefined
+  return { index: named ?? spoken ?? (inserts ? firstGreeting(texts.card) : undefined), inserts }
+}
+
+/** The first greeting that has words: some cards leave `first_mes` empty and have alternates. */
+function firstGreeting({ greetings }: Card): number {
+  return Math.max(
+    0,
+    greetings.findIndex((greeting) => greeting.trim() !== ''),
+  )
+}
+
+/** A greeting as the character's first message; null for an empty one. */
+export function* greetingMessage(texts: CardTexts, run: Run, index: number): Steps<Message | null> {
+  const text = texts.kept(keyOf(index), run) ?? (yield* greetingText(texts, run, index))
+  if (text === '') return null
+  const make = () => Object.freeze({ role: 'assistant' as const, content: text })
+  if (!texts.isKept(keyOf(index))) return make()
+  return yield* texts.keep(keptGreetings, index, run, () => made(make))
+}
+
+/** Units of work of one greeting, beside its macros. */
+const unitsOfShown = 20
+
+/**
+ * The greetings of a card one by one, as prompts have them.
+ * @param conversationId what the request for a prompt will send, if anything
+ */
+export function* shownGreetings(
+  persona: Persona & { readonly card: Card },
+  conversationId: string | undefined,
+  onText: (index: number, text: string) => void,
+): Steps<void> {
+  const { card } = persona
+  // Settings of its own: what is kept of the card for prompts is not crowded out by those that only look at it.
+  const texts = textsOf(card, { ...persona, userName: unnamedUser }, { systemPrompt: '' })
+  for (const [index, raw] of card.greetings.entries()) {
+    yield unitsOfShown + (raw.length >> 4)
+    onText(index, yield* greetingText(texts, runOf(persona, { conversationId }), index))
+  }
+}
+
+/**
+ * A greeting with its macros expanded. What it draws by lot turns on the card, the greeting's index and the conversation's
+ * id alone, so that it is one text wherever it is shown, and on every turn.
+ */
+function greetingText(texts: CardTexts, run: Run, index: number): Steps<string> {
+  return texts.expand(keyOf(index), texts.card.greetings[index] ?? '', greetingRun(run, index))
+}
+
+function keyOf(index: number): string {
+  return `greeting/${index}`
+}
+
+/** The run of one greeting: with draws of its own, and with none of the card's texts as another place has drawn them. */
+function greetingRun(run: Run, index: number): Run {
+  const seed = `${run.seed}/greeting/${index}`
+  return { ...run, seed, random: seededRandom(seed), ownTexts: new Map() }
+}
+
+/** Units of work of comparing a greeting, beside its characters. */
+const unitsOfGreeting = 120
+/** Characters of a greeting's beginning that are compared before its macros are expanded. */
+const longestHead = 200
+/** Stands for any time while greetings are compared: the clock has gone on since one was said. */
+const anyTime = '\uE000'
+/** Characters that a time has at most. */
+const longestTime = 40
+
+/**
+ * The greeting that a text is: as it stands in the card, or with its macros expanded. The client may have taken it from
+ * `GET /characters/{name}`, where the user is called "User" and the conversation may have had no id.
+ */
+function* spokenGreeting(texts: CardTexts, run: Run, persona: Persona, text: string): Steps<number | undefined> {
+  const said = (yield* withoutControlsInSteps(text)).trim()
+  yield text.length >> 3
+  if (said === '') return undefined
+  const asShown = textsOf(texts.card, { ...persona, userName: unnamedUser }, texts.settings)
+  const runs = [run, { ...run, seed: runOf(persona, {}).seed }]
+  for (const [index, greeting] of texts.card.greetings.entries()) {
+    yield unitsOfGreeting + (greeting.length >> 4)
+    if (!said.startsWith(headOf(greeting))) continue
+    if ((yield* withoutControlsInSteps(greeting)).trim() === said) return index
+    for (const own of new Set([texts, asShown])) {
+      for (const each of runs) if (isSame(yield* comparedText(own, each, index), said)) return index
+    }
+  }
+  return undefined
+}
+
+/** What every expansion of a greeting begins with, as far as that is looked at. */
+function headOf(greeting: string): string {
+  const start = greeting.slice(0, longestHead)
+  const macro = start.search(/\{\{|</)
+  return withoutControls(macro === -1 ? start : start.slice(0, macro)).trim()
+}
+
+/** A greeting to be compared with: its macros are no part of the prompt, and it holds for any time. */
+function comparedText(texts: CardTexts, run: Run, index: number): Steps<string> {
+  const own = { ...run, unknown: new Set<string>(), counter: { macros: 0, characters: 0 }, clock: () => anyTime }
+  return greetingText(texts, own, index)
+}
+
+/** Whether a text is a greeting, whatever the times in it. */
+function isSame(greeting: string, said: string): boolean {
+  if (greeting === '') return false
+  const [first = '', ...rest] = greeting.split(anyTime)
+  if (rest.length === 0) return greeting === said
+  if (first + rest.join('') === '' || !said.startsWith(first)) return false
+  let place = first.length
+  for (const [index, piece] of rest.entries()) {
+    const next = index === rest.length - 1 ? said.length - piece.length : said.indexOf(piece, place + 1)
+    if (next <= place || next - place > longestTime || !said.startsWith(piece, next)) return false
+    place = next + piece.length
+  }
+  return true
+}
