@@ -4,6 +4,7 @@ import { CardError } from '../documents/card-error.ts'
 import type { Role } from '../lore/decorators.ts'
 import type { ReadingNotes } from '../lore/entry.ts'
 import { checkDocument, emptyNotes, type Lorebook, readBook } from '../lore/lorebook.ts'
+import { aboutCard } from './summary.ts'
 import { pygmalionNames } from './versions.ts'
 
 /** How a card was written. */
@@ -39,6 +40,8 @@ export interface Card {
   readonly depthNote?: DepthNote
   readonly book?: Lorebook
   readonly lorebook: readonly LoreText[]
+  /** What world books may be for, besides names. */
+  readonly tags?: readonly string[]
 }
 
 const standardDepth = 4
@@ -73,6 +76,7 @@ export function* readCard(document: Fields, notes: ReadingNotes = emptyNotes()):
     greetings: [textIn(data, 'first_mes'), ...textsIn(data, 'alternate_greetings')],
     ...(depthNote ? { depthNote } : {}),
     ...(book ? { book } : {}),
+    tags: aboutCard(document).tags,
     lorebook: (book?.entries ?? []).map(({ name, keys, body }) => ({
       name,
       keys: keys.filter(({ text }) => text !== undefined).map(({ written }) => written),

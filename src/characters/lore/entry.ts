@@ -41,6 +41,8 @@ export interface LoreEntry {
   readonly groups: readonly string[]
   readonly groupOverride: boolean
   readonly groupWeight: number
+  /** For which characters and replies it is; undefined for all. */
+  readonly audience: Audience | undefined
   /** Messages that the conversation must have. */
   readonly delay: number
   /** Texts of the card in which its keys are looked for as well. */
@@ -53,6 +55,17 @@ export interface LoreEntry {
 export interface DecoratedRules extends Decorators {
   readonly additional: readonly (readonly LoreKey[])[]
   readonly excluded: readonly LoreKey[]
+}
+
+/** For which characters and which replies an entry is, by SillyTavern's `characterFilter` and `triggers`. */
+export interface Audience {
+  /** Names and tags of characters, in lower case; an empty list asks for nothing. */
+  readonly names: readonly string[]
+  readonly tags: readonly string[]
+  /** Whether it is for all but these. */
+  readonly isExcluding: boolean
+  /** Kinds of replies; an empty list is for each. */
+  readonly replies: readonly string[]
 }
 
 export type ScannedField = 'description' | 'personality' | 'scenario' | 'depthNote'
@@ -103,7 +116,8 @@ export function* readEntry(entry: Fields, index: number, notes: ReadingNotes): S
     logic: logicOf(extensions),
     constant: valueIn(entry, 'constant') === true && !isPattern,
     caseSensitive: booleanIn(extensions, 'case_sensitive') ?? valueIn(entry, 'case_sensitive') === true,
-    wholeWords: first?.wholeWords ?? booleanIn(extensions, 'match_whole_words') ?? false,
+    // Where its entries do not say, SillyTavern's setting does, and that is on.
+    wholeWords: first?.wholeWords ?? booleanIn(extensions, 'match_whole_words') ?? isFromSillyTavern(extensions),
     insertionOrder,
     priority: first?.priority ?? numberIn(entry, 'priority') ?? insertionOrder,
     scanDepth: numberIn(extensions, 'scan_depth'),
@@ -115,6 +129,7 @@ export function* readEntry(entry: Fields, index: number, notes: ReadingNotes): S
     groups: commaSeparated(extensions, 'group'),
     groupOverride: valueIn(extensions, 'group_override') === true,
     groupWeight: Math.max(0, numberIn(extensions, 'group_weight') ?? 100),
+    audience: audienceOf(entry, extensions, notes),
     delay: numberIn(extensions, 'delay') ?? 0,
     alsoScans: scannedFields.filter(([name]) => valueIn(extensions, name) === true).map(([, field]) => field),
     decorators,
@@ -146,6 +161,31 @@ function keysOf(texts: readonly string[], allowsPatterns: boolean, notes: Readin
     .slice(0, mostKeys)
     .map((text) => readKey(text, allowsPatterns, notes.patterns))
     .filter((key) => key !== undefined)
+}
+
+/** Kinds of replies that there are here; SillyTavern's others (`swipe`, `quiet` …) look like these to a service. */
+const knownReplies: ReadonlySet<string> = new Set(['normal', 'continue'])
+/** How SillyTavern writes tags: ids that only the installation knows which the book comes from. */
+const tagId = /^(?:[0-9a-f]{8}-[0-9a-f-]{27}|\d{10,})$/i
+
+/** Reads for whom an entry is; undefined for one that is for all. */
+function audienceOf(entry: Fields, extensions: Fields, { ignored }: ReadingNotes): Audience | undefined {
+  const filter = fieldsIn(entry, 'character_filter')
+  const listed = (name: string) => textsIn(filter, name).slice(0, mostParts)
+  const tags = listed('tags')
+  const replies = textsIn(extensions, 'triggers').slice(0, mostParts)
+  if (tags.some((tag) => tagId.test(tag))) ignored.add('character_book.entries[].character_filter.tags by their ids')
+  for (const reply of replies) {
+    if (!knownReplies.has(reply)) ignored.add(`character_book.entries[].extensions.triggers ${reply.slice(0, 40)}`)
+  }
+  const lower = (text: string) => text.trim().toLowerCase()
+  const audience = {
+    names: listed('names').map(lower),
+    tags: tags.filter((tag) => !tagId.test(tag)).map(lower),
+    isExcluding: valueIn(filter, 'isExclude') === true,
+    replies,
+  }
+  return audience.names.length + audience.tags.length + replies.length === 0 ? undefined : audience
 }
 
 function logicOf(extensions: Fields): SelectiveLogic {
@@ -241,7 +281,14 @@ const silent: ReadonlySet<string> = new Set([
     'role',
   ],
   ...['probability', 'useProbability', 'exclude_recursion', 'prevent_recursion', 'delay_until_recursion', 'delay'],
-  ...['group', 'group_override', 'group_weight', 'match_persona_description', ...scannedFields.map(([name]) => name)],
+  ...[
+    'triggers',
+    'group',
+    'group_override',
+    'group_weight',
+    'match_persona_description',
+    ...scannedFields.map(([name]) => name),
+  ],
 ])
 
 function* noteIgnored(extensions: Fields, { ignored }: ReadingNotes): Steps<void> {

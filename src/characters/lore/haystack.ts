@@ -52,6 +52,9 @@ const placesPerCharacter = 8
 const mostBits = 19
 const leastBits = 10
 const wordCharacter = /[\p{L}\p{N}\p{M}_]/u
+/** Scripts that put no blanks between words, or that add endings to them: a word has no borders there that can be seen. */
+const borderless =
+  /[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Hang}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmr}\p{scx=Mymr}\p{scx=Tibt}]/u
 
 /** Characters of the longest text that is looked through at once. */
 export const longestHaystack = 128 * 1024
@@ -92,7 +95,8 @@ export class Haystack {
     if (this.lacks(key)) return false
     const { text = '', lower = '' } = key
     const place = caseSensitive ? this.#placeOf(text, this.text) : this.#placeOf(lower)
-    if (place === -1 || !wholeWords) return place !== -1
+    // Several words are looked for as they stand, as SillyTavern does.
+    if (place === -1 || !wholeWords || /\s/.test(text)) return place !== -1
     return caseSensitive ? this.#hasWord(this.text, text, place) : this.#hasWord(this.#lower, lower, place)
   }
 
@@ -122,12 +126,15 @@ export class Haystack {
   }
 
   #hasWord(haystack: string, word: string, first: number): boolean {
+    const opens = borderless.test(String.fromCodePoint(word.codePointAt(0) ?? 32))
+    const closes = borderless.test([...word.slice(-2)].at(-1) ?? ' ')
     for (let place = first; place !== -1; place = haystack.indexOf(word, place + 1)) {
       this.#work.left -= unitsOfPlace
       if (this.#work.left <= 0) return false
       const before = haystack.slice(Math.max(0, place - 2), place)
       const after = String.fromCodePoint(haystack.codePointAt(place + word.length) ?? 32)
-      if (!wordCharacter.test([...before].at(-1) ?? ' ') && !wordCharacter.test(after)) return true
+      const isBegun = opens || isBorder([...before].at(-1) ?? ' ')
+      if (isBegun && (closes || isBorder(after))) return true
     }
     return false
   }
@@ -168,6 +175,11 @@ export class Haystack {
       table[place >>> 5] = (table[place >>> 5] ?? 0) | (1 << (place & 31))
     }
   }
+}
+
+/** Whether a word may begin or end beside this character. */
+function isBorder(character: string): boolean {
+  return !wordCharacter.test(character) || borderless.test(character)
 }
 
 /** A text of whatever length as texts in which keys are looked for. */

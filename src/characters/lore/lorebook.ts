@@ -8,6 +8,8 @@ export interface Lorebook {
   readonly name: string
   /** Those that can ever say something, in the order of the file. */
   readonly entries: readonly LoreEntry[]
+  /** Whether some of them are not for all characters and replies. */
+  readonly isFiltered: boolean
   /** Messages, from the newest. */
   readonly scanDepth: number
   /** Tokens; undefined where the book does not say. */
@@ -83,6 +85,7 @@ export function* readBook(book: Fields, notes: ReadingNotes): Steps<Lorebook> {
   return {
     name: textIn(book, 'name'),
     entries: read,
+    isFiltered: read.some(({ audience }) => audience !== undefined),
     scanDepth: Math.max(0, Math.floor(numberIn(book, 'scan_depth') ?? standardScanDepth)),
     tokenBudget: budget > 0 ? budget : undefined,
     recursive: valueIn(book, 'recursive_scanning') !== false,
@@ -138,6 +141,13 @@ const worldNames: Readonly<Record<string, string>> = {
   match_character_personality: 'matchCharacterPersonality',
   match_character_depth_prompt: 'matchCharacterDepthPrompt',
   match_scenario: 'matchScenario',
+  match_persona_description: 'matchPersonaDescription',
+  match_creator_notes: 'matchCreatorNotes',
+  triggers: 'triggers',
+  vectorized: 'vectorized',
+  use_group_scoring: 'useGroupScoring',
+  ignore_budget: 'ignoreBudget',
+  automation_id: 'automationId',
 }
 
 /** An entry of a world file as a card would embed it. */
@@ -151,6 +161,7 @@ function fromWorldFile(entry: unknown): unknown {
     secondary_keys: valueIn(entry, 'keysecondary'),
     content: valueIn(entry, 'content'),
     comment: valueIn(entry, 'comment'),
+    character_filter: valueIn(entry, 'characterFilter'),
     constant: valueIn(entry, 'constant'),
     selective: valueIn(entry, 'selective'),
     insertion_order: valueIn(entry, 'order'),

@@ -1,5 +1,6 @@
 import type { Steps } from '../../work.ts'
 import { hashOf } from '../macros/seeded-random.ts'
+import { entriesFor, type Speaker } from './audience.ts'
 import type { Conversation } from './conversation.ts'
 import type { DecoratedRules, LoreEntry, ScannedField } from './entry.ts'
 import { firstKeyIn, type Haystack, haystacksOf, type KeySearch, type LoreKey } from './haystack.ts'
@@ -10,6 +11,7 @@ import type { Lorebook } from './lorebook.ts'
 export interface ScanRequest {
   readonly book: Lorebook
   readonly conversation: Conversation
+  readonly speaker: Speaker
   /** `decoratorContext`'s number. */
   readonly context: number
   /** The active greeting, where it can be told. */
@@ -77,7 +79,7 @@ class Scan {
   }
 
   *run(): Steps<void> {
-    let pending = this.#request.book.entries
+    let pending = yield* entriesFor(this.#request.book, this.#request.speaker)
     for (let pass = 0; pass <= mostPasses && pending.length > 0; pass++) {
       const { found, later } = yield* this.#pass(pending, pass)
       const staying = yield* this.#withoutGroupMates(found)

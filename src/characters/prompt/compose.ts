@@ -1,7 +1,7 @@
 import type { Message } from '../../openai/completion-request.ts'
 import type { Steps } from '../../work.ts'
 import type { Card } from '../cards/card.ts'
-import { Conversation } from '../lore/conversation.ts'
+import { begunReply, Conversation } from '../lore/conversation.ts'
 import type { DropReason } from '../lore/scan.ts'
 import { longestExpansion, tooLarge } from '../macros/macros.ts'
 import { type CardTexts, type Run, runOf, textsOf } from './card-texts.ts'
@@ -9,7 +9,7 @@ import type { Composition, CompositionRequest, DroppedCounts, LoreReport, Sectio
 import { fitted, type Material } from './fit-context.ts'
 import { type FoundLore, findLore, type Lore } from './found-lore.ts'
 import { activeGreeting, greetingMessage } from './greetings.ts'
-import { begunReply, injectionsOf, isOfConversation, isPrefill, weave } from './injections.ts'
+import { injectionsOf, isOfConversation, isPrefill, weave } from './injections.ts'
 import { type ExampleBlock, examplesOf, leadOf, loreMessage, postHistoryMessage, postHistoryOf } from './segments.ts'
 
 /** Characters that a card may bring into one prompt. */

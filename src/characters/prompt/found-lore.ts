@@ -1,5 +1,6 @@
 import type { Steps } from '../../work.ts'
-import type { Conversation } from '../lore/conversation.ts'
+import type { Speaker } from '../lore/audience.ts'
+import { begunReply, type Conversation } from '../lore/conversation.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
 import { type DropReason, decoratorContext, deepestScan, type Match, type Scanned, scanBook } from '../lore/scan.ts'
 import type { CardTexts, Run } from './card-texts.ts'
@@ -43,12 +44,14 @@ export function* findLore(
   if (books.every(({ entries }) => entries.length === 0)) return nothing
   yield* conversation.prepare(Math.max(...books.map(cachedDepth)))
   const context = decoratorContext(card.personality.trim() !== '', card.scenario.trim() !== '', greeting !== undefined)
+  const speaker = speakerOf(texts, request)
   const kept: Lore[] = []
   const dropped: { lore: Lore; reason: DropReason }[] = []
   for (const [bookIndex, book] of books.entries()) {
     const scanned = yield* scanBook({
       book,
       conversation,
+      speaker,
       context,
       greeting,
       expandKey: (key) => texts.expandKey(key, run),
@@ -69,6 +72,16 @@ export function* findLore(
   yield kept.length * unitsOfSorting
   kept.sort(inOrder)
   return { kept, dropped }
+}
+
+/** Who speaks, as books that are not for all characters name it: by the card's names, or by the one it is kept under. */
+function speakerOf({ card, names }: CardTexts, { persona, messages }: CompositionRequest): Speaker {
+  const lower = (texts: readonly string[]) => new Set(texts.map((text) => text.trim().toLowerCase()))
+  return {
+    names: lower([persona.name ?? '', card.name, names.character]),
+    tags: lower(card.tags ?? []),
+    reply: begunReply(messages) ? 'continue' : 'normal',
+  }
 }
 
 const depths = new WeakMap<Lorebook, number>()

@@ -51,15 +51,6 @@ export function isPrefill({ depth, role }: Injection): boolean {
 }
 
 /**
- * The reply that a request has begun (a prefill, or "continue" of a chat program): the assistant's message at its end. It
- * stays the last message of the prompt, since the model writes on from there. Undefined where the end is another message.
- */
-export function begunReply(conversation: readonly Message[]): Message | undefined {
-  const last = conversation.at(-1)
-  return last?.role === 'assistant' ? last : undefined
-}
-
-/**
  * Puts messages at their depths. Only conversation messages count, before any injection; a message never comes
  * between a tool call and its results.
  */
