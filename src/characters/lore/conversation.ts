@@ -16,22 +16,39 @@ const mostReplayedDepths = 8
 /** Units of work of one message. */
 const unitsOfMessage = 20
 
+/** Characters of a message that tell a turn. */
+const longestEnd = 500
+
+/** An earlier point of a conversation: after a message of the user's. */
+export interface Earlier {
+  /** The newest messages then. */
+  readonly window: Haystack
+  /** How many messages there were, and how many of them were the character's. */
+  readonly length: number
+  readonly saidByCharacter: number
+  /** Whether a reply follows; not where the user goes on. */
+  readonly isAnswered: boolean
+}
+
 /** The greeting and the request's messages but the system's, as lore is looked for in them. */
 export class Conversation {
   readonly messages: readonly Message[]
   /** Messages of the character's, the greeting too. */
   readonly saidByCharacter: number
   readonly work = new ScanWork()
+  /** Messages before the reply, which the request may have begun. */
+  readonly length: number
   readonly #texts: (string | undefined)[]
   readonly #lowers: (string | undefined)[]
   readonly #windows = new Map<number, Haystack>()
-  readonly #replayed = new Map<number, readonly Haystack[]>()
+  readonly #replayed = new Map<number, readonly Earlier[]>()
   #newest: Joined | undefined
   #longest: Haystack | undefined
   #all: (Joined & { readonly whole: Haystack }) | undefined
 
   constructor(messages: readonly Message[]) {
     this.messages = messages
+    this.length = messages.length - (begunReply(messages) ? 1 : 0)
     this.saidByCharacter = messages.reduce((count, { role }) => count + (role === 'assistant' ? 1 : 0), 0)
     this.#texts = new Array<string | undefined>(messages.length)
     this.#lowers = new Array<string | undefined>(messages.length)
@@ -57,28 +74,38 @@ export class Conversation {
     return made
   }
 
-  /** The windows at earlier points of the conversation: after each of the user's messages but the last. */
-  *earlier(depth: number): Steps<readonly Haystack[]> {
+  /** What the reply to the newest of so many messages is known by again: the end of the two newest. */
+  turnAt(length: number): string {
+    const ends = [length - 2, length - 1].map((index) => this.#written(index).slice(-longestEnd))
+    return ends.join(border)
+  }
+
+  /** The earlier points of the conversation, the newest first: after each of the user's messages but the last. */
+  *earlier(depth: number): Steps<readonly Earlier[]> {
     const known = this.#replayed.get(depth)
     if (known) return known
     const { text, lower, textEnds, lowerEnds, whole } = yield* this.#joinAll()
     const { length } = this.messages
-    const windows: Haystack[] = []
-    for (let last = length - 2; last >= Math.max(0, length - mostReplayed); last--) {
-      if (this.messages[last]?.role !== 'user') continue
+    const points: Earlier[] = []
+    let saidByCharacter = this.saidByCharacter
+    for (let last = length - 1; last >= Math.max(0, length - mostReplayed); last--) {
+      const role = this.messages[last]?.role
+      if (role === 'assistant') saidByCharacter--
+      if (role !== 'user' || last > this.length - 2) continue
       // The newest message is the first of those that are joined.
       const first = length - 1 - last
       const start = textEnds[first] ?? 0
       let end = first
       while (end < first + depth && end < textEnds.length - 1 && (textEnds[end] ?? 0) - start < longestWindow) end++
       const part = text.slice(start, textEnds[end])
-      windows.push(new Haystack(part, this.work, lower.slice(lowerEnds[first], lowerEnds[end]), whole))
+      const window = new Haystack(part, this.work, lower.slice(lowerEnds[first], lowerEnds[end]), whole)
+      points.push({ window, length: last + 1, saidByCharacter, isAnswered: this.messages[last + 1]?.role !== 'user' })
       this.work.left -= unitsOfMessage + end - first
       if (this.work.isDue) yield this.work.owed()
     }
     if (this.#replayed.size >= mostReplayedDepths) this.#replayed.clear()
-    this.#replayed.set(depth, windows)
-    return windows
+    this.#replayed.set(depth, points)
+    return points
   }
 
   /** Joins all that any window at an earlier point may have in it. */

@@ -36,7 +36,7 @@ export interface LoreEntry {
   readonly probability: number
   readonly excludeRecursion: boolean
   readonly preventRecursion: boolean
-  /** The first pass of the recursion in which it may match; 0 when it need not be lore that names it. */
+  /** The level of the recursion from which on it may match; 0 when it need not wait for the recursion. */
   readonly recursionLevel: number
   readonly groups: readonly string[]
   readonly groupOverride: boolean
@@ -45,6 +45,9 @@ export interface LoreEntry {
   readonly audience: Audience | undefined
   /** Messages that the conversation must have. */
   readonly delay: number
+  /** Messages that it stays on and off for after it fired; 0 for neither. */
+  readonly sticky: number
+  readonly cooldown: number
   /** Texts of the card in which its keys are looked for as well. */
   readonly alsoScans: readonly ScannedField[]
   /** What the decorators say, by `decoratorContext`'s number. */
@@ -130,7 +133,9 @@ export function* readEntry(entry: Fields, index: number, notes: ReadingNotes): S
     groupOverride: valueIn(extensions, 'group_override') === true,
     groupWeight: Math.max(0, numberIn(extensions, 'group_weight') ?? 100),
     audience: audienceOf(entry, extensions, notes),
-    delay: numberIn(extensions, 'delay') ?? 0,
+    delay: messagesIn(extensions, 'delay'),
+    sticky: messagesIn(extensions, 'sticky'),
+    cooldown: messagesIn(extensions, 'cooldown'),
     alsoScans: scannedFields.filter(([name]) => valueIn(extensions, name) === true).map(([, field]) => field),
     decorators,
   }
@@ -186,6 +191,11 @@ function audienceOf(entry: Fields, extensions: Fields, { ignored }: ReadingNotes
     replies,
   }
   return audience.names.length + audience.tags.length + replies.length === 0 ? undefined : audience
+}
+
+/** A number of messages; 0 where there is none. */
+function messagesIn(extensions: Fields, name: string): number {
+  return numberIn(extensions, name) ?? 0
 }
 
 function logicOf(extensions: Fields): SelectiveLogic {

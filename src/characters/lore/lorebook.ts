@@ -2,6 +2,7 @@ import { type Fields, fieldsIn, isFields, listIn, numberIn, textIn, valueIn } fr
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { type LoreEntry, type ReadingNotes, readEntry } from './entry.ts'
+import { timedEntries } from './timers.ts'
 
 /** A lorebook, ready to be scanned: a character's own, or one of the service's for all characters. */
 export interface Lorebook {
@@ -10,6 +11,10 @@ export interface Lorebook {
   readonly entries: readonly LoreEntry[]
   /** Whether some of them are not for all characters and replies. */
   readonly isFiltered: boolean
+  /** Entries that stay on or off after they fired, and those that share a group with one. */
+  readonly timed: readonly LoreEntry[]
+  /** The levels of the recursion that entries wait for, ascending. */
+  readonly levels: readonly number[]
   /** Messages, from the newest. */
   readonly scanDepth: number
   /** Tokens; undefined where the book does not say. */
@@ -85,6 +90,10 @@ export function* readBook(book: Fields, notes: ReadingNotes): Steps<Lorebook> {
   return {
     name: textIn(book, 'name'),
     entries: read,
+    timed: timedEntries(read),
+    levels: [...new Set(read.map(({ recursionLevel }) => recursionLevel))]
+      .filter((level) => level !== 0)
+      .sort((a, b) => a - b),
     isFiltered: read.some(({ audience }) => audience !== undefined),
     scanDepth: Math.max(0, Math.floor(numberIn(book, 'scan_depth') ?? standardScanDepth)),
     tokenBudget: budget > 0 ? budget : undefined,

@@ -1,11 +1,13 @@
 import type { Steps } from '../../work.ts'
 import { hashOf } from '../macros/seeded-random.ts'
 import { entriesFor, type Speaker } from './audience.ts'
-import type { Conversation } from './conversation.ts'
+import type { Conversation, Earlier } from './conversation.ts'
 import type { DecoratedRules, LoreEntry, ScannedField } from './entry.ts'
+import { type GroupRules, groupLosers } from './groups.ts'
 import { firstKeyIn, type Haystack, haystacksOf, type KeySearch, type LoreKey } from './haystack.ts'
 import { othersAllow } from './key-match.ts'
 import type { Lorebook } from './lorebook.ts'
+import { isTimed, replayed, type Timed, Timers } from './timers.ts'
 
 /** What a book is scanned with. */
 export interface ScanRequest {
@@ -40,9 +42,8 @@ export interface Scanned {
 
 const mostPasses = 50
 const bodyBorder = '\n\u0001'
-/** Units of work of one entry, beside its keys; of one that is inserted, and of one that is compared with its group. */
+/** Units of work of one entry, beside its keys. */
 const unitsOfEntry = 5
-const unitsOfMatch = 20
 
 /**
  * Finds the entries of a book that the conversation calls for, and those that these call for in turn.
@@ -65,6 +66,7 @@ class Scan {
   readonly matches: Match[] = []
   readonly dropped: { match: Match; reason: DropReason }[] = []
   readonly #request: ScanRequest
+  readonly #now: Pick<Earlier, 'length' | 'saidByCharacter'>
   readonly #search: KeySearch
   /** Texts of the recursion, and those of its newest pass. */
   readonly #recursion: Haystack[] = []
@@ -72,21 +74,52 @@ class Scan {
   readonly #primary = new Map<LoreEntry, string>()
   readonly #groups = new Set<string>()
   readonly #fields = new Map<ScannedField, readonly Haystack[]>()
+  /** What stays on or off from earlier turns. */
+  #timers = new Timers()
+  /** The levels of the recursion that entries wait for, ascending, with the pass in which each is reached. */
+  readonly #levels = new Map<number, number>()
 
   constructor(request: ScanRequest) {
     this.#request = request
+    const { messages, saidByCharacter } = request.conversation
+    this.#now = { length: messages.length, saidByCharacter }
     this.#search = { work: request.conversation.work, expand: request.expandKey }
   }
 
   *run(): Steps<void> {
-    let pending = yield* entriesFor(this.#request.book, this.#request.speaker)
+    const { book, speaker } = this.#request
+    let pending = yield* entriesFor(book, speaker)
+    if (book.timed.length > 0) this.#timers = yield* this.#replay(new Set(pending))
+    this.#beginLevels()
     for (let pass = 0; pass <= mostPasses && pending.length > 0; pass++) {
       const { found, later } = yield* this.#pass(pending, pass)
       const staying = yield* this.#withoutGroupMates(found)
       for (const match of staying) this.matches.push(match)
       pending = later
-      if (!(yield* this.#recurs(staying, later, pass))) return
+      if (!(yield* this.#recurs(staying, pass))) return
     }
+  }
+
+  /** The first level is reached with the first pass of the recursion, as in SillyTavern; the others when it would end. */
+  #beginLevels(): void {
+    const { levels } = this.#request.book
+    for (const level of levels) this.#levels.set(level, Number.POSITIVE_INFINITY)
+    if (levels[0] !== undefined) this.#levels.set(levels[0], 1)
+  }
+
+  /** Goes on to the next level that entries wait for; tells whether there is one. */
+  #nextLevel(pass: number): boolean {
+    for (const [level, reached] of this.#levels) {
+      if (reached <= pass + 1) continue
+      this.#levels.set(level, pass + 1)
+      return true
+    }
+    return false
+  }
+
+  /** The first pass in which an entry may match by its keys. */
+  #firstPassOf({ recursionLevel }: LoreEntry): number {
+    return recursionLevel === 0 ? 0 : (this.#levels.get(recursionLevel) ?? 0)
   }
 
   /** Judges the entries that may still match: what is found now, and what may be later. */
@@ -105,7 +138,7 @@ class Scan {
   }
 
   /** Adds what the entries of a pass say to what is looked through next; tells whether another pass may find more. */
-  *#recurs(staying: readonly Match[], pending: readonly LoreEntry[], pass: number): Steps<boolean> {
+  *#recurs(staying: readonly Match[], pass: number): Steps<boolean> {
     const { book, conversation, recursionText } = this.#request
     if (!book.recursive) return false
     const bodies: string[] = []
@@ -115,12 +148,12 @@ class Scan {
     const text = bodies.join(bodyBorder)
     this.#newest = text === '' ? this.#newest : yield* haystacksOf(text, conversation.work)
     if (text !== '') this.#recursion.push(...this.#newest)
-    return text !== '' || (this.#recursion.length > 0 && pending.some(({ recursionLevel }) => recursionLevel > pass))
+    return bodies.length > 0 || this.#nextLevel(pass)
   }
 
   /** What is found of most entries, and soon: none of their keys occurs. Undefined where that takes a search. */
   #atAGlance(entry: LoreEntry, pass: number): Verdict | undefined {
-    if (entry.constant || entry.recursionLevel > 0 || entry.alsoScans.length > 0) return undefined
+    if (entry.constant || entry.recursionLevel !== 0 || entry.alsoScans.length > 0) return undefined
     if (this.#search.work.left <= 0) return undefined
     const rules = this.#rulesOf(entry)
     const verdict = this.#byRules(entry, rules, pass)
@@ -139,7 +172,7 @@ class Scan {
     const decided = this.#byRules(entry, rules, pass)
     const verdict = decided ?? (pass === 0 && isReplayed(rules) ? yield* this.#byReplay(entry, rules) : undefined)
     if (verdict !== undefined) return verdict
-    if (pass < entry.recursionLevel) return 'not yet'
+    if (pass < this.#firstPassOf(entry)) return 'not yet'
     for (const field of entry.alsoScans) yield* this.#readField(field)
     const keys = yield* this.#keysOf(entry, rules, pass)
     if (keys) return this.#drawn({ entry, rules, keys })
@@ -166,6 +199,8 @@ class Scan {
     if (rules.activate) return { entry, rules, keys: [] }
     if (rules.dontActivate) return 'never'
     if (pass > 0) return entry.excludeRecursion ? 'never' : undefined
+    if (this.#timers.isCooling(entry)) return 'never'
+    if (this.#timers.isSticky(entry)) return this.#conditionsHold(entry, rules) ? { entry, rules, keys: [] } : 'never'
     // One that goes on after a match needs no more than that.
     if (rules.keepAfterMatch) return undefined
     return this.#conditionsHold(entry, rules) ? undefined : 'never'
@@ -174,17 +209,31 @@ class Scan {
   /** Draws for an entry that matched. */
   #drawn(match: Match): Verdict {
     const probability = match.rules.probability ?? match.entry.probability
-    if (probability >= 100 || this.#request.random() * 100 < probability) return match
+    const { conversation, random } = this.#request
+    const draw = isTimed(match.entry) ? this.#drawAt(match.entry, conversation.length) : random()
+    if (probability >= 100 || draw * 100 < probability) return match
     this.dropped.push({ match, reason: 'probability' })
     return 'never'
   }
 
-  #conditionsHold({ delay }: LoreEntry, { onlyAfter = 0, onlyEvery = 1, greeting }: DecoratedRules): boolean {
-    const { messages, saidByCharacter } = this.#request.conversation
+  /** The draw of an entry at a turn, the same whenever the turn is looked at again; from 0 to 1. */
+  #drawAt(entry: LoreEntry, length: number): number {
+    return hashOf(`${this.#seedAt(length)}/${entry.index}`) / 2 ** 32
+  }
+
+  #seedAt(length: number): string {
+    return `${this.#request.seed}/${this.#request.conversation.turnAt(length)}`
+  }
+
+  #conditionsHold(
+    { delay }: LoreEntry,
+    { onlyAfter = 0, onlyEvery = 1, greeting }: DecoratedRules,
+    { length, saidByCharacter }: Pick<Earlier, 'length' | 'saidByCharacter'> = this.#now,
+  ): boolean {
     return (
       saidByCharacter >= onlyAfter &&
       saidByCharacter % onlyEvery === 0 &&
-      messages.length >= delay &&
+      length >= delay &&
       (greeting === undefined || this.#request.greeting === undefined || greeting === this.#request.greeting)
     )
   }
@@ -205,7 +254,7 @@ class Scan {
     const known = this.#primary.get(entry)
     if (known !== undefined || entry.keys.length === 0) return known
     // What was looked through in an earlier pass has not got the key.
-    const texts = pass === entry.recursionLevel ? this.#textsOf(entry, rules) : this.#newest
+    const texts = pass === this.#firstPassOf(entry) ? this.#textsOf(entry, rules) : this.#newest
     const key = yield* firstKeyIn(entry.keys, texts, entry, this.#search)
     if (key) this.#primary.set(entry, key.written)
     return key?.written
@@ -214,7 +263,6 @@ class Scan {
   /** Where an entry's keys are looked for: its window, texts of the card that were read, and what the recursion brought. */
   #textsOf(entry: LoreEntry, rules: DecoratedRules): readonly Haystack[] {
     this.#search.work.left -= this.#recursion.length
-    if (entry.recursionLevel > 0) return this.#recursion
     const texts = [this.#windowOf(entry, rules)]
     for (const field of entry.alsoScans) texts.push(...(this.#fields.get(field) ?? []))
     return this.#recursion.length === 0 ? texts : [...texts, ...this.#recursion]
@@ -236,7 +284,7 @@ class Scan {
   /** Replays the conversation: the service keeps nothing of it, and all of it is in the request. */
   *#matchedBefore(entry: LoreEntry, rules: DecoratedRules): Steps<boolean> {
     const { work } = this.#search
-    for (const window of yield* this.#request.conversation.earlier(this.#depthOf(entry, rules))) {
+    for (const { window } of yield* this.#request.conversation.earlier(this.#depthOf(entry, rules))) {
       if (work.left <= 0) return false
       if (work.isDue) yield work.owed()
       if (lacksAll(window, entry.keys)) continue
@@ -247,49 +295,64 @@ class Scan {
     return false
   }
 
-  /** Of entries that share a group one stays: the highest that overrides, else one drawn by weight. */
-  *#withoutGroupMates(found: readonly Match[]): Steps<readonly Match[]> {
-    const groups = byGroup(found)
-    if (groups.size === 0) return found
-    const losers = new Set<Match>()
-    for (const [group, all] of groups) {
-      const members = all.filter((match) => !losers.has(match))
-      const winner = this.#groups.has(group) ? undefined : this.#winner(group, members)
-      this.#groups.add(group)
-      for (const member of members) if (member !== winner) losers.add(member)
-      this.#search.work.left -= unitsOfMatch * (2 * all.length + 2)
-      if (this.#search.work.isDue) yield this.#search.work.owed()
+  /** Finds out what stays on or off from earlier turns. @param pending the entries that are for this character */
+  *#replay(pending: ReadonlySet<LoreEntry>): Steps<Timers> {
+    const { book, conversation } = this.#request
+    const timed: Timed[] = []
+    let lengths: readonly number[] = []
+    for (const entry of book.timed) {
+      if (!pending.has(entry)) continue
+      const rules = this.#rulesOf(entry)
+      for (const field of entry.alsoScans) yield* this.#readField(field)
+      const points = yield* conversation.earlier(this.#depthOf(entry, rules))
+      const turns = points.filter(({ isAnswered }) => isAnswered).toReversed()
+      lengths = turns.map(({ length }) => length)
+      const mayStay = turns.map((turn) => rules.dontActivate === undefined && this.#conditionsHold(entry, rules, turn))
+      const matches: boolean[] = []
+      for (const [index, turn] of turns.entries()) {
+        matches.push(mayStay[index] === true && (yield* this.#firedAt(entry, rules, turn)))
+        if (this.#search.work.isDue) yield this.#search.work.owed()
+      }
+      timed.push({ entry, matches, mayStay })
     }
+    const timers = yield* replayed(
+      timed,
+      lengths,
+      (length, then) => this.#groupRules(new Set(), length, then),
+      this.#search.work,
+    )
+    timers.goTo(conversation.length)
+    return timers
+  }
+
+  /** Whether an entry's keys and lots called for it at an earlier turn; what only other lore called for is not replayed. */
+  *#firedAt(entry: LoreEntry, rules: DecoratedRules, { window, length }: Earlier): Steps<boolean> {
+    const { work } = this.#search
+    work.left -= unitsOfEntry
+    if (work.left <= 0 || entry.recursionLevel !== 0) return false
+    const fields = entry.alsoScans.flatMap((field) => this.#fields.get(field) ?? [])
+    const texts = [window, ...fields]
+    if (!entry.constant) {
+      if (fields.length === 0 && lacksAll(window, entry.keys)) return false
+      if (!(yield* firstKeyIn(entry.keys, texts, entry, this.#search))) return false
+    }
+    if (!(yield* othersAllow(entry, rules, texts, this.#search, []))) return false
+    const probability = rules.probability ?? entry.probability
+    return probability >= 100 || this.#drawAt(entry, length) * 100 < probability
+  }
+
+  /** Of entries that share a group one stays; lots are drawn anew on each turn. */
+  *#withoutGroupMates(found: readonly Match[]): Steps<readonly Match[]> {
+    const rules = this.#groupRules(this.#groups, this.#request.conversation.length, this.#timers)
+    const losers = yield* groupLosers(found, rules, this.#search.work)
+    if (losers.size === 0) return found
     for (const match of losers) this.dropped.push({ match, reason: 'group' })
     return found.filter((match) => !losers.has(match))
   }
 
-  #winner(group: string, members: readonly Match[]): Match | undefined {
-    const overriding = members.filter(({ entry }) => entry.groupOverride)
-    if (overriding.length > 0) {
-      return overriding.reduce((best, match) => (match.entry.insertionOrder > best.entry.insertionOrder ? match : best))
-    }
-    const total = members.reduce((sum, { entry }) => sum + entry.groupWeight, 0)
-    let rest = (hashOf(`${this.#request.seed}/${group}`) / 2 ** 32) * total
-    for (const match of members) {
-      rest -= match.entry.groupWeight
-      if (rest < 0) return match
-    }
-    return members[0]
+  #groupRules(taken: Set<string>, length: number, timers: Timers): GroupRules {
+    return { taken, isSticky: (entry) => timers.isSticky(entry), seed: () => this.#seedAt(length) }
   }
-}
-
-/** What was found by the groups that it is in. */
-function byGroup(found: readonly Match[]): ReadonlyMap<string, readonly Match[]> {
-  const groups = new Map<string, Match[]>()
-  for (const match of found) {
-    for (const group of match.entry.groups) {
-      const members = groups.get(group)
-      if (members) members.push(match)
-      else groups.set(group, [match])
-    }
-  }
-  return groups
 }
 
 /** Whether an entry turns on what matched at earlier points of the conversation. */

@@ -37,14 +37,43 @@ describe('6.3 recursion', () => {
       ['a cup'],
     ],
     [
-      'only from lore for those that wait for it',
+      'for those that wait for it, once it has begun: in the chat and in lore',
       [
         chain[0],
-        { keys: ['tea'], content: 'NO', extensions: { delay_until_recursion: true } },
-        { keys: ['cup'], content: 'YES', extensions: { delay_until_recursion: true } },
+        { keys: ['tea'], content: 'CHAT', extensions: { delay_until_recursion: true } },
+        { keys: ['cup'], content: 'LORE', extensions: { delay_until_recursion: 1 } },
+        { constant: true, content: 'ALWAYS', extensions: { delay_until_recursion: true } },
+        { keys: ['milk'], content: 'NO', extensions: { delay_until_recursion: true } },
       ],
       {},
-      ['a cup', 'YES'],
+      ['a cup', 'CHAT', 'LORE', 'ALWAYS'],
+    ],
+    [
+      'not for those that wait for it where nothing begins it',
+      [{ keys: ['tea'], content: 'NO', extensions: { delay_until_recursion: true } }],
+      {},
+      [],
+    ],
+    [
+      'level by level, each begun where the one before has ended',
+      [
+        { keys: ['tea'], content: 'TOO LATE', extensions: { delay_until_recursion: 7, group: 'g' } },
+        { keys: ['tea'], content: 'FIRST sugar', extensions: { delay_until_recursion: 2, group: 'g' } },
+        { keys: ['tea'], content: 'THIRD', extensions: { delay_until_recursion: 9 } },
+        { keys: ['sugar'], content: 'SECOND', extensions: { delay_until_recursion: 3 } },
+        { keys: ['second'], content: 'LAST' },
+      ],
+      {},
+      ['FIRST sugar', 'THIRD', 'SECOND', 'LAST'],
+    ],
+    [
+      'not for those that wait for it and exclude it',
+      [
+        chain[0],
+        { constant: true, content: 'NO', extensions: { delay_until_recursion: true, exclude_recursion: true } },
+      ],
+      {},
+      ['a cup'],
     ],
     [
       'hidden keys count, comments do not',
