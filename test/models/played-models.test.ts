@@ -279,7 +279,7 @@ describe('the default model', () => {
 
 it.each([
   ['character', 5, 'give a text of at most 200 characters'],
-  ['greeting', -1, 'give a whole number from 0 on'],
+  ['greeting', -2, 'give a whole number from -1 on'],
 ])('a default of ours that is none is a fault of models.json: %s', (name, value, advice) => {
   const text = JSON.stringify({ models: { a: { adapter: 'understudy', defaults: { [name]: value } } } })
   expect(() => readModels(text, {})).toThrow(`models.a.defaults.${name} is not valid; ${advice}`)

@@ -103,8 +103,7 @@ function keyOf(index: number): string {
 
 /** The run of one greeting: with draws of its own, and with none of the card's texts as another place has drawn them. */
 function greetingRun(run: Run, index: number): Run {
-  const seed = `${run.seed}/greeting/${index}`
-  return { ...run, seed, random: seededRandom(seed), ownTexts: new Map() }
+  return { ...run, random: seededRandom(`${run.seed}/greeting/${index}`), ownTexts: new Map() }
 }
 
 /** Units of work of comparing a greeting, beside its characters. */
