@@ -1,7 +1,9 @@
 import { ApiError } from '../../errors.ts'
 import type { Steps } from '../../work.ts'
 import { bracePairs, firstPairFrom, type Pair } from './braces.ts'
-import { type Clock, clockAt, isClock, type MacroEnvironment, mostDice, picker, reversed, roll } from './values.ts'
+import { type Clock, clockAt, isClock } from './clock.ts'
+import { mostDice, roll } from './dice.ts'
+import { type MacroEnvironment, picker, reversed } from './values.ts'
 
 /** How deep macros may nest; what lies deeper stays as it is written. */
 const mostLevels = 32

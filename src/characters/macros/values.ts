@@ -1,4 +1,5 @@
 import type { Steps } from '../../work.ts'
+import type { Clock } from './clock.ts'
 import { hashAfter, hashOf } from './seeded-random.ts'
 
 /** The card's own texts that macros stand for. */
@@ -34,21 +35,6 @@ export interface MacroCounter {
   characters: number
 }
 
-/** Dice that one macro may throw. */
-export const mostDice = 1000
-const mostSides = 1e9
-
-/** The sum of some dice (`6`, `d6`, `2d6`); empty when it is no such thing. */
-export function roll(dice: string, random: () => number): string {
-  const match = /^(?:(\d{0,4})d)?(\d{1,10})$/i.exec(dice.trim())
-  const count = Number(match?.[1] || 1)
-  const sides = Number(match?.[2])
-  if (!match || count < 1 || count > mostDice || !(sides >= 1 && sides <= mostSides)) return ''
-  let sum = 0
-  for (let die = 0; die < count; die++) sum += 1 + Math.floor(random() * sides)
-  return String(sum)
-}
-
 /**
  * Tells which of so many items the `{{pick}}` at a place of a text takes: always the same for the same seed, text and
  * place. The text is read once, however many stand in it.
@@ -74,47 +60,4 @@ export function* reversed(text: string): Steps<string> {
     end = start
   }
   return pieces.join('')
-}
-
-/** Macros without arguments that tell the time, in the zone of the service. */
-const clocks = {
-  time: formatter({ hour: 'numeric', minute: '2-digit' }),
-  date: formatter({ dateStyle: 'long' }),
-  weekday: formatter({ weekday: 'long' }),
-  isotime: (now: Date) => `${two(now.getHours())}:${two(now.getMinutes())}`,
-  isodate: (now: Date) => `${now.getFullYear()}-${two(now.getMonth() + 1)}-${two(now.getDate())}`,
-}
-type ClockName = keyof typeof clocks
-
-/** Tells the time of one moment, in the form of a macro. */
-export type Clock = (name: ClockName) => string
-
-/** Whether a macro of this name tells the time. */
-export function isClock(name: string): name is ClockName {
-  return Object.hasOwn(clocks, name)
-}
-
-/** Reads each clock once, however often it is asked: one belongs to one prompt. */
-export function clockAt(now: Date): Clock {
-  const read = new Map<ClockName, string>()
-  return (name) => {
-    const known = read.get(name)
-    if (known !== undefined) return known
-    const made = clocks[name](now)
-    read.set(name, made)
-    return made
-  }
-}
-
-/** Writes dates in one form. What writes them is made once: it takes 35 kB outside the heap, and most of the time. */
-function formatter(form: Intl.DateTimeFormatOptions): (now: Date) => string {
-  let made: Intl.DateTimeFormat | undefined
-  return (now) => {
-    made ??= new Intl.DateTimeFormat('en-US', form)
-    return made.format(now)
-  }
-}
-
-function two(number: number): string {
-  return String(number).padStart(2, '0')
 }

@@ -5,8 +5,9 @@ import type { Card } from '../cards/card.ts'
 import type { LoreEntry } from '../lore/entry.ts'
 import type { LoreKey } from '../lore/haystack.ts'
 import { plainKey } from '../lore/keys.ts'
+import { type Clock, clockAt } from '../macros/clock.ts'
 import { expandMacros, hasMacro } from '../macros/macros.ts'
-import { type Clock, clockAt, type MacroCounter, type MacroEnvironment, type OwnField } from '../macros/values.ts'
+import type { MacroCounter, MacroEnvironment, OwnField } from '../macros/values.ts'
 import type { Persona, PromptSettings } from './settings.ts'
 
 /** What only one request has: its draws, its time, and what was noticed on the way. */

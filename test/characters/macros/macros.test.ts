@@ -1,8 +1,8 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { clockAt } from '../../../src/characters/macros/clock.ts'
 import { expandMacros, mostMacros } from '../../../src/characters/macros/macros.ts'
 import { seededRandom } from '../../../src/characters/macros/seeded-random.ts'
 import type { MacroEnvironment } from '../../../src/characters/macros/values.ts'
-import { clockAt } from '../../../src/characters/macros/values.ts'
 import { atOnce } from '../../support/composed.ts'
 import { cardOf, composed, told } from '../../support/lore-cards.ts'
 
