@@ -9,22 +9,33 @@ const clocks = {
 type ClockName = keyof typeof clocks
 
 /** Tells the time of one moment, in the form of a macro. */
-export type Clock = (name: ClockName) => string
+export interface Clock {
+  /** The value of a macro without an argument. */
+  readonly tell: (name: ClockName) => string
+  /** The time of day at an offset such as `UTC+2`, like `4:05 PM`; undefined for another text. */
+  readonly timeAt: (offset: string) => string | undefined
+  /** The moment in a format of Moment.js, in English; undefined for a format that is too long. */
+  readonly format: (format: string) => string | undefined
+}
 
 /** Whether a macro of this name tells the time. */
 export function isClock(name: string): name is ClockName {
   return Object.hasOwn(clocks, name)
 }
 
-/** Reads each clock once, however often it is asked: one belongs to one prompt. */
+/** A clock that stands still. It makes each value of `tell` once: one clock belongs to one prompt. */
 export function clockAt(now: Date): Clock {
-  const read = new Map<ClockName, string>()
-  return (name) => {
-    const known = read.get(name)
-    if (known !== undefined) return known
-    const made = clocks[name](now)
-    read.set(name, made)
-    return made
+  const told = new Map<ClockName, string>()
+  return {
+    tell: (name) => {
+      const known = told.get(name)
+      if (known !== undefined) return known
+      const made = clocks[name](now)
+      told.set(name, made)
+      return made
+    },
+    timeAt: (offset) => timeAt(now, offset),
+    format: (format) => formatted(now, format),
   }
 }
 
@@ -35,6 +46,148 @@ function formatter(form: Intl.DateTimeFormatOptions): (now: Date) => string {
     made ??= new Intl.DateTimeFormat('en-US', form)
     return made.format(now)
   }
+}
+
+const minutesOfDay = 1440
+
+/** Moment.js takes a small number for hours, and one from 16 on for minutes (its documentation, "UTC Offset"). */
+function timeAt(now: Date, offset: string): string | undefined {
+  const [, sign, whole = '', minutes] = /^utc([+-])(\d{1,4})(?::([0-5]\d))?$/i.exec(offset.trim()) ?? []
+  const number = Number(whole)
+  const distance = minutes === undefined && number >= 16 ? number : 60 * number + Number(minutes ?? 0)
+  if (sign === undefined || distance >= minutesOfDay) return undefined
+  const there = new Date(now.getTime() + (sign === '-' ? -distance : distance) * 60_000)
+  return `${halfDay(there.getUTCHours())}:${two(there.getUTCMinutes())} ${there.getUTCHours() < 12 ? 'AM' : 'PM'}`
+}
+
+/** Characters of a format: the longest useful one has some dozens. */
+const longestFormat = 200
+
+const months = 'January February March April May June July August September October November December'.split(' ')
+const weekdays = 'Sunday Monday Tuesday Wednesday Thursday Friday Saturday'.split(' ')
+
+/** What the letters of a format stand for (Moment.js's documentation, "Format"), in its English. */
+const tokens: Readonly<Record<string, string | ((now: Date) => string | number)>> = {
+  YYYY: (now) => String(now.getFullYear()).padStart(4, '0'),
+  YY: (now) => two(now.getFullYear() % 100),
+  Y: (now) => now.getFullYear(),
+  Q: quarter,
+  Qo: (now) => ordinal(quarter(now)),
+  MMMM: monthName,
+  MMM: (now) => monthName(now).slice(0, 3),
+  MM: (now) => two(now.getMonth() + 1),
+  Mo: (now) => ordinal(now.getMonth() + 1),
+  M: (now) => now.getMonth() + 1,
+  DDDD: (now) => String(dayOfYear(now)).padStart(3, '0'),
+  DDDo: (now) => ordinal(dayOfYear(now)),
+  DDD: dayOfYear,
+  DD: (now) => two(now.getDate()),
+  Do: (now) => ordinal(now.getDate()),
+  D: (now) => now.getDate(),
+  dddd: weekdayName,
+  ddd: (now) => weekdayName(now).slice(0, 3),
+  dd: (now) => weekdayName(now).slice(0, 2),
+  do: (now) => ordinal(now.getDay()),
+  d: (now) => now.getDay(),
+  e: (now) => now.getDay(),
+  E: (now) => now.getDay() || 7,
+  // A week belongs to the year of its Saturday, or by ISO 8601 to that of its Thursday.
+  gggg: (now) => inWeek(now, 6).getFullYear(),
+  ww: (now) => two(weekOfYear(inWeek(now, 6))),
+  wo: (now) => ordinal(weekOfYear(inWeek(now, 6))),
+  w: (now) => weekOfYear(inWeek(now, 6)),
+  GGGG: (now) => inIsoWeek(now).getFullYear(),
+  WW: (now) => two(weekOfYear(inIsoWeek(now))),
+  Wo: (now) => ordinal(weekOfYear(inIsoWeek(now))),
+  W: (now) => weekOfYear(inIsoWeek(now)),
+  HH: (now) => two(now.getHours()),
+  H: (now) => now.getHours(),
+  hh: (now) => two(halfDay(now.getHours())),
+  h: (now) => halfDay(now.getHours()),
+  kk: (now) => two(now.getHours() || 24),
+  k: (now) => now.getHours() || 24,
+  mm: (now) => two(now.getMinutes()),
+  m: (now) => now.getMinutes(),
+  ss: (now) => two(now.getSeconds()),
+  s: (now) => now.getSeconds(),
+  SSS: (now) => String(now.getMilliseconds()).padStart(3, '0'),
+  SS: (now) => two(Math.floor(now.getMilliseconds() / 10)),
+  S: (now) => Math.floor(now.getMilliseconds() / 100),
+  A: (now) => (now.getHours() < 12 ? 'AM' : 'PM'),
+  a: (now) => (now.getHours() < 12 ? 'am' : 'pm'),
+  ZZ: (now) => zone(now, ''),
+  Z: (now) => zone(now, ':'),
+  X: (now) => Math.floor(now.getTime() / 1000),
+  x: (now) => now.getTime(),
+  LTS: 'h:mm:ss A',
+  LT: 'h:mm A',
+  LLLL: 'dddd, MMMM D, YYYY h:mm A',
+  LLL: 'MMMM D, YYYY h:mm A',
+  LL: 'MMMM D, YYYY',
+  L: 'MM/DD/YYYY',
+  llll: 'ddd, MMM D, YYYY h:mm A',
+  lll: 'MMM D, YYYY h:mm A',
+  ll: 'MMM D, YYYY',
+  l: 'M/D/YYYY',
+}
+
+const longestFirst = Object.keys(tokens).sort((one, other) => other.length - one.length)
+const part = new RegExp(`\\[([^\\]]*)\\]|\\\\(.)|${longestFirst.join('|')}`, 'gs')
+
+function formatted(now: Date, format: string): string | undefined {
+  if (format.length > longestFormat) return undefined
+  return format.replace(part, (token: string, quoted: string | undefined, escaped: string | undefined) => {
+    const value = tokens[token]
+    if (typeof value === 'string') return formatted(now, value) ?? ''
+    return quoted ?? escaped ?? String(value?.(now) ?? token)
+  })
+}
+
+function monthName(now: Date): string {
+  return months[now.getMonth()] ?? ''
+}
+
+function weekdayName(now: Date): string {
+  return weekdays[now.getDay()] ?? ''
+}
+
+function quarter(now: Date): number {
+  return Math.floor(now.getMonth() / 3) + 1
+}
+
+function dayOfYear(now: Date): number {
+  const [start, day] = [Date.UTC(now.getFullYear(), 0), Date.UTC(now.getFullYear(), now.getMonth(), now.getDate())]
+  return (day - start) / 86_400_000 + 1
+}
+
+/** The day of this week that is so many days after its Sunday. */
+function inWeek(now: Date, weekday: number): Date {
+  return new Date(now.getFullYear(), now.getMonth(), now.getDate() - now.getDay() + weekday)
+}
+
+/** The Thursday of a week that begins on Monday. */
+function inIsoWeek(now: Date): Date {
+  return new Date(now.getFullYear(), now.getMonth(), now.getDate() - (now.getDay() || 7) + 4)
+}
+
+function weekOfYear(day: Date): number {
+  return Math.ceil(dayOfYear(day) / 7)
+}
+
+function halfDay(hours: number): number {
+  return hours % 12 || 12
+}
+
+function zone(now: Date, between: string): string {
+  const minutes = -now.getTimezoneOffset()
+  const distance = Math.abs(minutes)
+  return `${minutes < 0 ? '-' : '+'}${two(Math.floor(distance / 60))}${between}${two(distance % 60)}`
+}
+
+function ordinal(number: number): string {
+  const last = number % 10
+  if (last > 3 || last === 0 || Math.floor((number % 100) / 10) === 1) return `${number}th`
+  return `${number}${last === 1 ? 'st' : last === 2 ? 'nd' : 'rd'}`
 }
 
 function two(number: number): string {

@@ -1,14 +1,54 @@
 /** Dice that one macro may throw. */
 export const mostDice = 1000
 const mostSides = 1e9
+/** Characters of what is thrown: `2d6 + 1d4 - 1`. */
+const longestDice = 100
 
-/** The sum of some dice (`6`, `d6`, `2d6`); empty when it is no such thing. */
+/** One die alone, by its sides; and what is added or taken away: dice, or a number. */
+const sidesAlone = /^\d{1,10}$/
+const term = /\s*([+-]?)\s*(?:(\d{0,4})d(\d{1,10})|(\d{1,10}))/iy
+
+/**
+ * The sum of some dice: `6` and `d6` (one die), `2d6`, `2d6 + 1d4 - 1`.
+ * @param random draws like `Math.random`
+ * @returns a whole number; an empty text for anything else
+ */
 export function roll(dice: string, random: () => number): string {
-  const match = /^(?:(\d{0,4})d)?(\d{1,10})$/i.exec(dice.trim())
-  const count = Number(match?.[1] || 1)
-  const sides = Number(match?.[2])
-  if (!match || count < 1 || count > mostDice || !(sides >= 1 && sides <= mostSides)) return ''
+  const written = dice.length > longestDice ? '' : dice.trim()
+  const terms = termsOf(sidesAlone.test(written) ? `d${written}` : written)
+  const thrown = terms.reduce((count, term) => count + (term.sides === undefined ? 0 : term.count), 0)
+  const isValid = terms.every(
+    ({ count, sides }) => sides === undefined || (count > 0 && sides > 0 && sides <= mostSides),
+  )
+  if (!isValid || thrown < 1 || thrown > mostDice) return ''
+  return String(terms.reduce((sum, term) => sum + term.sign * thrownBy(term, random), 0))
+}
+
+interface Term {
+  readonly sign: 1 | -1
+  /** Dice of so many sides, or a number where there are no sides. */
+  readonly count: number
+  readonly sides?: number
+}
+
+/** The terms of a sum; none where it is not one. */
+function termsOf(dice: string): readonly Term[] {
+  const terms: Term[] = []
+  for (let place = 0; place < dice.length; place = term.lastIndex) {
+    term.lastIndex = place
+    const [written, sign, count, sides, number] = term.exec(dice) ?? []
+    // Each term but the first has a sign.
+    if (written === undefined || (place > 0 && sign === '')) return []
+    const signed = sign === '-' ? -1 : 1
+    if (sides === undefined) terms.push({ sign: signed, count: Number(number) })
+    else terms.push({ sign: signed, count: Number(count || 1), sides: Number(sides) })
+  }
+  return terms
+}
+
+function thrownBy({ count, sides }: Term, random: () => number): number {
+  if (sides === undefined) return count
   let sum = 0
   for (let die = 0; die < count; die++) sum += 1 + Math.floor(random() * sides)
-  return String(sum)
+  return sum
 }

@@ -2,23 +2,33 @@ import { ApiError } from '../../errors.ts'
 import type { Steps } from '../../work.ts'
 import { bracePairs, firstPairFrom, type Pair } from './braces.ts'
 import { type Clock, clockAt, isClock } from './clock.ts'
+import { type Block, type Conditions, conditionsIn, isTrue, withoutIndent } from './conditions.ts'
 import { mostDice, roll } from './dice.ts'
-import { type MacroEnvironment, picker, reversed } from './values.ts'
+import { separatorsIn } from './separators.ts'
+import { isChatMacro, type MacroEnvironment, picker, reversed } from './values.ts'
 
 /** How deep macros may nest; what lies deeper stays as it is written. */
 const mostLevels = 32
 /** Characters that one text may have once it is expanded. */
 export const longestExpansion = 1024 ** 2
-const longestUnknownName = 64
+const longestName = 64
 /** Macros that one prompt may have, nested ones included: some 30 ms of work; real cards have dozens. */
 export const mostMacros = 3000
 
-const angled = /<(char|bot|user)>/gi
-const anyMacro = /\{\{|<(?:char|bot|user)>/i
+const angled = /<(char|bot|user|group|charifnotgroup)>/gi
+const anyMacro = /\{\{|<(?:char|bot|user|group|charifnotgroup)>/i
 /** What a macro begins with: its name, and one colon, two, or a blank. */
-const opening = /\s*(?:(\/\/)|([a-z_][a-z0-9_]*)(?:\s*(::?)|(?=\s|\}\})))/iy
-/** Macros that take something after a colon. */
-const withArguments = new Set(['comment', 'hidden_key', 'reverse', 'random', 'pick'])
+const opening = /\s*(?:(\/\/)|#?([a-z_][a-z0-9_]*(?:[+-]\d[\d:]*)?)(?:\s*(::?)|\s+|(?=\}\})))/iy
+/** What stands where a name should, for telling of what is not known. */
+const anyName = /\s*([^\s:{}]+)/y
+/** Macros that take something after a colon, those that take it after a blank too, and those for which it is optional. */
+const afterColon = new Set(['comment', 'hidden_key'])
+const afterAnything = new Set(['if', 'reverse', 'random', 'pick', 'roll', 'datetimeformat'])
+const anywhere = new Set(['//', 'time'])
+/** A macro's name where a condition names it, and a variable there, as SillyTavern writes it. */
+const bareName = /^[a-z_][a-z0-9_]*$/i
+const variable = /^[.$][a-z]/i
+const negation = /\s*(!?)\s*/y
 
 /** Tells whether expanding a text could change it. */
 export function hasMacro(text: string): boolean {
@@ -58,6 +68,9 @@ class Expansion {
   readonly #pairs: readonly Pair[]
   #pick: ReturnType<typeof picker> | undefined
   #clock: Clock | undefined
+  #conditions: Conditions | undefined
+  /** Conditions that are being read: in them a macro that is not known stands for nothing. */
+  #judging = 0
   /** Work since the last step. */
   #units = 0
 
@@ -68,6 +81,7 @@ class Expansion {
   }
 
   *whole(): Steps<string> {
+    this.#conditions = yield* conditionsIn(this.#text, this.#pairs)
     const expanded = yield* this.#range(0, this.#text.length, 0, false)
     yield this.#units
     return expanded
@@ -89,11 +103,13 @@ class Expansion {
       const pair = this.#pairs[index]
       if (!pair || pair.close >= end || level >= mostLevels) break
       yield* this.#addLiteral(pieces, place, pair.open, isArgument)
-      const value = yield* this.#value(pair, level)
+      const found = this.#conditions?.blocks.get(pair.open)
+      const block = found && found.end.close < end ? found : undefined
+      const value = block ? yield* this.#ofBlock(pair, block, level) : yield* this.#value(pair, level)
       if (value === null) pieces.trim()
       else pieces.add(value)
       yield* this.#spend(unitsOfMacro + ((value?.length ?? 0) >> 6))
-      place = pair.close + 2
+      place = (block?.end ?? pair).close + 2
       index = firstPairFrom(this.#pairs, place)
     }
     yield* this.#addLiteral(pieces, place, end, isArgument)
@@ -105,15 +121,25 @@ class Expansion {
     opening.lastIndex = open + 2
     const match = opening.exec(this.#text)
     const start = opening.lastIndex
-    if (!match || start > close) return yield* this.#asWritten(open, close, level)
-    const name = (match[1] ?? match[2] ?? '').toLowerCase()
-    const hasColon = match[3] !== undefined
-    const isBare = !hasColon && (start === close || this.#text.slice(start, close).trim() === '')
-    const fits = name === '//' || (name === 'roll' ? !isBare : withArguments.has(name) ? hasColon : isBare)
-    const known = fits ? yield* this.#known(name, start, close, level) : undefined
-    if (known !== undefined) return known
-    if (name.length <= longestUnknownName) this.#environment.onUnknown?.(name)
-    return yield* this.#asWritten(open, close, level)
+    if (match && start <= close) {
+      const name = (match[1] ?? match[2] ?? '').toLowerCase()
+      const hasColon = match[3] !== undefined
+      const known = fits(name, hasColon, !hasColon && start === close)
+        ? yield* this.#known(name, start, close, level)
+        : undefined
+      if (known !== undefined) return known
+    }
+    this.#tellUnknown(open + 2, close)
+    return this.#judging > 0 ? '' : yield* this.#asWritten(open, close, level)
+  }
+
+  /** Tells of a macro that is not known, by what stands in the place of its name. */
+  #tellUnknown(start: number, end: number): void {
+    anyName.lastIndex = start
+    const name = anyName.exec(this.#text)?.[1]
+    if (name === undefined || anyName.lastIndex > end) return
+    const lower = name.toLowerCase()
+    this.#environment.onUnknown?.(lower.length > longestName ? `${lower.slice(0, longestName).toWellFormed()}…` : lower)
   }
 
   /** The value of a macro that there is; undefined for one that there is not. */
@@ -122,16 +148,24 @@ class Expansion {
     const argument = () => this.#range(start, end, level + 1, true)
     switch (name) {
       case 'char':
+      case 'bot':
+      case 'group':
+      case 'groupnotmuted':
+      case 'charifnotgroup':
         return environment.character
       case 'user':
+      case 'notchar':
         return environment.user
       case 'original':
         return environment.original
       case '//':
       case 'comment':
       case 'noop':
-      case 'persona':
         return ''
+      case 'persona':
+        environment.onVarying?.()
+        if (environment.persona === undefined) environment.onUnknown?.(name)
+        return environment.persona ?? ''
       case 'hidden_key':
         return environment.showsHiddenKeys ? yield* argument() : ''
       case 'newline':
@@ -151,20 +185,92 @@ class Expansion {
       case 'personality':
       case 'scenario':
         return environment.textOf ? yield* environment.textOf(name) : ''
-      default: {
-        if (!isClock(name)) return undefined
-        environment.onVarying?.()
-        this.#clock ??= environment.clock ?? clockAt(new Date())
-        return this.#clock(name)
-      }
+      case 'if':
+        return yield* this.#whole(start, end, level)
+      default:
+        return yield* this.#told(name, start, end, level)
     }
+  }
+
+  /** The value of a macro that tells of the time or the conversation; undefined for another. */
+  *#told(name: string, start: number, end: number, level: number): Steps<string | undefined> {
+    if (isChatMacro(name)) {
+      this.#environment.onVarying?.()
+      return this.#environment.chatText ? yield* this.#environment.chatText(name) : ''
+    }
+    if (name === 'datetimeformat') return this.#now().format(yield* this.#range(start, end, level + 1, true))
+    const offset = name.startsWith('time_') ? name.slice('time_'.length) : this.#text.slice(start, end).trim()
+    if (name.startsWith('time_') || (name === 'time' && offset !== '')) return this.#now().timeAt(offset)
+    return isClock(name) ? this.#now().tell(name) : undefined
+  }
+
+  #now(): Clock {
+    this.#environment.onVarying?.()
+    this.#clock ??= this.#environment.clock ?? clockAt(new Date())
+    return this.#clock
+  }
+
+  /** What stands between `{{if …}}` and `{{/if}}`, as far as its condition lets it. */
+  *#ofBlock(begin: Pair, { otherwise, end }: Block, level: number): Steps<string> {
+    opening.lastIndex = begin.open + 2
+    const keepsBlanks = opening.exec(this.#text)?.[0].includes('#') === true
+    const isMet = yield* this.#isMet(opening.lastIndex, begin.close, level)
+    if (!isMet && !otherwise) return ''
+    const from = isMet ? begin : otherwise
+    const to = isMet ? (otherwise ?? end) : end
+    return yield* this.#branch((from ?? begin).close + 2, to.open, level, keepsBlanks)
+  }
+
+  /** What a condition comes to: a macro by its bare name, or whatever text its macros make. */
+  *#isMet(start: number, end: number, level: number): Steps<boolean> {
+    negation.lastIndex = start
+    const isNegated = negation.exec(this.#text)?.[1] === '!'
+    const from = negation.lastIndex
+    const written = end - from <= longestName ? this.#text.slice(from, end).trim() : ''
+    return isTrue(yield* this.#judged(written, from, end, level)) !== isNegated
+  }
+
+  *#judged(written: string, start: number, end: number, level: number): Steps<string> {
+    if (variable.test(written)) {
+      // There are no variables here, and one that is not set is empty.
+      this.#environment.onUnknown?.(written)
+      return ''
+    }
+    if (bareName.test(written)) {
+      const name = written.toLowerCase()
+      const known = fits(name, false, true) ? yield* this.#known(name, end, end, level) : undefined
+      return known === undefined ? written : (known ?? '')
+    }
+    this.#judging += 1
+    const value = yield* this.#range(start, end, level + 1, false)
+    this.#judging -= 1
+    return value
+  }
+
+  *#branch(start: number, end: number, level: number, keepsBlanks: boolean): Steps<string> {
+    const text = yield* this.#range(start, end, level + 1, false)
+    if (keepsBlanks) return text
+    yield* this.#spend(text.length)
+    return withoutIndent(text)
+  }
+
+  /** The value of `{{if::condition::content}}`; undefined where there is no content. */
+  *#whole(start: number, end: number, level: number): Steps<string | undefined> {
+    const [first] = (yield* separatorsIn(this.#text, this.#pairs, start, end)).colons
+    if (first === undefined) return undefined
+    const otherwise = this.#conditions?.inner.get(end)
+    if (yield* this.#isMet(start, first, level)) {
+      return yield* this.#branch(first + 2, otherwise?.open ?? end, level, false)
+    }
+    return otherwise ? yield* this.#branch(otherwise.close + 2, end, level, false) : ''
   }
 
   /** One of the values of `{{random}}` or `{{pick}}`; only that one is expanded. */
   *#chosen(name: 'random' | 'pick', start: number, end: number, level: number): Steps<string> {
     const { seed = '', random = Math.random, onVarying } = this.#environment
     onVarying?.()
-    const { separators, width } = yield* this.#split(start, end)
+    const { commas, colons } = yield* separatorsIn(this.#text, this.#pairs, start, end)
+    const [separators, width] = colons.length > 0 ? [colons, 2] : [commas, 1]
     const count = separators.length + 1
     const index = name === 'random' ? Math.floor(random() * count) : this.#picks(seed)(count, start)
     const before = separators[index - 1]
@@ -182,32 +288,6 @@ class Expansion {
       this.#pick = picker(seed, this.#text)
     }
     return this.#pick
-  }
-
-  /** What stands between the values of a list: `::` where there is one, else commas; and how long each is. */
-  *#split(start: number, end: number): Steps<{ readonly separators: readonly number[]; readonly width: number }> {
-    const colons: number[] = []
-    const commas: number[] = []
-    let index = firstPairFrom(this.#pairs, start)
-    let looked = start
-    for (let place = start; place < end; place++) {
-      if (place - looked >= unitsOfStep) {
-        yield* this.#spend(place - looked)
-        looked = place
-      }
-      const pair = this.#pairs[index]
-      if (pair && pair.open === place && pair.close < end) {
-        place = pair.close + 1
-        index = firstPairFrom(this.#pairs, place)
-        looked = place
-        continue
-      }
-      const character = this.#text[place]
-      if (character === '\\') place++
-      else if (character === ',') commas.push(place)
-      else if (character === ':' && this.#text[place + 1] === ':') colons.push(place++)
-    }
-    return colons.length > 0 ? { separators: colons, width: 2 } : { separators: commas, width: 1 }
   }
 
   *#asWritten(open: number, close: number, level: number): Steps<string> {
@@ -244,6 +324,13 @@ class Expansion {
     if (most > longestExpansion) throw tooLarge()
     return text.replace(angled, (_written, name: string) => (name.toLowerCase() === 'user' ? user : character))
   }
+}
+
+/** Whether a macro of this name may be written so. */
+function fits(name: string, hasColon: boolean, isBare: boolean): boolean {
+  if (anywhere.has(name)) return true
+  if (afterAnything.has(name)) return !isBare
+  return afterColon.has(name) ? hasColon : isBare
 }
 
 /** The pieces of an expanded text. */

@@ -5,12 +5,25 @@ import { hashAfter, hashOf } from './seeded-random.ts'
 /** The card's own texts that macros stand for. */
 export type OwnField = 'description' | 'personality' | 'scenario'
 
+/** The macros that tell of the conversation, in lower case: its newest messages, and the number of the last one from 0 on. */
+const chatMacros = { lastmessage: true, lastusermessage: true, lastcharmessage: true, lastmessageid: true }
+export type ChatMacro = keyof typeof chatMacros
+
+/** Whether a macro of this name tells of the conversation. */
+export function isChatMacro(name: string): name is ChatMacro {
+  return Object.hasOwn(chatMacros, name)
+}
+
 /** What macros stand for. */
 export interface MacroEnvironment {
   readonly character: string
   readonly user: string
   /** What `{{original}}` stands for; without it that is no macro. */
   readonly original?: string
+  /** What `{{persona}}` stands for; without it that is told of as unknown, and empty. */
+  readonly persona?: string
+  /** What the conversation says, for `{{lastMessage}}` and the like; nothing without it. */
+  readonly chatText?: (name: ChatMacro) => Steps<string>
   /** What `{{pick}}` turns on besides its text and place: the card, and the conversation where there is one. */
   readonly seed?: string
   /** Draws like `Math.random`. */

@@ -1,4 +1,4 @@
-import type { Message } from '../../openai/completion-request.ts'
+import { type Message, textOf } from '../../openai/completion-request.ts'
 import { withoutControls, withoutControlsInSteps } from '../../text.ts'
 import type { Steps } from '../../work.ts'
 import type { Card } from '../cards/card.ts'
@@ -7,7 +7,7 @@ import type { LoreKey } from '../lore/haystack.ts'
 import { plainKey } from '../lore/keys.ts'
 import { type Clock, clockAt } from '../macros/clock.ts'
 import { expandMacros, hasMacro } from '../macros/macros.ts'
-import type { MacroCounter, MacroEnvironment, OwnField } from '../macros/values.ts'
+import type { ChatMacro, MacroCounter, MacroEnvironment, OwnField } from '../macros/values.ts'
 import type { Persona, PromptSettings } from './settings.ts'
 
 /** What only one request has: its draws, its time, and what was noticed on the way. */
@@ -23,6 +23,12 @@ export interface Run {
   varied: boolean
   /** The card's own texts as macros of this request have them, by field. */
   readonly ownTexts: Map<string, OwnText>
+  /** What the user is, as `{{persona}}` has it; undefined where the request does not say. */
+  persona?: string
+  /** The greeting and the request's messages but the system's, once the greeting is known. */
+  conversation: readonly Message[]
+  /** What macros of this request have for its messages. */
+  readonly chatTexts: Map<ChatMacro, string>
 }
 
 /**
@@ -45,6 +51,8 @@ export function runOf(
     varied: false,
     counter: { macros: 0, characters: 0 },
     ownTexts: new Map(),
+    conversation: [],
+    chatTexts: new Map(),
   }
 }
 
@@ -160,6 +168,8 @@ export class CardTexts {
       random: run.random,
       clock: run.clock,
       counter: run.counter,
+      ...(run.persona === undefined ? {} : { persona: run.persona }),
+      chatText: (name) => chatText(name, run),
       onUnknown: (name) => unknown.add(name),
       onVarying: () => {
         run.varied = true
@@ -224,6 +234,26 @@ export class CardTexts {
     this.#numbers.set(entry, this.#numbers.size)
     return this.#numbers.size - 1
   }
+}
+
+/** What a macro has for the conversation; empty for a message that there is not. */
+function* chatText(macro: ChatMacro, { conversation, chatTexts }: Run): Steps<string> {
+  const known = chatTexts.get(macro)
+  if (known !== undefined || conversation.length === 0) return known ?? ''
+  const made =
+    macro === 'lastmessageid'
+      ? String(conversation.length - 1)
+      : yield* withoutControlsInSteps(newestText(conversation, speakerOf[macro]))
+  chatTexts.set(macro, made)
+  return made
+}
+
+/** Whose newest message a macro is; anybody's without one. */
+const speakerOf = { lastmessage: undefined, lastusermessage: 'user', lastcharmessage: 'assistant' } as const
+
+function newestText(conversation: readonly Message[], speaker: Message['role'] | undefined): string {
+  const message = conversation.findLast(({ role }) => speaker === undefined || role === speaker)
+  return message ? textOf(message) : ''
 }
 
 const keyName = /\{\{(char|user)\}\}|<(char|bot|user)>/gi

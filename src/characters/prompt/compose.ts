@@ -35,7 +35,8 @@ export function* compose(request: CompositionRequest): Steps<Composition> {
   const { index, inserts } = yield* activeGreeting(texts, run, request, own)
   const greeting = inserts ? yield* greetingMessage(texts, run, index ?? 0) : null
   const conversation = greeting ? [greeting, ...own] : own
-  const scanned = new Conversation(conversation.filter(isOfConversation))
+  run.conversation = conversation.filter(isOfConversation)
+  const scanned = new Conversation(run.conversation)
   const lore = yield* findLore(texts, run, scanned, index, request)
 
   const material = { lore: lore.kept, examples: yield* examplesOf(texts, run), conversation }

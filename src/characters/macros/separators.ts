@@ -1,0 +1,38 @@
+import type { Steps } from '../../work.ts'
+import { firstPairFrom, type Pair } from './braces.ts'
+
+/** Places between the values of a macro's argument, outside of macros in it. */
+export interface Separators {
+  readonly commas: readonly number[]
+  /** Where `::` stands. */
+  readonly colons: readonly number[]
+}
+
+/** Characters that are looked at in one step. */
+const charactersOfStep = 1000
+
+/** Finds what separates values from one place of a text to another; a backslash takes a character its meaning. */
+export function* separatorsIn(text: string, pairs: readonly Pair[], start: number, end: number): Steps<Separators> {
+  const colons: number[] = []
+  const commas: number[] = []
+  let index = firstPairFrom(pairs, start)
+  let looked = start
+  for (let place = start; place < end; place++) {
+    if (place - looked >= charactersOfStep) {
+      yield place - looked
+      looked = place
+    }
+    const pair = pairs[index]
+    if (pair && pair.open === place && pair.close < end) {
+      place = pair.close + 1
+      index = firstPairFrom(pairs, place)
+      looked = place
+      continue
+    }
+    const character = text[place]
+    if (character === '\\') place++
+    else if (character === ',') commas.push(place)
+    else if (character === ':' && text[place + 1] === ':') colons.push(place++)
+  }
+  return { commas, colons }
+}
