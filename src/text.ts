@@ -46,9 +46,9 @@ export function counted(count: number, noun: string): string {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it is for
 const control = /[\0-\x08\x0b-\x1f\x7f]/g
 
-/** A text without carriage returns and other control characters; tabs and line feeds stay. */
+/** A text without carriage returns and other control characters; tabs and line feeds stay, and half a character is U+FFFD. */
 export function withoutControls(text: string): string {
-  return text.replace(control, '')
+  return text.replace(control, '').toWellFormed()
 }
 
 /** Characters that are looked through for control characters in one step. */
@@ -58,10 +58,14 @@ const longestCleaned = 64 * 1024
 export function* withoutControlsInSteps(text: string): Steps<string> {
   if (text.length <= longestCleaned) return withoutControls(text)
   const pieces: string[] = []
-  for (let start = 0; start < text.length; start += longestCleaned) {
-    const piece = withoutControls(text.slice(start, start + longestCleaned))
+  for (let start = 0; start < text.length; ) {
+    // Never inside a character.
+    const isCut = /[\uD800-\uDBFF]/.test(text.charAt(start + longestCleaned - 1))
+    const end = start + longestCleaned + (isCut ? 1 : 0)
+    const piece = withoutControls(text.slice(start, end))
     pieces.push(piece)
-    yield (longestCleaned >> 4) + (longestCleaned - piece.length) * 2
+    yield (longestCleaned >> 4) + (end - start - piece.length) * 2
+    start = end
   }
   return pieces.join('')
 }

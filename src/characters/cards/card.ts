@@ -66,7 +66,8 @@ export function* readCard(document: Fields, notes: ReadingNotes = emptyNotes()):
   return {
     spec,
     name: textIn(data, 'name'),
-    nickname: textIn(data, 'nickname'),
+    // One of blanks is none, for whatever reads the card.
+    nickname: textIn(data, 'nickname').trim(),
     description: textIn(data, 'description'),
     personality: textIn(data, 'personality'),
     scenario: textIn(data, 'scenario'),

@@ -12,13 +12,15 @@ export interface Utterance {
   readonly text: string
 }
 
+/** What may stand between a name and what is said: Chinese and Japanese texts have the second one. */
+const colons: ReadonlySet<string> = new Set([':', '：'])
 /** Units of work of a line, beside its characters; and after how many a step ends. */
 const unitsOfLine = 60
 const unitsOfStep = 1000
 
 /**
  * Splits a card's example dialogue into blocks of utterances: blocks stand between `<START>` markers, utterances begin
- * with a speaker's name and a colon.
+ * with a speaker's name and a colon, `:` or `：`.
  * @param expand expands the macros of a line: after the lines were told apart, so that no name can end one
  */
 export function* readExamples(
@@ -31,14 +33,12 @@ export function* readExamples(
     { speaker: 'character', name: names.character },
     { speaker: 'character', name: names.nickname ?? '' },
   ] as const
-  const named = speakers
-    .filter(({ name }) => name !== '')
-    .map((each) => ({ ...each, start: `${each.name.toLowerCase()}:` }))
-  const longest = Math.max(0, ...named.map(({ start }) => start.length))
+  const named = speakers.filter(({ name }) => name !== '').map((each) => ({ ...each, start: each.name.toLowerCase() }))
+  const longest = 1 + Math.max(0, ...named.map(({ start }) => start.length))
   const spokenBy = (line: string) => {
     // The lower case of a character can have another length: what is looked at is a little more than the name.
     const beginning = line.slice(0, 2 * longest).toLowerCase()
-    return named.find(({ start }) => beginning.startsWith(start))
+    return named.find(({ start }) => beginning.startsWith(start) && colons.has(beginning.charAt(start.length)))
   }
   yield examples.length >> 3
   const blocks: Utterance[][] = []
