@@ -15,6 +15,7 @@ import { castRequest, playedName, wantedRequest } from './casting.ts'
 import type { Exchange } from './exchange.ts'
 import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
+import { requestTextsOf } from './request-texts.ts'
 import { truncationOf } from './truncation.ts'
 import { UsageWatch, usageOf } from './usage.ts'
 import type { Voice } from './voice.ts'
@@ -42,19 +43,21 @@ export async function answer(
   // Before anything waits: a client that leaves meanwhile is noticed.
   const signal = replies.signalOf(reply)
   return route.use(async () => {
-    const { persona } = await castRequest(request, reply, wanted, options)
+    const casting = await castRequest(request, reply, wanted, options)
+    const { persona } = casting
     const outcome = new Outcome()
     // Before the log line, which is written then.
     reply.raw.prependOnceListener('close', () => Object.assign(request.facts, factsOf(route, outcome)))
     exchanging ??= await import('./exchange.ts')
     if (body.stream === true) streaming ??= await import('./reply.ts')
-    const making = { settings: options.prompt, worldBooks: options.library.worldBooks }
     const work = options.workOf(request, signal)
     const more = {
       trace: request.trace,
       openHeld: () => options.openHeld(request),
       readAll: voice.tellsUsage,
     }
+    const texts = await requestTextsOf(request, body, casting, work)
+    const making = { settings: options.prompt, worldBooks: options.library.worldBooks, texts }
     const exchange = new exchanging.Exchange(body, persona, making, work, more, voice)
     const turn: Turn = { request, reply, body, voice, persona, route, exchange, work, outcome, signal }
     let visit: Visit | undefined

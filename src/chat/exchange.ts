@@ -1,6 +1,11 @@
 import type { Lorebook } from '../characters/lore/lorebook.ts'
 import { compose } from '../characters/prompt/compose.ts'
-import { type Composition, CountNeeded, type DroppedCounts } from '../characters/prompt/composition.ts'
+import {
+  type Composition,
+  CountNeeded,
+  type DroppedCounts,
+  type RequestTexts,
+} from '../characters/prompt/composition.ts'
 import type { Persona, PromptSettings } from '../characters/prompt/settings.ts'
 import { ignoredHeader } from '../http/ignored-params.ts'
 import { checkInput } from '../models/content-kinds.ts'
@@ -10,7 +15,13 @@ import { fitParameters, type ReplyBounds, replyBounds } from '../models/request-
 import type { Candidate } from '../models/routing/candidate.ts'
 import type { RequestFor } from '../models/routing/route.ts'
 import { loadTokenizer } from '../models/tokenizer.ts'
-import { type CompletionRequest, type Message, mostTokensOf, redirecting } from '../openai/completion-request.ts'
+import {
+  type CompletionRequest,
+  type Message,
+  mostTokensOf,
+  ownFields,
+  redirecting,
+} from '../openai/completion-request.ts'
 import type { Steps, Work } from '../work.ts'
 import { chatNames, type SentNames } from './voice.ts'
 
@@ -18,6 +29,8 @@ import { chatNames, type SentNames } from './voice.ts'
 export interface PromptMaking {
   readonly settings: PromptSettings
   readonly worldBooks: readonly Lorebook[]
+  /** What the request brings into its prompt; undefined for nothing. */
+  readonly texts?: RequestTexts | undefined
 }
 
 /** What one candidate is asked, and how its prompt came to be. */
@@ -61,7 +74,8 @@ export class Exchange {
     this.#names = names
     this.#more = more
     // The fields that are only ours: no upstream ever sees them.
-    const { character: _character, user_name: _userName, greeting, conversation_id, ...sent } = body
+    const { greeting, conversation_id, ...sent } = body
+    for (const name of ownFields) Reflect.deleteProperty(sent, name)
     for (const name of redirecting) {
       if (!Object.hasOwn(sent, name)) continue
       if (Reflect.get(sent, name) != null) this.#ignored.add(name)
@@ -138,6 +152,7 @@ export class Exchange {
       messages: sent.messages,
       settings: this.#making.settings,
       worldBooks: this.#making.worldBooks,
+      ...(this.#making.texts === undefined ? {} : { texts: this.#making.texts }),
       replyTokens: mostTokensOf(bounds) ?? 0,
       ...(this.#greeting == null ? {} : { greeting: this.#greeting }),
       ...(this.#conversationId == null ? {} : { conversationId: this.#conversationId }),

@@ -10,6 +10,7 @@ import { castRequest, wantedRequest } from './casting.ts'
 import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
 import { PromptReceipt } from './receipt-schema.ts'
+import { requestTextsOf } from './request-texts.ts'
 
 /** Characters of a receipt for each token of its prompt, about. */
 const charactersPerToken = 4
@@ -37,12 +38,13 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
       const { body, route } = wanted
       const signal = replies.signalOf(reply)
       const casting = await castRequest(request, reply, wanted, options)
-      const making = { settings: options.prompt, worldBooks: options.library.worldBooks }
       const [{ droppedHeader, Exchange }, { receiptOf }] = await Promise.all([
         import('./exchange.ts'),
         import('./receipt.ts'),
       ])
       const work = options.workOf(request, signal)
+      const texts = await requestTextsOf(request, body, casting, work)
+      const making = { settings: options.prompt, worldBooks: options.library.worldBooks, texts }
       const exchange = new Exchange(body, casting.persona, making, work)
       const candidate = await route.firstAble(exchange.requestFor, signal)
       const asked = await exchange.ask(candidate)

@@ -13,6 +13,9 @@ const maximumMessages = 10_000
 /** Parts of a message, and tool calls of one: OpenAI takes 500 images in a request. */
 const maximumParts = 1000
 export const maximumCharacterLength = 200
+/** Characters of a persona, and of an author's note. */
+const maximumTextLength = 16_384
+const maximumLorebooks = 16
 
 /** What a part has that is given by its address. */
 const AddressedPart = Type.Object({
@@ -91,6 +94,27 @@ const ResponseFormat = Type.Object({
   ),
 })
 
+/** A text of the user's that is to stand so many messages before the end of the conversation. */
+const AuthorNote = Type.Object(
+  {
+    text: shortText(maximumTextLength, { description: 'What the model is told there; macros stand for their values.' }),
+    depth: nullable(
+      Type.Integer({
+        minimum: 0,
+        maximum: 999,
+        description: 'Messages that stand after it; 4 without it.',
+        errorMessage: 'send a whole number from 0 to 999',
+      }),
+    ),
+    role: nullable(oneOf('system', 'user', 'assistant')),
+  },
+  {
+    title: 'AuthorNote',
+    errorMessage: 'send an object with a text: {"text": …, "depth": 4, "role": "system"}',
+    examples: [{ text: 'It begins to rain.', depth: 2 }],
+  },
+)
+
 /** The fields of a request that are only ours: no model upstream ever sees them. */
 export const OwnFields = Type.Object({
   character: nullable(
@@ -119,6 +143,21 @@ export const OwnFields = Type.Object({
         'Any text that stays the same for a conversation: what the card picks by lot, its greeting too, stays the same with it.',
     }),
   ),
+  persona: nullable(
+    shortText(maximumTextLength, {
+      description: 'Who the user is: a text for the prompt, which the macro `{{persona}}` stands for as well.',
+      examples: ['{{user}} is a retired teacher who grows tomatoes.'],
+    }),
+  ),
+  author_note: nullable(AuthorNote),
+  lorebooks: nullable(
+    Type.Array(Type.Record(Type.String(), Type.Unknown(), { errorMessage: 'send a lorebook object' }), {
+      maxItems: maximumLorebooks,
+      description:
+        'Lorebooks for this request, each an object as Character Card V3 has it. None is kept, and none is named by its name.',
+      errorMessage: `send an array of at most ${maximumLorebooks} lorebook objects`,
+    }),
+  ),
 })
 
 /** Their names. */
@@ -127,6 +166,9 @@ export const ownFields = [
   'user_name',
   'greeting',
   'conversation_id',
+  'persona',
+  'author_note',
+  'lorebooks',
 ] as const satisfies (keyof typeof OwnFields.properties)[]
 /**
  * Parameters by which clients' libraries name another address or another key, or slip more past them. A gateway behind may

@@ -48,7 +48,7 @@ export interface LoreEntry {
   /** Messages that it stays on and off for after it fired; 0 for neither. */
   readonly sticky: number
   readonly cooldown: number
-  /** Texts of the card in which its keys are looked for as well. */
+  /** Texts of the card, and the user's persona, in which its keys are looked for as well. */
   readonly alsoScans: readonly ScannedField[]
   /** What the decorators say, by `decoratorContext`'s number. */
   readonly decorators: readonly DecoratedRules[]
@@ -71,7 +71,7 @@ export interface Audience {
   readonly replies: readonly string[]
 }
 
-export type ScannedField = 'description' | 'personality' | 'scenario' | 'depthNote'
+export type ScannedField = 'description' | 'personality' | 'scenario' | 'depthNote' | 'persona'
 
 /** What reading entries counts and passes over, for the summary of a registration. */
 export interface ReadingNotes {
@@ -276,6 +276,7 @@ const scannedFields: readonly (readonly [string, ScannedField])[] = [
   ['match_character_personality', 'personality'],
   ['match_scenario', 'scenario'],
   ['match_character_depth_prompt', 'depthNote'],
+  ['match_persona_description', 'persona'],
 ]
 
 /** Extensions of entries that are read, and those that only chat programs have a use for. */
@@ -291,14 +292,7 @@ const silent: ReadonlySet<string> = new Set([
     'role',
   ],
   ...['probability', 'useProbability', 'exclude_recursion', 'prevent_recursion', 'delay_until_recursion', 'delay'],
-  ...[
-    'triggers',
-    'group',
-    'group_override',
-    'group_weight',
-    'match_persona_description',
-    ...scannedFields.map(([name]) => name),
-  ],
+  ...['triggers', 'group', 'group_override', 'group_weight', ...scannedFields.map(([name]) => name)],
 ])
 
 function* noteIgnored(extensions: Fields, { ignored }: ReadingNotes): Steps<void> {

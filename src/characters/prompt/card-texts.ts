@@ -8,6 +8,7 @@ import { plainKey } from '../lore/keys.ts'
 import { type Clock, clockAt } from '../macros/clock.ts'
 import { expandMacros, hasMacro } from '../macros/macros.ts'
 import type { ChatMacro, MacroCounter, MacroEnvironment, OwnField } from '../macros/values.ts'
+import type { AuthorNote } from './composition.ts'
 import type { Persona, PromptSettings } from './settings.ts'
 
 /** What only one request has: its draws, its time, and what was noticed on the way. */
@@ -25,6 +26,8 @@ export interface Run {
   readonly ownTexts: Map<string, OwnText>
   /** What the user is, as `{{persona}}` has it; undefined where the request does not say. */
   persona?: string
+  /** The request's note, its macros expanded; undefined where there is nothing in it. */
+  authorNote?: AuthorNote
   /** The greeting and the request's messages but the system's, once the greeting is known. */
   conversation: readonly Message[]
   /** What macros of this request have for its messages. */
@@ -87,8 +90,10 @@ export class CardTexts {
   readonly #keys = new Map<LoreKey, LoreKey>()
   readonly #numbers = new Map<LoreEntry, number>()
   readonly #account: Account
+  readonly #seesCard: boolean
 
-  constructor(card: Card, name: string, userName: string, settings: PromptSettings, account: Account) {
+  constructor(card: Card, name: string, userName: string, settings: PromptSettings, account: Account, seesCard = true) {
+    this.#seesCard = seesCard
     this.card = card
     this.settings = settings
     this.names = {
@@ -187,7 +192,12 @@ export class CardTexts {
       seen.set(field, own.text)
       return own.text
     }
-    return yield* expandMacros(text, { ...environment, textOf })
+    // biome-ignore lint/correctness/useYield: it is in the place of steps that are taken
+    const unseen = function* (field: OwnField): Steps<string> {
+      unknown.add(field)
+      return ''
+    }
+    return yield* expandMacros(text, { ...environment, textOf: this.#seesCard ? textOf : unseen })
   }
 
   /**
@@ -195,7 +205,7 @@ export class CardTexts {
    * stand for nothing, so that none can hold itself.
    */
   *#ownText(field: OwnField, run: Run, environment: MacroEnvironment): Steps<OwnText> {
-    const key = `${field}/${environment.showsHiddenKeys ?? false}/${environment.original}`
+    const key = `${field}/${environment.showsHiddenKeys ?? false}/${environment.original}/${environment.persona?.length}`
     const known = run.ownTexts.get(key)
     if (known) return known
     const unknown = new Set<string>()
@@ -322,6 +332,16 @@ export function textsOf(card: Card, { name, userName }: Persona, settings: Promp
   const made = new CardTexts(card, name ?? '', userName, settings, users.account)
   users.texts.set(key, made)
   return made
+}
+
+/** Expands texts that a request brings, with the names of its persona; whatever is kept goes with the request. */
+export function requestTextsOf(
+  card: Card,
+  { name, userName }: Persona,
+  settings: PromptSettings,
+  seesCard: boolean,
+): CardTexts {
+  return new CardTexts(card, name ?? '', userName, settings, new Account(), seesCard)
 }
 
 /** A frozen system message. */

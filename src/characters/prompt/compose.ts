@@ -4,13 +4,14 @@ import type { Card } from '../cards/card.ts'
 import { begunReply, Conversation } from '../lore/conversation.ts'
 import type { DropReason } from '../lore/scan.ts'
 import { longestExpansion, tooLarge } from '../macros/macros.ts'
-import { type CardTexts, type Run, runOf, textsOf } from './card-texts.ts'
+import { type CardTexts, type Run, requestTextsOf, runOf, textsOf } from './card-texts.ts'
 import type { Composition, CompositionRequest, DroppedCounts, LoreReport, Section } from './composition.ts'
 import { fitted, type Material } from './fit-context.ts'
 import { type FoundLore, findLore, type Lore } from './found-lore.ts'
 import { activeGreeting, greetingMessage } from './greetings.ts'
 import { injectionsOf, isOfConversation, isPrefill, weave } from './injections.ts'
 import { type ExampleBlock, examplesOf, leadOf, loreMessage, postHistoryMessage, postHistoryOf } from './segments.ts'
+import type { PromptSettings } from './settings.ts'
 
 /** Characters that a card may bring into one prompt. */
 const longestPrompt = 8 * longestExpansion
@@ -23,11 +24,27 @@ const longestPrompt = 8 * longestExpansion
  * @throws CountNeeded when tokens must be counted and the request has no counter
  */
 export function* compose(request: CompositionRequest): Steps<Composition> {
+  yield request.messages.length
+  if (request.persona.name !== null) return yield* played(request, request.persona.name)
+  if (request.texts === undefined) return yield* unplayed(request)
+  // What a request brings has its place where nobody is played, too.
+  const { greeting: _greeting, ...others } = request
+  return yield* played({ ...others, settings: nobodysSettings }, nobodysName)
+}
+
+/** What {{char}} is, and what the operator says, where nobody is played. */
+const nobodysName = 'Assistant'
+const nobodysSettings: PromptSettings = { systemPrompt: '', greeting: 'never' }
+
+/** What goes to a model when a character is played. */
+function* played(request: CompositionRequest, name: string): Steps<Composition> {
   const { persona, messages, settings, contextWindow } = request
-  yield messages.length
-  if (persona.name === null) return yield* unplayed(request)
-  const texts = textsOf(persona.card ?? cardOf(persona.name), persona, settings)
-  const run = runOf(persona, request)
+  const card = persona.card ?? cardOf(name)
+  const texts = textsOf(card, persona, settings)
+  const brought = request.texts ? requestTextsOf(card, persona, settings, request.texts.seesCard) : texts
+  const run = runOf({ ...persona, name }, request)
+  const described = request.texts?.persona ?? ''
+  if (described !== '') run.persona = yield* brought.expand('request/persona', described, run, { persona: '' })
   const firstOwn = messages.findIndex(isOfConversation)
   const ownSystem = firstOwn === -1 ? messages : messages.slice(0, firstOwn)
   const own = firstOwn === -1 ? [] : messages.slice(firstOwn)
@@ -37,7 +54,10 @@ export function* compose(request: CompositionRequest): Steps<Composition> {
   const conversation = greeting ? [greeting, ...own] : own
   run.conversation = conversation.filter(isOfConversation)
   const scanned = new Conversation(run.conversation)
-  const lore = yield* findLore(texts, run, scanned, index, request)
+  const lore = yield* findLore(texts, brought, run, scanned, index, request)
+  const note = request.texts?.authorNote
+  const noted = note ? yield* brought.expand('request/author_note', note.text, run) : ''
+  if (note && noted !== '') run.authorNote = { ...note, text: noted }
 
   const material = { lore: lore.kept, examples: yield* examplesOf(texts, run), conversation }
   const assemble = (kept: Material) => assembled(texts, run, ownSystem, kept)
@@ -142,7 +162,7 @@ function* assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], m
     add('request_system', ownSystem)
     add('lore_examples', [...before, ...after])
     add('examples', blocks)
-    for (const section of ['lore_at_depth', 'depth_note'] as const) {
+    for (const section of ['lore_at_depth', 'author_note', 'depth_note'] as const) {
       add(
         section,
         woven.filter((injection) => injection.section === section).map(({ message }) => message),

@@ -1,8 +1,26 @@
 import type { Message } from '../../openai/completion-request.ts'
 import type { Steps } from '../../work.ts'
+import type { Role } from '../lore/decorators.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
 import type { DropReason } from '../lore/scan.ts'
 import type { Persona, PromptSettings } from './settings.ts'
+
+/** What a request brings into its prompt besides its messages; none of it is kept. */
+export interface RequestTexts {
+  /** What the user is, macros unexpanded. */
+  readonly persona?: string
+  readonly authorNote?: AuthorNote
+  readonly books: readonly Lorebook[]
+  /** Whether macros in these texts, and keys of these books, may look at the card's own texts. */
+  readonly seesCard: boolean
+}
+
+/** A text of the user's that is to stand so many messages before the end. */
+export interface AuthorNote {
+  readonly text: string
+  readonly depth: number
+  readonly role: Role
+}
 
 /** All that a prompt is composed of. */
 export interface CompositionRequest {
@@ -13,7 +31,8 @@ export interface CompositionRequest {
   readonly greeting?: number
   /** Seeds `{{pick}}`, the greeting and the draws of groups, together with the card. */
   readonly conversationId?: string
-  /** Lorebooks for all characters, after the character's own. */
+  readonly texts?: RequestTexts
+  /** Lorebooks for all characters, after the character's own and the request's. */
   readonly worldBooks?: readonly Lorebook[]
   /** Tokens that the model takes, the reply included; unknown without it. */
   readonly contextWindow?: number
@@ -38,6 +57,7 @@ export type SectionName =
   | 'system_prompt'
   | 'request_system'
   | 'lore_before_char'
+  | 'persona'
   | 'description'
   | 'personality'
   | 'scenario'
@@ -47,6 +67,7 @@ export type SectionName =
   | 'greeting'
   | 'conversation'
   | 'lore_at_depth'
+  | 'author_note'
   | 'depth_note'
   | 'post_history'
   | 'prefill'

@@ -1,6 +1,7 @@
 import type { Steps } from '../../work.ts'
 import type { Speaker } from '../lore/audience.ts'
 import { begunReply, type Conversation } from '../lore/conversation.ts'
+import type { ScannedField } from '../lore/entry.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
 import { type DropReason, decoratorContext, deepestScan, type Match, type Scanned, scanBook } from '../lore/scan.ts'
 import type { CardTexts, Run } from './card-texts.ts'
@@ -31,16 +32,21 @@ const mostLoreCharacters = 1024 ** 2
 /** How much of a known context a book may fill that does not say. */
 const standardShare = 0.25
 
-/** Scans the character's book and the world's, each within its own budget. */
+/**
+ * Scans the character's book, the request's and the world's, each within its own budget.
+ * @param own expands what the request's books have
+ */
 export function* findLore(
   texts: CardTexts,
+  own: CardTexts,
   run: Run,
   conversation: Conversation,
   greeting: number | undefined,
   request: CompositionRequest,
 ): Steps<FoundLore> {
   const { card } = texts
-  const books = [...(card.book ? [card.book] : []), ...(request.worldBooks ?? [])]
+  const ownBooks = new Set(request.texts?.books)
+  const books = [...(card.book ? [card.book] : []), ...ownBooks, ...(request.worldBooks ?? [])]
   if (books.every(({ entries }) => entries.length === 0)) return nothing
   yield* conversation.prepare(Math.max(...books.map(cachedDepth)))
   const context = decoratorContext(card.personality.trim() !== '', card.scenario.trim() !== '', greeting !== undefined)
@@ -48,23 +54,21 @@ export function* findLore(
   const kept: Lore[] = []
   const dropped: { lore: Lore; reason: DropReason }[] = []
   for (const [bookIndex, book] of books.entries()) {
+    const reader = ownBooks.has(book) ? own : texts
     const scanned = yield* scanBook({
       book,
       conversation,
       speaker,
       context,
       greeting,
-      expandKey: (key) => texts.expandKey(key, run),
-      recursionText: (entry) => texts.recursionText(entry, run),
-      fieldText: (field) =>
-        field === 'depthNote'
-          ? texts.expand(field, card.depthNote?.prompt ?? '', run)
-          : texts.expand(field, card[field], run),
+      expandKey: (key) => reader.expandKey(key, run),
+      recursionText: (entry) => reader.recursionText(entry, run),
+      fieldText: (field) => fieldText(field, texts, run),
       random: run.random,
       seed: run.seed,
     })
     const named = book.name || (book === card.book ? texts.names.character : '')
-    const found = yield* expandAll(scanned, texts, run, named, bookIndex)
+    const found = yield* expandAll(scanned, reader, run, named, bookIndex)
     const within = yield* withinBudget(found.kept, book, request)
     for (const lore of within.kept) kept.push(lore)
     for (const each of [...found.dropped, ...within.dropped]) dropped.push(each)
@@ -82,6 +86,13 @@ function speakerOf({ card, names }: CardTexts, { persona, messages }: Compositio
     tags: lower(card.tags ?? []),
     reply: begunReply(messages) ? 'continue' : 'normal',
   }
+}
+
+/** A text of the card, or the user's persona, in which keys are looked for. */
+function* fieldText(field: ScannedField, texts: CardTexts, run: Run): Steps<string> {
+  if (field === 'persona') return run.persona ?? ''
+  const { card } = texts
+  return yield* texts.expand(field, field === 'depthNote' ? (card.depthNote?.prompt ?? '') : card[field], run)
 }
 
 const depths = new WeakMap<Lorebook, number>()

@@ -3,6 +3,7 @@ import { type Message, textOf } from '../../openai/completion-request.ts'
 import { withoutControls, withoutControlsInSteps } from '../../text.ts'
 import type { Steps } from '../../work.ts'
 import type { Card } from '../cards/card.ts'
+import { type Clock, clockAt } from '../macros/clock.ts'
 import { seededRandom } from '../macros/seeded-random.ts'
 import { type CardTexts, Keeper, type Run, runOf, textsOf } from './card-texts.ts'
 import type { CompositionRequest } from './composition.ts'
@@ -145,8 +146,19 @@ function headOf(greeting: string): string {
 
 /** A greeting to be compared with: its macros are no part of the prompt, and it holds for any time. */
 function comparedText(texts: CardTexts, run: Run, index: number): Steps<string> {
-  const own = { ...run, unknown: new Set<string>(), counter: { macros: 0, characters: 0 }, clock: () => anyTime }
+  const own = {
+    ...run,
+    unknown: new Set<string>(),
+    counter: { macros: 0, characters: 0 },
+    clock: clockOfAnyTime(run.now),
+  }
   return greetingText(texts, own, index)
+}
+
+function clockOfAnyTime(now: Date): Clock {
+  const { timeAt, format } = clockAt(now)
+  const hidden = (told: string | undefined) => (told === undefined ? undefined : anyTime)
+  return { tell: () => anyTime, timeAt: (offset) => hidden(timeAt(offset)), format: (form) => hidden(format(form)) }
 }
 
 /** Whether a text is a greeting, whatever the times in it. */

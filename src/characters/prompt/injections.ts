@@ -10,10 +10,10 @@ export interface Injection {
   readonly depth: number
   readonly role: Role
   readonly message: Message
-  readonly section: 'lore_at_depth' | 'depth_note'
+  readonly section: 'lore_at_depth' | 'author_note' | 'depth_note'
 }
 
-/** What stands at a depth: lore by its order, then the card's note. @param length messages of the conversation */
+/** What stands at a depth: lore by its order, then the request's note and the card's. @param length messages of the conversation */
 export function* injectionsOf(
   texts: CardTexts,
   run: Run,
@@ -26,6 +26,11 @@ export function* injectionsOf(
     if (!place) continue
     const message = yield* loreMessage(texts, run, each, place.role)
     injections.push({ ...place, message, section: 'lore_at_depth' })
+  }
+  if (run.authorNote) {
+    const { text, depth, role } = run.authorNote
+    const message = Object.freeze({ role, content: text })
+    injections.push({ depth, role, message, section: 'author_note' })
   }
   const note = texts.card.depthNote
   const prompt = note ? yield* texts.expand('depthNote', note.prompt, run) : ''

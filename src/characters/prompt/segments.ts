@@ -31,9 +31,10 @@ const leadSections = 6
 export function* leadOf(texts: CardTexts, run: Run, lore: readonly Lore[], isSplit: boolean): Steps<Lead> {
   yield lore.length * unitsOfPlaced
   const placed = lore.filter((each) => leadSection(each) !== null || disables(each))
+  // Bodies were expanded before; one that varies makes no lead worth keeping, and what a request brings is never kept.
+  const isKept = run.persona === undefined && placed.every(({ entry }) => texts.isKept(entry))
+  if (!isKept) return yield* makeLead(texts, run, placed, isSplit)
   const key = `${isSplit}/${placed.map(({ entry }) => texts.numberOf(entry)).join()}`
-  // Bodies were expanded before; one that varies makes no lead worth keeping.
-  if (placed.some(({ entry }) => !texts.isKept(entry))) return yield* makeLead(texts, run, placed, isSplit)
   return yield* texts.keep(keptLeads, key, run, () => makeLead(texts, run, placed, isSplit))
 }
 
@@ -48,6 +49,7 @@ function* makeLead(texts: CardTexts, run: Run, lore: readonly Lore[], isSplit: b
   const main = yield* mainPrompt(texts, run, !lore.some(({ rules }) => rules.disables?.includes('system_prompt')))
   const rest: readonly (readonly [SectionName, string])[] = [
     ['lore_before_char', bodies('before_char')],
+    ['persona', run.persona ?? ''],
     ['lore_before_char', bodies('before_desc')],
     ['description', yield* texts.expand('description', card.description, run)],
     ['lore_after_char', bodies('after_desc')],

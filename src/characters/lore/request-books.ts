@@ -1,0 +1,53 @@
+import { ApiError } from '../../errors.ts'
+import type { Fields } from '../../fields.ts'
+import type { Steps } from '../../work.ts'
+import { CardError } from '../documents/card-error.ts'
+import type { LoreEntry } from './entry.ts'
+import { emptyNotes, type Lorebook, readLorebook } from './lorebook.ts'
+
+/**
+ * Reads the lorebooks of a request, each with the bounds of a card's, and one bound of regular expressions for all of them.
+ * They cannot switch off what the operator tells a model (`@@disable_ui_prompt`).
+ * @param books `lorebook_v3`, books as cards have them, or world files of SillyTavern's
+ * @param seesCard whether keys may be looked for in the card's own texts, which tells the caller what is in them
+ * @throws ApiError 400 that names the book which is none, or has too much in it
+ */
+export function* readRequestBooks(books: readonly Fields[], seesCard: boolean): Steps<readonly Lorebook[]> {
+  const notes = emptyNotes()
+  const read: Lorebook[] = []
+  for (const [index, document] of books.entries()) {
+    const place = `lorebooks[${index}]`
+    try {
+      const book = yield* readLorebook(document, notes)
+      yield book.entries.length * unitsOfEntry
+      read.push({
+        ...book,
+        name: book.name || place,
+        entries: book.entries.map((entry) => ofRequest(entry, seesCard)),
+      })
+    } catch (error) {
+      if (!(error instanceof CardError)) throw error
+      throw new ApiError(
+        400,
+        'invalid_field',
+        `The field "${place}" is no lorebook that can be used: ${error.message}`,
+        {
+          param: place,
+          cause: error,
+        },
+      )
+    }
+  }
+  return read
+}
+
+const unitsOfEntry = 30
+
+/** An entry without what only a card's or the operator's may do. */
+function ofRequest(entry: LoreEntry, seesCard: boolean): LoreEntry {
+  const alsoScans = seesCard ? entry.alsoScans : entry.alsoScans.filter((field) => field === 'persona')
+  const disables = entry.decorators.some((rules) => rules.disables !== undefined)
+  if (alsoScans.length === entry.alsoScans.length && !disables) return entry
+  const decorators = entry.decorators.map(({ disables: _disables, ...rules }) => rules)
+  return { ...entry, alsoScans, decorators }
+}
