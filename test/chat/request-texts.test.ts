@@ -1,0 +1,271 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import type { PromptReceipt } from '../../src/chat/receipt-schema.ts'
+import { readChatError } from '../support/chat.ts'
+import { documentOf } from '../support/lore-cards.ts'
+import { serviceForThisTest, temporaryFolder } from '../support/service.ts'
+import { completion, json, upstreamForThisTest } from '../support/upstream.ts'
+
+const hi = [{ role: 'user', content: 'A tall tree, a lake' }]
+const book = (entries: readonly object[], more: object = {}) => ({
+  spec: 'lorebook_v3',
+  data: { entries, extensions: {}, ...more },
+})
+const entry = (key: string, content: string, more: object = {}) => ({
+  keys: [key],
+  content,
+  extensions: {},
+  enabled: true,
+  insertion_order: 0,
+  use_regex: false,
+  ...more,
+})
+
+/** A service with the card Moss in its folder, before an upstream that answers. */
+async function stage(data: object, environment: Record<string, string> = {}) {
+  const upstream = await upstreamForThisTest(json(completion('Hm.')))
+  const { path, remove } = temporaryFolder()
+  onTestFinished(remove)
+  mkdirSync(join(path, 'characters'))
+  writeFileSync(join(path, 'characters', 'moss.json'), JSON.stringify(documentOf({ name: 'Moss', ...data })))
+  const models = { up: { adapter: 'openai', baseUrl: upstream.url, retries: 0 } }
+  const service = await serviceForThisTest({ DATA_DIR: path, SYSTEM_PROMPT: 'O', ...environment }, models)
+  const post = (route: string, body: object) =>
+    service.request(route, { json: { model: 'up', character: 'Moss', messages: hi, ...body } })
+  return {
+    service,
+    upstream,
+    post,
+    /** What the upstream is told, one line to a message. */
+    async told(body: object, route = '/chat/completions'): Promise<readonly string[]> {
+      const response = await post(route, body)
+      if (response.status !== 200) throw new Error(await response.text())
+      await response.text()
+      const messages = upstream.calls.at(-1)?.body['messages']
+      return Array.isArray(messages) ? messages.map(({ role, content }) => `${role}: ${content}`) : []
+    },
+    async receipt(body: object, key?: string): Promise<PromptReceipt> {
+      const sent = { model: 'up', character: 'Moss', messages: hi, ...body }
+      const headers = key === undefined ? {} : { headers: { authorization: key } }
+      const response = await service.request('/chat/prompt', { json: sent, ...headers })
+      if (response.status !== 200) throw new Error(await response.text())
+      return JSON.parse(await response.text())
+    },
+  }
+}
+
+const turns = [
+  { role: 'user', content: 'One' },
+  { role: 'assistant', content: 'Two' },
+  { role: 'user', content: 'Three' },
+]
+
+describe('4.1 a persona', () => {
+  const card = {
+    description: 'D',
+    first_mes: 'Hello',
+    character_book: {
+      entries: [
+        {
+          keys: ['gardener'],
+          content: 'MATCHED',
+          position: 'before_char',
+          extensions: { match_persona_description: true },
+        },
+        { keys: ['gardener'], content: 'NOT', position: 'before_char' },
+        { keys: ['tree'], content: 'TREE', position: 'before_char' },
+      ],
+    },
+  }
+
+  test('4.1 stands between the lore and the description, and lore matches it that asks for it', async () => {
+    const { told, receipt } = await stage(card)
+    const body = { persona: '{{user}} is a gardener. {{persona}}', user_name: 'Ada' }
+    expect((await told(body))[0]).toBe('system: O\n\nMATCHED\nTREE\n\nAda is a gardener.\n\nD')
+    const { tokens, lore, unknown_macros } = await receipt(body)
+    expect(tokens.sections.map(({ section }) => section)).toEqual([
+      'system_prompt',
+      'lore_before_char',
+      'persona',
+      'description',
+      'greeting',
+      'conversation',
+    ])
+    expect([lore.length, unknown_macros]).toEqual([2, []])
+    // The next request has none.
+    expect((await told({}))[0]).toBe('system: O\n\nTREE\n\nD')
+    expect((await told({ persona: ' ' }))[0]).toBe('system: O\n\nTREE\n\nD')
+    expect((await told({ persona: null }))[0]).toBe('system: O\n\nTREE\n\nD')
+  })
+
+  test('12 {{persona}} stands for it, and is told of where there is none', async () => {
+    const { told, receipt } = await stage({ description: 'You know: {{persona}}{{if persona}}!{{else}}?{{/if}}' })
+    expect((await told({ persona: 'a gardener' }))[0]).toBe('system: O\n\na gardener\n\nYou know: a gardener!')
+    expect((await told({ persona: 'a cook' }))[0]).toBe('system: O\n\na cook\n\nYou know: a cook!')
+    expect((await told({}))[0]).toBe('system: O\n\nYou know: ?')
+    expect((await receipt({})).unknown_macros).toEqual(['persona'])
+    expect((await receipt({ persona: 'x' })).unknown_macros).toEqual([])
+  })
+})
+
+describe("4.4 an author's note", () => {
+  const card = { first_mes: '', extensions: { depth_prompt: { prompt: 'CARD', depth: 1 } } }
+
+  test.each([
+    [{ text: 'N of {{char}}' }, ['system: N of Moss', 'user: One', 'assistant: Two', 'system: CARD', 'user: Three']],
+    [{ text: 'N', depth: 0 }, ['user: One', 'assistant: Two', 'system: CARD', 'user: Three', 'system: N']],
+    [{ text: 'N', depth: 1, role: 'user' }, ['user: One', 'assistant: Two', 'user: N', 'system: CARD', 'user: Three']],
+    [
+      { text: 'N', depth: 999, role: 'assistant' },
+      ['assistant: N', 'user: One', 'assistant: Two', 'system: CARD', 'user: Three'],
+    ],
+    [
+      { text: '{{lastUserMessage}}!', depth: 2 },
+      ['user: One', 'system: Three!', 'assistant: Two', 'system: CARD', 'user: Three'],
+    ],
+    [{ text: ' ' }, ['user: One', 'assistant: Two', 'system: CARD', 'user: Three']],
+  ])('4.4 %j', async (author_note, expected) => {
+    const { told, receipt } = await stage(card)
+    expect((await told({ messages: turns, author_note })).slice(1)).toEqual(expected)
+    const { tokens } = await receipt({ messages: turns, author_note })
+    expect(tokens.sections.some(({ section }) => section === 'author_note')).toBe(author_note.text !== ' ')
+  })
+})
+
+describe('6 lorebooks of a request', () => {
+  test('6.5 fire after the card’s own, in every form, and are in the receipt', async () => {
+    const { told, receipt } = await stage({ character_book: { entries: [entry('tree', 'OWN')] } })
+    const lorebooks = [
+      book([entry('tree', 'V3 of {{char}}')], { name: 'Woods' }),
+      { entries: [entry('lake', 'BARE')] },
+      {
+        entries: {
+          0: { uid: 0, key: ['lake'], keysecondary: [], content: 'WORLD', order: 0, disable: false, position: 1 },
+        },
+      },
+      book([entry('desert', 'NO'), entry('lake', 'OFF', { enabled: false })]),
+    ]
+    expect((await told({ lorebooks }))[0]).toBe('system: O\n\nOWN\nV3 of Moss\nBARE\nWORLD')
+    const { lore } = await receipt({ lorebooks })
+    expect(lore.map(({ book: name, fired }) => [name, fired])).toEqual([
+      ['Moss', true],
+      ['Woods', true],
+      ['lorebooks[1]', true],
+      ['lorebooks[2]', true],
+    ])
+    // The next request has none.
+    expect((await told({}))[0]).toBe('system: O\n\nOWN')
+  })
+
+  test("15 they switch off nothing of the operator's", async () => {
+    const { told } = await stage({})
+    const lorebooks = [book([entry('tree', '@@disable_ui_prompt system_prompt\nL')])]
+    expect((await told({ lorebooks }))[0]).toBe('system: O\n\nL')
+  })
+
+  test('15 they tell nobody what is in a card that the caller may not read', async () => {
+    const { service, receipt } = await stage({ description: 'A SECRET' })
+    const lorebooks = [
+      book([
+        entry('secret', 'x', { extensions: { match_character_description: true } }),
+        { ...entry('', '{{description}}'), constant: true },
+        entry('a secret', 'y'),
+      ]),
+    ]
+    const persona = '{{description}}'
+    const hidden = await receipt({ lorebooks, persona }, await service.makeKey('chatter', ['chat']))
+    expect(hidden.lore.filter(({ fired }) => fired)).toEqual([])
+    expect(hidden.unknown_macros).toEqual(['description'])
+    expect(JSON.stringify(hidden)).not.toContain('SECRET')
+    const shown = await receipt({ lorebooks, persona }, await service.makeKey('operator', ['chat', 'admin']))
+    expect(shown.lore.filter(({ fired }) => fired)).toHaveLength(3)
+    expect(shown.messages[0]?.content).toContain('A SECRET\n\nA SECRET')
+  })
+})
+
+describe('8 what a request brings', () => {
+  const all = {
+    persona: 'P',
+    author_note: { text: 'N', depth: 0 },
+    lorebooks: [book([entry('tree', 'L')])],
+  }
+
+  test('8 none of it goes to an upstream as a field, and none is kept for another request', async () => {
+    const { told, upstream } = await stage({ description: 'D' })
+    expect(await told(all)).toEqual(['system: O\n\nP\n\nD\n\nL', 'user: A tall tree, a lake', 'system: N'])
+    expect(Object.keys(upstream.calls.at(-1)?.body ?? {}).sort()).toEqual(['messages', 'model'])
+    expect(await told({})).toEqual(['system: O\n\nD', 'user: A tall tree, a lake'])
+  })
+
+  test('8 it is told where nobody is played too, without what the operator says of characters', async () => {
+    const { told, receipt } = await stage({})
+    const own = [{ role: 'system', content: 'S' }, ...hi]
+    expect(await told({ ...all, character: null, messages: own })).toEqual([
+      'system: S',
+      'system: P\n\nL',
+      'user: A tall tree, a lake',
+      'system: N',
+    ])
+    expect((await receipt({ ...all, character: null, greeting: 3 })).character).toBeNull()
+  })
+
+  test('8 POST /responses takes it as well', async () => {
+    const { service, upstream } = await stage({ description: 'D' })
+    const sent = { model: 'up', character: 'Moss', input: 'A tree', ...all }
+    const response = await service.request('/responses', { json: sent })
+    expect(response.status).toBe(200)
+    await response.text()
+    const messages = JSON.stringify(upstream.calls.at(-1)?.body['messages'])
+    expect(messages).toContain(JSON.stringify('O\n\nP\n\nD\n\nL'))
+    const refused = await service.request('/responses', { json: { ...sent, lorebooks: ['mine'] } })
+    expect([refused.status, (await readChatError(refused)).param]).toEqual([400, 'lorebooks[0]'])
+  })
+
+  const nested = (levels: number): object => (levels === 0 ? {} : { a: nested(levels - 1) })
+
+  test.each([
+    [{ persona: 'x'.repeat(16_385) }, 'persona', 'at most 16384 characters'],
+    [{ persona: 5 }, 'persona', 'at most 16384 characters'],
+    [{ author_note: 'N' }, 'author_note', 'an object with a text'],
+    [{ author_note: {} }, 'author_note.text', ''],
+    [{ author_note: { text: 'x'.repeat(16_385) } }, 'author_note.text', 'at most 16384 characters'],
+    [{ author_note: { text: 'N', depth: 1000 } }, 'author_note.depth', '0 to 999'],
+    [{ author_note: { text: 'N', depth: -1 } }, 'author_note.depth', '0 to 999'],
+    [{ author_note: { text: 'N', depth: 0.5 } }, 'author_note.depth', '0 to 999'],
+    [{ author_note: { text: 'N', role: 'tool' } }, 'author_note.role', 'system, user, assistant'],
+    [{ lorebooks: {} }, 'lorebooks', 'at most 16 lorebook objects'],
+    [{ lorebooks: Array.from({ length: 17 }, () => book([])) }, 'lorebooks', 'at most 16 lorebook objects'],
+    [{ lorebooks: ['Woods'] }, 'lorebooks[0]', 'a lorebook object'],
+    [{ lorebooks: [book([]), { name: 'x' }] }, 'lorebooks[1]', 'it has no entries'],
+    [{ lorebooks: [book(Array.from({ length: 20_001 }, () => ({})))] }, 'lorebooks[0]', '20000'],
+    [{ lorebooks: [nested(150)] }, null, 'levels'],
+  ])('8 bad input %#: a sentence, and nothing is sent', async (body, param, sentence) => {
+    const { post, upstream } = await stage({})
+    for (const route of ['/chat/completions', '/chat/prompt']) {
+      const response = await post(route, body)
+      const error = await readChatError(response)
+      expect([response.status, error.param]).toEqual([400, param])
+      expect(error.message).toContain(sentence)
+      expect(error.message.endsWith('.')).toBe(true)
+    }
+    expect(upstream.calls).toEqual([])
+  })
+
+  test('8 the longest are taken', async () => {
+    const { told } = await stage({})
+    const longest = '🌿'.repeat(16_384)
+    const lorebooks = Array.from({ length: 16 }, (_none, index) => book([entry('tree', `L${index}`)]))
+    const lines = await told({ persona: longest, author_note: { text: longest, depth: 999 }, lorebooks })
+    expect(lines.join('\n').split(longest)).toHaveLength(3)
+    expect(lines[0]).toContain('L15')
+  })
+
+  test('15 regular expressions of all books together have the bound of one card', async () => {
+    const { told } = await stage({})
+    const pattern = (number: number) => entry(`/tr(?:ee|${number})/`, `R${number}.`, { use_regex: true })
+    const half = (from: number) => book(Array.from({ length: 300 }, (_none, index) => pattern(from + index)))
+    const [lead] = await told({ lorebooks: [half(0), half(300)] })
+    expect([lead?.includes('R499.'), lead?.includes('R500.')]).toEqual([true, false])
+  })
+})
