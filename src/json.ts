@@ -14,6 +14,8 @@ export interface JsonBounds {
   readonly duplicates: 'refused' | 'last'
   /** Makes a number a fault that is no integer, and that no double tells from one; it becomes that integer otherwise. */
   readonly roundedIntegers?: 'refused'
+  /** Told of each text with half of a surrogate pair, which only an escape can make. */
+  readonly onHalf?: () => void
   /** Names of properties whose values are read, and neither kept nor counted. */
   readonly drops?: ReadonlySet<string>
 }
@@ -222,6 +224,7 @@ class Reader {
     try {
       const value: string = JSON.parse(text.slice(start, end))
       this.#position = end
+      if (this.#bounds.onHalf && !value.isWellFormed()) this.#bounds.onHalf()
       return value
     } catch (error) {
       const position = error instanceof Error ? /at position (\d+)/.exec(error.message)?.[1] : undefined

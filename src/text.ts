@@ -70,6 +70,33 @@ export function* withoutControlsInSteps(text: string): Steps<string> {
   return pieces.join('')
 }
 
+/** Values that are looked at in one step, and what each of them costs beside its characters. */
+const valuesOfStep = 200
+const unitsOfValue = 10
+
+/** Puts U+FFFD in the place of each half of a surrogate pair, in all texts and names of a JSON value, where they stand. */
+export function* mendHalves(json: object): Steps<void> {
+  const left: object[] = [json]
+  let values = 0
+  for (let next = left.pop(); next !== undefined; next = left.pop()) {
+    for (const [name, value] of Object.entries(next)) {
+      values += 1
+      if (typeof value === 'object' && value !== null) left.push(value)
+      const isWhole = name.isWellFormed() && (typeof value !== 'string' || value.isWellFormed())
+      if (!isWhole) mend(next, name, value)
+      if (values % valuesOfStep === 0) yield valuesOfStep * unitsOfValue
+    }
+  }
+}
+
+function mend(object: object, name: string, value: unknown): void {
+  if (!name.isWellFormed()) Reflect.deleteProperty(object, name)
+  Object.defineProperty(object, name.toWellFormed(), {
+    value: typeof value === 'string' ? value.toWellFormed() : value,
+    ...{ writable: true, enumerable: true, configurable: true },
+  })
+}
+
 /** Of some names the one that a mistyped word may have meant, in whatever case; undefined where none is like it. */
 export function nearest(word: string, names: readonly string[]): string | undefined {
   const written = word.toLowerCase()

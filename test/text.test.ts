@@ -1,6 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { checkWhole, controlCharacters, type NameRule, nameProblem } from '../src/text.ts'
+import {
+  checkWhole,
+  controlCharacters,
+  mendHalves,
+  type NameRule,
+  nameProblem,
+  withoutControlsInSteps,
+} from '../src/text.ts'
+import { atOnce } from './support/composed.ts'
 
 const rule: NameRule = { longest: 5, ifBlank: 'send one', verb: 'send', refused: controlCharacters }
 const units = fc.constantFrom(' ', 'a', '🌵', '\u{1f3dc}\ufe0f', '\0', '\t', '\ud83c', 'é')
@@ -44,4 +52,31 @@ it('that goes into a header is whole', () => {
       else expect(check).toThrow('The field "model" has half of a surrogate pair. Send whole characters.')
     }),
   )
+})
+
+describe('mendHalves', () => {
+  it('leaves no half of a character in any text or name, and all else as it is', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.jsonValue({ stringUnit: 'binary' })),
+        fc.constantFrom('\ud83c', 'a\udf35', 'whole'),
+        (values, text) => {
+          const json = { values, [text]: [text, { text }] }
+          const whole = JSON.stringify(json).replace(/\\ud[89a-f]../g, '\ufffd')
+          atOnce(mendHalves(json))
+          expect(JSON.parse(JSON.stringify(json))).toEqual(JSON.parse(whole))
+          expect(JSON.stringify(json)).not.toMatch(/[^\\]\\ud[89a-f]/)
+        },
+      ),
+    )
+  })
+})
+
+describe('withoutControlsInSteps', () => {
+  it('cuts a long text inside no character', () => {
+    for (const shift of [0, 1]) {
+      const text = `${'x'.repeat(shift)}${'🌵'.repeat(100_000)}`
+      expect(atOnce(withoutControlsInSteps(`\0${text}\ud83c`))).toBe(`${text}\ufffd`)
+    }
+  })
 })

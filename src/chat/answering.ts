@@ -15,7 +15,7 @@ import { castRequest, playedName, wantedRequest } from './casting.ts'
 import type { Exchange } from './exchange.ts'
 import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
-import { requestTextsOf } from './request-texts.ts'
+import { mendRequest, requestTextsOf } from './request-texts.ts'
 import { truncationOf } from './truncation.ts'
 import { UsageWatch, usageOf } from './usage.ts'
 import type { Voice } from './voice.ts'
@@ -56,6 +56,7 @@ export async function answer(
       openHeld: () => options.openHeld(request),
       readAll: voice.tellsUsage,
     }
+    await mendRequest(request, body, work)
     const texts = await requestTextsOf(request, body, casting, work)
     const making = { settings: options.prompt, worldBooks: options.library.worldBooks, texts }
     const exchange = new exchanging.Exchange(body, persona, making, work, more, voice)

@@ -102,7 +102,7 @@ async function cast(
   account: number,
   refusal: () => ApiError,
 ): Promise<Casting> {
-  const userName = user_name?.trim() || 'User'
+  const userName = user_name?.trim().toWellFormed() || 'User'
   const name = character?.trim() ?? ''
   if (name === '') return { persona: { name: null, card: null, userName } }
   checkWhole('character', name)

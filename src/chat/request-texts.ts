@@ -3,11 +3,18 @@ import { callerOf } from '../access/guard.ts'
 import { mayRead } from '../characters/library/character.ts'
 import { readRequestBooks } from '../characters/lore/request-books.ts'
 import type { RequestTexts } from '../characters/prompt/composition.ts'
+import { hasHalves } from '../http/json.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
+import { mendHalves } from '../text.ts'
 import type { Work } from '../work.ts'
 import type { Casting } from './casting.ts'
 
 const standardNote = { depth: 4, role: 'system' } as const
+
+/** Mends halves of characters in a request, which no model is to get. @param body its messages and other fields */
+export async function mendRequest(request: FastifyRequest, body: CompletionRequest, work: Work): Promise<void> {
+  if (hasHalves(request)) await work.run('body', mendHalves(body))
+}
 
 /**
  * What a request brings into its own prompt: who the user is, a note, and lorebooks.

@@ -14,6 +14,14 @@ const bounds = { depth: maximumJsonDepth, duplicates: 'refused', roundedIntegers
 /** Bytes of a body that is read at once, in under a millisecond. */
 const smallBody = 16 * 1024
 
+/** Requests with half of a character somewhere in their body. */
+const withHalves = new WeakSet<FastifyRequest>()
+
+/** Whether a text of a request's body, or a property's name, has half of a surrogate pair. */
+export function hasHalves(request: FastifyRequest): boolean {
+  return withHalves.has(request)
+}
+
 /** Gives a request its work, wanted until the signal aborts. */
 export type WorkOf = (request: FastifyRequest, signal: AbortSignal) => Work
 
@@ -26,7 +34,7 @@ export function acceptJsonOnly(app: FastifyInstance, workOf: WorkOf): void {
   takeBodies(app, 'application/json', (request, body) => {
     // Many clients name a content type with every request: a DELETE without a body is none the worse for it.
     if (body.length === 0 && request.method === 'DELETE') return undefined
-    if (body.length <= smallBody) return parseJson(body)
+    if (body.length <= smallBody) return parseJson(body, () => withHalves.add(request))
     request.held?.setWorkedOn(body.length)
     return parseInSteps(textOf(body), request, workOf)
   })
@@ -41,7 +49,7 @@ function textOf(bytes: Buffer): string {
 
 async function parseInSteps(text: string, request: FastifyRequest, workOf: WorkOf): Promise<unknown> {
   try {
-    const steps = jsonSteps(text, bounds)
+    const steps = jsonSteps(text, { ...bounds, onHalf: () => withHalves.add(request) })
     return await whileConnected(request, (signal) => workOf(request, signal).run('body', steps))
   } catch (fault) {
     throw refusalOf(fault)
@@ -50,11 +58,12 @@ async function parseInSteps(text: string, request: FastifyRequest, workOf: WorkO
 
 /**
  * Parses a JSON text as RFC 8259 wants senders to write it: UTF-8, no property twice, nested 100 deep at most.
+ * @param onHalf told of each text with half of a surrogate pair
  * @throws ApiError 400 with what is wrong
  */
-export function parseJson(bytes: Buffer): unknown {
+export function parseJson(bytes: Buffer, onHalf?: () => void): unknown {
   try {
-    return readJson(decode(bytes), bounds)
+    return readJson(decode(bytes), onHalf ? { ...bounds, onHalf } : bounds)
   } catch (fault) {
     throw refusalOf(fault)
   }

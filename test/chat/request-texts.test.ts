@@ -269,3 +269,41 @@ describe('8 what a request brings', () => {
     expect([lead?.includes('R499.'), lead?.includes('R500.')]).toEqual([true, false])
   })
 })
+
+describe('12 half of a character never reaches a model', () => {
+  const half = '\ud83c'
+
+  test('12 of a card, whatever field it is in', async () => {
+    const { told } = await stage({
+      description: `D${half}`,
+      nickname: `M${half}`,
+      first_mes: `{{char}}${half}`,
+      character_book: { entries: [entry('tree', `L${half}`)] },
+    })
+    const text = (await told({})).join('\n')
+    expect(text.isWellFormed()).toBe(true)
+    for (const part of ['D\ufffd', 'L\ufffd', 'assistant: M\ufffd\ufffd']) expect(text).toContain(part)
+  })
+
+  test('12 of a request, streamed or not', async () => {
+    const { post, upstream, receipt } = await stage({ description: 'D of {{user}}' })
+    const body = {
+      messages: [{ role: 'user', content: [{ type: 'text', text: `A ${half}` }] }],
+      user_name: `Ada${half}`,
+      persona: half,
+      author_note: { text: half },
+      lorebooks: [book([{ ...entry('tree', half), constant: true }])],
+      tools: [{ type: 'function', function: { name: 'f', parameters: { [half]: [half, { a: half }] } } }],
+      stop: [half],
+    }
+    for (const padding of ['', 'x'.repeat(20_000)]) {
+      await (await post('/chat/completions', { ...body, metadata: { padding } })).text()
+      const sent = JSON.stringify(upstream.calls.at(-1)?.body)
+      expect(sent).not.toContain('\\ud83c')
+      expect(sent).toContain('A \ufffd')
+      expect(sent).toContain('"parameters":{"\ufffd":["\ufffd",{"a":"\ufffd"}]}')
+    }
+    expect(upstream.calls).toHaveLength(2)
+    expect(JSON.stringify(await receipt(body))).not.toContain('\\ud83c')
+  })
+})

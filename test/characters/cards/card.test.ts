@@ -122,7 +122,11 @@ describe('2 fields', () => {
 
   test.each(['{{char}}', '<char>', '<bot>', '<BOT>'])('2.3 %s is the nickname where there is one', (macro) => {
     expect(told(composed(cardOf({ nickname: 'Mo', description: `I am ${macro}.` }), 'Hi'))[0]).toContain('I am Mo.')
-    expect(told(composed(cardOf({ nickname: '', description: `I am ${macro}.` }), 'Hi'))[0]).toContain('I am Moss.')
+    for (const nickname of ['', ' \n', '\u3000']) {
+      const card = cardOf({ nickname, description: `I am ${macro}.` })
+      expect(card.nickname).toBe('')
+      expect(told(composed(card, 'Hi'))[0]).toContain('I am Moss.')
+    }
   })
 
   test('2.2 alternate greetings keep their index; one text counts as a list', () => {

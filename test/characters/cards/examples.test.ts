@@ -35,6 +35,12 @@ describe('5 readExamples', () => {
       blocks: [[user('Hi\n  there\n\nfriend'), character('Oh')]],
     },
     {
+      what: 'full-width colons, of names in any script',
+      examples: '花子：こんにちは：元気？\nAda：はい\n花子: うん\n花子の話：と言う',
+      names: { character: '花子' },
+      blocks: [[character('こんにちは：元気？'), user('はい'), character('うん\n花子の話：と言う')]],
+    },
+    {
       what: 'colons after the first',
       examples: 'Moss: At 10:30: tea: Ada: no',
       blocks: [[character('At 10:30: tea: Ada: no')]],
