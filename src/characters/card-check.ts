@@ -3,15 +3,18 @@ import { printable } from '../print.ts'
 import { workAtOnce } from '../work.ts'
 import { readWhole } from './card-import.ts'
 import { testsOf } from './cards/card-tests.ts'
-import { type CardSummary, describeCard } from './cards/description.ts'
+import { type CardSummary, describeCard, Told } from './cards/description.ts'
+import { tellBook } from './cards/misread.ts'
 import { CardError } from './documents/card-error.ts'
 import { readJsonDocument } from './documents/json-document.ts'
 import { nameOf, readCardBytes } from './library/card-bytes.ts'
 import { shownDigest } from './library/character.ts'
-import { emptyNotes, readLorebook } from './lore/lorebook.ts'
+import type { ReadingNotes } from './lore/entry.ts'
+import { bookFields, emptyNotes, isWorldFile, readLorebook } from './lore/lorebook.ts'
+import { neverFiring } from './lore/never-fires.ts'
 
 /** What is in a card or a lorebook, and what of it the service would pass over. */
-type Contents = Partial<CardSummary>
+type Contents = Partial<Omit<CardSummary, 'warnings'>>
 
 /** What is to be said of one file. */
 export interface FileCheck {
@@ -69,29 +72,42 @@ function documentIn(bytes: Buffer): Fields | undefined {
 function checkCard(file: string, bytes: Buffer): FileCheck {
   const { card, digest, source, notes } = readCardBytes(bytes)
   const { tests, faults } = testsOf(source.document)
+  const { warnings, ...contents } = workAtOnce().run('character', describeCard(card, source, notes))
   return {
     file,
     kind: 'card',
     container: source.container,
     name: nameOf(card),
     digest: shownDigest(digest),
-    contents: workAtOnce().run('character', describeCard(card, source.document, notes)),
+    contents,
     tests: tests.length,
-    warnings: [...source.warnings, ...faults],
+    warnings: [...warnings, ...faults],
     error: null,
   }
 }
 
 function checkLorebook(file: string, document: Fields): FileCheck {
   const notes = emptyNotes()
-  const { name, written } = workAtOnce().run('lorebook', readLorebook(document, notes))
+  const work = workAtOnce()
+  const { name, written, ...told } = work.run('lorebook', checkSteps(document, notes))
   const contents = {
     lore_entries: written,
     regexes: notes.patterns.compiled,
     refused_regexes: notes.patterns.refused,
     ignored: [...notes.ignored],
+    never_fire: told.unfired,
   }
-  return { ...nothing, file, kind: 'lorebook', container: 'json', name, contents, error: null }
+  const { warnings } = told
+  return { ...nothing, file, kind: 'lorebook', container: 'json', name, contents, warnings, error: null }
+}
+
+function* checkSteps(document: Fields, notes: ReadingNotes) {
+  const fields = bookFields(document)
+  const book = yield* readLorebook(document, notes)
+  const [unfired, warnings] = [new Told(), new Told()]
+  yield* neverFiring(fields, book, (entry) => unfired.tell(entry))
+  if (!isWorldFile(fields)) yield* tellBook(fields, 'The book', (sentence) => warnings.tell(sentence))
+  return { name: book.name, written: book.written, unfired: unfired.list, warnings: warnings.list }
 }
 
 /** Checks as lines for people. */
@@ -101,13 +117,14 @@ export function checkLines(checks: readonly FileCheck[]): readonly string[] {
 
 function linesOf({ file, kind, container, name, digest, contents, tests, warnings, error }: FileCheck): string[] {
   if (error) return [`${file}: cannot be read (${error.code}): ${error.message}`]
-  const { refused_regexes = [], ignored = [], ...counts } = contents ?? {}
+  const { refused_regexes = [], ignored = [], never_fire = [], ...counts } = contents ?? {}
   const facts = Object.entries({ ...counts, tests }).map(([what, value]) => `${what.replaceAll('_', ' ')}: ${value}`)
   const lines = [
     ...(digest === null ? [] : [digest]),
     facts.join(', '),
     ...refused_regexes.map((regex) => `refused regex: ${regex}`),
     ...ignored.map((field) => `ignored: ${field}`),
+    ...never_fire.map((entry) => `never fires: ${entry}`),
     ...warnings.map((warning) => `warning: ${warning}`),
   ]
   return [`${file}: ${kind} ${JSON.stringify(name)} (${container})`, ...lines.map((line) => `  ${line}`)].map(printable)

@@ -1,6 +1,6 @@
-import type { Fields } from '../fields.ts'
 import { readCard } from './cards/card.ts'
 import { describeCard } from './cards/description.ts'
+import type { CardSource } from './cards/source.ts'
 import { aboutCard, creatorNotes, hiddenFields, versionOf } from './cards/summary.ts'
 import type { Character, StoredCharacter } from './library/character.ts'
 import { emptyNotes } from './lore/lorebook.ts'
@@ -20,11 +20,13 @@ export interface Viewer {
 }
 
 /** A character as its reader may see it: how to play it, and what gives its story away, only where it is readable. */
-export function* publicBody(character: Character, document: Fields, viewer: Viewer) {
+export function* publicBody(character: Character, source: Pick<CardSource, 'document' | 'warnings'>, viewer: Viewer) {
+  const { document } = source
   const { name, origin, digest, card } = character
   const notes = emptyNotes()
   yield* readCard(document, notes)
-  const { refused_regexes, ignored, greetings: _count, ...description } = yield* describeCard(card, document, notes)
+  const summary = yield* describeCard(card, source, notes)
+  const { refused_regexes, ignored, never_fire, warnings, greetings: _count, ...description } = summary
   const { isReadable, languages, stored, conversationId } = viewer
   const times = origin === 'account' && stored ? { created: stored.created, updated: stored.updated } : {}
   const greetings = yield* greetingsOf({ name, digest, card, userName: '' }, conversationId)
@@ -34,7 +36,7 @@ export function* publicBody(character: Character, document: Fields, viewer: View
     creator_notes: creatorNotes(document, languages),
     character_version: versionOf(document),
     greetings,
-    ...(isReadable ? { refused_regexes, ignored, card: hiddenFields(document) } : {}),
+    ...(isReadable ? { refused_regexes, ignored, never_fire, warnings, card: hiddenFields(document) } : {}),
   }
 }
 

@@ -96,9 +96,9 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
         return inFlight.during(account, size, () =>
           whileConnected(request, async (signal) => {
             const work = workOf(request, signal)
-            const { bytes, document } = await readSource(library, account, character, work)
+            const { bytes, document, warnings } = await readSource(library, account, character, work)
             freeBytes(bytes)
-            return await work.run('name', publicBody(character, document, viewer))
+            return await work.run('name', publicBody(character, { document, warnings }, viewer))
           }),
         )
       }

@@ -50,6 +50,12 @@ export const CharacterSummary = Type.Object(
     remote_assets: Type.Integer({ description: 'Assets with a web address; never fetched.' }),
     has_system_prompt: Type.Boolean(),
     ignored: Type.Array(Type.String(), { description: 'Fields that change nothing here; kept for export.' }),
+    never_fire: Type.Array(Type.String(), {
+      description: 'Lore that is switched on and can never be in a prompt, each with the reason.',
+    }),
+    warnings: Type.Array(Type.String(), {
+      description: 'What was not understood, or read otherwise than it may be meant; a sentence each.',
+    }),
   },
   {
     title: 'CharacterSummary',
@@ -66,6 +72,8 @@ export const CharacterSummary = Type.Object(
         remote_assets: 0,
         has_system_prompt: true,
         ignored: ['extensions.x'],
+        never_fire: ['entries[3] "Moss": no keys, and not constant'],
+        warnings: [],
       },
     ],
   },
@@ -88,6 +96,8 @@ export const CharacterBody = Type.Object(
     has_system_prompt: Type.Boolean(),
     refused_regexes: Type.Optional(Type.Array(Type.String())),
     ignored: Type.Optional(Type.Array(Type.String())),
+    never_fire: Type.Optional(Type.Array(Type.String())),
+    warnings: Type.Optional(Type.Array(Type.String())),
     card: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), {
         description: "What the model is told, as it stands in the card. Not shown for a card of the operator's folder.",
@@ -143,6 +153,15 @@ export const CharacterFormat = Type.Object({
       maxLength: 200,
       description: 'The `conversation_id` that chat completions will have: shows the greetings as these have them.',
       errorMessage: 'send a text of at most 200 characters, once',
+    }),
+  ),
+})
+
+export const UploadQuery = Type.Object({
+  dry_run: Type.Optional(
+    Type.Boolean({
+      description: '`true`: the card is read and nothing of it is kept.',
+      errorMessage: 'send true or false, once',
     }),
   ),
 })

@@ -15,7 +15,7 @@ import { ChatError } from '../openai/completion.ts'
 import type { ReadCard } from './library/card-bytes.ts'
 import { type CharacterStore, characterNameProblem, shownDigest, unknownCharacter } from './library/character.ts'
 import type { CharacterLibrary } from './library/library.ts'
-import { CharacterPath, CharacterSummary, cardBody } from './schemas.ts'
+import { CharacterPath, CharacterSummary, cardBody, UploadQuery } from './schemas.ts'
 
 /** What the characters group is built from. */
 export interface CharactersOptions {
@@ -57,17 +57,19 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
         operationId: 'addCharacter',
         summary: 'Upload a character card',
         description:
-          'The bytes of a card, JSON, PNG or CHARX. It is kept as it came, for your account alone, under its own name.',
+          'The bytes of a card, JSON, PNG or CHARX. It is kept as it came, for your account alone, under its own name. With `dry_run=true` nothing is kept: the reply is a 200 with the same summary, and neither limits nor a character of the same name count.',
         tags: ['characters'],
         security,
+        querystring: UploadQuery,
         body: cardBody(cardTypes),
-        response: answers({ 201: CharacterSummary }, ChatError, [...writeRefusals, 409]),
+        response: answers({ 200: CharacterSummary, 201: CharacterSummary }, ChatError, [...writeRefusals, 409]),
       },
     },
     async (request, reply) => {
       const { nameOf } = await import('./library/card-bytes.ts')
       const read = await readUpload(request, workOf)
       const name = nameOf(read.card)
+      if (request.query.dry_run === true) return await summaryBody(name, read, request, workOf)
       const caller = callerOf(request)
       const allowed = charactersAllowed(caller, limits)
       await held(request, store.create(caller.account.id, toStore(name, read), allowed, actorOf(request)))
@@ -179,7 +181,7 @@ async function summaryBody(
 ) {
   const { describeCard } = await import('./cards/description.ts')
   freeBytes(source.bytes)
-  const steps = describeCard(card, source.document, notes)
+  const steps = describeCard(card, source, notes)
   const summary = await whileConnected(request, (signal) => workOf(request, signal).run('card', steps))
   return { object: 'character', name, digest: shownDigest(digest), ...summary }
 }

@@ -4,6 +4,7 @@ import { CardError } from '../documents/card-error.ts'
 import type { Role } from '../lore/decorators.ts'
 import type { ReadingNotes } from '../lore/entry.ts'
 import { checkDocument, emptyNotes, type Lorebook, readBook } from '../lore/lorebook.ts'
+import { whyNoCard } from './foreign.ts'
 import { aboutCard } from './summary.ts'
 import { pygmalionNames } from './versions.ts'
 
@@ -47,7 +48,6 @@ export interface Card {
 const standardDepth = 4
 /** Units of work of giving one entry to those that read it from the card itself. */
 const unitsOfLoreText = 40
-const notACard = 'It is not a character card.'
 
 /**
  * Reads a card of version 1, 2 or 3 from its parsed document. Missing and wrong-typed fields count as empty, since
@@ -56,7 +56,6 @@ const notACard = 'It is not a character card.'
  * @throws CardError when it is not a card, or larger than any is
  */
 export function* readCard(document: Fields, notes: ReadingNotes = emptyNotes()): Steps<Card> {
-  if (!isFields(document)) throw new CardError('card_invalid', notACard)
   yield* checkDocument(document, 'card')
   const { spec, data } = cardData(document)
   const bookFields = valueIn(data, 'character_book')
@@ -97,7 +96,7 @@ export function cardData(document: Fields): { readonly spec: CardSpec; readonly 
   if (isFirstVersion(document)) return { spec: 'v1', data: withNames(document, firstVersionNames) }
   if (typeof valueIn(document, 'char_name') === 'string')
     return { spec: 'v1', data: withNames(document, pygmalionNames) }
-  throw new CardError('card_invalid', notACard)
+  throw new CardError('card_invalid', whyNoCard(document))
 }
 
 const firstVersionTexts = ['description', 'personality', 'scenario', 'first_mes', 'mes_example']

@@ -20,6 +20,12 @@ export function* readCharx(bytes: Buffer): Steps<Fields> {
   const cards = entries.filter(isCard)
   const [card] = cards
   if (card === undefined) {
+    if (entries.some(isOfVoxta)) {
+      throw new CardError(
+        'card_unsupported',
+        'This is a Voxta package, and not a CHARX archive. Export the character from Voxta as Character Card V2 or V3.',
+      )
+    }
     throw new CardError('card_invalid', 'The archive has no card.json at its root. Send the CHARX file as it was.')
   }
   if (cards.length > 1) {
@@ -43,6 +49,11 @@ export function* writeCharx(document: Buffer, archive?: Buffer): Steps<Buffer> {
 /** How many files there are in an archive besides the card. */
 export function countAssets(archive: Buffer): number {
   return listZip(archive).filter((entry) => entry.name !== cardName && !entry.name.endsWith('/')).length
+}
+
+/** Voxta packs a character's description in a folder of its own, or at the root. */
+function isOfVoxta({ name }: ZipEntry): boolean {
+  return name === 'character.json' || /^Characters\/[^/]+\/character\.json$/i.test(name)
 }
 
 /** A link of that name is ignored: what it points to is not in the archive. */

@@ -1,7 +1,10 @@
 import { type Fields, fieldsIn, isFields, listIn, numberIn, textIn, valueIn } from '../../fields.ts'
 import type { Steps } from '../../work.ts'
 import { isNothing, type ReadingNotes } from '../lore/entry.ts'
+import { neverFiring } from '../lore/never-fires.ts'
 import { type Card, type CardSpec, cardData } from './card.ts'
+import { misreadOf } from './misread.ts'
+import type { CardSource } from './source.ts'
 
 /** What registering a card tells of it, besides its name and digest. */
 export interface CardSummary {
@@ -15,6 +18,10 @@ export interface CardSummary {
   readonly has_system_prompt: boolean
   /** Where the card says what this service makes nothing of. */
   readonly ignored: readonly string[]
+  /** Lore that is switched on and can never be in a prompt, each with the reason. */
+  readonly never_fire: readonly string[]
+  /** What was not understood, or read otherwise than it may be meant: a sentence each. */
+  readonly warnings: readonly string[]
 }
 
 /** Fields of `data` that are read, or that are for people and for export. */
@@ -32,7 +39,11 @@ const mostTold = 20
 const unitsOfField = 20
 
 /** Tells what is in a card, and what of it the service would pass over. @param notes of the reading of the card */
-export function* describeCard(card: Card, document: Fields, notes: ReadingNotes): Steps<CardSummary> {
+export function* describeCard(
+  card: Card,
+  { document, warnings }: Pick<CardSource, 'document' | 'warnings'>,
+  notes: ReadingNotes,
+): Steps<CardSummary> {
   const { spec, data } = cardData(document)
   const ignored = new Told()
   yield* tellUnread(fieldsIn(data, 'extensions'), knownExtensions, (name) => ignored.tell(`extensions.${name}`))
@@ -42,6 +53,11 @@ export function* describeCard(card: Card, document: Fields, notes: ReadingNotes)
   if (version > newestVersion) ignored.tell(`spec_version ${String(valueIn(document, 'spec_version')).slice(0, 20)}`)
   const refused = new Told()
   for (const pattern of notes.patterns.refused) refused.tell(pattern)
+  const unfired = new Told()
+  if (card.book) yield* neverFiring(fieldsIn(data, 'character_book'), card.book, (entry) => unfired.tell(entry))
+  const told = new Told()
+  for (const warning of warnings) told.tell(warning)
+  yield* misreadOf(document, (sentence) => told.tell(sentence))
   const assets = listIn(data, 'assets')
   yield (notes.ignored.size + notes.patterns.refused.length + assets.length) * unitsOfField
   return {
@@ -53,6 +69,8 @@ export function* describeCard(card: Card, document: Fields, notes: ReadingNotes)
     remote_assets: assets.filter((asset) => isFields(asset) && /^https?:/i.test(textIn(asset, 'uri').trim())).length,
     has_system_prompt: card.systemPrompt.trim() !== '',
     ignored: ignored.list,
+    never_fire: unfired.list,
+    warnings: told.list,
   }
 }
 
@@ -68,7 +86,7 @@ function* tellUnread(fields: Fields, read: ReadonlySet<string>, tell: (name: str
 }
 
 /** A list that is told only so far, however long it is. */
-class Told {
+export class Told {
   readonly #names: string[] = []
   #more = 0
 

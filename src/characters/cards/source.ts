@@ -3,6 +3,7 @@ import { type Steps, workAtOnce } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { jsonDocumentSteps } from '../documents/json-document.ts'
 import { readCharx } from './charx.ts'
+import { whyNoCard } from './foreign.ts'
 import { type FoundCard, isPng, readPngCard } from './png.ts'
 import { cardVersion, versionWarnings } from './versions.ts'
 import { isZip } from './zip.ts'
@@ -36,7 +37,7 @@ export function* cardSourceSteps(bytes: Buffer): Steps<CardSource> {
   const container = containerOf(bytes)
   const { document, warnings } = yield* readContainer(bytes, container)
   if (cardVersion(document) === undefined) {
-    throw new CardError('card_invalid', 'This is JSON, but not a character card. Send a card of V1, V2 or V3.')
+    throw new CardError('card_invalid', whyNoCard(document))
   }
   return { container, bytes, document, warnings: [...warnings, ...versionWarnings(document)] }
 }

@@ -148,7 +148,8 @@ function owed({ patterns }: ReadingNotes): number {
   return units
 }
 
-function isDisabled(entry: Fields): boolean {
+/** Whether an entry is switched off. */
+export function isDisabled(entry: Fields): boolean {
   const enabled = valueIn(entry, 'enabled')
   return enabled === false || enabled === 'false' || enabled === 0
 }

@@ -2,6 +2,7 @@ import { type Fields, fieldsIn, isFields, listIn, numberIn, textIn, valueIn } fr
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { type LoreEntry, type ReadingNotes, readEntry } from './entry.ts'
+import { foreignBook } from './foreign-book.ts'
 import { timedEntries } from './timers.ts'
 
 /** A lorebook, ready to be scanned: a character's own, or one of the service's for all characters. */
@@ -108,18 +109,35 @@ export function* readBook(book: Fields, notes: ReadingNotes): Steps<Lorebook> {
  */
 export function* readLorebook(document: Fields, notes: ReadingNotes = emptyNotes()): Steps<Lorebook> {
   yield* checkDocument(document, 'lorebook')
-  const data = fieldsIn(document, 'data')
-  const book = valueIn(document, 'spec') === 'lorebook_v3' || !Object.hasOwn(document, 'entries') ? data : document
+  const foreign = foreignBook(document)
+  if (foreign) {
+    const message = `This is ${foreign.what}, and its entries cannot be read. ${foreign.advice}`
+    throw new CardError('card_unsupported', message)
+  }
+  const book = bookFields(document)
   const entries = valueIn(book, 'entries')
   if (!isFields(entries) && !Array.isArray(entries)) {
     throw new CardError('card_invalid', 'It is not a lorebook: it has no entries.')
   }
+  if (!isWorldFile(book)) return yield* readBook(book, notes)
   const list = Object.values(entries)
-  const isWorldFile = list.some(
+  yield list.length * unitsOfWorldEntry
+  return yield* readBook({ ...book, entries: list.map(fromWorldFile) }, notes)
+}
+
+/** The object that holds the entries of a lorebook that stands by itself. */
+export function bookFields(document: Fields): Fields {
+  const isWrapped = valueIn(document, 'spec') === 'lorebook_v3' || !Object.hasOwn(document, 'entries')
+  return isWrapped ? fieldsIn(document, 'data') : document
+}
+
+/** Whether a book's entries have the names that SillyTavern's world files give them. */
+export function isWorldFile(book: Fields): boolean {
+  const entries = valueIn(book, 'entries')
+  if (typeof entries !== 'object' || entries === null) return false
+  return Object.values(entries).some(
     (entry) => isFields(entry) && Object.hasOwn(entry, 'key') && !Object.hasOwn(entry, 'keys'),
   )
-  if (isWorldFile) yield list.length * unitsOfWorldEntry
-  return yield* readBook(isWorldFile ? { ...book, entries: list.map(fromWorldFile) } : book, notes)
 }
 
 /** Units of work of writing an entry of a world file as cards have it. */

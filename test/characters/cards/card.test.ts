@@ -15,7 +15,7 @@ function bookIn(document: Document): Lorebook {
 /** What is told of the card of a document. */
 function describedOf(document: Document): CardSummary {
   const notes = emptyNotes()
-  return atOnce(describeCard(atOnce(readCard(document, notes)), document, notes))
+  return atOnce(describeCard(atOnce(readCard(document, notes)), { document, warnings: [] }, notes))
 }
 
 describe('what is told of a card', () => {

@@ -1,0 +1,122 @@
+import { type Fields, fieldsIn, isFields, textIn, valueIn } from '../../fields.ts'
+import type { Steps } from '../../work.ts'
+import { isNothing } from '../lore/entry.ts'
+import { foreignBook } from '../lore/foreign-book.ts'
+import { writtenEntries } from '../lore/never-fires.ts'
+import { type CardSpec, cardData } from './card.ts'
+import { foreignCharacter } from './foreign.ts'
+
+/*
+ * What of a card was written in a form that is not read, or is read otherwise than its author may think. Nothing of it
+ * is a reason to refuse the card; each is a sentence that says what to change.
+ */
+
+/** Fields whose value is a text in every version. */
+const texts = [
+  ...['name', 'nickname', 'description', 'personality', 'scenario', 'first_mes', 'mes_example'],
+  ...['creator_notes', 'system_prompt', 'post_history_instructions', 'creator'],
+]
+/** Fields whose value is a list of texts, and what becomes of one text in its place. */
+const lists = [
+  ['alternate_greetings', 'taken as a single greeting'],
+  ['group_only_greetings', 'not used'],
+  ['tags', 'split at its commas'],
+  ['source', 'not used'],
+] as const
+/** What V2 and V3 have in `data`, and V1 has not. */
+const laterFields = [
+  ...['system_prompt', 'post_history_instructions', 'alternate_greetings', 'character_book', 'nickname'],
+  ...['creator_notes', 'group_only_greetings', 'extensions'],
+]
+/** Units of work of looking at one entry. */
+const unitsOfEntry = 20
+
+/** Tells what of a card is misread, a sentence each. @param tell is told of each */
+export function* misreadOf(document: Fields, tell: (sentence: string) => void): Steps<void> {
+  const { spec, data } = cardData(document)
+  const foreign = foreignCharacter(document)
+  if (foreign) tell(`This is ${foreign.what}: only the fields that it shares with V1 are read. ${foreign.advice}`)
+  tellTypes(spec === 'v1' ? document : data, tell)
+  tellRoot(document, spec, tell)
+  const book = valueIn(data, 'character_book')
+  if (isFields(book)) yield* tellBook(book, 'character_book', tell)
+  else if (!isNothing(book)) tell(notABook(book))
+}
+
+/** Tells what of a lorebook is misread. @param path where it stands in its file, for the sentences */
+export function* tellBook(book: Fields, path: string, tell: (sentence: string) => void): Steps<void> {
+  const foreign = foreignBook(book)
+  if (foreign) tell(`${path} is ${foreign.what}: its entries are not read. ${foreign.advice}`)
+  const counts = new Map<string, number>()
+  const count = (fault: string) => counts.set(fault, (counts.get(fault) ?? 0) + 1)
+  const entries = writtenEntries(book)
+  for (const entry of entries) {
+    yield unitsOfEntry
+    if (isFields(entry)) for (const fault of faultsOfEntry(entry)) count(fault)
+  }
+  if (isFields(valueIn(book, 'entries')) && counts.has(worldNaming)) {
+    tell(`${path}.entries is an object in the naming of SillyTavern's world info. ${asCardBook}`)
+  } else if (
+    valueIn(book, 'entries') !== undefined &&
+    !isFields(valueIn(book, 'entries')) &&
+    !Array.isArray(valueIn(book, 'entries'))
+  ) {
+    tell(`${path}.entries is no list, and is not read. Write a list of entries.`)
+  }
+  for (const [fault, number] of counts) tell(`${path}.entries: ${fault} (entries: ${number})`)
+}
+
+const asCardBook =
+  'Import it into SillyTavern with the character, and export that as a card; or put it into the folder lorebooks/ of the service.'
+const worldNaming = '`key` is not read in a card. Name it `keys`.'
+
+/** What of one entry is misread. */
+function faultsOfEntry(entry: Fields): readonly string[] {
+  const faults: string[] = []
+  if (!Object.hasOwn(entry, 'keys') && Object.hasOwn(entry, 'key')) faults.push(worldNaming)
+  if (Object.hasOwn(entry, 'keysecondary') && !Object.hasOwn(entry, 'secondary_keys')) {
+    faults.push('`keysecondary` is not read in a card. Name it `secondary_keys`.')
+  }
+  if (textIn(entry, 'keys').includes(','))
+    faults.push('`keys` is a text, and taken as one key with its commas. Write a list.')
+  if (!isNothing(entry['content']) && typeof entry['content'] !== 'string') {
+    faults.push('`content` is no text, and is not read. Write a text.')
+  }
+  return faults
+}
+
+function tellTypes(data: Fields, tell: (sentence: string) => void): void {
+  for (const name of texts) {
+    const value = valueIn(data, name)
+    if (value != null && typeof value !== 'string') tell(`${name} is no text, and is not read. Write a text.`)
+  }
+  for (const [name, what] of lists) {
+    const value = valueIn(data, name)
+    if (typeof value === 'string' && value !== '') tell(`${name} is a text, and is ${what}. Write a list of texts.`)
+  }
+  const extensions = valueIn(data, 'extensions')
+  if (extensions != null && !isFields(extensions)) tell('extensions is no object, and is not read. Write an object.')
+}
+
+/** Tells of what stands at the root, and is read in `data` alone. */
+function tellRoot(document: Fields, spec: CardSpec, tell: (sentence: string) => void): void {
+  if (spec === 'v1') {
+    const found = laterFields.filter((name) => !isNothing(valueIn(document, name)))
+    if (found.length === 0) return
+    tell(
+      `The card is of V1, which has no ${found.join(', ')}: they are not read. Put all fields into data, beside "spec": "chara_card_v2".`,
+    )
+    return
+  }
+  for (const name of ['character_book', 'lorebook', 'entries']) {
+    if (isNothing(valueIn(document, name)) || !isNothing(valueIn(fieldsIn(document, 'data'), 'character_book')))
+      continue
+    tell(`${name} stands at the root of the card, and is not read there. Put it into data as character_book.`)
+  }
+}
+
+function notABook(book: unknown): string {
+  if (Array.isArray(book))
+    return 'character_book is a list, and is not read. Write an object with that list as its entries.'
+  return 'character_book is no object, and is not read. Write an object with a list of entries.'
+}

@@ -1,0 +1,45 @@
+import { type Fields, isFields, valueIn } from '../../fields.ts'
+
+/** A format of another program: what it is, and what to do with it. */
+export interface ForeignFormat {
+  /** A noun with its article: "a character in Agnai's own format". */
+  readonly what: string
+  /** A sentence. */
+  readonly advice: string
+}
+
+/** A format, and what tells it from all others. */
+export interface FormatRule extends ForeignFormat {
+  readonly fits: (document: Fields) => boolean
+}
+
+const is = (name: string, value: string) => (document: Fields) => valueIn(document, name) === value
+const has = (document: Fields, ...names: readonly string[]) => names.every((name) => Object.hasOwn(document, name))
+
+const asBook = 'Import it into SillyTavern or RisuAI, and export it there as world info or as lorebook_v3.'
+
+/** The formats of lorebooks. */
+const books: readonly FormatRule[] = [
+  { what: "a memory book in Agnai's own format", advice: asBook, fits: is('kind', 'memory') },
+  { what: "a lorebook in NovelAI's own format", advice: asBook, fits: (document) => has(document, 'lorebookVersion') },
+  {
+    what: "a lorebook in RisuAI's own format",
+    advice: 'Export it from RisuAI as lorebook_v3.',
+    fits: is('type', 'risu'),
+  },
+  { what: "a memory book in Voxta's own format", advice: asBook, fits: is('$type', 'book') },
+]
+
+/** The lorebook format of another program that a document is in; undefined where it is in none that is known. */
+export function foreignBook(document: Fields): ForeignFormat | undefined {
+  return books.find(({ fits }) => fits(document)) ?? bookOfEntries(document)
+}
+
+/** A format that only the entries tell: Agnai's say `keywords` and `entry`, NovelAI's `text`. */
+function bookOfEntries(document: Fields): ForeignFormat | undefined {
+  const entries = valueIn(document, 'entries')
+  const first: unknown = typeof entries === 'object' && entries !== null ? Object.values(entries)[0] : undefined
+  if (!isFields(first) || Object.hasOwn(first, 'content')) return undefined
+  if (has(first, 'keywords', 'entry')) return books[0]
+  return has(first, 'text', 'keys') ? books[1] : undefined
+}

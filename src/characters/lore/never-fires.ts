@@ -1,0 +1,62 @@
+import { type Fields, isFields, listIn, textIn, valueIn } from '../../fields.ts'
+import type { Steps } from '../../work.ts'
+import { isDisabled, type LoreEntry } from './entry.ts'
+import type { Lorebook } from './lorebook.ts'
+
+/** Units of work of looking at one entry. */
+const unitsOfEntry = 60
+/** Characters of an entry's name that are told. */
+const longestName = 60
+
+/**
+ * Tells of the entries that are switched on and can never be in a prompt, one text each: the place in the file from 0, the
+ * name, and why.
+ * @param fields the book as it stands in the file, which `book` was read from
+ */
+export function* neverFiring(fields: Fields, book: Lorebook, tell: (entry: string) => void): Steps<void> {
+  const read = new Map(book.entries.map((entry) => [entry.index, entry]))
+  for (const [index, written] of writtenEntries(fields).entries()) {
+    yield unitsOfEntry
+    if (isFields(written) && isDisabled(written)) continue
+    const reason = reasonOf(written, read.get(index), book)
+    if (reason !== undefined) tell(`entries[${index}]${nameOf(written)}: ${reason}`)
+  }
+}
+
+/** The entries of a book as they stand in the file: a list, or the values of an object. */
+export function writtenEntries(book: Fields): readonly unknown[] {
+  const entries = valueIn(book, 'entries')
+  return isFields(entries) ? Object.values(entries) : listIn(book, 'entries')
+}
+
+function nameOf(entry: unknown): string {
+  const name = isFields(entry) ? textIn(entry, 'name') || textIn(entry, 'comment') : ''
+  return name === '' ? '' : ` ${JSON.stringify(name.slice(0, longestName))}`
+}
+
+/** Why an entry can never be in a prompt, as a noun phrase; undefined where it can. */
+function reasonOf(written: unknown, entry: LoreEntry | undefined, book: Lorebook): string | undefined {
+  if (!isFields(written)) return 'no object'
+  if (entry === undefined) return 'no content'
+  const all = entry.decorators
+  if (entry.place.section === 'nowhere' && all.every(({ position, depth }) => !position && depth === undefined)) {
+    return 'placed at an outlet (position 7), which does not exist here'
+  }
+  if (all.some(({ activate }) => activate)) return undefined
+  if (all.every(({ dontActivate }) => dontActivate)) return '@@dont_activate without @@activate'
+  if (entry.probability <= 0) return 'a probability of 0'
+  if (entry.recursionLevel > 0 && !book.recursive) return 'delay_until_recursion in a book without recursion'
+  if (entry.constant) return undefined
+  return reasonOfKeys(entry) ?? reasonOfDepth(entry, book)
+}
+
+function reasonOfKeys({ keys }: LoreEntry): string | undefined {
+  if (keys.length === 0) return 'no keys, and not constant'
+  return keys.every(({ pattern }) => pattern === null) ? 'no keys but refused regular expressions' : undefined
+}
+
+function reasonOfDepth(entry: LoreEntry, book: Lorebook): string | undefined {
+  const isUnseen = entry.decorators.every(({ scanDepth }) => (scanDepth ?? entry.scanDepth ?? book.scanDepth) <= 0)
+  const isTriggered = book.recursive && !entry.excludeRecursion
+  return isUnseen && !isTriggered && entry.alsoScans.length === 0 ? 'a scan depth of 0, without recursion' : undefined
+}
