@@ -1,3 +1,4 @@
+import { avatarProblem } from './cards/avatar.ts'
 import { readCard } from './cards/card.ts'
 import { describeCard } from './cards/description.ts'
 import type { CardSource } from './cards/source.ts'
@@ -20,8 +21,9 @@ export interface Viewer {
 }
 
 /** A character as its reader may see it: how to play it, and what gives its story away, only where it is readable. */
-export function* publicBody(character: Character, source: Pick<CardSource, 'document' | 'warnings'>, viewer: Viewer) {
+export function* publicBody(character: Character, source: CardSource, viewer: Viewer) {
   const { document } = source
+  const { has: avatar } = yield* avatarProblem(source)
   const { name, origin, digest, card } = character
   const notes = emptyNotes()
   yield* readCard(document, notes)
@@ -31,7 +33,7 @@ export function* publicBody(character: Character, source: Pick<CardSource, 'docu
   const times = origin === 'account' && stored ? { created: stored.created, updated: stored.updated } : {}
   const greetings = yield* greetingsOf({ name, digest, card, userName: '' }, conversationId)
   return {
-    ...listBody({ name, origin, digest, about: aboutCard(document), ...times }),
+    ...listBody({ name, origin, digest, about: { ...aboutCard(document), avatar }, ...times }),
     ...description,
     creator_notes: creatorNotes(document, languages),
     character_version: versionOf(document),

@@ -7,6 +7,8 @@ export interface CardFile {
   readonly bytes: Buffer
   /** What of the card is not in it, one sentence each. */
   readonly losses: readonly string[]
+  /** Its media type, where its name does not tell it. */
+  readonly type?: string
 }
 
 /** A file that is being read, or made. */

@@ -1,23 +1,19 @@
-import { Readable } from 'node:stream'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { callerOf, requireScope } from '../access/guard.ts'
+import { callerOf } from '../access/guard.ts'
 import { ApiError } from '../errors.ts'
 import { freeBytes, takeBodies } from '../http/body.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
-import { piecesOf } from '../http/pieces.ts'
 import { whileConnected } from '../http/while-connected.ts'
 import { ChatError } from '../openai/completion.ts'
 import type { Work } from '../work.ts'
+import { avatarRoute } from './avatar-route.ts'
+import { readSource, sendBytes, toRead } from './card-replies.ts'
 import type { CardSource } from './cards/source.ts'
-import { type Character, mayRead, unknownCharacter } from './library/character.ts'
-import type { CharacterLibrary } from './library/library.ts'
+import { mayRead, unknownCharacter } from './library/character.ts'
 import { type CardFile, OpenFiles } from './open-files.ts'
 import { CharacterBody, CharacterFormat, CharacterList, CharacterPath, CharacterQuery, listBody } from './schemas.ts'
 import { type CharactersOptions, cardTypes, uploadRoutes } from './upload-routes.ts'
-
-/** Bytes of a card's file that are written in one turn of the event loop. */
-const pieceBytes = 64 * 1024
 
 /** A page, when none is asked for by its length. */
 const standardPage = 100
@@ -28,8 +24,6 @@ const contentTypes = {
   png: 'image/png',
   charx: 'application/vnd.charx',
 }
-
-const toRead = requireScope('chat', 'characters:write')
 
 /** The characters that a key may talk to, and an account's own cards, in and out. */
 export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = async (app, options) => {
@@ -96,21 +90,23 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
         return inFlight.during(account, size, () =>
           whileConnected(request, async (signal) => {
             const work = workOf(request, signal)
-            const { bytes, document, warnings } = await readSource(library, account, character, work)
-            freeBytes(bytes)
-            return await work.run('name', publicBody(character, { document, warnings }, viewer))
+            const source = await readSource(library, account, character, work)
+            const body = await work.run('name', publicBody(character, source, viewer))
+            freeBytes(source.bytes)
+            return body
           }),
         )
       }
       if (!mayRead(caller, character)) throw hiddenCard()
-      const name = `${character.digest} ${format}`
-      const file = await openFiles.open(reply.raw, account, name, size, async (signal) => {
+      const file = await openFiles.open(reply.raw, account, `${character.digest} ${format}`, size, async (signal) => {
         const work = workOf(request, signal)
         return await makeFile(await readSource(library, account, character, work), format, work)
       })
       return sendFile(reply, character.name, format, file)
     },
   )
+
+  avatarRoute(app, { ...options, openFiles })
 
   // Not the options themselves: they have this group's prefix in them, which is theirs already.
   await app.register(uploadRoutes, { guard, library, store, inFlight, workOf, bodyLimit, limits })
@@ -135,24 +131,8 @@ async function makeFile(source: CardSource, format: keyof typeof contentTypes, w
 function sendFile(reply: FastifyReply, name: string, format: keyof typeof contentTypes, file: CardFile): FastifyReply {
   const { bytes, losses } = file
   if (losses.length > 0) reply.header('x-export-losses', losses.join(' '))
-  return reply
-    .type(contentTypes[format])
-    .header('content-disposition', disposition(name, format))
-    .header('content-length', bytes.length)
-    .send(bytes.length <= pieceBytes ? bytes : Readable.from(piecesOf(bytes, pieceBytes)))
-}
-
-/** @throws ApiError 404 where it has gone since it was found */
-async function readSource(
-  library: CharacterLibrary,
-  account: number,
-  character: Character,
-  work: Work,
-): Promise<CardSource> {
-  const bytes = await library.source(account, character)
-  if (!bytes) throw unknownCharacter()
-  const { cardSourceSteps } = await import('./cards/source.ts')
-  return await work.run('name', cardSourceSteps(bytes))
+  reply.type(contentTypes[format]).header('content-disposition', disposition(name, format))
+  return sendBytes(reply, bytes)
 }
 
 /** A file name for the card: what old clients read is plain, what others read is the character's own (RFC 6266). */

@@ -16,6 +16,11 @@ const listed = {
   digest: text('SHA-256 of the card, for `name@sha256:…`.'),
   tags: Type.Array(Type.String()),
   creator: Type.String(),
+  has_avatar: Type.Optional(
+    Type.Boolean({
+      description: 'Whether `GET /characters/{name}/avatar` has a picture; missing of uploads from before 0.2.0.',
+    }),
+  ),
   created: Type.Optional(Type.Integer({ description: 'Unix seconds; only of uploads.' })),
   updated: Type.Optional(Type.Integer({ description: 'Unix seconds; only of uploads.' })),
 }
@@ -26,7 +31,15 @@ const digest = 'sha256:0d0c4c7f5e2f4f0b8a3d8f1c5b6a79e8d7c6b5a4938271605f4e3d2c1
 const ListedCharacterBody = Type.Object(listed, {
   title: 'ListedCharacter',
   examples: [
-    { object: 'character', name: 'Fern', origin: 'starter', digest, tags: ['botanist'], creator: 'Conservatory' },
+    {
+      object: 'character',
+      name: 'Fern',
+      origin: 'starter',
+      digest,
+      tags: ['botanist'],
+      creator: 'Conservatory',
+      has_avatar: false,
+    },
   ],
 })
 
@@ -157,9 +170,15 @@ export const CharacterFormat = Type.Object({
   ),
 })
 
+const switches = ['true', 'false'] as const
+TypeRegistry.Set('Switch', (_schema, value) => switches.some((each) => each === value))
+
 export const UploadQuery = Type.Object({
   dry_run: Type.Optional(
-    Type.Boolean({
+    Type.Unsafe<(typeof switches)[number]>({
+      [Kind]: 'Switch',
+      type: 'string',
+      enum: switches,
       description: '`true`: the card is read and nothing of it is kept.',
       errorMessage: 'send true or false, once',
     }),
@@ -202,5 +221,7 @@ const exampleCard = {
 /** A character in a list. */
 export function listBody({ name, origin, digest, about, created, updated }: ListedCharacter) {
   const times = created === undefined ? {} : { created, updated }
-  return { object: 'character', name, origin, digest: shownDigest(digest), ...about, ...times }
+  const { tags, creator, avatar } = about
+  const picture = avatar === undefined ? {} : { has_avatar: avatar }
+  return { object: 'character', name, origin, digest: shownDigest(digest), tags, creator, ...picture, ...times }
 }

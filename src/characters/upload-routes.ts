@@ -69,7 +69,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       const { nameOf } = await import('./library/card-bytes.ts')
       const read = await readUpload(request, workOf)
       const name = nameOf(read.card)
-      if (request.query.dry_run === true) return await summaryBody(name, read, request, workOf)
+      if (request.query.dry_run === 'true') return await summaryBody(name, read, request, workOf)
       const caller = callerOf(request)
       const allowed = charactersAllowed(caller, limits)
       await held(request, store.create(caller.account.id, toStore(name, read), allowed, actorOf(request)))

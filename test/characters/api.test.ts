@@ -303,6 +303,7 @@ describe('GET /characters', () => {
       origin: 'account',
       tags: ['mine'],
       creator: 'me',
+      has_avatar: false,
       created: expect.any(Number),
       updated: expect.any(Number),
     }

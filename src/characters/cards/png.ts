@@ -95,6 +95,56 @@ export function* writePngCards(picture: Buffer, texts: readonly CardText[]): Ste
   return Buffer.concat(parts)
 }
 
+/** The picture that a card is in, without the card and the assets in it; its other texts stay. */
+export function* pictureOf(bytes: Buffer): Steps<Buffer> {
+  return yield* keepChunks(bytes, (chunk) => cardKeyword(chunk) === undefined && assetPath(chunk) === undefined)
+}
+
+/**
+ * A picture with what it takes to show it, and nothing else: texts, EXIF, chunks that no specification knows, and what stands
+ * behind the end may hold a card.
+ * @throws CardError for one that is damaged
+ */
+export function* barePicture(bytes: Buffer): Steps<Buffer> {
+  return yield* keepChunks(bytes, ({ type }) => shownChunks.has(type))
+}
+
+/** Chunks that tell how a picture looks (sections 5.6 and 11). */
+const shownChunks: ReadonlySet<string> = new Set([
+  ...['IHDR', 'PLTE', 'IDAT', 'tRNS', 'cHRM', 'gAMA', 'sRGB', 'iCCP', 'sBIT', 'cICP', 'mDCV', 'cLLI', 'bKGD', 'pHYs'],
+  ...['acTL', 'fcTL', 'fdAT'],
+])
+
+function* keepChunks(bytes: Buffer, keeps: (chunk: Chunk) => boolean): Steps<Buffer> {
+  const parts: Buffer[] = [signature]
+  for (const chunk of chunksOf(bytes)) {
+    if (chunk.type !== 'IEND' && keeps(chunk)) parts.push(...chunkParts(chunk.type, chunk.data))
+    yield unitsOfChunk + (chunk.data.length >> 5)
+  }
+  parts.push(...chunkParts('IEND'))
+  return Buffer.concat(parts)
+}
+
+/** The bytes of an asset in a picture's own chunks, of the first with this path; undefined where there is none. */
+export function* embeddedAsset(bytes: Buffer, path: string): Steps<Buffer | undefined> {
+  for (const chunk of chunksOf(bytes)) {
+    yield unitsOfChunk
+    if (assetPath(chunk) === path) return yield* decodePayload(textOf(chunk))
+  }
+  return undefined
+}
+
+/** The path of an asset that a text chunk holds (V3, "PNG/APNG"); older files of RisuAI lack the colon. */
+function assetPath({ type, data }: Chunk): string | undefined {
+  if (type !== 'tEXt') return undefined
+  return /^chara-ext-asset_:?([^\0]{1,200})\0/.exec(data.toString('latin1', 0, 220))?.[1]
+}
+
+/** Whether a picture is the plain one that stands in for a missing one. */
+export function* isPlain(picture: Buffer): Steps<boolean> {
+  return (yield* barePicture(picture)).equals(plainPicture())
+}
+
 /** A plain grey picture in the proportions of a portrait, for cards that have none. */
 export function plainPicture(): Buffer {
   const [width, height] = [256, 384]

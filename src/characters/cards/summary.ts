@@ -4,6 +4,8 @@ import { type Fields, isFields, textIn, valueIn } from '../../fields.ts'
 export interface CardAbout {
   readonly tags: readonly string[]
   readonly creator: string
+  /** Whether there is a picture; missing of uploads from before this was noted. */
+  readonly avatar?: boolean
 }
 
 /** The object that holds a card's fields: `data` of V2 and V3, the root of V1. */

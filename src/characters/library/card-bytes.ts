@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { type Steps, workAtOnce } from '../../work.ts'
+import { avatarProblem } from '../cards/avatar.ts'
 import { type Card, readCard } from '../cards/card.ts'
 import { type CardSource, cardSourceSteps } from '../cards/source.ts'
 import { aboutCard, type CardAbout } from '../cards/summary.ts'
@@ -28,7 +29,10 @@ export function* cardSteps(bytes: Buffer): Steps<ReadCard> {
   const notes = emptyNotes()
   const card = yield* readCard(source.document, notes)
   const digest = yield* digestOf(bytes)
-  return { source, card, digest, about: aboutCard(source.document), notes }
+  const { has, warning } = yield* avatarProblem(source)
+  const about = { ...aboutCard(source.document), avatar: has }
+  const warnings = warning === null ? source.warnings : [...source.warnings, warning]
+  return { source: { ...source, warnings }, card, digest, about, notes }
 }
 
 /** The same at once, for commands and for what is read once. */

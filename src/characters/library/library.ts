@@ -165,6 +165,12 @@ export class CharacterLibrary {
     return undefined
   }
 
+  /** The character that an account means by a name, as `resolve`, without reading its card. */
+  async find(account: number | null, name: string): Promise<Found | undefined> {
+    await this.#scanned()
+    return await findCharacter(this.#store, this.#public, account, name)
+  }
+
   /** How many bytes the source of a character has that has been found; 0 when it has gone since. */
   async size(account: number | null, { name, digest }: Pick<Character, 'name' | 'digest'>): Promise<number> {
     const found = await findCharacter(this.#store, this.#public, account, pinnedName(name, digest))

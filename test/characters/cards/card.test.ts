@@ -246,6 +246,8 @@ describe('describeCard', () => {
         'character_book.entries[].@@unheard',
         'character_book.entries[].extensions.sticky',
       ],
+      never_fire: [],
+      warnings: [],
     })
   })
 })

@@ -82,7 +82,7 @@ describe('6.6 world books know whom they are for', () => {
       character_book: { entries: [{ keys: ['a'], content: 'B', extensions, character_filter: characterFilter }] },
     })
     const notes = emptyNotes()
-    const summary = atOnce(describeCard(atOnce(readCard(document, notes)), document, notes))
+    const summary = atOnce(describeCard(atOnce(readCard(document, notes)), { document, warnings: [] }, notes))
     expect(summary.ignored.toSorted()).toEqual(told.toSorted())
   })
 })

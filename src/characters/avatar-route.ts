@@ -1,0 +1,73 @@
+import { Type } from '@sinclair/typebox'
+import { callerOf } from '../access/guard.ts'
+import { freeBytes } from '../http/body.ts'
+import { namesTag } from '../http/etag.ts'
+import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
+import { ChatError } from '../openai/completion.ts'
+import type { Work } from '../work.ts'
+import { readSource, sendBytes, toRead } from './card-replies.ts'
+import type { CardSource } from './cards/source.ts'
+import { unknownCharacter } from './library/character.ts'
+import type { CardFile, OpenFiles } from './open-files.ts'
+import { CharacterPath } from './schemas.ts'
+import type { CharactersOptions } from './upload-routes.ts'
+
+/** What a picture is sent as. */
+const pictureTypes = ['image/png', 'image/jpeg', 'image/webp', 'image/gif']
+const picture = (type: string) => Type.Unsafe<Buffer>({ type: 'string', contentMediaType: type })
+
+/** Registers `GET /:name/avatar`: a character's picture, for every key to which the character is listed. */
+export function avatarRoute(
+  app: TypedInstance,
+  { library, workOf, openFiles }: Pick<CharactersOptions, 'library' | 'workOf'> & { readonly openFiles: OpenFiles },
+): void {
+  app.get(
+    '/:name/avatar',
+    {
+      onRequest: toRead,
+      schema: {
+        operationId: 'getCharacterAvatar',
+        summary: "Get a character's picture",
+        description:
+          "The main icon of the card, or the picture that the card is in: PNG, JPEG, WebP or GIF. A PNG comes without its texts, which hold the card, so that pictures of the operator's cards are for everybody who may talk to them.",
+        tags: ['characters'],
+        security,
+        params: CharacterPath,
+        response: {
+          200: {
+            description: 'The picture.',
+            content: Object.fromEntries(pictureTypes.map((type) => [type, { schema: picture(type) }])),
+          },
+          304: Type.Null({ description: 'It is the one of the `ETag` in `If-None-Match`.' }),
+          ...answers({}, ChatError, [...refusals, 404]),
+        },
+      },
+    },
+    async (request, reply) => {
+      const account = callerOf(request).account.id
+      const found = await library.find(account, request.params.name)
+      if (!found) throw unknownCharacter()
+      const tag = `avatar-${found.digest}`
+      reply.header('cache-control', 'private, no-cache')
+      if (namesTag(request.headers['if-none-match'], tag)) {
+        return reply.code(304).header('etag', `"${tag}"`).send(null)
+      }
+      const size = await found.size()
+      const file = await openFiles.open(reply.raw, account, tag, size, async (signal) => {
+        const work = workOf(request, signal)
+        return await makeAvatar(await readSource(library, account, found, work), work)
+      })
+      return sendBytes(reply.header('etag', `"${tag}"`).type(file.type ?? 'application/octet-stream'), file.bytes)
+    },
+  )
+}
+
+/** Makes a card's avatar, and gives the source back. @throws ApiError 404 where there is none */
+async function makeAvatar(source: CardSource, work: Work): Promise<CardFile> {
+  const { avatarSteps } = await import('./cards/avatar.ts')
+  const { bytes, type } = await work.run('name', avatarSteps(source))
+  // What is stored as it is in an archive is a part of that.
+  const own = bytes.buffer === source.bytes.buffer ? Buffer.from(bytes) : bytes
+  freeBytes(source.bytes)
+  return { bytes: own, losses: [], type }
+}

@@ -1,0 +1,34 @@
+import { Readable } from 'node:stream'
+import type { FastifyReply } from 'fastify'
+import { requireScope } from '../access/guard.ts'
+import { piecesOf } from '../http/pieces.ts'
+import type { Work } from '../work.ts'
+import type { CardSource } from './cards/source.ts'
+import { type Character, unknownCharacter } from './library/character.ts'
+import type { CharacterLibrary } from './library/library.ts'
+
+/** Lets in the keys to which characters are listed. */
+export const toRead = requireScope('chat', 'characters:write')
+
+/** Bytes of a card's file that are written in one turn of the event loop. */
+const pieceBytes = 64 * 1024
+
+/** Sends bytes in pieces. */
+export function sendBytes(reply: FastifyReply, bytes: Buffer): FastifyReply {
+  return reply
+    .header('content-length', bytes.length)
+    .send(bytes.length <= pieceBytes ? bytes : Readable.from(piecesOf(bytes, pieceBytes)))
+}
+
+/** Reads the source of a character that was found. @throws ApiError 404 where it has gone since it was found */
+export async function readSource(
+  library: CharacterLibrary,
+  account: number,
+  character: Pick<Character, 'name' | 'digest'>,
+  work: Work,
+): Promise<CardSource> {
+  const bytes = await library.source(account, character)
+  if (!bytes) throw unknownCharacter()
+  const { cardSourceSteps } = await import('./cards/source.ts')
+  return await work.run('name', cardSourceSteps(bytes))
+}

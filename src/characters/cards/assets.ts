@@ -1,0 +1,98 @@
+import { type Fields, isFields, listIn, textIn } from '../../fields.ts'
+import type { Steps } from '../../work.ts'
+import { CardError } from '../documents/card-error.ts'
+import { pictureFacts } from './pictures.ts'
+import { embeddedAsset, pictureOf } from './png.ts'
+import type { CardSource } from './source.ts'
+import { dataOf } from './summary.ts'
+import { listZip, unzip, type ZipEntry } from './zip.ts'
+
+/** Bytes of the largest asset that is read. */
+export const largestAsset = 16 * 1024 * 1024
+/** Units of work of a file of an archive, and of an asset. */
+const unitsOfFile = 100
+
+/** Where the bytes of a card's assets are looked for: its archive, its picture's chunks, and the links themselves. */
+export class Assets {
+  readonly #source: CardSource
+  #files: ReadonlyMap<string, ZipEntry> | undefined
+
+  constructor(source: CardSource) {
+    this.#source = source
+  }
+
+  /** The assets that the card lists, as they stand in it; what is no object is left out. */
+  get listed(): readonly Fields[] {
+    return listIn(dataOf(this.#source.document), 'assets').filter(isFields)
+  }
+
+  /**
+   * The bytes that a link leads to; undefined where it leads nowhere, to another host, or to something damaged. Nothing is
+   * ever fetched.
+   */
+  *read(asset: Fields): Steps<Buffer | undefined> {
+    const uri = textIn(asset, 'uri')
+    try {
+      return yield* this.#bytesAt(uri.trim(), isIcon(asset))
+    } catch (error) {
+      if (error instanceof CardError) return undefined
+      throw error
+    }
+  }
+
+  *#bytesAt(uri: string, icon: boolean): Steps<Buffer | undefined> {
+    const { container, bytes } = this.#source
+    if (uri === 'ccdefault:') return container === 'png' && icon ? yield* pictureOf(bytes) : undefined
+    const path = /^embedd?ed:\/\/([\s\S]+)$/.exec(uri)?.[1]
+    if (path !== undefined) return container === 'charx' ? yield* this.#unzipped(path) : undefined
+    const chunk = /^__asset:([\s\S]+)$/.exec(uri)?.[1]
+    if (chunk !== undefined) return container === 'png' ? yield* embeddedAsset(bytes, chunk) : undefined
+    return yield* bytesOfDataUrl(uri)
+  }
+
+  *#unzipped(path: string): Steps<Buffer | undefined> {
+    if (!this.#files) {
+      const files = listZip(this.#source.bytes)
+      yield files.length * unitsOfFile
+      this.#files = new Map(files.filter((file) => !file.isSymbolicLink).map((file) => [file.name, file]))
+    }
+    // Names of archives are kept as Latin-1, whatever their bytes mean.
+    const file = this.#files.get(Buffer.from(path).toString('latin1'))
+    if (!file) return undefined
+    yield file.size >> 3
+    return unzip(file, largestAsset)
+  }
+
+  /**
+   * The card's main icon: the one named `main`, else the first; of a picture without one the picture itself (V3, "assets").
+   * Undefined where there is none. `bytes` is undefined where the link leads nowhere.
+   */
+  *mainIcon(): Steps<{ readonly asset: Fields; readonly bytes: Buffer | undefined } | undefined> {
+    const icons = this.listed.filter(isIcon)
+    yield icons.length * unitsOfFile
+    const asset = icons.find((each) => textIn(each, 'name') === 'main') ?? icons[0] ?? standardIcon
+    const bytes = yield* this.read(asset)
+    if (bytes !== undefined || this.#source.container !== 'png') return icons[0] || bytes ? { asset, bytes } : undefined
+    return { asset: standardIcon, bytes: yield* this.read(standardIcon) }
+  }
+}
+
+/** What a card has that lists no assets (V3, "assets"). */
+export const standardIcon: Fields = { type: 'icon', uri: 'ccdefault:', name: 'main', ext: 'png' }
+
+/** Whether an asset is one of the character's icons. */
+export function isIcon(asset: Fields): boolean {
+  return textIn(asset, 'type') === 'icon'
+}
+
+/** Bytes as a link that holds them (RFC 2397). */
+export function dataUrl(bytes: Buffer): string {
+  return `data:${pictureFacts(bytes)?.type ?? 'application/octet-stream'};base64,${bytes.toString('base64')}`
+}
+
+function* bytesOfDataUrl(uri: string): Steps<Buffer | undefined> {
+  const head = /^data:[^,]{0,200};base64,/i.exec(uri.slice(0, 300))?.[0]
+  if (head === undefined || uri.length > 2 * largestAsset) return undefined
+  yield uri.length >> 3
+  return Buffer.from(uri.slice(head.length), 'base64')
+}

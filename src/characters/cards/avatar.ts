@@ -1,0 +1,64 @@
+import { ApiError } from '../../errors.ts'
+import type { Steps } from '../../work.ts'
+import { CardError } from '../documents/card-error.ts'
+import { Assets } from './assets.ts'
+import { isTooLarge, largestPicture, type PictureType, pictureFacts } from './pictures.ts'
+import { barePicture } from './png.ts'
+import type { CardSource } from './source.ts'
+
+/** A character's picture, fit to be shown to whoever may talk to the character. */
+export interface Avatar {
+  readonly type: PictureType
+  readonly bytes: Buffer
+}
+
+/**
+ * The picture of a card: its main icon, or the picture that the card is in. Of a PNG only what it takes to show it is
+ * left, since other chunks hold the card.
+ * @throws ApiError 404 where there is none, and where it is no PNG, JPEG, WebP or GIF, or too large to be shown
+ */
+export function* avatarSteps(source: CardSource): Steps<Avatar> {
+  const bytes = yield* findPicture(source)
+  const type = typeOf(bytes)
+  return { type, bytes: type === 'image/png' ? yield* bare(bytes) : bytes }
+}
+
+/** @throws ApiError 404 for a PNG that is cut off or damaged */
+function* bare(bytes: Buffer): Steps<Buffer> {
+  try {
+    return yield* barePicture(bytes)
+  } catch (error) {
+    if (error instanceof CardError) throw new ApiError(404, 'avatar_unusable', error.message, { cause: error })
+    throw error
+  }
+}
+
+/** Whether a card has an avatar; where it has a picture that cannot be shown, a sentence that says why. */
+export function* avatarProblem(source: CardSource): Steps<{ readonly has: boolean; readonly warning: string | null }> {
+  try {
+    yield* avatarSteps(source)
+    return { has: true, warning: null }
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error
+    return { has: false, warning: error.code === 'avatar_not_found' ? null : error.message }
+  }
+}
+
+function* findPicture(source: CardSource): Steps<Buffer> {
+  const icon = yield* new Assets(source).mainIcon()
+  if (icon?.bytes === undefined) {
+    throw new ApiError(404, 'avatar_not_found', 'The card of this character has no picture. Send a card that has one.')
+  }
+  return icon.bytes
+}
+
+function typeOf(bytes: Buffer): PictureType {
+  const facts = pictureFacts(bytes)
+  if (!facts) {
+    const message = "The card's main icon is no picture that is shown. Use a PNG, JPEG, WebP or GIF as the icon."
+    throw new ApiError(404, 'avatar_unusable', message)
+  }
+  if (!isTooLarge(facts)) return facts.type
+  const message = `The card's picture says that it has ${facts.width} × ${facts.height} pixels. At most ${largestPicture} are shown: make it smaller.`
+  throw new ApiError(404, 'avatar_unusable', message)
+}

@@ -1,0 +1,88 @@
+/*
+ * Kinds of pictures, told by their first bytes, and how large they are. Pixels are never looked at. Sections are those of
+ * PNG's third edition, GIF89a, ITU-T T.81 (JPEG), and the WebP container specification.
+ */
+
+/** A kind of picture that browsers show and that runs no code: SVG is none. */
+export type PictureType = 'image/png' | 'image/jpeg' | 'image/webp' | 'image/gif'
+
+/** What a picture says of itself. Width and height are pixels. */
+export interface PictureFacts {
+  readonly type: PictureType
+  readonly width: number
+  readonly height: number
+}
+
+/** Pixels of a side, and of all: more is no portrait, and takes whoever shows it 200 MB and more. */
+const longestSide = 16_384
+const mostPixels = 50_000_000
+/** Segments of a JPEG that are looked through for its size. */
+const mostSegments = 1000
+
+/** The kind and the size of a picture; undefined for what is none, or does not say its size. */
+export function pictureFacts(bytes: Buffer): PictureFacts | undefined {
+  const head = bytes.toString('latin1', 0, 16)
+  for (const [type, begins, sizeOf] of kinds) {
+    if (!begins(head)) continue
+    const size = bytes.length < leastBytes ? undefined : sizeOf(bytes)
+    return size && size[0] > 0 && size[1] > 0 ? { type, width: size[0], height: size[1] } : undefined
+  }
+  return undefined
+}
+
+/** Whether a picture is so large that showing it would take a client's memory. */
+export function isTooLarge({ width, height }: PictureFacts): boolean {
+  return width > longestSide || height > longestSide || width * height > mostPixels
+}
+
+/** The largest picture that is shown, for sentences. */
+export const largestPicture = `${longestSide} pixels a side and ${mostPixels / 1e6} million in all`
+
+type Size = readonly [width: number, height: number]
+
+/** Bytes that the head of any picture has. */
+const leastBytes = 30
+
+type Kind = readonly [type: PictureType, begins: (head: string) => boolean, sizeOf: (bytes: Buffer) => Size | undefined]
+
+const kinds: readonly Kind[] = [
+  [
+    'image/png',
+    (head) => head.startsWith('\x89PNG\r\n\x1a\n\0\0\0\rIHDR'),
+    (bytes) => [bytes.readUInt32BE(16), bytes.readUInt32BE(20)],
+  ],
+  ['image/gif', (head) => /^GIF8[79]a/.test(head), (bytes) => [bytes.readUInt16LE(6), bytes.readUInt16LE(8)]],
+  ['image/webp', (head) => /^RIFF[\s\S]{4}WEBPVP8/.test(head), sizeOfWebp],
+  ['image/jpeg', (head) => head.startsWith('\xff\xd8\xff'), sizeOfJpeg],
+]
+
+/** The canvas of an extended file, or the frame of a simple one: lossy (RFC 6386, section 9.1) or lossless. */
+function sizeOfWebp(bytes: Buffer): Size | undefined {
+  const format = bytes.toString('latin1', 12, 16)
+  if (format === 'VP8X') return [bytes.readUIntLE(24, 3) + 1, bytes.readUIntLE(27, 3) + 1]
+  if (format === 'VP8 ') return [bytes.readUInt16LE(26) & 0x3fff, bytes.readUInt16LE(28) & 0x3fff]
+  if (format !== 'VP8L' || bytes[20] !== 0x2f) return undefined
+  const bits = bytes.readUInt32LE(21)
+  return [(bits & 0x3fff) + 1, ((bits >>> 14) & 0x3fff) + 1]
+}
+
+/** The size in the frame header, which may stand behind many segments (section B.2.2). */
+function sizeOfJpeg(bytes: Buffer): Size | undefined {
+  let offset = 2
+  for (let count = 0; count < mostSegments && offset + 9 <= bytes.length; count++) {
+    const marker = bytes[offset + 1] ?? 0
+    if (bytes[offset] !== 0xff) return undefined
+    if (marker === 0xff) {
+      offset++
+      continue
+    }
+    if (isFrame(marker)) return [bytes.readUInt16BE(offset + 7), bytes.readUInt16BE(offset + 5)]
+    offset += 2 + bytes.readUInt16BE(offset + 2)
+  }
+  return undefined
+}
+
+/** SOF0 to SOF15, without DHT, JPG and DAC, which have numbers among theirs (section B.1.1.3). */
+function isFrame(marker: number): boolean {
+  return marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc
+}
