@@ -182,6 +182,7 @@ async function registerChat(
     limiter,
     prompt,
     characters: config.characters,
+    characterModels: config.characterModels,
     ...shared,
     bodyLimit: config.chatBodyLimit,
     sseKeepaliveMs: config.sseKeepaliveMs,

@@ -50,6 +50,8 @@ export interface Config {
   /** Whether `/docs` and `/openapi.json` are there. */
   readonly docs: 'on' | 'off'
   readonly characters: 'open' | 'closed'
+  /** Whether a card may say on which model its character is played, where a request names the default model. */
+  readonly characterModels: 'on' | 'off'
   readonly systemPrompt: string | undefined
   readonly postHistoryPrompt: string | undefined
   readonly greeting: 'auto' | 'never'
@@ -162,6 +164,7 @@ export function readConfig(environment: Environment): Config {
     corsOrigins: readOrigins(text('CORS_ORIGINS'), faults),
     docs: oneOf('DOCS', 'on', ['on', 'off']),
     characters: oneOf('CHARACTERS', 'open', ['open', 'closed']),
+    characterModels: oneOf('CHARACTER_MODELS', 'off', ['on', 'off']),
     systemPrompt: text('SYSTEM_PROMPT'),
     postHistoryPrompt: text('POST_HISTORY_PROMPT'),
     greeting: oneOf('GREETING', 'auto', ['auto', 'never']),

@@ -62,6 +62,10 @@ export const CharacterSummary = Type.Object(
     refused_regexes: Type.Array(Type.String(), { description: 'Regular expressions that never match here, and why.' }),
     remote_assets: Type.Integer({ description: 'Assets with a web address; never fetched.' }),
     has_system_prompt: Type.Boolean(),
+    model: Type.Union([Type.String(), Type.Null()], {
+      description:
+        'The model that the card asks for (`extensions.conservatory.model`), which is honoured where the operator has set `CHARACTER_MODELS=on`.',
+    }),
     ignored: Type.Array(Type.String(), { description: 'Fields that change nothing here; kept for export.' }),
     never_fire: Type.Array(Type.String(), {
       description: 'Lore that is switched on and can never be in a prompt, each with the reason.',
@@ -84,6 +88,7 @@ export const CharacterSummary = Type.Object(
         refused_regexes: [],
         remote_assets: 0,
         has_system_prompt: true,
+        model: null,
         ignored: ['extensions.x'],
         never_fire: ['entries[3] "Moss": no keys, and not constant'],
         warnings: [],
@@ -107,6 +112,10 @@ export const CharacterBody = Type.Object(
     regexes: Type.Integer(),
     remote_assets: Type.Integer(),
     has_system_prompt: Type.Boolean(),
+    model: Type.Union([Type.String(), Type.Null()], {
+      description:
+        'The model that the card asks for (`extensions.conservatory.model`), which is honoured where the operator has set `CHARACTER_MODELS=on`.',
+    }),
     refused_regexes: Type.Optional(Type.Array(Type.String())),
     ignored: Type.Optional(Type.Array(Type.String())),
     never_fire: Type.Optional(Type.Array(Type.String())),

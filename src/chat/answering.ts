@@ -11,7 +11,7 @@ import type { CompletionRequest } from '../openai/completion-request.ts'
 import { type End, Outcome } from '../usage/outcome.ts'
 import type { Visit, Visits } from '../usage/visit.ts'
 import type { Work } from '../work.ts'
-import { castRequest, playedName, wantedRequest } from './casting.ts'
+import { type Casting, castRequest, playedName, wantedRequest } from './casting.ts'
 import type { Exchange } from './exchange.ts'
 import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
@@ -39,43 +39,53 @@ export async function answer(
   replies: OpenReplies,
 ): Promise<FastifyReply> {
   const wanted = wantedRequest(sent, options.models, callerOf(request))
-  const { body, route } = wanted
   // Before anything waits: a client that leaves meanwhile is noticed.
   const signal = replies.signalOf(reply)
-  return route.use(async () => {
+  return wanted.route.use(async () => {
     const casting = await castRequest(request, reply, wanted, options)
-    const { persona } = casting
-    const outcome = new Outcome()
-    // Before the log line, which is written then.
-    reply.raw.prependOnceListener('close', () => Object.assign(request.facts, factsOf(route, outcome)))
-    exchanging ??= await import('./exchange.ts')
-    if (body.stream === true) streaming ??= await import('./reply.ts')
-    const work = options.workOf(request, signal)
-    const more = {
-      trace: request.trace,
-      openHeld: () => options.openHeld(request),
-      readAll: voice.tellsUsage,
-    }
-    await mendRequest(request, body, work)
-    const texts = await requestTextsOf(request, body, casting, work)
-    const making = { settings: options.prompt, worldBooks: options.library.worldBooks, texts }
-    const exchange = new exchanging.Exchange(body, persona, making, work, more, voice)
-    const turn: Turn = { request, reply, body, voice, persona, route, exchange, work, outcome, signal }
-    let visit: Visit | undefined
-    try {
-      visit = await enter(turn, options.visits)
-      reply.headers(visit.headers)
-      if (!streaming || body.stream !== true) return await sendWhole(turn, visit)
-      await sendStream(turn, visit, streaming, options)
-      return reply
-    } catch (thrown) {
-      const error = toApiError(thrown)
-      if (visit) await visit.end(error)
-      else outcome.end(error)
-      tellOfRefusal(request, error)
-      throw error
-    }
+    const asked = { request, reply, body: wanted.body, signal }
+    return await casting.route.use(() => answerAs(casting, asked, voice, options))
   })
+}
+
+/** Asks the model of a casting, and sends its answer. @throws ApiError as `answer` */
+async function answerAs(
+  casting: Casting,
+  { request, reply, body, signal }: Pick<Turn, 'request' | 'reply' | 'body' | 'signal'>,
+  voice: Voice,
+  options: ChatOptions,
+): Promise<FastifyReply> {
+  const { persona, route } = casting
+  const outcome = new Outcome()
+  // Before the log line, which is written then.
+  reply.raw.prependOnceListener('close', () => Object.assign(request.facts, factsOf(route, outcome)))
+  exchanging ??= await import('./exchange.ts')
+  if (body.stream === true) streaming ??= await import('./reply.ts')
+  const work = options.workOf(request, signal)
+  const more = {
+    trace: request.trace,
+    openHeld: () => options.openHeld(request),
+    readAll: voice.tellsUsage,
+  }
+  await mendRequest(request, body, work)
+  const texts = await requestTextsOf(request, body, casting, work)
+  const making = { settings: options.prompt, worldBooks: options.library.worldBooks, texts }
+  const exchange = new exchanging.Exchange(body, persona, making, work, more, voice)
+  const turn: Turn = { request, reply, body, voice, persona, route, exchange, work, outcome, signal }
+  let visit: Visit | undefined
+  try {
+    visit = await enter(turn, options.visits)
+    reply.headers(visit.headers)
+    if (!streaming || body.stream !== true) return await sendWhole(turn, visit)
+    await sendStream(turn, visit, streaming, options)
+    return reply
+  } catch (thrown) {
+    const error = toApiError(thrown)
+    if (visit) await visit.end(error)
+    else outcome.end(error)
+    tellOfRefusal(request, error)
+    throw error
+  }
 }
 
 /** One request on its way to a model and back. */

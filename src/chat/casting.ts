@@ -23,6 +23,8 @@ import type { ChatOptions, UnknownCharacters } from './options.ts'
 export interface Casting {
   readonly persona: Persona
   readonly header?: string
+  /** What is asked: the model that the request names, or the one that the card does. */
+  readonly route: Route
   /** Whose card is played. */
   readonly character?: Character
 }
@@ -41,6 +43,8 @@ function checkRequest(request: CompletionRequest): void {
 export interface WantedRequest {
   readonly body: CompletionRequest
   readonly route: Route
+  /** Whether it is the default model that is named, in place of which the card may name another. */
+  readonly isDefault: boolean
   /** The model's id as it was sent, where it names the character: then one that is not there is a model that is not there. */
   readonly playedModel: string | null
 }
@@ -54,13 +58,14 @@ export function wantedRequest(sent: CompletionRequest, models: ModelRegistry, us
   checkRequest(sent)
   const { model, character, route } = models.wanted(sent.model, user)
   const body = withOwnDefaults(sent, route.candidates[0]?.traits.defaults ?? {})
-  if (character === null) return { body, route, playedModel: null }
+  const isDefault = model === 'default'
+  if (character === null) return { body, route, isDefault, playedModel: null }
   const beside = sent.character?.trim() ?? ''
   if (beside !== '' && foldName(beside) !== foldName(character.trim())) {
     const problem = `is another character than the one of the model ${JSON.stringify(sent.model)}. Leave one of them out`
     throw invalidField('character', problem)
   }
-  return { body: { ...body, model, character }, route, playedModel: sent.model }
+  return { body: { ...body, model, character }, route, isDefault, playedModel: sent.model }
 }
 
 /** The fields that are only ours, as the model has them, where the request does not. */
@@ -76,8 +81,8 @@ function withOwnDefaults(sent: CompletionRequest, defaults: Readonly<Record<stri
 export async function castRequest(
   request: FastifyRequest,
   reply: FastifyReply,
-  { body, playedModel }: WantedRequest,
-  { library, characters, lookAgain, models }: ChatOptions,
+  { body, playedModel, route, isDefault }: WantedRequest,
+  { library, characters, characterModels, lookAgain, models }: ChatOptions,
 ): Promise<Casting> {
   const caller = callerOf(request)
   const unknown = playedModel === null ? characters : 'closed'
@@ -85,7 +90,9 @@ export async function castRequest(
   const casting = await cast(body, library, unknown, caller.account.id, refusal)
   lookAgain(request)
   if (casting.header !== undefined) reply.header('x-character', casting.header)
-  return casting
+  const wanted = isDefault && characterModels === 'on' ? casting.persona.card?.model : undefined
+  // A card of somebody else may name a model that is not here, or not for this key: the default model was asked for.
+  return { ...casting, route: (wanted === undefined ? undefined : models.find(wanted, caller)) ?? route }
 }
 
 /**
@@ -101,7 +108,7 @@ async function cast(
   unknown: UnknownCharacters,
   account: number,
   refusal: () => ApiError,
-): Promise<Casting> {
+): Promise<Omit<Casting, 'route'>> {
   const userName = user_name?.trim().toWellFormed() || 'User'
   const name = character?.trim() ?? ''
   if (name === '') return { persona: { name: null, card: null, userName } }

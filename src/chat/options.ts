@@ -22,6 +22,8 @@ export interface ChatOptions {
   readonly limiter: Pick<LimitKeeper, 'reserve'>
   readonly prompt: PromptSettings
   readonly characters: UnknownCharacters
+  /** Whether a card may say on which model its character is played. */
+  readonly characterModels: 'on' | 'off'
   /** Refuses a large request that has waited for the database, when there is more to do than can be done now. */
   readonly lookAgain: (request: FastifyRequest) => void
   /** The work of a request, wanted until the signal aborts. */

@@ -35,9 +35,10 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
     },
     async (request, reply) => {
       const wanted = wantedRequest(request.body, options.models, callerOf(request))
-      const { body, route } = wanted
+      const { body } = wanted
       const signal = replies.signalOf(reply)
       const casting = await castRequest(request, reply, wanted, options)
+      const { route } = casting
       const [{ droppedHeader, Exchange }, { receiptOf }] = await Promise.all([
         import('./exchange.ts'),
         import('./receipt.ts'),

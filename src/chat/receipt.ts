@@ -11,7 +11,7 @@ export interface ReceiptParts {
   /** As the caller asked for it. */
   readonly model: string
   readonly upstreamId: string
-  readonly casting: Casting
+  readonly casting: Pick<Casting, 'persona'>
   readonly body: CompletionRequest
   readonly asked: Pick<Asked, 'composition' | 'request'>
   /** Whether the caller may read the card's texts. */

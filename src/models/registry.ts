@@ -108,6 +108,11 @@ export class ModelRegistry {
     return isNamed ? { model: id, character: null } : readPlayedModel(id, (model) => this.#routeOf(model) !== undefined)
   }
 
+  /** The route of the model of exactly this id, `default` among them, for a key that may use it; undefined where there is none. */
+  find(id: string, user: ModelUser): Route | undefined {
+    return this.#usable(id, user)
+  }
+
   /** Whether a key may use what the id `default` stands for. */
   mayUseDefault(user: ModelUser): boolean {
     return this.#usable('default', user) !== undefined

@@ -39,6 +39,8 @@ export interface Card {
   /** `first_mes`, then `alternate_greetings`; empty ones stay, so that the index is the request's. */
   readonly greetings: readonly string[]
   readonly depthNote?: DepthNote
+  /** The id of the model that the character is to be played on (`extensions.conservatory.model`). */
+  readonly model?: string
   readonly book?: Lorebook
   readonly lorebook: readonly LoreText[]
   /** What world books may be for, besides names. */
@@ -46,6 +48,8 @@ export interface Card {
 }
 
 const standardDepth = 4
+/** Characters of a model's id. */
+const longestModel = 200
 /** Units of work of giving one entry to those that read it from the card itself. */
 const unitsOfLoreText = 40
 
@@ -61,6 +65,7 @@ export function* readCard(document: Fields, notes: ReadingNotes = emptyNotes()):
   const bookFields = valueIn(data, 'character_book')
   const book = isFields(bookFields) ? yield* readBook(bookFields, notes) : undefined
   yield (book?.written ?? 0) * unitsOfLoreText
+  const model = textIn(fieldsIn(fieldsIn(data, 'extensions'), 'conservatory'), 'model').trim()
   const depthNote = readDepthNote(fieldsIn(fieldsIn(data, 'extensions'), 'depth_prompt'))
   return {
     spec,
@@ -75,6 +80,7 @@ export function* readCard(document: Fields, notes: ReadingNotes = emptyNotes()):
     examples: textIn(data, 'mes_example'),
     greetings: [textIn(data, 'first_mes'), ...textsIn(data, 'alternate_greetings')],
     ...(depthNote ? { depthNote } : {}),
+    ...(model === '' || model.length > longestModel ? {} : { model }),
     ...(book ? { book } : {}),
     tags: aboutCard(document).tags,
     lorebook: (book?.entries ?? []).map(({ name, keys, body }) => ({

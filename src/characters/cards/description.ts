@@ -16,6 +16,8 @@ export interface CardSummary {
   readonly refused_regexes: readonly string[]
   readonly remote_assets: number
   readonly has_system_prompt: boolean
+  /** The model that the card asks for; null where it asks for none. */
+  readonly model: string | null
   /** Where the card says what this service makes nothing of. */
   readonly ignored: readonly string[]
   /** Lore that is switched on and can never be in a prompt, each with the reason. */
@@ -68,6 +70,7 @@ export function* describeCard(
     refused_regexes: refused.list,
     remote_assets: assets.filter((asset) => isFields(asset) && /^https?:/i.test(textIn(asset, 'uri').trim())).length,
     has_system_prompt: card.systemPrompt.trim() !== '',
+    model: card.model ?? null,
     ignored: ignored.list,
     never_fire: unfired.list,
     warnings: told.list,

@@ -236,6 +236,7 @@ describe('describeCard', () => {
       refused_regexes: ['/(?=a)b/'],
       remote_assets: 1,
       has_system_prompt: true,
+      model: null,
       ignored: [
         'extensions.chub',
         'extensions.talkativeness',
