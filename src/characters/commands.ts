@@ -49,11 +49,12 @@ export function addCharacterCommands(
     .description('print the card of a character on stdout')
     .action((name: string, options: AccountOption & { format?: 'json' | 'v2' | 'png' | 'charx' }) =>
       withShelf(options, async (shelf) => {
-        const { exportCard, exportLosses } = await import('./cards/export.ts')
+        const { exportCard } = await import('./cards/export.ts')
         const { source } = await shelf.find(name)
         const format = options.format ?? 'json'
-        print(exportCard(source, format))
-        for (const loss of exportLosses(source, format)) tell(`${loss}`)
+        const { bytes, losses } = exportCard(source, format)
+        print(bytes)
+        for (const loss of losses) tell(`${loss}`)
       }),
     )
 

@@ -120,9 +120,8 @@ function workedOn({ held }: FastifyRequest, body: Buffer): Buffer {
 
 /** Makes a card's file, and gives the source back where it is not that. */
 async function makeFile(source: CardSource, format: keyof typeof contentTypes, work: Work): Promise<CardFile> {
-  const { exportSteps, exportLosses } = await import('./cards/export.ts')
-  const losses = exportLosses(source, format)
-  const bytes = await work.run('format', exportSteps(source, format))
+  const { exportSteps } = await import('./cards/export.ts')
+  const { bytes, losses } = await work.run('format', exportSteps(source, format))
   if (bytes !== source.bytes) freeBytes(source.bytes)
   return { bytes, losses }
 }

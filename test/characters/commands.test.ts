@@ -143,7 +143,7 @@ describe('characters export', () => {
       stdout: fern,
     })
     expect(JSON.parse((await run('export', 'Fern', '--format', 'v2')).stdout)).toMatchObject({ data: { name: 'Fern' } })
-    const picture = exportCard(readCardSource(Buffer.from(cardText('Pictured'))), 'png')
+    const picture = exportCard(readCardSource(Buffer.from(cardText('Pictured'))), 'png').bytes
     expect(await run('import', file('pictured.png', picture))).toMatchObject({ code: 0 })
     const lossy = await run('export', 'Pictured')
     expect(lossy).toMatchObject({ code: 0, stderr: 'The picture of the card is not in this format.\n' })

@@ -12,10 +12,20 @@ export const cardOfV1 = {
   mes_example: '',
 }
 export const cardOfV2 = { spec: 'chara_card_v2', spec_version: '2.0', data: { ...cardOfV1, extensions: { a: 1 } } }
+/** What V2 and V3 must have beside the fields of V1. */
+export const laterFields = {
+  creator_notes: '',
+  system_prompt: '',
+  post_history_instructions: '',
+  alternate_greetings: [],
+  tags: [],
+  creator: '',
+  character_version: '',
+}
 export const cardOfV3 = {
   spec: 'chara_card_v3',
   spec_version: '3.0',
-  data: { ...cardOfV1, group_only_greetings: [], nickname: 'Countess', extensions: { a: { b: null } } },
+  data: { ...cardOfV1, ...laterFields, group_only_greetings: [], nickname: 'Countess', extensions: { a: { b: null } } },
 }
 
 export function jsonBytes(value: unknown): Buffer {

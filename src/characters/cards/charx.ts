@@ -3,7 +3,7 @@ import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { documentInFile, largestDocument } from '../documents/json-document.ts'
 import { listZip, unzip, type ZipEntry } from './zip.ts'
-import { writeZip, zipFile } from './zip-writer.ts'
+import { writeZip, type ZipFile, zipFile } from './zip-writer.ts'
 
 /** The name of the card in a CHARX archive: exactly this, at the root (Character Card V3, "CHARX"). */
 const cardName = 'card.json'
@@ -36,14 +36,14 @@ export function* readCharx(bytes: Buffer): Steps<Fields> {
   return yield* documentInFile(document, bytes)
 }
 
-/** Writes a CHARX archive: the card, and the other files of the archive that it was in, as they are packed there. */
-export function* writeCharx(document: Buffer, archive?: Buffer): Steps<Buffer> {
+/** Writes a CHARX archive: the card, and the other files of the archive that it was in, as they are packed there, and new ones. */
+export function* writeCharx(document: Buffer, archive?: Buffer, files: readonly ZipFile[] = []): Steps<Buffer> {
   const entries = archive ? listZip(archive) : []
   const start = entries.reduce((least, entry) => Math.min(least, entry.start), archive?.length ?? 0)
   const others = entries.filter((entry) => entry.name !== cardName)
   yield entries.length * unitsOfEntry
   const card = yield* zipFile(cardName, document)
-  return writeZip([card, ...others], archive?.subarray(0, entries.length > 0 ? start : 0))
+  return writeZip([card, ...others, ...files], archive?.subarray(0, entries.length > 0 ? start : 0))
 }
 
 /** How many files there are in an archive besides the card. */

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type Fields, isFields, valueIn } from '../../fields.ts'
+import { type Fields, isFields, textsIn, valueIn } from '../../fields.ts'
 import type { Steps } from '../../work.ts'
+import { isSlashForm } from '../lore/keys.ts'
 import { cardVersion, pygmalionNames, specs } from './versions.ts'
 
 /*
@@ -25,6 +26,8 @@ interface Change {
 type Path = readonly (string | number)[]
 /** Units of work of a change, beside its text. */
 const unitsOfChange = 100
+/** Units of work of looking at an entry. */
+const unitsOfEntry = 200
 /** Units of work of a line of decorators. */
 const unitsOfLine = 20
 const linesPerStep = 200
@@ -35,13 +38,9 @@ const extensionsPath = ['data', 'extensions']
 const ownPath = [...extensionsPath, 'conservatory']
 const notePath = [...ownPath, 'conversion']
 const entriesPath = ['data', 'character_book', 'entries']
+const bookPath = ['data', 'character_book']
 const greetingsPath = ['data', 'group_only_greetings']
 const creatorNotesPath = ['data', 'creator_notes']
-/** The paths that a note may name, beside those of lore; whatever else a card claims there is ignored. */
-const notedPaths = new Set(
-  [['spec'], ['spec_version'], greetingsPath, creatorNotesPath, extensionsPath, ownPath, notePath].map(keyOf),
-)
-
 /** Fields that V2 and V3 say must be there, beside those of V1 (V2, "The new fields"; V3, "CharacterCard Object"). */
 const requiredFields = {
   ...{ name: '', description: '', personality: '', scenario: '', first_mes: '', mes_example: '' },
@@ -49,17 +48,30 @@ const requiredFields = {
   ...{ creator: '', character_version: '', extensions: {} },
 }
 
+/** Fields that V3 says an entry of a lorebook must have, beside `use_regex`. */
+const entryFields = { keys: [], content: '', extensions: {}, enabled: true, insertion_order: 0 }
+
+/** The paths that a note may name, beside those of lore; whatever else a card claims there is ignored. */
+const notedPaths = new Set(
+  [
+    ...[['spec'], ['spec_version'], greetingsPath, creatorNotesPath, extensionsPath, ownPath, notePath],
+    ...Object.keys(requiredFields).map((name) => ['data', name]),
+    ...['extensions', 'entries'].map((name) => [...bookPath, name]),
+  ].map(keyOf),
+)
+
 /** What stands in the notes of a V2 copy beside a V3 card (V3, "PNG/APNG", backfilling). */
 const copyWarning =
   'This is a copy of a Character Card V3 for programs that only know V2, and parts of the card may not work with it. ' +
   'Use a program that reads V3.'
 
-/** The document in this version: itself where it is in it already. */
+/** The document in this version: itself where it is in it already, and, of V3, has all that it must have. */
 export function* toVersion(document: Fields, version: WrittenVersion): Steps<Fields> {
-  if (cardVersion(document) === version) return document
+  const complete = version === 'v3' ? completed : asItIs
+  if (cardVersion(document) === version) return yield* complete(document)
   const restored = yield* restore(document)
-  if (cardVersion(restored) === version) return restored
-  if (cardVersion(document) === 'v1') return lift(document, version)
+  if (cardVersion(restored) === version) return yield* complete(restored)
+  if (cardVersion(document) === 'v1') return yield* complete(lift(document, version))
   return yield* applyAll(document, [...headerChanges(document, version), ...(yield* changesFor[version](document))])
 }
 
@@ -95,10 +107,51 @@ function isDecorator(text: string, start: number): boolean {
 
 const changesFor: Readonly<Record<WrittenVersion, (document: Fields) => Steps<readonly Change[]>>> = {
   v2: undecorate,
-  *v3(document) {
+  v3: additions,
+}
+
+/** A V3 document with every field that its types say must be there (V3, "CharacterCard Object", "Lorebook Object"). */
+function* completed(document: Fields): Steps<Fields> {
+  const missing = yield* additions(document)
+  if (missing.length === 0) return document
+  const draft = new Draft(document)
+  for (const change of missing) {
     yield unitsOfChange
-    return valueAt(document, greetingsPath).found ? [] : [{ path: greetingsPath, after: [] }]
-  },
+    draft.put(change)
+  }
+  return draft.document
+}
+
+function* asItIs(document: Fields): Steps<Fields> {
+  yield unitsOfChange
+  return document
+}
+
+/** The fields that a V3 card must have and this one lacks, or has as null: empty values, which change nothing. */
+function* additions(document: Fields): Steps<readonly Change[]> {
+  const changes: Change[] = []
+  const fill = (path: Path, fields: Readonly<Record<string, unknown>>) => {
+    for (const [name, after] of Object.entries(fields)) {
+      const { value } = valueAt(document, [...path, name])
+      if (value == null) changes.push(changeAt(document, [...path, name], after))
+    }
+  }
+  fill(['data'], { ...requiredFields, group_only_greetings: [] })
+  if (!isFields(valueAt(document, bookPath).value)) return changes
+  fill(bookPath, { extensions: {}, entries: [] })
+  const entries = valueAt(document, entriesPath).value
+  if (typeof entries !== 'object' || entries === null) return changes
+  for (const [key, entry] of Object.entries(entries)) {
+    yield unitsOfEntry
+    if (!isFields(entry)) continue
+    fill([...entriesPath, Array.isArray(entries) ? Number(key) : key], { ...entryFields, use_regex: hasPattern(entry) })
+  }
+  return changes
+}
+
+/** Whether a key is a regular expression where nothing says whether keys are (docs/cards.md, 6.4). */
+function hasPattern(entry: Fields): boolean {
+  return [...textsIn(entry, 'keys'), ...textsIn(entry, 'secondary_keys')].some((key) => isSlashForm(key.trim()))
 }
 
 function headerChanges(document: Fields, version: WrittenVersion): readonly Change[] {
@@ -241,6 +294,8 @@ function isChange(value: unknown): value is Change {
   if (!isFields(value)) return false
   const path = valueIn(value, 'path')
   if (!Array.isArray(path) || !path.every((key) => typeof key === 'string' || typeof key === 'number')) return false
-  const isContentOfLore = path.length === 5 && keyOf(path.slice(0, 3)) === keyOf(entriesPath) && path[4] === 'content'
-  return isContentOfLore || notedPaths.has(keyOf(path))
+  const isOfLore = path.length === 5 && keyOf(path.slice(0, 3)) === keyOf(entriesPath)
+  return (
+    (isOfLore && (path[4] === 'use_regex' || Object.hasOwn(entryFields, path[4] ?? ''))) || notedPaths.has(keyOf(path))
+  )
 }

@@ -2,14 +2,19 @@ import { type Fields, isFields, valueIn } from '../../fields.ts'
 import { type Steps, workAtOnce } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { writeJsonDocument } from '../documents/json-document.ts'
-import { countAssets, writeCharx } from './charx.ts'
+import { type Carried, carry } from './carried.ts'
+import { writeCharx } from './charx.ts'
 import { toBackfill, toVersion } from './conversion.ts'
 import { type CardText, plainPicture, writePngCards } from './png.ts'
-import { type CardSource, largestFile } from './source.ts'
+import { type CardSource, type ExportFormat, largestFile } from './source.ts'
 import { cardVersion } from './versions.ts'
 
-/** The forms in which cards are written: V3 as JSON, V2 as JSON, V3 with a V2 copy in a picture, V3 in an archive. */
-export type ExportFormat = 'json' | 'v2' | 'png' | 'charx'
+/** A card's file. */
+export interface ExportedCard {
+  readonly bytes: Buffer
+  /** What of the source is not in it, one sentence each, for the operator to know. */
+  readonly losses: readonly string[]
+}
 
 /**
  * Writes a card's file. An unedited source in its own format gives the very bytes; else texts stay verbatim and unknown
@@ -17,43 +22,36 @@ export type ExportFormat = 'json' | 'v2' | 'png' | 'charx'
  * @param now milliseconds; the modification date of a card that was edited
  * @throws CardError for a card whose file would be too large or nested too deeply to be read again
  */
-export function* exportSteps(source: CardSource, format: ExportFormat, now = Date.now()): Steps<Buffer> {
-  if (!source.isEdited && isOwnFormat(source, format)) return source.bytes
-  const file = yield* writers[format](source, now)
-  if (file.length > largestFile) {
+export function* exportSteps(source: CardSource, format: ExportFormat, now = Date.now()): Steps<ExportedCard> {
+  if (!source.isEdited && isOwnFormat(source, format)) return { bytes: source.bytes, losses: [] }
+  const written = format === 'v2' ? yield* toVersion(source.document, 'v2') : yield* version3(source, now)
+  const carried = yield* carry(source, written, format)
+  const bytes = yield* writers[format](carried, source)
+  if (bytes.length > largestFile) {
     throw new CardError('card_too_large', `The file would be larger than ${largestFile} bytes. Choose another format.`)
   }
-  return file
+  return { bytes, losses: carried.losses }
 }
 
 /** The same at once, for commands. */
-export function exportCard(source: CardSource, format: ExportFormat, now = Date.now()): Buffer {
+export function exportCard(source: CardSource, format: ExportFormat, now = Date.now()): ExportedCard {
   return workAtOnce().run('format', exportSteps(source, format, now))
 }
 
-/** What of the source cannot be in a file of this format, one sentence each, for the operator to know. */
-export function exportLosses({ container, bytes }: CardSource, format: ExportFormat): readonly string[] {
-  if (container === 'png' && format !== 'png') return ['The picture of the card is not in this format.']
-  const assets = container === 'charx' && format !== 'charx' ? countAssets(bytes) : 0
-  return assets === 0 ? [] : [`Files of the archive that are not in this format: ${assets}.`]
-}
-
-const writers: Readonly<Record<ExportFormat, (source: CardSource, now: number) => Steps<Buffer>>> = {
-  *json(source, now) {
-    return yield* writeJsonDocument(yield* version3(source, now))
+const writers: Readonly<Record<ExportFormat, (carried: Carried, source: CardSource) => Steps<Buffer>>> = {
+  *json({ document }) {
+    return yield* writeJsonDocument(document)
   },
-  *v2(source) {
-    return yield* writeJsonDocument(yield* toVersion(source.document, 'v2'))
+  *v2({ document }) {
+    return yield* writeJsonDocument(document)
   },
-  *charx(source, now) {
-    const document = yield* writeJsonDocument(yield* version3(source, now))
-    return yield* source.container === 'charx' ? writeCharx(document, source.bytes) : writeCharx(document)
+  *charx({ document, files }, { container, bytes }) {
+    return yield* writeCharx(yield* writeJsonDocument(document), container === 'charx' ? bytes : undefined, files)
   },
-  *png(source, now) {
-    const document = yield* version3(source, now)
+  *png({ document, picture }, { container, bytes }) {
     const first: CardText = { keyword: 'ccv3', document: yield* writeJsonDocument(document) }
     const texts = [first, ...(yield* backfill(document))]
-    return yield* writePngCards(source.container === 'png' ? source.bytes : plainPicture(), texts)
+    return yield* writePngCards(container === 'png' ? bytes : (picture ?? plainPicture()), texts)
   },
 }
 

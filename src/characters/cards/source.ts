@@ -11,6 +11,9 @@ import { isZip } from './zip.ts'
 /** How a card came: the bytes decide, never a file's name or a declared type. */
 export type Container = 'json' | 'png' | 'charx'
 
+/** The forms in which cards are written: V3 as JSON, V2 as JSON, V3 with a V2 copy in a picture, V3 in an archive. */
+export type ExportFormat = 'json' | 'v2' | 'png' | 'charx'
+
 /** A card's source: the bytes as they came, and the JSON document in them exactly as parsed. */
 export interface CardSource {
   readonly container: Container

@@ -3,13 +3,22 @@ import { inflateRawSync, inflateSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import * as conversion from '../../../src/characters/cards/conversion.ts'
-import { type ExportFormat, exportCard, exportLosses } from '../../../src/characters/cards/export.ts'
-import { editSource, readCardSource } from '../../../src/characters/cards/source.ts'
+import * as exporting from '../../../src/characters/cards/export.ts'
+import { type CardSource, type ExportFormat, editSource, readCardSource } from '../../../src/characters/cards/source.ts'
 import { listZip, unzip } from '../../../src/characters/cards/zip.ts'
 import * as jsonDocument from '../../../src/characters/documents/json-document.ts'
 import type { Fields } from '../../../src/fields.ts'
 import { type Steps, workAtOnce } from '../../../src/work.ts'
-import { cardOfV1, cardOfV2, cardOfV3, documents, jsonBytes, jsonValues, objectsOf } from '../../support/cards.ts'
+import {
+  cardOfV1,
+  cardOfV2,
+  cardOfV3,
+  documents,
+  jsonBytes,
+  jsonValues,
+  laterFields,
+  objectsOf,
+} from '../../support/cards.ts'
 import { cardChunk, chunksIn, png, pngChunk, zip } from '../../support/containers.ts'
 
 const atOnce = <T>(steps: Steps<T>): T => workAtOnce().run('card', steps)
@@ -18,6 +27,10 @@ const toBackfill = (document: Fields) => atOnce(conversion.toBackfill(document))
 const toVersion = (document: Fields, version: conversion.WrittenVersion) =>
   atOnce(conversion.toVersion(document, version))
 const withoutDecorators = (content: string) => atOnce(conversion.withoutDecorators(content))
+
+const exportCard = (source: CardSource, format: ExportFormat, now?: number) =>
+  exporting.exportCard(source, format, now).bytes
+const exportLosses = (source: CardSource, format: ExportFormat) => exporting.exportCard(source, format).losses
 
 /** The card as JSON, taken into each of these formats in turn. */
 function through(document: object, ...formats: readonly ExportFormat[]) {
@@ -54,7 +67,8 @@ describe('10 into another format and back', () => {
   const roundTrip = (version: 'v2' | 'v3', ...formats: readonly ExportFormat[]) =>
     fc.assert(
       fc.property(documents(version), (document) => {
-        deepStrictEqual(through(document, ...formats).document, parsed(document))
+        const expected = version === 'v3' ? toVersion(parsed(document), 'v3') : parsed(document)
+        deepStrictEqual(through(document, ...formats).document, expected)
       }),
       { numRuns: 200 },
     )
@@ -68,7 +82,7 @@ describe('10 into another format and back', () => {
   test('10 V3, the V2 copy in its picture, V3', () => {
     fc.assert(
       fc.property(documents('v3'), (document) => {
-        deepStrictEqual(toVersion(parsed(toBackfill(parsed(document))), 'v3'), parsed(document))
+        deepStrictEqual(toVersion(parsed(toBackfill(parsed(document))), 'v3'), toVersion(parsed(document), 'v3'))
       }),
     )
   })
@@ -80,7 +94,10 @@ describe('10 into another format and back', () => {
         expect(lifted).toMatchObject({ spec: 'chara_card_v3', spec_version: '3.0' })
         const entries = Object.entries(Object.getOwnPropertyDescriptor(lifted, 'data')?.value ?? {})
         const fields = new Map(entries)
-        for (const [name, value] of Object.entries(parsed(document))) deepStrictEqual(fields.get(name), value)
+        for (const [name, value] of Object.entries(parsed(document))) {
+          // What must be there takes the place of null, and a book's entries get what they must have.
+          if (value !== null && name !== 'character_book') deepStrictEqual(fields.get(name), value)
+        }
         deepStrictEqual(through(document, 'png', 'charx', 'json').document, lifted)
       }),
     )
@@ -138,7 +155,7 @@ describe('10 conversion', () => {
     const { document } = through(decorated, 'v2')
     const entries = [{ ...lore, content: 'The door\r\nis shut.\n@@ prose' }, null, { content: 'x' }]
     expect(document).toMatchObject({ data: { character_book: { entries } } })
-    expect(through(decorated, 'v2', 'json').document).toStrictEqual(decorated)
+    expect(through(decorated, 'v2', 'json').document).toStrictEqual(through(decorated, 'charx').document)
   })
 
   test.each([
@@ -172,7 +189,7 @@ describe('10 conversion', () => {
   test('10 own fields are under extensions.conservatory alone', () => {
     const { document } = through(cardOfV2, 'json')
     const { extensions, group_only_greetings, ...rest } = JSON.parse(JSON.stringify(document)).data
-    expect(rest).toEqual(cardOfV1)
+    expect(rest).toEqual({ ...cardOfV1, ...laterFields })
     expect(Object.keys(extensions)).toEqual(['a', 'conservatory'])
   })
 
@@ -184,7 +201,7 @@ describe('10 conversion', () => {
   })
 
   test('15 what could not be read again is not written', () => {
-    const large = readCardSource(writeJsonDocument({ ...cardOfV3, x: '"'.repeat(8_388_450) }))
+    const large = readCardSource(writeJsonDocument({ ...cardOfV3, x: '"'.repeat(8_388_200) }))
     expect(exportCard(large, 'png').length).toBeLessThan(30_000_000)
     const notes = Array.from({ length: 90 }, () => ({ content: `@@end\n${'x'.repeat(90_000)}` }))
     const decorated = { ...cardOfV3, data: { name: 'Ada', character_book: { entries: notes } } }
@@ -298,7 +315,163 @@ test('a conversion leaves the document as it was', () => {
     data: { ...cardOfV3.data, character_book: { entries: [{ keys: ['a'], content: '@@depth 4\nA' }] } },
   })
   const before = structuredClone(document)
-  deepStrictEqual(toVersion(toVersion(document, 'v2'), 'v3'), before)
+  deepStrictEqual(toVersion(toVersion(document, 'v2'), 'v3'), toVersion(before, 'v3'))
   toBackfill(document)
   deepStrictEqual(document, before)
+})
+
+describe('9 assets go along', () => {
+  const data = Buffer.from('sound')
+  const own = png(pngChunk('tEXt', 'Comment\0kept'))
+  const jpeg = Buffer.from('ffd8ffe000040000ffc0001108002000400301220002110103110100000000000000', 'hex')
+  const asset = (uri: string, more: object = {}) => ({ type: 'icon', name: 'main', ext: 'png', uri, ...more })
+  const sound = asset('embeded://s.mp3', { type: 'x_sound', name: 'bell', ext: 'mp3' })
+  const dead = asset('embeded://gone.png', { type: 'emotion', name: 'sad' })
+  const card = (assets: readonly object[]) => ({ ...cardOfV3, data: { ...cardOfV3.data, assets } })
+  const archive = (icon: Buffer, ...assets: readonly object[]) =>
+    readCardSource(
+      zip([
+        { name: 'card.json', content: jsonBytes(card(assets)) },
+        { name: 'i.png', content: icon },
+        { name: 's.mp3', content: data },
+      ]),
+    )
+  const assetsOf = (source: CardSource) => Object.getOwnPropertyDescriptor(source.document['data'], 'assets')?.value
+
+  test('9 an archive becomes a picture: its main icon, and the other files in links', () => {
+    const source = archive(
+      own,
+      asset('embeded://i.png'),
+      sound,
+      dead,
+      asset('https://x.example/a.png', { name: 'far' }),
+    )
+    const { bytes, losses } = exporting.exportCard(source, 'png')
+    expect(chunksIn(bytes).map(({ type, data: each }) => `${type} ${each.toString('latin1', 0, 5)}`)).toEqual([
+      ...chunksIn(own)
+        .slice(0, -1)
+        .map(({ type, data: each }) => `${type} ${each.toString('latin1', 0, 5)}`),
+      ...['tEXt ccv3\0', 'tEXt chara', 'IEND '],
+    ])
+    expect(assetsOf(readCardSource(bytes))).toEqual([
+      asset('ccdefault:'),
+      { ...sound, uri: `data:application/octet-stream;base64,${data.toString('base64')}` },
+      { ...dead, uri: 'ccdefault:' },
+      asset('https://x.example/a.png', { name: 'far' }),
+    ])
+    expect(losses).toEqual(['Assets whose files are not there: 1.'])
+  })
+
+  test.each([
+    ['JPEG', jpeg],
+    ['damaged PNG', own.subarray(0, 50)],
+  ])('9 a main icon that is a %s goes along as a link, and the picture is plain, which is told', (_kind, icon) => {
+    const { bytes, losses } = exporting.exportCard(archive(icon, asset('embeded://i.png'), sound), 'png')
+    expect(losses).toEqual(['The main icon is no PNG, so the picture is a plain one.'])
+    expect(JSON.stringify(assetsOf(readCardSource(bytes)))).toContain(`base64,${icon.toString('base64')}`)
+  })
+
+  test('9 an archive becomes JSON with its files in links, and V2 without them', () => {
+    const source = archive(own, asset('embeded://i.png'), sound)
+    expect(exportLosses(source, 'json')).toEqual([])
+    expect(JSON.stringify(assetsOf(readCardSource(exportCard(source, 'json'))))).toContain(
+      `data:image/png;base64,${own.toString('base64')}`,
+    )
+    expect(exportLosses(source, 'v2')).toEqual(['Files of the archive that are not in this format: 2.'])
+    expect(assetsOf(readCardSource(exportCard(source, 'v2')))).toEqual([
+      asset('ccdefault:'),
+      { ...sound, uri: 'ccdefault:' },
+    ])
+  })
+
+  test('15 what is too large for a link is left out, and told', () => {
+    const large = Buffer.alloc(7_000_000, 'ab1')
+    const files = [{ name: 'card.json', content: jsonBytes(card([asset('embeded://big'), sound])) }]
+    const source = readCardSource(
+      zip([...files, { name: 'big', content: large, method: 0 }, { name: 's.mp3', content: data }]),
+    )
+    const { bytes, losses } = exporting.exportCard(source, 'json')
+    expect(bytes.length).toBeLessThan(10_000)
+    expect(losses).toEqual(['Files of the archive that are not in this format: 2.'])
+  })
+
+  test.each<[string, object | undefined, readonly object[]]>([
+    ['lists none', undefined, [asset('embeded://assets/icon/images/main.png')]],
+    ['has it as its icon', [asset('ccdefault:')], [asset('embeded://assets/icon/images/main.png')]],
+    [
+      'has another main icon',
+      [asset('__asset:7')],
+      [asset('embeded://assets/icon/other/0.png'), asset('embeded://assets/icon/images/main.png', { name: 'picture' })],
+    ],
+  ])('9 a picture goes along into an archive as main, where the card %s', (_what, assets, expected) => {
+    const written = { ...cardOfV3, data: { ...cardOfV3.data, ...(assets ? { assets } : {}) } }
+    const chunk = pngChunk('tEXt', `chara-ext-asset_:7\0${data.toString('base64')}`)
+    const source = readCardSource(png(pngChunk('tEXt', 'Comment\0kept'), chunk, cardChunk('ccv3', written)))
+    const { bytes, losses } = exporting.exportCard(source, 'charx')
+    expect(losses).toEqual([])
+    expect(assetsOf(readCardSource(bytes))).toEqual(expected)
+    const main = listZip(bytes).find(({ name }) => name === 'assets/icon/images/main.png')
+    expect(main && unzip(main, 10_000).equals(own)).toBe(true)
+    const back = exporting.exportCard(readCardSource(bytes), 'png').bytes
+    if (assets === undefined) expect(chunksIn(back).slice(0, 3)).toEqual(chunksIn(own).slice(0, 3))
+  })
+
+  test('9 the plain picture of a card without one goes nowhere', () => {
+    const source = readCardSource(exportCard(readCardSource(jsonBytes(cardOfV3)), 'png'))
+    expect(listZip(exportCard(source, 'charx')).map(({ name }) => name)).toEqual(['card.json'])
+  })
+
+  test('9 a JSON card with dead links gets ones that lead somewhere', () => {
+    const source = readCardSource(jsonBytes(card([dead, sound])))
+    expect(exporting.exportCard(source, 'charx').losses).toEqual(['Assets whose files are not there: 2.'])
+    expect(JSON.stringify(assetsOf(readCardSource(exportCard(source, 'png'))))).not.toContain('embeded:')
+  })
+})
+
+describe('10 V3 has all that it must have', () => {
+  const lore = (fields: object) => ({ ...cardOfV2, data: { ...cardOfV2.data, character_book: { entries: [fields] } } })
+
+  test.each<[object, object]>([
+    [{ keys: ['a'] }, { use_regex: false, enabled: true, insertion_order: 0, content: '', extensions: {} }],
+    [
+      { keys: ['/a/i'], enabled: false },
+      { use_regex: true, enabled: false },
+    ],
+    [{ keys: ['a'], secondary_keys: ['/b/'] }, { use_regex: true }],
+    [{ keys: ['/a/'], use_regex: false }, { use_regex: false }],
+    [
+      { keys: null, content: 'x' },
+      { keys: [], content: 'x' },
+    ],
+  ])('10 an entry %j', (entry, expected) => {
+    const { document } = through(lore(entry), 'json')
+    expect(document).toMatchObject({ data: { character_book: { extensions: {}, entries: [expected] } } })
+    expect(through(lore(entry), 'json', 'v2').document).toEqual(lore(entry))
+  })
+
+  test.each(['json', 'png', 'charx'] as const)('10 a card of any version as %s', (format) => {
+    for (const card of [cardOfV1, cardOfV2, { ...cardOfV3, data: { name: 'Ada', tags: null } }]) {
+      const data = Object.getOwnPropertyDescriptor(
+        readCardSource(exportCard(readCardSource(jsonBytes({ ...card, x: 1 })), format)).document,
+        'data',
+      )?.value
+      if (format === 'json' && 'spec' in card && card.spec === 'chara_card_v3') continue
+      for (const name of [
+        'description',
+        'personality',
+        'scenario',
+        'first_mes',
+        'mes_example',
+        'creator_notes',
+        'system_prompt',
+        'post_history_instructions',
+        'creator',
+        'character_version',
+      ]) {
+        expect([name, typeof data[name]]).toEqual([name, 'string'])
+      }
+      for (const name of ['alternate_greetings', 'group_only_greetings', 'tags'])
+        expect([name, Array.isArray(data[name])]).toEqual([name, true])
+    }
+  })
 })

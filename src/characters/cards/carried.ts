@@ -1,0 +1,168 @@
+import { type Fields, isFields, textIn, valueIn } from '../../fields.ts'
+import type { Steps } from '../../work.ts'
+import { CardError } from '../documents/card-error.ts'
+import { Assets, dataUrl, isIcon, standardIcon } from './assets.ts'
+import { countAssets } from './charx.ts'
+import { pictureFacts } from './pictures.ts'
+import { barePicture, isPlain, pictureOf } from './png.ts'
+import type { CardSource, ExportFormat } from './source.ts'
+import { type ZipFile, zipFile } from './zip-writer.ts'
+
+/** What goes with a card into a file of another format. */
+export interface Carried {
+  /** The card, with links that lead somewhere in that file. */
+  readonly document: Fields
+  /** The picture that the card is put into; undefined where it has none. */
+  readonly picture?: Buffer
+  /** The files that stand beside the card in an archive. */
+  readonly files: readonly ZipFile[]
+  /** What could not be carried along, a sentence each. */
+  readonly losses: readonly string[]
+}
+
+/** Bytes of assets that become part of the card's JSON, together: base64 of more leaves too little room for the card. */
+const mostInlined = 6 * 1024 * 1024
+/** Units of work of an asset, beside its bytes. */
+const unitsOfAsset = 100
+const localLink = /^(?:embedd?ed:\/\/|__asset:)/
+/** Where the standard asset of a type is meant (V3, "assets"): what a link becomes that would lead nowhere. */
+const standard = 'ccdefault:'
+
+/** Carries the assets of a card into a file of another format. @param document the card as it is to be written there */
+export function* carry(source: CardSource, document: Fields, format: ExportFormat): Steps<Carried> {
+  // A JSON file may have links to files that it was once packed with.
+  if (source.container === format && format !== 'json') return { document, files: [], losses: [] }
+  const carrier = new Carrier(source, format)
+  const picture = yield* carrier.takePicture()
+  const data = valueIn(document, 'data')
+  const assets = isFields(data) ? valueIn(data, 'assets') : undefined
+  const listed = Array.isArray(assets) ? yield* carrier.relink(assets) : undefined
+  const added = yield* carrier.addPicture(listed ?? [])
+  const { files, losses } = carrier
+  const changed = added ?? listed
+  const linked = changed && isFields(data) ? { ...document, data: { ...data, assets: changed } } : document
+  return { document: linked, files, losses, ...(picture ? { picture } : {}) }
+}
+
+class Carrier {
+  readonly files: ZipFile[] = []
+  readonly #source: CardSource
+  readonly #format: ExportFormat
+  readonly #assets: Assets
+  /** The asset that the picture of the file shows. */
+  #shown: Fields | undefined
+  /** The picture that the source is, where it goes into an archive. */
+  #own: Buffer | undefined
+  #inlined = 0
+  #carried = 0
+  #missing = 0
+  #isIconLost = false
+
+  constructor(source: CardSource, format: ExportFormat) {
+    this.#source = source
+    this.#format = format
+    this.#assets = new Assets(source)
+  }
+
+  get losses(): readonly string[] {
+    const { container, bytes } = this.#source
+    const left = container === 'charx' ? countAssets(bytes) - this.#carried : 0
+    return [
+      ...(container === 'png' && this.#format !== 'charx' ? ['The picture of the card is not in this format.'] : []),
+      ...(left > 0 ? [`Files of the archive that are not in this format: ${left}.`] : []),
+      ...(this.#isIconLost ? ['The main icon is no PNG, so the picture is a plain one.'] : []),
+      ...(this.#missing > 0 ? [`Assets whose files are not there: ${this.#missing}.`] : []),
+    ]
+  }
+
+  /** Looks for the picture: the main icon where the card goes into a picture, and the source's own where it leaves one. */
+  *takePicture(): Steps<Buffer | undefined> {
+    const { container, bytes } = this.#source
+    if (this.#format === 'charx' && container === 'png') {
+      this.#own = (yield* isPlain(bytes)) ? undefined : yield* pictureOf(bytes)
+      return undefined
+    }
+    if (this.#format !== 'png') return undefined
+    const icon = yield* this.#assets.mainIcon()
+    if (icon?.bytes === undefined) return undefined
+    if (!(yield* isSoundPng(icon.bytes))) {
+      this.#isIconLost = true
+      return undefined
+    }
+    this.#shown = icon.asset
+    if (localLink.test(textIn(icon.asset, 'uri'))) this.#carried++
+    return icon.bytes
+  }
+
+  /** The list of assets, with links that lead somewhere. */
+  *relink(assets: readonly unknown[]): Steps<readonly unknown[]> {
+    const linked: unknown[] = []
+    for (const [index, asset] of assets.entries()) {
+      yield unitsOfAsset
+      linked.push(isFields(asset) ? yield* this.#relinked(asset, index) : asset)
+    }
+    return linked
+  }
+
+  *#relinked(asset: Fields, index: number): Steps<Fields> {
+    if (asset === this.#shown) return { ...asset, uri: standard, ext: 'png' }
+    if (!localLink.test(textIn(asset, 'uri').trim())) return asset
+    const bytes = this.#format === 'v2' ? undefined : yield* this.#assets.read(asset)
+    const uri = bytes && (yield* this.#carry(bytes, asset, index))
+    if (uri !== undefined) {
+      this.#carried++
+      return { ...asset, uri }
+    }
+    if (this.#source.container !== 'charx' || !(yield* this.#assets.read(asset))) this.#missing++
+    return { ...asset, uri: standard }
+  }
+
+  /** Where the bytes of an asset are found in the file; undefined where there is no room for them. */
+  *#carry(bytes: Buffer, asset: Fields, index: number): Steps<string | undefined> {
+    if (this.#format === 'charx') {
+      const extension = pictureFacts(bytes)?.type.slice('image/'.length) ?? plainWord(textIn(asset, 'ext'), 'bin')
+      const kind = pictureFacts(bytes) ? 'images' : 'other'
+      return yield* this.#pack(
+        `assets/${plainWord(textIn(asset, 'type'), 'other')}/${kind}/${index}.${extension}`,
+        bytes,
+      )
+    }
+    this.#inlined += bytes.length
+    if (this.#inlined > mostInlined) return undefined
+    yield bytes.length >> 2
+    return dataUrl(bytes)
+  }
+
+  *#pack(name: string, bytes: Buffer): Steps<string> {
+    this.files.push(yield* zipFile(name, bytes))
+    return `embeded://${name}`
+  }
+
+  /** The list with the picture that the source is, where it goes into an archive; undefined where nothing is added. */
+  *addPicture(assets: readonly unknown[]): Steps<readonly unknown[] | undefined> {
+    if (!this.#own) return undefined
+    const uri = yield* this.#pack('assets/icon/images/main.png', this.#own)
+    const isOwn = (asset: unknown) => isFields(asset) && isIcon(asset) && textIn(asset, 'uri').trim() === standard
+    const place = assets.findIndex(isOwn)
+    if (place !== -1)
+      return assets.map((asset, index) => (index === place && isFields(asset) ? { ...asset, uri, ext: 'png' } : asset))
+    const hasMain = assets.some((asset) => isFields(asset) && isIcon(asset) && textIn(asset, 'name') === 'main')
+    return [...assets, { ...standardIcon, uri, name: hasMain ? 'picture' : 'main' }]
+  }
+}
+
+function* isSoundPng(bytes: Buffer): Steps<boolean> {
+  if (pictureFacts(bytes)?.type !== 'image/png') return false
+  try {
+    yield* barePicture(bytes)
+    return true
+  } catch (error) {
+    if (error instanceof CardError) return false
+    throw error
+  }
+}
+
+/** A word that is fit for a file's name, or another in its place. */
+function plainWord(text: string, otherwise: string): string {
+  return /^[a-z0-9_]{1,20}$/.test(text) ? text : otherwise
+}
