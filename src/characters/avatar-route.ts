@@ -9,7 +9,6 @@ import { readSource, sendBytes, toRead } from './card-replies.ts'
 import type { CardSource } from './cards/source.ts'
 import { unknownCharacter } from './library/character.ts'
 import type { CardFile, OpenFiles } from './open-files.ts'
-import { CharacterPath } from './schemas.ts'
 import type { CharactersOptions } from './upload-routes.ts'
 
 /** What a picture is sent as. */
@@ -32,7 +31,8 @@ export function avatarRoute(
           "The main icon of the card, or the picture that the card is in: PNG, JPEG, WebP or GIF. A PNG comes without its texts, which hold the card, so that pictures of the operator's cards are for everybody who may talk to them.",
         tags: ['characters'],
         security,
-        params: CharacterPath,
+        // No example: the starters have no picture.
+        params: Type.Object({ name: Type.String() }),
         response: {
           200: {
             description: 'The picture.',

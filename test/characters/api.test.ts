@@ -184,49 +184,6 @@ describe('POST /characters', () => {
   )
 })
 
-describe('POST /characters?dry_run=true', () => {
-  const text = cardText('Rehearsed', {
-    alternate_greetings: 'x',
-    character_book: {
-      entries: [
-        { keys: [], content: 'x' },
-        { keys: ['/(?=a)/'], content: 'x' },
-      ],
-    },
-    new_field: [1],
-  })
-
-  test('tells what an upload would tell, and keeps nothing, whatever name is taken', async () => {
-    for (const _time of [1, 2]) {
-      const before = await everythingKept(sql)
-      const rehearsed = await call(ann, 'POST', '/characters?dry_run=true', text)
-      expect([rehearsed.status, rehearsed.headers.get('location')]).toEqual([200, null])
-      const told = await read(rehearsed)
-      expect(told).toMatchObject({
-        name: 'Rehearsed',
-        digest: digestOf(text),
-        ignored: ['new_field'],
-        refused_regexes: ['/(?=a)/'],
-        never_fire: ['entries[0]: no keys, and not constant', 'entries[1]: no keys but refused regular expressions'],
-        warnings: ['alternate_greetings is a text, and is taken as a single greeting. Write a list of texts.'],
-      })
-      expect(await everythingKept(sql)).toStrictEqual(before)
-      expect(await played(ann, 'Rehearsed')).toBe(_time === 1 ? 'Rehearsed' : `Rehearsed@${digestOf(text)}`)
-      const uploaded = await call(ann, 'POST', '/characters?dry_run=false', text)
-      expect(uploaded.status).toBe(_time === 1 ? 201 : 409)
-      if (_time === 1) expect(await read(uploaded)).toEqual(told)
-    }
-  })
-
-  test.each([
-    ['dry_run=yes', text, 400, 'invalid_field'],
-    ['dry_run=true', '["x"]', 400, 'card_invalid'],
-  ])('refuses ?%s of %s', async (query, body, status, code) => {
-    const refusal = await expectError(await call(ann, 'POST', `/characters?${query}`, body), 'chat', status)
-    expect(refusal.code).toBe(code)
-  })
-})
-
 describe('PUT /characters/{name}', () => {
   test('stores under the name of the path, replaces what is there, and keeps earlier versions for pins', async () => {
     const [first, second] = [cardText('Inner', { description: '1' }), cardText('Inner', { description: '2' })]

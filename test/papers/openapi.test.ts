@@ -73,6 +73,7 @@ describe('the OpenAPI document', () => {
       'GET /audit',
       'GET /characters',
       'GET /characters/{name}',
+      'GET /characters/{name}/avatar',
       'GET /keys',
       'GET /keys/{id}',
       'GET /limits',
