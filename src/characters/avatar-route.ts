@@ -31,8 +31,8 @@ export function avatarRoute(
           "The main icon of the card, or the picture that the card is in: PNG, JPEG, WebP or GIF. A PNG comes without its texts, which hold the card, so that pictures of the operator's cards are for everybody who may talk to them.",
         tags: ['characters'],
         security,
-        // No example: the starters have no picture.
-        params: Type.Object({ name: Type.String() }),
+        // No starter has a picture.
+        params: Type.Object({ name: Type.String({ examples: ['Ada'] }) }),
         response: {
           200: {
             description: 'The picture.',

@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { modelsSchemaFile, openApiFile, writeModelsSchema, writeOpenApi } from '../../openapi/write.ts'
+import { cardOfV3 } from '../support/cards.ts'
+import { cardChunk, png } from '../support/containers.ts'
 import { putIntoLedger } from '../support/ledger.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 import { openSql } from '../support/test-sql.ts'
@@ -167,6 +169,8 @@ describe('the examples of the OpenAPI document', () => {
 
   test('GET answers 200 to those of paths and queries', async () => {
     await service.request('/plants', { json: { name: 'Monstera', id: 7 } })
+    const body = new Uint8Array(png(cardChunk('ccv3', cardOfV3)))
+    await service.request('/characters/Ada', { method: 'PUT', body, headers: { 'content-type': 'image/png' } })
     const asked: string[] = []
     for (const { path, operation } of operations.filter(({ method }) => method === 'GET')) {
       const sent = parametersOf(operation).flatMap((parameter) => {
