@@ -10,7 +10,7 @@ import type { Work } from '../work.ts'
 import { avatarRoute } from './avatar-route.ts'
 import { readSource, sendBytes, toRead } from './card-replies.ts'
 import type { CardSource } from './cards/source.ts'
-import { mayRead, unknownCharacter } from './library/character.ts'
+import { type Character, mayRead, unknownCharacter } from './library/character.ts'
 import { type CardFile, OpenFiles } from './open-files.ts'
 import { CharacterBody, CharacterFormat, CharacterList, CharacterPath, CharacterQuery, listBody } from './schemas.ts'
 import { type CharactersOptions, cardTypes, uploadRoutes } from './upload-routes.ts'
@@ -77,26 +77,9 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
       const account = caller.account.id
       const character = await library.resolve(account, request.params.name)
       if (!character) throw unknownCharacter()
-      const { format, conversation_id: conversationId } = request.query
+      const { format } = request.query
       const size = await library.size(account, character)
-      if (format === undefined) {
-        const { languagesOf, publicBody } = await import('./character-body.ts')
-        const viewer = {
-          isReadable: mayRead(caller, character),
-          languages: languagesOf(request.headers['accept-language']),
-          stored: await store.find(account, character.name, 'exact'),
-          conversationId,
-        }
-        return inFlight.during(account, size, () =>
-          whileConnected(request, async (signal) => {
-            const work = workOf(request, signal)
-            const source = await readSource(library, account, character, work)
-            const body = await work.run('name', publicBody(character, source, viewer))
-            freeBytes(source.bytes)
-            return body
-          }),
-        )
-      }
+      if (format === undefined) return await bodyOf(request, character, size, options)
       if (!mayRead(caller, character)) throw hiddenCard()
       const file = await openFiles.open(reply.raw, account, `${character.digest} ${format}`, size, async (signal) => {
         const work = workOf(request, signal)
@@ -110,6 +93,33 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
 
   // Not the options themselves: they have this group's prefix in them, which is theirs already.
   await app.register(uploadRoutes, { guard, library, store, inFlight, workOf, bodyLimit, limits })
+}
+
+/** What a character tells of itself to a caller. @param size bytes of its source, which count while it is read */
+async function bodyOf(
+  request: FastifyRequest<{ Querystring: { conversation_id?: string } }>,
+  character: Character,
+  size: number,
+  { library, store, inFlight, workOf }: CharactersOptions,
+) {
+  const caller = callerOf(request)
+  const account = caller.account.id
+  const { languagesOf, publicBody } = await import('./character-body.ts')
+  const viewer = {
+    isReadable: mayRead(caller, character),
+    languages: languagesOf(request.headers['accept-language']),
+    stored: await store.find(account, character.name, 'exact'),
+    conversationId: request.query.conversation_id,
+  }
+  return inFlight.during(account, size, () =>
+    whileConnected(request, async (signal) => {
+      const work = workOf(request, signal)
+      const source = await readSource(library, account, character, work)
+      const body = await work.run('name', publicBody(character, source, viewer))
+      freeBytes(source.bytes)
+      return body
+    }),
+  )
 }
 
 /** A card's body, which is counted with what is made of it. */
