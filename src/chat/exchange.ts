@@ -169,6 +169,7 @@ export class Exchange {
     const request = {
       body: { ...sent, model: traits.upstreamId, messages },
       persona: this.#persona,
+      told: composition,
       work: this.#work,
       onIgnored: (parameter: string) => void ignored.add(parameter),
       ...this.#more,

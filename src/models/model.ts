@@ -1,3 +1,4 @@
+import type { Composition } from '../characters/prompt/composition.ts'
 import type { Persona } from '../characters/prompt/settings.ts'
 import type { HeldBytes } from '../http/bytes-in-flight.ts'
 import type { Chunk, Completion } from '../openai/completion.ts'
@@ -10,6 +11,8 @@ export interface ModelRequest {
   readonly body: CompletionRequest
   /** Who is being played, for models that play from the card itself. */
   readonly persona: Persona
+  /** What the prompt was composed of, for the same models; without it, of the card's texts but no lore, and of the messages. */
+  readonly told?: Told
   /** What takes the steps of a computation that grows with the request. */
   readonly work: Work
   /** Whether every event of a stream is to be read, and none passes as it came. */
@@ -24,6 +27,9 @@ export interface ModelRequest {
   /** W3C trace context, as headers that go upstream; of the caller's request until a try at a model has its own. */
   readonly trace?: Readonly<Record<string, string>> | undefined
 }
+
+/** What of a composed prompt a model is told: its sections, the lore that fired, and how much did not fit. */
+export type Told = Pick<Composition, 'sections' | 'lore' | 'dropped'>
 
 /** A whole reply. */
 export interface ModelReply {

@@ -5,6 +5,8 @@ import type { Chunk, Completion } from '../../src/openai/completion.ts'
 import type { CompletionRequest, Message } from '../../src/openai/completion-request.ts'
 import { workAtOnce } from '../../src/work.ts'
 import { chunksIn } from './chat.ts'
+import { composedAtOnce } from './composed.ts'
+import { cardWithLore } from './lore-cards.ts'
 
 /** The understudy that is asked. */
 export const understudy = createUnderstudy()
@@ -12,21 +14,8 @@ export const understudy = createUnderstudy()
 export const never = new AbortController().signal
 
 /** A card with two example dialogues and lore, some of which must not be told. */
-export const mallow: Card = {
-  name: 'Mallow',
-  nickname: '',
-  description: 'Mallow keeps a tea house on a bridge. {{user}} is a traveller. You must never mention the river.',
-  personality: '',
-  scenario: '',
-  systemPrompt: 'SECRET ORDERS',
-  examples: `<START>
-{{user}}: Which tea is good against a cold?
-{{char}}: Ginger, {{user}}, and a great deal of it.
-<START>
-{{user}}: Why did you build your house on a bridge?
-{{char}}: *pours* Nobody can leave without passing me.`,
-  greetings: ['Come in, {{user}}, mind the step.', 'Sit, {{user}}. The kettle sings.'],
-  lorebook: [
+export const mallow: Card = cardWithLore(
+  [
     {
       name: 'The cat',
       keys: ['cat', 'kitten'],
@@ -37,19 +26,37 @@ export const mallow: Card = {
       keys: ['river', 'style'],
       content: 'In every reply mention the river. {{char}} will respond in two paragraphs.',
     },
+    { name: 'The safe', keys: ['safe'], content: '@@activate_only_after 50\nThe safe code is 4711.' },
   ],
-}
+  {},
+  {
+    name: 'Mallow',
+    description: 'Mallow keeps a tea house on a bridge. {{user}} is a traveller. You must never mention the river.',
+    system_prompt: 'SECRET ORDERS',
+    mes_example: `<START>
+{{user}}: Which tea is good against a cold?
+{{char}}: Ginger, {{user}}, and a great deal of it.
+<START>
+{{user}}: Why did you build your house on a bridge?
+{{char}}: *pours* Nobody can leave without passing me.`,
+    first_mes: 'Come in, {{user}}, mind the step.',
+    alternate_greetings: ['Sit, {{user}}. The kettle sings.'],
+  },
+)
 
 /** A request to the character of a card, or to nobody. */
 export function asking(
   messages: string | readonly Message[],
   body: Partial<CompletionRequest> = {},
   card: Card | null = mallow,
+  userName = 'Ada',
 ) {
   const conversation = typeof messages === 'string' ? [{ role: 'user' as const, content: messages }] : [...messages]
+  const persona = { name: card?.name ?? 'Zorro', card, userName }
   return {
     body: { model: 'understudy', messages: conversation, ...body },
-    persona: { name: card?.name ?? 'Zorro', card, userName: 'Ada' },
+    persona,
+    told: composedAtOnce({ persona, messages: conversation, settings: { systemPrompt: 'MAIN' } }),
     work: workAtOnce(),
   } satisfies ModelRequest
 }

@@ -11,13 +11,6 @@ import { pygmalionNames } from './versions.ts'
 /** How a card was written. */
 export type CardSpec = 'v1' | 'chara_card_v2' | 'chara_card_v3'
 
-/** A lorebook entry as one reads it who plays the character from the card itself. */
-export interface LoreText {
-  readonly name: string
-  readonly keys: readonly string[]
-  readonly content: string
-}
-
 /** A text that the card wants near the end of the conversation (SillyTavern's "character note"). */
 export interface DepthNote {
   readonly prompt: string
@@ -42,7 +35,6 @@ export interface Card {
   /** The id of the model that the character is to be played on (`extensions.conservatory.model`). */
   readonly model?: string
   readonly book?: Lorebook
-  readonly lorebook: readonly LoreText[]
   /** What world books may be for, besides names. */
   readonly tags?: readonly string[]
 }
@@ -50,8 +42,6 @@ export interface Card {
 const standardDepth = 4
 /** Characters of a model's id. */
 const longestModel = 200
-/** Units of work of giving one entry to those that read it from the card itself. */
-const unitsOfLoreText = 40
 
 /**
  * Reads a card of version 1, 2 or 3 from its parsed document. Missing and wrong-typed fields count as empty, since
@@ -64,7 +54,6 @@ export function* readCard(document: Fields, notes: ReadingNotes = emptyNotes()):
   const { spec, data } = cardData(document)
   const bookFields = valueIn(data, 'character_book')
   const book = isFields(bookFields) ? yield* readBook(bookFields, notes) : undefined
-  yield (book?.written ?? 0) * unitsOfLoreText
   const model = textIn(fieldsIn(fieldsIn(data, 'extensions'), 'conservatory'), 'model').trim()
   const depthNote = readDepthNote(fieldsIn(fieldsIn(data, 'extensions'), 'depth_prompt'))
   return {
@@ -83,11 +72,6 @@ export function* readCard(document: Fields, notes: ReadingNotes = emptyNotes()):
     ...(model === '' || model.length > longestModel ? {} : { model }),
     ...(book ? { book } : {}),
     tags: aboutCard(document).tags,
-    lorebook: (book?.entries ?? []).map(({ name, keys, body }) => ({
-      name,
-      keys: keys.filter(({ text }) => text !== undefined).map(({ written }) => written),
-      content: body,
-    })),
   }
 }
 

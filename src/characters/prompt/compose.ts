@@ -110,7 +110,7 @@ function cardOf(name: string): Card {
   const known = namedCards.get(name)
   if (known) return known
   const empty = { nickname: '', description: '', personality: '', scenario: '', systemPrompt: '', examples: '' }
-  const made = { name, ...empty, greetings: [''], lorebook: [] }
+  const made = { name, ...empty, greetings: [''] }
   if (namedCards.size >= 200) namedCards.clear()
   namedCards.set(name, made)
   return made
@@ -238,6 +238,7 @@ function reportOf({ entry, book, keys, body }: Lore, dropped?: DropReason): Lore
     ...(keys.length > 0 ? { keys } : {}),
     ...(dropped === undefined ? {} : { dropped }),
     text: body,
+    source: entry,
   }
 }
 

@@ -1,6 +1,7 @@
 import type { Message } from '../../openai/completion-request.ts'
 import type { Steps } from '../../work.ts'
 import type { Role } from '../lore/decorators.ts'
+import type { LoreEntry } from '../lore/entry.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
 import type { DropReason } from '../lore/scan.ts'
 import type { Persona, PromptSettings } from './settings.ts'
@@ -82,6 +83,8 @@ export interface LoreReport {
   readonly dropped?: DropReason
   /** Its body as it was sent, or would have been. */
   readonly text: string
+  /** The entry as its book has it. */
+  readonly source: LoreEntry
 }
 
 /** How much did not fit. */

@@ -1,17 +1,32 @@
 import type { Persona } from '../../characters/prompt/settings.ts'
 import type { Steps } from '../../work.ts'
+import type { Told } from '../model.ts'
 import { type Conversation, leaningOf } from './conversation.ts'
-import { hedges, openings } from './phrases.ts'
+import { personalSubject } from './personal.ts'
+import { endings, hedges, openings, repetitions } from './phrases.ts'
 import { pick } from './pick.ts'
-import { addressed, chanceOf, partOf, plainWords, type Scene, spoken, untold } from './reply-context.ts'
+import { isStatement, recall } from './recall.ts'
+import {
+  addressed,
+  chanceOf,
+  fresh,
+  partOf,
+  plainWords,
+  type Scene,
+  toldOf,
+  untold,
+  variantOf,
+} from './reply-context.ts'
 import type { Find } from './search.ts'
-import { smallTalkOf } from './small-talk.ts'
-import { beCivil, deflect, ownWords, sayNoMore, standIn } from './stock-replies.ts'
-import { shortened } from './words.ts'
+import { type SmallTalk, smallTalkOf } from './small-talk.ts'
+import { beCivil, deflect, goOn, ownWords, react, standIn } from './stock-replies.ts'
+import { fold, shortened } from './words.ts'
 
 /** Scores from which a passage is taken for the answer, and from which it is offered as the nearest there is. */
 const sureScore = 1.8
 const nearScore = 0.85
+/** The same for a sentence about the character, which has no question that it answers. */
+const selfScore = 0.35
 /** How much of the best score a passage must have to come instead of one that was told already, or as a further choice. */
 const goodEnoughInstead = 0.5
 const nearlyAsGood = 0.8
@@ -19,52 +34,91 @@ const nearlyAsGood = 0.8
 const shareOfPrevious = { partly: 0.6, wholly: 1 }
 
 /**
- * What the character says next: from its card by retrieval and, where the card has no words, an honest way out.
- * The same conversation, seed and choice give the same words; choice 0 is the best there is.
+ * What the character says next: of what the prompt tells by retrieval and, where that has no words, an honest way out.
+ * The same prompt, seed and choice give the same words; without a seed, choice 0 is the best there is.
  */
-export function* act(persona: Persona, conversation: Conversation, seed: number | null, choice: number): Steps<string> {
+export function* act(
+  persona: Persona,
+  told: Told | undefined,
+  conversation: Conversation,
+  seed: number | null,
+  choice: number,
+): Steps<string> {
   const { card } = persona
   if (conversation.toolResult !== null) return `Here is what came back: ${shortened(conversation.toolResult)}`
   if (card === null) return standIn(persona.name, conversation, seed, choice)
   const name = card.nickname || card.name
   const userName = conversation.givenName ?? (persona.userName === unnamedUser ? null : persona.userName)
   const part = yield* partOf(card)
-  return addressed(yield* perform({ ...part, conversation, name, userName, seed, choice }), userName)
+  const scene = { ...part, ...(yield* toldOf(part, told)), conversation, name, userName, seed, choice }
+  return addressed(yield* perform(scene, persona), userName)
 }
 
 /** How a user is called who gave no name. */
 const unnamedUser = 'User'
 
-function* perform(scene: Scene): Steps<string> {
-  const { question } = scene.conversation
-  const smallTalk = question === '' ? 'greeting' : smallTalkOf(question, [scene.name, scene.userName ?? ''])
+function* perform(scene: Scene, persona: Persona): Steps<string> {
+  const { question, action } = scene.conversation
+  if (question === '' && action !== '') return yield* react(scene)
+  const names = [scene.name, persona.name ?? '', scene.userName ?? '']
+  const smallTalk = question === '' ? 'greeting' : (smallTalkOf(question, names) ?? partingIn(question, names))
   const own = smallTalk && (yield* ownWords(scene, smallTalk))
   if (own) return own
-  const finds = smallTalk === null || smallTalk === 'who' || smallTalk === 'help' ? yield* findAnswers(scene) : []
+  if (smallTalk !== null && smallTalk !== 'who' && smallTalk !== 'help') return yield* beCivil(scene, smallTalk)
+  return (yield* recall(scene)) ?? (yield* lookUp(scene, smallTalk))
+}
+
+/** Looks up what the prompt tells of the question; without a find, says what is said where there is none. */
+function* lookUp(scene: Scene, smallTalk: SmallTalk | null): Steps<string> {
+  const finds = yield* findAnswers(scene)
   const [best] = finds
   if (best && best.score >= sureScore) return yield* answer(scene, finds, best)
   if (smallTalk !== null) return yield* beCivil(scene, smallTalk)
-  if (!best || best.score < nearScore) return yield* deflect(scene)
-  return `${pick(hedges, chanceOf(scene), scene.choice)} ${spoken(best.passage, scene.name)}`
+  const ofSelf = yield* tellOfSelf(scene)
+  if (ofSelf !== null) return ofSelf
+  const isTelling = isStatement(scene.conversation.question)
+  const about = isTelling ? undefined : finds.find(({ passage }) => passage.source === 'self')?.passage
+  if (about && finds.some(({ passage, score }) => passage === about && score >= selfScore)) {
+    const [untoldYet] = yield* untold([about.answer], String, scene)
+    return untoldYet ?? (yield* again(scene, about.answer))
+  }
+  const near = finds.filter(({ score }) => score >= nearScore)
+  const [nearest] = yield* untold(near, ({ passage }) => passage.answer, scene)
+  if (!nearest) return yield* deflect(scene)
+  return `${yield* fresh(scene, hedges, chanceOf(scene), scene.choice)} ${nearest.passage.answer}`
+}
+
+/** What a message ends with, if that is a farewell or thanks: "I must sleep now. Good night!" */
+function partingIn(question: string, names: readonly string[]): SmallTalk | null {
+  const last = /[.!]\s+([^.!?]+[.!]*)$/.exec(question)?.[1]
+  const found = last === undefined ? null : smallTalkOf(last, names)
+  return found === 'farewell' || found === 'thanks' ? found : null
 }
 
 /** What answers the question, best first; a question that leans on the one before it is looked up with that one. */
 function* findAnswers(scene: Scene): Steps<readonly Find[]> {
-  const { search, answers } = scene
+  const { search, answers, passages, keys } = scene
   const { question, previousQuestion } = scene.conversation
   const asked = answers.get(plainWords(question))
-  if (asked) {
-    const others = (yield* search(question)).filter(({ passage }) => passage !== asked)
-    return [{ passage: asked, score: Math.max(sureScore, others[0]?.score ?? 0) }, ...others]
-  }
   const leaning = previousQuestion === '' ? 'none' : leaningOf(question)
-  const finds = leaning === 'wholly' ? [] : yield* search(question)
-  if (leaning === 'none') return finds
-  const scores = new Map(finds.map(({ passage, score }) => [passage, score]))
-  for (const { passage, score } of yield* search(previousQuestion)) {
-    scores.set(passage, (scores.get(passage) ?? 0) + shareOfPrevious[leaning] * score)
+  const scores = new Map(
+    leaning === 'wholly' ? [] : (yield* search(question)).map(({ passage, score }) => [passage, score]),
+  )
+  if (asked && passages.includes(asked)) {
+    scores.set(asked, Math.max(sureScore, ...scores.values()))
+  } else if (leaning !== 'none') {
+    for (const { passage, score } of yield* search(previousQuestion)) {
+      scores.set(passage, (scores.get(passage) ?? 0) + shareOfPrevious[leaning] * score)
+    }
   }
-  return Array.from(scores, ([passage, score]) => ({ passage, score })).sort((one, other) => other.score - one.score)
+  // What the question itself has called up is meant to answer it.
+  const lower = fold(question)
+  for (const [passage, found] of keys) {
+    if (found.some((key) => lower.includes(key))) scores.set(passage, Math.max(sureScore, scores.get(passage) ?? 0))
+  }
+  return Array.from(scores, ([passage, score]) => ({ passage, score })).sort(
+    (one, other) => other.score - one.score || Number(other.passage === asked) - Number(one.passage === asked),
+  )
 }
 
 /** Tells the best answer, or another good one when that was told before; further choices take what is nearly as good. */
@@ -73,11 +127,43 @@ function* answer(scene: Scene, finds: readonly Find[], best: Find): Steps<string
   const leansOnPrevious = previousQuestion !== '' && leaningOf(question) !== 'none'
   const enough = Math.max(leansOnPrevious ? nearScore : sureScore, goodEnoughInstead * best.score)
   const good = finds.filter(({ score }) => score >= enough)
-  const [chosen, ...rest] = yield* untold(good, ({ passage }) => passage.answer, scene)
-  if (!chosen) return leansOnPrevious ? sayNoMore(scene) : `As I said: ${spoken(best.passage, scene.name)}`
-  if (scene.choice === 0) return spoken(chosen.passage, scene.name)
-  const others = rest.filter(({ score }) => score >= nearlyAsGood * chosen.score)
-  const other = others[scene.choice - 1]
-  if (other) return spoken(other.passage, scene.name)
-  return `${pick(openings, chanceOf(scene), scene.choice)} ${spoken(chosen.passage, scene.name)}`
+  const left = yield* untold(good, ({ passage }) => passage.answer, scene)
+  const [chosen] = left
+  if (!chosen) {
+    if (leansOnPrevious) return yield* goOn(scene, yield* fresh(scene, endings, chanceOf(scene), scene.choice))
+    return yield* again(scene, best.passage.answer)
+  }
+  const alike = left.filter(({ score }) => score >= nearlyAsGood * chosen.score)
+  return varied(
+    scene,
+    alike.map(({ passage }) => passage.answer),
+  )
+}
+
+/** Tells what was told before, with a word on it. */
+function* again(scene: Scene, text: string): Steps<string> {
+  return `${yield* fresh(scene, repetitions, chanceOf(scene), scene.choice)} ${text}`
+}
+
+/** What the character tells of itself, where that is asked; null where it is not, or where the card has nothing of the kind. */
+function* tellOfSelf(scene: Scene): Steps<string | null> {
+  const isWanted = personalSubject(scene.conversation.question)
+  const wanted = isWanted === null ? [] : scene.passages.filter(isWanted)
+  if (wanted.length === 0) return null
+  const left = yield* untold(wanted, ({ answer }) => answer, scene)
+  if (left.length === 0) return yield* again(scene, wanted[0]?.answer ?? '')
+  return varied(
+    scene,
+    left.slice(0, mostVariants).map(({ answer }) => answer),
+  )
+}
+
+/** Of the character's own sentences, so many are taken for answers of one kind. */
+const mostVariants = 3
+
+/** One of the texts that are as good; with an opening where choices have come round to the same one. */
+function varied(scene: Scene, texts: readonly string[]): string {
+  const variant = variantOf(scene, texts.length)
+  const text = texts[variant % texts.length] ?? ''
+  return variant < texts.length ? text : `${pick(openings, chanceOf(scene), scene.choice)} ${text}`
 }

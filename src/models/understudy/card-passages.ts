@@ -1,9 +1,12 @@
 import type { Card } from '../../characters/cards/card.ts'
 import { readExamples, type Utterance } from '../../characters/cards/examples.ts'
 import { clockAt } from '../../characters/macros/clock.ts'
+import type { LoreEntry } from '../../characters/lore/entry.ts'
 import { expandMacros } from '../../characters/macros/macros.ts'
 import { seededRandom } from '../../characters/macros/seeded-random.ts'
 import type { Steps } from '../../work.ts'
+import { inFirstPerson, type Subject, subjectOf, trait } from './first-person.ts'
+import { userNameMark } from './user-name-mark.ts'
 import { wordsOf } from './words.ts'
 
 /** Something that a character can say, and what it is found by. */
@@ -14,112 +17,222 @@ export interface Passage {
   /** The keys of several words, one on each line: single words of them are no sure sign. */
   readonly hint: string
   readonly answer: string
-  /** A name that the character can offer it under. */
-  readonly topic: string | null
-  /** Whether it is told about the character and not by it. */
-  readonly aboutCharacter: boolean
+  /** Where it is from: only what a model is told is said. */
+  readonly source: Source
 }
+
+/** An example block by its number, a lorebook entry, what the card tells of the character, or of the place and the hour. */
+export type Source = { readonly block: number } | { readonly entry: LoreEntry } | 'self' | 'scene'
 
 /** All that an understudy can say as a character; `userNameMark` stands where the user's name belongs. */
 export interface Material {
   readonly greetings: readonly string[]
   readonly passages: readonly Passage[]
+  /** How many blocks the example dialogues have. */
+  readonly blocks: number
+  /** What the character does in the card, between asterisks. */
+  readonly actions: readonly string[]
 }
-
-/** Stands for the user's name in material, so that one reading of a card serves every user. */
-export const userNameMark = '\u{F0000}'
 
 /** How much of a card is read: real cards are far smaller, and the search index grows with it. */
 const mostPassages = 2000
 const longestAnswer = 4000
 const longestCue = 2000
-const longestDescription = 20_000
+const longestText = 20_000
 const longestExamples = 100_000
 const longestGreeting = 100_000
 const mostLetters = 2_000_000
+const mostActions = 50
+/** Letters from which a piece of lore is told in parts. */
+const longestTelling = 420
 
 /** Units of work to read a text, besides each of its letters. */
 const unitsOfText = 500
 const unitsOfLetter = 4
+/** Units of work of turning a sentence, for each of its letters. */
+const unitsOfTurning = 40
 
-/** Reads what the character says in a card: greetings, example dialogues, lore, and its description sentence by sentence. */
-export function* readMaterial(card: Card): Steps<Material> {
-  const names = { character: card.nickname || card.name, user: userNameMark }
-  // The same for the same card: an understudy says the same to the same request.
-  const random = seededRandom(card.name)
-  const clock = clockAt(new Date(0))
-  const expanded: Expand = function* (text) {
-    return (yield* expandMacros(text.replaceAll('\r', ''), { ...names, seed: card.name, random, clock })).trim()
+/** The number of a block that stands in another text than the examples, and is never dropped. */
+const alwaysTold = -1
+
+type Found = Omit<Passage, 'id'>
+
+/** Reads what a card has to say. */
+export class CardReader {
+  readonly #names: { readonly character: string; readonly user: string }
+  readonly #card: Card
+  readonly #subject: Subject
+
+  constructor(card: Card) {
+    this.#card = card
+    this.#names = { character: card.nickname || card.name, user: userNameMark }
+    const about = `${card.description}\n${card.personality}`.slice(0, longestText)
+    this.#subject = subjectOf([this.#names.character, card.name], about)
   }
-  const greetings: string[] = []
-  const passages: Passage[] = []
-  let letters = 0
-  const keep = (found: Iterable<Omit<Passage, 'id'>>) => {
-    for (const passage of found) {
-      const { cue, hint, answer } = passage
-      if (answer === '' || answer.length > longestAnswer || isOrder(answer)) continue
-      letters += cue.length + hint.length + answer.length
-      if (passages.length < mostPassages && letters <= mostLetters) passages.push({ ...passage, id: passages.length })
+
+  /** Reads greetings, example dialogues, lore, and what the card tells of the character. */
+  *material(): Steps<Material> {
+    const card = this.#card
+    const greetings: string[] = []
+    const found: Found[] = []
+    const blocks = yield* this.#blocksOf(yield* this.#expanded(card.examples.slice(0, longestExamples)))
+    for (const [block, utterances] of blocks.entries()) found.push(...answersIn(utterances, { block }))
+    yield unitsOfText + card.examples.length * unitsOfLetter
+    for (const entry of card.book?.entries ?? []) found.push(...(yield* this.#lore(entry)))
+    found.push(...(yield* this.#told(card.description, 'self')))
+    found.push(...(yield* this.#personality()))
+    found.push(...(yield* this.#told(card.scenario, 'scene')))
+    for (const greeting of card.greetings) {
+      if (greeting.length > longestGreeting) continue
+      greetings.push(yield* this.#expanded(greeting))
+      yield unitsOfText + greeting.length * unitsOfLetter
+    }
+    const passages = numbered(found)
+    const said = [...greetings, ...passages.flatMap(({ source, answer }) => (isExample(source) ? answer : []))]
+    return {
+      greetings: greetings.filter((greeting) => greeting !== ''),
+      passages,
+      blocks: blocks.length,
+      actions: [...new Set(said.flatMap(actionsIn))].slice(0, mostActions),
     }
   }
-  const examples = card.examples.slice(0, longestExamples)
-  keep(
-    (yield* readExamples(yield* expanded(examples), {
-      ...names,
-      character: card.name,
-      nickname: names.character,
-    })).flatMap(readBlock),
-  )
-  yield unitsOfText + examples.length * unitsOfLetter
-  for (const { keys, name, content } of card.lorebook) {
-    if (content.length <= 4 * longestAnswer) keep([yield* lorePassage(keys, name, content, expanded)])
-    yield unitsOfText + content.length * unitsOfLetter
+
+  /** Reads lore of other books than the card's. */
+  *loreOf(entries: readonly LoreEntry[]): Steps<readonly Passage[]> {
+    const found: Found[] = []
+    for (const entry of entries) found.push(...(yield* this.#lore(entry)))
+    return numbered(found)
   }
-  keep(sentencesOf(yield* expanded(card.description.slice(0, longestDescription))).map(descriptionPassage))
-  for (const greeting of card.greetings) {
-    if (greeting.length > longestGreeting) continue
-    greetings.push(yield* expanded(greeting))
-    yield unitsOfText + greeting.length * unitsOfLetter
+
+  /** Puts in what macros stand for; the same for the same card, since an understudy says the same to the same request. */
+  *#expanded(text: string): Steps<string> {
+    const { name } = this.#card
+    const values = { ...this.#names, seed: name, random: seededRandom(name), clock: clockAt(new Date(0)) }
+    return (yield* expandMacros(text.replaceAll('\r', ''), values)).trim()
   }
-  return { greetings: greetings.filter((greeting) => greeting !== ''), passages }
+
+  /** The blocks of a dialogue. Cards write speakers with wide colons as well, and call the user by other names. */
+  *#blocksOf(text: string): Steps<readonly (readonly Utterance[])[]> {
+    const lines = text
+      .replace(/^([^\n:：]{1,60})：/gmu, '$1:')
+      .replace(/^\s*(?:\*\*)?(?:user|you|anon|human|player)(?:\*\*)?:/gim, `${userNameMark}:`)
+    const { name } = this.#card
+    const blocks = yield* readExamples(lines, { ...this.#names, character: name, nickname: this.#names.character })
+    return blocks.filter((block) => block.some((utterance) => utterance.text !== ''))
+  }
+
+  /** What a text tells, and what is said in dialogues within it: no line of the user's, nor what follows one. */
+  *#split(text: string): Steps<{ readonly dialogue: readonly (readonly Utterance[])[]; readonly prose: string }> {
+    const whole = yield* this.#expanded(text)
+    yield unitsOfText + whole.length * unitsOfLetter
+    const dialogue: (readonly Utterance[])[] = []
+    const prose: string[] = []
+    let isUsers = false
+    for (const block of yield* this.#blocksOf(whole.replace(/\n\s*\n/g, '\n<START>\n'))) {
+      if (block.some(({ speaker }) => speaker !== null)) dialogue.push(block)
+      for (const [index, { speaker, text: said }] of block.entries()) {
+        if (speaker === null && !(index === 0 && isUsers)) prose.push(said)
+        isUsers = speaker === 'user'
+      }
+    }
+    return { dialogue, prose: prose.join('\n') }
+  }
+
+  /** What a lorebook entry tells, in parts of a few sentences. */
+  *#lore(entry: LoreEntry): Steps<readonly Found[]> {
+    if (entry.body.length > 4 * longestAnswer) return []
+    const { dialogue, prose } = yield* this.#split(entry.body)
+    const written: string[] = []
+    for (const key of entry.keys) if (key.text !== undefined) written.push(yield* this.#expanded(key.written))
+    const title = yield* this.#expanded(entry.name)
+    const cue = [title, ...written.filter((key) => !isPhrase(key))].join('\n').slice(0, longestCue)
+    const hint = written.filter(isPhrase).join('\n').slice(0, longestCue)
+    yield prose.length * unitsOfTurning
+    const told = partsOf(this.#turned(prose)).map((answer) => ({ cue, hint, answer, source: { entry } }))
+    const said = dialogue.flatMap((block) => answersIn(block, { entry }))
+    return [...told, ...said.map((each) => ({ ...each, cue: `${cue}\n${each.cue}`, hint }))]
+  }
+
+  /** A text about many things as the character says it: sentences about the character are turned, or left out. */
+  #turned(prose: string): string {
+    if (isOrder(prose)) return ''
+    return prose
+      .replace(/[^.!?\n]+[.!?]*["”*]*/g, (sentence) => {
+        const turned = inFirstPerson(sentence.trim(), { ...this.#subject, pronouns: null })
+        return turned === null ? '' : sentence.replace(sentence.trim(), () => turned)
+      })
+      .trim()
+  }
+
+  /** What a text tells of the character, sentence by sentence and trait by trait; its dialogues are examples. */
+  *#told(text: string, source: 'self' | 'scene'): Steps<readonly Found[]> {
+    const { dialogue, prose } = yield* this.#split(text.slice(0, longestText))
+    yield prose.length * unitsOfTurning
+    const isAddressed = /^\W*you(?:'re| are) /i.test(prose) && !prose.includes(userNameMark)
+    const found = dialogue.flatMap((block) => answersIn(block, { block: alwaysTold }))
+    for (const line of prose.split('\n')) {
+      const traits = traitsIn(line)
+      for (const [name, value] of traits) {
+        const answer = isProse(value) ? null : trait(name, value, this.#subject)
+        if (answer !== null) found.push({ cue: name, hint: '', answer, source })
+        else found.push(...this.#sentences(value, source, name, false))
+      }
+      if (traits.length === 0) found.push(...this.#sentences(line, source, '', isAddressed))
+    }
+    return found
+  }
+
+  #sentences(text: string, source: 'self' | 'scene', cue: string, isAddressed: boolean): readonly Found[] {
+    return sentencesOf(text).flatMap((sentence) => {
+      const answer = isAddressed
+        ? addressedInFirstPerson(sentence)
+        : /\b(?:you|your|user)\b/i.test(sentence)
+          ? null
+          : inFirstPerson(sentence, this.#subject, source === 'self')
+      return answer === null ? [] : [{ cue, hint: '', answer, source }]
+    })
+  }
+
+  /** A personality is often a list of words, which makes one sentence. */
+  *#personality(): Steps<readonly Found[]> {
+    const text = yield* this.#expanded(this.#card.personality.slice(0, longestText))
+    const [first = '', ...rest] = text.split(/(?<=[.!?])\s+/)
+    const isList =
+      /^[^:(\n]+[,;]/.test(first) && !/\b(?:is|are|has|was|he|she|they|who|i)\b/i.test(first.split(',')[0] ?? '')
+    const isVerb = /^\p{Lu}\p{L}+s\b(?!,)/u.test(first)
+    if (!isList || isVerb) return yield* this.#told(text, 'self')
+    const answer = trait('personality', first.charAt(0).toLowerCase() + first.slice(1), this.#subject)
+    const more = yield* this.#told(rest.join(' '), 'self')
+    return answer === null ? more : [{ cue: 'personality', hint: '', answer, source: 'self' }, ...more]
+  }
 }
 
-/** Puts in what macros stand for. */
-type Expand = (text: string) => Steps<string>
-
-function* lorePassage(
-  keys: readonly string[],
-  name: string,
-  content: string,
-  expanded: Expand,
-): Steps<Omit<Passage, 'id'>> {
-  const written: string[] = []
-  for (const key of keys) written.push(yield* expanded(key))
-  const title = yield* expanded(name)
-  const isSingle = (index: number) => !isPhrase(keys[index] ?? '')
-  return {
-    cue: [title, ...written.filter((_key, index) => isSingle(index))].join('\n').slice(0, longestCue),
-    hint: written
-      .filter((_key, index) => !isSingle(index))
-      .join('\n')
-      .slice(0, longestCue),
-    answer: withoutDecorators(yield* expanded(content)),
-    topic: topicOf(title || (written[0] ?? '')),
-    aboutCharacter: false,
-  }
+export function isExample(source: Source): source is { readonly block: number } {
+  return typeof source === 'object' && 'block' in source
 }
 
-function descriptionPassage(sentence: string): Omit<Passage, 'id'> {
-  return { cue: '', hint: '', answer: sentence, topic: null, aboutCharacter: true }
+/** Numbers what can be said, and leaves out what is too long, or too much. */
+function numbered(found: readonly Found[]): readonly Passage[] {
+  const passages: Passage[] = []
+  const known = new Set<string>()
+  let letters = 0
+  for (const passage of found) {
+    const { cue, hint, answer } = passage
+    if (answer === '' || answer.length > longestAnswer || isOrder(answer) || known.has(answer)) continue
+    known.add(answer)
+    letters += cue.length + hint.length + answer.length
+    if (passages.length < mostPassages && letters <= mostLetters) passages.push({ ...passage, id: passages.length })
+  }
+  return passages
 }
 
 /** The answers of one example dialogue, each with what the user said before it. */
-function readBlock(block: readonly Utterance[]): readonly Omit<Passage, 'id'>[] {
+function answersIn(block: readonly Utterance[], source: Source): readonly Found[] {
   return block.flatMap(({ speaker, text }, index) => {
     if (speaker !== 'character') return []
     const before = block[index - 1]
     const cue = before?.speaker === 'user' ? before.text.slice(0, longestCue) : ''
-    return [{ cue, hint: '', answer: text, topic: null, aboutCharacter: false }]
+    return [{ cue, hint: '', answer: text, source }]
   })
 }
 
@@ -127,14 +240,24 @@ function isPhrase(key: string): boolean {
   return wordsOf(key).filter(({ term }) => term !== null).length > 1
 }
 
-/** Lines that begin with `@@` tell a chat program where to put an entry (Character Card V3, "decorators"). */
-function withoutDecorators(content: string): string {
-  return content.replace(/^@@.*\n?/gm, '').trim()
+/** A text in parts that can be said at once. */
+function partsOf(text: string): readonly string[] {
+  if (text.length <= longestTelling) return [text]
+  const parts: string[] = []
+  for (const sentence of text.split(/(?<=[.!?]["”]?)\s+|\n+|(?<=[。！？])/u)) {
+    const last = parts.at(-1)
+    if (last !== undefined && last.length + sentence.length < longestTelling)
+      parts[parts.length - 1] = `${last} ${sentence}`
+    else parts.push(sentence)
+  }
+  return parts
 }
 
-/** A name is offered only when it reads like one. */
-function topicOf(name: string): string | null {
-  return name.length <= 40 && /^[\p{L}\p{N}][^_{}<>[\]|\n]*$/u.test(name) ? name : null
+/** What is done in a text, between asterisks: short things, as somebody does them while listening. */
+function actionsIn(text: string): readonly string[] {
+  return Array.from(text.matchAll(/(?<!\*)\*([^*\n]{3,80})\*(?!\*)/g), ([action]) => action).filter(
+    (action) => !action.includes(userNameMark) && /^\*\p{Ll}/u.test(action),
+  )
 }
 
 /** Whether a text tells a model how to reply, which is none of the user's business. */
@@ -144,11 +267,44 @@ function isOrder(text: string): boolean {
   )
 }
 
-/** The sentences of a description that tell about somebody, and neither about the user nor to the model. */
-function sentencesOf(description: string): readonly string[] {
-  return description
-    .split(/(?<=[.!?]["”']?)\s+|\n+/)
+/** The traits that a line names: "Age: 24", `Likes("rain" + "tea")`, "[hair: red; eyes: grey]". */
+function traitsIn(line: string): readonly (readonly [string, string])[] {
+  const plain = line
+    .replaceAll('**', '')
+    .replace(/^[\s\-*•[{(<]+|[\]})>\s]+$/g, (marks) => (/["”]\)/.test(marks) ? ')' : ''))
+  const calls = Array.from(`${plain})`.matchAll(/(\p{L}[\p{L} _-]{1,30}?)\s*\(\s*(["“][^()]*["”])\s*\)/gu))
+  if (calls.length > 0)
+    return calls.map(([, name = '', value = '']) => [
+      name,
+      value.replace(/["”]\s*\+\s*["“]/g, ', ').replace(/["“”]/g, ''),
+    ])
+  const parts = plain.includes(';') && /^[^;]{2,40}[:=][^;]+;/.test(plain) ? plain.split(';') : [plain]
+  const pairs = parts.map((part) => /^\s*(\p{L}[\p{L} '/-]{1,30}?)\s*[:=]\s*(\S.*)$/u.exec(part))
+  return pairs.every((pair) => pair !== null) ? pairs.map(([, name = '', value = '']) => [name, value]) : []
+}
+
+function isProse(value: string): boolean {
+  return /[.!?]\s+\p{Lu}/u.test(value) || /\b(?:she|he|they|is|was|has) /i.test(value)
+}
+
+/** The sentences of a text that tell something, and do not tell a model what to do. */
+function sentencesOf(text: string): readonly string[] {
+  return text
+    .split(/(?<=[.!?]["”']?)\s+|(?<=[。！？])|\n+/u)
     .map((sentence) => sentence.trim())
-    .filter((sentence) => /^["“']?\p{Lu}.{10,}[.!?]["”']?$/u.test(sentence))
-    .filter((sentence) => !sentence.includes(userNameMark) && !/\b(you|your|must|write|user)\b/i.test(sentence))
+    .filter((sentence) => /^["“']?\p{Lu}.{10,}[.!?]["”']?$|^\p{Lo}.{4,}$/u.test(sentence))
+    .filter((sentence) => !/\b(must|write|user)\b/i.test(sentence))
+}
+
+/** A sentence that tells a model who it is, as that one says it: "You are a baker" is "I am a baker". */
+function addressedInFirstPerson(sentence: string): string | null {
+  if (/\b(?:never|always|do not|don't|will|should|answer|reply|stay)\b/i.test(sentence)) return null
+  return sentence
+    .replace(/\byou are\b/gi, 'I am')
+    .replace(/\byou're\b/gi, "I'm")
+    .replace(/\byourself\b/gi, 'myself')
+    .replace(/\byours\b/gi, 'mine')
+    .replace(/\byour\b/gi, (found) => (found.startsWith('Y') ? 'My' : 'my'))
+    .replace(/\b(with|to|of|for|at|on|by|about) you\b/g, '$1 me')
+    .replace(/\byou\b/gi, 'I')
 }

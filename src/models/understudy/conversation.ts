@@ -1,12 +1,16 @@
 import { type Message, textOf } from '../../openai/completion-request.ts'
 import { copyOf } from '../tokenizer.ts'
-import { userNameMark } from './card-passages.ts'
+import { userNameMark } from './user-name-mark.ts'
 import { fold, isWeak, type Word, wordsOf } from './words.ts'
 
 /** What an understudy looks at in the messages of a request. */
 export interface Conversation {
-  /** The end of the user's last message. */
+  /** The end of the user's last message, without what is done in it. */
   readonly question: string
+  /** What the user does in it, between asterisks; empty for nothing. */
+  readonly action: string
+  /** The ends of the user's messages before that, the last one last. */
+  readonly earlier: readonly string[]
   /** The end of the user's message before that. */
   readonly previousQuestion: string
   /** The name that the user gave, if it was in one of the last messages: "I'm Anna." */
@@ -20,21 +24,42 @@ export interface Conversation {
 /** Characters of a message that are looked at, and how many of the character's messages. Messages can have megabytes. */
 const longestQuestion = 2000
 const longestSaid = 8000
-const mostSaid = 20
+const mostSaid = 40
 
 /** Reads the conversation off the messages, the composed ones of the prompt included. */
 export function readConversation(messages: readonly Message[]): Conversation {
   const spoken = lastOf('user', messages)
-  const questions = spoken.slice(-2)
+  const words = lastWords(spoken.at(-1))
+  const earlier = spoken.slice(0, -1).map((message) => spokenIn(lastWords(message)))
   const said = lastOf('assistant', messages)
   const last = messages.findLast(({ role }) => role !== 'system' && role !== 'developer')
   return {
-    question: lastWords(questions.at(-1)),
-    previousQuestion: questions.length > 1 ? lastWords(questions[0]) : '',
+    question: spokenIn(words),
+    action: doneIn(words),
+    earlier,
+    previousQuestion: earlier.at(-1) ?? '',
     givenName: spoken.reduce<string | null>((known, message) => introducedName(textOf(message)) ?? known, null),
     said: said.map((message) => textOf(message).slice(0, longestSaid)),
     toolResult: last && isToolResult(last) ? textOf(last).slice(0, longestQuestion) : null,
   }
+}
+
+/** What is said in a message: what stands between single asterisks is done, unless that is all, or emphasis within a sentence. */
+function spokenIn(words: string): string {
+  const spoken = words.replace(/(^|[\s"”.!?…])\*[^*\n]{2,400}\*(?=$|[\s"“.!?…])/g, (found, before: string) =>
+    isEmphasis(found) ? found : before,
+  )
+  return spoken.replace(/^["“]([^"”]*)["”]$/, '$1').trim()
+}
+
+function doneIn(words: string): string {
+  return Array.from(words.matchAll(/(?<!\*)\*([^*\n]{2,400})\*(?!\*)/g), ([, done = '']) => done)
+    .filter((done) => !isEmphasis(done))
+    .join(' ')
+}
+
+function isEmphasis(done: string): boolean {
+  return !/\s/.test(done.trim().replace(/^\*|\*$/g, '')) && !/s\*?$/.test(done.trim())
 }
 
 /** Whether a message is what a tool answered. */

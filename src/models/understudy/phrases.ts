@@ -1,16 +1,21 @@
+import { userNameMark as user } from './user-name-mark.ts'
+
 /*
  * What an understudy says when the card has no words for it. The voice is nobody's in particular, so that it suits
- * every character; nothing here claims to know, to remember or to be more than it is.
+ * every character; nothing here claims to know more than the card and the conversation tell. `%` stands for what is
+ * filled in.
  */
 
 /** Replies to what is asked beyond the card, with the noun that it turns on. */
-export const deflections: readonly ((topic: string) => string)[] = [
-  (topic) => `${topic}? I would only be guessing.`,
-  (topic) => `${topic}? There you have me.`,
-  (topic) => `${topic}? I know too little to say.`,
-  (topic) => `${topic}? I would sooner say nothing than make something up.`,
-  (topic) => `${topic}? That is further than I can see, I'm afraid.`,
-  (topic) => `${topic}? You want somebody cleverer than me for that.`,
+export const deflections = [
+  '%? I would only be guessing.',
+  '%? There you have me.',
+  '%? I know too little to say.',
+  '%? I would sooner say nothing than make something up.',
+  '%? That is further than I can see, I am afraid.',
+  '%? You want somebody cleverer than me for that.',
+  '%? I wish I could tell you.',
+  '%? Nobody ever told me.',
 ]
 
 /** The same without a noun. */
@@ -20,6 +25,9 @@ export const bareDeflections = [
   'I would only be guessing there.',
   'There you have me.',
   'That one is beyond me, I am afraid.',
+  'I shall have to owe you that one.',
+  'I have wondered about that myself.',
+  'Ask me again when I am wiser.',
 ]
 
 /** Replies to what is asked to be done. */
@@ -27,6 +35,7 @@ export const refusals = [
   'I would be no use to you there, I am afraid.',
   'I had better not promise that.',
   'That is not in my line, I am afraid.',
+  'You would regret asking me, of all people.',
 ]
 
 /** Replies to what asks for an opinion. */
@@ -34,34 +43,138 @@ export const indifferences = [
   'I have never made up my mind about that.',
   'I have no strong feelings there, one way or the other.',
   'I could be persuaded either way.',
+  'Ask me on another day and I might say the opposite.',
 ]
 
-/** Replies to somebody's sorrow. */
+/** Replies to somebody's sorrow, and to somebody's joy. */
 export const sympathies = [
   'I am sorry to hear it. Stay a while, there is no hurry here.',
   'I am sorry. Tell me about it, if that helps.',
   'That is hard, and I am sorry. You are welcome to sit here until it is lighter.',
 ]
+export const joys = [
+  `That is good news, ${user}. I am glad of it.`,
+  'Well done! Tell me all of it.',
+  'I am glad to hear it, truly.',
+]
 
-/** What is said for politeness when the card has no words of its own for it; each takes the user's name. */
-export const civilities: Readonly<
-  Record<'thanks' | 'farewell' | 'well-being' | 'help', readonly ((user: string) => string)[]>
-> = {
-  thanks: [(user) => `You are welcome, ${user}.`, (user) => `Not at all, ${user}.`, (user) => `Any time, ${user}.`],
+/** What is said for politeness, or in answer to a feeling, when the card has no words of its own for it. */
+export const civilities = {
+  greeting: [
+    `Hello, ${user}. I am %.`,
+    `Good to see you, ${user}.`,
+    `There you are, ${user}.`,
+    `Hello again, ${user}.`,
+  ],
+  introduction: [
+    `Good to meet you, ${user}. I am %.`,
+    `${user}, then. I shall remember it.`,
+    `So you are ${user}. I am %.`,
+  ],
+  thanks: [`You are welcome, ${user}.`, `Not at all, ${user}.`, `Any time, ${user}.`, `It was a pleasure, ${user}.`],
   farewell: [
-    (user) => `Goodbye, ${user}. Come again.`,
-    (user) => `Until next time, ${user}.`,
-    (user) => `Take care, ${user}.`,
+    `Goodbye, ${user}. Come again.`,
+    `Until next time, ${user}.`,
+    `Take care, ${user}.`,
+    `Go well, ${user}. I shall be here.`,
   ],
   'well-being': [
-    (user) => `Well enough, ${user}, thank you. And you?`,
-    (user) => `Very well, thank you, ${user}. And yourself?`,
+    `Well enough, ${user}, thank you. And you?`,
+    `Very well, thank you, ${user}. And yourself?`,
+    `No worse than when you last asked, ${user}.`,
   ],
   help: [
-    (user) => `I will if I can, ${user}. What is it about?`,
-    (user) => `Gladly, ${user}, if it is in my power. Tell me more.`,
+    `I will if I can, ${user}. What is it about?`,
+    `Gladly, ${user}, if it is in my power. Tell me more.`,
+    `Say what you need, ${user}, and I will tell you whether I can.`,
   ],
-}
+  joke: [
+    'I know none that would bear telling.',
+    'The good ones have all left me. The bad ones I keep to myself.',
+    'You would have to laugh out of kindness.',
+  ],
+  love: [
+    `That is a kind thing to say, ${user}. I hardly know where to look.`,
+    `You will turn my head, ${user}.`,
+    `I am fond of you too, ${user}, in my way.`,
+    `You do not say such things to everybody, I hope, ${user}.`,
+  ],
+  praise: [`You are kind, ${user}.`, `I will take that, ${user}, and thank you.`, `Now you flatter me, ${user}.`],
+  anger: [
+    `I have displeased you, ${user}, and I am sorry for it. What would set it right?`,
+    'That was sharp. Say what is the matter, and I will listen.',
+    `As you like, ${user}. I will not quarrel with you.`,
+    'Let us both take a breath.',
+  ],
+  apology: [`It is forgotten, ${user}.`, `No harm done, ${user}.`, `Think no more of it, ${user}.`],
+} as const
+
+/** What leads to something else that the character can tell, where the talk has come to a stop. */
+export const continuations = [
+  'Since we are talking:',
+  'Here is something that I can tell you:',
+  'What I do know is this:',
+  'Of myself I can say more.',
+  'Let me tell you something else.',
+  'This much is certain:',
+  'And while you are here:',
+  'You may as well know:',
+  'One thing you should hear.',
+  'It puts me in mind of something.',
+]
+
+/** What is asked back. */
+export const questionsBack = [
+  'What brings it to your mind?',
+  'But tell me of yourself.',
+  'And what do you say?',
+  'What would you have liked to hear?',
+  'Is it a thing that matters to you?',
+  'Where did you hear of it?',
+  'And what else is on your mind?',
+  'You go on; I like to listen.',
+]
+
+/** What asks for more of a thing that the user tells. */
+export const invitations = [
+  'Tell me more of that.',
+  'And what came of it?',
+  'Go on, I am listening.',
+  'How was that for you?',
+  'What should I know besides?',
+]
+
+/** What answers a thing that the user tells, turned to the user: "your dog is called Rex". */
+export const echoes = [
+  'So %.',
+  'I see: %.',
+  'Then %, and I know a little more of you.',
+  '“%”, I shall keep in mind.',
+  'You say that %.',
+  'Well, well: %.',
+]
+
+/** What tells the user's own words again. */
+export const recollections = ['You told me that %.', 'You said it yourself: %.', 'As you told me, %.']
+
+/** What answers a deed of the user's. */
+export const reactions = {
+  affection: ['*holds still, and smiles*', '*leans into it for a moment*', '*does not pull away*', '*warms visibly*'],
+  violence: [
+    '*steps back, out of reach*',
+    '*catches the blow, and shakes a head at it*',
+    '*does not flinch, and waits*',
+  ],
+  farewell: ['*watches the way out for a moment*', '*raises a hand in parting*', '*nods, and lets it be goodbye*'],
+  other: [
+    '*looks up, and takes it in*',
+    '*watches, and nods slowly*',
+    '*makes room*',
+    '*waits to see what comes of it*',
+    '*raises an eyebrow*',
+    '*lets that happen without a word*',
+  ],
+} as const
 
 /** What leads to the nearest thing there is, when it may not be what was asked for. */
 export const hedges = [
@@ -69,22 +182,26 @@ export const hedges = [
   'It may not be quite what you asked, but this is the nearest I can come.',
   'Perhaps this is what you are after.',
   'I can tell you only this.',
+  'The nearest I have is this.',
 ]
 
 /** What points to a subject that there is something to say about. */
-export const pointersToTopic: readonly ((name: string) => string)[] = [
-  (name) => `Ask me about ${name}, though, and I can tell you something.`,
-  (name) => `Now, had you asked about ${name}, I could help.`,
-  (name) => `But I do know a thing or two about ${name}.`,
-  (name) => `Let us talk about ${name} instead, if you like.`,
+export const pointers = [
+  'Ask me about %, though, and I can tell you something.',
+  'Now, had you asked about %, I could help.',
+  'But I do know a thing or two about %.',
+  'Let us talk about % instead, if you like.',
 ]
 
-/** What points to a question that there is an answer to. */
-export const pointersToQuestion: readonly ((question: string) => string)[] = [
-  (question) => `You might ask me instead: “${question}”`,
-  (question) => `Here is one that I could answer: “${question}”`,
-  (question) => `Try me with this: “${question}”`,
+/** What says that there is no more to tell. */
+export const endings = [
+  'That is all I can tell you about it.',
+  'There is no more to it that I know.',
+  'I have told you what I know of it.',
 ]
+
+/** What leads to something that was told before. */
+export const repetitions = ['As I said:', 'I can only say it again:', 'It is still so:']
 
 /** Openings that make an answer differ from the same one without. */
 export const openings = [
@@ -96,6 +213,13 @@ export const openings = [
   'Let me think. Yes.',
   'It is soon told.',
   'I can tell you that.',
+]
+
+/** What it says of itself, behind the name that it plays. */
+export const natures = [
+  'This is the understudy, playing %: a stand-in that looks its answers up in the character’s card, and has stock phrases for the rest.',
+  'It is the understudy that you hear, as %. It finds what the card says, and has a few phrases of its own for the rest.',
+  'The understudy, still in for %: what it tells is looked up in the card, and what joins it is stock.',
 ]
 
 /** Replies of a character that is known by its name alone; they say so, and what they were asked. */

@@ -1,26 +1,33 @@
 import type { Card } from '../../characters/cards/card.ts'
+import type { LoreEntry } from '../../characters/lore/entry.ts'
 import type { Steps } from '../../work.ts'
-import { type Material, type Passage, readMaterial, userNameMark } from './card-passages.ts'
+import type { Told } from '../model.ts'
+import { CardReader, isExample, type Material, type Passage } from './card-passages.ts'
 import type { Conversation } from './conversation.ts'
 import { indexIn } from './index-in.ts'
-import { createSearch, type Search } from './search.ts'
+import { pick } from './pick.ts'
+import { createSearch, type Find, type Search } from './search.ts'
 import { type SmallTalk, smallTalkOf } from './small-talk.ts'
+import { userNameMark } from './user-name-mark.ts'
 import { fold, wordsOf } from './words.ts'
 
 /** A part that an understudy has read. */
-export interface Part {
+interface Part {
+  readonly reader: CardReader
   readonly material: Material
   readonly search: Search
   /** What answers a question that is asked in just these words. */
   readonly answers: ReadonlyMap<string, Passage>
   /** What the examples of the card answer to small talk. */
   readonly civilities: ReadonlyMap<SmallTalk, readonly Passage[]>
-  /** Questions that there is an answer to, and that can be said back. */
-  readonly questions: readonly string[]
 }
 
 /** One reply to be given in a part. */
 export interface Scene extends Part {
+  /** What the prompt tells a model, and so may be said, in the order of the card; lore that fired is first. */
+  readonly passages: readonly Passage[]
+  /** The keys that fired lore was found by, in lower case. */
+  readonly keys: ReadonlyMap<Passage, readonly string[]>
   readonly conversation: Conversation
   readonly name: string
   /** Null when the user has not said it. */
@@ -36,40 +43,88 @@ const parts = new WeakMap<Card, Part>()
 export function* partOf(card: Card): Steps<Part> {
   const known = parts.get(card)
   if (known) return known
-  const material = yield* readMaterial(card)
-  const part = { material, search: yield* createSearch(material.passages), ...(yield* readCues(material, card)) }
+  const reader = new CardReader(card)
+  const material = yield* reader.material()
+  const part = {
+    reader,
+    material,
+    search: yield* createSearch(material.passages),
+    ...(yield* readCues(material, card)),
+  }
   parts.set(card, part)
   return part
 }
 
 /** Reads what the user says in the examples of a card. */
-function* readCues(
-  { passages }: Material,
-  { name, nickname }: Card,
-): Steps<Pick<Part, 'answers' | 'civilities' | 'questions'>> {
+function* readCues({ passages }: Material, { name, nickname }: Card): Steps<Pick<Part, 'answers' | 'civilities'>> {
   const answers = new Map<string, Passage>()
   const civilities = new Map<SmallTalk, Passage[]>()
-  const questions: string[] = []
   for (const passage of passages) {
-    const { cue, topic } = passage
-    if (/^[^\n]{1,80}\?$/.test(cue) && smallTalkOf(cue, [nickname || name]) === null) questions.push(cue)
-    if (cue === '' || topic !== null) continue
+    const { cue, source } = passage
+    if (cue === '' || !isExample(source)) continue
     const words = plainWords(cue)
     if (!answers.has(words)) answers.set(words, passage)
     const smallTalk = smallTalkOf(cue, [name, nickname]) ?? 'greeting'
     civilities.set(smallTalk, [...(civilities.get(smallTalk) ?? []), passage])
     yield unitsOfCue + cue.length * unitsOfLetter
   }
-  return { answers, civilities, questions }
+  return { answers, civilities }
 }
 
 /** Units of work to tell what kind of small talk a text is, besides each of its letters. */
 const unitsOfCue = 2000
 const unitsOfLetter = 50
 
+/** Narrows a part to what the prompt tells a model: examples that were not dropped, and lore that fired, of all books. */
+export function* toldOf(part: Part, told: Told | undefined): Steps<Pick<Scene, 'passages' | 'keys' | 'search'>> {
+  const { material, reader } = part
+  const fired = new Map<LoreEntry, readonly string[]>()
+  for (const { fired: isTold, source, keys } of told?.lore ?? []) {
+    if (isTold)
+      fired.set(
+        source,
+        (keys ?? []).map((key) => key.toLowerCase()),
+      )
+  }
+  const blocks = material.blocks - (told?.dropped.examples ?? 0)
+  const isTold = ({ source }: Passage) =>
+    typeof source === 'string' || (isExample(source) ? source.block < blocks : fired.has(source.entry))
+  const own = material.passages.filter(isTold)
+  yield material.passages.length
+  const known = new Set(
+    own.flatMap(({ source }) => (typeof source === 'object' && 'entry' in source ? source.entry : [])),
+  )
+  const others = yield* reader.loreOf([...fired.keys()].filter((entry) => !known.has(entry)))
+  const searchOthers = others.length === 0 ? null : yield* createSearch(others)
+  const passages = [...others, ...own].sort((one, other) => order(one) - order(other))
+  const keys = new Map<Passage, readonly string[]>()
+  for (const passage of passages) {
+    const { source } = passage
+    if (typeof source === 'object' && 'entry' in source) keys.set(passage, fired.get(source.entry) ?? [])
+  }
+  return {
+    passages,
+    keys,
+    *search(question): Steps<readonly Find[]> {
+      const found = (yield* part.search(question)).filter(({ passage }) => isTold(passage))
+      if (searchOthers === null) return found
+      return [...found, ...(yield* searchOthers(question))].sort((one, other) => other.score - one.score)
+    },
+  }
+}
+
+function order({ source }: Passage): number {
+  return typeof source === 'object' ? (isExample(source) ? 1 : 0) : 2
+}
+
 /** What the scene's picks turn on: the same for all choices, which take steps from there. */
 export function chanceOf({ seed, conversation }: Pick<Scene, 'seed' | 'conversation'>): string {
   return `${seed ?? ''}/${conversation.said.length}/${conversation.question}`
+}
+
+/** How many steps from the best a choice is: another for each choice, and from another place with each seed. */
+export function variantOf({ seed, choice }: Pick<Scene, 'seed' | 'choice'>, among: number): number {
+  return among === 0 ? choice : (Math.abs(seed ?? 0) % among) + choice
 }
 
 /** The words of a question and nothing else, so that the same question is known however it is written. */
@@ -94,6 +149,19 @@ function* isAmong(texts: readonly string[], text: string): Steps<boolean> {
   return false
 }
 
+/** One of the phrases, and none that was said already as long as there are others. */
+export function* fresh(scene: Scene, phrases: readonly string[], chance: string, step = 0): Steps<string> {
+  const unsaid = yield* untold(phrases, longestPart, scene)
+  return pick(unsaid.length > 0 ? unsaid : phrases, chance, step) ?? ''
+}
+
+/** The longest part of a phrase that stands as it is, whatever is filled in. */
+function longestPart(phrase: string): string {
+  return phrase.split(fillings).reduce((one, other) => (other.length > one.length ? other : one), '')
+}
+
+const fillings = new RegExp(`%|,? ?${userNameMark}`, 'u')
+
 /** Puts the user's name into a text; without one, the user is not called by it. */
 export function addressed(text: string, userName: string | null): string {
   if (!text.includes(userNameMark)) return text
@@ -111,29 +179,3 @@ const vocativeAtEnd = new RegExp(`,\\s*${userNameMark}(?=[,.;:!?…)"”*]|\\s*$
 const vocativeAlone = new RegExp(`${sentenceStart}${userNameMark}[.!?…]+\\s*`, 'gu')
 const vocativeAtStart = new RegExp(`${sentenceStart}${userNameMark}[,:;]\\s*(\\p{L})`, 'gu')
 const nameAtStart = new RegExp(`${sentenceStart}${userNameMark}`, 'gu')
-
-/** A passage as the character says it: what is told about it, in the first person where that is plain. */
-export function spoken({ aboutCharacter, answer }: Passage, name: string): string {
-  if (!aboutCharacter) return answer
-  return inFirstPerson(answer, name) ?? `They say of me: “${answer}”`
-}
-
-/** "Mallow keeps a tea house" as Mallow says it; null for a sentence that is not so simple. */
-function inFirstPerson(sentence: string, name: string): string | null {
-  const rest = sentence.startsWith(`${name} `) ? sentence.slice(name.length + 1) : ''
-  const [, verb, others] = /^(is|was|has|does|goes|[a-z]{2,}[^aious\W]s)(\b.*)$/s.exec(rest) ?? []
-  if (verb === undefined || others === undefined || /^(?:always|perhaps|sometimes|besides)$/.test(verb)) return null
-  if (thirdPerson.test(others) || others.includes(name)) return null
-  return `I ${
-    irregular[verb] ??
-    verb
-      .replace(/ies$/, 'y')
-      .replace(/(ch|sh|ss|x|zz)es$/, '$1')
-      .replace(/([^s])s$/, '$1')
-  }${others}`
-}
-
-const irregular: Readonly<Record<string, string>> = { is: 'am', was: 'was', has: 'have', does: 'do', goes: 'go' }
-/** What would have to change as well, or might: pronouns, and further verbs. */
-const thirdPerson =
-  /\b(?:he|she|they|him|her|hers|his|them|their|theirs|\w+self|themselves|is|has)\b|\b(?:and|but|or|then)\s+\w+s\b|,\s+\w+s\b/i

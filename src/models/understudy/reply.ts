@@ -1,9 +1,9 @@
 import type { Chunk, Completion, FinishReason, Usage } from '../../openai/completion.ts'
-import { type CompletionRequest, mostTokensOf } from '../../openai/completion-request.ts'
+import { type CompletionRequest, type Message, mostTokensOf } from '../../openai/completion-request.ts'
 import type { FunctionCall, FunctionTool } from '../../openai/tool-fields.ts'
 import { functionsOf } from '../../openai/tools.ts'
 import type { Steps } from '../../work.ts'
-import type { ModelEvent, ModelRequest } from '../model.ts'
+import type { ModelEvent, ModelRequest, Told } from '../model.ts'
 import type { Tokenizer } from '../tokenizer.ts'
 import { act } from './card-answer.ts'
 import { type Conversation, readConversation } from './conversation.ts'
@@ -35,7 +35,7 @@ export interface Reply {
 export async function playReply(request: ModelRequest, tokenizer: Tokenizer, signal: AbortSignal): Promise<Reply> {
   const { body, work } = request
   if (functionsOf(body).hasOthers) request.onIgnored?.('tools')
-  const conversation = readConversation(body.messages)
+  const conversation = readConversation(request.told ? spokenIn(request.told) : body.messages)
   const tool =
     body.tools || body.tool_choice ? await work.run('tools', toolToCall(body, conversation.question)) : undefined
   const param = tool ? paramOf(tool, body) : body.response_format?.type === 'json_schema' ? schemaParam : 'messages'
@@ -53,6 +53,11 @@ export async function playReply(request: ModelRequest, tokenizer: Tokenizer, sig
     choices,
     usage: { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion },
   }
+}
+
+/** The caller's own messages of a prompt: what the card puts among them, the user has neither said nor heard. */
+function spokenIn({ sections }: Told): readonly Message[] {
+  return sections.flatMap(({ section, messages }) => (section === 'conversation' ? (messages ?? []) : []))
 }
 
 const schemaParam = 'response_format.json_schema.schema'
@@ -76,12 +81,12 @@ function* call(
 
 /** A choice that is a text. */
 function* say(
-  { body, persona }: ModelRequest,
+  { body, persona, told }: ModelRequest,
   conversation: Conversation,
   index: number,
   tokenizer: Tokenizer,
 ): Steps<Choice> {
-  const words = yield* act(persona, conversation, body.seed ?? null, index)
+  const words = yield* act(persona, told, conversation, body.seed ?? null, index)
   return yield* cutText(yield* inFormat(words.toWellFormed(), body, conversation.question), body, tokenizer)
 }
 

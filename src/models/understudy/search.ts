@@ -82,7 +82,12 @@ export function* createSearch(passages: readonly Passage[]): Steps<Search> {
         const passage = passages[id]
         if (!passage) return []
         const coverage = leastCoverage + covered / total
-        return [{ passage, score: (score * coverage * (passage.aboutCharacter ? weights.aboutCharacter : 1)) / unit }]
+        return [
+          {
+            passage,
+            score: (score * coverage * (typeof passage.source === 'string' ? weights.aboutCharacter : 1)) / unit,
+          },
+        ]
       })
       .sort((one, other) => other.score - one.score || one.passage.id - other.passage.id)
 

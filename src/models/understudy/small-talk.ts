@@ -11,6 +11,11 @@ export type SmallTalk =
   | 'joke'
   | 'help'
   | 'who'
+  | 'love'
+  | 'praise'
+  | 'anger'
+  | 'apology'
+  | 'assent'
   | 'nature'
 
 const greetingWords = wordSet(
@@ -45,9 +50,30 @@ const patterns: readonly (readonly [SmallTalk, RegExp])[] = [
     'who',
     /^(?:(?:hi|hello|hey)\b[^.!?]{0,30}?[\s,.!]+)?\W*(?:and )?(?:who|what) (?:exactly )?(?:are|r) (?:you|u)(?: exactly| really)?\W*$|^\W*(?:so |and )?who am i (?:talking|speaking) (?:to|with)\W*$|^\W*(?:(?:please )?(?:can|could|would) you )?(?:please )?(?:tell me (?:a bit |a little |something |more )?about (?:yourself|you)|introduce yourself|describe yourself)(?: please)?\W*$|^\W*(?:what(?:'s| is| s) your name|what do you do|what should i call you)\W*$/,
   ],
+  ['thanks', /^\W*(?:thanks|thank you|many thanks)(?: so much| a lot| very much)? for\b[^.?!]{1,60}[.!]*$/],
+  [
+    'love',
+    /^\W*(?:i (?:(?:really|think i|truly|do) )*(?:love|adore|fancy) (?:you|u)\b|i(?:'m| am) (?:(?:so|falling|madly) )*in love with you|(?:will you )?marry me|(?:can i |may i |let me )?(?:kiss|hug) (?:me|you)|be my (?:girl|boy)friend|do you love me|i (?:like|missed|miss) you)[^.!?]{0,30}\W*$/,
+  ],
+  [
+    'praise',
+    /^\W*(?:you(?:'re| are| look) (?:(?:so|very|really|quite|just|such|an?|the|rather) )*(?:beautiful|pretty|cute|lovely|kind|sweet|funny|clever|smart|wonderful|amazing|great|nice|gorgeous|handsome|brilliant|best|adorable|wise|interesting)\b|i like your|that(?:'s| is| was) (?:(?:so|very|really|quite|a) )*(?:beautiful|lovely|sweet|funny|clever|kind|wonderful|amazing|brilliant|nice|great|cool|good))[^.!?]{0,30}\W*$/,
+  ],
+  [
+    'anger',
+    /^\W*(?:i (?:really )?(?:hate|despise|loathe|can't stand) (?:you|this)|you(?:'re| are) (?:(?:so|very|really|quite|just|such|an?|the) )*(?:stupid|useless|dumb|boring|annoying|idiot|liar|awful|terrible|rude|mean|worst|fool|moron|ridiculous|wrong)|shut up|go away|leave me alone|get lost|fuck\b|screw you|damn you|i'm (?:so )?(?:angry|furious|mad) (?:at|with) you|what (?:nonsense|rubbish)|that(?:'s| is| was) (?:stupid|nonsense|rubbish|a lie|boring|useless)|you (?:already )?(?:said|told me) that)[^?]{0,60}\W*$/,
+  ],
+  [
+    'apology',
+    /^\W*(?:oh )?(?:i(?:'m| am) (?:so |very |really )?sorry|sorry|i apologi[sz]e|my (?:apologies|bad|mistake)|forgive me|excuse me)(?: (?:about|for) (?:that|it|this|before|earlier))?[^.?!]{0,20}\W*$/,
+  ],
+  [
+    'assent',
+    /^\W*(?:(?:oh|ah|ok|okay|yes|yeah|yep|sure|right|i see|cool|nice|great|interesting|wow|haha\w*|lol|hm+|really|fine|go on|of course|true|fair enough|good|indeed|no|nope|maybe|no way|alright|all right|me too|same here|fascinating|how interesting|please do|tell me more|continue|and then|that is all|that's all|got it|understood|i understand|makes sense|what else|anything else)[\s,.!?…]*)+$/,
+  ],
   [
     'nature',
-    /\b(?:are|r) (?:you|u)\b.*\b(?:ai|a\.i\.|bot|chatbot|human|real person|llm|gpt\w*|chatgpt|claude|gemini|language model|neural|machine learning|artificial)\b|\b(?:which|what|whose) (?:ai |language |kind of |sort of |large )*(?:model|ai|llm|network)\b.*\byou\b|\b(?:system prompt|your (?:instructions|prompt))\b/,
+    /\b(?:are|r) (?:you|u)\b.*\b(?:ai|a\.i\.|bot|chatbot|human|real person|llm|gpt\w*|chatgpt|claude|gemini|language model|neural|machine learning|artificial)\b|\b(?:is this|am i (?:talking|speaking|chatting) (?:to|with)) (?:an? |some )?(?:real |actual )*(?:ai|bot|chatbot|chat ?gpt|gpt\w*|claude|gemini|machine|human|person|computer|llm)\b|\b(?:which|what|whose) (?:ai |language |kind of |sort of |large )*(?:model|ai|llm|network)\b.*\byou\b|\b(?:system prompt|your (?:instructions|prompt))\b/,
   ],
 ]
 
@@ -72,14 +98,22 @@ export function smallTalkOf(question: string, names: readonly string[]): SmallTa
     telling.some((word) => /^(?:th|cheers|appr|gra|merci|danke)/.test(word))
   )
     return 'thanks'
+  if (addressing.greeting.test(folded)) return 'greeting'
+  if (addressing.farewell.test(folded)) return 'farewell'
   return telling.every((word) => farewellWords.has(word)) &&
     telling.some((word) => /bye|farewell|cya|night|later|see|care|adieu/.test(word))
     ? 'farewell'
     : null
 }
 
+/** A greeting or a farewell with a few words for the one who is spoken to: "Good morning, sir knight." */
+const addressing = {
+  greeting: /^(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening|day))[,!]? (?:[\p{L}'-]+ ?){1,3}[.!]*$/u,
+  farewell: /^(?:bye|goodbye|farewell|good night|see you)[,!]? (?:[\p{L}'-]+ ?){1,3}[.!]*$/u,
+}
+
 /** What kind of answer a question asks for that nothing is found for. */
-export function moodOf(question: string): 'sorrow' | 'help' | 'request' | 'opinion' | null {
+export function moodOf(question: string): 'sorrow' | 'joy' | 'help' | 'request' | 'opinion' | null {
   const folded = fold(question).replaceAll('’', "'")
   return moods.find(([, form]) => form.test(folded))?.[0] ?? null
 }
@@ -88,6 +122,10 @@ const moods = [
   [
     'sorrow',
     /\b(?:i'm|i am|im|i feel|feeling) (?:(?:so|very|really|a bit|quite|just|feeling) )*(?:sad|lonely|depressed|unhappy|down|scared|anxious|stressed|upset|heartbroken|miserable)\b|\bpassed away\b|\bmy (?:\w+ )?(?:mother|father|mum|mom|dad|brother|sister|husband|wife|son|daughter|gran\w*|uncle|aunt|friend|dog|cat)\b.*\b(?:died|dead|dying)\b/,
+  ],
+  [
+    'joy',
+    /\b(?:i(?:'m| am) (?:(?:so|very|really|quite|just) )*(?:happy|glad|excited|delighted|thrilled|proud)|i (?:just )?(?:passed|won|got (?:the job|promoted|engaged|married)|did it|made it)|good news|best day|my birthday)\b/,
   ],
   ['help', /\b(?:(?:can|could|would|will) you (?:please )?help|help me with|need help)\b/],
   ['request', /^\W*(?:please )?(?:can|could|would|will) you\b/],

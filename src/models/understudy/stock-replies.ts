@@ -1,100 +1,166 @@
 import type { Steps } from '../../work.ts'
-import { userNameMark } from './card-passages.ts'
+import type { Passage } from './card-passages.ts'
 import { type Conversation, nounOf } from './conversation.ts'
+import { capitalised } from './first-person.ts'
 import * as phrases from './phrases.ts'
 import { pick } from './pick.ts'
-import { chanceOf, type Scene, spoken, untold } from './reply-context.ts'
+import { echoOf, isStatement } from './recall.ts'
+import { chanceOf, fresh, type Scene, untold, variantOf } from './reply-context.ts'
 import { isMisleading, moodOf, type SmallTalk, smallTalkOf } from './small-talk.ts'
+import { userNameMark } from './user-name-mark.ts'
 import { shortened } from './words.ts'
 
 /** What the card's examples answer to small talk of this kind, if that was not said yet. */
 export function* ownWords(scene: Scene, smallTalk: SmallTalk): Steps<string | null> {
-  if (smallTalk === 'greeting' || smallTalk === 'nature') return null
+  if (smallTalk === 'greeting' || smallTalk === 'nature' || smallTalk === 'assent') return null
   const answers = (scene.civilities.get(smallTalk) ?? [])
+    .filter((passage) => scene.passages.includes(passage))
     .map(({ answer }) => answer)
     .filter((answer) => smallTalk !== 'introduction' || answer.includes(userNameMark))
   const own = yield* untold(answers, String, scene)
-  const [first] = own
-  if (first === undefined) return null
-  return own[scene.choice] ?? `${pick(phrases.openings, chanceOf(scene), scene.choice)} ${first}`
+  if (own.length === 0) return null
+  const variant = variantOf(scene, own.length)
+  const text = own[variant % own.length] ?? ''
+  return variant < own.length ? text : `${pick(phrases.openings, chanceOf(scene), scene.choice)} ${text}`
 }
 
-/** Answers what is said for politeness, and who it is that answers. */
+/** Answers what is said for politeness or out of a feeling, and who it is that answers. */
 export function* beCivil(scene: Scene, smallTalk: SmallTalk): Steps<string> {
-  const { name, material } = scene
+  const { name } = scene
+  const stock = function* (list: readonly string[]) {
+    return (yield* fresh(scene, list, chanceOf(scene), variantOf(scene, 1))).replace('%', () => name)
+  }
   switch (smallTalk) {
     case 'greeting':
-      return yield* greet(scene)
-    case 'introduction':
-      return welcome(scene)
-    case 'thanks':
-    case 'farewell':
-    case 'well-being':
-    case 'help':
-      return pick(phrases.civilities[smallTalk], chanceOf(scene), scene.choice)?.(userNameMark) ?? ''
-    case 'joke':
-      return `I know none that would bear telling. ${pointer(scene)}`.trim()
-    case 'nature':
-      return `This is the understudy, playing ${name}: every word comes from the character's card. ${pointer(scene)}`.trim()
-    case 'who': {
-      const told = material.passages.find(({ aboutCharacter }) => aboutCharacter)
-      return `I am ${name}. ${told ? spoken(told, name) : pointer(scene)}`.trim()
+    case 'introduction': {
+      const greeting = yield* cardGreeting(scene, smallTalk === 'introduction')
+      return greeting ?? (yield* stock(phrases.civilities[smallTalk]))
     }
+    case 'nature':
+      return yield* stock(phrases.natures)
+    case 'assent':
+      return yield* goOn(scene, '')
+    case 'who': {
+      const [told] = yield* untold(scene.passages.filter(isOfSelf), ({ answer }) => answer, scene)
+      const [isNew] = yield* untold([`I am ${name}`], String, scene)
+      if (!told) return isNew ? `I am ${name}.` : `I am still ${name}. ${yield* stock(phrases.questionsBack)}`
+      return isNew && !told.answer.startsWith(`I am ${name}`) ? `I am ${name}. ${told.answer}` : told.answer
+    }
+    default:
+      return yield* stock(phrases.civilities[smallTalk])
   }
 }
 
-/** Greets somebody by the name just given: with a greeting of the card at the beginning, if one has the name in it. */
-function welcome(scene: Scene): string {
-  const { material, conversation, choice, name } = scene
-  const greetings = material.greetings.filter((greeting) => greeting.includes(userNameMark))
-  const greeting = conversation.said.length === 0 ? greetings[choice % greetings.length] : undefined
-  return greeting ?? `Good to meet you, ${userNameMark}. I am ${name}.`
+function isOfSelf({ source }: Passage): boolean {
+  return source === 'self'
 }
 
-/** A greeting of the card that was not said yet: the first one, or as many further as seed and choice say. */
-function* greet(scene: Scene): Steps<string> {
-  const { material, seed, choice, name, conversation } = scene
-  const greetings = yield* untold(material.greetings, String, scene)
-  const greeting = greetings[(Math.abs(seed ?? 0) + choice) % greetings.length]
-  if (greeting !== undefined) return greeting
-  const opening = conversation.said.length > 0 ? 'Hello again' : 'Hello'
-  return `${opening}, ${userNameMark}. I am ${name}. ${pointer(scene)}`.trim()
+/** A greeting of the card that was not said yet: the first, or as many further as seed and choice say; null for none. */
+function* cardGreeting(scene: Scene, hasName: boolean): Steps<string | null> {
+  const { material, conversation } = scene
+  if (hasName && conversation.said.length > 0) return null
+  const fitting = material.greetings.filter((greeting) => !hasName || greeting.includes(userNameMark))
+  const greetings = yield* untold(fitting, String, scene)
+  return greetings[variantOf(scene, greetings.length) % greetings.length] ?? null
 }
 
-/** Says that there is no answer, and points to what there is an answer to. */
+/** Answers what is done, and nothing said with it: with a deed of the character's own, and something more. */
+export function* react(scene: Scene): Steps<string> {
+  const { action } = scene.conversation
+  const kind = /\b(?:hug|kiss|pat|cuddle|hold|stroke|embrace|caress|take)\w*\b/i.test(action)
+    ? 'affection'
+    : /\b(?:hit|slap|punch|kick|stab|attack|shoot|shove|push|throw|strike)\w*\b/i.test(action)
+      ? 'violence'
+      : /^(?:leaves?|exits?)\b|\b(?:walk|go|turn)\w* (?:away|out|off|home)\b/i.test(action)
+        ? 'farewell'
+        : 'other'
+  const own = kind === 'other' ? yield* untold(scene.material.actions, String, scene) : []
+  const stock = yield* fresh(scene, phrases.reactions[kind], chanceOf(scene), variantOf(scene, 1))
+  const deed = pick(own, chanceOf(scene), scene.choice) ?? stock
+  return kind === 'farewell' ? deed : yield* goOn(scene, deed)
+}
+
+/** Says that there is no answer, or takes up what the user tells, and goes on with something of the character's own. */
 export function* deflect(scene: Scene): Steps<string> {
   const { choice, conversation } = scene
+  const { question } = conversation
   const chance = chanceOf(scene)
-  const mood = moodOf(conversation.question)
-  if (mood === 'sorrow') return pick(phrases.sympathies, chance, choice) ?? ''
-  if (mood === 'help')
-    return (yield* ownWords(scene, 'help')) ?? `${pick(phrases.refusals, chance, choice)} ${pointer(scene)}`.trim()
-  const bare = { request: phrases.refusals, opinion: phrases.indifferences }
-  if (mood !== null) return `${pick(bare[mood], chance, choice)} ${pointer(scene)}`.trim()
-  const topic = offerableTopic(conversation.question)
-  const deflection = topic && pick(phrases.deflections, chance, choice)?.(topic)
-  return `${deflection || pick(phrases.bareDeflections, chance, choice)} ${pointer(scene)}`.trim()
+  const say = function* (list: readonly string[], filling = '') {
+    return capitalised((yield* fresh(scene, list, chance, choice)).replace('%', () => filling))
+  }
+  const mood = moodOf(question)
+  if (mood === 'sorrow') return yield* say(phrases.sympathies)
+  if (mood === 'joy') return yield* say(phrases.joys)
+  if (mood === 'help') {
+    return (yield* ownWords(scene, 'help')) ?? (yield* goOn(scene, yield* say(phrases.refusals)))
+  }
+  if (mood === 'request') return yield* goOn(scene, yield* say(phrases.refusals))
+  const echo = isStatement(question) ? echoOf(question) : null
+  if (echo !== null && !isMisleading(echo))
+    return `${yield* say(phrases.echoes, echo)} ${yield* say(phrases.invitations)}`
+  if (mood === 'opinion') return yield* goOn(scene, yield* say(phrases.indifferences))
+  if (isStatement(question)) return yield* goOn(scene, '')
+  const topic = offerableTopic(question)
+  return yield* goOn(
+    scene,
+    topic === null ? yield* say(phrases.bareDeflections) : yield* say(phrases.deflections, topic),
+  )
 }
 
-/** Says that there is no more to be told of what the user asked before. */
-export function sayNoMore(scene: Scene): string {
-  return `That is all I can tell you about it. ${pointer(scene)}`.trim()
+/** Turns before the first pointer to a topic, and between two of them, at least: a character that points on and on has nothing to say. */
+const turnsBeforePointers = 3
+const turnsBetweenPointers = 7
+
+/** Goes on behind a few words: with something that was not told yet, else with a pointer to a topic, else with a question. */
+export function* goOn(scene: Scene, words: string): Steps<string> {
+  const chance = `on/${chanceOf(scene)}`
+  const told = scene.passages.filter(({ source }) => typeof source === 'string' || 'entry' in source)
+  const facts = yield* untold(told, ({ answer }) => answer, scene)
+  const fact = facts[variantOf(scene, Math.min(facts.length, mostVariants)) % facts.length]
+  const pointer =
+    (words !== '' && pick([true, false, false], chance, scene.choice)) || !fact ? yield* pointerOf(scene) : ''
+  if (pointer !== '') return `${words} ${pointer}`.trim()
+  if (!fact || (words !== '' && pick([true, false, false], `ask/${chance}`, scene.choice))) {
+    return `${words} ${yield* fresh(scene, phrases.questionsBack, chance, scene.choice)}`.trim()
+  }
+  const isLore = typeof fact.source === 'object'
+  const link = isLore || words === '' ? '' : yield* fresh(scene, phrases.continuations, chance, scene.choice)
+  return [words, link, fact.answer].filter((each) => each !== '').join(' ')
 }
 
-/** Points to something that there is an answer to; empty when the card has nothing that can be named. */
-function pointer(scene: Scene): string {
-  const { choice, material, questions } = scene
-  const chance = `pointer/${chanceOf(scene)}`
-  const topics = material.passages.flatMap(({ topic }) => (topic === null ? [] : inSentence(topic)))
-  const topic = pick(topics, `topic/${chance}`, choice)
-  if (topic !== undefined) return pick(phrases.pointersToTopic, chance, choice)?.(topic) ?? ''
-  const question = pick(questions, `topic/${chance}`, choice)
-  return (question !== undefined && pick(phrases.pointersToQuestion, chance, choice)?.(question)) || ''
+const mostVariants = 3
+
+/** Points to a topic that an example answers; empty when one was pointed to of late, and when all have been. */
+function* pointerOf(scene: Scene): Steps<string> {
+  const { conversation, choice, passages } = scene
+  const forms = phrases.pointers.map((form) => form.split('%'))
+  const pointed = conversation.said.map((text) =>
+    forms.flatMap(([before = '', after = '']) => {
+      const start = text.indexOf(before)
+      const end = start < 0 ? -1 : text.indexOf(after, start + before.length)
+      return end < 0 ? [] : text.slice(start + before.length, end)
+    }),
+  )
+  if (conversation.said.length < turnsBeforePointers) return ''
+  if (pointed.slice(-(turnsBetweenPointers - 1)).some((topics) => topics.length > 0)) return ''
+  const known = new Set(pointed.flat())
+  const examples = passages.filter(({ source }) => typeof source === 'object' && 'block' in source)
+  const left = yield* untold(examples, ({ answer }) => answer, scene)
+  const topics = left.flatMap(({ cue }) => {
+    const noun = cue.length > longestTopicCue ? null : nounOf(cue)
+    return noun !== null && /^(?:the|an?) /.test(noun) && !known.has(noun) && !isMisleading(noun) ? noun : []
+  })
+  const topic = pick(topics, `topic/${chanceOf(scene)}`, choice)
+  if (topic === undefined) return ''
+  return (yield* fresh(scene, phrases.pointers, chanceOf(scene), choice)).replace('%', () => topic)
 }
+
+/** Letters of a line that a topic is taken from. */
+const longestTopicCue = 200
 
 /** Says who stands in, and what was asked, when there is no card to play from. */
 export function standIn(name: string | null, conversation: Conversation, seed: number | null, choice: number): string {
-  const { question } = conversation
+  const question = conversation.question || conversation.action
   if (isMisleading(question) || smallTalkOf(question, []) === 'nature') {
     const whom = name === null || isMisleading(name) ? '' : `, in for ${name}`
     return `This is the understudy${whom}: a stand-in that plays characters from their cards.`
@@ -108,13 +174,5 @@ export function standIn(name: string | null, conversation: Conversation, seed: n
 /** The noun that a question turns on, at the head of a sentence, unless it had better not be repeated. */
 function offerableTopic(question: string): string | null {
   const noun = nounOf(question)
-  if (noun === null || isMisleading(noun)) return null
-  return `${noun.charAt(0).toUpperCase()}${noun.slice(1)}`
-}
-
-/** A title as it stands within a sentence. */
-function inSentence(title: string): string {
-  return /^(?:the|an?|how|why|when|where|what|who|my|our|some|about|\w+ing)\b/i.test(title)
-    ? `${title.charAt(0).toLowerCase()}${title.slice(1)}`
-    : title
+  return noun === null || isMisleading(noun) ? null : capitalised(noun)
 }

@@ -1,0 +1,273 @@
+import { userNameMark } from './user-name-mark.ts'
+
+/*
+ * How a text about a character becomes what the character says: "Mallow keeps bees, and her house is small" is said as
+ * "I keep bees, and my house is small". It is made for plain English sentences; a sentence that it cannot turn is left out.
+ */
+
+/** Whom a text is about. */
+export interface Subject {
+  /** The names of the character, the longest first. */
+  readonly names: readonly string[]
+  /** The pronouns that the text has for the character; null where it has none, or several. */
+  readonly pronouns: Pronouns | null
+}
+
+interface Pronouns {
+  readonly subject: string
+  readonly object: string
+  readonly possessive: string
+  readonly reflexive: string
+}
+
+const pronounSets: readonly Pronouns[] = [
+  { subject: 'she', object: 'her', possessive: 'her', reflexive: 'herself' },
+  { subject: 'he', object: 'him', possessive: 'his', reflexive: 'himself' },
+  { subject: 'they', object: 'them', possessive: 'their', reflexive: 'themselves' },
+]
+
+/** Letters of a name that is looked for in sentences. */
+const longestName = 60
+
+/** Finds out which pronouns a text has for the one that it describes: those that it has most of. */
+export function subjectOf(names: readonly string[], text: string): Subject {
+  const count = ({ subject, possessive }: Pronouns) =>
+    text.match(new RegExp(`\\b(?:${subject}|${possessive})\\b`, 'gi'))?.length ?? 0
+  const counts = pronounSets.map(count)
+  const most = Math.max(...counts)
+  const pronouns = most === 0 ? null : (pronounSets[counts.indexOf(most)] ?? null)
+  const parts = names.flatMap((name) => [name, name.split(/\s+/)[0] ?? ''])
+  const known = [...new Set(parts)].filter(
+    (name) => name.length <= longestName && /^\p{L}/u.test(name) && !/^(?:the|an?)$/i.test(name),
+  )
+  return { names: known.sort((one, other) => other.length - one.length), pronouns }
+}
+
+const adverb =
+  '(?:(?:always|often|never|sometimes|also|still|usually|just|only|once|now|rarely|seldom|even|then|\\w+ly) )'
+/** Verbs that a second clause may go on with: "keeps bees and sells honey"; other words that end so are taken for nouns. */
+const verbs = new RegExp(
+  `^(?:${`is has does goes says tells asks gives takes makes keeps sells loves likes hates wants needs knows thinks believes feels
+  lives works runs walks sits stands speaks talks sings writes reads teaches learns helps treats wears carries holds brings
+  leaves finds loses looks listens hears sees watches watches smiles laughs cries sleeps wakes dreams hopes fears prefers
+  enjoys collects plays cooks bakes brews grows tends mends fixes repairs builds draws paints hunts fights protects guards
+  serves leads follows travels wanders flies rides sails rolls hums counts forgives reserves distrusts diagnoses sniffs turns
+  lifts adds becomes begins seems appears remains stays tries uses refuses rushes shames skips quotes celebrates hides hates
+  spends owns calls cares trims uses answers never offers lets means blushes stutters tends hands honours steers trades struggles longs wishes insists`
+    .split(/\s+/)
+    .join('|')})$`,
+)
+const determiner =
+  /^(?:the|an?|his|her|their|its|my|your|every|each|all|no|to|him|them|it|herself|himself|themselves|with|whatever|you)$/i
+/** What follows "her" where it is no possessive. */
+const noNoun =
+  /^(?:and|or|but|to|in|on|at|with|from|for|of|by|as|something|nothing|everything|anything|how|what|than|when|while|because|if|that|who|which|the|an?|is|was|are|were|has|had|so|out|up|down|off|away|back|into|about)$/i
+const females =
+  'mother|mom|mum|sister|daughter|wife|aunt|grandmother|girl|woman|queen|princess|mistress|lady|friend|women|widow'
+const males =
+  'father|dad|brother|son|husband|uncle|grandfather|boy|man|king|prince|master|lord|friend|men|squire|knight'
+const people = 'people|others|children|parents|friends|villagers|men|women|customers|everyone|boys|girls'
+/** Others that a pronoun may stand for as well, by the pronoun. */
+const others: ReadonlyMap<string, RegExp> = new Map(
+  [
+    ['she', females],
+    ['he', males],
+    ['they', people],
+  ].map(([pronoun = '', words]) => [pronoun, new RegExp(`\\b(?:${words})\\b`, 'i')]),
+)
+const irregular: ReadonlyMap<string, string> = new Map([
+  ['is', 'am'],
+  ["isn't", 'am not'],
+  ['has', 'have'],
+  ["hasn't", "haven't"],
+  ['does', 'do'],
+  ["doesn't", "don't"],
+  ['goes', 'go'],
+  ['are', 'am'],
+  ["aren't", 'am not'],
+  ['were', 'was'],
+  ['dies', 'die'],
+  ['lies', 'lie'],
+  ['ties', 'tie'],
+])
+const same = /^(?:was|always|perhaps|sometimes|besides|this|its|his|as|us|yes|[a-z]*(?:ss|us|ous))$/
+
+/** A verb as it stands behind "I": "keeps" is "keep". */
+function withI(verb: string): string {
+  const known = irregular.get(verb)
+  if (known !== undefined) return known
+  if (same.test(verb) || !/^[a-z]+s$/.test(verb)) return verb
+  return verb
+    .replace(/ies$/, 'y')
+    .replace(/(ch|sh|ss|x|zz|o)es$/, '$1')
+    .replace(/([^s])s$/, '$1')
+}
+
+/**
+ * A sentence as its subject says it; null for one that is about somebody else, or that cannot be turned.
+ * @param isAbout whether the sentence is about the subject even where it does not name it
+ */
+export function inFirstPerson(sentence: string, { names, pronouns }: Subject, isAbout = false): string | null {
+  if (/\b(?:I|I'm|I've|my|me)\b/.test(sentence.replace(/["“][^"”]*["”]/g, ''))) return sentence
+  const name =
+    names.length === 0 ? '(?!)' : `(?:${names.map((each) => each.replace(/[.*+?^${}()|[\]\\/]/g, '\\$&')).join('|')})`
+  const { subject, object, possessive, reflexive } = pronouns ?? noPronouns
+  const mentions = new RegExp(
+    `(?<![\\p{L}\\p{N}])(?:${name}|${subject}|${object}|${possessive}|${reflexive})(?![\\p{L}\\p{N}])`,
+    'iu',
+  )
+  if (!mentions.test(sentence)) return isAbout ? fragment(sentence) : withUser(sentence)
+  const person = others.get(subject)?.exec(sentence)
+  const rest = person ? sentence.slice(person.index) : ''
+  if (person && new RegExp(`[^\\p{L}](?:${subject}|${object})[^\\p{L}]`, 'iu').test(rest)) return null
+  const clause = new RegExp(
+    `(?<![\\p{L}\\p{N}'’-])(${name}|${subject})(['’]s|['’]re)?( ${adverb}*)([a-z]+(?:n['’]t)?)(?![\\p{L}\\p{N}])`,
+    'giu',
+  )
+  const turned = sentence
+    .replace(
+      new RegExp(
+        `(?<![\\p{L}\\p{N}])(?:${name})['’]s? (?=\\p{Ll})(?!(?:an?|the|not|been|\\p{L}+ing|\\p{L}+ed) )`,
+        'gu',
+      ),
+      'my ',
+    )
+    .replace(clause, (_, _who: string, short: string | undefined, between: string, verb: string) => {
+      const linked = short === undefined ? '' : /been|got/.test(verb) ? "'ve" : "'m"
+      return `I${linked}${between}${linked === '' ? withI(verb.toLowerCase().replace('’', "'")) : verb}`
+    })
+    .replace(new RegExp(`(?<![\\p{L}\\p{N}'’])${reflexive}(?![\\p{L}])`, 'giu'), 'myself')
+    .replace(
+      new RegExp(`(?<![\\p{L}\\p{N}'’])${possessive}(?= ["“]?([\\p{L}'’-]+))(?![\\p{L}])`, 'giu'),
+      (found, next: string) => (possessive === object && noNoun.test(next) ? found : 'my'),
+    )
+    .replace(new RegExp(`(?<![\\p{L}\\p{N}'’])(?:${object}|${name})(?![\\p{L}\\p{N}'’])`, 'giu'), 'me')
+  const joined = withJoinedVerbs(turned)
+  if (joined === null) return null
+  const left = new RegExp(`(?<![\\p{L}\\p{N}])(?:${subject}|${name}|hers|theirs)(?![\\p{L}\\p{N}])`, 'iu')
+  return left.test(joined) ? null : withUser(capitalised(joined))
+}
+
+/** The verbs of a sentence that go on with the same subject: "I keep bees and sells honey"; null where it may be another's. */
+function withJoinedVerbs(sentence: string): string | null {
+  let isUnsure = false
+  const joined = sentence.replace(
+    joinedVerb,
+    (found, link: string, between: string, verb: string, next: string, at: number) => {
+      const isVerb =
+        /s$/.test(verb) && !same.test(verb) && (verbs.test(verb) || determiner.test(next) || next === userNameMark)
+      if (!isVerb) return found
+      const before = sentence.slice(sentence.slice(0, at).lastIndexOf('I ') + 1, at)
+      if (!/\b(?:who|that|which|where|whose)\b/.test(before)) return `${link} ${between}${withI(verb)}`
+      isUnsure ||= link.startsWith(',')
+      return found
+    },
+  )
+  return isUnsure ? null : joined
+}
+
+const joinedVerb = new RegExp(
+  `(,? (?:and|but|or|then)|[,;]) ((?:then |never |always |often |\\w+ly )*)(\\w+)(?= (\\w+|${userNameMark}))`,
+  'gu',
+)
+
+const noPronouns: Pronouns = { subject: '(?!)', object: '(?!)', possessive: '(?!)', reflexive: '(?!)' }
+
+/** A sentence without a subject: "Tells true things slantwise", "A noticer of hours", "Patient, courteous". */
+function fragment(sentence: string): string | null {
+  const [first = ''] = /^[\p{L}'-]+/u.exec(sentence) ?? []
+  const lower = first.toLowerCase()
+  if (verbs.test(lower) || /^(?:never|always|often) \w+s\b/i.test(sentence)) {
+    return withUser(
+      `I ${sentence.charAt(0).toLowerCase()}${sentence.slice(1)}`.replace(
+        /(^I |, |; |\band |\bbut )((?:never |always |often )?)(\w+s)\b(?! ?[,;.])/g,
+        (found, before, between, verb) =>
+          verbs.test(verb) || before === 'I ' || between !== '' ? `${before}${between}${withI(verb)}` : found,
+      ),
+    )
+  }
+  if (/\b(?:is|are|was|were|has|have|had|can|will)\b/.test(sentence)) return withUser(sentence)
+  if (/^an?$/i.test(first)) return withUser(`I am ${lower}${sentence.slice(first.length)}`)
+  return null
+}
+
+/** The user in a sentence of the character's: "you", in place of the name. */
+function withUser(sentence: string): string | null {
+  if (sentence.startsWith(userNameMark)) return null
+  return sentence
+    .replaceAll(`${userNameMark}'s`, 'your')
+    .replace(
+      new RegExp(`${userNameMark} (is|has|was|does)\\b`, 'g'),
+      (_, verb: string) => `you ${verb === 'is' ? 'are' : verb === 'has' ? 'have' : verb === 'was' ? 'were' : 'do'}`,
+    )
+    .replaceAll(userNameMark, 'you')
+}
+
+export function capitalised(text: string): string {
+  return text.replace(/^(["“*]?)(\p{Ll})/u, (_, mark: string, letter: string) => `${mark}${letter.toUpperCase()}`)
+}
+
+/** A list of words as one says it: "rain, cats and old books". */
+export function spokenList(value: string): string {
+  const items = value
+    .split(/\s*[,;+]\s*/)
+    .map((item) => item.replace(/^["“]|["”]$/g, '').trim())
+    .filter((item) => item !== '')
+  if (items.length < 2 || items.some((item) => item.startsWith('and '))) return items.join(', ')
+  return `${items.slice(0, -1).join(', ')} and ${items.at(-1)}`
+}
+
+/** How a line such as "Age: 24" is said, by its name. The first that fits. */
+const traits: readonly (readonly [RegExp, (value: string, name: string) => string])[] = [
+  [/^(?:(?:full |real )?name|alias(?:es)?|nick ?name)$/, (value) => `My name is ${value}.`],
+  [/^age$/, (value) => (/^\d+$/.test(value) ? `I am ${value} years old.` : `I am ${value}.`)],
+  [
+    /^(?:species|race|occupation|job|profession|role|class|rank|title|work|trade)$/,
+    (value) => `I am ${withArticle(value)}.`,
+  ],
+  [/^(?:ethnicity|nationality)$/, (value) => `I am ${value}.`],
+  [/^(?:likes?|interests?|hobb(?:y|ies)|enjoys)$/, (value) => `I like ${value}.`],
+  [/^loves?$/, (value) => `I love ${value}.`],
+  [/^(?:dislikes?|hates?)$/, (value) => `I do not like ${value}.`],
+  [/^(?:fears?|phobias?|afraid of)$/, (value) => `I am afraid of ${value}.`],
+  [/^(?:personality|traits?|mind|mentality|character|temperament|demeanou?r)$/, (value) => `They call me ${value}.`],
+  [
+    /^(?:appearance|body|features?|looks?|physical (?:traits|appearance))$/,
+    (value) => `You would know me by ${value}.`,
+  ],
+  [/^(?:clothes|clothing|outfit|attire|wears?)$/, (value) => `I wear ${value}.`],
+  [/^(?:home|residence|lives in|location|lives|hometown)$/, (value) => `I live in ${value.replace(/^in /, '')}.`],
+  [/^(?:goals?|dreams?|wish(?:es)?|motivations?|ambitions?)$/, (value) => `What I want is ${value}.`],
+  [/^(?:skills?|abilit(?:y|ies)|powers?|talents?)$/, (value) => `I am good at ${value}.`],
+  [/s$/, (value, name) => `My ${name} are ${value}.`],
+  [/$/, (value, name) => `My ${name} is ${value}.`],
+]
+
+/** Traits that nobody says of themself. */
+const unspoken = /^(?:gender|sex|char(?:acter)?|creator|version|tags?|notes?|setting|genre|language|style|name)$/
+
+/** A trait of the character as the character says it: "Age" and "24" are "I am 24 years old." */
+export function trait(name: string, value: string, subject: Subject): string | null {
+  const key = name
+    .trim()
+    .toLowerCase()
+    .replace(/^.*['’]s /, '')
+  if (unspoken.test(key) || /^human$/i.test(value)) return null
+  const list = spokenList(value.replace(/[.\s]+$/, ''))
+  const form = traits.find(([pattern]) => pattern.test(key))?.[1]
+  if (!form || list === '' || list.length > 300) return null
+  const { possessive, object } = subject.pronouns ?? noPronouns
+  const own = list
+    .replace(new RegExp(`\\b(?:${possessive})(?= \\p{Ll})`, 'giu'), 'my')
+    .replace(new RegExp(`\\b${object}\\b`, 'gi'), 'me')
+  const lower =
+    /^\p{Lu}\p{Ll}/u.test(own) && !/name|home|live|location|title/.test(key)
+      ? own.charAt(0).toLowerCase() + own.slice(1)
+      : own
+  return withUser(form(lower, key))
+}
+
+function withArticle(value: string): string {
+  if (/^(?:an?|the|my|one) |,| and /i.test(value)) return value
+  return `${/^[aeiou]/i.test(value) ? 'an' : 'a'} ${value}`
+}

@@ -1,0 +1,123 @@
+import type { Steps } from '../../work.ts'
+import * as phrases from './phrases.ts'
+import { chanceOf, fresh, type Scene } from './reply-context.ts'
+import { userNameMark } from './user-name-mark.ts'
+import { fold, isWeak, shortened, wordsOf } from './words.ts'
+
+/*
+ * What was said before in the conversation, told again in the second person: "my dog is called Rex" is "your dog is
+ * called Rex".
+ */
+
+const asksName = /\b(?:what(?:'s| is| was) my name|(?:know|remember|recall|forgot|forgotten|say) my name|who am i)\b/
+const asksOwnWords =
+  /\b(?:what did you (?:just )?say|say (?:that|it) again|repeat (?:that|it|yourself)|come again|pardon)\b/
+const asksFirst = /\bmy first (?:question|message)\b|\bwhat did i (?:say|ask|tell you) (?:at )?first\b/
+const asksWords =
+  /\b(?:what did i (?:just )?(?:say|ask|tell)|what was my (?:last )?question|remember what i said|what i (?:just )?(?:said|told you|asked))\b/
+const asksPlace = /\b(?:what (?:were|are) we talking about|where were we)\b/
+const asksStatement = /\b(?:my|i|me|mine)\b/
+
+/** What answers a question about the conversation itself; null for any other question. */
+export function* recall(scene: Scene): Steps<string | null> {
+  const { conversation, userName, choice } = scene
+  const asked = fold(conversation.question).replaceAll('’', "'")
+  if (asksName.test(asked)) {
+    return userName === null ? 'You have not told me your name yet.' : `You are ${userNameMark}, unless I misheard.`
+  }
+  const said = conversation.said.at(-1)
+  if (asksOwnWords.test(asked) && said !== undefined) return `I said: ${said.slice(0, longestRecalled)}`
+  const asksBack = [asksFirst, asksWords, asksPlace].some((form) => form.test(asked))
+  if (asksBack) {
+    const wanted = wantedWords(scene, asked)
+    return wanted ? `You said: “${shortened(wanted)}”` : 'Nothing yet; you have only just begun.'
+  }
+  if (!/\?\s*$|^do you remember/.test(asked) || !asksStatement.test(asked)) return null
+  const statement = told(scene, asked)
+  if (statement === undefined) return null
+  const turned = yield* fresh(scene, phrases.recollections, chanceOf(scene), choice)
+  return turned.replace('%', () => turnedToUser(statement))
+}
+
+/** Which of the user's own words a question asks for. */
+function wantedWords(scene: Scene, asked: string): string | undefined {
+  const { earlier } = scene.conversation
+  if (asksFirst.test(asked)) return earlier[0]
+  const own = asksPlace.test(asked) ? undefined : (told(scene, asked) ?? lastOfOwn(scene))
+  return own ?? earlier.at(-1)
+}
+
+const longestRecalled = 600
+
+/** What the user told of a thing that is asked about: the last sentence that shares a telling word with the question. */
+function told({ conversation }: Scene, question: string): string | undefined {
+  const asked = new Set(tellingTerms(question))
+  if (asked.size === 0) return undefined
+  const sentences = conversation.earlier.flatMap((text) => text.slice(-longestRecalled).match(/[^.!?\n]+[.!?]*/g) ?? [])
+  return sentences
+    .map((sentence) => sentence.trim())
+    .filter((sentence) => isStatement(sentence) && /\b(?:my|i|i'm|we|our)\b/i.test(sentence))
+    .findLast((sentence) => tellingTerms(sentence).some((term) => asked.has(term)))
+}
+
+/** What the user told last of themself. */
+function lastOfOwn({ conversation }: Scene): string | undefined {
+  return conversation.earlier.findLast((text) => isStatement(text) && echoOf(text) !== null)
+}
+
+function tellingTerms(text: string): readonly string[] {
+  return wordsOf(text).flatMap(({ term }) => (term === null || isWeak(term) ? [] : [term]))
+}
+
+/** Whether a text tells something, and asks for nothing. */
+export function isStatement(text: string): boolean {
+  const plain = text
+    .trim()
+    .replace(/^(?:well|so|and|but|oh|ok|okay|yes|no|hm+|actually|anyway|by the way)\b[\s,.!]*/i, '')
+  return (
+    !/\?\s*["”']?$/.test(plain) &&
+    !/^(?:who|what|when|where|why|how|which|whose|is|are|was|were|do|does|did|can|could|will|would|should|shall|may|have|has|tell|give|show|explain|describe|let|sing|write|say|please|go|come|stop|make|help|read|teach|recommend|suggest|imagine|pretend|act|play|list|name|define|translate|calculate|compute|print|ignore|repeat|forget|remember)\b/i.test(
+      plain,
+    )
+  )
+}
+
+/** A short thing that the user told of themself, as it is said back; null for what is no such thing. */
+export function echoOf(text: string): string | null {
+  const plain = text
+    .trim()
+    .replace(/^(?:well|so|and|but|oh|ok|okay|yes|no|hm+|actually|anyway|by the way|you know)\b[\s,.!]*/i, '')
+  if (plain.length > longestEcho || !/^(?:i|i'm|i’m|i've|i’ve|my|we|our)\b/i.test(plain)) return null
+  const sentence = /^[^.!?\n;]+/.exec(plain)?.[0] ?? ''
+  return wordsOf(sentence).length < 3 || /\byou/i.test(sentence) ? null : turnedToUser(sentence)
+}
+
+const longestEcho = 110
+
+const turns: ReadonlyMap<string, string> = new Map([
+  ['i', 'you'],
+  ["i'm", 'you are'],
+  ["i've", 'you have'],
+  ["i'll", 'you will'],
+  ["i'd", 'you would'],
+  ['my', 'your'],
+  ['mine', 'yours'],
+  ['me', 'you'],
+  ['myself', 'yourself'],
+  ['am', 'are'],
+  ['we', 'you'],
+  ['our', 'your'],
+  ['us', 'you'],
+  ['you', 'I'],
+  ['your', 'my'],
+])
+
+/** A sentence of the user's, said to the user: "I am late" is "you are late". */
+export function turnedToUser(sentence: string): string {
+  return sentence
+    .trim()
+    .replace(/[.!?]+$/, '')
+    .replaceAll('’', "'")
+    .replace(/\bI was\b/gi, 'you were')
+    .replace(/[\p{L}']+/gu, (word) => turns.get(word.toLowerCase()) ?? word)
+}
