@@ -100,7 +100,7 @@ function* findAnswers(scene: Scene): Steps<readonly Find[]> {
   const { search, answers, passages, keys } = scene
   const { question, previousQuestion } = scene.conversation
   const asked = answers.get(plainWords(question))
-  const leaning = previousQuestion === '' ? 'none' : leaningOf(question)
+  const leaning = leaningIn(scene)
   const scores = new Map(
     leaning === 'wholly' ? [] : (yield* search(question)).map(({ passage, score }) => [passage, score]),
   )
@@ -121,15 +121,23 @@ function* findAnswers(scene: Scene): Steps<readonly Find[]> {
   )
 }
 
+/** How much a question leans on the one before; one about the character itself does not. */
+function leaningIn({ conversation }: Scene): 'none' | 'partly' | 'wholly' {
+  const { question, previousQuestion } = conversation
+  if (previousQuestion === '' || personalSubject(question) !== null) return 'none'
+  return leaningOf(question)
+}
+
 /** Tells the best answer, or another good one when that was told before; further choices take what is nearly as good. */
 function* answer(scene: Scene, finds: readonly Find[], best: Find): Steps<string> {
-  const { question, previousQuestion } = scene.conversation
-  const leansOnPrevious = previousQuestion !== '' && leaningOf(question) !== 'none'
+  const { question } = scene.conversation
+  const leansOnPrevious = leaningIn(scene) !== 'none'
   const enough = Math.max(leansOnPrevious ? nearScore : sureScore, goodEnoughInstead * best.score)
   const good = finds.filter(({ score }) => score >= enough)
   const left = yield* untold(good, ({ passage }) => passage.answer, scene)
   const [chosen] = left
   if (!chosen) {
+    if (isStatement(question)) return yield* deflect(scene)
     if (leansOnPrevious) return yield* goOn(scene, yield* fresh(scene, endings, chanceOf(scene), scene.choice))
     return yield* again(scene, best.passage.answer)
   }
@@ -140,8 +148,10 @@ function* answer(scene: Scene, finds: readonly Find[], best: Find): Steps<string
   )
 }
 
-/** Tells what was told before, with a word on it. */
+/** Tells what was told before, with a word on it: once in a conversation, and then no more. */
 function* again(scene: Scene, text: string): Steps<string> {
+  const isSaid = scene.conversation.said.some((said) => repetitions.some((form) => said.startsWith(form)))
+  if (isSaid) return yield* goOn(scene, yield* fresh(scene, endings, chanceOf(scene), scene.choice))
   return `${yield* fresh(scene, repetitions, chanceOf(scene), scene.choice)} ${text}`
 }
 

@@ -290,7 +290,7 @@ function isProse(value: string): boolean {
 /** The sentences of a text that tell something, and do not tell a model what to do. */
 function sentencesOf(text: string): readonly string[] {
   return text
-    .split(/(?<=[.!?]["”']?)\s+|(?<=[。！？])|\n+/u)
+    .split(/(?<=[.!?]["”']?)(?<!\b(?:Dr|Mrs?|Ms|St|Prof|No)\.)\s+|(?<=[。！？])|\n+/u)
     .map((sentence) => sentence.trim())
     .filter((sentence) => /^["“']?\p{Lu}.{10,}[.!?]["”']?$|^\p{Lo}.{4,}$/u.test(sentence))
     .filter((sentence) => !/\b(must|write|user)\b/i.test(sentence))
@@ -301,6 +301,7 @@ function addressedInFirstPerson(sentence: string): string | null {
   if (/\b(?:never|always|do not|don't|will|should|answer|reply|stay)\b/i.test(sentence)) return null
   return sentence
     .replace(/\byou are\b/gi, 'I am')
+    .replace(/\byou were\b/gi, 'I was')
     .replace(/\byou're\b/gi, "I'm")
     .replace(/\byourself\b/gi, 'myself')
     .replace(/\byours\b/gi, 'mine')

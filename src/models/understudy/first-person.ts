@@ -26,6 +26,9 @@ const pronounSets: readonly Pronouns[] = [
   { subject: 'they', object: 'them', possessive: 'their', reflexive: 'themselves' },
 ]
 
+/** Words of a name that are none by themselves. */
+const titles =
+  /^(?:.{1,2}|the|and|von|van|del?|dr|mrs?|ms|miss|sir|lady|lord|prof|professor|captain|king|queen|prince|princess|saint|old|little)\.?$/i
 /** Letters of a name that is looked for in sentences. */
 const longestName = 60
 
@@ -36,9 +39,9 @@ export function subjectOf(names: readonly string[], text: string): Subject {
   const counts = pronounSets.map(count)
   const most = Math.max(...counts)
   const pronouns = most === 0 ? null : (pronounSets[counts.indexOf(most)] ?? null)
-  const parts = names.flatMap((name) => [name, name.split(/\s+/)[0] ?? ''])
+  const parts = names.flatMap((name) => [name, ...name.split(/\s+/)])
   const known = [...new Set(parts)].filter(
-    (name) => name.length <= longestName && /^\p{L}/u.test(name) && !/^(?:the|an?)$/i.test(name),
+    (name) => name.length <= longestName && /^\p{L}/u.test(name) && !titles.test(name),
   )
   return { names: known.sort((one, other) => other.length - one.length), pronouns }
 }
@@ -53,7 +56,7 @@ const verbs = new RegExp(
   enjoys collects plays cooks bakes brews grows tends mends fixes repairs builds draws paints hunts fights protects guards
   serves leads follows travels wanders flies rides sails rolls hums counts forgives reserves distrusts diagnoses sniffs turns
   lifts adds becomes begins seems appears remains stays tries uses refuses rushes shames skips quotes celebrates hides hates
-  spends owns calls cares trims uses answers never offers lets means blushes stutters tends hands honours steers trades struggles longs wishes insists`
+  spends owns calls cares trims uses answers never offers lets means blushes stutters tends honours steers trades struggles longs wishes insists`
     .split(/\s+/)
     .join('|')})$`,
 )
@@ -211,7 +214,7 @@ export function capitalised(text: string): string {
 export function spokenList(value: string): string {
   const items = value
     .split(/\s*[,;+]\s*/)
-    .map((item) => item.replace(/^["“]|["”]$/g, '').trim())
+    .map((item) => item.replace(/^["“]([^"“”]*)["”]$/, '$1').trim())
     .filter((item) => item !== '')
   if (items.length < 2 || items.some((item) => item.startsWith('and '))) return items.join(', ')
   return `${items.slice(0, -1).join(', ')} and ${items.at(-1)}`
@@ -219,7 +222,6 @@ export function spokenList(value: string): string {
 
 /** How a line such as "Age: 24" is said, by its name. The first that fits. */
 const traits: readonly (readonly [RegExp, (value: string, name: string) => string])[] = [
-  [/^(?:(?:full |real )?name|alias(?:es)?|nick ?name)$/, (value) => `My name is ${value}.`],
   [/^age$/, (value) => (/^\d+$/.test(value) ? `I am ${value} years old.` : `I am ${value}.`)],
   [
     /^(?:species|race|occupation|job|profession|role|class|rank|title|work|trade)$/,
@@ -233,7 +235,7 @@ const traits: readonly (readonly [RegExp, (value: string, name: string) => strin
   [/^(?:personality|traits?|mind|mentality|character|temperament|demeanou?r)$/, (value) => `They call me ${value}.`],
   [
     /^(?:appearance|body|features?|looks?|physical (?:traits|appearance))$/,
-    (value) => `You would know me by ${value}.`,
+    (value) => `If you want to know what I look like: ${value}.`,
   ],
   [/^(?:clothes|clothing|outfit|attire|wears?)$/, (value) => `I wear ${value}.`],
   [/^(?:home|residence|lives in|location|lives|hometown)$/, (value) => `I live in ${value.replace(/^in /, '')}.`],
@@ -244,7 +246,8 @@ const traits: readonly (readonly [RegExp, (value: string, name: string) => strin
 ]
 
 /** Traits that nobody says of themself. */
-const unspoken = /^(?:gender|sex|char(?:acter)?|creator|version|tags?|notes?|setting|genre|language|style|name)$/
+const unspoken =
+  /^(?:gender|sex|char(?:acter)?|creator|version|tags?|notes?|setting|genre|language|style|(?:full |real )?name)$/
 
 /** A trait of the character as the character says it: "Age" and "24" are "I am 24 years old." */
 export function trait(name: string, value: string, subject: Subject): string | null {

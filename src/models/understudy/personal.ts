@@ -24,7 +24,7 @@ const subjects: readonly (readonly [asked: RegExp, told: RegExp])[] = [
   ],
   [
     /\blook like\b|\byour (?:hair|eyes|face|appearance|looks|clothes|outfit|height)\b|\bdescribe your|\bhow tall\b|\bare you wearing\b|\bdo you wear\b/,
-    /\bI am (?:[^.]* )?tall\b|\b(?:hair|eyes?|skin|wear|dress|beard|scars?|face|figure|height|freckles|spectacles|glasses|know me by|brown to)\b/i,
+    /\bI am (?:[^.]* )?tall\b|\b(?:hair|eyes?|skin|wear|dress|beard|scars?|face|figure|height|freckles|spectacles|glasses|what I look like|brown to)\b/i,
   ],
   [
     /\bafraid\b|\bscare[sd]?\b|\byour (?:biggest |greatest |worst )?fears?\b|\bfrighten/,

@@ -138,10 +138,10 @@ export const questionsBack = [
 /** What asks for more of a thing that the user tells. */
 export const invitations = [
   'Tell me more of that.',
-  'And what came of it?',
+  'And what do you make of it?',
   'Go on, I am listening.',
-  'How was that for you?',
-  'What should I know besides?',
+  'Has it always been so?',
+  'I should like to hear more.',
 ]
 
 /** What answers a thing that the user tells, turned to the user: "your dog is called Rex". */

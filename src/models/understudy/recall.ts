@@ -51,13 +51,12 @@ const longestRecalled = 600
 
 /** What the user told of a thing that is asked about: the last sentence that shares a telling word with the question. */
 function told({ conversation }: Scene, question: string): string | undefined {
-  const asked = new Set(tellingTerms(question))
-  if (asked.size === 0) return undefined
+  const asked = new Set(termsIn(question))
   const sentences = conversation.earlier.flatMap((text) => text.slice(-longestRecalled).match(/[^.!?\n]+[.!?]*/g) ?? [])
   return sentences
     .map((sentence) => sentence.trim())
     .filter((sentence) => isStatement(sentence) && /\b(?:my|i|i'm|we|our)\b/i.test(sentence))
-    .findLast((sentence) => tellingTerms(sentence).some((term) => asked.has(term)))
+    .findLast((sentence) => termsIn(sentence).reduce((sum, term) => sum + weightOf(term, asked), 0) >= enoughShared)
 }
 
 /** What the user told last of themself. */
@@ -65,8 +64,16 @@ function lastOfOwn({ conversation }: Scene): string | undefined {
   return conversation.earlier.findLast((text) => isStatement(text) && echoOf(text) !== null)
 }
 
-function tellingTerms(text: string): readonly string[] {
-  return wordsOf(text).flatMap(({ term }) => (term === null || isWeak(term) ? [] : [term]))
+/** One telling word, or two that tell little. */
+const enoughShared = 2
+
+function weightOf(term: string, asked: ReadonlySet<string>): number {
+  if (!asked.has(term)) return 0
+  return isWeak(term) ? 1 : enoughShared
+}
+
+function termsIn(text: string): readonly string[] {
+  return [...new Set(wordsOf(text).flatMap(({ term }) => (term === null ? [] : [term])))]
 }
 
 /** Whether a text tells something, and asks for nothing. */

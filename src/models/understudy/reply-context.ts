@@ -138,8 +138,7 @@ export function plainWords(question: string): string {
 export function* untold<T>(items: Iterable<T>, textOf: (item: T) => string, scene: Scene): Steps<readonly T[]> {
   const found: T[] = []
   for (const item of items) {
-    const named = addressed(textOf(item), scene.userName)
-    if (!(yield* isAmong(scene.conversation.said, named))) found.push(item)
+    if (!(yield* isAmong(scene.conversation.said, longestPart(textOf(item))))) found.push(item)
   }
   return found
 }
@@ -151,16 +150,16 @@ function* isAmong(texts: readonly string[], text: string): Steps<boolean> {
 
 /** One of the phrases, and none that was said already as long as there are others. */
 export function* fresh(scene: Scene, phrases: readonly string[], chance: string, step = 0): Steps<string> {
-  const unsaid = yield* untold(phrases, longestPart, scene)
+  const unsaid = yield* untold(phrases, String, scene)
   return pick(unsaid.length > 0 ? unsaid : phrases, chance, step) ?? ''
 }
 
-/** The longest part of a phrase that stands as it is, whatever is filled in. */
+/** The longest part of a text that stands as it is, whatever is filled in, and however the user is called. */
 function longestPart(phrase: string): string {
   return phrase.split(fillings).reduce((one, other) => (other.length > one.length ? other : one), '')
 }
 
-const fillings = new RegExp(`%|,? ?${userNameMark}`, 'u')
+const fillings = new RegExp(`%|[,;:]? ?${userNameMark}[.,;:!?]? ?`, 'u')
 
 /** Puts the user's name into a text; without one, the user is not called by it. */
 export function addressed(text: string, userName: string | null): string {

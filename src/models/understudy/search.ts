@@ -53,7 +53,13 @@ export function* createSearch(passages: readonly Passage[]): Steps<Search> {
 
   const rarity = (count: number) => Math.log(1 + (passages.length - count + 0.5) / (count + 0.5))
   const scoresOf = (term: string, options = {}) =>
-    new Map(index.search(term, options).map(({ id, score }): [number, number] => [Number(id), score]))
+    new Map(
+      index
+        .search(term, options)
+        // A slip of the pen leaves the first letter: "president" is no "residence".
+        .filter(({ terms }) => terms.some((found) => found.charAt(0) === term.charAt(0)))
+        .map(({ id, score }): [number, number] => [Number(id), score]),
+    )
   const exactScoresOf = (term: string) => (vocabulary.has(term) ? scoresOf(term) : noScores)
   const looseScoresOf = (term: string) =>
     scoresOf(term, {

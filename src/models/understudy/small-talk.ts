@@ -61,7 +61,7 @@ const patterns: readonly (readonly [SmallTalk, RegExp])[] = [
   ],
   [
     'anger',
-    /^\W*(?:i (?:really )?(?:hate|despise|loathe|can't stand) (?:you|this)|you(?:'re| are) (?:(?:so|very|really|quite|just|such|an?|the) )*(?:stupid|useless|dumb|boring|annoying|idiot|liar|awful|terrible|rude|mean|worst|fool|moron|ridiculous|wrong)|shut up|go away|leave me alone|get lost|fuck\b|screw you|damn you|i'm (?:so )?(?:angry|furious|mad) (?:at|with) you|what (?:nonsense|rubbish)|that(?:'s| is| was) (?:stupid|nonsense|rubbish|a lie|boring|useless)|you (?:already )?(?:said|told me) that)[^?]{0,60}\W*$/,
+    /^\W*(?:i (?:really )?(?:hate|despise|loathe|can't stand) (?:you|this)|you(?:'re| are) (?:(?:so|very|really|quite|just|such|an?|the) )*(?:stupid|useless|dumb|boring|annoying|idiot|liar|awful|terrible|rude|mean|worst|fool|moron|ridiculous|wrong)|shut up|go away|leave me alone|get lost|fuck\b|screw you|damn you|i'm (?:so )?(?:angry|furious|mad) (?:at|with) you|what (?:nonsense|rubbish)|(?:that|this)(?:'s| is| was) (?:stupid|nonsense|rubbish|a lie|boring|useless)|you (?:already )?(?:said|told me) that)[^?]{0,60}\W*$/,
   ],
   [
     'apology',

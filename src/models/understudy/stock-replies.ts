@@ -147,7 +147,7 @@ function* pointerOf(scene: Scene): Steps<string> {
   const examples = passages.filter(({ source }) => typeof source === 'object' && 'block' in source)
   const left = yield* untold(examples, ({ answer }) => answer, scene)
   const topics = left.flatMap(({ cue }) => {
-    const noun = cue.length > longestTopicCue ? null : nounOf(cue)
+    const noun = cue.length > longestTopicCue || smallTalkOf(cue, [scene.name]) !== null ? null : nounOf(cue)
     return noun !== null && /^(?:the|an?) /.test(noun) && !known.has(noun) && !isMisleading(noun) ? noun : []
   })
   const topic = pick(topics, `topic/${chanceOf(scene)}`, choice)
