@@ -77,10 +77,11 @@ function* lookUp(scene: Scene, smallTalk: SmallTalk | null): Steps<string> {
   const ofSelf = yield* tellOfSelf(scene)
   if (ofSelf !== null) return ofSelf
   const isTelling = isStatement(scene.conversation.question)
-  const about = isTelling ? undefined : finds.find(({ passage }) => passage.source === 'self')?.passage
-  if (about && finds.some(({ passage, score }) => passage === about && score >= selfScore)) {
-    const [untoldYet] = yield* untold([about.answer], String, scene)
-    return untoldYet ?? (yield* again(scene, about.answer))
+  const about = isTelling ? undefined : finds.find(({ passage }) => passage.source === 'self')
+  if (about && about.score >= selfScore) {
+    const [untoldYet] = yield* untold([about.passage.answer], String, scene)
+    if (untoldYet !== undefined) return untoldYet
+    if (about.score >= nearScore) return yield* again(scene, about.passage.answer)
   }
   const near = finds.filter(({ score }) => score >= nearScore)
   const [nearest] = yield* untold(near, ({ passage }) => passage.answer, scene)

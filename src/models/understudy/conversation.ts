@@ -24,14 +24,16 @@ export interface Conversation {
 /** Characters of a message that are looked at, and how many of the character's messages. Messages can have megabytes. */
 const longestQuestion = 2000
 const longestSaid = 8000
-const mostSaid = 40
+const mostSaid = 200
+const mostSaidLetters = 320_000
+const mostHeard = 40
 
 /** Reads the conversation off the messages, the composed ones of the prompt included. */
 export function readConversation(messages: readonly Message[]): Conversation {
-  const spoken = lastOf('user', messages)
+  const spoken = lastOf('user', messages, mostHeard)
   const words = lastWords(spoken.at(-1))
   const earlier = spoken.slice(0, -1).map((message) => spokenIn(lastWords(message)))
-  const said = lastOf('assistant', messages)
+  const said = lastOf('assistant', messages, mostSaid).map((message) => textOf(message).slice(0, longestSaid))
   const last = messages.findLast(({ role }) => role !== 'system' && role !== 'developer')
   return {
     question: spokenIn(words),
@@ -39,7 +41,7 @@ export function readConversation(messages: readonly Message[]): Conversation {
     earlier,
     previousQuestion: earlier.at(-1) ?? '',
     givenName: spoken.reduce<string | null>((known, message) => introducedName(textOf(message)) ?? known, null),
-    said: said.map((message) => textOf(message).slice(0, longestSaid)),
+    said: newestOf(said, mostSaidLetters),
     toolResult: last && isToolResult(last) ? textOf(last).slice(0, longestQuestion) : null,
   }
 }
@@ -68,13 +70,23 @@ export function isToolResult({ role }: Message): boolean {
 }
 
 /** The last messages of a role, as many as are looked at. */
-function lastOf(role: Message['role'], messages: readonly Message[]): readonly Message[] {
+function lastOf(role: Message['role'], messages: readonly Message[], most: number): readonly Message[] {
   const found: Message[] = []
-  for (let index = messages.length - 1; index >= 0 && found.length < mostSaid; index--) {
+  for (let index = messages.length - 1; index >= 0 && found.length < most; index--) {
     const message = messages[index]
     if (message?.role === role) found.unshift(message)
   }
   return found
+}
+
+/** The last of the texts, as many as have so many letters together. */
+function newestOf(texts: readonly string[], letters: number): readonly string[] {
+  let left = letters
+  const from = texts.findLastIndex(({ length }) => {
+    left -= length
+    return left < 0
+  })
+  return texts.slice(from + 1)
 }
 
 /** How much a question leans on the one before it: "and why?" wholly, "tell me another" partly, most not at all. */

@@ -19,8 +19,8 @@ const subjects: readonly (readonly [asked: RegExp, told: RegExp])[] = [
     /\bI (?:live|was born|grew up|come from|dwell|reside|sleep|keep)\b|\bmy (?:home|house|village|hometown|room|cottage|hut)\b/i,
   ],
   [
-    /\bwhat do you do\b|\bfor a living\b|\byour (?:job|work|profession|occupation|trade|role)\b|\bdo you work\b/,
-    /\bI (?:\w+ly )?(?:work|run|keep|own|teach|serve|sell|mend|guard|study|make|look after)\b|\bI am (?:the|an?) [^.]*?(?:er|or|ist|ian|smith|keeper|captain|student|cook|guard|robot|witch|knight|nurse)\b|\bI used to\b/i,
+    /\bwhat do you do(?: here| all day)?\W*$|\bfor a living\b|\byour (?:job|work|profession|occupation|trade|role)\b|\bdo you work\b/,
+    /\bI (?:\w+ly )?(?:work|run|keep|own|teach|serve|sell|mend|guard|study|make|look after)\b|\bI am (?:the|an?) [^.]*?(?:er|or|ist|ian|man|maid|smith|keeper|captain|student|cook|guard|robot|witch|knight|nurse)\b|\bI used to\b/i,
   ],
   [
     /\blook like\b|\byour (?:hair|eyes|face|appearance|looks|clothes|outfit|height)\b|\bdescribe your|\bhow tall\b|\bare you wearing\b|\bdo you wear\b/,

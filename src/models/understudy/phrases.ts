@@ -81,7 +81,7 @@ export const civilities = {
   'well-being': [
     `Well enough, ${user}, thank you. And you?`,
     `Very well, thank you, ${user}. And yourself?`,
-    `No worse than when you last asked, ${user}.`,
+    `I cannot complain, ${user}. How is it with you?`,
   ],
   help: [
     `I will if I can, ${user}. What is it about?`,

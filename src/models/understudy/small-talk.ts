@@ -114,7 +114,9 @@ const addressing = {
 
 /** What kind of answer a question asks for that nothing is found for. */
 export function moodOf(question: string): 'sorrow' | 'joy' | 'help' | 'request' | 'opinion' | null {
-  const folded = fold(question).replaceAll('’', "'")
+  const folded = fold(question)
+    .replaceAll('’', "'")
+    .replace(/^\W*(?:hi|hello|hey)\b\W+/, '')
   return moods.find(([, form]) => form.test(folded))?.[0] ?? null
 }
 

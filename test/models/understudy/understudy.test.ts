@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import type { Message } from '../../../src/openai/completion-request.ts'
-import { cardIn } from '../../support/lore-cards.ts'
+import { cardIn, cardOf, cardWithLore, composed } from '../../support/lore-cards.ts'
 import { asking, chunksOf, completionOf, mallow, textOf } from '../../support/mallow.ts'
 
 describe('what it says', () => {
@@ -186,6 +186,72 @@ describe('what it says', () => {
   )
 })
 
+describe('only what a model is told', () => {
+  const safe = 'What is the code of the safe?'
+
+  test('lore that is gated is not told, until its gate opens', async () => {
+    expect(await textOf(asking(safe))).not.toContain('4711')
+    const long = Array.from(
+      { length: 120 },
+      (_, index): Message => ({
+        role: index % 2 === 0 ? 'user' : 'assistant',
+        content: `Line ${index}.`,
+      }),
+    )
+    expect(await textOf(asking([...long, { role: 'user', content: safe }]))).toContain('4711')
+  })
+
+  test('lore of the books for all characters is', async () => {
+    const question = 'Who rules the harbour?'
+    const { book } = cardWithLore([{ keys: ['harbour'], content: 'Three herons rule the harbour.' }])
+    const told = composed(mallow, question, book ? { worldBooks: [book] } : {})
+    expect(await textOf({ ...asking(question), told })).toBe('Three herons rule the harbour.')
+    expect(await textOf(asking(question))).not.toContain('heron')
+  })
+
+  test('examples that did not fit the prompt are not', async () => {
+    const request = asking('Which tea is good against a cold?')
+    expect(await textOf(request)).toContain('Ginger')
+    const dropped = { lore: 0, examples: 2, messages: 0 }
+    expect(await textOf({ ...request, told: { ...request.told, dropped } })).not.toContain('Ginger')
+  })
+
+  test('what the card puts among the messages is no line of the user’s', async () => {
+    const card = cardOf({
+      name: 'Mallow',
+      description: 'Mallow keeps a tea house.',
+      extensions: { depth_prompt: { prompt: 'My name is Nobody.', depth: 0, role: 'user' } },
+    })
+    expect(await textOf(asking('What is my name?', {}, card, 'User'))).toMatch(/not told/)
+  })
+})
+
+describe('over a long conversation', () => {
+  const questions: { readonly unrelated: readonly { question: string }[] } = JSON.parse(
+    readFileSync('test/models/understudy/understudy.questions.json', 'utf8'),
+  )
+  const pointing =
+    /Ask me about (.+), though|had you asked about (.+), I could|thing or two about (.+)\.$|talk about (.+) instead/
+
+  test('it points to a topic once in three turns at most, never twice to the same', async () => {
+    const card = cardIn(JSON.parse(readFileSync('data/characters/fern.json', 'utf8')))
+    const messages: Message[] = []
+    const pointed: (string | null)[] = []
+    for (const { question } of questions.unrelated) {
+      messages.push({ role: 'user', content: question })
+      const reply = await textOf(asking(messages, {}, card))
+      pointed.push(pointing.exec(reply)?.slice(1).join('') ?? null)
+      messages.push({ role: 'assistant', content: reply })
+    }
+    const topics = pointed.filter((topic) => topic !== null)
+    expect(topics.length).toBeGreaterThan(1)
+    expect(new Set(topics).size).toBe(topics.length)
+    for (let start = 0; start + 3 <= pointed.length; start++) {
+      expect(pointed.slice(start, start + 3).filter((topic) => topic !== null).length).toBeLessThanOrEqual(1)
+    }
+  })
+})
+
 describe('over the starter cards', () => {
   const cards = readdirSync('data/characters').map((file) => {
     const document: Record<string, unknown> = JSON.parse(readFileSync(`data/characters/${file}`, 'utf8'))
@@ -285,6 +351,15 @@ describe('the same words', () => {
     expect(choices.map(({ index }) => index)).toEqual([0, 1, 2, 3, 4, 5, 6, 7])
     expect(new Set(choices.map(({ message }) => message.content)).size).toBe(8)
     expect(choices.every(({ message }) => message.content?.includes('Ginger'))).toBe(true)
+    const { greetings: _greetings, ...kin } = mallow
+    const card = { ...kin, greetings: [], description: 'She is tall. She has grey hair. She wears a coat of felt.' }
+    const looks = await Promise.all([0, 1, 2].map((seed) => textOf(asking('What do you look like?', { seed }, card))))
+    expect(new Set(looks).size).toBe(3)
+    const rejected: readonly Message[] = [
+      { role: 'user', content: 'What do you look like?' },
+      { role: 'assistant', content: looks[0] ?? '' },
+    ]
+    expect(looks.slice(1)).toContain(await textOf(asking(rejected, {}, card)))
     const greetings = await Promise.all([1, 2, 3, 4, 5, 6].map((seed) => textOf(asking('hi', { seed }))))
     expect(new Set(greetings).size).toBe(2)
   })

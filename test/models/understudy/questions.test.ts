@@ -1,0 +1,43 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import type { Message } from '../../../src/openai/completion-request.ts'
+import { cardIn } from '../../support/lore-cards.ts'
+import { asking, mallow, textOf } from '../../support/mallow.ts'
+
+/** Questions that embarrassed the understudy, or would: what the answer must have, and what it must not. */
+const { conversation: questions }: { readonly conversation: readonly Question[] } = JSON.parse(
+  readFileSync('test/models/understudy/understudy.questions.json', 'utf8'),
+)
+
+interface Question {
+  readonly character: string
+  /** What the user said before; the answers are the understudy's. */
+  readonly said?: readonly string[]
+  readonly question: string
+  readonly matches: string
+  readonly excludes?: string
+}
+
+const folders = ['data/characters', 'test/models/understudy/cards']
+const cards = folders.flatMap((folder) =>
+  readdirSync(folder).map((file) => cardIn(JSON.parse(readFileSync(join(folder, file), 'utf8')))),
+)
+
+test('there are sixty or more', () => {
+  expect(questions.length).toBeGreaterThanOrEqual(60)
+  expect(new Set(questions.map(({ question, character }) => `${character}/${question}`)).size).toBe(questions.length)
+})
+
+test.each(questions)('$character: $question', async ({ character, said = [], question, matches, excludes }) => {
+  const card = [mallow, ...cards].find(({ name }) => name === character)
+  if (!card) throw new Error(`no card of ${character}`)
+  const messages: Message[] = []
+  for (const line of [...said, question]) {
+    messages.push({ role: 'user', content: line })
+    messages.push({ role: 'assistant', content: await textOf(asking(messages, {}, card, 'User')) })
+  }
+  const reply = String(messages.at(-1)?.content)
+  expect(reply).toMatch(new RegExp(matches))
+  if (excludes !== undefined) expect(reply).not.toMatch(new RegExp(excludes))
+})
