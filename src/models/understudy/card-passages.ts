@@ -43,6 +43,10 @@ const longestExamples = 100_000
 const longestGreeting = 100_000
 const mostLetters = 2_000_000
 const mostActions = 50
+/** Letters of a line that traits are looked for in. */
+const longestLine = 2000
+/** Letters of a sentence that is turned. */
+const longestSentence = 1000
 /** Letters from which a piece of lore is told in parts. */
 const longestTelling = 420
 
@@ -63,11 +67,16 @@ export class CardReader {
   readonly #card: Card
   readonly #subject: Subject
 
+  /** The same where pronouns may be somebody else's. */
+  readonly #anybody: Subject
+
   constructor(card: Card) {
     this.#card = card
     this.#names = { character: card.nickname || card.name, user: userNameMark }
     const about = `${card.description}\n${card.personality}`.slice(0, longestText)
-    this.#subject = subjectOf([this.#names.character, card.name], about)
+    const names = [this.#names.character, card.name]
+    this.#subject = subjectOf(names, about)
+    this.#anybody = subjectOf(names, '')
   }
 
   /** Reads greetings, example dialogues, lore, and what the card tells of the character. */
@@ -78,16 +87,19 @@ export class CardReader {
     const blocks = yield* this.#blocksOf(yield* this.#expanded(card.examples.slice(0, longestExamples)))
     for (const [block, utterances] of blocks.entries()) found.push(...answersIn(utterances, { block }))
     yield unitsOfText + card.examples.length * unitsOfLetter
-    for (const entry of card.book?.entries ?? []) found.push(...(yield* this.#lore(entry)))
     found.push(...(yield* this.#told(card.description, 'self')))
     found.push(...(yield* this.#personality()))
     found.push(...(yield* this.#told(card.scenario, 'scene')))
+    // Lore beyond that is read when it has fired.
+    for (const entry of card.book?.entries ?? []) {
+      if (found.length < mostPassages) found.push(...(yield* this.#lore(entry)))
+    }
     for (const greeting of card.greetings) {
       if (greeting.length > longestGreeting) continue
       greetings.push(yield* this.#expanded(greeting))
       yield unitsOfText + greeting.length * unitsOfLetter
     }
-    const passages = numbered(found)
+    const passages = yield* numbered(found)
     const said = [...greetings, ...passages.flatMap(({ source, answer }) => (isExample(source) ? answer : []))]
     return {
       greetings: greetings.filter((greeting) => greeting !== ''),
@@ -101,7 +113,7 @@ export class CardReader {
   *loreOf(entries: readonly LoreEntry[]): Steps<readonly Passage[]> {
     const found: Found[] = []
     for (const entry of entries) found.push(...(yield* this.#lore(entry)))
-    return numbered(found)
+    return yield* numbered(found)
   }
 
   /** Puts in what macros stand for; the same for the same card, since an understudy says the same to the same request. */
@@ -147,50 +159,56 @@ export class CardReader {
     const title = yield* this.#expanded(entry.name)
     const cue = [title, ...written.filter((key) => !isPhrase(key))].join('\n').slice(0, longestCue)
     const hint = written.filter(isPhrase).join('\n').slice(0, longestCue)
-    yield prose.length * unitsOfTurning
-    const told = partsOf(this.#turned(prose)).map((answer) => ({ cue, hint, answer, source: { entry } }))
+    const told = partsOf(yield* this.#turned(prose)).map((answer) => ({ cue, hint, answer, source: { entry } }))
     const said = dialogue.flatMap((block) => answersIn(block, { entry }))
     return [...told, ...said.map((each) => ({ ...each, cue: `${cue}\n${each.cue}`, hint }))]
   }
 
   /** A text about many things as the character says it: sentences about the character are turned, or left out. */
-  #turned(prose: string): string {
+  *#turned(prose: string): Steps<string> {
     if (isOrder(prose)) return ''
-    return prose
-      .replace(/[^.!?\n]+[.!?]*["”*]*/g, (sentence) => {
-        const turned = inFirstPerson(sentence.trim(), { ...this.#subject, pronouns: null })
-        return turned === null ? '' : sentence.replace(sentence.trim(), () => turned)
-      })
-      .trim()
+    const turned: string[] = []
+    for (const [sentence] of prose.matchAll(/[^.!?\n]+[.!?]*["”*]*|[.!?\n]+/g)) {
+      const plain = sentence.trim()
+      const own = plain === '' || plain.length > longestSentence ? plain : inFirstPerson(plain, this.#anybody)
+      yield unitsOfText + plain.length * unitsOfTurning
+      if (own !== null) turned.push(sentence.replace(plain, () => own))
+    }
+    return turned.join('').trim()
   }
 
   /** What a text tells of the character, sentence by sentence and trait by trait; its dialogues are examples. */
   *#told(text: string, source: 'self' | 'scene'): Steps<readonly Found[]> {
     const { dialogue, prose } = yield* this.#split(text.slice(0, longestText))
-    yield prose.length * unitsOfTurning
     const isAddressed = /^\W*you(?:'re| are) /i.test(prose) && !prose.includes(userNameMark)
     const found = dialogue.flatMap((block) => answersIn(block, { block: alwaysTold }))
     for (const line of prose.split('\n')) {
-      const traits = traitsIn(line)
+      const traits = line.length > longestLine ? [] : traitsIn(line)
+      yield unitsOfText + line.length * unitsOfTurning
       for (const [name, value] of traits) {
         const answer = isProse(value) ? null : trait(name, value, this.#subject)
         if (answer !== null) found.push({ cue: name, hint: '', answer, source })
-        else found.push(...this.#sentences(value, source, name, false))
+        else found.push(...(yield* this.#sentences(value, source, name, false)))
       }
-      if (traits.length === 0) found.push(...this.#sentences(line, source, '', isAddressed))
+      if (traits.length === 0) found.push(...(yield* this.#sentences(line, source, '', isAddressed)))
     }
     return found
   }
 
-  #sentences(text: string, source: 'self' | 'scene', cue: string, isAddressed: boolean): readonly Found[] {
-    return sentencesOf(text).flatMap((sentence) => {
-      const answer = isAddressed
-        ? addressedInFirstPerson(sentence)
-        : /\b(?:you|your|user)\b/i.test(sentence)
-          ? null
-          : inFirstPerson(sentence, this.#subject, source === 'self')
-      return answer === null ? [] : [{ cue, hint: '', answer, source }]
-    })
+  *#sentences(text: string, source: 'self' | 'scene', cue: string, isAddressed: boolean): Steps<readonly Found[]> {
+    const found: Found[] = []
+    for (const sentence of sentencesOf(text)) {
+      yield unitsOfText + sentence.length * unitsOfTurning
+      const answer = isAddressed ? addressedInFirstPerson(sentence) : this.#ofSubject(sentence, source)
+      if (answer !== null) found.push({ cue, hint: '', answer, source })
+    }
+    return found
+  }
+
+  /** A sentence about the character as it says it; null for one that speaks to a model. */
+  #ofSubject(sentence: string, source: 'self' | 'scene'): string | null {
+    if (/\b(?:you|your|user)\b/i.test(sentence)) return null
+    return inFirstPerson(sentence, this.#subject, source === 'self')
   }
 
   /** A personality is often a list of words, which makes one sentence. */
@@ -212,12 +230,13 @@ export function isExample(source: Source): source is { readonly block: number } 
 }
 
 /** Numbers what can be said, and leaves out what is too long, or too much. */
-function numbered(found: readonly Found[]): readonly Passage[] {
+function* numbered(found: readonly Found[]): Steps<readonly Passage[]> {
   const passages: Passage[] = []
   const known = new Set<string>()
   let letters = 0
   for (const passage of found) {
     const { cue, hint, answer } = passage
+    yield answer.length * unitsOfLetter
     if (answer === '' || answer.length > longestAnswer || isOrder(answer) || known.has(answer)) continue
     known.add(answer)
     letters += cue.length + hint.length + answer.length
@@ -293,7 +312,7 @@ function sentencesOf(text: string): readonly string[] {
     .split(/(?<=[.!?]["”']?)(?<!\b(?:Dr|Mrs?|Ms|St|Prof|No)\.)\s+|(?<=[。！？])|\n+/u)
     .map((sentence) => sentence.trim())
     .filter((sentence) => /^["“']?\p{Lu}.{10,}[.!?]["”']?$|^\p{Lo}.{4,}$/u.test(sentence))
-    .filter((sentence) => !/\b(must|write|user)\b/i.test(sentence))
+    .filter((sentence) => sentence.length <= longestSentence && !/\b(must|write|user)\b/i.test(sentence))
 }
 
 /** A sentence that tells a model who it is, as that one says it: "You are a baker" is "I am a baker". */

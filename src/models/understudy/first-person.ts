@@ -7,11 +7,13 @@ import { userNameMark } from './user-name-mark.ts'
 
 /** Whom a text is about. */
 export interface Subject {
-  /** The names of the character, the longest first. */
-  readonly names: readonly string[]
   /** The pronouns that the text has for the character; null where it has none, or several. */
   readonly pronouns: Pronouns | null
+  readonly patterns: Patterns
 }
+
+/** What is looked for in sentences: made once for each card, since that takes longer than looking. */
+type Patterns = ReturnType<typeof patternsOf>
 
 interface Pronouns {
   readonly subject: string
@@ -29,7 +31,8 @@ const pronounSets: readonly Pronouns[] = [
 /** Words of a name that are none by themselves. */
 const titles =
   /^(?:.{1,2}|the|and|von|van|del?|dr|mrs?|ms|miss|sir|lady|lord|prof|professor|captain|king|queen|prince|princess|saint|old|little)\.?$/i
-/** Letters of a name that is looked for in sentences. */
+/** Letters of a name that is looked for in sentences, and how many names. */
+const mostNames = 12
 const longestName = 60
 
 /** Finds out which pronouns a text has for the one that it describes: those that it has most of. */
@@ -43,7 +46,35 @@ export function subjectOf(names: readonly string[], text: string): Subject {
   const known = [...new Set(parts)].filter(
     (name) => name.length <= longestName && /^\p{L}/u.test(name) && !titles.test(name),
   )
-  return { names: known.sort((one, other) => other.length - one.length), pronouns }
+  const longestFirst = known.slice(0, mostNames).sort((one, other) => other.length - one.length)
+  return { pronouns, patterns: patternsOf(longestFirst, pronouns ?? noPronouns) }
+}
+
+function patternsOf(names: readonly string[], { subject, object, possessive, reflexive }: Pronouns) {
+  const name =
+    names.length === 0 ? '(?!)' : `(?:${names.map((each) => each.replace(/[.*+?^${}()|[\]\\/]/g, '\\$&')).join('|')})`
+  const word = (text: string, flags = 'iu') => new RegExp(`(?<![\\p{L}\\p{N}])(?:${text})(?![\\p{L}\\p{N}])`, flags)
+  return {
+    mentions: word(`${name}|${subject}|${object}|${possessive}|${reflexive}`),
+    /** A pronoun that stands for somebody. */
+    either: new RegExp(`[^\\p{L}](?:${subject}|${object})[^\\p{L}]`, 'iu'),
+    owned: new RegExp(
+      `(?<![\\p{L}\\p{N}])(?:${name})['’]s? (?=\\p{Ll})(?!(?:an?|the|not|been|\\p{L}+ing|\\p{L}+ed) )`,
+      'gu',
+    ),
+    clause: new RegExp(
+      `(?<![\\p{L}\\p{N}'’-])(${name}|${subject})(['’]s|['’]re)?( ${adverb}*)([a-z]+(?:n['’]t)?)(?![\\p{L}\\p{N}])`,
+      'giu',
+    ),
+    self: word(reflexive, 'giu'),
+    own: new RegExp(`(?<![\\p{L}\\p{N}'’])${possessive}(?= ["“]?([\\p{L}'’-]+))(?![\\p{L}])`, 'giu'),
+    me: new RegExp(`(?<![\\p{L}\\p{N}'’])(?:${object}|${name})(?![\\p{L}\\p{N}'’])`, 'giu'),
+    left: word(`${subject}|${name}|hers|theirs`),
+    /** "Her" is "my" before a noun, and "me" elsewhere. */
+    hasTwoMeanings: possessive === object,
+    ofTrait: new RegExp(`\\b(?:${possessive})(?= \\p{Ll})`, 'giu'),
+    inTrait: word(object, 'giu'),
+  }
 }
 
 const adverb =
@@ -110,44 +141,25 @@ function withI(verb: string): string {
  * A sentence as its subject says it; null for one that is about somebody else, or that cannot be turned.
  * @param isAbout whether the sentence is about the subject even where it does not name it
  */
-export function inFirstPerson(sentence: string, { names, pronouns }: Subject, isAbout = false): string | null {
+export function inFirstPerson(sentence: string, { pronouns, patterns }: Subject, isAbout = false): string | null {
   if (/\b(?:I|I'm|I've|my|me)\b/.test(sentence.replace(/["“][^"”]*["”]/g, ''))) return sentence
-  const name =
-    names.length === 0 ? '(?!)' : `(?:${names.map((each) => each.replace(/[.*+?^${}()|[\]\\/]/g, '\\$&')).join('|')})`
-  const { subject, object, possessive, reflexive } = pronouns ?? noPronouns
-  const mentions = new RegExp(
-    `(?<![\\p{L}\\p{N}])(?:${name}|${subject}|${object}|${possessive}|${reflexive})(?![\\p{L}\\p{N}])`,
-    'iu',
-  )
+  const { mentions, either, clause, owned, self, own, me, left, hasTwoMeanings } = patterns
+  const { subject } = pronouns ?? noPronouns
   if (!mentions.test(sentence)) return isAbout ? fragment(sentence) : withUser(sentence)
   const person = others.get(subject)?.exec(sentence)
   const rest = person ? sentence.slice(person.index) : ''
-  if (person && new RegExp(`[^\\p{L}](?:${subject}|${object})[^\\p{L}]`, 'iu').test(rest)) return null
-  const clause = new RegExp(
-    `(?<![\\p{L}\\p{N}'’-])(${name}|${subject})(['’]s|['’]re)?( ${adverb}*)([a-z]+(?:n['’]t)?)(?![\\p{L}\\p{N}])`,
-    'giu',
-  )
+  if (person && either.test(rest)) return null
   const turned = sentence
-    .replace(
-      new RegExp(
-        `(?<![\\p{L}\\p{N}])(?:${name})['’]s? (?=\\p{Ll})(?!(?:an?|the|not|been|\\p{L}+ing|\\p{L}+ed) )`,
-        'gu',
-      ),
-      'my ',
-    )
+    .replace(owned, 'my ')
     .replace(clause, (_, _who: string, short: string | undefined, between: string, verb: string) => {
       const linked = short === undefined ? '' : /been|got/.test(verb) ? "'ve" : "'m"
       return `I${linked}${between}${linked === '' ? withI(verb.toLowerCase().replace('’', "'")) : verb}`
     })
-    .replace(new RegExp(`(?<![\\p{L}\\p{N}'’])${reflexive}(?![\\p{L}])`, 'giu'), 'myself')
-    .replace(
-      new RegExp(`(?<![\\p{L}\\p{N}'’])${possessive}(?= ["“]?([\\p{L}'’-]+))(?![\\p{L}])`, 'giu'),
-      (found, next: string) => (possessive === object && noNoun.test(next) ? found : 'my'),
-    )
-    .replace(new RegExp(`(?<![\\p{L}\\p{N}'’])(?:${object}|${name})(?![\\p{L}\\p{N}'’])`, 'giu'), 'me')
+    .replace(self, 'myself')
+    .replace(own, (found, next: string) => (hasTwoMeanings && noNoun.test(next) ? found : 'my'))
+    .replace(me, 'me')
   const joined = withJoinedVerbs(turned)
   if (joined === null) return null
-  const left = new RegExp(`(?<![\\p{L}\\p{N}])(?:${subject}|${name}|hers|theirs)(?![\\p{L}\\p{N}])`, 'iu')
   return left.test(joined) ? null : withUser(capitalised(joined))
 }
 
@@ -245,6 +257,8 @@ const traits: readonly (readonly [RegExp, (value: string, name: string) => strin
   [/$/, (value, name) => `My ${name} is ${value}.`],
 ]
 
+/** Letters of a trait's value. */
+const longestTrait = 300
 /** Traits that nobody says of themself. */
 const unspoken =
   /^(?:gender|sex|char(?:acter)?|creator|version|tags?|notes?|setting|genre|language|style|(?:full |real )?name)$/
@@ -255,14 +269,11 @@ export function trait(name: string, value: string, subject: Subject): string | n
     .trim()
     .toLowerCase()
     .replace(/^.*['’]s /, '')
-  if (unspoken.test(key) || /^human$/i.test(value)) return null
+  if (value.length > longestTrait || unspoken.test(key) || /^human$/i.test(value)) return null
   const list = spokenList(value.replace(/[.\s]+$/, ''))
   const form = traits.find(([pattern]) => pattern.test(key))?.[1]
-  if (!form || list === '' || list.length > 300) return null
-  const { possessive, object } = subject.pronouns ?? noPronouns
-  const own = list
-    .replace(new RegExp(`\\b(?:${possessive})(?= \\p{Ll})`, 'giu'), 'my')
-    .replace(new RegExp(`\\b${object}\\b`, 'gi'), 'me')
+  if (!form || list === '') return null
+  const own = list.replace(subject.patterns.ofTrait, 'my').replace(subject.patterns.inTrait, 'me')
   const lower =
     /^\p{Lu}\p{Ll}/u.test(own) && !/name|home|live|location|title/.test(key)
       ? own.charAt(0).toLowerCase() + own.slice(1)
