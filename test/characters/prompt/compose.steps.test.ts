@@ -264,7 +264,9 @@ function inTurns(all: readonly Steps<Composition>[], order: Iterator<number>): r
 function outcomeOf(compose: () => Composition | undefined): unknown {
   try {
     const composition = compose()
-    return composition && structuredClone({ ...composition, sections: composition.sections, lore: composition.lore })
+    // The entries themselves hold compiled patterns, which are no part of what is told.
+    const lore = composition?.lore.map(({ source, ...told }) => ({ ...told, index: source.index }))
+    return composition && structuredClone({ ...composition, sections: composition.sections, lore })
   } catch (error) {
     return toApiError(error).message
   }
