@@ -33,7 +33,9 @@ interface Talk {
 async function talk(file: string, said: readonly string[]): Promise<Talk> {
   const source = readFileSync(file.includes('/') ? file : join('test/models/understudy/cards', file), 'utf8')
   const card = cardIn(JSON.parse(source))
-  const greeting = (card.greetings[0] ?? '').replaceAll('{{user}}', 'User').replaceAll('{{char}}', card.nickname || card.name)
+  const greeting = (card.greetings[0] ?? '')
+    .replaceAll('{{user}}', 'User')
+    .replaceAll('{{char}}', card.nickname || card.name)
   const messages: Message[] = [{ role: 'assistant', content: greeting }]
   const turns: Turn[] = []
   for (const [index, line] of said.entries()) {
