@@ -1,7 +1,7 @@
 import type { Card } from '../../characters/cards/card.ts'
 import { readExamples, type Utterance } from '../../characters/cards/examples.ts'
-import { clockAt } from '../../characters/macros/clock.ts'
 import type { LoreEntry } from '../../characters/lore/entry.ts'
+import { clockAt } from '../../characters/macros/clock.ts'
 import { expandMacros } from '../../characters/macros/macros.ts'
 import { seededRandom } from '../../characters/macros/seeded-random.ts'
 import type { Steps } from '../../work.ts'
