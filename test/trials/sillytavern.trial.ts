@@ -1,94 +1,19 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { createServer } from 'node:net'
-import { join } from 'node:path'
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readCompletion, readStream, textOfStream } from '../support/chat.ts'
-import { installPackages } from '../support/installed-packages.ts'
-import { compileCache } from '../support/process.ts'
 import { startTestService, type TestService } from '../support/service.ts'
+import { startTavern, type Tavern } from '../support/sillytavern/program.ts'
 
 /*
  * SillyTavern, installed from npm into a temporary folder and started as a program, talks to Fern: its source "Custom
  * (OpenAI-compatible)", asked as its own page asks it. Wants the npm registry.
  */
 
-const version = 'sillytavern@1.19.0'
-
-let folder: ReturnType<typeof installPackages>
 let service: TestService
 let tavern: Tavern
 
-/** SillyTavern as its page sees it. */
-interface Tavern {
-  post(path: string, body: object): Promise<Response>
-  close(): Promise<unknown>
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  if (address === null || typeof address === 'string') throw new Error('there is no port')
-  return address.port
-}
-
-async function startTavern(): Promise<Tavern> {
-  const port = await freePort()
-  const program = spawn(
-    process.execPath,
-    [
-      join(folder.path, 'node_modules/sillytavern/server.js'),
-      ...[
-        '--port',
-        String(port),
-        '--dataRoot',
-        join(folder.path, 'data'),
-        '--configPath',
-        join(folder.path, 'config.yaml'),
-      ],
-      ...['--listen', 'false', '--browserLaunchEnabled', 'false'],
-    ],
-    {
-      cwd: join(folder.path, 'node_modules/sillytavern'),
-      env: { ...process.env, ...compileCache },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    },
-  )
-  const exited = once(program, 'exit')
-  let printed = ''
-  await new Promise<void>((resolve, reject) => {
-    for (const stream of [program.stdout, program.stderr]) {
-      stream.on('data', (text) => {
-        printed += text
-        if (/SillyTavern is listening/i.test(printed)) resolve()
-      })
-    }
-    void exited.then(() => reject(new Error(printed)))
-  })
-  const address = `http://127.0.0.1:${port}`
-  const page = await fetch(`${address}/csrf-token`)
-  const { token } = Value.Decode(Type.Object({ token: Type.String() }), await page.json())
-  const cookie = page.headers
-    .getSetCookie()
-    .map((each) => each.split(';')[0])
-    .join('; ')
-  const headers = { 'content-type': 'application/json', 'x-csrf-token': token, cookie }
-  return {
-    post: (path, body) => fetch(`${address}${path}`, { method: 'POST', headers, body: JSON.stringify(body) }),
-    close: () => {
-      program.kill()
-      return exited
-    },
-  }
-}
-
 beforeAll(async () => {
-  folder = installPackages([version])
   service = await startTestService()
   tavern = await startTavern()
 })
@@ -96,7 +21,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await tavern?.close()
   await service?.close()
-  folder?.remove()
 })
 
 const source = () => ({ chat_completion_source: 'custom', custom_url: `${service.url}/v1` })
