@@ -1,0 +1,60 @@
+import { builtInSystemPrompt } from '../../../src/characters/prompt/settings.ts'
+import type { Told } from './case.ts'
+import { isSame, type Verdict } from './comparison.ts'
+import { version } from './program.ts'
+
+/** The page `docs/sillytavern.md`: what came of all cases, as Markdown. */
+export function pageOf(verdicts: readonly Verdict[]): string {
+  const same = verdicts.filter(isSame)
+  const otherwise = verdicts.filter((verdict) => !isSame(verdict))
+  return `# Beside SillyTavern
+
+The same conversations, cards and settings through SillyTavern and through \`POST /chat/prompt\`: ${verdicts.length} cases, of which
+${same.length} come to the same messages and ${otherwise.length} do not, each with its reason. \`npm run trials -- compare\` plays them and writes this page.
+
+SillyTavern is ${version.replace('@', ' ')} from npm, started as a program and used in headless Chromium: it imports the card, the user's messages
+are typed, and its last request to an upstream is what it sends. Its settings are those of a fresh installation, but for these:
+the main prompt is the service's own (\`${builtInSystemPrompt}\`), there is no \`[Start a new Chat]\`, four messages are looked at for
+lore as the service does, names are not put before them, and a continuation is a prefill.
+
+How messages are compared: each is trimmed, empty ones are left out, and neighbours of one role and name count as one message, joined by a
+blank line before the conversation and by a line break in it. All else counts: roles, names, order, and every character.
+
+The tables leave out the main prompt where a message begins with it. \`⏎\` is a line break.
+
+## The same
+
+| area | case | what both send |
+|---|---|---|
+${same.map(({ compared, ours }) => `| ${compared.area} | ${cell(compared.name)} | ${shown(ours)} |`).join('\n')}
+
+## Decided otherwise
+
+| area | case | what SillyTavern sends | what the service sends | why |
+|---|---|---|---|---|
+${otherwise.map(rowOfOther).join('\n')}
+`
+}
+
+function rowOfOther({ compared, theirs, ours }: Verdict): string {
+  const { area, name, otherwise = 'Not mended yet.' } = compared
+  return `| ${area} | ${cell(name)} | ${shown(theirs)} | ${shown(ours)} | ${cell(otherwise)} |`
+}
+
+const mainPrompt = /^Write \S+'s next reply in a conversation between \S+ and \S+\. Stay in character\.(\n\n)?/
+
+function shown(messages: readonly Told[]): string {
+  return messages
+    .map(({ role, content, name }) => [name ?? role, content.replace(mainPrompt, '')] as const)
+    .filter(([, content]) => content !== '')
+    .map(([speaker, content]) => `**${speaker}** ${cell(content)}`)
+    .join('<br>')
+}
+
+/** A text in a cell of a Markdown table. */
+function cell(text: string): string {
+  return text
+    .replace(/[\\`*_<>|[\]{}~]/g, (mark) => `\\${mark}`)
+    .replaceAll('\r', '')
+    .replaceAll('\n', ' ⏎ ')
+}
