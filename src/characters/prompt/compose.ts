@@ -10,7 +10,7 @@ import { fitted, type Material } from './fit-context.ts'
 import { type FoundLore, findLore, type Lore } from './found-lore.ts'
 import { activeGreeting, greetingMessage } from './greetings.ts'
 import { injectionsOf, isOfConversation, isPrefill, weave } from './injections.ts'
-import { type ExampleBlock, examplesOf, leadOf, loreMessage, postHistoryMessage, postHistoryOf } from './segments.ts'
+import { type ExampleBlock, examplesOf, leadOf, loreBesideExamples, postHistoryMessage, postHistoryOf } from './segments.ts'
 import type { PromptSettings } from './settings.ts'
 
 /** Characters that a card may bring into one prompt. */
@@ -188,7 +188,7 @@ function* loreBeside(
   const beside: Message[] = []
   for (const each of lore) {
     if (each.entry.place.section !== section || isPlacedByRule(each.rules)) continue
-    beside.push(yield* loreMessage(texts, run, each, 'system'))
+    for (const message of yield* loreBesideExamples(texts, run, each)) beside.push(message)
   }
   return beside
 }

@@ -20,6 +20,7 @@ export type ExampleBlock = readonly Message[]
 
 const keptLeads = new Keeper<Lead>(32)
 const keptExamples = new Keeper<readonly ExampleBlock[]>(1)
+const keptBeside = new Keeper<readonly Message[]>(32)
 const keptLore = new Keeper<Message>(256)
 const keptPostHistory = new Keeper<Message>(8)
 
@@ -122,17 +123,39 @@ export function examplesOf(texts: CardTexts, run: Run): Steps<readonly ExampleBl
 const unitsOfBlock = 100
 
 function* makeExamples(texts: CardTexts, run: Run): Steps<readonly ExampleBlock[]> {
+  // Comments may span lines; all else is expanded line by line, so that no name can begin an utterance.
+  const examples = yield* withoutComments(texts.card.examples)
+  return yield* blocksOf(texts, examples, (line) => texts.expandLine(line, run))
+}
+
+/** A text as example dialogues. @param expand expands the macros of a line; without it they are expanded already */
+function* blocksOf(
+  texts: CardTexts,
+  text: string,
+  expand?: (line: string) => Steps<string>,
+): Steps<readonly ExampleBlock[]> {
   const { card, names } = texts
   const speakers = { ...names, character: card.name, nickname: names.character }
-  // Comments may span lines; all else is expanded line by line, so that no name can begin an utterance.
-  const examples = yield* withoutComments(card.examples)
   const blocks: ExampleBlock[] = []
-  for (const block of yield* readExamples(examples, speakers, (line) => texts.expandLine(line, run))) {
-    const said = block.filter(({ text }) => text !== '')
+  for (const block of yield* readExamples(text, speakers, expand)) {
+    const said = block.filter((utterance) => utterance.text !== '')
     if (said.length > 0) blocks.push([system('[Example Chat]'), ...said.map(exampleMessage)])
     yield unitsOfBlock * (1 + said.length)
   }
   return blocks
+}
+
+/** A body beside the example dialogues: one more of them where it names a speaker, else a message of its own. */
+export function* loreBesideExamples(texts: CardTexts, run: Run, lore: Lore): Steps<readonly Message[]> {
+  const make = () => makeLoreBeside(texts, run, lore)
+  if (!texts.isKept(lore.entry)) return yield* make()
+  return yield* texts.keep(keptBeside, texts.numberOf(lore.entry), run, make)
+}
+
+function* makeLoreBeside(texts: CardTexts, run: Run, lore: Lore): Steps<readonly Message[]> {
+  const messages = (yield* blocksOf(texts, lore.body)).flat()
+  const isDialogue = messages.some(({ name }) => name !== undefined)
+  return isDialogue ? messages : [yield* loreMessage(texts, run, lore, 'system')]
 }
 
 function exampleMessage({ speaker, text }: Utterance): Message {

@@ -280,6 +280,25 @@ describe('4.1 order', () => {
     ])
   })
 
+  test('4.1 lore beside the examples is example dialogue where it names a speaker', () => {
+    const dialogue = (position: number, word: string) => ({
+      constant: true,
+      content: `{{user}}: ${word}?\n{{char}}: ${word}.`,
+      extensions: { position },
+    })
+    const card = cardWithLore([dialogue(5, 'ABOVE'), dialogue(6, 'BELOW')], {}, { mes_example: '{{char}}: EXAMPLE' })
+    expect(told(composed(card, 'ONE')).slice(1, -1)).toEqual([
+      'system: [Example Chat]',
+      'example_user: ABOVE?',
+      'example_assistant: ABOVE.',
+      'system: [Example Chat]',
+      'example_assistant: EXAMPLE',
+      'system: [Example Chat]',
+      'example_user: BELOW?',
+      'example_assistant: BELOW.',
+    ])
+  })
+
   test("4.1 without system messages of the caller's, the leading segments are one message", () => {
     expect(told(composed(everything, 'ONE'))[0]).toMatch(/^system: SYSTEM\n\nFIRST\nBEFORE\n\nBEFOREDESC/)
   })
