@@ -23,6 +23,15 @@ export const cases: readonly Compared[] = Object.entries({
 } satisfies Record<string, readonly Case[]>).flatMap(([area, list]) => list.map((each) => ({ area, ...each })))
 
 function fieldCases(): readonly Case[] {
+  const named = {
+    description: '{{char}} and {{user}}',
+    personality: 'of {{char}}',
+    scenario: 'with {{user}}',
+    first_mes: '{{user}}!',
+    system_prompt: 'Be {{char}}.',
+    post_history_instructions: 'For {{user}}.',
+    mes_example: '<START>\n{{user}}: {{char}}?\n{{char}}: {{user}}!',
+  }
   const all = {
     description: 'Fern tends plants.',
     personality: 'patient',
@@ -118,16 +127,6 @@ function fieldCases(): readonly Case[] {
       otherwise: "V2: a creator's notes must not be in a prompt. SillyTavern sends them where the card has the macro.",
     },
   ]
-}
-
-const named = {
-  description: '{{char}} and {{user}}',
-  personality: 'of {{char}}',
-  scenario: 'with {{user}}',
-  first_mes: '{{user}}!',
-  system_prompt: 'Be {{char}}.',
-  post_history_instructions: 'For {{user}}.',
-  mes_example: '<START>\n{{user}}: {{char}}?\n{{char}}: {{user}}!',
 }
 
 function exampleCases(): readonly Case[] {
