@@ -138,7 +138,11 @@ function exampleCases(): readonly Case[] {
       ...block('<START>\n{{user}}: a\n{{char}}: b\n<START>\n{{char}}: c\n<START>\n{{user}}: d\n{{char}}: e'),
     },
     { name: 'no marker', ...block('{{user}}: Hi\n{{char}}: Ho') },
-    { name: 'the marker in small letters', ...block('<start>\n{{user}}: Hi\n{{char}}: Ho') },
+    {
+      name: 'the marker in small letters',
+      ...block('<start>\n{{user}}: Hi\n{{char}}: Ho'),
+      otherwise: 'Blank blocks vanish. SillyTavern sends one more separator where the first marker is not in capitals.',
+    },
     { name: 'the marker alone', ...block('<START>') },
     { name: 'lines that go on', ...block('<START>\n{{user}}: one\ntwo\n\nthree\n{{char}}: four\nfive') },
     { name: 'more colons in a line', ...block('<START>\n{{user}}: at 10:30: tea?\n{{char}}: yes: at 10:30') },
@@ -207,8 +211,10 @@ function macroCases(): readonly Case[] {
         system_prompt: '{{personality}} {{scenario}} {{description}}',
       }),
       messages: hello,
+      otherwise:
+        "The macros for a card's own texts have a value in all of its texts. In system prompts SillyTavern puts nothing for them.",
     },
-    { name: '{{if}}', ...text('{{if user}}yes{{/if}}{{if ""}}no{{/if}}') },
+    { name: '{{if}}', ...text('{{if user}}yes{{/if}} {{if persona}}no{{else}}other{{/if}}') },
     { name: '{{charIfNotGroup}}, {{group}}, {{notChar}}', ...text('{{charIfNotGroup}} {{group}} {{notChar}}') },
     {
       name: '{{lastMessage}} and its kin',
@@ -514,16 +520,16 @@ function recursionCases(): readonly Case[] {
     { name: 'that is not called for by lore', ...chain({ exclude_recursion: true }) },
     { name: 'that calls for none', ...chain({}, { prevent_recursion: true }) },
     {
-      name: 'only by lore',
+      name: 'not before other lore has fired',
       card: loreCard([
         entryOf('water', 'Of rain.', {}, { insertion_order: 1 }),
-        entryOf('tell', 'No lore says it.', { delay_until_recursion: true }, { insertion_order: 2 }),
+        entryOf('tell', 'Told.', { delay_until_recursion: true }, { insertion_order: 2 }),
         entryOf('rain', 'Yes.', { delay_until_recursion: true }, { insertion_order: 3 }),
       ]),
       messages: water,
     },
     {
-      name: 'only by lore, and nothing else fires',
+      name: 'not before other lore has fired, and none has',
       card: loreCard([entryOf('water', 'Delayed.', { delay_until_recursion: true })]),
       messages: water,
     },
@@ -585,6 +591,27 @@ function recursionCases(): readonly Case[] {
         of('g', {}, 2),
         entryOf('water', 'h', { group: 'h' }, { insertion_order: 1 }),
       ),
+      otherwise:
+        'Whatever lost against an entry stays away. In SillyTavern the losers come back in the recursion, which does not know an entry of two groups again.',
+    },
+    {
+      name: 'a budget for two of three',
+      card: cardOf({
+        character_book: bookOf(
+          [10, 30, 20].map((insertion_order) =>
+            entryOf('water', `${insertion_order}${' wet'.repeat(50)}`, {}, { insertion_order }),
+          ),
+          { token_budget: 120 },
+        ),
+      }),
+      messages: water,
+      tavernSettings: { world_info_budget_cap: 120 },
+    },
+    {
+      name: 'a budget for none',
+      card: cardOf({ character_book: bookOf([entryOf('water', ' wet'.repeat(50))], { token_budget: 20 }) }),
+      messages: water,
+      tavernSettings: { world_info_budget_cap: 20 },
     },
   ]
 }

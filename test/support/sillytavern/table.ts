@@ -6,38 +6,47 @@ import { version } from './program.ts'
 /** The page `docs/sillytavern.md`: what came of all cases, as Markdown. */
 export function pageOf(verdicts: readonly Verdict[]): string {
   const same = verdicts.filter(isSame)
-  const otherwise = verdicts.filter((verdict) => !isSame(verdict))
+  const decided = verdicts.filter((verdict) => !isSame(verdict) && verdict.compared.otherwise !== undefined)
+  const open = verdicts.filter((verdict) => !isSame(verdict) && verdict.compared.otherwise === undefined)
   return `# Beside SillyTavern
 
-The same conversations, cards and settings through SillyTavern and through \`POST /chat/prompt\`: ${verdicts.length} cases, of which
-${same.length} come to the same messages and ${otherwise.length} do not, each with its reason. \`npm run trials -- compare\` plays them and writes this page.
+The same conversations, cards and settings through SillyTavern and through \`POST /chat/prompt\`: ${verdicts.length} cases. ${same.length} come to the
+same messages, ${decided.length} were decided otherwise, and ${open.length} are not the same yet. \`npm run trials -- compare\` plays them and writes this page.
 
-SillyTavern is ${version.replace('@', ' ')} from npm, started as a program and used in headless Chromium: it imports the card, the user's messages
-are typed, and its last request to an upstream is what it sends. Its settings are those of a fresh installation, but for these:
-the main prompt is the service's own (\`${builtInSystemPrompt}\`), there is no \`[Start a new Chat]\`, four messages are looked at for
-lore as the service does, names are not put before them, and a continuation is a prefill.
+It is ${version.replace('@', ' ')} from npm, started as a program and used in headless Chromium: it imports the card, the user's messages are
+typed, and its last request to an upstream is what it sends. Its settings are those of a fresh installation, but for these: the main
+prompt is the service's own (\`${builtInSystemPrompt}\`),
+\`[Start a new Chat]\` is empty, four messages are looked at for lore, names are not put before them, a continuation is a
+prefill, the context has 100,000 tokens, and nothing is streamed.
 
-How messages are compared: each is trimmed, empty ones are left out, and neighbours of one role and name count as one message, joined by a
-blank line before the conversation and by a line break in it. All else counts: roles, names, order, and every character.
+How messages are compared: each is trimmed, empty ones are left out, and neighbours of one role count as one message (but for example
+dialogues, whose messages have names), joined by a blank line before the conversation and by a line break in it. All else counts: roles,
+names, order, and every character.
 
 The tables leave out the main prompt where a message begins with it. \`⏎\` is a line break.
 
-## The same
+${sectionOf('Not the same yet', open)}${sectionOf('Decided otherwise', decided)}## The same
 
 | area | case | what both send |
 |---|---|---|
 ${same.map(({ compared, ours }) => `| ${compared.area} | ${cell(compared.name)} | ${shown(ours)} |`).join('\n')}
+`
+}
 
-## Decided otherwise
+/** A table of cases that are not the same; nothing where there are none. */
+function sectionOf(title: string, verdicts: readonly Verdict[]): string {
+  if (verdicts.length === 0) return ''
+  return `## ${title}
 
 | area | case | what SillyTavern sends | what the service sends | why |
 |---|---|---|---|---|
-${otherwise.map(rowOfOther).join('\n')}
+${verdicts.map(rowOfOther).join('\n')}
+
 `
 }
 
 function rowOfOther({ compared, theirs, ours }: Verdict): string {
-  const { area, name, otherwise = 'Not mended yet.' } = compared
+  const { area, name, otherwise = '' } = compared
   return `| ${area} | ${cell(name)} | ${shown(theirs)} | ${shown(ours)} | ${cell(otherwise)} |`
 }
 
@@ -56,5 +65,5 @@ function cell(text: string): string {
   return text
     .replace(/[\\`*_<>|[\]{}~]/g, (mark) => `\\${mark}`)
     .replaceAll('\r', '')
-    .replaceAll('\n', ' ⏎ ')
+    .replace(/\n+/g, (breaks) => ` ${'⏎'.repeat(breaks.length)} `)
 }
