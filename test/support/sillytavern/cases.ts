@@ -202,7 +202,11 @@ function macroCases(): readonly Case[] {
     { name: '{{roll}} of one side', ...text('{{roll:1}} {{roll:d1}} {{roll:3d1}} {{roll 2d1}}') },
     { name: '{{roll}} with arithmetic', ...text('{{roll:2d1+3}}') },
     { name: 'date and weekday', ...text('{{date}} {{weekday}} {{isodate}}') },
-    { name: '{{persona}}', ...text('[{{persona}}]', { persona: 'Ada is a botanist.' }) },
+    {
+      name: '{{persona}}',
+      ...text('[{{persona}}]', { persona: 'Ada is a botanist.' }),
+      otherwise: "The persona's macro has a value in all of a card's texts. In them SillyTavern puts nothing for it.",
+    },
     {
       name: '{{description}} and others in a prompt',
       card: cardOf({
@@ -751,6 +755,8 @@ function conversationCases(): readonly Case[] {
       name: 'a continuation with lore at depth 1',
       card: loreCard([entryOf('once', 'Lore.', { position: 4, depth: 1 })]),
       ...end,
+      otherwise:
+        'V3: one message stands after what is at depth 1, and a reply that was begun is one. SillyTavern takes that reply out before it counts.',
     },
     {
       name: 'an entry for continuations',
