@@ -10,7 +10,14 @@ import { fitted, type Material } from './fit-context.ts'
 import { type FoundLore, findLore, type Lore } from './found-lore.ts'
 import { activeGreeting, greetingMessage } from './greetings.ts'
 import { injectionsOf, isOfConversation, isPrefill, weave } from './injections.ts'
-import { type ExampleBlock, examplesOf, leadOf, loreBesideExamples, postHistoryMessage, postHistoryOf } from './segments.ts'
+import {
+  type ExampleBlock,
+  examplesOf,
+  leadOf,
+  loreBesideExamples,
+  postHistoryMessage,
+  postHistoryOf,
+} from './segments.ts'
 import type { PromptSettings } from './settings.ts'
 
 /** Characters that a card may bring into one prompt. */

@@ -13,7 +13,7 @@ export function pageOf(verdicts: readonly Verdict[]): string {
 The same conversations, cards and settings through SillyTavern and through \`POST /chat/prompt\`: ${verdicts.length} cases. ${same.length} come to the
 same messages, ${decided.length} were decided otherwise, and ${open.length} are not the same yet. \`npm run trials -- compare\` plays them and writes this page.
 
-It is ${version.replace('@', ' ')} from npm, started as a program and used in headless Chromium: it imports the card, the user's messages are
+SillyTavern (\`${version}\` from npm) is started as a program and used in headless Chromium: it imports the card, the user's messages are
 typed, and its last request to an upstream is what it sends. Its settings are those of a fresh installation, but for these: the main
 prompt is the service's own (\`${builtInSystemPrompt}\`),
 \`[Start a new Chat]\` is empty, four messages are looked at for lore, names are not put before them, a continuation is a
