@@ -40,3 +40,6 @@ export interface Compared {
   /** Why the service does otherwise; absent where both must send the same. */
   readonly otherwise?: string
 }
+
+/** A case whose area is told by the list that it is in. */
+export type Case = Omit<Compared, 'area'>

@@ -1,0 +1,307 @@
+import { cardOf, entryOf, loreCard, talk, thirdOf, worldFile } from './cards.ts'
+import type { Case } from './case.ts'
+
+const hello = talk('Hello there.')
+
+/** Cases of a card's fields. */
+export function fieldCases(): readonly Case[] {
+  const named = {
+    description: '{{char}} and {{user}}',
+    personality: 'of {{char}}',
+    scenario: 'with {{user}}',
+    first_mes: '{{user}}!',
+    system_prompt: 'Be {{char}}.',
+    post_history_instructions: 'For {{user}}.',
+    mes_example: '<START>\n{{user}}: {{char}}?\n{{char}}: {{user}}!',
+  }
+  const all = {
+    description: 'Fern tends plants.',
+    personality: 'patient',
+    scenario: 'A greenhouse at dusk.',
+    first_mes: 'Come in.',
+    mes_example: '<START>\n{{user}}: Hi\n{{char}}: Ho',
+  }
+  return [
+    { name: 'V1, all fields', card: { name: 'Fern', ...all }, messages: hello },
+    { name: 'V2, all fields of V1', card: cardOf(all), messages: hello },
+    { name: 'V3, all fields of V1', card: thirdOf(all), messages: hello },
+    { name: 'name and description alone', card: cardOf({ first_mes: '' }), messages: hello },
+    { name: 'macros in every field', card: cardOf(named), messages: hello },
+    { name: 'system prompt', card: cardOf({ system_prompt: 'You are {{char}}.' }), messages: hello },
+    {
+      name: 'system prompt with {{original}}',
+      card: cardOf({ system_prompt: 'First.\n{{original}}\nLast.' }),
+      messages: hello,
+    },
+    { name: 'system prompt of blanks', card: cardOf({ system_prompt: '  \n ' }), messages: hello },
+    {
+      name: 'post-history instructions',
+      card: cardOf({ post_history_instructions: 'Stay kind, {{char}}.' }),
+      messages: talk('Hello.', 'Hi.', 'And now?'),
+    },
+    {
+      name: 'post-history with {{original}}, of which there is none',
+      card: cardOf({ post_history_instructions: '{{original}}Stay kind.' }),
+      messages: hello,
+    },
+    { name: 'line breaks of Windows', card: cardOf({ description: 'One.\r\nTwo.\r\n\r\nThree.' }), messages: hello },
+    {
+      name: 'blanks around fields',
+      card: cardOf({ description: '\n  Fern.  \n', scenario: ' Dusk. ' }),
+      messages: hello,
+    },
+    {
+      name: "creator's notes, tags and version are not sent",
+      card: cardOf({ creator_notes: 'Secret.', tags: ['plant'], creator: 'Ada', character_version: '7' }),
+      messages: hello,
+    },
+    {
+      name: 'a card in Chinese',
+      card: cardOf({
+        name: '小蕨',
+        description: '{{char}}照看温室。',
+        personality: '耐心',
+        first_mes: '{{user}}，你好。',
+      }),
+      userName: '阿达',
+      messages: talk('叶子为什么发黄？'),
+    },
+    {
+      name: "character's note at depth 2",
+      card: cardOf({ extensions: { depth_prompt: { prompt: 'Deep, {{user}}.', depth: 2, role: 'system' } } }),
+      messages: talk('a', 'b', 'c'),
+    },
+    {
+      name: "character's note at depth 0, of the user",
+      card: cardOf({ extensions: { depth_prompt: { prompt: 'Now.', depth: 0, role: 'user' } } }),
+      messages: talk('a', 'b', 'c'),
+    },
+    {
+      name: "character's note deeper than the conversation",
+      card: cardOf({ extensions: { depth_prompt: { prompt: 'Old.', depth: 40, role: 'system' } } }),
+      messages: talk('a', 'b', 'c'),
+    },
+    {
+      name: 'note at depth 0 before post-history',
+      card: cardOf({
+        post_history_instructions: 'After.',
+        extensions: { depth_prompt: { prompt: 'Before.', depth: 0, role: 'system' } },
+      }),
+      messages: hello,
+    },
+    {
+      name: 'nickname',
+      card: thirdOf({ nickname: 'Fernie', description: '{{char}} tends plants.' }),
+      messages: hello,
+      otherwise: 'V3: a nickname must be the value of {{char}}. SillyTavern does not know nicknames.',
+    },
+    {
+      name: '{{original}} twice',
+      card: cardOf({ system_prompt: '{{original}}|{{original}}' }),
+      messages: hello,
+      otherwise:
+        'V2 makes no difference between the first {{original}} and the others. SillyTavern sends nothing for the others.',
+    },
+    {
+      name: "creator's notes by a macro",
+      card: cardOf({ description: 'Fern. {{creatorNotes}}', creator_notes: 'Secret.' }),
+      messages: hello,
+      otherwise: "V2: a creator's notes must not be in a prompt. SillyTavern sends them where the card has the macro.",
+    },
+  ]
+}
+
+/** Cases of example dialogues. */
+export function exampleCases(): readonly Case[] {
+  const block = (text: string, more: object = {}) => ({ card: cardOf({ mes_example: text }), messages: hello, ...more })
+  return [
+    { name: 'one block', ...block('<START>\n{{user}}: Hi\n{{char}}: Ho') },
+    {
+      name: 'three blocks',
+      ...block('<START>\n{{user}}: a\n{{char}}: b\n<START>\n{{char}}: c\n<START>\n{{user}}: d\n{{char}}: e'),
+    },
+    { name: 'no marker', ...block('{{user}}: Hi\n{{char}}: Ho') },
+    {
+      name: 'the marker in small letters',
+      ...block('<start>\n{{user}}: Hi\n{{char}}: Ho'),
+      otherwise: 'Blank blocks vanish. SillyTavern sends one more separator where the first marker is not in capitals.',
+    },
+    { name: 'the marker alone', ...block('<START>') },
+    { name: 'lines that go on', ...block('<START>\n{{user}}: one\ntwo\n\nthree\n{{char}}: four\nfive') },
+    { name: 'more colons in a line', ...block('<START>\n{{user}}: at 10:30: tea?\n{{char}}: yes: at 10:30') },
+    { name: 'names as the author wrote them', ...block('<START>\nAda: Hi\nFern: Ho') },
+    {
+      name: 'a block without a speaker',
+      ...block('<START>\nThe rain falls.\n<START>\n{{user}}: Hi\n{{char}}: Ho'),
+      otherwise:
+        'V1: example dialogue is part of every prompt, so a block without a speaker is kept as text. SillyTavern drops it.',
+    },
+    {
+      name: 'text before the first speaker',
+      ...block('<START>\nIt rains.\n{{user}}: Hi\n{{char}}: Ho'),
+      otherwise:
+        "Text before the first speaker is nobody's words, and is sent as a message of its own. SillyTavern puts it into the first speaker's.",
+    },
+    {
+      name: 'one speaker twice',
+      ...block('<START>\n{{char}}: one\n{{char}}: two\n{{user}}: three'),
+      otherwise:
+        'Each line with a name is a message of its own. SillyTavern joins the lines of one speaker and leaves the second name in the text.',
+    },
+    {
+      name: 'a full-width colon after the name',
+      ...block('<START>\n{{user}}：你好\n{{char}}：欢迎'),
+      otherwise:
+        'A full-width colon names a speaker too, since most Chinese cards have it. SillyTavern knows the other colon alone, and drops the block.',
+    },
+  ]
+}
+
+/** Cases of greetings. */
+export function greetingCases(): readonly Case[] {
+  const several = cardOf({ first_mes: 'First, {{user}}.', alternate_greetings: ['Second, {{char}}.', 'Third.'] })
+  return [
+    { name: 'the first', card: several, messages: hello },
+    { name: 'the second', card: several, greeting: 1, messages: hello },
+    { name: 'the third', card: several, greeting: 2, messages: talk('a', 'b', 'c') },
+    { name: 'none', card: cardOf({ first_mes: '' }), messages: hello },
+    { name: 'no first, but others', card: cardOf({ first_mes: '', alternate_greetings: ['Other.'] }), messages: hello },
+    { name: 'sent by the client', card: several, echo: 'First, Ada.', messages: talk('a', 'b', 'c') },
+    { name: 'another one sent by the client', card: several, greeting: 1, echo: 'Second, Fern.', messages: hello },
+    { name: 'with line breaks and asterisks', card: cardOf({ first_mes: '*Smiles.*\r\n\r\n"Hi."' }), messages: hello },
+  ]
+}
+
+/** Cases of macros. */
+export function macroCases(): readonly Case[] {
+  const text = (description: string, more: object = {}) => ({ card: cardOf({ description }), messages: hello, ...more })
+  return [
+    { name: 'names in every form', ...text('{{char}} {{user}} {{CHAR}} <USER> <BOT> <char> {{ user }}') },
+    { name: '{{newline}}', ...text('a{{newline}}b') },
+    { name: '{{newline::2}}', ...text('a{{newline::2}}b') },
+    { name: '{{trim}}', ...text('a\n\n{{trim}}\n\nb') },
+    { name: '{{noop}}', ...text('a{{noop}}b') },
+    { name: 'a comment', ...text('a{{// nothing of this}}b') },
+    { name: '{{reverse:…}}', ...text('{{reverse:abc}}') },
+    { name: '{{random}} and {{pick}} of one', ...text('{{random::one}} {{pick::one}} {{random:one}}') },
+    { name: '{{roll}} of one side', ...text('{{roll:1}} {{roll:d1}} {{roll:3d1}} {{roll 2d1}}') },
+    { name: '{{roll}} with arithmetic', ...text('{{roll:2d1+3}}') },
+    { name: 'date and weekday', ...text('{{date}} {{weekday}} {{isodate}}') },
+    {
+      name: '{{persona}}',
+      ...text('[{{persona}}]', { persona: 'Ada is a botanist.' }),
+      otherwise: "The persona's macro has a value in all of a card's texts. In them SillyTavern puts nothing for it.",
+    },
+    {
+      name: '{{description}} and others in a prompt',
+      card: cardOf({
+        personality: 'calm',
+        scenario: 'dusk',
+        system_prompt: '{{personality}} {{scenario}} {{description}}',
+      }),
+      messages: hello,
+      otherwise:
+        "The macros for a card's own texts have a value in all of its texts. In system prompts SillyTavern puts nothing for them.",
+    },
+    { name: '{{if}}', ...text('{{if user}}yes{{/if}} {{if persona}}no{{else}}other{{/if}}') },
+    { name: '{{charIfNotGroup}}, {{group}}, {{notChar}}', ...text('{{charIfNotGroup}} {{group}} {{notChar}}') },
+    {
+      name: '{{lastMessage}} and its kin',
+      ...text('{{lastMessage}}|{{lastUserMessage}}|{{lastCharMessage}}', { messages: talk('a', 'b', 'c') }),
+    },
+    { name: '{{datetimeformat}}', ...text('{{datetimeformat YYYY-MM-DD}}') },
+    { name: 'an unknown macro', ...text('a {{flourish}} b') },
+    { name: 'nested macros', ...text('{{reverse:{{user}}}} {{random::{{char}}}}') },
+    { name: 'braces that are none', ...text('{ {{char}} } {{ {user}') },
+    {
+      name: "in the user's words",
+      card: cardOf({}),
+      messages: talk('I am {{user}}, you are {{char}}.'),
+      otherwise:
+        "A request's messages are sent as they are: expanding them would let a chat's user print the card ({{description}}).",
+    },
+    {
+      name: '{{hidden_key:…}}',
+      ...text('a{{hidden_key:b}}c'),
+      otherwise:
+        'V3: it stands for nothing, and its text counts for lore. SillyTavern does not know it and sends it as it is written.',
+    },
+    {
+      name: 'variables',
+      ...text('{{setvar::mood::calm}}[{{getvar::mood}}]'),
+      otherwise:
+        'The service keeps nothing of a conversation, so it has no variables; they stay as written and are listed in unknown_macros.',
+    },
+  ]
+}
+
+/** Cases of persona and author's note. */
+export function playerCases(): readonly Case[] {
+  const noted = (depth: number, role: 'system' | 'user' | 'assistant', text = 'Note.') => ({
+    card: cardOf({}),
+    messages: talk('a', 'b', 'c'),
+    note: { text, depth, role },
+  })
+  return [
+    { name: 'persona', card: cardOf({ personality: 'calm' }), messages: hello, persona: 'Ada is a botanist.' },
+    { name: 'persona with macros', card: cardOf({}), messages: hello, persona: '{{user}} knows {{char}}.' },
+    {
+      name: 'persona between lore and description',
+      card: loreCard([entryOf('hello', 'Lore.')]),
+      messages: hello,
+      persona: 'Ada.',
+    },
+    { name: "author's note at depth 4", ...noted(4, 'system') },
+    { name: "author's note at depth 1, of the user", ...noted(1, 'user') },
+    { name: "author's note at depth 0", ...noted(0, 'system') },
+    { name: "author's note with macros", ...noted(2, 'assistant', 'For {{user}} of {{char}}.') },
+    {
+      name: "author's note and the character's note at other depths",
+      ...noted(1, 'system'),
+      card: cardOf({ extensions: { depth_prompt: { prompt: 'Own.', depth: 2, role: 'system' } } }),
+    },
+  ]
+}
+
+/** Cases of the conversation itself. */
+export function conversationCases(): readonly Case[] {
+  const card = cardOf({})
+  const end = { isContinued: true, messages: talk('Go on.', 'Once upon') }
+  return [
+    { name: 'ten messages', card, messages: talk('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i') },
+    { name: 'two of the user in a row', card, messages: [...talk('a', 'b', 'c'), ...talk('d')] },
+    {
+      name: 'two of the character in a row',
+      card,
+      messages: [...talk('a', 'b'), { role: 'assistant', content: 'c' }, ...talk('d')],
+    },
+    { name: 'a name before the words', card, messages: talk('Ada: hello', 'Hi.', 'Fern: what?') },
+    { name: 'a full-width colon in the words', card, messages: talk('阿达：你好', '你好。', '再见：好') },
+    {
+      name: 'an empty message in the middle',
+      card,
+      messages: [...talk('a', 'b'), { role: 'user', content: '' }, ...talk('c')],
+    },
+    { name: 'text with tags and code', card, messages: talk('Is <b>1 < 2</b> & `x = {y: 1}`?') },
+    { name: 'a continuation', card, ...end },
+    { name: 'a continuation with post-history', card: cardOf({ post_history_instructions: 'After.' }), ...end },
+    {
+      name: 'a continuation with a note at depth 0',
+      card: cardOf({ extensions: { depth_prompt: { prompt: 'Deep.', depth: 0, role: 'system' } } }),
+      ...end,
+    },
+    {
+      name: 'a continuation with lore at depth 1',
+      card: loreCard([entryOf('once', 'Lore.', { position: 4, depth: 1 })]),
+      ...end,
+      otherwise:
+        'V3: one message stands after what is at depth 1, and a reply that was begun is one. SillyTavern takes that reply out before it counts.',
+    },
+    {
+      name: 'an entry for continuations',
+      card: cardOf({}),
+      ...end,
+      worlds: [{ file: worldFile([{ key: ['once'], content: 'Lore.', triggers: ['continue'] }]) }],
+    },
+  ]
+}

@@ -1,0 +1,459 @@
+import { bookOf, cardOf, entryOf, type Fields, loreCard, plainEntry, talk, worldFile } from './cards.ts'
+import type { Case, Compared } from './case.ts'
+
+const hello = talk('Hello there.')
+const water = talk('Tell me about water.')
+const long = talk('one', 'two', 'three', 'four', 'five', 'six', 'seven')
+
+/** Cases of what lore fires. */
+export function keyCases(): readonly Case[] {
+  const lore = (...entries: Parameters<typeof loreCard>[0]) => ({ card: loreCard(entries), messages: water })
+  const both = (name: string, selectiveLogic: number): Case => ({
+    name,
+    ...lore(
+      entryOf('water', 'One of two.', { selectiveLogic }, { secondary_keys: ['tell', 'moon'], insertion_order: 1 }),
+      entryOf('water', 'Both.', { selectiveLogic }, { secondary_keys: ['tell', 'about'], insertion_order: 2 }),
+      entryOf('water', 'None.', { selectiveLogic }, { secondary_keys: ['moon', 'sun'], insertion_order: 3 }),
+      entryOf('moon', 'No first key.', { selectiveLogic }, { secondary_keys: ['tell'], insertion_order: 4 }),
+    ),
+  })
+  return [
+    { name: 'a key that is said, and one that is not', ...lore(entryOf('water', 'Wet.'), entryOf('sand', 'Dry.')) },
+    { name: 'the second of several keys', ...lore(entryOf('sand,water', 'Wet.')) },
+    { name: 'letters of the other case', ...lore(entryOf('WATER', 'Wet.')) },
+    {
+      name: 'case that counts',
+      ...lore(entryOf('Water', 'No.', { case_sensitive: true }), entryOf('Tell', 'Yes.', { case_sensitive: true })),
+    },
+    { name: 'whole words by default', ...lore(entryOf('wat', 'No.'), entryOf('water', 'Yes.')) },
+    { name: 'parts of words where the entry says so', ...lore(entryOf('wat', 'Yes.', { match_whole_words: false })) },
+    { name: 'a key of two words', ...lore(entryOf('about wat', 'A part.')) },
+    {
+      name: 'a key in Chinese inside a sentence',
+      card: loreCard([entryOf('水', '湿。')]),
+      messages: talk('请告诉我浇水的事'),
+    },
+    {
+      name: 'a key in Cyrillic',
+      card: loreCard([entryOf('вода', 'Да.')]),
+      messages: talk('Расскажи, что такое вода.'),
+    },
+    {
+      name: 'a key between full-width marks',
+      card: loreCard([entryOf('Fern', 'Yes.')]),
+      messages: talk('你好：Fern，再见'),
+    },
+    both('secondary keys: any', 0),
+    both('secondary keys: not all', 1),
+    both('secondary keys: not any', 2),
+    both('secondary keys: all', 3),
+    {
+      name: 'secondary keys of an entry that is not selective',
+      ...lore(entryOf('water', 'Yes.', {}, { selective: false, secondary_keys: ['moon'] })),
+    },
+    {
+      name: 'a regular expression',
+      ...lore(
+        entryOf('/wat(er|t)/', 'Yes.'),
+        entryOf('/Water/', 'No.', {}, { insertion_order: 90 }),
+        entryOf('/WATER/i', 'Also.', {}, { insertion_order: 80 }),
+      ),
+    },
+    { name: 'a regular expression without slashes', ...lore(entryOf('wat(er)?', 'No.')) },
+    {
+      name: 'macros in a key',
+      card: loreCard([entryOf('{{char}}', 'Yes.'), entryOf('{{user}}', 'No.')]),
+      messages: talk('Is Fern there?'),
+    },
+    { name: 'constant', ...lore(entryOf('', 'Always.', {}, { constant: true, keys: [] })) },
+    { name: 'switched off', ...lore(entryOf('water', 'No.', {}, { enabled: false })) },
+    { name: 'no keys', ...lore(entryOf('', 'No.', {}, { keys: [] })) },
+    { name: 'an empty body', ...lore(entryOf('water', '')) },
+    { name: 'macros in a body', ...lore(entryOf('water', '{{char}} gives {{user}} water.')) },
+    {
+      name: "in the character's words",
+      card: loreCard([entryOf('rain', 'Yes.')]),
+      messages: talk('Hm?', 'The rain.', 'Go on.'),
+    },
+    { name: 'in the greeting', card: loreCard([entryOf('welcome', 'Yes.')]), messages: hello },
+    {
+      name: 'four messages are looked at',
+      card: loreCard([entryOf('four', 'Yes.'), entryOf('three', 'No.')]),
+      messages: long,
+    },
+    {
+      name: "an entry's own scan depth",
+      card: loreCard([
+        entryOf('two', 'Yes.', { scan_depth: 6 }),
+        entryOf('six', 'No.', { scan_depth: 1 }),
+        entryOf('seven', 'None.', { scan_depth: 0 }),
+      ]),
+      messages: long,
+    },
+    {
+      name: 'the description is looked at',
+      card: loreCard([entryOf('greenhouse', 'Yes.', { match_character_description: true })]),
+      messages: hello,
+    },
+    {
+      name: 'personality, scenario and note are looked at',
+      card: loreCard(
+        [
+          entryOf('calm', 'One.', { match_character_personality: true }, { insertion_order: 1 }),
+          entryOf('dusk', 'Two.', { match_scenario: true }, { insertion_order: 2 }),
+          entryOf('deep', 'Three.', { match_character_depth_prompt: true }, { insertion_order: 3 }),
+        ],
+        {
+          personality: 'calm',
+          scenario: 'dusk',
+          extensions: { depth_prompt: { prompt: 'deep', depth: 4, role: 'system' } },
+        },
+      ),
+      messages: hello,
+    },
+    {
+      name: 'the persona is looked at',
+      card: loreCard([entryOf('botanist', 'Yes.', { match_persona_description: true })]),
+      messages: hello,
+      persona: 'Ada is a botanist.',
+    },
+    {
+      name: '@@activate and @@dont_activate',
+      ...lore(entryOf('sand', '@@activate\nYes.'), entryOf('water', '@@dont_activate\nNo.')),
+    },
+    {
+      name: 'a name before what is said',
+      card: loreCard([entryOf('Ada', 'Yes.')]),
+      messages: hello,
+      tavernSettings: { world_info_include_names: true },
+      otherwise:
+        'V3 looks for keys in what was said. SillyTavern, unless told otherwise, puts "Name: " before it, so that a name as a key always fires.',
+    },
+    {
+      name: 'parts of words in an entry of a specification',
+      ...lore(plainEntry('wat', 'Yes.', { position: 'before_char' })),
+      otherwise:
+        'V2 and V3: a key that the text contains is a match. SillyTavern wants whole words of entries that do not say.',
+    },
+    {
+      name: "a book's own scan depth",
+      card: cardOf({ character_book: bookOf([entryOf('six', 'No.')], { scan_depth: 1 }) }),
+      messages: long,
+      otherwise:
+        "V2 and V3: a book's scan_depth is how many messages are looked at. SillyTavern reads its own setting alone.",
+    },
+    {
+      name: "a book's recursion switched off",
+      card: cardOf({
+        character_book: bookOf([entryOf('water', 'Of rain.'), entryOf('rain', 'Chained.')], {
+          recursive_scanning: false,
+        }),
+      }),
+      messages: water,
+      otherwise:
+        'V2 and V3: recursive_scanning false means that lore calls for no lore. SillyTavern reads its own setting alone.',
+    },
+    {
+      name: 'a look behind in a regular expression',
+      ...lore(entryOf('/(?<=about )water/', 'Yes.')),
+      otherwise:
+        "Regular expressions run in linear time, without look-around, since cards are strangers' and one could hold up everybody. The upload says so.",
+    },
+  ]
+}
+
+/** Cases of where lore stands. */
+export function placeCases(): readonly Case[] {
+  const at = (position: number, content: string, order: number, extensions: Fields = {}) =>
+    entryOf('water', content, { position, ...extensions }, { insertion_order: order })
+  const three = talk('Tell me about water.', 'Well.', 'Go on.')
+  return [
+    {
+      name: 'before and after the character',
+      card: loreCard([at(0, 'Before.', 1), at(1, 'After.', 2)]),
+      messages: water,
+    },
+    {
+      name: 'several by their order',
+      card: loreCard([at(0, 'c', 30), at(0, 'a', 10), at(0, 'b', 20), at(0, 'z', -1)]),
+      messages: water,
+    },
+    {
+      name: 'at depth, each role',
+      card: loreCard([
+        at(4, 'System.', 1, { depth: 3, role: 0 }),
+        at(4, 'User.', 2, { depth: 2, role: 1 }),
+        at(4, 'Assistant.', 3, { depth: 1, role: 2 }),
+      ]),
+      messages: three,
+    },
+    {
+      name: 'several at one depth by their order',
+      card: loreCard([at(4, 'b', 20, { depth: 1 }), at(4, 'a', 10, { depth: 1 })]),
+      messages: three,
+    },
+    { name: 'at depth 0', card: loreCard([at(4, 'Now.', 1, { depth: 0 })]), messages: three },
+    { name: 'deeper than the conversation', card: loreCard([at(4, 'Old.', 1, { depth: 99 })]), messages: three },
+    {
+      name: "around the author's note",
+      card: loreCard([at(2, 'Top.', 1), at(3, 'Bottom.', 2)]),
+      messages: three,
+      note: { text: 'Note.', depth: 1, role: 'system' },
+    },
+    {
+      name: "above an author's note that there is not",
+      card: loreCard([at(2, 'Top.', 1)]),
+      messages: talk('a', 'b', 'water', 'd', 'e'),
+    },
+    {
+      name: "below an author's note that there is not",
+      card: loreCard([at(3, 'Bottom.', 1)]),
+      messages: talk('a', 'b', 'water', 'd', 'e'),
+    },
+    {
+      name: 'above the examples, as a dialogue',
+      card: loreCard([at(5, '{{user}}: Wet?\n{{char}}: Wet.', 1)], {
+        mes_example: '<START>\n{{user}}: Hi\n{{char}}: Ho',
+      }),
+      messages: water,
+    },
+    {
+      name: 'below the examples, as a dialogue',
+      card: loreCard([at(6, '{{user}}: Wet?\n{{char}}: Wet.', 1)], {
+        mes_example: '<START>\n{{user}}: Hi\n{{char}}: Ho',
+      }),
+      messages: water,
+    },
+    {
+      name: 'beside the examples, as plain text',
+      card: loreCard([at(5, 'Above.', 1), at(6, 'Below.', 2)], { mes_example: '<START>\n{{user}}: Hi\n{{char}}: Ho' }),
+      messages: water,
+      otherwise:
+        'A matched entry is never dropped for its form. SillyTavern drops text beside the examples that names no speaker.',
+    },
+    {
+      name: 'several of one order',
+      card: loreCard([at(0, 'first', 5), at(0, 'second', 5)]),
+      messages: water,
+      otherwise: 'Entries of one order stand as in the file. SillyTavern turns them round.',
+    },
+    {
+      name: 'roles at one depth',
+      card: loreCard([at(4, 'System.', 1, { depth: 1, role: 0 }), at(4, 'Assistant.', 2, { depth: 1, role: 2 })]),
+      messages: three,
+      otherwise:
+        "insertion_order decides at a depth too. SillyTavern puts the assistant's first, then the user's, then the system's (its users complain: #4356).",
+    },
+    {
+      name: "lore and the character's note at one depth",
+      card: loreCard([at(4, 'Lore.', 1, { depth: 1 })], {
+        extensions: { depth_prompt: { prompt: 'Note.', depth: 1, role: 'system' } },
+      }),
+      messages: three,
+      otherwise:
+        "The character's note, which the author placed for every turn, stands nearer to the end. SillyTavern sorts by the names of its own fields.",
+    },
+    {
+      name: 'an outlet',
+      card: loreCard([entryOf('water', 'Out.', { position: 7, outlet_name: 'here' })], {
+        system_prompt: 'Be Fern. {{outlet::here}}',
+      }),
+      messages: water,
+      otherwise:
+        'Outlets are not supported: the receipt names the entry as dropped for its position, and the macro as unknown.',
+    },
+  ]
+}
+
+/** Cases of recursion, chance, groups and budgets. */
+export function recursionCases(): readonly Case[] {
+  const chain = (second: Fields, first: Fields = {}) => ({
+    card: loreCard([
+      entryOf('water', 'It comes as rain.', first, { insertion_order: 1 }),
+      entryOf('rain', 'Rain falls.', second, { insertion_order: 2 }),
+    ]),
+    messages: water,
+  })
+  const group = (...entries: Parameters<typeof loreCard>[0]) => ({ card: loreCard(entries), messages: water })
+  const of = (content: string, extensions: Fields, insertion_order = 100) =>
+    entryOf('water', content, { group: 'g', ...extensions }, { insertion_order })
+  return [
+    { name: 'lore calls for lore', ...chain({}) },
+    { name: 'that is not called for by lore', ...chain({ exclude_recursion: true }) },
+    { name: 'that calls for none', ...chain({}, { prevent_recursion: true }) },
+    {
+      name: 'not before other lore has fired',
+      card: loreCard([
+        entryOf('water', 'Of rain.', {}, { insertion_order: 1 }),
+        entryOf('tell', 'Told.', { delay_until_recursion: true }, { insertion_order: 2 }),
+        entryOf('rain', 'Yes.', { delay_until_recursion: true }, { insertion_order: 3 }),
+      ]),
+      messages: water,
+    },
+    {
+      name: 'not before other lore has fired, and none has',
+      card: loreCard([entryOf('water', 'Delayed.', { delay_until_recursion: true })]),
+      messages: water,
+    },
+    {
+      name: 'levels of recursion',
+      card: loreCard([
+        entryOf('water', 'Of rain.', {}, { insertion_order: 1 }),
+        entryOf('rain', 'One.', { delay_until_recursion: 1 }, { insertion_order: 2 }),
+        entryOf('rain', 'Two.', { delay_until_recursion: 2 }, { insertion_order: 3 }),
+      ]),
+      messages: water,
+    },
+    {
+      name: 'constant, only in recursion',
+      card: loreCard([
+        entryOf('water', 'Of rain.', {}, { insertion_order: 1 }),
+        entryOf('', 'Constant.', { delay_until_recursion: true }, { keys: [], constant: true, insertion_order: 2 }),
+      ]),
+      messages: water,
+    },
+    {
+      name: 'a key in the conversation and a secondary in lore',
+      card: loreCard([
+        entryOf('water', 'Of rain.', {}, { insertion_order: 1 }),
+        entryOf('tell', 'Both.', {}, { secondary_keys: ['rain'], insertion_order: 2 }),
+      ]),
+      messages: water,
+    },
+    {
+      name: 'a chance of 100 and of 0',
+      ...group(entryOf('water', 'Yes.', { probability: 100 }), entryOf('water', 'No.', { probability: 0 })),
+    },
+    {
+      name: 'a chance of 0 that is switched off',
+      ...group(entryOf('water', 'Yes.', { probability: 0, useProbability: false })),
+    },
+    {
+      name: 'a group in which one overrides',
+      ...group(of('a', {}, 1), of('b', { group_override: true }, 2), of('c', {}, 3)),
+    },
+    {
+      name: 'a group in which two override',
+      ...group(of('a', { group_override: true }, 1), of('b', { group_override: true }, 2)),
+    },
+    {
+      name: 'a group with weights 100 and 0',
+      ...group(of('Yes.', { group_weight: 100 }, 2), of('No.', { group_weight: 0 }, 1)),
+    },
+    { name: 'a group of one', ...group(of('Yes.', {})) },
+    {
+      name: 'a group that lore calls for again',
+      card: loreCard([of('Of rain.', {}), entryOf('rain', 'Later.', { group: 'g' })]),
+      messages: water,
+    },
+    {
+      name: 'an entry in two groups',
+      ...group(
+        of('Both.', { group: 'g, h', group_override: true }, 3),
+        of('g', {}, 2),
+        entryOf('water', 'h', { group: 'h' }, { insertion_order: 1 }),
+      ),
+      otherwise:
+        'Whatever lost against an entry stays away. In SillyTavern the losers come back in the recursion, which does not know an entry of two groups again.',
+    },
+    {
+      name: 'a budget for two of three',
+      card: cardOf({
+        character_book: bookOf(
+          [10, 30, 20].map((insertion_order) =>
+            entryOf('water', `${insertion_order}${' wet'.repeat(50)}`, {}, { insertion_order }),
+          ),
+          { token_budget: 120 },
+        ),
+      }),
+      messages: water,
+      tavernSettings: { world_info_budget_cap: 120 },
+    },
+    {
+      name: 'a budget for none',
+      card: cardOf({ character_book: bookOf([entryOf('water', ' wet'.repeat(50))], { token_budget: 20 }) }),
+      messages: water,
+      tavernSettings: { world_info_budget_cap: 20 },
+    },
+  ]
+}
+
+/** Cases of lore that goes by the messages before. */
+export function timeCases(): readonly Case[] {
+  const timed = (extensions: Fields, messages: Compared['messages']): Pick<Case, 'card' | 'messages'> => ({
+    card: loreCard([entryOf('water', 'Timed.', { scan_depth: 1, ...extensions })]),
+    messages,
+  })
+  const after = talk('water', 'b', 'c', 'd', 'e')
+  return [
+    { name: 'sticky, still on', ...timed({ sticky: 4 }, talk('water', 'b', 'c')) },
+    { name: 'sticky, no longer on', ...timed({ sticky: 2 }, after) },
+    { name: 'sticky, last turn', ...timed({ sticky: 3 }, talk('water', 'b', 'c')) },
+    { name: 'cooldown, still off', ...timed({ cooldown: 4 }, talk('water', 'b', 'water')) },
+    { name: 'cooldown, on again', ...timed({ cooldown: 2 }, talk('water', 'b', 'water')) },
+    { name: 'sticky, then cooldown', ...timed({ sticky: 2, cooldown: 4 }, talk('water', 'b', 'water')) },
+    {
+      name: 'sticky, then cooldown, then on',
+      ...timed({ sticky: 2, cooldown: 2 }, talk('water', 'b', 'water', 'd', 'water')),
+    },
+    {
+      name: 'sticky in a group',
+      card: loreCard([
+        entryOf('water', 'Sticky.', { scan_depth: 1, sticky: 9, group: 'g' }),
+        entryOf('sand', 'Other.', { scan_depth: 1, group: 'g', group_override: true }),
+      ]),
+      messages: talk('water', 'b', 'sand'),
+    },
+    { name: 'delay, too early', ...timed({ delay: 3 }, talk('water')) },
+    { name: 'delay, late enough', ...timed({ delay: 2 }, talk('water')) },
+  ]
+}
+
+/** Cases of world books. */
+export function worldCases(): readonly Case[] {
+  const file = (...entries: Parameters<typeof worldFile>[0]) => [{ file: worldFile(entries) }]
+  const plain = { card: cardOf({}), messages: water }
+  const wet = { key: ['water'], content: 'Wet.' }
+  const filter = (names: readonly string[], isExclude: boolean) => ({ characterFilter: { names, tags: [], isExclude } })
+  return [
+    { name: 'a world file', ...plain, worlds: file(wet) },
+    {
+      name: "a world file beside the character's book",
+      card: loreCard([entryOf('water', 'Own.', {}, { insertion_order: 20 })]),
+      messages: water,
+      worlds: file({ ...wet, order: 10 }, { ...wet, content: 'Last.', order: 30 }),
+    },
+    {
+      name: "a world file that the character's book calls for",
+      card: loreCard([entryOf('water', 'It comes as rain.', {}, { insertion_order: 2 })]),
+      messages: water,
+      worlds: file({ key: ['rain'], content: 'Rain.', order: 1 }),
+    },
+    { name: 'a world file at depth', ...plain, worlds: file({ ...wet, position: 4, depth: 1, role: 1 }) },
+    {
+      name: 'a world file with secondary keys and groups',
+      ...plain,
+      worlds: file(
+        { ...wet, keysecondary: ['tell'], group: 'g', groupOverride: true, order: 1 },
+        { ...wet, content: 'No.', group: 'g', order: 2 },
+        { ...wet, content: 'No.', keysecondary: ['moon'], order: 3 },
+      ),
+    },
+    { name: 'an entry for this character', ...plain, worlds: file({ ...wet, ...filter(['Fern'], false) }) },
+    { name: 'an entry for another character', ...plain, worlds: file({ ...wet, ...filter(['Mallow'], false) }) },
+    { name: 'an entry for all but this character', ...plain, worlds: file({ ...wet, ...filter(['Fern'], true) }) },
+    { name: 'an entry for normal answers', ...plain, worlds: file({ ...wet, triggers: ['normal'] }) },
+    { name: 'an entry for continuations alone', ...plain, worlds: file({ ...wet, triggers: ['continue'] }) },
+    { name: 'an entry that is switched off', ...plain, worlds: file({ ...wet, disable: true }) },
+    { name: 'a chance of 0', ...plain, worlds: file({ ...wet, probability: 0 }) },
+    { name: 'a lorebook in the request', ...plain, worlds: [{ book: bookOf([entryOf('water', 'Wet.')]) }] },
+    {
+      name: 'two lorebooks in the request',
+      ...plain,
+      worlds: [
+        { book: bookOf([entryOf('water', 'One.', {}, { insertion_order: 1 })]) },
+        { book: bookOf([entryOf('water', 'Two.', {}, { insertion_order: 2 })]) },
+      ],
+    },
+  ]
+}
