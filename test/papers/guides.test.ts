@@ -61,7 +61,8 @@ describe('docs/clients.md', () => {
 
   it('names the versions that the tests have', () => {
     const { devDependencies } = JSON.parse(textOf('package.json'))
-    const trials = ['sillytavern', 'agents'].map((name) => textOf(`test/trials/${name}.trial.ts`)).join('')
+    const places = ['trials/agents.trial', 'support/sillytavern/program']
+    const trials = places.map((path) => textOf(`test/${path}.ts`)).join('')
     const named = recipes.flatMap((recipe) =>
       [...recipe.matchAll(/^`tried`.*$/gm)].flatMap(([line]) => line.match(/[\w@/-]+@\d[\d.]*/g) ?? []),
     )
