@@ -13,7 +13,6 @@ import { pagesOf } from './long-list.ts'
 import type {
   AddedPlant,
   Idempotency,
-  NewPlant,
   PagesOf,
   PlantPage,
   PlantQuery,
@@ -25,6 +24,7 @@ import type {
 import { PlantCounts } from './plant-counts.ts'
 import { checkGrantee, checkPlantsLimit, idTaken, keysKnownSince, replayOf, shareEntry } from './policy.ts'
 import { type KeyedRow, type PlantRow, type Sharer, toPlant } from './rows.ts'
+import type { NewPlant } from './schemas.ts'
 import { PageReader, Snapshot } from './sqlite-pages.ts'
 
 /** Plants in SQLite. */
