@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { execFile } from 'node:child_process'
+import { takeLog } from './log.ts'
 import { compileCache, projectFolder } from './process.ts'
 import { settingsOf } from './test-database.ts'
 
@@ -16,32 +17,49 @@ type Settings = Readonly<Record<string, string>>
 
 /**
  * Runs `conservatory …` with these settings alone (and the database that goes with its data folder), and waits until it
- * ends. It runs in this process, which spares it half a second of starting; what would serve is a process of its own.
+ * ends. It runs in this process, which spares it half a second of starting. A service that starts is closed at once, and
+ * its exit code is null: only the refusal of a start can be seen so.
  */
 export async function conservatory(args: readonly string[], settings: Settings): Promise<Ended> {
-  // Without words it serves.
-  if (args.length === 0) return conservatoryProcess(args, settings)
   const { runCommand } = await import('../../src/command-line.ts')
   const { sentenceOf } = await import('../../src/storage/data-folder.ts')
   const environment = { ...(await placeOf(settings)), ...settings }
   const printed: Printed = { stdout: [], stderr: [] }
-  let served: Ended | undefined
+  const log = takeLog()
+  let isServed = false
   const serve = async () => {
-    served = await conservatoryProcess(args, settings)
+    isServed = true
+    await startAndClose(environment)
   }
-  const ended = (code: number): Ended => ({
+  const ended = (code: number | null): Ended => ({
     code,
-    stdout: Buffer.concat(printed.stdout).toString('utf8'),
+    stdout: Buffer.concat(printed.stdout).toString('utf8') + log.written(),
     stderr: Buffer.concat(printed.stderr).toString('utf8'),
   })
   try {
-    const code = await printing.run(printed, () => runCommand(args, environment, serve))
-    return served ?? ended(code)
+    // Without words it serves.
+    const words = args.length === 0 ? ['serve'] : args
+    const code = await printing.run(printed, () => runCommand(words, environment, serve))
+    return ended(isServed ? null : code)
   } catch (error) {
     // As entry.ts does.
     printed.stderr.push(Buffer.from(`${sentenceOf(error)}\n`))
     return ended(1)
+  } finally {
+    log.end()
   }
+}
+
+/** Starts the service as entry.ts does, and closes it. */
+async function startAndClose(environment: Settings): Promise<void> {
+  const [{ readConfig }, { prepareFolder }, { startToServe }] = await Promise.all([
+    import('../../src/config.ts'),
+    import('../../src/storage/data-folder.ts'),
+    import('../../src/serve.ts'),
+  ])
+  const config = readConfig(environment)
+  prepareFolder(config.dataDirectory)
+  await (await startToServe(config)).service.close()
 }
 
 /** Does the same as a process of its own, from its start to its exit code. */
