@@ -1,5 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { execFile } from 'node:child_process'
+import { onTestFinished } from 'vitest'
+import type { Service } from '../../src/service.ts'
 import { takeLog } from './log.ts'
 import { compileCache, projectFolder } from './process.ts'
 import { settingsOf } from './test-database.ts'
@@ -29,7 +31,7 @@ export async function conservatory(args: readonly string[], settings: Settings):
   let isServed = false
   const serve = async () => {
     isServed = true
-    await startAndClose(environment)
+    await (await startAsServing(environment)).service.close()
   }
   const ended = (code: number | null): Ended => ({
     code,
@@ -50,8 +52,45 @@ export async function conservatory(args: readonly string[], settings: Settings):
   }
 }
 
-/** Starts the service as entry.ts does, and closes it. */
-async function startAndClose(environment: Settings): Promise<void> {
+/** The service in this process as an operator sees it. */
+export interface Served {
+  readonly url: string
+  /** The first key: as told, or BOOTSTRAP_KEY. */
+  readonly key: string
+  /** The log so far. */
+  readonly stdout: () => string
+  /** All that has been told so far. */
+  readonly stderr: () => string
+  close(): Promise<void>
+}
+
+/**
+ * Serves with these settings alone (and the database that goes with its data folder), on a free port of loopback, until
+ * it is closed or the running test is over.
+ */
+export async function serveForThisTest(settings: Settings): Promise<Served> {
+  const log = takeLog()
+  onTestFinished(log.end)
+  const printed: Printed = { stdout: [], stderr: [] }
+  const environment = { PORT: '0', ...(await placeOf(settings)), ...settings }
+  const { service, told } = await printing.run(printed, () => startAsServing(environment))
+  let closing: Promise<void> | undefined
+  const close = () => {
+    closing ??= service.close().finally(log.end)
+    return closing
+  }
+  onTestFinished(close)
+  return {
+    url: service.address,
+    key: service.bootstrap.first?.key ?? settings['BOOTSTRAP_KEY'] ?? '',
+    stdout: log.written,
+    stderr: () => `${Buffer.concat(printed.stderr).toString('utf8')}${told}\n`,
+    close,
+  }
+}
+
+/** Starts the service as entry.ts does. */
+async function startAsServing(environment: Settings): Promise<{ readonly service: Service; readonly told: string }> {
   const [{ readConfig }, { prepareFolder }, { startToServe }] = await Promise.all([
     import('../../src/config.ts'),
     import('../../src/storage/data-folder.ts'),
@@ -59,7 +98,7 @@ async function startAndClose(environment: Settings): Promise<void> {
   ])
   const config = readConfig(environment)
   prepareFolder(config.dataDirectory)
-  await (await startToServe(config)).service.close()
+  return startToServe(config)
 }
 
 /** Does the same as a process of its own, from its start to its exit code. */
