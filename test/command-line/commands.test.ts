@@ -400,7 +400,7 @@ describe('the service', () => {
   })
 
   it('logs each request in one line, with the id that the reply carries and nobody’s words', async () => {
-    const service = await serveForThisTest({ DATA_DIR: folderForThisTest() })
+    const service = await serveForThisTest({})
     const headers = { authorization: `Bearer ${service.key}`, 'content-type': 'application/json' }
     const replies = [
       await fetch(`${service.url}/plants?tag=CANARY`, { headers }),

@@ -3,7 +3,6 @@ import { readFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { serveForThisTest } from '../support/command.ts'
-import { folderForThisTest } from '../support/preset-service.ts'
 import { spawnService } from '../support/process.ts'
 import { answerTo, readme, shownCommands, steadyAnswer } from '../support/readme.ts'
 
@@ -23,7 +22,7 @@ describe('the README', () => {
   ])(
     'prints at the first start two curl lines that work when pasted, with the key that %s',
     async (_what, settings) => {
-      const service = await serveForThisTest({ DATA_DIR: folderForThisTest(), ...settings })
+      const service = await serveForThisTest(settings)
       const lines = service.stderr().match(/^ {2}curl .*$/gm) ?? []
       expect(lines).toHaveLength(2)
       const env = { PATH: process.env['PATH'], ...settings }

@@ -4,6 +4,7 @@ import { onTestFinished } from 'vitest'
 import type { Service } from '../../src/service.ts'
 import { takeLog } from './log.ts'
 import { compileCache, projectFolder } from './process.ts'
+import { temporaryFolder } from './service.ts'
 import { settingsOf } from './test-database.ts'
 
 export { compileCache }
@@ -65,10 +66,13 @@ export interface Served {
 }
 
 /**
- * Serves with these settings alone (and the database that goes with its data folder), on a free port of loopback, until
- * it is closed or the running test is over.
+ * Serves with these settings alone (and the database that goes with its data folder, which is its own unless they name
+ * one), on a free port of loopback, until it is closed or the running test is over.
  */
-export async function serveForThisTest(settings: Settings): Promise<Served> {
+export async function serveForThisTest(given: Settings): Promise<Served> {
+  const { path, remove } = temporaryFolder()
+  onTestFinished(remove)
+  const settings = { DATA_DIR: path, ...given }
   const log = takeLog()
   onTestFinished(log.end)
   const printed: Printed = { stdout: [], stderr: [] }
@@ -82,7 +86,7 @@ export async function serveForThisTest(settings: Settings): Promise<Served> {
   onTestFinished(close)
   return {
     url: service.address,
-    key: service.bootstrap.first?.key ?? settings['BOOTSTRAP_KEY'] ?? '',
+    key: service.bootstrap.first?.key ?? given['BOOTSTRAP_KEY'] ?? '',
     stdout: log.written,
     stderr: () => `${Buffer.concat(printed.stderr).toString('utf8')}${told}\n`,
     close,
