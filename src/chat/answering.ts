@@ -109,12 +109,14 @@ async function enter(turn: Turn, visits: Visits): Promise<Visit> {
   const { request, body, persona, route, exchange, outcome, signal } = turn
   const candidate = await route.firstAble(exchange.requestFor, signal)
   const { request: asked, bounds } = await exchange.ask(candidate)
+  // Of the request no more than this: what is asked when the reply is over has to stay in memory until then.
+  const { body: prompt } = asked
   const visitor = {
     id: request.id,
     key: callerOf(request),
     model: body.model,
     character: playedName(persona),
-    promptTokens: () => promptEstimate(asked.body),
+    promptTokens: () => promptEstimate(prompt),
     get replyTokens() {
       return replyEstimate(bounds)
     },
