@@ -135,7 +135,8 @@ async function sendWhole(turn: Turn, visit: Visit): Promise<FastifyReply> {
   const usage = isEstimated ? await usageOf(answer, exchange.promptOf(answer.candidate), work) : said
   visit.meter.tell(usage, isTold)
   for (const { message } of choices) visit.meter.say(message)
-  const truncated = await lookForTruncation(turn, answer.candidate)
+  const looking = lookForTruncation(turn, answer.candidate)
+  const truncated = looking && (await looking)
   if (truncated) reply.header('x-upstream-truncated', truncated)
   await visit.end(recordedReason(choices[0]?.finish_reason))
   return reply.type('application/json; charset=utf-8').send(voice.whole(answer, usage))
