@@ -92,12 +92,14 @@ export class Exchange {
   /**
    * What one candidate is asked: the character's prompt around the caller's messages, the operator's defaults for
    * parameters that were not sent, what the model's settings change of others, and the id that the model goes by upstream. Composed once for each candidate: what the
-   * card draws by lot stays the same.
+   * card draws by lot stays the same, and is there at once from then on.
    * @throws ApiError 400 when the candidate does not take what the messages hold, or not so much of it
    */
-  async ask(candidate: Candidate): Promise<Asked> {
-    const known = this.#asked.get(candidate)
-    if (known) return known
+  ask(candidate: Candidate): Asked | Promise<Asked> {
+    return this.#asked.get(candidate) ?? this.#composeFor(candidate)
+  }
+
+  async #composeFor(candidate: Candidate): Promise<Asked> {
     try {
       return await this.#compose(candidate)
     } catch (error) {
@@ -108,7 +110,10 @@ export class Exchange {
   }
 
   /** The request that one candidate is asked with. @throws ApiError as `ask` */
-  readonly requestFor: RequestFor = async (candidate) => (await this.ask(candidate)).request
+  readonly requestFor: RequestFor = (candidate) => {
+    const asked = this.ask(candidate)
+    return asked instanceof Promise ? asked.then(({ request }) => request) : asked.request
+  }
 
   /** What the reply headers say of the candidate that answers, and of what of the request it did not get. */
   headersFor(candidate: Candidate): Readonly<Record<string, string>> {
