@@ -13,7 +13,8 @@ import { isTimed, replayed, type Timed, Timers } from './timers.ts'
 export interface ScanRequest {
   readonly book: Lorebook
   readonly conversation: Conversation
-  readonly speaker: Speaker
+  /** Asked only for a book that is not for everybody. */
+  readonly speaker: () => Speaker
   /** `decoratorContext`'s number. */
   readonly context: number
   /** The active greeting, where it can be told. */
@@ -127,7 +128,8 @@ class Scan {
     const { work } = this.#search
     const found: Match[] = []
     const later: LoreEntry[] = []
-    for (const entry of pending) {
+    // By their places, as in `firstKeyIn`.
+    for (let e = 0, entry = pending[0]; entry; entry = pending[++e]) {
       const verdict = this.#atAGlance(entry, pass) ?? (yield* this.#judge(entry, pass))
       if (verdict === 'not yet') later.push(entry)
       else if (verdict !== 'never') found.push(verdict)
@@ -343,6 +345,7 @@ class Scan {
 
   /** Of entries that share a group one stays; lots are drawn anew on each turn. */
   *#withoutGroupMates(found: readonly Match[]): Steps<readonly Match[]> {
+    if (found.every(({ entry }) => entry.groups.length === 0)) return found
     const rules = this.#groupRules(this.#groups, this.#request.conversation.length, this.#timers)
     const losers = yield* groupLosers(found, rules, this.#search.work)
     if (losers.size === 0) return found

@@ -50,7 +50,7 @@ export function* findLore(
   if (books.every(({ entries }) => entries.length === 0)) return nothing
   yield* conversation.prepare(Math.max(...books.map(cachedDepth)))
   const context = decoratorContext(card.personality.trim() !== '', card.scenario.trim() !== '', greeting !== undefined)
-  const speaker = speakerOf(texts, request)
+  let speaker: Speaker | undefined
   const kept: Lore[] = []
   const dropped: { lore: Lore; reason: DropReason }[] = []
   for (const [bookIndex, book] of books.entries()) {
@@ -58,7 +58,7 @@ export function* findLore(
     const scanned = yield* scanBook({
       book,
       conversation,
-      speaker,
+      speaker: () => (speaker ??= speakerOf(texts, request)),
       context,
       greeting,
       expandKey: (key) => reader.expandKey(key, run),
@@ -124,18 +124,15 @@ function* expandAll(
   book: string,
   bookIndex: number,
 ): Steps<FoundLore> {
-  const loreOf = function* (match: Match): Steps<Lore> {
-    const { entry } = match
-    const body = texts.kept(entry, run) ?? (yield* texts.expand(entry, entry.body, run))
-    return { ...match, body, book, bookIndex }
-  }
+  const loreOf = (match: Match, body: string): Lore => ({ ...match, body, book, bookIndex })
   const kept: Lore[] = []
   const left: { lore: Lore; reason: DropReason }[] = []
   let read = 0
   const isNowhere = ({ entry, rules }: Lore) =>
     entry.place.section === 'nowhere' && rules.position === undefined && rules.depth === undefined
   for (const match of matches) {
-    const lore = yield* loreOf(match)
+    const { entry } = match
+    const lore = loreOf(match, texts.kept(entry, run) ?? (yield* texts.expand(entry, entry.body, run)))
     read += 1
     if (read % lorePerStep === 0) yield lorePerStep * unitsOfLore
     if (lore.body === '') continue
@@ -144,7 +141,9 @@ function* expandAll(
   }
   const missed: { lore: Lore; reason: DropReason }[] = []
   for (const { match, reason } of dropped) {
-    missed.push({ lore: yield* loreOf(match), reason })
+    const { entry } = match
+    const lore = loreOf(match, texts.kept(entry, run) ?? (yield* texts.expand(entry, entry.body, run)))
+    missed.push({ lore, reason })
     if (missed.length % lorePerStep === 0) yield lorePerStep * unitsOfLore
   }
   return { kept, dropped: [...missed, ...left] }

@@ -124,12 +124,12 @@ function* spokenGreeting(texts: CardTexts, run: Run, persona: Persona, text: str
   const said = (yield* withoutControlsInSteps(text)).trim()
   yield text.length >> 3
   if (said === '') return undefined
-  const asShown = textsOf(texts.card, { ...persona, userName: unnamedUser }, texts.settings)
-  const runs = [run, { ...run, seed: runOf(persona, {}).seed }]
   for (const [index, greeting] of texts.card.greetings.entries()) {
     yield unitsOfGreeting + (greeting.length >> 4)
     if (!said.startsWith(headOf(greeting))) continue
     if ((yield* withoutControlsInSteps(greeting)).trim() === said) return index
+    const asShown = textsOf(texts.card, { ...persona, userName: unnamedUser }, texts.settings)
+    const runs = [run, { ...run, seed: runOf(persona, {}).seed }]
     for (const own of new Set([texts, asShown])) {
       for (const each of runs) if (isSame(yield* comparedText(own, each, index), said)) return index
     }
