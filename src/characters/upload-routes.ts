@@ -87,10 +87,11 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
         operationId: 'putCharacter',
         summary: 'Upload a character card under a name',
         description:
-          'Replaces your character of this name. Its newest 20 versions can be pinned, and earlier ones that were used within 90 days.',
+          'Replaces your character of this name. Its newest 20 versions can be pinned, and earlier ones that were used within 90 days. With `dry_run=true` nothing is kept.',
         tags: ['characters'],
         security,
         params: CharacterPath,
+        querystring: UploadQuery,
         body: cardBody(cardTypes),
         response: answers({ 200: CharacterSummary, 201: CharacterSummary }, ChatError, writeRefusals),
       },
@@ -98,6 +99,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
     async (request, reply) => {
       const name = readName(request.params.name)
       const read = await readUpload(request, workOf)
+      if (request.query.dry_run === 'true') return await summaryBody(name, read, request, workOf)
       const caller = callerOf(request)
       const allowed = charactersAllowed(caller, limits)
       const putting = store.put(caller.account.id, toStore(name, read), allowed, actorOf(request))
