@@ -117,6 +117,16 @@ describe('4.3 greeting', () => {
       }
     })
 
+    test('and recognised with a long date in it, at another time', () => {
+      const dated = cardWithLore(
+        marks,
+        {},
+        { ...data, first_mes: 'On {{datetimeformat::dddd, MMMM Do YYYY, h:mm:ss a}} in {{date}}.' },
+      )
+      const said = 'On Wednesday, September 23rd 2026, 12:24:29 pm in September 23, 2026.'
+      expect(composed(dated, [assistant(said), user('Hi')]).lore.map(({ text }) => text)).toEqual(['0'])
+    })
+
     test('and another text is none of them', () => {
       for (const other of [
         'At noon, Ada. And so on, at length, for as long as it takes to be no time',
