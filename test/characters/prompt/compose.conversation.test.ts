@@ -355,6 +355,10 @@ describe('4.5 context limit', () => {
         message: expect.stringMatching(/\d+ tokens.*60/),
       }),
     )
+    const texts = { persona: words(100), books: [], seesCard: true }
+    expect(() => composed(card, said, { contextWindow: 90, count, overflow: 'drop-oldest', texts })).toThrow(
+      /in all\. Send fewer or shorter messages, or a shorter persona or author's note\.$/,
+    )
     const { messages } = composed(card, said, { contextWindow: 40, count, overflow: 'drop-oldest' })
     expect(JSON.stringify(messages)).toContain('DESCRIPTION')
     expect(messages.at(-1)).toEqual(user('tea'))
