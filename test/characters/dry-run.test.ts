@@ -61,7 +61,8 @@ describe('POST /characters?dry_run=true', () => {
   })
 
   test('replaces nothing under a name either', async () => {
-    const put = (query: string, body: string) => service.request(`/characters/Replaced${query}`, { method: 'PUT', body })
+    const put = (query: string, body: string) =>
+      service.request(`/characters/Replaced${query}`, { method: 'PUT', body })
     expect((await put('', text)).status).toBe(201)
     const before = await everythingKept(sql)
     const rehearsed = await put('?dry_run=true', text.replace('new_field', 'newer_field'))
