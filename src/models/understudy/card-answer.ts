@@ -3,20 +3,9 @@ import type { Steps } from '../../work.ts'
 import type { Told } from '../model.ts'
 import { type Conversation, leaningOf } from './conversation.ts'
 import { personalSubject } from './personal.ts'
-import { endings, hedges, openings, repetitions } from './phrases.ts'
-import { pick } from './pick.ts'
+import { endings, hedges, repetitions } from './phrases.ts'
 import { isStatement, recall } from './recall.ts'
-import {
-  addressed,
-  chanceOf,
-  fresh,
-  partOf,
-  plainWords,
-  type Scene,
-  toldOf,
-  untold,
-  variantOf,
-} from './reply-context.ts'
+import { addressed, chanceOf, fresh, partOf, plainWords, type Scene, toldOf, untold, varied } from './reply-context.ts'
 import type { Find } from './search.ts'
 import { type SmallTalk, smallTalkOf } from './small-talk.ts'
 import { beCivil, deflect, goOn, ownWords, react, standIn } from './stock-replies.ts'
@@ -171,10 +160,3 @@ function* tellOfSelf(scene: Scene): Steps<string | null> {
 
 /** Of the character's own sentences, so many are taken for answers of one kind. */
 const mostVariants = 3
-
-/** One of the texts that are as good; with an opening where choices have come round to the same one. */
-function varied(scene: Scene, texts: readonly string[]): string {
-  const variant = variantOf(scene, texts.length)
-  const text = texts[variant % texts.length] ?? ''
-  return variant < texts.length ? text : `${pick(openings, chanceOf(scene), scene.choice)} ${text}`
-}

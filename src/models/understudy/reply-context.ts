@@ -5,6 +5,7 @@ import type { Told } from '../model.ts'
 import { CardReader, isExample, type Material, type Passage } from './card-passages.ts'
 import type { Conversation } from './conversation.ts'
 import { indexIn } from './index-in.ts'
+import { openings } from './phrases.ts'
 import { pick } from './pick.ts'
 import { createSearch, type Find, type Search } from './search.ts'
 import { type SmallTalk, smallTalkOf } from './small-talk.ts'
@@ -122,9 +123,19 @@ export function chanceOf({ seed, conversation }: Pick<Scene, 'seed' | 'conversat
   return `${seed ?? ''}/${conversation.said.length}/${conversation.question}`
 }
 
-/** How many steps from the best a choice is: another for each choice, and from another place with each seed. */
+/** Seeds that give different answers, at most. */
+const mostSeeds = 16
+
+/** How many steps from the best answer a choice is: a seed counts like so many choices. @param among how many answers there are */
 export function variantOf({ seed, choice }: Pick<Scene, 'seed' | 'choice'>, among: number): number {
-  return among === 0 ? choice : (Math.abs(seed ?? 0) % among) + choice
+  return among === 0 ? choice : (Math.abs(seed ?? 0) % mostSeeds) + choice
+}
+
+/** One of the texts that are as good; with an opening where choices or seeds have come round to the same one. */
+export function varied(scene: Scene, texts: readonly string[]): string {
+  const variant = variantOf(scene, texts.length)
+  const text = texts[variant % texts.length] ?? ''
+  return variant < texts.length ? text : `${pick(openings, chanceOf({ ...scene, seed: null }), variant)} ${text}`
 }
 
 /** The words of a question and nothing else, so that the same question is known however it is written. */

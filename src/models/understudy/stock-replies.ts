@@ -5,7 +5,7 @@ import { capitalised } from './first-person.ts'
 import * as phrases from './phrases.ts'
 import { pick } from './pick.ts'
 import { echoOf, isStatement } from './recall.ts'
-import { chanceOf, fresh, type Scene, untold, variantOf } from './reply-context.ts'
+import { chanceOf, fresh, type Scene, untold, variantOf, varied } from './reply-context.ts'
 import { isMisleading, moodOf, type SmallTalk, smallTalkOf } from './small-talk.ts'
 import { userNameMark } from './user-name-mark.ts'
 import { shortened } from './words.ts'
@@ -19,9 +19,7 @@ export function* ownWords(scene: Scene, smallTalk: SmallTalk): Steps<string | nu
     .filter((answer) => smallTalk !== 'introduction' || answer.includes(userNameMark))
   const own = yield* untold(answers, String, scene)
   if (own.length === 0) return null
-  const variant = variantOf(scene, own.length)
-  const text = own[variant % own.length] ?? ''
-  return variant < own.length ? text : `${pick(phrases.openings, chanceOf(scene), scene.choice)} ${text}`
+  return varied(scene, own)
 }
 
 /** Answers what is said for politeness or out of a feeling, and who it is that answers. */

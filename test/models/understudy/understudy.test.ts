@@ -346,6 +346,15 @@ describe('the same words', () => {
     }
   })
 
+  test('other words for another seed, where the card has one answer too', async () => {
+    const seeds = [0, 1, 2, 3, 4, 5]
+    const answers = await Promise.all(
+      seeds.map((seed) => textOf(asking('Which tea is good against a cold?', { seed }))),
+    )
+    expect(new Set(answers).size).toBe(seeds.length)
+    expect(answers.every((text) => text.includes('Ginger'))).toBe(true)
+  })
+
   test('other words for another choice, and of greetings for another seed', async () => {
     const { choices } = await completionOf(asking('Which tea is good against a cold?', { n: 8 }))
     expect(choices.map(({ index }) => index)).toEqual([0, 1, 2, 3, 4, 5, 6, 7])
