@@ -1,9 +1,10 @@
 import type { Steps } from '../../work.ts'
 import type { Speaker } from '../lore/audience.ts'
+import type { DropReason, Match, Scanned, ScanRequest } from '../lore/book-scan.ts'
 import { begunReply, type Conversation } from '../lore/conversation.ts'
 import type { ScannedField } from '../lore/entry.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
-import { type DropReason, decoratorContext, deepestScan, type Match, type Scanned, scanBook } from '../lore/scan.ts'
+import { decoratorContext, deepestScan, scanBooks } from '../lore/scan.ts'
 import type { CardTexts, Run } from './card-texts.ts'
 import { type CompositionRequest, CountNeeded } from './composition.ts'
 
@@ -26,6 +27,7 @@ const unitsOfSorting = 50
 const unitsOfLore = 80
 const lorePerStep = 25
 
+const nothingScanned: Scanned = { matches: [], dropped: [] }
 const nothing: FoundLore = { kept: [], dropped: [] }
 /** Characters of lore in one prompt, whatever the books allow. */
 const mostLoreCharacters = 1024 ** 2
@@ -53,20 +55,24 @@ export function* findLore(
   const speaker = speakerOf(texts, request)
   const kept: Lore[] = []
   const dropped: { lore: Lore; reason: DropReason }[] = []
+  const scan: ScanRequest = {
+    conversation,
+    speaker,
+    context,
+    greeting,
+    fieldText: (field) => fieldText(field, texts, run),
+    random: run.random,
+    seed: run.seed,
+  }
   for (const [bookIndex, book] of books.entries()) {
     const reader = ownBooks.has(book) ? own : texts
-    const scanned = yield* scanBook({
-      book,
-      conversation,
-      speaker,
-      context,
-      greeting,
-      expandKey: (key) => reader.expandKey(key, run),
-      recursionText: (entry) => reader.recursionText(entry, run),
-      fieldText: (field) => fieldText(field, texts, run),
-      random: run.random,
-      seed: run.seed,
-    })
+    const [scanned = nothingScanned] = yield* scanBooks(scan, [
+      {
+        book,
+        expandKey: (key) => reader.expandKey(key, run),
+        recursionText: (entry) => reader.recursionText(entry, run),
+      },
+    ])
     const named = book.name || (book === card.book ? texts.names.character : '')
     const found = yield* expandAll(scanned, reader, run, named, bookIndex)
     const within = yield* withinBudget(found.kept, book, request)
