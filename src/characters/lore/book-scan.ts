@@ -41,6 +41,7 @@ export type DropReason = 'probability' | 'group' | 'limit' | 'budget' | 'context
 
 /** What was found in a book. */
 export interface Scanned {
+  readonly book: Lorebook
   readonly matches: readonly Match[]
   readonly dropped: readonly { readonly match: Match; readonly reason: DropReason }[]
 }
@@ -77,9 +78,13 @@ export class BookScan implements Scanned {
     this.#search = { work: request.conversation.work, expand: scanned.expandKey }
   }
 
+  get book(): Lorebook {
+    return this.#scanned.book
+  }
+
   /** Finds the entries that are for this character and this reply. */
   *begin(): Steps<void> {
-    this.#pending = yield* entriesFor(this.#scanned.book, this.#request.speaker)
+    this.#pending = yield* entriesFor(this.book, this.#request.speaker)
   }
 
   /** Whether another pass may find more. */
@@ -96,11 +101,11 @@ export class BookScan implements Scanned {
         continue
       }
       this.matches.push(match)
-      if (!this.#scanned.book.recursive || match.entry.preventRecursion) continue
+      if (!this.book.recursive || match.entry.preventRecursion) continue
       bodies.push(yield* this.#scanned.recursionText(match.entry))
     }
     this.found = []
-    if (!this.#scanned.book.recursive) this.#pending = []
+    if (!this.book.recursive) this.#pending = []
     return bodies
   }
 
@@ -244,7 +249,7 @@ export class BookScan implements Scanned {
   }
 
   #depthOf(entry: LoreEntry, rules: DecoratedRules): number {
-    return Math.max(0, Math.ceil(rules.scanDepth ?? entry.scanDepth ?? this.#scanned.book.scanDepth))
+    return Math.max(0, Math.ceil(rules.scanDepth ?? entry.scanDepth ?? this.book.scanDepth))
   }
 
   *#readField(field: ScannedField): Steps<void> {
