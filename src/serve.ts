@@ -4,7 +4,7 @@ import { type Config, ConfigError } from './config.ts'
 import { codeOf } from './errors.ts'
 import { giveMemoryBack } from './garbage.ts'
 import { tell } from './print.ts'
-import { startService } from './service.ts'
+import { type Service, startService } from './service.ts'
 import { closeToOthers } from './storage/rights.ts'
 
 /**
@@ -16,20 +16,8 @@ export async function serve(config: Config): Promise<void> {
   // The first process of a container has no way to end at a signal that it does not listen for, and a start may wait.
   let stop = (): void => process.exit(1)
   endOnSignals(() => stop())
-  const service = await startService(config).catch((error: unknown) => {
-    throw startError(error, config)
-  })
-  const { address, metricsAddress, bootstrap, limitWarnings } = service
-  const documents = config.docs === 'on' ? ` (API reference: ${address}/docs)` : ''
-  const lines = [
-    `Conservatory listens on ${address}${documents}`,
-    ...(metricsAddress === undefined ? [] : [`Metrics are at ${metricsAddress}/metrics`]),
-    ...(bootstrap.first === undefined ? [] : [greeting(address, bootstrap.first)]),
-    ...closeToOthers(config.dataDirectory, config.databasePath),
-    ...limitWarnings,
-    ...bootstrap.notices,
-  ]
-  tell(lines.join('\n'))
+  const { service, told } = await startToServe(config)
+  tell(told)
   giveMemoryBack()
   process.on('SIGHUP', () => void service.reload())
   // A promise that nobody waited for is a fault of ours, and no reason to drop everybody else's requests.
@@ -45,6 +33,28 @@ export async function serve(config: Config): Promise<void> {
     await service.close()
   })
   stop = grace.close
+}
+
+/**
+ * Starts the service, without a signal that ends it.
+ * @returns it, and what its operator is told of the start, in lines
+ * @throws Error with one clear sentence when it cannot start
+ */
+export async function startToServe(config: Config): Promise<{ readonly service: Service; readonly told: string }> {
+  const service = await startService(config).catch((error: unknown) => {
+    throw startError(error, config)
+  })
+  const { address, metricsAddress, bootstrap, limitWarnings } = service
+  const documents = config.docs === 'on' ? ` (API reference: ${address}/docs)` : ''
+  const lines = [
+    `Conservatory listens on ${address}${documents}`,
+    ...(metricsAddress === undefined ? [] : [`Metrics are at ${metricsAddress}/metrics`]),
+    ...(bootstrap.first === undefined ? [] : [greeting(address, bootstrap.first)]),
+    ...closeToOthers(config.dataDirectory, config.databasePath),
+    ...limitWarnings,
+    ...bootstrap.notices,
+  ]
+  return { service, told: lines.join('\n') }
 }
 
 /** Milliseconds in which the same signal again means the first: npm passes on the Ctrl-C that the terminal sends to all. */

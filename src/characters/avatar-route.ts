@@ -49,14 +49,16 @@ export function avatarRoute(
       if (!found) throw unknownCharacter()
       const tag = `avatar-${found.digest}`
       reply.header('cache-control', 'private, no-cache')
-      if (namesTag(request.headers['if-none-match'], tag)) {
-        return reply.code(304).header('etag', `"${tag}"`).send(null)
-      }
+      const known = request.headers['if-none-match']
+      const unchanged = () => reply.code(304).header('etag', `"${tag}"`).send(null)
+      // Who has the tag has had the picture; `*` is any picture, and there may be none.
+      if (known?.trim() !== '*' && namesTag(known, tag)) return unchanged()
       const size = await found.size()
       const file = await openFiles.open(reply.raw, account, tag, size, async (signal) => {
         const work = workOf(request, signal)
         return await makeAvatar(await readSource(library, account, found, work), work)
       })
+      if (namesTag(known, tag)) return unchanged()
       return sendBytes(reply.header('etag', `"${tag}"`).type(file.type ?? 'application/octet-stream'), file.bytes)
     },
   )

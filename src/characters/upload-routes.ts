@@ -70,9 +70,8 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       const read = await readUpload(request, workOf)
       const name = nameOf(read.card)
       if (request.query.dry_run === 'true') return await summaryBody(name, read, request, workOf)
-      const caller = callerOf(request)
-      const allowed = charactersAllowed(caller, limits)
-      await held(request, store.create(caller.account.id, toStore(name, read), allowed, actorOf(request)))
+      const allowed = charactersAllowed(callerOf(request), limits)
+      await held(request, store.create(accountOf(request), toStore(name, read), allowed, actorOf(request)))
       reply.code(201).header('location', pathOf(name))
       return await summaryBody(name, read, request, workOf)
     },
@@ -87,10 +86,11 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
         operationId: 'putCharacter',
         summary: 'Upload a character card under a name',
         description:
-          'Replaces your character of this name. Its newest 20 versions can be pinned, and earlier ones that were used within 90 days.',
+          'Replaces your character of this name. Its newest 20 versions can be pinned, and earlier ones that were used within 90 days. With `dry_run=true` nothing is kept.',
         tags: ['characters'],
         security,
         params: CharacterPath,
+        querystring: UploadQuery,
         body: cardBody(cardTypes),
         response: answers({ 200: CharacterSummary, 201: CharacterSummary }, ChatError, writeRefusals),
       },
@@ -98,9 +98,9 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
     async (request, reply) => {
       const name = readName(request.params.name)
       const read = await readUpload(request, workOf)
-      const caller = callerOf(request)
-      const allowed = charactersAllowed(caller, limits)
-      const putting = store.put(caller.account.id, toStore(name, read), allowed, actorOf(request))
+      if (request.query.dry_run === 'true') return await summaryBody(name, read, request, workOf)
+      const allowed = charactersAllowed(callerOf(request), limits)
+      const putting = store.put(accountOf(request), toStore(name, read), allowed, actorOf(request))
       const isNew = await held(request, putting)
       if (isNew) reply.code(201).header('location', pathOf(name))
       return await summaryBody(name, read, request, workOf)
@@ -122,12 +122,16 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       },
     },
     async (request, reply) => {
-      const account = callerOf(request).account.id
+      const account = accountOf(request)
       const name = request.params.name.trim()
       if (!(await store.remove(account, name, actorOf(request)))) throw await whyNotRemoved(library, account, name)
       return reply.code(204).send()
     },
   )
+}
+
+function accountOf(request: FastifyRequest): number {
+  return callerOf(request).account.id
 }
 
 /** Refuses, before it is read, a body that says it is something else. A missing content type says nothing. */

@@ -6,8 +6,9 @@ import { promptEstimate, replyEstimate } from '../limits/estimate.ts'
 import { UpstreamReason } from '../models/reason.ts'
 import type { Candidate } from '../models/routing/candidate.ts'
 import type { Route, TellFailure } from '../models/routing/route.ts'
-import { countsOf, isEmptyUsage, recordedReason } from '../openai/completion.ts'
+import { countsOf, isEmptyUsage } from '../openai/completion.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
+import { recordedReason } from '../openai/finish-reasons.ts'
 import { type End, Outcome } from '../usage/outcome.ts'
 import type { Visit, Visits } from '../usage/visit.ts'
 import type { Work } from '../work.ts'
@@ -108,12 +109,14 @@ async function enter(turn: Turn, visits: Visits): Promise<Visit> {
   const { request, body, persona, route, exchange, outcome, signal } = turn
   const candidate = await route.firstAble(exchange.requestFor, signal)
   const { request: asked, bounds } = await exchange.ask(candidate)
+  // Of the request no more than this: what is asked when the reply is over has to stay in memory until then.
+  const { body: prompt } = asked
   const visitor = {
     id: request.id,
     key: callerOf(request),
     model: body.model,
     character: playedName(persona),
-    promptTokens: () => promptEstimate(asked.body),
+    promptTokens: () => promptEstimate(prompt),
     get replyTokens() {
       return replyEstimate(bounds)
     },
@@ -132,7 +135,8 @@ async function sendWhole(turn: Turn, visit: Visit): Promise<FastifyReply> {
   const usage = isEstimated ? await usageOf(answer, exchange.promptOf(answer.candidate), work) : said
   visit.meter.tell(usage, isTold)
   for (const { message } of choices) visit.meter.say(message)
-  const truncated = await lookForTruncation(turn, answer.candidate)
+  const looking = lookForTruncation(turn, answer.candidate)
+  const truncated = looking && (await looking)
   if (truncated) reply.header('x-upstream-truncated', truncated)
   await visit.end(recordedReason(choices[0]?.finish_reason))
   return reply.type('application/json; charset=utf-8').send(voice.whole(answer, usage))

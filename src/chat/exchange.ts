@@ -19,7 +19,7 @@ import {
   type CompletionRequest,
   type Message,
   mostTokensOf,
-  ownFields,
+  type ownFields,
   redirecting,
 } from '../openai/completion-request.ts'
 import type { Steps, Work } from '../work.ts'
@@ -43,9 +43,12 @@ export interface Asked {
   readonly bounds: ReplyBounds
 }
 
+/** A request without the fields that are only ours. */
+type Unowned = CompletionRequest & { readonly [name in (typeof ownFields)[number]]?: never }
+
 /** One chat request on its way to a model: who is played, what is asked, and what of it could not be honoured. */
 export class Exchange {
-  readonly #sent: CompletionRequest
+  readonly #sent: Unowned
   readonly #greeting: number | null | undefined
   readonly #conversationId: string | null | undefined
   readonly #persona: Persona
@@ -73,9 +76,17 @@ export class Exchange {
   ) {
     this.#names = names
     this.#more = more
-    // The fields that are only ours: no upstream ever sees them.
-    const { greeting, conversation_id, ...sent } = body
-    for (const name of ownFields) Reflect.deleteProperty(sent, name)
+    // The fields that are only ours: no upstream ever sees them. Taken out here, since an object that loses fields later gets slow.
+    const {
+      greeting,
+      conversation_id,
+      character: _c,
+      user_name: _u,
+      persona: _p,
+      author_note: _a,
+      lorebooks: _l,
+      ...sent
+    } = body
     for (const name of redirecting) {
       if (!Object.hasOwn(sent, name)) continue
       if (Reflect.get(sent, name) != null) this.#ignored.add(name)
@@ -92,12 +103,14 @@ export class Exchange {
   /**
    * What one candidate is asked: the character's prompt around the caller's messages, the operator's defaults for
    * parameters that were not sent, what the model's settings change of others, and the id that the model goes by upstream. Composed once for each candidate: what the
-   * card draws by lot stays the same.
+   * card draws by lot stays the same, and is there at once from then on.
    * @throws ApiError 400 when the candidate does not take what the messages hold, or not so much of it
    */
-  async ask(candidate: Candidate): Promise<Asked> {
-    const known = this.#asked.get(candidate)
-    if (known) return known
+  ask(candidate: Candidate): Asked | Promise<Asked> {
+    return this.#asked.get(candidate) ?? this.#composeFor(candidate)
+  }
+
+  async #composeFor(candidate: Candidate): Promise<Asked> {
     try {
       return await this.#compose(candidate)
     } catch (error) {
@@ -108,7 +121,10 @@ export class Exchange {
   }
 
   /** The request that one candidate is asked with. @throws ApiError as `ask` */
-  readonly requestFor: RequestFor = async (candidate) => (await this.ask(candidate)).request
+  readonly requestFor: RequestFor = (candidate) => {
+    const asked = this.ask(candidate)
+    return asked instanceof Promise ? asked.then(({ request }) => request) : asked.request
+  }
 
   /** What the reply headers say of the candidate that answers, and of what of the request it did not get. */
   headersFor(candidate: Candidate): Readonly<Record<string, string>> {
@@ -130,15 +146,15 @@ export class Exchange {
   #ignoredOf(candidate: Candidate): string | undefined {
     const { ignoredParameters } = candidate.model
     const dropped = this.#asked.get(candidate)?.dropped ?? []
-    const ignored = new Set([...this.#ignored, ...(this.#ignoredBy.get(candidate) ?? []), ...dropped])
+    const ignored = [...this.#ignored, ...(this.#ignoredBy.get(candidate) ?? []), ...dropped]
     if (ignoredParameters) {
       const newNames = new Map(Object.entries(candidate.traits.params?.rename ?? {}))
       for (const [name, value] of Object.entries(this.#sent)) {
-        if (value != null && ignoredParameters.has(newNames.get(name) ?? name)) ignored.add(name)
+        if (value != null && ignoredParameters.has(newNames.get(name) ?? name)) ignored.push(name)
       }
     }
-    const sent = new Set([...this.#names.ignored, ...[...ignored].map((name) => this.#names.nameOf(name))])
-    return sent.size > 0 ? ignoredHeader([...sent]) : undefined
+    const sent = [...this.#names.ignored, ...ignored.map((name) => this.#names.nameOf(name))]
+    return sent.length > 0 ? ignoredHeader([...new Set(sent)]) : undefined
   }
 
   async #compose(candidate: Candidate, countSteps?: (text: string) => Steps<number>): Promise<Asked> {

@@ -20,7 +20,7 @@ export function truncationOf(
 ): Promise<string | null> | undefined {
   // A prompt of no tokens is not a short one: nobody counted it.
   if (!told) return undefined
-  const most = leeway * promptEstimate({ messages: [...messages] })
+  const most = leeway * promptEstimate({ messages })
   return most > least && 2 * told < most ? compared(told, messages, work) : undefined
 }
 

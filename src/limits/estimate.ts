@@ -15,7 +15,7 @@ const counted = new Beginnings(sizeOf)
 const readBeside = ['tools', 'functions', 'response_format', 'prediction'] as const
 
 /** About how many tokens a prompt has, rather too many: a third of its bytes, four for each message, 1,000 for an image. */
-export function promptEstimate(request: Pick<CompletionRequest, 'messages'>): number {
+export function promptEstimate(request: { readonly messages: readonly Message[] }): number {
   const { messages } = request
   const beginning = counted.of(messages)
   const rest = sizeOf(beginning ? messages.slice(beginning.messages.length) : messages)

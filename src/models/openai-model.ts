@@ -38,23 +38,21 @@ export function createOpenAiModel(
   // Short values are no secrets, and would be found in any sentence.
   const secrets = [apiKey ?? '', ...Object.values(more ?? {})].filter((value) => value.length >= 8)
 
-  const post = async (
-    { trace }: ModelRequest,
-    body: CompletionRequest,
-    signal: AbortSignal,
-  ): Promise<UpstreamAnswer> => {
+  const post = ({ trace }: ModelRequest, body: CompletionRequest, signal: AbortSignal): Promise<UpstreamAnswer> => {
     const sent = trace ? { ...headers, ...trace } : headers
-    return unpacked(await connections.post(url.pathname, sent, requestBytes(body), signal))
+    return connections.post(url.pathname, sent, requestBytes(body), signal).then(unpacked)
   }
 
-  const accepted = async (answer: UpstreamAnswer): Promise<UpstreamAnswer> => {
-    if (answer.status === 200) return answer
+  const accepted = (answer: UpstreamAnswer): UpstreamAnswer | Promise<never> =>
+    answer.status === 200 ? answer : refused(answer)
+
+  const refused = async (answer: UpstreamAnswer): Promise<never> => {
     throw refusalFrom(await readRefusal(answer), secrets)
   }
 
   const ask = async (request: ModelRequest, signal: AbortSignal): Promise<UpstreamAnswer> => {
     try {
-      return await accepted(await post(request, request.body, signal))
+      return await post(request, request.body, signal).then(accepted)
     } catch (error) {
       throw failureOf(error)
     }
@@ -84,7 +82,8 @@ export function createOpenAiModel(
       const held = request.openHeld?.()
       try {
         const bytes = await readWhole(response, held)
-        await answerTurns.take(unitsOf(bytes.length))
+        const turn = answerTurns.take(unitsOf(bytes.length))
+        if (turn) await turn
         const completion = await readAnswer(bytes, request.work, secrets)
         if (isCompletion(completion)) return { completion, bytes }
       } catch (error) {

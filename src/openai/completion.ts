@@ -1,5 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { field } from '../fields.ts'
+import { finishReasons } from './finish-reasons.ts'
 import { oneOf } from './rules.ts'
 import { FunctionCall } from './tool-fields.ts'
 
@@ -36,15 +37,7 @@ function isCount(tokens: unknown): tokens is number {
   return typeof tokens === 'number' && Number.isSafeInteger(tokens) && tokens >= 0 && tokens < 1e12
 }
 
-/** Why a choice can have ended. */
-export const finishReasons = ['stop', 'length', 'tool_calls', 'content_filter', 'function_call'] as const
 const finishReason = oneOf(...finishReasons)
-export type FinishReason = Static<typeof finishReason>
-
-/** Why a choice ended, as far as upstreams keep to OpenAI's words: they may say anything, and it goes on record. */
-export function recordedReason(said: unknown): FinishReason {
-  return finishReasons.find((reason) => reason === said) ?? 'stop'
-}
 
 /** A whole reply. */
 export const Completion = Type.Object(

@@ -8,7 +8,8 @@ import { longestWhole } from './open-lists.ts'
 import { refusals, security } from './openapi-fields.ts'
 import type { PageCache } from './page-cache.ts'
 import { digestOf, isKnown, nextLink, sendPage } from './page-replies.ts'
-import { checkedText, include, Plant, PlantError, type PlantQuery, type PlantStore } from './plant.ts'
+import { checkedText, type PlantQuery, type PlantStore } from './plant.ts'
+import { include, Plant, PlantError } from './schemas.ts'
 
 /** What lists are made from. */
 interface Lists {

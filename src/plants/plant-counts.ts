@@ -55,30 +55,45 @@ export class PlantCounts {
   /**
    * Counts the account's plants in slices, so that others' requests come in between. What this process writes meanwhile is
    * counted; what others write may be counted or not, and then the account is counted anew for the next who asks.
+   * @returns nothing where one slice was enough, as nearly always
    */
-  learn(account: number): Promise<void> {
+  learn(account: number): Promise<void> | undefined {
     const running = this.#running.get(account)
     if (running) return running.done
+    const moment = this.#moment()
+    const counting = { sum: 0, after: Number.MIN_SAFE_INTEGER - 1 }
+    if (this.#countSlice(account, counting)) {
+      this.#remember(account, counting.sum, moment)
+      return undefined
+    }
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const counting = { sum: 0, after: Number.MIN_SAFE_INTEGER - 1, done: promise }
-    this.#running.set(account, counting)
-    this.#countAll(account, counting)
+    const shared = Object.assign(counting, { done: promise })
+    this.#running.set(account, shared)
+    this.#countRest(account, shared, moment)
       .finally(() => this.#running.delete(account))
       .then(resolve, reject)
     return promise
   }
 
-  async #countAll(account: number, counting: Counting): Promise<void> {
-    const moment = this.#moment()
-    for (;;) {
-      const slice = this.#slice.get(account, counting.after, sliceSize)
-      counting.sum += slice?.count ?? 0
-      if (!slice || slice.count < sliceSize) break
-      counting.after = slice.last
-      await setImmediate()
-    }
+  async #countRest(account: number, counting: Counting, moment: string): Promise<void> {
+    do await setImmediate()
+    while (!this.#countSlice(account, counting))
+    this.#remember(account, counting.sum, moment)
+  }
+
+  /** @returns whether it was the last slice */
+  #countSlice(account: number, counting: Omit<Counting, 'done'>): boolean {
+    const slice = this.#slice.get(account, counting.after, sliceSize)
+    if (!slice) return true
+    counting.sum += slice.count
+    if (slice.count < sliceSize) return true
+    counting.after = slice.last
+    return false
+  }
+
+  #remember(account: number, count: number, moment: string): void {
     if (this.#counts.size >= most) this.#counts.clear()
-    this.#counts.set(account, { count: counting.sum, moment })
+    this.#counts.set(account, { count, moment })
   }
 
   /**

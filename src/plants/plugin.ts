@@ -15,7 +15,8 @@ import { readIdempotency } from './idempotency.ts'
 import { listRoute } from './list-route.ts'
 import { refusals, security } from './openapi-fields.ts'
 import type { PageCache } from './page-cache.ts'
-import { checkedPlant, NewPlant, OnePlantQuery, Plant, PlantError, type PlantStore, toReply } from './plant.ts'
+import { checkedPlant, type PlantStore, toReply } from './plant.ts'
+import { NewPlant, OnePlantQuery, Plant, PlantError } from './schemas.ts'
 
 /** What the plants group is built from. */
 export interface PlantsOptions {

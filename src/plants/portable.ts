@@ -18,8 +18,8 @@ export interface PortableRow {
 export interface PlantTaker {
   /** Comes first, with how many there are. */
   begin(count: number): void
-  /** Some of them, as lines of an account's file with their line ends; as often as it takes. */
-  add(lines: string): void
+  /** Some of them, as whole lines of an account's file in UTF-8; as often as it takes. */
+  add(lines: Buffer): void
   /** All have come. */
   end(): void
 }

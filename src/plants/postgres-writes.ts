@@ -4,10 +4,11 @@ import type { Transaction } from '../storage/postgres/database.ts'
 import { Conflict } from '../storage/postgres/failures.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
-import type { AddedPlant, Idempotency, NewPlant } from './plant.ts'
+import type { AddedPlant, Idempotency } from './plant.ts'
 import { checkPlantsLimit, idTaken, keysKnownSince, nextId, replayOf } from './policy.ts'
 import { renewVersions } from './postgres-versions.ts'
 import type { KeyedRow, PlantRow } from './rows.ts'
+import type { NewPlant } from './schemas.ts'
 
 /** A plant to add. */
 export interface Addition {

@@ -12,7 +12,6 @@ import { pagesOf } from './long-list.ts'
 import type {
   AddedPlant,
   Idempotency,
-  NewPlant,
   PagesOf,
   PlantPage,
   PlantQuery,
@@ -34,6 +33,7 @@ import {
   stretchesOf,
   toPlant,
 } from './rows.ts'
+import type { NewPlant } from './schemas.ts'
 
 /** Before and after every id that there can be. */
 const beforeAll = -(2 ** 53)

@@ -18,12 +18,12 @@ export async function printExport(
   folder: string,
   exportTo: (taker: PlantTaker) => Promise<void>,
 ): Promise<void> {
-  const to = (write: (text: string) => void) =>
+  const to = (write: (lines: string | Buffer) => void) =>
     exportTo({ begin: (count) => write(headerLine(account, count)), add: write, end() {} })
   if (isPrintedToFile()) return await to(print)
   const file = await namelessFile(folder)
   try {
-    await to((text) => writeFileSync(file.fd, text))
+    await to((lines) => writeFileSync(file.fd, lines))
     const pieces = file.createReadStream({ encoding: 'utf8', start: 0, highWaterMark: pieceLength, autoClose: false })
     for await (const piece of pieces) {
       if (!(await printTaken(String(piece)))) return

@@ -93,11 +93,8 @@ function* stretchesAfter(account: number, sharers: readonly Sharer[], query: Pla
   }
 }
 
-/** Plants as lines of an account's file, and the id of the last one; nulls where there are none. */
-export interface LinesRow {
-  readonly last: number | null
-  readonly lines: string | null
-}
+/** Plants as lines of an account's file in UTF-8, and the id of the last one; nulls where there are none. */
+export type LinesRow = { readonly last: number; readonly lines: Buffer } | { readonly last: null; readonly lines: null }
 
 /** An import as the database keeps it. */
 export interface ImportRow {

@@ -4,16 +4,12 @@ import { prepareFolder } from '../storage/data-folder.ts'
 import { headerLine } from './account-file.ts'
 import type { PlantTaker } from './portable.ts'
 
-/** Bytes that are written at once. */
-const pieceLength = 256 * 1024
-
 /** Keeps the plants of an account in a file, which has its name once all of it is on disk; without plants there is none. */
 export class PlantsFile implements PlantTaker {
   /** Where it is to be. */
   readonly path: string
   readonly #account: string
   #opened: number | undefined
-  #waiting = ''
 
   constructor(path: string, account: string) {
     this.path = path
@@ -24,17 +20,15 @@ export class PlantsFile implements PlantTaker {
     if (count === 0) return
     prepareFolder(dirname(this.path))
     this.#opened = openSync(partOf(this.path), 'wx', 0o600)
-    this.#waiting = headerLine(this.#account, count)
+    this.#write(headerLine(this.#account, count))
   }
 
-  add(lines: string): void {
-    this.#waiting += lines
-    if (this.#waiting.length >= pieceLength) this.#write()
+  add(lines: Buffer): void {
+    this.#write(lines)
   }
 
   end(): void {
     if (this.#opened === undefined) return
-    this.#write()
     fsyncSync(this.#opened)
     this.#close()
     renameSync(partOf(this.path), this.path)
@@ -49,10 +43,9 @@ export class PlantsFile implements PlantTaker {
     discardPart(this.path)
   }
 
-  #write(): void {
+  #write(lines: string | Buffer): void {
     // Unlike writeSync, it writes all of it or throws, on a disk that is nearly full too.
-    if (this.#opened !== undefined) writeFileSync(this.#opened, this.#waiting)
-    this.#waiting = ''
+    if (this.#opened !== undefined) writeFileSync(this.#opened, lines)
   }
 
   #close(): void {

@@ -72,12 +72,12 @@ export class SqliteTransfers implements PlantTransfers {
         .get(account)
       taker.begin(count ?? 0)
       const page = snapshot.prepare<[number, number], LinesRow>(`
-        SELECT max(id) AS last, group_concat(line, '') AS lines FROM (
+        SELECT max(id) AS last, CAST(group_concat(line, '') AS BLOB) AS lines FROM (
           SELECT id, '{"id":' || id || ',' || substr(json, 2) || char(10) AS line
           FROM plants WHERE account = ? AND id > ? ORDER BY id LIMIT ${pageSize})`)
       let row = page.get(account, Number.MIN_SAFE_INTEGER - 1)
       while (row && row.last !== null) {
-        taker.add(row.lines ?? '')
+        taker.add(row.lines)
         await setImmediate()
         row = page.get(account, row.last)
       }

@@ -13,7 +13,6 @@ import { pagesOf } from './long-list.ts'
 import type {
   AddedPlant,
   Idempotency,
-  NewPlant,
   PagesOf,
   PlantPage,
   PlantQuery,
@@ -25,6 +24,7 @@ import type {
 import { PlantCounts } from './plant-counts.ts'
 import { checkGrantee, checkPlantsLimit, idTaken, keysKnownSince, replayOf, shareEntry } from './policy.ts'
 import { type KeyedRow, type PlantRow, type Sharer, toPlant } from './rows.ts'
+import type { NewPlant } from './schemas.ts'
 import { PageReader, Snapshot } from './sqlite-pages.ts'
 
 /** Plants in SQLite. */
@@ -109,7 +109,9 @@ export class SqlitePlantStore implements PlantStore {
 
   /** Commits a write that may need to know how many plants the account has. */
   async #commitWithin<T>(account: number, limit: number | undefined, write: () => T): Promise<T> {
-    if (limit !== undefined && !this.#counts.isKnown(account)) await this.#counts.learn(account)
+    const counting = limit === undefined || this.#counts.isKnown(account) ? undefined : this.#counts.learn(account)
+    // Writes are committed in the order in which they came, so that none waits without need.
+    if (counting) await counting
     return this.#commit.run(write)
   }
 

@@ -36,22 +36,30 @@ export class Damage {
         if (typeof value !== 'function') return value
         const known = watched.get(value)
         if (known !== undefined) return known
-        const method = (...parameters: unknown[]) => this.#watchCall(() => Reflect.apply(value, target, parameters))
+        const method = (...parameters: unknown[]) => {
+          try {
+            return this.#watchResult(Reflect.apply(value, target, parameters))
+          } catch (error) {
+            this.note(error)
+            throw error
+          }
+        }
         watched.set(value, method)
         return method
       },
     })
   }
 
-  #watchCall(call: () => unknown): unknown {
-    try {
-      const result = call()
-      if (result instanceof Promise) result.catch((error: unknown) => this.note(error))
-      return isIterable(result) ? this.#each(result) : result
-    } catch (error) {
-      this.note(error)
-      throw error
+  readonly #onRejected = (error: unknown) => {
+    this.note(error)
+  }
+
+  #watchResult(result: unknown): unknown {
+    if (result instanceof Promise) {
+      void result.then(undefined, this.#onRejected)
+      return result
     }
+    return isIterable(result) ? this.#each(result) : result
   }
 
   async *#each(items: AsyncIterable<unknown>): AsyncIterable<unknown> {

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { dayOf } from '../time.ts'
-import { isFailure } from './outcome.ts'
+import { isFailure } from './states.ts'
 
 /** A request that has ended, as far as it is summed up. */
 export interface EndedRequest {

@@ -1,7 +1,7 @@
 import { ApiError } from '../errors.ts'
-import { isCallersFault } from '../models/faults.ts'
-import { type FinishReason, finishReasons } from '../openai/completion.ts'
+import type { FinishReason } from '../openai/finish-reasons.ts'
 import { Meter } from './meter.ts'
+import { stateOf } from './states.ts'
 
 /** The model that answers a request. */
 export interface Answering {
@@ -47,36 +47,4 @@ export class Outcome {
   get isFree(): boolean {
     return !this.meter.hasBegun && (this.state === 'refused' || this.state.endsWith('_error'))
   }
-}
-
-/** The failures whose state is neither that of a refusal nor that of a model's failure, by their codes. */
-const states: Readonly<Record<string, string>> = {
-  client_gone: 'client_gone',
-  upstream_timeout: 'timeout',
-  service_stopping: 'interrupted',
-  key_revoked: 'key_revoked',
-  key_expired: 'key_revoked',
-  account_suspended: 'key_revoked',
-  account_deleted: 'key_revoked',
-  internal_error: 'internal_error',
-}
-
-function stateOf(error: ApiError): string {
-  return states[error.code] ?? (isCallersFault(error) ? 'refused' : 'upstream_error')
-}
-
-/** Every state that the ledger may have a request in. */
-export const allStates: readonly string[] = [
-  ...new Set(['running', ...finishReasons, 'refused', 'upstream_error', ...Object.values(states)]),
-]
-
-/** States that are no failure: answers, and callers who left before theirs was complete. */
-const unfailed: ReadonlySet<string> = new Set([...finishReasons, 'client_gone'])
-
-/** The same states as a list of SQL. */
-export const unfailedStates = [...unfailed].map((state) => `'${state}'`).join(', ')
-
-/** Tells whether a request in this state got no answer through a fault, its own or ours. */
-export function isFailure(state: string): boolean {
-  return !unfailed.has(state)
 }

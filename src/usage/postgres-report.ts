@@ -1,10 +1,10 @@
 import type { PostgresDatabase, Queries } from '../storage/postgres/database.ts'
 import { dayOf, unixSeconds } from '../time.ts'
-import { unfailedStates } from './outcome.ts'
 import { type Period, partsOf } from './period.ts'
 import { withoutNul } from './postgres.ts'
 import type { Grouping, LedgerRequest, RequestsQuestion, UsageLine, UsageQuestion, UsageReader } from './report.ts'
 import { type RequestRow, toRequest } from './rows.ts'
+import { unfailedStates } from './states.ts'
 
 /** The reading side of the ledger in PostgreSQL. */
 export class PostgresUsageReader implements UsageReader {

@@ -1,6 +1,6 @@
 import { Kind, Type, TypeRegistry } from '@sinclair/typebox'
-import { allStates } from './outcome.ts'
 import { groupings } from './report.ts'
+import { allStates } from './states.ts'
 
 const id = 'req_6f1c0a5be2d94f7f8a3000000000002a'
 const orNull = (type: 'string' | 'integer', description: string) =>

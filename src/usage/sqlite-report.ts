@@ -2,10 +2,10 @@ import { setImmediate } from 'node:timers/promises'
 import type { Database, Statement } from 'better-sqlite3'
 import { openScratch } from '../storage/database.ts'
 import { dayOf, unixSeconds } from '../time.ts'
-import { unfailedStates } from './outcome.ts'
 import { type Period, partsOf } from './period.ts'
 import type { Grouping, LedgerRequest, RequestsQuestion, UsageLine, UsageQuestion, UsageReader } from './report.ts'
 import { FirstLines, type RequestRow, toRequest } from './rows.ts'
+import { unfailedStates } from './states.ts'
 
 /** How many rows are read at once: they hold the event loop for a few milliseconds. */
 const portion = 2000

@@ -223,6 +223,9 @@ test.each<[string, Buffer, string, RegExp | undefined]>([
 test('of nobody there is none, and keys that read no characters get none', async () => {
   const refusal = await expectError(await call('/characters/Nobody/avatar'), 'chat', 404)
   expect(refusal.code).toBe('character_not_found')
+  const any = { headers: { 'if-none-match': '*' } }
+  expect((await expectError(await call('/characters/Fern/avatar', any), 'chat', 404)).code).toBe('avatar_not_found')
+  expect((await call('/characters/Mallow/avatar', any)).status).toBe(304)
   const plants = await service.makeKey('plants', ['plants:read'])
   await expectError(await call('/characters/Mallow/avatar', { headers: { authorization: plants } }), 'chat', 403)
   const reader = await service.makeKey('reader', ['chat'])

@@ -60,6 +60,18 @@ describe('POST /characters?dry_run=true', () => {
     }
   })
 
+  test('replaces nothing under a name either', async () => {
+    const put = (query: string, body: string) =>
+      service.request(`/characters/Replaced${query}`, { method: 'PUT', body })
+    expect((await put('', text)).status).toBe(201)
+    const before = await everythingKept(sql)
+    const rehearsed = await put('?dry_run=true', text.replace('new_field', 'newer_field'))
+    expect(rehearsed.status).toBe(200)
+    expect(await rehearsed.json()).toMatchObject({ name: 'Replaced', ignored: ['newer_field'] })
+    expect((await put('?dry_run=1', text)).status).toBe(400)
+    expect(await everythingKept(sql)).toStrictEqual(before)
+  })
+
   test.each([
     ['dry_run=yes', text, 400, 'invalid_field'],
     ['dry_run=true', '["x"]', 400, 'card_invalid'],

@@ -1,8 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { compileCache } from '../support/command.ts'
-import { spawnService } from '../support/process.ts'
+import { serveForThisTest } from '../support/command.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { pieces, type Script, streamOf, upstreamForThisTest } from '../support/upstream.ts'
 
@@ -12,9 +11,7 @@ test('failure mode 1: (and 2) the log says of each client that left that it did,
   onTestFinished(folder.remove)
   const models = { m: { adapter: 'openai', baseUrl: upstream.url, retries: 3 } }
   writeFileSync(join(folder.path, 'models.json'), JSON.stringify({ models }))
-  const service = await spawnService(process.execPath, ['src/main.ts'], {
-    environment: { ...compileCache, DATA_DIR: folder.path, BOOTSTRAP_KEY: 'a-key-of-the-caller-0123456789' },
-  })
+  const service = await serveForThisTest({ DATA_DIR: folder.path })
   const leavings: readonly (readonly [stream: boolean, afterFirst: boolean, script: Script])[] = [
     [false, false, () => {}],
     [false, false, (response) => void response.writeHead(200).write('{"id":')],
@@ -36,8 +33,7 @@ test('failure mode 1: (and 2) the log says of each client that left that it did,
     leaving.abort()
     await call.aborted
   }
-  service.process.kill('SIGTERM')
-  expect(await service.exited).toBe(0)
+  await service.close()
   // None was tried again.
   expect(upstream.calls).toHaveLength(leavings.length)
   const lines = service.stdout().trim().split('\n')

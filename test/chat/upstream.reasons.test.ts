@@ -3,8 +3,8 @@ import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { conservatory } from '../support/command.ts'
-import { compileCache, projectFolder, spawnService } from '../support/process.ts'
+import { conservatory, serveForThisTest } from '../support/command.ts'
+import { projectFolder } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
 import {
   chunkText,
@@ -84,9 +84,7 @@ async function failingModels() {
 
 test('the log names the host, the code or the status, and the upstream’s cleaned sentence of each model that failed', async () => {
   const { told, environment, host } = await failingModels()
-  const service = await spawnService(process.execPath, ['src/main.ts'], {
-    environment: { ...compileCache, ...environment, BOOTSTRAP_KEY: 'a-key-of-the-caller-0123456789' },
-  })
+  const service = await serveForThisTest(environment)
   const replies: string[] = []
   const ask = async (model: string, stream = false, sent = messages) => {
     const response = await fetch(`${service.url}/chat/completions`, {
@@ -104,8 +102,7 @@ test('the log names the host, the code or the status, and the upstream’s clean
   const [, cut] = await ask('cut', true)
   const long = [{ role: 'user', content: 'A-PRIVATE-TEXT '.repeat(1000) }]
   const [, truncated] = await ask('good', false, long)
-  service.process.kill('SIGTERM')
-  expect(await service.exited).toBe(0)
+  await service.close()
 
   const lines = service
     .stdout()

@@ -5,7 +5,7 @@ import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { AccessStore } from '../../src/access/access.ts'
-import { compileCache, conservatory, conservatoryProcess, type Ended } from '../support/command.ts'
+import { compileCache, conservatory, conservatoryProcess, type Ended, serveForThisTest } from '../support/command.ts'
 import { eventually } from '../support/eventually.ts'
 import { type SpawnedService, spawnService } from '../support/process.ts'
 import { serviceForThisTest, temporaryFolder } from '../support/service.ts'
@@ -277,7 +277,7 @@ describe('a start that cannot be', () => {
     expectRefused(ended, 1, `Port ${port} on 127.0.0.1 is in use. Stop what listens there, or set PORT to another.`)
     expect(other.listening).toBe(true)
     // The key is told once: a start that failed must not have made it.
-    const next = await startHere({ DATA_DIR: folder })
+    const next = await serveForThisTest({ DATA_DIR: folder })
     expect(next.stderr()).toContain('This is the first start.')
     const answer = await fetch(`${next.url}/plants`, { headers: { authorization: `Bearer ${next.key}` } })
     expect(answer.status).toBe(200)
@@ -346,7 +346,7 @@ describe('the service', () => {
       expect(JSON.parse(line)).toMatchObject({ level: expect.any(Number), time: expect.any(Number) })
     expect(first.stdout()).not.toContain(first.key.slice(7))
 
-    const second = await startHere({ DATA_DIR: folder })
+    const second = await serveForThisTest({ DATA_DIR: folder })
     expect(second.stderr()).toBe(`Conservatory listens on ${second.url} (API reference: ${second.url}/docs)\n`)
     expect(second.stdout()).not.toContain(first.key.slice(7))
     const again = await fetch(`${second.url}/plants`, { headers: { authorization: `Bearer ${first.key}` } })
@@ -367,7 +367,7 @@ describe('the service', () => {
   it('takes BOOTSTRAP_KEY as its first key, and warns of one that came too late', async () => {
     const folder = folderForThisTest()
     const preset = `it's "my" $HOME \\ key`
-    const first = await startHere({ DATA_DIR: folder, BOOTSTRAP_KEY: preset })
+    const first = await serveForThisTest({ DATA_DIR: folder, BOOTSTRAP_KEY: preset })
     const works = async (url: string, key: string) =>
       (await fetch(`${url}/plants`, { headers: { authorization: `Bearer ${key}` } })).status === 200
     expect(await works(first.url, preset)).toBe(true)
@@ -384,15 +384,13 @@ describe('the service', () => {
     expect(words[1]).toContain(`Authorization: ${preset}`)
     expect(said + first.stdout()).not.toContain(preset.slice(0, 12))
     expect(first.stdout()).not.toMatch(/BOOTSTRAP_KEY|"level":(?:[4-9]0)/)
-    first.process.kill('SIGTERM')
-    await first.exited
+    await first.close()
 
-    const same = await startHere({ DATA_DIR: folder, BOOTSTRAP_KEY: preset })
+    const same = await serveForThisTest({ DATA_DIR: folder, BOOTSTRAP_KEY: preset })
     expect(await works(same.url, preset)).toBe(true)
-    same.process.kill('SIGTERM')
-    await same.exited
+    await same.close()
 
-    const late = await startHere({ DATA_DIR: folder, BOOTSTRAP_KEY: 'CANARY that came too late' })
+    const late = await serveForThisTest({ DATA_DIR: folder, BOOTSTRAP_KEY: 'CANARY that came too late' })
     await eventually(() => expect(late.stdout()).toMatch(/"level":40.*BOOTSTRAP_KEY is ignored/))
     expect(same.stdout()).not.toContain('BOOTSTRAP_KEY')
     expect(late.stdout() + late.stderr()).not.toContain('CANARY')
@@ -402,7 +400,7 @@ describe('the service', () => {
   })
 
   it('logs each request in one line, with the id that the reply carries and nobody’s words', async () => {
-    const service = await startHere({})
+    const service = await serveForThisTest({})
     const headers = { authorization: `Bearer ${service.key}`, 'content-type': 'application/json' }
     const replies = [
       await fetch(`${service.url}/plants?tag=CANARY`, { headers }),

@@ -3,14 +3,13 @@ import { type IncomingMessage, type OutgoingHttpHeaders, request as send } from 
 import { expect, it } from 'vitest'
 import { makeKey } from '../../src/access/key.ts'
 import { TestClock } from '../support/clock.ts'
+import { type Served, serveForThisTest } from '../support/command.ts'
 import { eventually, until } from '../support/eventually.ts'
-import { type SpawnedService, spawnService } from '../support/process.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 
 const here = '127.0.0.1'
 const proxies = `${here}, 10.0.0.0/8,2001:db8:aa::/48 , ::1`
-const start = (trusted: string) =>
-  spawnService(process.execPath, ['src/main.ts'], { environment: { TRUSTED_PROXIES: trusted } })
+const start = (trusted: string) => serveForThisTest({ TRUSTED_PROXIES: trusted })
 
 /** Sends a request whose headers may come several times, and gives the id of the reply. */
 async function ask(url: string, headers: OutgoingHttpHeaders): Promise<string> {
@@ -21,7 +20,7 @@ async function ask(url: string, headers: OutgoingHttpHeaders): Promise<string> {
 }
 
 /** What the log says of where a request came from. */
-function addressInLog(service: SpawnedService, requestId: string): Promise<unknown> {
+function addressInLog(service: Served, requestId: string): Promise<unknown> {
   return eventually(() => {
     const line = service
       .stdout()

@@ -2,10 +2,10 @@ import { expect, it, onTestFinished } from 'vitest'
 import type { Limits } from '../../src/limit-values.ts'
 import { pruneOnce } from '../../src/storage/prune.ts'
 import { readChatError, readCompletion } from '../support/chat.ts'
+import { serveForThisTest } from '../support/command.ts'
 import { eventually } from '../support/eventually.ts'
 import { expectError } from '../support/http.ts'
 import { ledgerRows, makeLimitedKey } from '../support/limits.ts'
-import { spawnService } from '../support/process.ts'
 import { serviceForThisTest, startTestService, type TestService, temporaryFolder } from '../support/service.ts'
 import { storesForThisTest } from '../support/test-database.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
@@ -154,9 +154,7 @@ it('each start tells of the keys whose own limits are above those of their accou
   await make({ plants: 10, chat_at_once: 5 })
   const { key: revoked } = await make({ plants: 100 })
   await stores.access.revokeKey(revoked.id)
-  const service = await spawnService(process.execPath, ['src/main.ts'], {
-    environment: { DATA_DIR: path, LIMITS: 'chat_at_once=5', LOG_LEVEL: 'silent' },
-  })
+  const service = await serveForThisTest({ DATA_DIR: path, LIMITS: 'chat_at_once=5', LOG_LEVEL: 'silent' })
   const lines = () =>
     service
       .stderr()

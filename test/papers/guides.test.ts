@@ -5,7 +5,7 @@ import { parse } from 'yaml'
 import { projectFolder } from '../support/process.ts'
 import { answerTo, shownCommands, steadyAnswer } from '../support/readme.ts'
 import { startTestService, type TestService } from '../support/service.ts'
-import { printedBy, programsShownIn } from '../support/shown-programs.ts'
+import { printedByEach, programsShownIn } from '../support/shown-programs.ts'
 
 const textOf = (path: string) => readFileSync(join(projectFolder, path), 'utf8')
 
@@ -23,10 +23,17 @@ afterAll(() => service?.close())
 describe.each(['docs/chat.md', 'docs/clients.md'])('%s', (path) => {
   const guide = textOf(path)
 
-  it.each(programsShownIn(guide).filter(({ title }) => !ofTrials.has(title)))(
+  const programs = programsShownIn(guide).filter(({ title }) => !ofTrials.has(title))
+  let printed: readonly string[]
+
+  beforeAll(async () => {
+    printed = await printedByEach(programs, service)
+  })
+
+  it.each(programs.map((program, index) => ({ ...program, index })))(
     'shows a program that prints what stands below it: $title',
-    async (program) => {
-      expect(await printedBy(program, service)).toBe(program.output)
+    ({ output, index }) => {
+      expect(printed[index]).toBe(output)
     },
   )
 

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
+import { serveForThisTest } from '../support/command.ts'
 import { spawnService } from '../support/process.ts'
 import { answerTo, readme, shownCommands, steadyAnswer } from '../support/readme.ts'
 
@@ -21,7 +22,7 @@ describe('the README', () => {
   ])(
     'prints at the first start two curl lines that work when pasted, with the key that %s',
     async (_what, settings) => {
-      const service = await spawnService(process.execPath, ['src/main.ts'], { environment: settings })
+      const service = await serveForThisTest(settings)
       const lines = service.stderr().match(/^ {2}curl .*$/gm) ?? []
       expect(lines).toHaveLength(2)
       const env = { PATH: process.env['PATH'], ...settings }

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { makeKey } from '../../src/access/key.ts'
 import { writeCursor } from '../../src/plants/cursor.ts'
-import type { Plant } from '../../src/plants/plant.ts'
+import type { Plant } from '../../src/plants/schemas.ts'
 import type { Stores } from '../../src/stores/stores.ts'
 import { often } from '../support/often.ts'
 import {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Plant } from '../../src/plants/plant.ts'
+import type { Plant } from '../../src/plants/schemas.ts'
 import { expectError } from '../support/http.ts'
 import { newCaller, plantInBulk, plantServiceForThisFile, sql } from '../support/plant-callers.ts'
 import { everythingKept } from '../support/test-sql.ts'

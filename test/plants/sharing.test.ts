@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import type { Scope } from '../../src/access/access.ts'
-import type { Plant } from '../../src/plants/plant.ts'
+import type { Plant } from '../../src/plants/schemas.ts'
 import type { Stores } from '../../src/stores/stores.ts'
 import { conservatory } from '../support/command.ts'
 import { expectError } from '../support/http.ts'

@@ -4,21 +4,20 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { conservatoryProcess } from '../support/command.ts'
 import { damageSqlite, fileOfRelation, type Part } from '../support/damage.ts'
 import { eventually } from '../support/eventually.ts'
+import { logForThisTest } from '../support/log.ts'
 import { startPostgres } from '../support/postgres.ts'
 import { folderForThisTest, preset } from '../support/preset-service.ts'
-import { type SpawnedService, spawnService } from '../support/process.ts'
+import { serviceForThisTest, startTestService, type TestService } from '../support/service.ts'
 import { openSqlOf } from '../support/test-sql.ts'
 
 const headers = { authorization: `Bearer ${preset}`, 'content-type': 'application/json' }
+const settings = { BOOTSTRAP_KEY: preset, DATABASE_URL: '' }
 
-function start(environment: Readonly<Record<string, string>>): Promise<SpawnedService> {
-  return spawnService(process.execPath, ['src/main.ts'], {
-    environment: { BOOTSTRAP_KEY: preset, LOG_LEVEL: 'error', DATABASE_URL: '', ...environment },
-  })
-}
+const start = (environment: Readonly<Record<string, string>> = {}) =>
+  serviceForThisTest({ ...settings, ...environment })
 
 /** Gives the first account 300 plants, more than a page of the file, and adds one by a request. */
-async function addPlants({ url, dataDirectory }: SpawnedService, databaseUrl?: string): Promise<void> {
+async function addPlants({ url, dataDirectory }: TestService, databaseUrl?: string): Promise<void> {
   const sql = openSqlOf(dataDirectory, databaseUrl)
   await sql.run(`
     INSERT INTO plants (account, id, name, tag)
@@ -44,7 +43,8 @@ describe('damage, 5: a database that is damaged while it is served', () => {
   ])(
     'SQLite, %s, %s: the request is a 500 that says so, and /readyz is corrupt until a restart',
     async (part, path, init) => {
-      const service = await start({ DATA_DIR: folderForThisTest() })
+      const log = logForThisTest()
+      const service = await start({ LOG_LEVEL: 'error' })
       await addPlants(service)
       expect(await ready(service.url)).toStrictEqual([200, { status: 'ok' }])
       damageSqlite(service.dataDirectory, part)
@@ -57,7 +57,7 @@ describe('damage, 5: a database that is damaged while it is served', () => {
       expect(await ready(service.url)).toStrictEqual([503, { status: 'corrupt' }])
       expect((await fetch(`${service.url}/livez`)).status).toBe(200)
       await eventually(() => {
-        const lines = service.stdout().split('\n')
+        const lines = log().split('\n')
         expect(lines.filter((line) => line.includes('database_damaged'))).toHaveLength(1)
         expect(lines.filter((line) => line.includes('restore a backup'))).toHaveLength(1)
       })
@@ -65,7 +65,7 @@ describe('damage, 5: a database that is damaged while it is served', () => {
   )
 
   it.each<Part>(['header', 'table'])('SQLite, %s: the chat interface says so in its own shape', async (part) => {
-    const service = await start({ DATA_DIR: folderForThisTest() })
+    const service = await start()
     await addPlants(service)
     damageSqlite(service.dataDirectory, part)
     // Over a damaged header nobody is let in; over a damaged table of plants chat goes on, and nothing has met it yet.
@@ -80,9 +80,7 @@ describe('damage, 5: a database that is damaged while it is served', () => {
 
   it('SQLite: a header that is damaged before the service has written is seen by the probe', async () => {
     const folder = folderForThisTest()
-    const first = await start({ DATA_DIR: folder })
-    first.process.kill()
-    await first.exited
+    await (await startTestService({ ...settings, DATA_DIR: folder })).close()
     const service = await start({ DATA_DIR: folder })
     expect((await fetch(`${service.url}/plants`, { headers })).status).toBe(200)
     expect(await ready(service.url)).toStrictEqual([200, { status: 'ok' }])
@@ -95,9 +93,7 @@ describe('damage, 5: a database that is damaged while it is served', () => {
 
   it('SQLite: a start over a damaged header is refused with a sentence that says to restore', async () => {
     const folder = folderForThisTest()
-    const service = await start({ DATA_DIR: folder })
-    service.process.kill()
-    await service.exited
+    await (await startTestService({ ...settings, DATA_DIR: folder })).close()
     damageSqlite(folder, 'header')
     const ended = await conservatoryProcess([], { DATA_DIR: folder, PORT: '0', DATABASE_URL: '' })
     expect(ended.code).toBe(1)
@@ -110,7 +106,7 @@ describe('damage, 5: a database that is damaged while it is served', () => {
     const server = await startPostgres({ autovacuum: 'off', shared_buffers: '1MB' })
     onTestFinished(() => server.stop())
     const url = await server.createDatabase()
-    const service = await start({ DATA_DIR: folderForThisTest(), DATABASE_URL: url })
+    const service = await start({ DATABASE_URL: url })
     await addPlants(service, url)
     expect(await ready(service.url)).toStrictEqual([200, { status: 'ok' }])
     const path = await fileOfRelation(url, 'plants')

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { conservatoryProcess } from '../support/command.ts'
+import { conservatory } from '../support/command.ts'
 import { integrityOf, killRounds } from '../support/kill-rounds.ts'
 import { often } from '../support/often.ts'
 import { add, folderForThisTest, preset, start } from '../support/preset-service.ts'
@@ -51,7 +51,7 @@ it('every other command works beside a service that is written to, and the servi
     // PostgreSQL has its own backups.
     ...(isOverPostgres ? [] : [['backup', join(folder, 'beside.db')]]),
   ]
-  const ended = await Promise.all(commands.map((command) => conservatoryProcess(command, { DATA_DIR: folder })))
+  const ended = await Promise.all(commands.map((command) => conservatory(command, { DATA_DIR: folder })))
   isWriting = false
   await writing
   const told = ended.map(({ code, stderr }, index) => [commands[index]?.join(' '), code, code === 0 ? '' : stderr])

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { openDatabase } from '../../src/storage/database.ts'
 import { migrations } from '../../src/storage/migrations.ts'
 import { openSqliteStores } from '../../src/stores/stores.ts'
-import { conservatory } from '../support/command.ts'
+import { conservatory, serveForThisTest } from '../support/command.ts'
 import { add, folderForThisTest, preset, start } from '../support/preset-service.ts'
 import { makeDatabase, makeKilled, plantsIn } from '../support/restores.ts'
 
@@ -47,7 +47,7 @@ describe('failure mode 30: a backup', () => {
       /^(.*) is restored: (.*)\.\nThe database that was there is kept as .*\/conservatory\.db\.before-restore-\d{8}T\d{6}Z\.\n$/,
     )
     expect(forced.stderr).toContain(`${file} is restored: ${contents}.\n`)
-    const restored = await start(folder)
+    const restored = await serveForThisTest({ DATA_DIR: folder, BOOTSTRAP_KEY: preset, LOG_LEVEL: 'silent' })
     const answer = await fetch(`${restored.url}/plants`, { headers: { authorization: `Bearer ${preset}` } })
     const plants: readonly { readonly name: string }[] = JSON.parse(await answer.text())
     const names = [

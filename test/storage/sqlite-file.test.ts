@@ -7,8 +7,8 @@ import { openSqliteStores } from '../../src/stores/stores.ts'
 import { conservatory } from '../support/command.ts'
 import { eventually } from '../support/eventually.ts'
 import { eachPage, plantsOf } from '../support/plant-pages.ts'
-import { add, folderForThisTest, start } from '../support/preset-service.ts'
-import { temporaryFolder } from '../support/service.ts'
+import { add, folderForThisTest, preset, start } from '../support/preset-service.ts'
+import { serviceForThisTest, temporaryFolder } from '../support/service.ts'
 
 const shared = temporaryFolder()
 const databasePath = join(shared.path, 'conservatory.db')
@@ -130,7 +130,7 @@ describe('the database file', () => {
     reader.close()
     expect(statSync(`${path}-wal`).size).toBeGreaterThan(50e6)
 
-    const next = await start(folder)
+    const next = await serviceForThisTest({ DATA_DIR: folder, BOOTSTRAP_KEY: preset })
     expect((await add(next.url, 'Ivy')).status).toBe(200)
     const database = new Database(path, { readonly: true })
     expect(database.prepare('SELECT count(*), max(id) FROM plants').raw().get()).toEqual([200_003, 201_001])
@@ -151,7 +151,7 @@ describe('two services', () => {
     first.process.kill('SIGKILL')
     await first.exited
     // A killed service holds nothing.
-    const third = await start(folder)
+    const third = await serviceForThisTest({ DATA_DIR: folder, BOOTSTRAP_KEY: preset })
     expect((await add(third.url, 'Moss')).status).toBe(200)
   })
 })

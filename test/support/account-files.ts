@@ -72,8 +72,8 @@ export async function exportedFrom(transfers: PlantTransfers, account: number): 
   const begin = (count: number) => {
     text = headerLine('ann', count)
   }
-  const add = (lines: string) => {
-    text += lines
+  const add = (lines: Buffer) => {
+    text += String(lines)
   }
   await transfers.exportPlants(account, { begin, add, end() {} })
   return plantsIn(text)

@@ -1,6 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { execFile } from 'node:child_process'
+import { onTestFinished } from 'vitest'
+import type { Service } from '../../src/service.ts'
+import { takeLog } from './log.ts'
 import { compileCache, projectFolder } from './process.ts'
+import { temporaryFolder } from './service.ts'
 import { settingsOf } from './test-database.ts'
 
 export { compileCache }
@@ -16,32 +20,89 @@ type Settings = Readonly<Record<string, string>>
 
 /**
  * Runs `conservatory …` with these settings alone (and the database that goes with its data folder), and waits until it
- * ends. It runs in this process, which spares it half a second of starting; what would serve is a process of its own.
+ * ends. It runs in this process, which spares it half a second of starting. A service that starts is closed at once, and
+ * its exit code is null: only the refusal of a start can be seen so.
  */
 export async function conservatory(args: readonly string[], settings: Settings): Promise<Ended> {
-  // Without words it serves.
-  if (args.length === 0) return conservatoryProcess(args, settings)
   const { runCommand } = await import('../../src/command-line.ts')
   const { sentenceOf } = await import('../../src/storage/data-folder.ts')
   const environment = { ...(await placeOf(settings)), ...settings }
   const printed: Printed = { stdout: [], stderr: [] }
-  let served: Ended | undefined
+  const log = takeLog()
+  let isServed = false
   const serve = async () => {
-    served = await conservatoryProcess(args, settings)
+    isServed = true
+    await (await startAsServing(environment)).service.close()
   }
-  const ended = (code: number): Ended => ({
+  const ended = (code: number | null): Ended => ({
     code,
-    stdout: Buffer.concat(printed.stdout).toString('utf8'),
+    stdout: Buffer.concat(printed.stdout).toString('utf8') + log.written(),
     stderr: Buffer.concat(printed.stderr).toString('utf8'),
   })
   try {
-    const code = await printing.run(printed, () => runCommand(args, environment, serve))
-    return served ?? ended(code)
+    // Without words it serves.
+    const words = args.length === 0 ? ['serve'] : args
+    const code = await printing.run(printed, () => runCommand(words, environment, serve))
+    return ended(isServed ? null : code)
   } catch (error) {
     // As entry.ts does.
     printed.stderr.push(Buffer.from(`${sentenceOf(error)}\n`))
     return ended(1)
+  } finally {
+    log.end()
   }
+}
+
+/** The service in this process as an operator sees it. */
+export interface Served {
+  readonly url: string
+  /** The first key: as told, or BOOTSTRAP_KEY. */
+  readonly key: string
+  /** The log so far. */
+  readonly stdout: () => string
+  /** All that has been told so far. */
+  readonly stderr: () => string
+  close(): Promise<void>
+}
+
+/**
+ * Serves with these settings alone (and the database that goes with its data folder, which is its own unless they name
+ * one), on a free port of loopback, until it is closed or the running test is over.
+ */
+export async function serveForThisTest(given: Settings): Promise<Served> {
+  const { path, remove } = temporaryFolder()
+  onTestFinished(remove)
+  const settings = { DATA_DIR: path, ...given }
+  const log = takeLog()
+  onTestFinished(log.end)
+  const printed: Printed = { stdout: [], stderr: [] }
+  const environment = { PORT: '0', ...(await placeOf(settings)), ...settings }
+  const { service, told } = await printing.run(printed, () => startAsServing(environment))
+  let closing: Promise<void> | undefined
+  const close = () => {
+    closing ??= service.close().finally(log.end)
+    return closing
+  }
+  onTestFinished(close)
+  return {
+    url: service.address,
+    key: service.bootstrap.first?.key ?? given['BOOTSTRAP_KEY'] ?? '',
+    stdout: log.written,
+    stderr: () => `${Buffer.concat(printed.stderr).toString('utf8')}${told}\n`,
+    close,
+  }
+}
+
+/** Starts the service as entry.ts does. */
+async function startAsServing(environment: Settings): Promise<{ readonly service: Service; readonly told: string }> {
+  const [{ readConfig }, { prepareFolder }, { startToServe }] = await Promise.all([
+    import('../../src/config.ts'),
+    import('../../src/storage/data-folder.ts'),
+    import('../../src/serve.ts'),
+  ])
+  const config = readConfig(environment)
+  prepareFolder(config.dataDirectory)
+  return startToServe(config)
 }
 
 /** Does the same as a process of its own, from its start to its exit code. */

@@ -9,9 +9,9 @@ export type Part = 'header' | 'table' | 'index'
 const namesOf: Readonly<Record<Part, string>> = { header: '', table: 'plants', index: 'plants_by_tag' }
 
 /**
- * Overwrites one page of the database file in a folder with bytes at random, while a service in another process may use
- * it: the first page of the file, or the first of the table of plants or its index by tag. What was in the log is in the
- * file before, and another write after it makes the service read the file again.
+ * Overwrites one page of the database file in a folder, which a service may be using: the first page of the file, or the
+ * first of the table of plants or its index by tag. What was in the log is in the file before, and another write after it
+ * makes the service read the file again.
  */
 export function damageSqlite(folder: string, part: Part): void {
   const path = join(folder, 'conservatory.db')

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect } from 'vitest'
 import type { Scope } from '../../src/access/access.ts'
-import type { Plant } from '../../src/plants/plant.ts'
+import type { Plant } from '../../src/plants/schemas.ts'
 import { type RequestOptions, startTestService, type TestService } from './service.ts'
 import { openSql, type TestSql } from './test-sql.ts'
 

@@ -1,4 +1,5 @@
-import type { PagesOf, Plant, PlantPage } from '../../src/plants/plant.ts'
+import type { PagesOf, PlantPage } from '../../src/plants/plant.ts'
+import type { Plant } from '../../src/plants/schemas.ts'
 
 /** The plants that a page shows. */
 export function plantsOf({ json }: PlantPage): readonly Plant[] {

@@ -1,7 +1,8 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
+import { residentMegabytes } from './process-sight.ts'
 import { temporaryFolder } from './service.ts'
 import { settingsOf } from './test-database.ts'
 
@@ -105,5 +106,5 @@ export async function startSpawned(
 
 /** The memory of a service that has been spawned, in bytes. */
 export function memoryOf({ process }: SpawnedService): number {
-  return Number(execFileSync('ps', ['-o', 'rss=', '-p', String(process.pid)], { encoding: 'utf8' })) * 1024
+  return residentMegabytes(process.pid ?? 0) * 1e6
 }

@@ -30,19 +30,36 @@ export function programsShownIn(document: string): readonly ShownProgram[] {
 }
 
 /**
- * Runs a program as its reader would, with the service in the place of the one that it names.
- * @param folder the folder whose packages it imports
- * @returns what it prints
+ * Runs programs as their reader would, with the service in the place of the one that they name: one after the other in one
+ * process, since loading what they import takes longer than they do.
+ * @param folder the folder whose packages they import
+ * @returns what each prints, with the error that ended it
  */
-export async function printedBy(
-  { code }: ShownProgram,
+export async function printedByEach(
+  programs: readonly ShownProgram[],
   { url, key }: Pick<TestService, 'url' | 'key'>,
   folder = projectFolder,
-): Promise<string> {
+): Promise<readonly string[]> {
+  const codes = programs.map(({ code }) => code.replaceAll('http://127.0.0.1:3000', url))
   const { stdout } = await promisify(execFile)(
     process.execPath,
-    ['--input-type=module', '--eval', code.replaceAll('http://127.0.0.1:3000', url)],
+    ['--input-type=module', '--eval', `const codes = ${JSON.stringify(codes)}\n${runEach}`],
     { cwd: folder, env: { PATH: process.env['PATH'], KEY: key, ...compileCache }, timeout: 60_000 },
   )
-  return stdout
+  return stdout.split('\0').slice(0, -1)
 }
+
+/** Runs each of `codes` as a module of its own in the current folder, and prints a null character after it. */
+const runEach = `
+  import { registerHooks } from 'node:module'
+  const here = import.meta.url
+  registerHooks({
+    resolve: (name, context, next) =>
+      next(name, context.parentURL?.startsWith('data:') ? { ...context, parentURL: here } : context),
+  })
+  for (const [index, code] of codes.entries()) {
+    // Two that are the same are two modules.
+    const module = encodeURIComponent('/* ' + index + ' */' + code)
+    await import('data:text/javascript,' + module).catch(console.log)
+    process.stdout.write('\\0')
+  }`

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { installPackages } from '../support/installed-packages.ts'
 import { projectFolder } from '../support/process.ts'
 import { startTestService, type TestService } from '../support/service.ts'
-import { printedBy, programsShownIn } from '../support/shown-programs.ts'
+import { printedByEach, programsShownIn } from '../support/shown-programs.ts'
 
 /*
  * OpenAI's Agents SDK, installed from npm into a temporary folder, talks to Fern: the program of docs/clients.md, which has a
@@ -30,7 +30,7 @@ test('the program of docs/clients.md prints what is shown', async () => {
   const guide = readFileSync(join(projectFolder, 'docs/clients.md'), 'utf8')
   const program = programsShownIn(guide).find(({ title }) => title === 'OpenAI Agents SDK')
   if (!program) throw new Error('there is no such program')
-  expect(await printedBy(program, service, folder.path)).toBe(program.output)
+  expect(await printedByEach([program], service, folder.path)).toEqual([program.output])
 })
 
 const twoTurns = (useResponses: boolean) => `
@@ -49,7 +49,11 @@ for (const content of ['How do I know when to repot?', 'Can I get my moth orchid
 `
 
 test.each([true, false])('two turns are streamed (by responses: %s)', async (useResponses) => {
-  const printed = await printedBy({ title: '', code: twoTurns(useResponses), output: '' }, service, folder.path)
+  const [printed = ''] = await printedByEach(
+    [{ title: '', code: twoTurns(useResponses), output: '' }],
+    service,
+    folder.path,
+  )
   expect(printed.split('\n')).toEqual([
     expect.stringMatching(/^true When water runs straight through/),
     expect.stringMatching(/^true Phalaenopsis wants an autumn/),

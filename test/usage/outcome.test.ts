@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { ApiError, clientGone } from '../../src/errors.ts'
-import { type End, isFailure, Outcome } from '../../src/usage/outcome.ts'
+import { type End, Outcome } from '../../src/usage/outcome.ts'
+import { isFailure } from '../../src/usage/states.ts'
 
 const error = (status: number, code: string) => new ApiError(status, code, 'It failed.')
 

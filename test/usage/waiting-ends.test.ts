@@ -7,7 +7,7 @@ import { readChatError } from '../support/chat.ts'
 import { eventually } from '../support/eventually.ts'
 import { disks } from '../support/full-disk.ts'
 import { type LedgerRow, ledgerRows, spentBy } from '../support/limits.ts'
-import { folderForThisTest, preset, start } from '../support/preset-service.ts'
+import { folderForThisTest, preset } from '../support/preset-service.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 import { openSql } from '../support/test-sql.ts'
 import { completion, json, type Script, upstreamForThisTest } from '../support/upstream.ts'
@@ -252,7 +252,7 @@ it('a service that is killed before there is room counts what was reserved at it
   expect((await reply).status).toBe(200)
   service.process.kill('SIGKILL')
   await service.exited
-  await start(folder)
+  await serviceForThisTest({ DATA_DIR: folder, BOOTSTRAP_KEY: preset })
   const [row] = await rowsOf(folder)
   expect(row).toMatchObject({ state: 'interrupted', prompt_tokens: row?.reserved_tokens })
   expect(row?.reserved_tokens).toBeGreaterThan(1000)

@@ -41,7 +41,7 @@ export interface Card {
 
 const standardDepth = 4
 /** Characters of a model's id. */
-const longestModel = 200
+export const longestModel = 200
 
 /**
  * Reads a card of version 1, 2 or 3 from its parsed document. Missing and wrong-typed fields count as empty, since

@@ -48,7 +48,7 @@ const requiredFields = {
   ...{ creator: '', character_version: '', extensions: {} },
 }
 
-/** Fields that V3 says an entry of a lorebook must have, beside `use_regex`. */
+/** Fields that V2 and V3 say an entry of a lorebook must have, beside V3's `use_regex`. */
 const entryFields = { keys: [], content: '', extensions: {}, enabled: true, insertion_order: 0 }
 
 /** The paths that a note may name, beside those of lore; whatever else a card claims there is ignored. */
@@ -80,7 +80,8 @@ export function* toBackfill(document: Fields): Steps<Fields> {
   const notes = valueAt(document, creatorNotesPath).value
   const after = typeof notes === 'string' && notes !== '' ? `${copyWarning}\n\n${notes}` : copyWarning
   const warning = changeAt(document, creatorNotesPath, after)
-  return yield* applyAll(document, [...headerChanges(document, 'v2'), ...(yield* undecorate(document)), warning])
+  const lowered = (yield* lower(document)).filter(({ path }) => keyOf(path) !== keyOf(creatorNotesPath))
+  return yield* applyAll(document, [...headerChanges(document, 'v2'), ...lowered, warning])
 }
 
 /** The text without its leading run of decorators, and without the blank lines around it (V3, "Decorators"). */
@@ -106,13 +107,13 @@ function isDecorator(text: string, start: number): boolean {
 }
 
 const changesFor: Readonly<Record<WrittenVersion, (document: Fields) => Steps<readonly Change[]>>> = {
-  v2: undecorate,
-  v3: additions,
+  v2: lower,
+  v3: (document) => additions(document, 'v3'),
 }
 
 /** A V3 document with every field that its types say must be there (V3, "CharacterCard Object", "Lorebook Object"). */
 function* completed(document: Fields): Steps<Fields> {
-  const missing = yield* additions(document)
+  const missing = yield* additions(document, 'v3')
   if (missing.length === 0) return document
   const draft = new Draft(document)
   for (const change of missing) {
@@ -127,16 +128,22 @@ function* asItIs(document: Fields): Steps<Fields> {
   return document
 }
 
-/** The fields that a V3 card must have and this one lacks, or has as null: empty values, which change nothing. */
-function* additions(document: Fields): Steps<readonly Change[]> {
+/** What makes a V3 card one of V2: the fields that it must have there too, and lore without decorators. */
+function* lower(document: Fields): Steps<readonly Change[]> {
+  return [...(yield* additions(document, 'v2')), ...(yield* undecorate(document))]
+}
+
+/** The fields that a card of this version must have and this one lacks, or has as null: empty values, which change nothing. */
+function* additions(document: Fields, version: WrittenVersion): Steps<readonly Change[]> {
   const changes: Change[] = []
+  const isV3 = version === 'v3'
   const fill = (path: Path, fields: Readonly<Record<string, unknown>>) => {
     for (const [name, after] of Object.entries(fields)) {
       const { value } = valueAt(document, [...path, name])
       if (value == null) changes.push(changeAt(document, [...path, name], after))
     }
   }
-  fill(['data'], { ...requiredFields, group_only_greetings: [] })
+  fill(['data'], { ...requiredFields, ...(isV3 ? { group_only_greetings: [] } : {}) })
   if (!isFields(valueAt(document, bookPath).value)) return changes
   fill(bookPath, { extensions: {}, entries: [] })
   const entries = valueAt(document, entriesPath).value
@@ -144,7 +151,8 @@ function* additions(document: Fields): Steps<readonly Change[]> {
   for (const [key, entry] of Object.entries(entries)) {
     yield unitsOfEntry
     if (!isFields(entry)) continue
-    fill([...entriesPath, Array.isArray(entries) ? Number(key) : key], { ...entryFields, use_regex: hasPattern(entry) })
+    const path = [...entriesPath, Array.isArray(entries) ? Number(key) : key]
+    fill(path, { ...entryFields, ...(isV3 ? { use_regex: hasPattern(entry) } : {}) })
   }
   return changes
 }

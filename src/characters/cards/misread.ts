@@ -1,9 +1,9 @@
 import { type Fields, fieldsIn, isFields, textIn, valueIn } from '../../fields.ts'
 import type { Steps } from '../../work.ts'
-import { isNothing } from '../lore/entry.ts'
+import { isDisabled, isNothing } from '../lore/entry.ts'
 import { foreignBook } from '../lore/foreign-book.ts'
 import { writtenEntries } from '../lore/never-fires.ts'
-import { type CardSpec, cardData } from './card.ts'
+import { type CardSpec, cardData, longestModel } from './card.ts'
 import { foreignCharacter } from './foreign.ts'
 
 /*
@@ -37,6 +37,7 @@ export function* misreadOf(document: Fields, tell: (sentence: string) => void): 
   const foreign = foreignCharacter(document)
   if (foreign) tell(`This is ${foreign.what}: only the fields that it shares with V1 are read. ${foreign.advice}`)
   tellTypes(spec === 'v1' ? document : data, tell)
+  tellModel(data, tell)
   tellRoot(document, spec, tell)
   const book = valueIn(data, 'character_book')
   if (isFields(book)) yield* tellBook(book, 'character_book', tell)
@@ -82,7 +83,28 @@ function faultsOfEntry(entry: Fields): readonly string[] {
   if (!isNothing(entry['content']) && typeof entry['content'] !== 'string') {
     faults.push('`content` is no text, and is not read. Write a text.')
   }
-  return faults
+  return [...faults, ...typesOfEntry(entry)]
+}
+
+/** What of an entry is a list of texts, and what is true or false. */
+const textsOfEntry = ['keys', 'secondary_keys']
+const switchesOfEntry = ['enabled', 'constant', 'selective', 'case_sensitive', 'use_regex']
+
+function* typesOfEntry(entry: Fields): Iterable<string> {
+  for (const name of textsOfEntry) {
+    if (hasOther(valueIn(entry, name))) yield `\`${name}\` has values that are no texts: they are not read.`
+  }
+  for (const name of switchesOfEntry) {
+    const value = valueIn(entry, name)
+    if (value == null || typeof value === 'boolean') continue
+    const isOn = name === 'enabled' ? !isDisabled(entry) : name === 'use_regex'
+    yield `\`${name}\` is neither true nor false, and is taken as ${isOn}. Write one of these.`
+  }
+}
+
+/** Whether something in a list is no text. */
+function hasOther(value: unknown): boolean {
+  return Array.isArray(value) && value.some((each) => typeof each !== 'string')
 }
 
 function tellTypes(data: Fields, tell: (sentence: string) => void): void {
@@ -91,11 +113,26 @@ function tellTypes(data: Fields, tell: (sentence: string) => void): void {
     if (value != null && typeof value !== 'string') tell(`${name} is no text, and is not read. Write a text.`)
   }
   for (const [name, what] of lists) {
-    const value = valueIn(data, name)
-    if (typeof value === 'string' && value !== '') tell(`${name} is a text, and is ${what}. Write a list of texts.`)
+    const fault = faultOfList(valueIn(data, name), what)
+    if (fault) tell(`${name} ${fault}`)
   }
   const extensions = valueIn(data, 'extensions')
   if (extensions != null && !isFields(extensions)) tell('extensions is no object, and is not read. Write an object.')
+}
+
+/** What is wrong with a value that is to be a list of texts. @param what becomes of one text in its place */
+function faultOfList(value: unknown, what: string): string | undefined {
+  if (isNothing(value)) return undefined
+  if (typeof value === 'string') return `is a text, and is ${what}. Write a list of texts.`
+  if (hasOther(value)) return 'has values that are no texts: they are not read. Write texts alone.'
+  return Array.isArray(value) ? undefined : 'is no list, and is not read. Write a list of texts.'
+}
+
+function tellModel(data: Fields, tell: (sentence: string) => void): void {
+  const model = valueIn(fieldsIn(fieldsIn(data, 'extensions'), 'conservatory'), 'model')
+  if (model == null || (typeof model === 'string' && model.trim().length <= longestModel)) return
+  const wanted = `Write a text of at most ${longestModel} characters.`
+  tell(`extensions.conservatory.model is no id of a model, and is not read. ${wanted}`)
 }
 
 /** Tells of what stands at the root, and is read in `data` alone. */

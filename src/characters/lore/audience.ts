@@ -15,8 +15,9 @@ export interface Speaker {
 const unitsOfEntry = 5
 
 /** The entries of a book that are for this character and this reply, in their order. */
-export function* entriesFor({ entries, isFiltered }: Lorebook, speaker: Speaker): Steps<readonly LoreEntry[]> {
+export function* entriesFor({ entries, isFiltered }: Lorebook, speakerOf: () => Speaker): Steps<readonly LoreEntry[]> {
   if (!isFiltered) return entries
+  const speaker = speakerOf()
   const found: LoreEntry[] = []
   let units = 0
   for (const entry of entries) {

@@ -12,7 +12,8 @@ import { isTimed, type Timed, Timers } from './timers.ts'
 /** What all books of a prompt are scanned with. */
 export interface ScanRequest {
   readonly conversation: Conversation
-  readonly speaker: Speaker
+  /** Asked only for a book that is not for everybody. */
+  readonly speaker: () => Speaker
   /** `decoratorContext`'s number. */
   readonly context: number
   /** The active greeting, where it can be told. */
@@ -119,7 +120,9 @@ export class BookScan implements Scanned {
     const { work } = this.#search
     const found: Match[] = []
     const later: LoreEntry[] = []
-    for (const entry of this.#pending) {
+    const pending = this.#pending
+    // By their places, as in `firstKeyIn`.
+    for (let e = 0, entry = pending[0]; entry; entry = pending[++e]) {
       const verdict = this.#atAGlance(entry, pass) ?? (yield* this.#judge(entry, pass))
       if (verdict === 'not yet') later.push(entry)
       else if (verdict !== 'never') found.push(verdict)

@@ -295,7 +295,16 @@ const silent: ReadonlySet<string> = new Set([
     'depth',
     'role',
   ],
-  ...['probability', 'useProbability', 'exclude_recursion', 'prevent_recursion', 'delay_until_recursion', 'delay'],
+  ...[
+    'probability',
+    'useProbability',
+    'exclude_recursion',
+    'prevent_recursion',
+    'delay_until_recursion',
+    'delay',
+    'sticky',
+    'cooldown',
+  ],
   ...['triggers', 'group', 'group_override', 'group_weight', ...scannedFields.map(([name]) => name)],
 ])
 

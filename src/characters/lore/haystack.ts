@@ -208,10 +208,11 @@ export function* firstKeyIn(
   { caseSensitive, wholeWords }: { readonly caseSensitive: boolean; readonly wholeWords: boolean },
   { work, expand }: KeySearch,
 ): Steps<LoreKey | undefined> {
-  for (const key of keys) {
+  // By their places: an iterator that lives across steps makes an object for each turn.
+  for (let k = 0, key = keys[0]; key; key = keys[++k]) {
     if (work.left <= 0) return undefined
     const expanded = key.hasMacro === true ? yield* expand(key) : key
-    for (const text of texts) {
+    for (let t = 0, text = texts[0]; text; text = texts[++t]) {
       if (text.has(expanded, caseSensitive, wholeWords)) return key
       if (work.isDue) yield work.owed()
     }

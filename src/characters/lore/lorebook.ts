@@ -119,7 +119,10 @@ export function* readLorebook(document: Fields, notes: ReadingNotes = emptyNotes
   const book = bookFields(document)
   const entries = valueIn(book, 'entries')
   if (!isFields(entries) && !Array.isArray(entries)) {
-    throw new CardError('card_invalid', 'It is not a lorebook: it has no entries.')
+    throw new CardError(
+      'card_invalid',
+      'It is not a lorebook: it has no entries. Send an object with a list of entries; of a card, its character_book.',
+    )
   }
   if (!isWorldFile(book)) return yield* readBook(book, notes)
   const list = Object.values(entries)

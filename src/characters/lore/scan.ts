@@ -23,8 +23,9 @@ export function* scanBooks(request: ScanRequest, books: readonly ScannedBook[]):
   const taken = new Set<string>()
   for (let pass = 0; pass <= mostPasses && scans.some(({ isPending }) => isPending); pass++) {
     for (const scan of scans) yield* scan.pass(pass, timers)
+    const grouped = foundInGroups(scans)
     const rules = groupRules(request, taken, request.conversation.length, timers)
-    const losers = yield* groupLosers(foundIn(scans), rules, request.conversation.work)
+    const losers = yield* groupLosers(grouped, rules, request.conversation.work)
     const bodies: string[] = []
     for (const scan of scans) for (const body of yield* scan.settle(losers)) bodies.push(body)
     const text = bodies.join(bodyBorder)
@@ -34,10 +35,9 @@ export function* scanBooks(request: ScanRequest, books: readonly ScannedBook[]):
   return scans
 }
 
-/** What the newest pass found in all books. */
-function foundIn(scans: readonly BookScan[]): readonly Match[] {
-  const [first] = scans
-  return scans.length === 1 && first ? first.found : scans.flatMap(({ found }) => found)
+/** What the newest pass found in all books that is in a group. */
+function foundInGroups(scans: readonly BookScan[]): readonly Match[] {
+  return scans.flatMap(({ found }) => found.filter(({ entry }) => entry.groups.length > 0))
 }
 
 /** What stays on or off from earlier turns. */

@@ -394,7 +394,7 @@ function tooManyMacros(): ApiError {
   return new ApiError(
     400,
     'card_too_large',
-    `The character's texts have more than ${mostMacros} macros, which are not all expanded in one prompt. Use another card.`,
+    `The texts of the card and of the request have more than ${mostMacros} macros together, which are not all expanded in one prompt. Use another card, or send fewer macros.`,
     { param: 'character' },
   )
 }
@@ -404,7 +404,7 @@ export function tooLarge(): ApiError {
   return new ApiError(
     400,
     'card_too_large',
-    "The character's texts get too long once their macros are expanded. Use another card.",
+    'The texts of the card and of the request get too long once their macros are expanded. Use another card, or send fewer macros.',
     { param: 'character' },
   )
 }

@@ -144,18 +144,19 @@ function* assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], m
   const prefill = prefills.map(({ message }) => message.content).join('\n')
   const blocks = flat(examples)
   yield (conversation.length + blocks.length + lore.length) * unitsOfPlacing
-  const messages = [
-    ...(lead.main ? [lead.main] : []),
-    ...ownSystem,
-    ...(lead.character ? [lead.character] : []),
-    ...before,
-    ...blocks,
-    ...after,
-    ...weave(conversation, woven).filter((message) => message !== begun),
-    ...(postHistory === '' ? [] : [yield* postHistoryMessage(texts, run, postHistory)]),
-    ...(prefill === '' ? [] : [{ role: 'assistant' as const, content: prefill }]),
-    ...(begun ? [begun] : []),
-  ]
+  const said = weave(conversation, woven)
+  // Joined, not spread: there are hundreds of example messages, and to go over them one by one costs more than all else here.
+  const messages = (lead.main ? [lead.main] : []).concat(
+    ownSystem,
+    lead.character ?? [],
+    before,
+    blocks,
+    after,
+    begun ? said.filter((message) => message !== begun) : said,
+    postHistory === '' ? [] : yield* postHistoryMessage(texts, run, postHistory),
+    prefill === '' ? [] : { role: 'assistant', content: prefill },
+    begun ?? [],
+  )
   const written = lead.sections.reduce(
     (sum, { text }) => sum + (text?.length ?? 0),
     postHistory.length + prefill.length,

@@ -16,7 +16,7 @@ export interface Material {
 }
 
 /** What a prompt must fit into. */
-export interface Context extends Pick<CompositionRequest, 'replyTokens' | 'overflow' | 'countSteps'> {
+export interface Context extends Pick<CompositionRequest, 'replyTokens' | 'overflow' | 'countSteps' | 'texts'> {
   /** Tokens that the model takes, the reply included. */
   readonly contextWindow: number
   /** Makes the messages of what is kept. */
@@ -31,8 +31,9 @@ export interface Context extends Pick<CompositionRequest, 'replyTokens' | 'overf
  */
 export function* fitted(
   material: Material,
-  { contextWindow, replyTokens = 0, overflow, countSteps, assemble }: Context,
+  { contextWindow, replyTokens = 0, overflow, countSteps, assemble, texts }: Context,
 ): Steps<Material> {
+  const tooLong = (tokens: string) => contextExceeded(tokens, replyTokens, contextWindow, texts)
   const room = contextWindow - replyTokens
   const whole = yield* assemble(material)
   // A token is at least a byte, so what is short enough need not be counted.
@@ -44,7 +45,7 @@ export function* fitted(
     isHuge(material.conversation) &&
     (yield* exceeds(material.conversation, room, countSteps))
   ) {
-    throw tooLong(`more than ${Math.max(0, room)}`, replyTokens, contextWindow)
+    throw tooLong(`more than ${Math.max(0, room)}`)
   }
   const total = yield* tokensIn(whole, countSteps)
   if (total <= room) return material
@@ -54,7 +55,7 @@ export function* fitted(
       return yield* tokensIn(yield* assemble(rest), countSteps)
     },
   })
-  if (typeof fitting === 'number') throw tooLong(String(fitting), replyTokens, contextWindow)
+  if (typeof fitting === 'number') throw tooLong(String(fitting))
   return fitting
 }
 
@@ -135,11 +136,18 @@ function* without(gone: ReadonlySet<unknown>, { lore, examples, conversation }: 
   }
 }
 
-function tooLong(tokens: string, replyTokens: number, contextWindow: number): ApiError {
+function contextExceeded(
+  tokens: string,
+  replyTokens: number,
+  contextWindow: number,
+  texts: CompositionRequest['texts'],
+): ApiError {
+  // What a request says of its user is never cut either.
+  const brought = texts?.persona !== undefined || texts?.authorNote ? ", or a shorter persona or author's note" : ''
   return new ApiError(
     400,
     'context_length_exceeded',
-    `The prompt has ${tokens} tokens and ${replyTokens} are for the reply, but the model takes ${contextWindow} in all. Send fewer or shorter messages.`,
+    `The prompt has ${tokens} tokens and ${replyTokens} are for the reply, but the model takes ${contextWindow} in all. Send fewer or shorter messages${brought}.`,
     { param: 'messages' },
   )
 }

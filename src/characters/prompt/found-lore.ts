@@ -82,9 +82,10 @@ function scanOf(
   request: CompositionRequest,
 ): ScanRequest {
   const { personality, scenario } = texts.card
+  let speaker: Speaker | undefined
   return {
     conversation,
-    speaker: speakerOf(texts, request),
+    speaker: () => (speaker ??= speakerOf(texts, request)),
     context: decoratorContext(personality.trim() !== '', scenario.trim() !== '', greeting !== undefined),
     greeting,
     fieldText: (field) => fieldText(field, texts, run),
@@ -149,18 +150,15 @@ function* expandAll(
   book: string,
   bookIndex: number,
 ): Steps<FoundLore> {
-  const loreOf = function* (match: Match): Steps<Lore> {
-    const { entry } = match
-    const body = texts.kept(entry, run) ?? (yield* texts.expand(entry, entry.body, run))
-    return { ...match, body, book, bookIndex }
-  }
+  const loreOf = (match: Match, body: string): Lore => ({ ...match, body, book, bookIndex })
   const kept: Lore[] = []
   const left: { lore: Lore; reason: DropReason }[] = []
   let read = 0
   const isNowhere = ({ entry, rules }: Lore) =>
     entry.place.section === 'nowhere' && rules.position === undefined && rules.depth === undefined
   for (const match of matches) {
-    const lore = yield* loreOf(match)
+    const { entry } = match
+    const lore = loreOf(match, texts.kept(entry, run) ?? (yield* texts.expand(entry, entry.body, run)))
     read += 1
     if (read % lorePerStep === 0) yield lorePerStep * unitsOfLore
     if (lore.body === '') continue
@@ -169,7 +167,9 @@ function* expandAll(
   }
   const missed: { lore: Lore; reason: DropReason }[] = []
   for (const { match, reason } of dropped) {
-    missed.push({ lore: yield* loreOf(match), reason })
+    const { entry } = match
+    const lore = loreOf(match, texts.kept(entry, run) ?? (yield* texts.expand(entry, entry.body, run)))
+    missed.push({ lore, reason })
     if (missed.length % lorePerStep === 0) yield lorePerStep * unitsOfLore
   }
   return { kept, dropped: [...missed, ...left] }

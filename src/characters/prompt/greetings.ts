@@ -113,8 +113,8 @@ const unitsOfGreeting = 120
 const longestHead = 200
 /** Stands for any time while greetings are compared: the clock has gone on since one was said. */
 const anyTime = '\uE000'
-/** Characters that a time has at most. */
-const longestTime = 40
+/** Characters that a time has at most: "Wednesday, September 23rd 2026, 12:24:29 pm", and some words in its format. */
+const longestTime = 100
 
 /**
  * The greeting that a text is: as it stands in the card, or with its macros expanded. The client may have taken it from
@@ -124,12 +124,12 @@ function* spokenGreeting(texts: CardTexts, run: Run, persona: Persona, text: str
   const said = (yield* withoutControlsInSteps(text)).trim()
   yield text.length >> 3
   if (said === '') return undefined
-  const asShown = textsOf(texts.card, { ...persona, userName: unnamedUser }, texts.settings)
-  const runs = [run, { ...run, seed: runOf(persona, {}).seed }]
   for (const [index, greeting] of texts.card.greetings.entries()) {
     yield unitsOfGreeting + (greeting.length >> 4)
     if (!said.startsWith(headOf(greeting))) continue
     if ((yield* withoutControlsInSteps(greeting)).trim() === said) return index
+    const asShown = textsOf(texts.card, { ...persona, userName: unnamedUser }, texts.settings)
+    const runs = [run, { ...run, seed: runOf(persona, {}).seed }]
     for (const own of new Set([texts, asShown])) {
       for (const each of runs) if (isSame(yield* comparedText(own, each, index), said)) return index
     }
@@ -169,7 +169,9 @@ function isSame(greeting: string, said: string): boolean {
   if (first + rest.join('') === '' || !said.startsWith(first)) return false
   let place = first.length
   for (const [index, piece] of rest.entries()) {
-    const next = index === rest.length - 1 ? said.length - piece.length : said.indexOf(piece, place + 1)
+    // Only as far as a time goes: a message may have millions of characters, and a card thousands of greetings.
+    const within = said.slice(place + 1, place + longestTime + piece.length)
+    const next = index === rest.length - 1 ? said.length - piece.length : place + 1 + within.indexOf(piece)
     if (next <= place || next - place > longestTime || !said.startsWith(piece, next)) return false
     place = next + piece.length
   }

@@ -1,5 +1,5 @@
 import type { LanguageModelV4FinishReason } from '@ai-sdk/provider'
-import type { FinishReason } from '../../openai/completion.ts'
+import type { FinishReason } from '../../openai/finish-reasons.ts'
 import { brokenOff, upstreamFailure } from '../upstream/errors.ts'
 
 /**

@@ -118,7 +118,7 @@ export class Route {
 
   /** Whether no candidate after this one can be asked. */
   #isLastOpen(index: number): boolean {
-    return this.candidates.slice(index + 1).every(({ isShut }) => isShut)
+    return this.candidates.every(({ isShut }, place) => place <= index || isShut)
   }
 }
 

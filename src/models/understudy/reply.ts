@@ -1,5 +1,6 @@
-import type { Chunk, Completion, FinishReason, Usage } from '../../openai/completion.ts'
+import type { Chunk, Completion, Usage } from '../../openai/completion.ts'
 import { type CompletionRequest, type Message, mostTokensOf } from '../../openai/completion-request.ts'
+import type { FinishReason } from '../../openai/finish-reasons.ts'
 import type { FunctionCall, FunctionTool } from '../../openai/tool-fields.ts'
 import { functionsOf } from '../../openai/tools.ts'
 import type { Steps } from '../../work.ts'

@@ -55,11 +55,15 @@ function bufferOf(bytes: Uint8Array): Buffer {
 /**
  * Reads the JSON of a whole answer, a long one in steps, and without its log probabilities.
  * @param secrets what no error may repeat
+ * @returns the value; a promise of it for a long one
  * @throws ApiError as `parseAnswer`, 502 for one of too many values, and as `Work.run`
  */
-export async function readAnswer(bytes: Buffer, work: Work, secrets: readonly string[]): Promise<unknown> {
+export function readAnswer(bytes: Buffer, work: Work, secrets: readonly string[]): unknown {
   const text = bytes.toString('utf8')
-  if (bytes.length <= shortJson) return parseAnswer(text, secrets)
+  return bytes.length <= shortJson ? parseAnswer(text, secrets) : readInSteps(text, work, secrets)
+}
+
+async function readInSteps(text: string, work: Work, secrets: readonly string[]): Promise<unknown> {
   try {
     const value = await work.run('messages', jsonSteps(text, { depth: 100, duplicates: 'last', drops: unread }))
     return checked(value, secrets)

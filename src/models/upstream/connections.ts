@@ -59,13 +59,14 @@ export class UpstreamConnections {
       throw error
     })
     const pool = await this.#pool
-    return overOpenConnection(async () => {
-      signal.throwIfAborted()
-      return new Promise<UpstreamResponse>((resolve, reject) => {
-        const response = new UpstreamResponse(signal, this.#clock, resolve, reject)
-        pool.dispatch({ origin: this.#origin, ...request }, response)
-      })
-    })
+    return overOpenConnection(
+      () =>
+        new Promise<UpstreamResponse>((resolve, reject) => {
+          signal.throwIfAborted()
+          const response = new UpstreamResponse(signal, this.#clock, resolve, reject)
+          pool.dispatch({ origin: this.#origin, ...request }, response)
+        }),
+    )
   }
 
   /** Lets what is under way end, then closes. */

@@ -245,7 +245,6 @@ describe('describeCard', () => {
         'unheard_of',
         'character_book.entries[].@@is_user_icon',
         'character_book.entries[].@@unheard',
-        'character_book.entries[].extensions.sticky',
       ],
       never_fire: [],
       warnings: [],

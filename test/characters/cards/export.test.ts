@@ -151,6 +151,20 @@ describe('10 conversion', () => {
     })
   })
 
+  test('2 of a V3 card that lacks them V2 gets the fields that it must have, and so does the copy in a picture', () => {
+    const bare = { ...cardOfV3, data: { ...cardOfV1, character_book: { entries: [{ content: '@@end\nx' }, 1] } } }
+    const entry = { content: 'x', keys: [], extensions: {}, enabled: true, insertion_order: 0 }
+    const book = { extensions: {}, entries: [entry, 1] }
+    const { creator_notes: _notes, ...required } = laterFields
+    const whole = { ...cardOfV1, ...required, character_book: book }
+    expect(through(bare, 'v2').document).toMatchObject({ data: { ...whole, creator_notes: '' } })
+    const source = readCardSource(jsonBytes(bare))
+    expect(textOf(exportCard(source, 'png'), 'chara')).toMatchObject({
+      data: { ...whole, creator_notes: expect.stringMatching(/programs that only know V2/) },
+    })
+    expect(through(bare, 'v2', 'json').document).toStrictEqual(through(bare, 'charx').document)
+  })
+
   test('7.1 decorators are stripped from V2, and are there again in V3', () => {
     const { document } = through(decorated, 'v2')
     const entries = [{ ...lore, content: 'The door\r\nis shut.\n@@ prose' }, null, { content: 'x' }]

@@ -40,6 +40,13 @@ test.each<[object, object, RegExp | undefined]>([
   expect(never_fire).toEqual(reason === undefined ? [] : [expect.stringMatching(reason)])
 })
 
+test('what is read of the extensions of an entry is not told as ignored', () => {
+  const { ignored } = summaryOf(withEntry({ extensions: { sticky: 5, cooldown: 3, delay: 2, unknown: 1 } }))
+  expect(ignored.filter((name) => name.startsWith('character_book'))).toEqual([
+    'character_book.entries[].extensions.unknown',
+  ])
+})
+
 test('at most twenty entries are told by name, and how many more there are', () => {
   const { never_fire } = summaryOf(
     withBook({ entries: Array.from({ length: 50 }, () => ({ keys: [], content: 'x' })) }),
@@ -55,6 +62,25 @@ test.each<[string, object, readonly RegExp[]]>([
   ['a text for keys', withEntry({ keys: 'a, b' }), [/taken as one key with its commas\. Write a list/]],
   ['a text for greetings', withData({ alternate_greetings: 'Hi' }), [/alternate_greetings is a text.+Write a list/]],
   ['a text for tags', withData({ tags: 'a, b' }), [/tags is a text, and is split at its commas/]],
+  [
+    'a number among greetings',
+    withData({ alternate_greetings: ['a', 5] }),
+    [/alternate_greetings has values that are no/],
+  ],
+  ['an object for tags', withData({ tags: { a: 1 } }), [/tags is no list, and is not read/]],
+  ['null among keys', withEntry({ keys: ['a', null] }), [/`keys` has values that are no texts/]],
+  [
+    'texts for switches',
+    withEntry({ constant: 'true' }),
+    [/`constant` is neither true nor false, and is taken as false/],
+  ],
+  ['a text that switches off', withEntry({ enabled: 'false' }), [/`enabled` .+ taken as false/]],
+  ['a text that switches nothing off', withEntry({ enabled: 'no' }), [/`enabled` .+ taken as true/]],
+  [
+    'a model that is a number',
+    withData({ extensions: { conservatory: { model: 5 } } }),
+    [/extensions\.conservatory\.model is no id/],
+  ],
   ['a list for a text', withData({ description: ['x'] }), [/description is no text, and is not read/]],
   ['extensions that are none', withData({ extensions: 'x' }), [/extensions is no object/]],
   ['a book as a list', withBook([{ keys: ['a'], content: 'x' }]), [/character_book is a list, and is not read/]],

@@ -117,6 +117,16 @@ describe('4.3 greeting', () => {
       }
     })
 
+    test('and recognised with a long date in it, at another time', () => {
+      const dated = cardWithLore(
+        marks,
+        {},
+        { ...data, first_mes: 'On {{datetimeformat::dddd, MMMM Do YYYY, h:mm:ss a}} in {{date}}.' },
+      )
+      const said = 'On Wednesday, September 23rd 2026, 12:24:29 pm in September 23, 2026.'
+      expect(composed(dated, [assistant(said), user('Hi')]).lore.map(({ text }) => text)).toEqual(['0'])
+    })
+
     test('and another text is none of them', () => {
       for (const other of [
         'At noon, Ada. And so on, at length, for as long as it takes to be no time',
@@ -344,6 +354,10 @@ describe('4.5 context limit', () => {
         code: 'context_length_exceeded',
         message: expect.stringMatching(/\d+ tokens.*60/),
       }),
+    )
+    const texts = { persona: words(100), books: [], seesCard: true }
+    expect(() => composed(card, said, { contextWindow: 90, count, overflow: 'drop-oldest', texts })).toThrow(
+      /in all\. Send fewer or shorter messages, or a shorter persona or author's note\.$/,
     )
     const { messages } = composed(card, said, { contextWindow: 40, count, overflow: 'drop-oldest' })
     expect(JSON.stringify(messages)).toContain('DESCRIPTION')

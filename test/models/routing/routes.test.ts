@@ -2,8 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { readChatError, textOf } from '../../support/chat.ts'
-import { compileCache } from '../../support/command.ts'
-import { spawnService } from '../../support/process.ts'
+import { serveForThisTest } from '../../support/command.ts'
 import { temporaryFolder } from '../../support/service.ts'
 import {
   answering,
@@ -269,9 +268,7 @@ test('the log line has the model that was asked for, the one that answered, the 
     two: { ...adapter, retries: 2 },
   }
   writeFileSync(join(folder.path, 'models.json'), JSON.stringify({ models }))
-  const own = await spawnService(process.execPath, ['src/main.ts'], {
-    environment: { ...compileCache, DATA_DIR: folder.path, BOOTSTRAP_KEY: 'a-key-of-the-caller-0123456789' },
-  })
+  const own = await serveForThisTest({ DATA_DIR: folder.path })
   const soon = { 'retry-after': '0' }
   const asked: readonly (readonly [stream: boolean, scripts: readonly Script[], line: Record<string, unknown>])[] = [
     [false, [answering('Yes.')], { model: 'best', model_used: 'one', retries: 0, state: 'stop', status: 200 }],
@@ -297,8 +294,7 @@ test('the log line has the model that was asked for, the one that answered, the 
     })
     await response.text()
   }
-  own.process.kill('SIGTERM')
-  await own.exited
+  await own.close()
   const lines = own
     .stdout()
     .trim()

@@ -11,7 +11,7 @@ import { move, openHouse } from '../../../src/stores/move/move.ts'
 import { tables } from '../../../src/stores/move/tables.ts'
 import { openPostgresStores } from '../../../src/stores/postgres.ts'
 import { conservatory } from '../../support/command.ts'
-import { projectFolder } from '../../support/process.ts'
+import { compileCache, projectFolder } from '../../support/process.ts'
 import { startTestService } from '../../support/service.ts'
 import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 
@@ -98,7 +98,8 @@ it('killed halfway, lets nobody use what is there of it, and is brought to its e
   const ends: string[] = []
   for (const { from, to, settings } of ways) {
     const args = ['migrate', '--from', from, '--to', to]
-    const killed = spawn(process.execPath, ['src/main.ts', ...args], { cwd: projectFolder, stdio: 'pipe' })
+    const env = { ...process.env, ...compileCache }
+    const killed = spawn(process.execPath, ['src/main.ts', ...args], { cwd: projectFolder, env, stdio: 'pipe' })
     const exited = once(killed, 'exit')
     const [first] = await once(killed.stderr, 'data')
     killed.kill('SIGKILL')
