@@ -131,6 +131,26 @@ describe("4.4 an author's note", () => {
     const { tokens } = await receipt({ messages: turns, author_note })
     expect(tokens.sections.some(({ section }) => section === 'author_note')).toBe(author_note.text !== ' ')
   })
+
+  const above = entry('One', 'ABOVE', { insertion_order: 3, extensions: { position: 2 } })
+  const first = entry('One', 'FIRST', { insertion_order: 2, extensions: { position: 2 } })
+  const below = entry('One', 'BELOW', { insertion_order: 1, extensions: { position: 3 } })
+  const own = entry('One', '@@role user\nOWN', { extensions: { position: 3 } })
+  const deep = entry('One', '@@depth 0\nDEEP', { extensions: { position: 2 } })
+  const note = { text: 'N', depth: 1, role: 'assistant' }
+
+  test.each([
+    ['one message with it', note, [above, below, first], ['assistant: FIRST\nABOVE\nN\nBELOW']],
+    ['above it alone', note, [above], ['assistant: ABOVE\nN']],
+    ['one without it, at depth 4', undefined, [above, below], ['system: ABOVE\n\nBELOW']],
+    ['a message of its own where it asks for a role', note, [below, own], ['user: OWN', 'assistant: N\nBELOW']],
+    ['elsewhere where it asks for a depth', note, [deep], ['assistant: N', 'system: DEEP']],
+  ])('4.4 lore around it is %s', async (_what, author_note, entries, expected) => {
+    const { told } = await stage({ first_mes: '' })
+    const lines = await told({ messages: turns, lorebooks: [book(entries)], ...(author_note ? { author_note } : {}) })
+    const rest = lines.filter((line) => !turns.some(({ role, content }) => line === `${role}: ${content}`))
+    expect(rest.slice(1)).toEqual(expected)
+  })
 })
 
 describe('6 lorebooks of a request', () => {

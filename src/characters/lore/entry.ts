@@ -8,6 +8,8 @@ import { isSlashForm, longestKey, type PatternCount, readKey } from './keys.ts'
 /** Where an entry's body stands in the prompt. */
 export type LorePlace =
   | { readonly section: 'before_char' | 'after_char' | 'before_examples' | 'after_examples' | 'nowhere' }
+  /** In the message of the author's note, above it and below it. */
+  | { readonly section: 'above_note' | 'below_note' }
   | { readonly section: 'depth'; readonly depth: number; readonly role: Role }
 
 /** How secondary keys combine, by SillyTavern's `selectiveLogic`. */
@@ -255,8 +257,9 @@ function placeOf(entry: Fields, extensions: Fields): LorePlace {
     case 1:
       return { section: 'after_char' }
     case 2:
+      return { section: 'above_note' }
     case 3:
-      return { section: 'depth', depth: standardDepth, role: 'system' }
+      return { section: 'below_note' }
     case 4: {
       const role = (['system', 'user', 'assistant'] as const)[numberIn(extensions, 'role') ?? 0] ?? 'system'
       return { section: 'depth', depth: Math.floor(numberIn(extensions, 'depth') ?? standardDepth), role }

@@ -3,7 +3,7 @@ import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { type LoreEntry, type ReadingNotes, readEntry } from './entry.ts'
 import { foreignBook } from './foreign-book.ts'
-import { timedEntries } from './timers.ts'
+import { isTimed } from './timers.ts'
 
 /** A lorebook, ready to be scanned: a character's own, or one of the service's for all characters. */
 export interface Lorebook {
@@ -12,7 +12,8 @@ export interface Lorebook {
   readonly entries: readonly LoreEntry[]
   /** Whether some of them are not for all characters and replies. */
   readonly isFiltered: boolean
-  /** Entries that stay on or off after they fired, and those that share a group with one. */
+  /** Whether some of them stay on or off after they fired; and these, and all that are in a group. */
+  readonly hasTimers: boolean
   readonly timed: readonly LoreEntry[]
   /** The levels of the recursion that entries wait for, ascending. */
   readonly levels: readonly number[]
@@ -91,7 +92,8 @@ export function* readBook(book: Fields, notes: ReadingNotes): Steps<Lorebook> {
   return {
     name: textIn(book, 'name'),
     entries: read,
-    timed: timedEntries(read),
+    hasTimers: read.some(isTimed),
+    timed: read.filter((entry) => isTimed(entry) || entry.groups.length > 0),
     levels: [...new Set(read.map(({ recursionLevel }) => recursionLevel))]
       .filter((level) => level !== 0)
       .sort((a, b) => a - b),

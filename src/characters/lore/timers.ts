@@ -6,6 +6,8 @@ import type { ScanWork } from './haystack.ts'
 /** A timed entry, and at which of the earlier turns it would have fired. */
 export interface Timed {
   readonly entry: LoreEntry
+  /** Messages that there were at each turn, ascending. */
+  readonly lengths: readonly number[]
   readonly matches: readonly boolean[]
   /** Whether it may fire at a turn because it stays from an earlier one: its conditions held. */
   readonly mayStay: readonly boolean[]
@@ -50,17 +52,15 @@ const unitsOfTurn = 5
 
 /**
  * Replays the earlier turns of a conversation: the service keeps nothing of it, and all of it is in the request.
- * @param lengths messages that there were at each turn, ascending
  * @param rulesAt how groups are chosen from at a turn
  */
 export function* replayed(
   timed: readonly Timed[],
-  lengths: readonly number[],
   rulesAt: (length: number, timers: Timers) => GroupRules,
   work: ScanWork,
 ): Steps<Timers> {
   const timers = new Timers()
-  for (const [turn, length] of lengths.entries()) {
+  for (const [turn, length] of (timed[0]?.lengths ?? []).entries()) {
     timers.goTo(length)
     const found = timed.filter(({ entry, matches, mayStay }) => {
       if (timers.isSticky(entry)) return mayStay[turn] === true
@@ -74,7 +74,7 @@ export function* replayed(
   return timers
 }
 
-/** The entries of a book that stay on or off after they fired, and those that share a group with one of them. */
+/** The entries of all books that stay on or off after they fired, and those that share a group with one of them. */
 export function timedEntries(entries: readonly LoreEntry[]): readonly LoreEntry[] {
   const timed = entries.filter(isTimed)
   if (timed.length === 0) return timed

@@ -24,7 +24,7 @@ const anyName = /\s*([^\s:{}]+)/y
 /** Macros that take something after a colon, those that take it after a blank too, and those for which it is optional. */
 const afterColon = new Set(['comment', 'hidden_key'])
 const afterAnything = new Set(['if', 'reverse', 'random', 'pick', 'roll', 'datetimeformat'])
-const anywhere = new Set(['//', 'time'])
+const anywhere = new Set(['//', 'time', 'newline', 'space'])
 /** A macro's name where a condition names it, and a variable there, as SillyTavern writes it. */
 const bareName = /^[a-z_][a-z0-9_]*$/i
 const variable = /^[.$][a-z]/i
@@ -169,7 +169,9 @@ class Expansion {
       case 'hidden_key':
         return environment.showsHiddenKeys ? yield* argument() : ''
       case 'newline':
-        return '\n'
+        return repeated('\n', yield* argument())
+      case 'space':
+        return repeated(' ', yield* argument())
       case 'trim':
         return null
       case 'reverse':
@@ -210,8 +212,9 @@ class Expansion {
     return this.#clock
   }
 
-  /** What stands between `{{if …}}` and `{{/if}}`, as far as its condition lets it. */
-  *#ofBlock(begin: Pair, { otherwise, end }: Block, level: number): Steps<string> {
+  /** What stands between `{{if …}}` and `{{/if}}`, as far as its condition lets it; nothing of a comment. */
+  *#ofBlock(begin: Pair, { isComment, otherwise, end }: Block, level: number): Steps<string> {
+    if (isComment) return ''
     opening.lastIndex = begin.open + 2
     const keepsBlanks = opening.exec(this.#text)?.[0].includes('#') === true
     const isMet = yield* this.#isMet(opening.lastIndex, begin.close, level)
@@ -333,6 +336,17 @@ function fits(name: string, hasColon: boolean, isBare: boolean): boolean {
   return afterColon.has(name) ? hasColon : isBare
 }
 
+/**
+ * A blank as often as a macro's argument says, once without one; undefined for what is no number, and stays as written.
+ * @throws ApiError 400 `card_too_large` beyond `longestExpansion`
+ */
+function repeated(blank: string, argument: string): string | undefined {
+  const count = argument.trim() || '1'
+  if (!/^\d+$/.test(count)) return undefined
+  if (Number(count) > longestExpansion) throw tooLarge()
+  return blank.repeat(Number(count))
+}
+
 /** The pieces of an expanded text. */
 class Pieces {
   readonly #pieces: string[] = []
@@ -397,20 +411,21 @@ export function tooLarge(): ApiError {
 
 const comments = /\{\{\s*(?:\/\/|comment\s*:)/i
 
-/** A chat text as lore is looked for in it: without `{{// …}}` and `{{comment: …}}`. */
+/** A chat text as lore is looked for in it: without `{{// …}}`, `{{comment: …}}` and `{{//}}…{{///}}`. */
 export function* withoutComments(text: string): Steps<string> {
   if (!text.includes('{{')) return text
   yield text.length >> 4
   if (!comments.test(text)) return text
   const pieces: string[] = []
   const pairs = yield* bracePairs(text)
+  const { blocks } = yield* conditionsIn(text, pairs)
   let place = 0
   for (const [index, { open, close }] of pairs.entries()) {
     if (index % 100 === 99) yield 1000
     if (open < place) continue
     if (!/^\s*(?:\/\/|comment\s*:)/i.test(text.slice(open + 2, Math.min(close, open + 64)))) continue
     pieces.push(text.slice(place, open))
-    place = close + 2
+    place = (blocks.get(open)?.end.close ?? close) + 2
   }
   return pieces.join('') + text.slice(place)
 }

@@ -1,9 +1,9 @@
 import type { Message } from '../../openai/completion-request.ts'
 import type { Steps } from '../../work.ts'
+import type { DropReason } from '../lore/book-scan.ts'
 import type { Role } from '../lore/decorators.ts'
 import type { LoreEntry } from '../lore/entry.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
-import type { DropReason } from '../lore/scan.ts'
 import type { Persona, PromptSettings } from './settings.ts'
 
 /** What a request brings into its prompt besides its messages; none of it is kept. */

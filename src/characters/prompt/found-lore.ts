@@ -1,11 +1,13 @@
 import type { Steps } from '../../work.ts'
 import type { Speaker } from '../lore/audience.ts'
+import type { DropReason, Match, Scanned, ScanRequest } from '../lore/book-scan.ts'
 import { begunReply, type Conversation } from '../lore/conversation.ts'
-import type { ScannedField } from '../lore/entry.ts'
+import type { LoreEntry, ScannedField } from '../lore/entry.ts'
+import type { LoreKey } from '../lore/haystack.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
-import { type DropReason, decoratorContext, deepestScan, type Match, type Scanned, scanBook } from '../lore/scan.ts'
+import { decoratorContext, deepestScan, scanBooks } from '../lore/scan.ts'
 import type { CardTexts, Run } from './card-texts.ts'
-import { type CompositionRequest, CountNeeded } from './composition.ts'
+import { type CompositionRequest, CountNeeded, type RequestTexts } from './composition.ts'
 
 /** An entry that is in the prompt, unless something has to give way. */
 export interface Lore extends Match {
@@ -33,7 +35,7 @@ const mostLoreCharacters = 1024 ** 2
 const standardShare = 0.25
 
 /**
- * Scans the character's book, the request's and the world's, each within its own budget.
+ * Scans the character's book, the request's and the world's together, each within its own budget.
  * @param own expands what the request's books have
  */
 export function* findLore(
@@ -46,36 +48,60 @@ export function* findLore(
 ): Steps<FoundLore> {
   const { card } = texts
   const ownBooks = new Set(request.texts?.books)
-  const books = [...(card.book ? [card.book] : []), ...ownBooks, ...(request.worldBooks ?? [])]
+  const books = [card.book ?? [], ...ownBooks, request.worldBooks ?? []].flat()
   if (books.every(({ entries }) => entries.length === 0)) return nothing
   yield* conversation.prepare(Math.max(...books.map(cachedDepth)))
-  const context = decoratorContext(card.personality.trim() !== '', card.scenario.trim() !== '', greeting !== undefined)
-  let speaker: Speaker | undefined
-  const kept: Lore[] = []
-  const dropped: { lore: Lore; reason: DropReason }[] = []
-  for (const [bookIndex, book] of books.entries()) {
-    const reader = ownBooks.has(book) ? own : texts
-    const scanned = yield* scanBook({
-      book,
-      conversation,
-      speaker: () => (speaker ??= speakerOf(texts, request)),
-      context,
-      greeting,
-      expandKey: (key) => reader.expandKey(key, run),
-      recursionText: (entry) => reader.recursionText(entry, run),
-      fieldText: (field) => fieldText(field, texts, run),
-      random: run.random,
-      seed: run.seed,
-    })
-    const named = book.name || (book === card.book ? texts.names.character : '')
-    const found = yield* expandAll(scanned, reader, run, named, bookIndex)
-    const within = yield* withinBudget(found.kept, book, request)
-    for (const lore of within.kept) kept.push(lore)
-    for (const each of [...found.dropped, ...within.dropped]) dropped.push(each)
+  const readerOf = (book: Lorebook) => (ownBooks.has(book) ? own : texts)
+  const scannable = (book: Lorebook) => ({
+    book,
+    expandKey: (key: LoreKey) => readerOf(book).expandKey(key, run),
+    recursionText: (entry: LoreEntry) => readerOf(book).recursionText(entry, run),
+  })
+  const scan = scanOf(texts, run, conversation, greeting, request)
+  const inBooks: FoundLore[] = []
+  for (const together of scannedTogether(books, request.texts)) {
+    for (const scanned of yield* scanBooks(scan, together.map(scannable))) {
+      const { book } = scanned
+      const named = book.name || (book === card.book ? texts.names.character : '')
+      const found = yield* expandAll(scanned, readerOf(book), run, named, books.indexOf(book))
+      const within = yield* withinBudget(found.kept, book, request)
+      inBooks.push({ kept: within.kept, dropped: [...found.dropped, ...within.dropped] })
+    }
   }
+  const kept = inBooks.flatMap((found) => found.kept)
   yield kept.length * unitsOfSorting
-  kept.sort(inOrder)
-  return { kept, dropped }
+  return { kept: kept.sort(inOrder), dropped: inBooks.flatMap((found) => found.dropped) }
+}
+
+/** What all books of a request are scanned with. */
+function scanOf(
+  texts: CardTexts,
+  run: Run,
+  conversation: Conversation,
+  greeting: number | undefined,
+  request: CompositionRequest,
+): ScanRequest {
+  const { personality, scenario } = texts.card
+  let speaker: Speaker | undefined
+  return {
+    conversation,
+    speaker: () => (speaker ??= speakerOf(texts, request)),
+    context: decoratorContext(personality.trim() !== '', scenario.trim() !== '', greeting !== undefined),
+    greeting,
+    fieldText: (field) => fieldText(field, texts, run),
+    random: run.random,
+    seed: run.seed,
+  }
+}
+
+/**
+ * The books whose lore calls for each other's: all, but the request's where the card is hidden from the caller, who could
+ * find out by their keys what other lore says, and push it aside by their groups.
+ */
+function scannedTogether(books: readonly Lorebook[], own: RequestTexts | undefined): readonly (readonly Lorebook[])[] {
+  if (!own || own.seesCard || own.books.length === 0) return [books]
+  const brought = new Set(own.books)
+  return [books.filter((book) => !brought.has(book)), [...brought]]
 }
 
 /** Who speaks, as books that are not for all characters name it: by the card's names, or by the one it is kept under. */

@@ -2,6 +2,7 @@ import type { Message } from '../../openai/completion-request.ts'
 import type { Steps } from '../../work.ts'
 import type { Role } from '../lore/decorators.ts'
 import type { CardTexts, Run } from './card-texts.ts'
+import type { AuthorNote } from './composition.ts'
 import type { Lore } from './found-lore.ts'
 import { loreMessage } from './segments.ts'
 
@@ -13,6 +14,9 @@ export interface Injection {
   readonly section: 'lore_at_depth' | 'author_note' | 'depth_note'
 }
 
+/** Where lore around the author's note stands in a request without one, as in SillyTavern. */
+const noNote: AuthorNote = { text: '', depth: 4, role: 'system' }
+
 /** What stands at a depth: lore by its order, then the request's note and the card's. @param length messages of the conversation */
 export function* injectionsOf(
   texts: CardTexts,
@@ -21,16 +25,22 @@ export function* injectionsOf(
   length: number,
 ): Steps<readonly Injection[]> {
   const injections: Injection[] = []
+  const { text, depth, role } = run.authorNote ?? noNote
+  const around = { above_note: '', below_note: '' }
   for (const each of lore) {
-    const place = depthOf(each, length)
-    if (!place) continue
+    const place = depthOf(each, length, depth)
+    if (place === null) continue
+    if (typeof place === 'string') {
+      around[place] += `${each.body}\n`
+      continue
+    }
     const message = yield* loreMessage(texts, run, each, place.role)
     injections.push({ ...place, message, section: 'lore_at_depth' })
   }
-  if (run.authorNote) {
-    const { text, depth, role } = run.authorNote
-    const message = Object.freeze({ role, content: text })
-    injections.push({ depth, role, message, section: 'author_note' })
+  const noted = `${around.above_note}${text}\n${around.below_note}`.trim()
+  if (noted !== '') {
+    const message = Object.freeze({ role, content: noted })
+    injections.push({ depth, role, message, section: run.authorNote ? 'author_note' : 'lore_at_depth' })
   }
   const note = texts.card.depthNote
   const prompt = note ? yield* texts.expand('depthNote', note.prompt, run) : ''
@@ -41,13 +51,22 @@ export function* injectionsOf(
   return injections
 }
 
-function depthOf({ entry, rules }: Lore, length: number): { readonly depth: number; readonly role: Role } | null {
+/**
+ * Where an entry stands: at a depth, above or below the author's note, or elsewhere (null).
+ * @param noteDepth where one around the note stands that asks for a role, and so is a message of its own
+ */
+function depthOf(
+  { entry: { place }, rules }: Lore,
+  length: number,
+  noteDepth: number,
+): { readonly depth: number; readonly role: Role } | 'above_note' | 'below_note' | null {
   if (rules.position) return null
-  const placed = entry.place.section === 'depth' ? entry.place : null
-  const role = rules.role ?? placed?.role ?? 'system'
+  const role = rules.role ?? (place.section === 'depth' ? place.role : 'system')
   if (rules.depth !== undefined) return { depth: rules.depth, role }
   if (rules.reverseDepth !== undefined) return { depth: length - rules.reverseDepth, role }
-  return placed && { depth: placed.depth, role }
+  if (place.section === 'depth') return { depth: place.depth, role }
+  if (place.section !== 'above_note' && place.section !== 'below_note') return null
+  return rules.role ? { depth: noteDepth, role } : place.section
 }
 
 /** What the model is to go on from: the character's words at the very end. */

@@ -106,7 +106,7 @@ describe('6 matching', () => {
     [
       '6.3 comments of the chat are not looked at',
       [{ keys: ['tea'] }, { keys: ['cup'] }, { keys: ['pot'] }],
-      '{{// tea}} {{comment: cup}} pot',
+      '{{// tea}} {{comment: cup}} {{//}}tea {{char}} cup{{///}} pot',
       ['LORE2'],
     ],
     [

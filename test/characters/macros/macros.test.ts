@@ -57,6 +57,15 @@ describe('12 macros', () => {
     ['unbalanced braces as they are', '{{char {{user}} }} {{', '{{char Ada }} {{'],
     ['{{original}} outside its fields as unknown', '{{original}}', '{{original}}'],
     ['line breaks and trims', 'a{{newline}}b\n\n{{trim}}\n\nc{{noop}}', 'a\nbc'],
+    [
+      'several line breaks and blanks',
+      '{{newline::2}}{{newline 1}}{{space}}{{space::3}}[{{newline::0}}]',
+      '\n\n\n    []',
+    ],
+    ['a number of line breaks that is none', '{{newline::-1}}{{space::x}}', '{{newline::-1}}{{space::x}}'],
+    ['comments with an end', 'a{{//}}b\n{{char}}{{//}}c{{///}}d{{///}}e{{//}}f', 'aef'],
+    ['conditions in comments', '{{//}}{{if 1}}a{{///}}b{{if 1}}c{{//}}{{/if}}d{{///}}e{{/if}}', 'bcde{{/if}}'],
+    ['comments in conditions', '{{if 1}}a{{//}}b{{///}}c{{else}}d{{/if}}', 'ac'],
     ['time and date', '{{isotime}} {{isodate}} {{weekday}} {{date}}', '16:05 2026-11-20 Friday November 20, 2026'],
     ['never creator notes or the version', '{{creatorNotes}}{{charVersion}}', '{{creatorNotes}}{{charVersion}}'],
   ])('12 %s', (_what, text, expected) => {

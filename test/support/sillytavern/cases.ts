@@ -1,6 +1,7 @@
 import { conversationCases, exampleCases, fieldCases, greetingCases, macroCases, playerCases } from './card-cases.ts'
 import type { Case, Compared } from './case.ts'
-import { keyCases, placeCases, recursionCases, timeCases, worldCases } from './lore-cases.ts'
+import { keyCases, placeCases, recursionCases, timeCases } from './lore-cases.ts'
+import { worldCases } from './world-cases.ts'
 
 /** Every case of the comparison, area by area. */
 export const cases: readonly Compared[] = Object.entries({

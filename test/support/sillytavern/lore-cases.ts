@@ -1,4 +1,4 @@
-import { bookOf, cardOf, entryOf, type Fields, loreCard, plainEntry, talk, worldFile } from './cards.ts'
+import { bookOf, cardOf, entryOf, type Fields, loreCard, plainEntry, talk } from './cards.ts'
 import type { Case, Compared } from './case.ts'
 
 const hello = talk('Hello there.')
@@ -199,6 +199,17 @@ export function placeCases(): readonly Case[] {
       card: loreCard([at(2, 'Top.', 1), at(3, 'Bottom.', 2)]),
       messages: three,
       note: { text: 'Note.', depth: 1, role: 'system' },
+    },
+    {
+      name: "several around the author's note, by their order",
+      card: loreCard([at(2, 'b', 20), at(3, 'd', 40), at(2, 'a', 10), at(3, 'c', 30)]),
+      messages: three,
+      note: { text: 'Note.', depth: 2, role: 'assistant' },
+    },
+    {
+      name: "above and below an author's note that there is not",
+      card: loreCard([at(2, 'Top.', 1), at(3, 'Bottom.', 2)]),
+      messages: talk('a', 'b', 'water', 'd', 'e'),
     },
     {
       name: "above an author's note that there is not",
@@ -404,56 +415,20 @@ export function timeCases(): readonly Case[] {
       ]),
       messages: talk('water', 'b', 'sand'),
     },
+    {
+      name: 'sticky in a group, and what lost against it is not on',
+      card: loreCard([
+        entryOf('water', 'Sticky.', { scan_depth: 1, sticky: 9, group: 'g' }, { insertion_order: 1 }),
+        entryOf(
+          'water',
+          'Wins.',
+          { scan_depth: 1, sticky: 9, group: 'g', group_override: true },
+          { insertion_order: 2 },
+        ),
+      ]),
+      messages: talk('water', 'b', 'sand'),
+    },
     { name: 'delay, too early', ...timed({ delay: 3 }, talk('water')) },
     { name: 'delay, late enough', ...timed({ delay: 2 }, talk('water')) },
-  ]
-}
-
-/** Cases of world books. */
-export function worldCases(): readonly Case[] {
-  const file = (...entries: Parameters<typeof worldFile>[0]) => [{ file: worldFile(entries) }]
-  const plain = { card: cardOf({}), messages: water }
-  const wet = { key: ['water'], content: 'Wet.' }
-  const filter = (names: readonly string[], isExclude: boolean) => ({ characterFilter: { names, tags: [], isExclude } })
-  return [
-    { name: 'a world file', ...plain, worlds: file(wet) },
-    {
-      name: "a world file beside the character's book",
-      card: loreCard([entryOf('water', 'Own.', {}, { insertion_order: 20 })]),
-      messages: water,
-      worlds: file({ ...wet, order: 10 }, { ...wet, content: 'Last.', order: 30 }),
-    },
-    {
-      name: "a world file that the character's book calls for",
-      card: loreCard([entryOf('water', 'It comes as rain.', {}, { insertion_order: 2 })]),
-      messages: water,
-      worlds: file({ key: ['rain'], content: 'Rain.', order: 1 }),
-    },
-    { name: 'a world file at depth', ...plain, worlds: file({ ...wet, position: 4, depth: 1, role: 1 }) },
-    {
-      name: 'a world file with secondary keys and groups',
-      ...plain,
-      worlds: file(
-        { ...wet, keysecondary: ['tell'], group: 'g', groupOverride: true, order: 1 },
-        { ...wet, content: 'No.', group: 'g', order: 2 },
-        { ...wet, content: 'No.', keysecondary: ['moon'], order: 3 },
-      ),
-    },
-    { name: 'an entry for this character', ...plain, worlds: file({ ...wet, ...filter(['Fern'], false) }) },
-    { name: 'an entry for another character', ...plain, worlds: file({ ...wet, ...filter(['Mallow'], false) }) },
-    { name: 'an entry for all but this character', ...plain, worlds: file({ ...wet, ...filter(['Fern'], true) }) },
-    { name: 'an entry for normal answers', ...plain, worlds: file({ ...wet, triggers: ['normal'] }) },
-    { name: 'an entry for continuations alone', ...plain, worlds: file({ ...wet, triggers: ['continue'] }) },
-    { name: 'an entry that is switched off', ...plain, worlds: file({ ...wet, disable: true }) },
-    { name: 'a chance of 0', ...plain, worlds: file({ ...wet, probability: 0 }) },
-    { name: 'a lorebook in the request', ...plain, worlds: [{ book: bookOf([entryOf('water', 'Wet.')]) }] },
-    {
-      name: 'two lorebooks in the request',
-      ...plain,
-      worlds: [
-        { book: bookOf([entryOf('water', 'One.', {}, { insertion_order: 1 })]) },
-        { book: bookOf([entryOf('water', 'Two.', {}, { insertion_order: 2 })]) },
-      ],
-    },
   ]
 }
