@@ -45,7 +45,8 @@ export async function answer(
   return wanted.route.use(async () => {
     const casting = await castRequest(request, reply, wanted, options)
     const asked = { request, reply, body: wanted.body, signal }
-    return await casting.route.use(() => answerAs(casting, asked, voice, options))
+    const answering = () => answerAs(casting, asked, voice, options)
+    return casting.route === wanted.route ? await answering() : await casting.route.use(answering)
   })
 }
 
