@@ -150,29 +150,31 @@ function* expandAll(
   book: string,
   bookIndex: number,
 ): Steps<FoundLore> {
-  const loreOf = (match: Match, body: string): Lore => ({ ...match, body, book, bookIndex })
-  const kept: Lore[] = []
-  const left: { lore: Lore; reason: DropReason }[] = []
-  let read = 0
-  const isNowhere = ({ entry, rules }: Lore) =>
-    entry.place.section === 'nowhere' && rules.position === undefined && rules.depth === undefined
-  for (const match of matches) {
-    const { entry } = match
-    const lore = loreOf(match, texts.kept(entry, run) ?? (yield* texts.expand(entry, entry.body, run)))
-    read += 1
-    if (read % lorePerStep === 0) yield lorePerStep * unitsOfLore
-    if (lore.body === '') continue
-    if (isNowhere(lore)) left.push({ lore, reason: 'position' })
-    else kept.push(lore)
+  // One generator for all entries: one for each would cost more than most of their texts.
+  const expanded = function* (all: readonly Match[]): Steps<readonly Lore[]> {
+    const lore: Lore[] = []
+    for (const match of all) {
+      const { entry } = match
+      const body = texts.kept(entry, run) ?? (yield* texts.expand(entry, entry.body, run))
+      if (lore.push({ ...match, body, book, bookIndex }) % lorePerStep === 0) yield lorePerStep * unitsOfLore
+    }
+    return lore
   }
-  const missed: { lore: Lore; reason: DropReason }[] = []
-  for (const { match, reason } of dropped) {
-    const { entry } = match
-    const lore = loreOf(match, texts.kept(entry, run) ?? (yield* texts.expand(entry, entry.body, run)))
-    missed.push({ lore, reason })
-    if (missed.length % lorePerStep === 0) yield lorePerStep * unitsOfLore
+  const found = (yield* expanded(matches)).filter(({ body }) => body !== '')
+  const lost = yield* expanded(dropped.map(({ match }) => match))
+  const missed = dropped.flatMap(({ reason }, index) => lost.slice(index, index + 1).map((lore) => ({ lore, reason })))
+  return {
+    kept: found.filter((lore) => !isNowhere(lore)),
+    dropped: [
+      ...missed,
+      ...found.filter(isNowhere).map((lore) => ({ lore, reason: 'position' as const })),
+    ],
   }
-  return { kept, dropped: [...missed, ...left] }
+}
+
+/** Whether an entry has no place in a prompt. */
+function isNowhere({ entry, rules }: Match): boolean {
+  return entry.place.section === 'nowhere' && rules.position === undefined && rules.depth === undefined
 }
 
 function* withinBudget(lore: readonly Lore[], book: Lorebook, request: CompositionRequest): Steps<FoundLore> {
