@@ -8,7 +8,7 @@ import { seededRandom } from '../macros/seeded-random.ts'
 import { type CardTexts, Keeper, type Run, runOf, textsOf } from './card-texts.ts'
 import type { CompositionRequest } from './composition.ts'
 import { made } from './segments.ts'
-import type { Persona } from './settings.ts'
+import { type Persona, unnamedUser } from './settings.ts'
 
 /** Which greeting the conversation has, and whether it is still to be said. */
 export interface ActiveGreeting {
@@ -19,8 +19,6 @@ export interface ActiveGreeting {
 
 /** The number by which a request says that its conversation gets no greeting. */
 export const noGreeting = -1
-/** What a caller is called that sends no name: `GET /characters/{name}` shows greetings to this user. */
-const unnamedUser = 'User'
 
 const keptGreetings = new Keeper<Message>(32)
 

@@ -11,6 +11,9 @@ export interface Persona {
   readonly digest?: string
 }
 
+/** The user's name where the request has none: `GET /characters/{name}` shows greetings to this user. */
+export const unnamedUser = 'User'
+
 /** What the operator sets about prompts. */
 export interface PromptSettings {
   /** The main prompt for cards that bring none. */

@@ -1,4 +1,4 @@
-import type { Persona } from '../../characters/prompt/settings.ts'
+import { type Persona, unnamedUser } from '../../characters/prompt/settings.ts'
 import type { Steps } from '../../work.ts'
 import type { Told } from '../model.ts'
 import { type Conversation, leaningOf } from './conversation.ts'
@@ -42,9 +42,6 @@ export function* act(
   const scene = { ...part, ...(yield* toldOf(part, told)), conversation, name, userName, seed, choice }
   return addressed(yield* perform(scene, persona), userName)
 }
-
-/** How a user is called who gave no name. */
-const unnamedUser = 'User'
 
 function* perform(scene: Scene, persona: Persona): Steps<string> {
   const { question, action } = scene.conversation

@@ -1,4 +1,5 @@
 import { type Fields, isFields, valueIn } from '../../../src/fields.ts'
+import { laterFields } from '../cards.ts'
 import type { Format } from './readers.ts'
 
 /*
@@ -22,15 +23,7 @@ const fieldsOfEntry = [
   ...['selective', 'secondary_keys', 'constant', 'position'],
 ]
 /** What must be there, where the card has nothing. */
-const empty: Fields = {
-  creator_notes: '',
-  system_prompt: '',
-  post_history_instructions: '',
-  alternate_greetings: [],
-  tags: [],
-  creator: '',
-  character_version: '',
-}
+const empty: Fields = laterFields
 
 /** A card as it is compared: its fields, its extensions without the service's own, and its lore. */
 export interface View {

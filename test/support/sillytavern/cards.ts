@@ -1,3 +1,4 @@
+import { laterFields } from '../cards.ts'
 import type { Said } from './case.ts'
 
 /** Fields of a card, or of a part of it. */
@@ -21,13 +22,7 @@ const emptyData = {
   scenario: '',
   first_mes: 'Welcome.',
   mes_example: '',
-  creator_notes: '',
-  system_prompt: '',
-  post_history_instructions: '',
-  alternate_greetings: [],
-  tags: [],
-  creator: '',
-  character_version: '',
+  ...laterFields,
   extensions: {},
 }
 
