@@ -165,10 +165,7 @@ function* expandAll(
   const missed = dropped.flatMap(({ reason }, index) => lost.slice(index, index + 1).map((lore) => ({ lore, reason })))
   return {
     kept: found.filter((lore) => !isNowhere(lore)),
-    dropped: [
-      ...missed,
-      ...found.filter(isNowhere).map((lore) => ({ lore, reason: 'position' as const })),
-    ],
+    dropped: [...missed, ...found.filter(isNowhere).map((lore) => ({ lore, reason: 'position' as const }))],
   }
 }
 
