@@ -17,6 +17,11 @@ interface Counted {
   readonly moment: string
 }
 
+/** What somebody was told who only looked: how many plants there were at least, or all of them. */
+interface Looked extends Counted {
+  readonly isAll: boolean
+}
+
 /** A count under way. */
 interface Counting {
   sum: number
@@ -34,6 +39,8 @@ export class PlantCounts {
   readonly #commit: GroupCommit
   readonly #changes: OutsideChanges
   readonly #counts = new Map<number, Counted>()
+  /** Apart from the counts, which limits hold to. */
+  readonly #looks = new Map<number, Looked>()
   readonly #running = new Map<number, Counting>()
 
   constructor(database: Database, commit: GroupCommit, changes: OutsideChanges) {
@@ -63,7 +70,7 @@ export class PlantCounts {
     const moment = this.#moment()
     const counting = { sum: 0, after: Number.MIN_SAFE_INTEGER - 1 }
     if (this.#countSlice(account, counting)) {
-      this.#remember(account, counting.sum, moment)
+      remember(this.#counts, account, { count: counting.sum, moment })
       return undefined
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>()
@@ -78,7 +85,7 @@ export class PlantCounts {
   async #countRest(account: number, counting: Counting, moment: string): Promise<void> {
     do await setImmediate()
     while (!this.#countSlice(account, counting))
-    this.#remember(account, counting.sum, moment)
+    remember(this.#counts, account, { count: counting.sum, moment })
   }
 
   /** @returns whether it was the last slice */
@@ -89,11 +96,6 @@ export class PlantCounts {
     if (slice.count < sliceSize) return true
     counting.after = slice.last
     return false
-  }
-
-  #remember(account: number, count: number, moment: string): void {
-    if (this.#counts.size >= most) this.#counts.clear()
-    this.#counts.set(account, { count, moment })
   }
 
   /**
@@ -107,16 +109,24 @@ export class PlantCounts {
   }
 
   /**
-   * The same for a caller who only looks.
+   * The same for a caller who only looks. Whoever looks often costs the count once: ten thousand plants take as long as
+   * several requests.
    * @param enough how many are counted at least, where there are as many
    */
   async ofAnySize(account: number, enough: number): Promise<number> {
     if (this.isKnown(account)) return this.of(account)
+    const moment = this.#moment()
+    const looked = this.#looks.get(account)
+    if (looked?.moment === moment && (looked.isAll || looked.count >= enough)) return looked.count
     for (let sum = 0, after = Number.MIN_SAFE_INTEGER - 1; ; ) {
       const most = Math.min(sliceSize, enough - sum)
       const slice = this.#slice.get(account, after, most)
       sum += slice?.count ?? 0
-      if (!slice || slice.count < most || sum >= enough) return sum
+      if (!slice || slice.count < most || sum >= enough) {
+        // In one slice nothing has come or gone meanwhile.
+        if (enough <= sliceSize) remember(this.#looks, account, { count: sum, moment, isAll: sum < enough })
+        return sum
+      }
       after = slice.last
       await setImmediate()
     }
@@ -131,7 +141,15 @@ export class PlantCounts {
   follow(account: number, id: number, difference: number): void {
     const counted = this.#counts.get(account)
     if (counted) counted.count += difference
+    const looked = this.#looks.get(account)
+    if (looked) looked.count += difference
     const counting = this.#running.get(account)
     if (counting && id <= counting.after) counting.sum += difference
   }
+}
+
+/** Keeps what was counted of an account, and forgets all others where they are too many. */
+function remember<T extends Counted>(counts: Map<number, T>, account: number, counted: T): void {
+  if (counts.size >= most) counts.clear()
+  counts.set(account, counted)
 }
