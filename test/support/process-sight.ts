@@ -11,6 +11,15 @@ export function residentMegabytes(pid: number): number {
   return (Number(text) * 1024) / 1e6
 }
 
+/**
+ * Milliseconds, since its start, for which the main thread of a process could have run and no core of the machine was free.
+ * Linux tells it; 0 elsewhere, and where the process has ended.
+ */
+export function queuedMs(pid: number): number {
+  const path = `/proc/${pid}/schedstat`
+  return existsSync(path) ? Number(readFileSync(path, 'utf8').split(' ')[1]) / 1e6 : 0
+}
+
 /** How many sockets, and how many files whose name has this in it, a process has open. */
 export function openDescriptors(pid: number, part: string): { readonly sockets: number; readonly files: number } {
   const names = hasProc ? namesFromProc(pid) : namesFromLsof(pid)

@@ -8,6 +8,7 @@ import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import type { Held } from '../held-probe.ts'
 import { projectFolder, type SpawnedService, startSpawned } from '../process.ts'
+import { queuedMs } from '../process-sight.ts'
 import { temporaryFolder } from '../service.ts'
 import { newPostgresDatabase } from '../shared-postgres.ts'
 import { openSqlOf } from '../test-sql.ts'
@@ -112,7 +113,7 @@ function houseOf(
     attackerKeys: keys.slice(1),
     held: (most) => held(service, most),
     cpu: () => cpuOf(pid),
-    queued: () => Number(textOf(`/proc/${pid}/task/${pid}/schedstat`).split(' ')[1] ?? 0) / 1e6,
+    queued: () => queuedMs(pid),
     memory: () => Number(/VmRSS:\s+(\d+)/.exec(textOf(`/proc/${pid}/status`))?.[1] ?? 0) * 1024,
     isRunning: () => service.process.exitCode === null && service.process.signalCode === null,
     async close() {
