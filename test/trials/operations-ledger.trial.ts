@@ -13,6 +13,7 @@ import { type SpawnedService, startSpawned } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { newPostgresDatabase } from '../support/shared-postgres.ts'
 import { openSqlOf, type TestSql } from '../support/test-sql.ts'
+import { p99sOf } from '../support/waits.ts'
 
 /*
  * What ten million requests in the ledger, ten million plants and a million idempotency keys of one account cost on both
@@ -21,9 +22,6 @@ import { openSqlOf, type TestSql } from '../support/test-sql.ts'
  */
 const rows = Number(process.env['LEDGER_ROWS'] ?? 10_000_000)
 const keptKeys = rows / 10
-/** Of each kind of request, how many are measured in a round. */
-const asked = 300
-const askedRounds = 5
 const startRounds = 15
 const key = 'ck_the-operator-of-a-large-ledger'
 const engines = ['SQLite', 'PostgreSQL']
@@ -126,26 +124,6 @@ async function requestsIn(url: string): Promise<number> {
   return data.reduce((sum, line) => sum + line.requests, 0)
 }
 
-/** The 99th percentiles of services that are asked in turn, each the median of some rounds. */
-async function p99sOf(
-  urls: readonly string[],
-  path: () => string,
-  init: () => RequestInit,
-): Promise<readonly number[]> {
-  const found = urls.map((): number[] => [])
-  for (let round = 0; round < askedRounds; round++) {
-    const times = urls.map((): number[] => [])
-    for (let turn = 0; turn < asked + 20; turn++) {
-      for (const [index, url] of urls.entries()) {
-        const took = await millisecondsOf(url, path(), init())
-        if (turn >= 20) times[index]?.push(took)
-      }
-    }
-    for (const [index, each] of times.entries()) found[index]?.push(percentile(each, 99))
-  }
-  return found.map((each) => median(each))
-}
-
 /** Milliseconds until a list of all plants begins; the rest of it is not taken. */
 async function firstByteOf(url: string): Promise<number> {
   const leaving = new AbortController()
@@ -192,7 +170,7 @@ describe.each(engines)('ten million requests and plants in %s', (engine) => {
     const urls = services.map(({ url }) => url)
     const slower: Record<string, number> = {}
     for (const [name, [path, init]] of Object.entries(routes)) {
-      const [before = 0, now = 0] = await p99sOf(urls, path, init)
+      const [before = 0, now = 0] = await p99sOf(urls, (url) => millisecondsOf(url, path(), init()))
       figures[`${name}, p99 ms`] = [before, now]
       slower[name] = now / before
     }

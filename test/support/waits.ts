@@ -1,0 +1,29 @@
+import { median, percentile } from '../../bench/measure.ts'
+
+/** Of each kind of request, how many are measured in a round. */
+const asked = 300
+const rounds = 5
+/** How many come before those, while code is compiled. */
+const warmUps = 20
+
+/**
+ * The 99th percentiles of services that are asked in turn, each the median of some rounds.
+ * @param ask asks one of them once, and gives the milliseconds that it has taken
+ */
+export async function p99sOf<Service>(
+  services: readonly Service[],
+  ask: (service: Service) => Promise<number>,
+): Promise<readonly number[]> {
+  const found = services.map((): number[] => [])
+  for (let round = 0; round < rounds; round++) {
+    const times = services.map((): number[] => [])
+    for (let turn = 0; turn < warmUps + asked; turn++) {
+      for (const [index, service] of services.entries()) {
+        const took = await ask(service)
+        if (turn >= warmUps) times[index]?.push(took)
+      }
+    }
+    for (const [index, each] of times.entries()) found[index]?.push(percentile(each, 99))
+  }
+  return found.map((each) => median(each))
+}
