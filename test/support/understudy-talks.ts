@@ -1,0 +1,129 @@
+import { readFileSync } from 'node:fs'
+import type { Card } from '../../src/characters/cards/card.ts'
+import { readExamples } from '../../src/characters/cards/examples.ts'
+import { readCardBytes } from '../../src/characters/library/card-bytes.ts'
+import * as phrases from '../../src/models/understudy/phrases.ts'
+import { stem } from '../../src/models/understudy/stem.ts'
+import { wordsOf } from '../../src/models/understudy/words.ts'
+import type { Message } from '../../src/openai/completion-request.ts'
+import { atOnce } from './composed.ts'
+import { asking, textOf } from './mallow.ts'
+
+/** One turn of a conversation with the understudy. */
+export interface Turn {
+  readonly line: string
+  readonly reply: string
+  /** What the user had said until then, this line included. */
+  readonly heard: readonly string[]
+}
+
+/** A conversation with a card, all of whose texts stand in the source. */
+export interface Talk {
+  readonly card: Card
+  readonly source: string
+  readonly greeting: string
+  readonly turns: readonly Turn[]
+}
+
+/** Talks with the card of a file, JSON, PNG or CHARX: the understudy has what was said before, the greeting included. */
+export async function talk(file: string, said: readonly string[]): Promise<Talk> {
+  const { source, card } = readCardBytes(readFileSync(file))
+  const greeting = (card.greetings[0] ?? '')
+    .replaceAll('{{user}}', 'User')
+    .replaceAll('{{char}}', card.nickname || card.name)
+  const messages: Message[] = [{ role: 'assistant', content: greeting }]
+  const turns: Turn[] = []
+  for (const [index, line] of said.entries()) {
+    messages.push({ role: 'user', content: line })
+    const reply = await textOf(asking(messages, {}, card, 'User'))
+    turns.push({ line, reply, heard: said.slice(0, index + 1) })
+    messages.push({ role: 'assistant', content: reply })
+  }
+  return { card, source: JSON.stringify(source.document), greeting, turns }
+}
+
+/** What points to something else that may be asked, instead of telling anything. */
+const pointing = /\bask me\b|\bhad you asked\b|\ba thing or two about\b|\blet us talk about\b|\btry me with\b/i
+
+/** Words of a text that tell something. */
+function telling(text: string): ReadonlySet<string> {
+  return new Set(wordsOf(text).flatMap(({ text: word, term }) => (term === null ? [] : stem(word.toLowerCase()))))
+}
+
+/** Words of the phrases that are the understudy's own. */
+const stock = telling(Object.values(phrases).flatMap(textsIn).join('\n'))
+
+function textsIn(value: unknown): readonly string[] {
+  if (typeof value === 'string') return [value]
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : []
+}
+
+/** Whether a reply has a fact of the card, or of what the user said before: a telling word that neither the line nor a stock phrase has. */
+export function hasFact({ card, source }: Talk, { reply, line, heard }: Turn): boolean {
+  const asked = telling(line)
+  const names = telling(card.name)
+  const known = new Set([...telling(source), ...telling(heard.slice(0, -1).join('\n'))])
+  return [...telling(reply)].some((word) => known.has(word) && !asked.has(word) && !stock.has(word) && !names.has(word))
+}
+
+/** How many replies have a sentence of five words or more that an earlier one had. */
+function repeats({ turns }: Talk): number {
+  const known = new Set<string>()
+  return turns.filter(({ reply }) => {
+    const sentences = reply.split(/(?<=[.!?:])\s+/).filter((sentence) => sentence.split(' ').length >= 5)
+    const isRepeat = sentences.some((sentence) => known.has(sentence))
+    for (const sentence of sentences) known.add(sentence)
+    return isRepeat
+  }).length
+}
+
+/** The bodies of lore that opens only late in a conversation. */
+function gatedIn({ source }: Talk): readonly string[] {
+  return Array.from(source.matchAll(/@@activate_only_after \d+\\n([^"\\]+)/g), ([, body = '']) => body.slice(-30))
+}
+
+function usersLinesOf({ card }: Talk): readonly string[] {
+  const texts = [card.examples, card.description, card.scenario, ...(card.book?.entries ?? []).map(({ body }) => body)]
+  const names = { character: card.name, user: '{{user}}', nickname: '{{char}}' }
+  return texts
+    .flatMap((text) => atOnce(readExamples(text, names)).flat())
+    .flatMap(({ speaker, text }) => (speaker === 'user' ? text : []))
+}
+
+/** What a conversation is judged by. */
+export interface Counts {
+  readonly turns: number
+  readonly pointers: number
+  readonly repeats: number
+  readonly usersLines: number
+  readonly gated: number
+  readonly facts: number
+}
+
+/** Counts a conversation: docs/understudy.md says what each figure is. */
+export function countsOf(talk: Talk): Counts {
+  const replies = talk.turns.map(({ reply }) => reply)
+  const having = (texts: readonly string[]) =>
+    replies.filter((reply) => texts.some((text) => reply.toLowerCase().includes(text.toLowerCase()))).length
+  return {
+    turns: replies.length,
+    pointers: replies.filter((reply) => pointing.test(reply)).length,
+    repeats: repeats(talk),
+    usersLines: having(usersLinesOf(talk)),
+    gated: having(gatedIn(talk)),
+    facts: talk.turns.filter((turn) => hasFact(talk, turn)).length,
+  }
+}
+
+/** The conversation as Markdown. */
+export function logOf({ card, greeting, turns }: Talk): string {
+  const shown = (text: string) => text.replace(/\s*\n\s*/g, ' / ')
+  const said = turns.map(({ line, reply }) => `- **${line}** ${shown(reply)}`)
+  return `### ${card.name}\n\n${card.name}: ${shown(greeting)}\n\n${said.join('\n')}\n`
+}
+
+/** The counts as a row of a Markdown table. */
+export function rowOf(talk: Talk): string {
+  const { pointers, repeats, usersLines, gated, facts } = countsOf(talk)
+  return `| ${talk.card.name} | ${pointers} | ${repeats} | ${usersLines} | ${gated} | ${facts} |`
+}
