@@ -15,12 +15,15 @@ export interface Turn {
   readonly reply: string
   /** What the user had said until then, this line included. */
   readonly heard: readonly string[]
+  /** The bodies of the card's lore that had not fired until then. */
+  readonly heldBack: readonly string[]
 }
 
-/** A conversation with a card, all of whose texts stand in the source. */
+/** A conversation with a card. */
 export interface Talk {
   readonly card: Card
-  readonly source: string
+  /** All texts of the card. */
+  readonly texts: string
   readonly greeting: string
   readonly turns: readonly Turn[]
 }
@@ -33,13 +36,16 @@ export async function talk(file: string, said: readonly string[]): Promise<Talk>
     .replaceAll('{{char}}', card.nickname || card.name)
   const messages: Message[] = [{ role: 'assistant', content: greeting }]
   const turns: Turn[] = []
+  const closed = new Set(card.book?.entries)
   for (const [index, line] of said.entries()) {
     messages.push({ role: 'user', content: line })
-    const reply = await textOf(asking(messages, {}, card, 'User'))
-    turns.push({ line, reply, heard: said.slice(0, index + 1) })
+    const request = asking(messages, {}, card, 'User')
+    for (const { fired, source } of request.told.lore) if (fired) closed.delete(source)
+    const reply = await textOf(request)
+    turns.push({ line, reply, heard: said.slice(0, index + 1), heldBack: Array.from(closed, ({ body }) => body) })
     messages.push({ role: 'assistant', content: reply })
   }
-  return { card, source: JSON.stringify(source.document), greeting, turns }
+  return { card, texts: textsIn(source.document).join('\n'), greeting, turns }
 }
 
 /** What points to something else that may be asked, instead of telling anything. */
@@ -59,27 +65,33 @@ function textsIn(value: unknown): readonly string[] {
 }
 
 /** Whether a reply has a fact of the card, or of what the user said before: a telling word that neither the line nor a stock phrase has. */
-export function hasFact({ card, source }: Talk, { reply, line, heard }: Turn): boolean {
+export function hasFact({ card, texts }: Talk, { reply, line, heard }: Turn): boolean {
   const asked = telling(line)
   const names = telling(card.name)
-  const known = new Set([...telling(source), ...telling(heard.slice(0, -1).join('\n'))])
+  const known = new Set([...telling(texts), ...telling(heard.slice(0, -1).join('\n'))])
   return [...telling(reply)].some((word) => known.has(word) && !asked.has(word) && !stock.has(word) && !names.has(word))
 }
 
-/** How many replies have a sentence of five words or more that an earlier one had. */
-function repeats({ turns }: Talk): number {
-  const known = new Set<string>()
+/** The sentences of five words or more. */
+function sentencesOf(text: string): readonly string[] {
+  return text.split(/(?<=[.!?:])\s+/).filter((sentence) => sentence.split(' ').length >= 5)
+}
+
+/** How many replies have a sentence that an earlier one, or the greeting, had. */
+function repeats({ greeting, turns }: Talk): number {
+  const known = new Set(sentencesOf(greeting))
   return turns.filter(({ reply }) => {
-    const sentences = reply.split(/(?<=[.!?:])\s+/).filter((sentence) => sentence.split(' ').length >= 5)
+    const sentences = sentencesOf(reply)
     const isRepeat = sentences.some((sentence) => known.has(sentence))
     for (const sentence of sentences) known.add(sentence)
     return isRepeat
   }).length
 }
 
-/** The bodies of lore that opens only late in a conversation. */
-function gatedIn({ source }: Talk): readonly string[] {
-  return Array.from(source.matchAll(/@@activate_only_after \d+\\n([^"\\]+)/g), ([, body = '']) => body.slice(-30))
+/** Whether a reply has a sentence of lore that is held back. */
+function isGated({ reply, heldBack }: Turn): boolean {
+  const sentences = heldBack.flatMap((body) => body.split(/(?<=[.!?:])\s+/)).filter(({ length }) => length >= 20)
+  return sentences.some((sentence) => reply.toLowerCase().includes(sentence.toLowerCase()))
 }
 
 function usersLinesOf({ card }: Talk): readonly string[] {
@@ -103,14 +115,13 @@ export interface Counts {
 /** Counts a conversation: docs/understudy.md says what each figure is. */
 export function countsOf(talk: Talk): Counts {
   const replies = talk.turns.map(({ reply }) => reply)
-  const having = (texts: readonly string[]) =>
-    replies.filter((reply) => texts.some((text) => reply.toLowerCase().includes(text.toLowerCase()))).length
+  const usersLines = usersLinesOf(talk).map((line) => line.toLowerCase())
   return {
     turns: replies.length,
     pointers: replies.filter((reply) => pointing.test(reply)).length,
     repeats: repeats(talk),
-    usersLines: having(usersLinesOf(talk)),
-    gated: having(gatedIn(talk)),
+    usersLines: replies.filter((reply) => usersLines.some((line) => reply.toLowerCase().includes(line))).length,
+    gated: talk.turns.filter(isGated).length,
     facts: talk.turns.filter((turn) => hasFact(talk, turn)).length,
   }
 }

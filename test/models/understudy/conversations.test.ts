@@ -33,10 +33,11 @@ test('the counters find what they count', () => {
   if (!fern || !rook) throw new Error('no talk')
   const reply =
     'Brief life story? The ninth gate opens to the sound of a bell that has not been cast yet. Ask me about owls.'
-  const turn = { line: 'Hm', reply, heard: ['Hm'] }
+  const heldBack = rook.turns.at(-1)?.heldBack ?? []
+  const turn = { line: 'Hm', reply, heard: ['Hm'], heldBack }
   const bad = countsOf({ ...rook, turns: [turn, turn] })
   expect(bad).toMatchObject({ pointers: 2, repeats: 1, usersLines: 2, gated: 2 })
-  expect(hasFact(fern, { line: 'Hm', reply: 'There you have me.', heard: ['Hm'] })).toBe(false)
+  expect(hasFact(fern, { line: 'Hm', reply: 'There you have me.', heard: ['Hm'], heldBack })).toBe(false)
 })
 
 /** The document: what was counted, and all that was said. */
