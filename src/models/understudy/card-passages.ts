@@ -5,8 +5,8 @@ import { clockAt } from '../../characters/macros/clock.ts'
 import { expandMacros } from '../../characters/macros/macros.ts'
 import { seededRandom } from '../../characters/macros/seeded-random.ts'
 import type { Steps } from '../../work.ts'
-import { inFirstPerson, type Subject, subjectOf } from './first-person.ts'
-import { trait } from './traits.ts'
+import { clausesOf, inFirstPerson, type Subject, subjectOf } from './first-person.ts'
+import { isOfPersonality, personalitySaid, trait } from './traits.ts'
 import { userNameMark } from './user-name-mark.ts'
 import { wordsOf } from './words.ts'
 
@@ -74,7 +74,9 @@ export class CardReader {
   constructor(card: Card) {
     this.#card = card
     this.#names = { character: card.nickname || card.name, user: userNameMark }
-    const about = `${card.description}\n${card.personality}`.slice(0, longestText)
+    const description = `${card.description}\n${card.personality}`.slice(0, longestText)
+    // A description that calls nobody by a pronoun leaves it to the scenario.
+    const about = anyPronoun.test(description) ? description : card.scenario.slice(0, longestText)
     const names = [this.#names.character, card.name]
     this.#subject = subjectOf(names, about)
     this.#anybody = subjectOf(names, '')
@@ -187,8 +189,8 @@ export class CardReader {
       const traits = line.length > longestLine ? [] : traitsIn(line)
       yield unitsOfText + line.length * unitsOfTurning
       for (const [name, value] of traits) {
-        const answer = isProse(value) ? null : trait(name, value, this.#subject)
-        if (answer !== null) found.push({ cue: name, hint: '', answer, source })
+        const answers = isProse(value) ? [] : this.#traitSaid(name, value)
+        if (answers.length > 0) found.push(...answers.map((answer) => ({ cue: name, hint: '', answer, source })))
         else found.push(...(yield* this.#sentences(value, source, name, false)))
       }
       if (traits.length === 0) found.push(...(yield* this.#sentences(line, source, '', isAddressed)))
@@ -196,12 +198,22 @@ export class CardReader {
     return found
   }
 
+  /** What a trait tells; one that has the character's own name is what the character is like. */
+  #traitSaid(name: string, value: string): readonly string[] {
+    const isOwn = [this.#names.character, this.#card.name].includes(name.trim())
+    if ((isOwn || isOfPersonality(name)) && value.length <= longestSentence)
+      return personalitySaid(value, this.#subject)
+    const answer = trait(name, value, this.#subject)
+    return answer === null ? [] : [answer]
+  }
+
   *#sentences(text: string, source: 'self' | 'scene', cue: string, isAddressed: boolean): Steps<readonly Found[]> {
     const found: Found[] = []
     for (const sentence of sentencesOf(text)) {
       yield unitsOfText + sentence.length * unitsOfTurning
       const answer = isAddressed ? addressedInFirstPerson(sentence) : this.#ofSubject(sentence, source)
-      if (answer !== null) found.push({ cue, hint: '', answer, source })
+      for (const clause of answer === null ? [] : clausesOf(answer))
+        found.push({ cue, hint: '', answer: clause, source })
     }
     return found
   }
@@ -220,9 +232,9 @@ export class CardReader {
       /^[^:(\n]+[,;]/.test(first) && !/\b(?:is|are|has|was|he|she|they|who|i)\b/i.test(first.split(',')[0] ?? '')
     const isVerb = /^\p{Lu}\p{L}+s\b(?!,)/u.test(first)
     if (!isList || isVerb) return yield* this.#told(text, 'self')
-    const answer = trait('personality', first.charAt(0).toLowerCase() + first.slice(1), this.#subject)
+    const said = first.length > longestSentence ? [] : personalitySaid(first, this.#subject)
     const more = yield* this.#told(rest.join(' '), 'self')
-    return answer === null ? more : [{ cue: 'personality', hint: '', answer, source: 'self' }, ...more]
+    return [...said.map((answer) => ({ cue: 'personality', hint: '', answer, source: 'self' as const })), ...more]
   }
 }
 
@@ -299,9 +311,11 @@ function traitsIn(line: string): readonly (readonly [string, string])[] {
       value.replace(/["”]\s*\+\s*["“]/g, ', ').replace(/["“”]/g, ''),
     ])
   const parts = plain.includes(';') && /^[^;]{2,40}[:=][^;]+;/.test(plain) ? plain.split(';') : [plain]
-  const pairs = parts.map((part) => /^\s*(\p{L}[\p{L} '/-]{1,30}?)\s*[:=]\s*(\S.*)$/u.exec(part))
+  const pairs = parts.map((part) => /^\s*(\p{L}[\p{L} '’/-]{1,60}?)\s*[:=]\s*(\S.*)$/u.exec(part))
   return pairs.every((pair) => pair !== null) ? pairs.map(([, name = '', value = '']) => [name, value]) : []
 }
+
+const anyPronoun = /\b(?:she|he|they|her|him|his|their|them)\b/i
 
 function isProse(value: string): boolean {
   return /[.!?]\s+\p{Lu}/u.test(value) || /\b(?:she|he|they|is|was|has) /i.test(value)

@@ -33,7 +33,9 @@ export function readConversation(messages: readonly Message[]): Conversation {
   const spoken = lastOf('user', messages, mostHeard)
   const words = lastWords(spoken.at(-1))
   const earlier = spoken.slice(0, -1).map((message) => spokenIn(lastWords(message)))
-  const said = lastOf('assistant', messages, mostSaid).map((message) => textOf(message).slice(0, longestSaid))
+  const said = lastOf('assistant', messages, mostSaid).map((message) =>
+    textOf(message).slice(0, longestSaid).replaceAll('\r', ''),
+  )
   const last = messages.findLast(({ role }) => role !== 'system' && role !== 'developer')
   return {
     question: spokenIn(words),

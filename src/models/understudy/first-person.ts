@@ -56,6 +56,11 @@ function patternsOf(names: readonly string[], { subject, object, possessive, ref
   const word = (text: string, flags = 'iu') => new RegExp(`(?<![\\p{L}\\p{N}])(?:${text})(?![\\p{L}\\p{N}])`, flags)
   return {
     mentions: word(`${name}|${subject}|${object}|${possessive}|${reflexive}`),
+    /** "She is a tall woman": somebody, and no other. */
+    kind: new RegExp(
+      `^(?:${name}|${subject}) (?:is|was) an? (?:[\\p{L}\\d'’,-]+ ){0,6}?(?:${females}|${males})(?![\\p{L}\\p{N}])`,
+      'iu',
+    ),
     /** A pronoun that stands for somebody. */
     either: new RegExp(`[^\\p{L}](?:${subject}|${object})[^\\p{L}]`, 'iu'),
     owned: new RegExp(
@@ -63,7 +68,7 @@ function patternsOf(names: readonly string[], { subject, object, possessive, ref
       'gu',
     ),
     clause: new RegExp(
-      `(?<![\\p{L}\\p{N}'’-])(${name}|${subject})(['’]s|['’]re)?( ${adverb}*)([a-z]+(?:n['’]t)?)(?![\\p{L}\\p{N}])`,
+      `(?<![\\p{L}\\p{N}'’-])(${name}|${subject})(['’]s|['’]re)?( ${adverb}*)([a-z]+n['’]t|[a-z]+)(?![\\p{L}\\p{N}])`,
       'giu',
     ),
     self: word(reflexive, 'giu'),
@@ -87,12 +92,13 @@ const verbs = new RegExp(
   enjoys collects plays cooks bakes brews grows tends mends fixes repairs builds draws paints hunts fights protects guards
   serves leads follows travels wanders flies rides sails rolls hums counts forgives reserves distrusts diagnoses sniffs turns
   lifts adds becomes begins seems appears remains stays tries uses refuses rushes shames skips quotes celebrates hides hates
-  spends owns calls cares trims uses answers never offers lets means blushes stutters tends honours steers trades struggles longs wishes insists`
+  spends owns calls cares trims uses answers never offers lets means blushes stutters tends honours steers trades struggles longs wishes insists
+  maintains organizes organises demonstrates converses remembers drinks refers avoids claims solves gestures sketches names`
     .split(/\s+/)
     .join('|')})$`,
 )
-const determiner =
-  /^(?:the|an?|his|her|their|its|my|your|every|each|all|no|to|him|them|it|herself|himself|themselves|with|whatever|you)$/i
+const followsVerb =
+  /^(?:only|(?!family|early|mostly)\w+ly|the|an?|his|her|their|its|my|your|every|each|all|no|to|him|them|it|herself|himself|themselves|with|whatever|you)$/i
 /** What follows "her" where it is no possessive. */
 const noNoun =
   /^(?:and|or|but|to|in|on|at|with|from|for|of|by|as|something|nothing|everything|anything|how|what|than|when|while|because|if|that|who|which|the|an?|is|was|are|were|has|had|so|out|up|down|off|away|back|into|about)$/i
@@ -143,10 +149,11 @@ function withI(verb: string): string {
  */
 export function inFirstPerson(sentence: string, { pronouns, patterns }: Subject, isAbout = false): string | null {
   if (/\b(?:I|I'm|I've|my|me)\b/.test(sentence.replace(/["“][^"”]*["”]/g, ''))) return sentence
-  const { mentions, either, clause, owned, self, own, me, left, hasTwoMeanings } = patterns
+  const { mentions, kind, either, clause, owned, self, own, me, left, hasTwoMeanings } = patterns
   const { subject } = pronouns ?? noPronouns
   if (!mentions.test(sentence)) return isAbout ? fragment(sentence) : withUser(sentence)
-  const person = others.get(subject)?.exec(sentence)
+  if (pronouns === null && anyPronoun.test(sentence)) return null
+  const person = others.get(subject)?.exec(sentence.replace(kind, (found) => ' '.repeat(found.length)))
   const rest = person ? sentence.slice(person.index) : ''
   if (person && either.test(rest)) return null
   const turned = sentence
@@ -160,7 +167,7 @@ export function inFirstPerson(sentence: string, { pronouns, patterns }: Subject,
     .replace(me, 'me')
   const joined = withJoinedVerbs(turned)
   if (joined === null) return null
-  return left.test(joined) ? null : withUser(capitalised(joined))
+  return left.test(joined) ? null : withUser(ofBoth(capitalised(joined), subject))
 }
 
 /** The verbs of a sentence that go on with the same subject: "I keep bees and sells honey"; null where it may be another's. */
@@ -170,7 +177,7 @@ function withJoinedVerbs(sentence: string): string | null {
     joinedVerb,
     (found, link: string, between: string, verb: string, next: string, at: number) => {
       const isVerb =
-        /s$/.test(verb) && !same.test(verb) && (verbs.test(verb) || determiner.test(next) || next === userNameMark)
+        /s$/.test(verb) && !same.test(verb) && (verbs.test(verb) || followsVerb.test(next) || next === userNameMark)
       if (!isVerb) return found
       const before = sentence.slice(sentence.slice(0, at).lastIndexOf('I ') + 1, at)
       if (!/\b(?:who|that|which|where|whose)\b/.test(before)) return `${link} ${between}${withI(verb)}`
@@ -186,10 +193,13 @@ const joinedVerb = new RegExp(
   'gu',
 )
 
+/** Where nobody knows whom the pronouns of a text stand for, a sentence with one cannot be turned. */
+const anyPronoun = /\b(?:he|she)\b/i
+
 const noPronouns: Pronouns = { subject: '(?!)', object: '(?!)', possessive: '(?!)', reflexive: '(?!)' }
 
 /** A sentence without a subject: "Tells true things slantwise", "A noticer of hours", "Patient, courteous". */
-function fragment(sentence: string): string | null {
+export function fragment(sentence: string): string | null {
   const [first = ''] = /^[\p{L}'-]+/u.exec(sentence) ?? []
   const lower = first.toLowerCase()
   if (verbs.test(lower) || /^(?:never|always|often) \w+s\b/i.test(sentence)) {
@@ -206,17 +216,64 @@ function fragment(sentence: string): string | null {
   return null
 }
 
+/** "They" are the character and the user, where a sentence names both and nobody else: "I have known you since we met". */
+function ofBoth(sentence: string, pronoun: string): string {
+  if (pronoun === 'they' || !sentence.includes(userNameMark) || others.get('they')?.test(sentence)) return sentence
+  return capitalised(
+    sentence
+      .replace(both, 'we $1')
+      .replace(/\bthey\b/g, 'we')
+      .replace(/\btheir\b/g, 'our')
+      .replace(/\bthem\b/g, 'us'),
+  )
+}
+
+const both = new RegExp(`(?:\\bI and ${userNameMark}|${userNameMark} and (?:I|me)) (are|were|have)\\b`, 'g')
+
 /** The user in a sentence of the character's: "you", in place of the name. */
 export function withUser(sentence: string): string | null {
   if (sentence.startsWith(userNameMark)) return null
   return sentence
     .replaceAll(`${userNameMark}'s`, 'your')
     .replace(
-      new RegExp(`${userNameMark} (is|has|was|does)\\b`, 'g'),
-      (_, verb: string) => `you ${verb === 'is' ? 'are' : verb === 'has' ? 'have' : verb === 'was' ? 'were' : 'do'}`,
+      new RegExp(`${userNameMark} ([a-z]+s(?:(?:,? and |, )[a-z]+s)*)\\b`, 'g'),
+      (_, found: string) => `you ${found.replace(/[a-z]+s\b/g, withYou)}`,
     )
     .replaceAll(userNameMark, 'you')
 }
+
+function withYou(verb: string): string {
+  return verb === 'is' ? 'are' : verb === 'was' ? 'were' : withI(verb)
+}
+
+/** Whether a word is one of the verbs that are known, as it stands behind "she". */
+export function isVerb(word: string): boolean {
+  return verbs.test(word)
+}
+
+/** What a card says of the character by pronouns, as the character says it: "loves her cat" is "loves my cat". */
+export function withoutPronouns(text: string, { patterns }: Subject): string {
+  return text.replace(patterns.ofTrait, 'my').replace(patterns.inTrait, 'me')
+}
+
+/**
+ * The clauses of a sentence in the first person, each as one: a card's long lists of what somebody does make several
+ * answers. Only the sentence itself, where one of the clauses may be about something else.
+ */
+export function clausesOf(sentence: string): readonly string[] {
+  const clauses = sentence.split(nextClause)
+  const isWhole =
+    clauses.length < 3 ||
+    !/^I\b/.test(sentence) ||
+    /\b(?:who|that|which|where|whose)\b|["“”;:]/.test(sentence) ||
+    clauses.some((clause) => clause.split(' ').length < 3)
+  if (isWhole) return [sentence]
+  const end = /[.!?]$/.exec(sentence)?.[0] ?? '.'
+  return clauses.map((clause, index) => `${index === 0 ? '' : 'I '}${clause}${index === clauses.length - 1 ? '' : end}`)
+}
+
+/** A comma, and a verb that goes on with what "I" do. */
+const nextClause = new RegExp(`, (?:and )?(?=(?:${verbs.source.slice(4, -2).split('|').map(withI).join('|')}) )`)
 
 export function capitalised(text: string): string {
   return text.replace(/^(["“*]?)(\p{Ll})/u, (_, mark: string, letter: string) => `${mark}${letter.toUpperCase()}`)

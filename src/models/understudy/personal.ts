@@ -15,7 +15,7 @@ const subjects: readonly (readonly [asked: RegExp, told: RegExp])[] = [
     /^scene:/,
   ],
   [
-    /\bwhere (?:do|did|are) you (?:live|from|come from|stay|sleep|born|grow)|\byour (?:home|house|hometown|village|room)\b/,
+    /\bdo you live\b|\bwhere (?:do|did|are) you (?:live|from|come from|stay|sleep|born|grow)|\byour (?:home|house|hometown|village|room)\b/,
     /\bI (?:live|was born|grew up|come from|dwell|reside|sleep|keep)\b|\bmy (?:home|house|village|hometown|room|cottage|hut)\b/i,
   ],
   [

@@ -157,6 +157,13 @@ export const echoes = [
 /** What tells the user's own words again. */
 export const recollections = ['You told me that %.', 'You said it yourself: %.', 'As you told me, %.']
 
+/** What comes back to a thing that the user told, where the card has nothing more. */
+export const returns = [
+  'I keep coming back to what you told me: %.',
+  'Let us go back to you. You said that %.',
+  'One thing has stayed with me: %.',
+]
+
 /** What answers a deed of the user's. */
 export const reactions = {
   affection: ['*holds still, and smiles*', '*leans into it for a moment*', '*does not pull away*', '*warms visibly*'],

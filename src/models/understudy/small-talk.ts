@@ -56,12 +56,16 @@ const patterns: readonly (readonly [SmallTalk, RegExp])[] = [
     /^\W*(?:i (?:(?:really|think i|truly|do) )*(?:love|adore|fancy) (?:you|u)\b|i(?:'m| am) (?:(?:so|falling|madly) )*in love with you|(?:will you )?marry me|(?:can i |may i |let me )?(?:kiss|hug) (?:me|you)|be my (?:girl|boy)friend|do you love me|i (?:like|missed|miss) you)[^.!?]{0,30}\W*$/,
   ],
   [
+    'thanks',
+    /^\W*(?:(?:oh|well|ah|ok|okay)[\s,.!]+)?(?:many |a thousand )?(?:thanks|thank you)(?: (?:so|very) much| a lot)?(?: for (?!now\b)[^.!?]{1,40}|[\s,.!:-]+(?:that|this|it|you)(?:'s|'re| is| was| are| were| helps?| helped| did)\b[^?!.]{0,50})\W*$/,
+  ],
+  [
     'praise',
-    /^\W*(?:you(?:'re| are| look) (?:(?:so|very|really|quite|just|such|an?|the|rather) )*(?:beautiful|pretty|cute|lovely|kind|sweet|funny|clever|smart|wonderful|amazing|great|nice|gorgeous|handsome|brilliant|best|adorable|wise|interesting)\b|i like your|that(?:'s| is| was) (?:(?:so|very|really|quite|a) )*(?:beautiful|lovely|sweet|funny|clever|kind|wonderful|amazing|brilliant|nice|great|cool|good))[^.!?]{0,30}\W*$/,
+    /^\W*(?:you(?:'re| are| look) (?:(?:being|so|very|really|quite|just|such|an?|the|rather) )*(?:beautiful|pretty|cute|lovely|kind|sweet|funny|clever|smart|wonderful|amazing|great|nice|gorgeous|handsome|brilliant|best|adorable|wise|interesting)\b|i like your|that(?:'s| is| was) (?:(?:so|very|really|quite|a) )*(?:beautiful|lovely|sweet|funny|clever|kind|wonderful|amazing|brilliant|nice|great|cool|good))[^.!?]{0,30}\W*$/,
   ],
   [
     'anger',
-    /^\W*(?:i (?:really )?(?:hate|despise|loathe|can't stand) (?:you|this)|you(?:'re| are) (?:(?:so|very|really|quite|just|such|an?|the) )*(?:stupid|useless|dumb|boring|annoying|idiot|liar|awful|terrible|rude|mean|worst|fool|moron|ridiculous|wrong)|shut up|go away|leave me alone|get lost|fuck\b|screw you|damn you|i'm (?:so )?(?:angry|furious|mad) (?:at|with) you|what (?:nonsense|rubbish)|(?:that|this)(?:'s| is| was) (?:stupid|nonsense|rubbish|a lie|boring|useless)|you (?:already )?(?:said|told me) that)[^?]{0,60}\W*$/,
+    /^\W*(?:i (?:really )?(?:hate|despise|loathe|can't stand) (?:you|this)|you(?:'re| are) (?:(?:being|so|very|really|quite|just|such|an?|the) )*(?:difficult|impossible|unfair|unhelpful|unkind|cruel|horrible|no help|no use|stupid|useless|dumb|boring|annoying|idiot|liar|awful|terrible|rude|mean|worst|fool|moron|ridiculous|wrong)|shut up|go away|leave me alone|get lost|fuck\b|screw you|damn you|i'm (?:so )?(?:angry|furious|mad) (?:at|with) you|what (?:nonsense|rubbish)|(?:that|this)(?:'s| is| was) (?:stupid|nonsense|rubbish|a lie|boring|useless)|you (?:already )?(?:said|told me) that)[^?]{0,60}\W*$/,
   ],
   [
     'apology',

@@ -1,6 +1,6 @@
 import type { Steps } from '../../work.ts'
 import type { Passage } from './card-passages.ts'
-import { type Conversation, nounOf } from './conversation.ts'
+import { type Conversation, introducedName, nounOf } from './conversation.ts'
 import { capitalised } from './first-person.ts'
 import * as phrases from './phrases.ts'
 import { pick } from './pick.ts'
@@ -118,6 +118,8 @@ export function* goOn(scene: Scene, words: string): Steps<string> {
   const pointer =
     (words !== '' && pick([true, false, false], chance, scene.choice)) || !fact ? yield* pointerOf(scene) : ''
   if (pointer !== '') return `${words} ${pointer}`.trim()
+  const back = fact ? null : yield* returnToUser(scene)
+  if (back !== null) return `${words} ${back}`.trim()
   if (!fact || (words !== '' && pick([true, false, false], `ask/${chance}`, scene.choice))) {
     return `${words} ${yield* fresh(scene, phrases.questionsBack, chance, scene.choice)}`.trim()
   }
@@ -127,6 +129,26 @@ export function* goOn(scene: Scene, words: string): Steps<string> {
 }
 
 const mostVariants = 3
+
+/** Comes back to what the user told last and was not come back to yet; null for nothing, and where it was told just now. */
+function* returnToUser(scene: Scene): Steps<string | null> {
+  const { earlier, question, said } = scene.conversation
+  const told = new Set(
+    earlier
+      .slice(0, -1)
+      .filter(isNews)
+      .flatMap((text) => echoOf(text) ?? []),
+  )
+  const isKnown = (echo: string) =>
+    said.some((text) => phrases.returns.some((form) => text.includes(form.replace('%', () => echo))))
+  const echo = [...told].findLast((each) => !isMisleading(each) && !isKnown(each))
+  if (echo === undefined || isStatement(question)) return null
+  return (yield* fresh(scene, phrases.returns, chanceOf(scene), scene.choice)).replace('%', () => echo)
+}
+
+function isNews(text: string): boolean {
+  return isStatement(text) && introducedName(text) === null
+}
 
 /** Points to a topic that an example answers; empty when one was pointed to of late, and when all have been. */
 function* pointerOf(scene: Scene): Steps<string> {

@@ -1,13 +1,18 @@
-import { type Subject, withUser } from './first-person.ts'
+import { capitalised, fragment, isVerb, type Subject, withoutPronouns, withUser } from './first-person.ts'
 
 /* How a line such as "Age: 24" of a card's list becomes what the character says. */
 
-/** A list of words as one says it: "rain, cats and old books". */
-export function spokenList(value: string): string {
-  const items = value
+/** The items of a list, without their quotation marks. */
+function itemsOf(value: string): readonly string[] {
+  return value
+    .replace(/[.\s]+$/, '')
     .split(/\s*[,;+]\s*/)
     .map((item) => item.replace(/^["“]([^"“”]*)["”]$/, '$1').trim())
     .filter((item) => item !== '')
+}
+
+/** Items as one says them: "rain, cats and old books". */
+function spoken(items: readonly string[]): string {
   if (items.length < 2 || items.some((item) => item.startsWith('and '))) return items.join(', ')
   return `${items.slice(0, -1).join(', ')} and ${items.at(-1)}`
 }
@@ -24,18 +29,28 @@ const traits: readonly (readonly [RegExp, (value: string, name: string) => strin
   [/^loves?$/, (value) => `I love ${value}.`],
   [/^(?:dislikes?|hates?)$/, (value) => `I do not like ${value}.`],
   [/^(?:fears?|phobias?|afraid of)$/, (value) => `I am afraid of ${value}.`],
-  [/^(?:personality|traits?|mind|mentality|character|temperament|demeanou?r)$/, (value) => `They call me ${value}.`],
   [
     /^(?:appearance|body|features?|looks?|physical (?:traits|appearance))$/,
     (value) => `If you want to know what I look like: ${value}.`,
   ],
   [/^(?:clothes|clothing|outfit|attire|wears?)$/, (value) => `I wear ${value}.`],
   [/^(?:home|residence|lives in|location|lives|hometown)$/, (value) => `I live in ${value.replace(/^in /, '')}.`],
-  [/^(?:goals?|dreams?|wish(?:es)?|motivations?|ambitions?)$/, (value) => `What I want is ${value}.`],
+  [
+    /^(?:goals?|dreams?|wish(?:es)?|motivations?|ambitions?)$/,
+    (value) => `What I want${isOfWords.test(value) ? ' is' : ':'} ${value}.`,
+  ],
   [/^(?:skills?|abilit(?:y|ies)|powers?|talents?)$/, (value) => `I am good at ${value}.`],
-  [/s$/, (value, name) => `My ${name} are ${value}.`],
-  [/$/, (value, name) => `My ${name} is ${value}.`],
+  [/s$/, (value, name) => (isLong(value) ? `My ${name}: ${value}.` : `My ${name} are ${value}.`)],
+  [/$/, (value, name) => (isLong(value) ? `My ${name}: ${value}.` : `My ${name} is ${value}.`)],
 ]
+
+/** What a sentence can go on with behind "is". */
+const isOfWords = /^(?:to|an?|the|my|that|for|more|\p{L}+ing)\b/u
+
+/** A list of notes rather than of things: it would make no sentence. */
+function isLong(value: string): boolean {
+  return value.split(', ').length > 2
+}
 
 /** Letters of a trait's value. */
 const longestTrait = 300
@@ -45,20 +60,62 @@ const unspoken =
 
 /** A trait of the character as the character says it: "Age" and "24" are "I am 24 years old." */
 export function trait(name: string, value: string, subject: Subject): string | null {
-  const key = name
-    .trim()
-    .toLowerCase()
-    .replace(/^.*['’]s /, '')
+  const key = keyOf(name)
   if (value.length > longestTrait || unspoken.test(key) || /^human$/i.test(value)) return null
-  const list = spokenList(value.replace(/[.\s]+$/, ''))
+  const list = spoken(itemsOf(value))
   const form = traits.find(([pattern]) => pattern.test(key))?.[1]
   if (!form || list === '') return null
-  const own = list.replace(subject.patterns.ofTrait, 'my').replace(subject.patterns.inTrait, 'me')
+  const own = withoutPronouns(list, subject)
   const lower =
     /^\p{Lu}\p{Ll}/u.test(own) && !/name|home|live|location|title/.test(key)
       ? own.charAt(0).toLowerCase() + own.slice(1)
       : own
   return withUser(form(lower, key))
+}
+
+/** What a trait is about: "Ada's Likes" are "likes". */
+function keyOf(name: string): string {
+  return name
+    .trim()
+    .toLowerCase()
+    .replace(/^.*['’]s /, '')
+}
+
+/** Whether a trait is what somebody is like. */
+export function isOfPersonality(name: string): boolean {
+  return /^(?:personality|traits?|mind|mentality|temperament|demeanou?r)$/.test(keyOf(name))
+}
+
+/** Traits of one sentence: nobody says twenty words of themself at once. A single one that is left goes with the last. */
+const together = 3
+const forms = ['They call me %.', 'Some would say that I am %.', 'I am said to be %.', 'You will find me %.']
+
+/** What a list of traits tells, as the character says it: a few to a sentence, and what one does in one of its own. */
+export function personalitySaid(list: string, subject: Subject): readonly string[] {
+  const items = itemsOf(list.replace(/\s*\(\s*([^()]*?)\s*\)/g, ' $1')).map((item) =>
+    withoutPronouns(item.replace(/^and /, ''), subject),
+  )
+  const deeds = items.filter(startsWithVerb).flatMap((item) => fragment(`${capitalised(item)}.`) ?? [])
+  const groups = groupsOf(items.filter((item) => !startsWithVerb(item)).map(withSmallLetter))
+  const said = groups.flatMap(
+    (group, index) => withUser((forms[index % forms.length] ?? '').replace('%', () => spoken(group))) ?? [],
+  )
+  return [...said, ...deeds]
+}
+
+function groupsOf(traits: readonly string[]): readonly (readonly string[])[] {
+  const count = Math.max(1, Math.floor((traits.length + 1) / together))
+  return Array.from({ length: count }, (_, index) =>
+    traits.slice(index * together, index === count - 1 ? undefined : (index + 1) * together),
+  ).filter((group) => group.length > 0)
+}
+
+function startsWithVerb(item: string): boolean {
+  return isVerb(/^\p{L}+/u.exec(item)?.[0].toLowerCase() ?? '')
+}
+
+function withSmallLetter(item: string): string {
+  return /^\p{Lu}\p{Ll}/u.test(item) ? `${item.charAt(0).toLowerCase()}${item.slice(1)}` : item
 }
 
 function withArticle(value: string): string {

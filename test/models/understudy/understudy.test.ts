@@ -26,6 +26,24 @@ describe('what it says', () => {
     expect(await textOf(greeted)).toBe('Sit, Ada. The kettle sings.')
   })
 
+  test('no greeting again that was said already, whatever ends its lines', async () => {
+    const card = cardOf({ name: 'Ida', first_mes: 'The lamp is lit.\r\n\r\nSit down.' })
+    const greeted = [
+      { role: 'assistant' as const, content: 'The lamp is lit.\r\n\r\nSit down.' },
+      { role: 'user' as const, content: 'Hello!' },
+    ]
+    expect(await textOf(asking(greeted, {}, card))).not.toContain('The lamp is lit')
+  })
+
+  test.each([
+    ['thanks', 'Thank you, that was nice of you.', 'You are welcome, Ada.'],
+    ['thanks for something', 'Thanks a lot for all of this!', 'Any time, Ada.'],
+    ['anger', 'You are being difficult.', 'As you like, Ada. I will not quarrel with you.'],
+  ])('to %s, what politeness wants', async (_, line, reply) => {
+    const card = cardOf({ name: 'Ida', description: 'Ida keeps a ferry.' })
+    expect(await textOf(asking(line, {}, card))).toBe(reply)
+  })
+
   test('something told before only with a word on it', async () => {
     const question: Message = { role: 'user', content: 'Which tea is good against a cold?' }
     const told = asking([question, { role: 'assistant', content: 'Ginger, Ada, and a great deal of it.' }, question])
@@ -184,6 +202,75 @@ describe('what it says', () => {
       expect(streamed).toBe(await textOf(request))
     },
   )
+})
+
+/** How cards describe characters, and what each says of itself when it has nothing else to say, line by line. */
+describe('sentences of a card', () => {
+  test.each([
+    [
+      'a list of deeds',
+      'She shows her hands, maintains short nails, and tends to hunch.',
+      'I show my hands.',
+      'I maintain short nails.',
+      'I tend to hunch.',
+    ],
+    [
+      'a kind of person',
+      'Ida is a scholarly woman in her early thirties with grey eyes.',
+      'I am a scholarly woman in my early thirties with grey eyes.',
+    ],
+    [
+      'the user’s deeds',
+      'She is at her desk when {{user}} arrives, sits and asks for tea.',
+      'I am at my desk when you arrive, sit and ask for tea.',
+    ],
+    [
+      'both together',
+      'She has been dating {{user}} for a year and they are happy.',
+      'I have been dating you for a year and we are happy.',
+    ],
+    ['what is not done', 'She says so when she doesn’t know.', "I say so when I don't know."],
+    ['a short sentence', 'She speaks fast and lands precisely.', 'I speak fast and land precisely.'],
+  ])('%s', async (_, description, ...said) => {
+    expect(await saidBy({ description }, said.length)).toEqual(said)
+  })
+
+  test('traits in a few words each, and what one does by itself', async () => {
+    const personality =
+      '[Ida: warm, playful, a little chaotic, honest( with friends ), treats cats like guests; Ida’s goals: a boat]'
+    expect(await saidBy({ personality }, 3)).toEqual([
+      'They call me warm, playful, a little chaotic and honest with friends.',
+      'I treat cats like guests.',
+      'What I want is a boat.',
+    ])
+  })
+
+  test('pronouns that only the scenario has', async () => {
+    const scenario = 'Ida runs her one-woman show.'
+    expect(await saidBy({ scenario }, 1)).toEqual(['I run my one-woman show.'])
+  })
+})
+
+/** What a character tells by itself, one thing to each nod. */
+async function saidBy(fields: Readonly<Record<string, string>>, count: number): Promise<readonly string[]> {
+  const card = cardOf({ name: 'Ida', ...fields })
+  const messages: Message[] = []
+  for (let nod = 0; nod < count; nod++) {
+    messages.push({ role: 'user', content: 'ok' })
+    messages.push({ role: 'assistant', content: await textOf(asking(messages, {}, card)) })
+  }
+  return messages.filter(({ role }) => role === 'assistant').map(({ content }) => String(content))
+}
+
+test('where the card has nothing more, it comes back to what the user told, once', async () => {
+  const card = cardOf({ name: 'Ida' })
+  const messages: Message[] = []
+  for (const line of ['I grew up by the sea.', 'ok', 'Why is that?', 'ok', 'ok']) {
+    messages.push({ role: 'user', content: line })
+    messages.push({ role: 'assistant', content: await textOf(asking(messages, {}, card)) })
+  }
+  const replies = messages.filter(({ role }) => role === 'assistant').slice(1)
+  expect(replies.filter(({ content }) => String(content).includes('you grew up by the sea'))).toHaveLength(1)
 })
 
 describe('only what a model is told', () => {
