@@ -200,7 +200,10 @@ export class ModelRegistry {
 
   #find(id: string): Route | undefined {
     const { configuration, opened, prefixes, seekers } = this.#generation
-    const name = id === 'default' && !configuration.models.has(id) ? (configuration.default ?? id) : id
+    const isDefault = id === 'default' && !configuration.models.has(id)
+    // Where all names are prefixes and none is named, no upstream is to get that word for a model.
+    if (isDefault && configuration.default === undefined) return undefined
+    const name = isDefault ? (configuration.default ?? id) : id
     const settings = configuration.models.get(name)
     if (settings && !name.endsWith('*')) {
       return new Route(name, this.#candidatesOf(isFallback(settings) ? settings.fallback : [name]), seekers)

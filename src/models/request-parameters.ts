@@ -76,12 +76,21 @@ function withNewNames<T extends object>(body: T, renames: readonly (readonly [st
   return { body: { ...rest, ...Object.fromEntries(named) }, dropped: taken.map(([from]) => from) }
 }
 
-/** The caps that are exceeded. Of a number of tokens -1 is none at all, which is more than any. */
+/**
+ * The caps that are exceeded; a number that is sent as a text counts, since upstreams take it for the number. Of a number of
+ * tokens -1 is none at all, which is more than any.
+ */
 function tooHigh(body: object, caps: readonly (readonly [string, number])[]): Entries {
   return caps.filter(([name, most]) => {
-    const value = field(body, name)
-    return typeof value === 'number' && (value > most || (value === -1 && /^max_.*tokens$/.test(name)))
+    const value = numberIn(field(body, name))
+    return value > most || (value === -1 && /^max_.*tokens$/.test(name))
   })
+}
+
+/** The number that a value is, or says; NaN for any other value. */
+function numberIn(value: unknown): number {
+  if (typeof value === 'number') return value
+  return typeof value === 'string' && value.trim() !== '' ? Number(value.replaceAll('_', '')) : Number.NaN
 }
 
 function without<T extends object>(body: T, names: readonly string[]): T {

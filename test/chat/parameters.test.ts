@@ -53,6 +53,12 @@ const scenarios: readonly Scenario[] = [
     gets: { max_tokens: 100, temperature: 1, top_k: 5, effort: 'high' },
   },
   {
+    what: 'caps hold numbers that are sent as texts, since upstreams take them for numbers, and no other texts',
+    settings: { params: { cap: { best_of: 5, max_new_tokens: 100, candidates: 9, effort: 3, tier: 3, empty: 3 } } },
+    sent: { best_of: '100', max_new_tokens: '-1', candidates: ' 1_0.0 ', effort: 'high', tier: '2', empty: '' },
+    gets: { best_of: 5, max_new_tokens: 100, candidates: 9, effort: 'high', tier: '2', empty: '' },
+  },
+  {
     what: 'caps go by the new names, and bind what is set',
     settings: { params: { set: { k: 9 }, rename: { max_tokens: 'limit' }, cap: { limit: 10, k: 5 } } },
     sent: { max_tokens: 50 },

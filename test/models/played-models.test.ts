@@ -267,8 +267,36 @@ describe('the default model', () => {
     expect(() => defaultModels({ baseUrl: 'http://127.0.0.1/v1', apiKey: undefined }, '*')).toThrow(
       'DEFAULT_MODEL is "*"',
     )
+    for (const id of ['character/Fern', 'gpt-x/character/Fern']) {
+      const start = () => defaultModels({ baseUrl: 'http://127.0.0.1/v1', apiKey: undefined }, id)
+      expect(start).toThrow(`DEFAULT_MODEL is ${JSON.stringify(id)}, which is a character, and no model.`)
+    }
     expect(defaultModels(undefined, 'understudy/slow').default).toBe('understudy/slow')
     expect(readConfig({ DEFAULT_MODEL: 'gpt-x' }).defaultModel).toBe('gpt-x')
+  })
+
+  it('is none where all names are prefixes and none is named: no upstream gets that word for a model', async () => {
+    const settings = { adapter: 'openai', baseUrl: `${upstream.url}/v1` }
+    const at = await serviceForThisTest({}, { '*': settings })
+    for (const model of ['default', 'character/Fern']) {
+      const response = await at.request('/chat/completions', { json: { model, messages } })
+      expect((await expectError(response, 'chat', 404)).code).toBe('model_not_found')
+    }
+    expect(upstream.calls).toEqual([])
+    const response = await at.request('/chat/completions', { json: { model: 'gpt-x', messages } })
+    expect(response.status).toBe(200)
+  })
+
+  it('is an id behind a prefix where models.json names one, and never a character', () => {
+    const settings = { adapter: 'openai', baseUrl: 'http://127.0.0.1/v1' }
+    const read = (name: string, standard: string) =>
+      readModels(JSON.stringify({ default: standard, models: { [name]: settings } }), {}).default
+    expect(read('*', 'gpt-x')).toBe('gpt-x')
+    expect(read('local/*', 'local/llama')).toBe('local/llama')
+    for (const standard of ['character/Fern', 'gpt-x/character/Fern', '*']) {
+      expect(() => read('*', standard)).toThrow(/default is .+; give the name of one of the models/)
+    }
+    expect(() => read('local/*', 'local/')).toThrow(/default is "local/)
   })
 
   it('stops the start beside a models.json', async () => {

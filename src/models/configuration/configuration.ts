@@ -2,7 +2,7 @@ import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Config, ConfigError, type Upstream } from '../../config.ts'
 import { codeOf } from '../../errors.ts'
-import { type ModelSettings, type ModelsConfiguration, misbehaviours } from './model-settings.ts'
+import { type ModelSettings, type ModelsConfiguration, misbehaviours, namesCharacter } from './model-settings.ts'
 
 /**
  * The models that the operator configured: those of the `models.json` in `CONFIG_DIR`, else of the one in `DATA_DIR`, or
@@ -60,6 +60,12 @@ export function defaultModels(upstream: Upstream | undefined, standard = 'unders
   if (upstream) {
     const { baseUrl, apiKey } = upstream
     models.set('*', { adapter: 'openai', baseUrl, ...(apiKey === undefined ? {} : { apiKey }) })
+  }
+  if (namesCharacter(standard)) {
+    const advice = 'Give the id of a model; a character is played on it as character/NAME.'
+    throw new ConfigError([
+      `DEFAULT_MODEL is ${JSON.stringify(standard)}, which is a character, and no model. ${advice}`,
+    ])
   }
   if (standard === '*' || !(upstream || models.has(standard))) {
     const advice = upstream

@@ -17,3 +17,8 @@ export const misbehaviours = ['slow', 'stall', 'cut', '429', '500', 'garbage', '
 export function isFallback(settings: ModelSettings): settings is FallbackSettings {
   return 'fallback' in settings
 }
+
+/** Whether an id means a character that is played on a model (`character/NAME`, `MODEL/character/NAME`): it names no model behind a prefix. */
+export function namesCharacter(id: string): boolean {
+  return /(?:^|.\/)character\/./.test(id)
+}

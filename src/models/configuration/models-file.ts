@@ -6,7 +6,7 @@ import { type Fields, field, isFields } from '../../fields.ts'
 import { OwnFields, ownFields } from '../../openai/completion-request.ts'
 import { nearest } from '../../text.ts'
 import { adapterProblem } from './adapters.ts'
-import { isFallback, type ModelSettings, type ModelsConfiguration } from './model-settings.ts'
+import { isFallback, type ModelSettings, type ModelsConfiguration, namesCharacter } from './model-settings.ts'
 import { paramsProblems } from './params.ts'
 import {
   AiSdkSettings,
@@ -68,17 +68,25 @@ function faultsOfNames(document: Fields): readonly string[] {
     .map((name) => fault(name, `is not a setting; there are default and models${hint(name, ['default', 'models'])}`))
 }
 
-/** The model that "default" names, or the first of the file; undefined where there is none, or a fault. */
+/** The model that "default" names, or the first of the file that is no prefix; undefined where there is none, or a fault. */
 function readDefault(written: unknown, names: readonly string[], faults: string[]): string | undefined {
   const plain = names.filter((name) => !name.endsWith('*'))
   const standard = written ?? plain[0]
-  const found = plain.find((name) => name === standard)
+  const found = plain.find((name) => name === standard) ?? behindPrefix(standard, names)
   if (standard !== undefined && found === undefined) {
     faults.push(
       fault('default', `${shown(standard)}give the name of one of the models, not of a prefix${hint(standard, plain)}`),
     )
   }
   return found
+}
+
+/** An id that a prefix takes, as a request's would be; a character is played on a model, and is none. */
+function behindPrefix(id: unknown, names: readonly string[]): string | undefined {
+  if (typeof id !== 'string' || id.endsWith('*') || namesCharacter(id)) return undefined
+  return names.some((name) => name.endsWith('*') && id.length >= name.length && id.startsWith(name.slice(0, -1)))
+    ? id
+    : undefined
 }
 
 function parse(text: string): unknown {
