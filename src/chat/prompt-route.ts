@@ -57,7 +57,8 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
       let tokens = held.tokens
       try {
         const model = { model: route.name, upstreamId: candidate.traits.upstreamId }
-        const receipt = await receiptOf({ ...model, casting, body, asked, isShown })
+        const refusedRegexes = texts?.refusedRegexes ?? []
+        const receipt = await receiptOf({ ...model, casting, body, asked, refusedRegexes, isShown })
         tokens = receipt.tokens.total
         reply.header('x-model', encodeURIComponent(candidate.traits.name))
         reply.headers(droppedHeader(asked.composition.dropped))

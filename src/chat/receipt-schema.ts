@@ -29,6 +29,9 @@ export const PromptReceipt = Type.Object(
     ),
     dropped: Type.Object({ lore: Type.Integer(), examples: Type.Integer(), messages: Type.Integer() }),
     unknown_macros: Type.Array(Type.String()),
+    refused_regexes: Type.Array(Type.String(), {
+      description: "Regular expressions of the request's `lorebooks` that never match here.",
+    }),
   },
   { title: 'PromptReceipt' },
 )

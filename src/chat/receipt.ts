@@ -1,3 +1,4 @@
+import { toldList } from '../characters/cards/description.ts'
 import type { Section } from '../characters/prompt/composition.ts'
 import { loadTokenizer, type Tokenizer } from '../models/tokenizer.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
@@ -14,6 +15,8 @@ export interface ReceiptParts {
   readonly casting: Pick<Casting, 'persona'>
   readonly body: CompletionRequest
   readonly asked: Pick<Asked, 'composition' | 'request'>
+  /** Regular expressions of the request's lorebooks that never match here. */
+  readonly refusedRegexes: readonly string[]
   /** Whether the caller may read the card's texts. */
   readonly isShown: boolean
 }
@@ -48,6 +51,7 @@ export async function receiptOf(parts: ReceiptParts): Promise<PromptReceipt> {
     })),
     dropped: { ...composition.dropped },
     unknown_macros: [...composition.unknownMacros],
+    refused_regexes: [...toldList(parts.refusedRegexes)],
   }
 }
 

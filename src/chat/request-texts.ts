@@ -42,7 +42,7 @@ export async function requestTextsOf(
           },
         }
       : {}),
-    books: lorebooks ? await work.run('lorebooks', readRequestBooks(lorebooks, seesCard)) : [],
+    ...(lorebooks ? await work.run('lorebooks', readRequestBooks(lorebooks, seesCard)) : { books: [] }),
     seesCard,
   }
 }

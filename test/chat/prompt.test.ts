@@ -240,6 +240,7 @@ describe('POST /chat/prompt', () => {
       'lore',
       'dropped',
       'unknown_macros',
+      'refused_regexes',
     ])
     expect(receipt).toMatchObject({
       object: 'chat.prompt',
@@ -291,7 +292,7 @@ describe('POST /chat/prompt', () => {
       request: { body: { ...body, messages: [...composition.messages] }, persona, work: workAtOnce() },
       composition,
     }
-    const parts = { model: 'm', upstreamId: 'm', casting: { persona }, body, asked }
+    const parts = { model: 'm', upstreamId: 'm', casting: { persona }, body, asked, refusedRegexes: [] }
     const [hidden, shown] = [
       await receiptOf({ ...parts, isShown: false }),
       await receiptOf({ ...parts, isShown: true }),

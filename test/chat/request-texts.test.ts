@@ -61,6 +61,16 @@ const turns = [
   { role: 'user', content: 'Three' },
 ]
 
+test('regular expressions of its lorebooks that never match are told of', async () => {
+  const { receipt } = await stage({})
+  const books = [['/(?<=a)b/', 'oak'], ['/oak\\d/'], ['/(x)\\1/']].map((keys) => ({
+    entries: [{ keys, content: 'C', enabled: true, insertion_order: 0, use_regex: true, extensions: {} }],
+    extensions: {},
+  }))
+  expect((await receipt({ lorebooks: books })).refused_regexes).toEqual(['/(?<=a)b/', '/(x)\\1/'])
+  expect((await receipt({})).refused_regexes).toEqual([])
+})
+
 describe('4.1 a persona', () => {
   const card = {
     description: 'D',

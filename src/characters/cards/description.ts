@@ -53,8 +53,6 @@ export function* describeCard(
   for (const name of notes.ignored) ignored.tell(name)
   const version = numberIn(document, 'spec_version') ?? 0
   if (version > newestVersion) ignored.tell(`spec_version ${String(valueIn(document, 'spec_version')).slice(0, 20)}`)
-  const refused = new Told()
-  for (const pattern of notes.patterns.refused) refused.tell(pattern)
   const unfired = new Told()
   if (card.book) yield* neverFiring(fieldsIn(data, 'character_book'), card.book, (entry) => unfired.tell(entry))
   const told = new Told()
@@ -67,7 +65,7 @@ export function* describeCard(
     greetings: card.greetings.filter((greeting) => greeting.trim() !== '').length,
     lore_entries: card.book?.written ?? 0,
     regexes: notes.patterns.compiled,
-    refused_regexes: refused.list,
+    refused_regexes: toldList(notes.patterns.refused),
     remote_assets: assets.filter((asset) => isFields(asset) && /^https?:/i.test(textIn(asset, 'uri').trim())).length,
     has_system_prompt: card.systemPrompt.trim() !== '',
     model: card.model ?? null,
@@ -86,6 +84,13 @@ function* tellUnread(fields: Fields, read: ReadonlySet<string>, tell: (name: str
     if (!read.has(name) && !isNothing(fields[name])) tell(name.slice(0, 100))
   }
   yield (looked % 500) * unitsOfField
+}
+
+/** As much of a list as is told. */
+export function toldList(names: readonly string[]): readonly string[] {
+  const told = new Told()
+  for (const name of names) told.tell(name)
+  return told.list
 }
 
 /** A list that is told only so far, however long it is. */

@@ -5,6 +5,12 @@ import { CardError } from '../documents/card-error.ts'
 import type { LoreEntry } from './entry.ts'
 import { emptyNotes, type Lorebook, readLorebook } from './lorebook.ts'
 
+/** The lorebooks of a request, and the regular expressions in them that never match here. */
+interface RequestBooks {
+  readonly books: readonly Lorebook[]
+  readonly refusedRegexes: readonly string[]
+}
+
 /**
  * Reads the lorebooks of a request, each with the bounds of a card's, and one bound of regular expressions for all of them.
  * They cannot switch off what the operator tells a model (`@@disable_ui_prompt`).
@@ -12,7 +18,7 @@ import { emptyNotes, type Lorebook, readLorebook } from './lorebook.ts'
  * @param seesCard whether keys may be looked for in the card's own texts, which tells the caller what is in them
  * @throws ApiError 400 that names the book which is none, or has too much in it
  */
-export function* readRequestBooks(books: readonly Fields[], seesCard: boolean): Steps<readonly Lorebook[]> {
+export function* readRequestBooks(books: readonly Fields[], seesCard: boolean): Steps<RequestBooks> {
   const notes = emptyNotes()
   const read: Lorebook[] = []
   for (const [index, document] of books.entries()) {
@@ -38,7 +44,7 @@ export function* readRequestBooks(books: readonly Fields[], seesCard: boolean): 
       )
     }
   }
-  return read
+  return { books: read, refusedRegexes: notes.patterns.refused }
 }
 
 const unitsOfEntry = 30

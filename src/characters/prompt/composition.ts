@@ -12,6 +12,8 @@ export interface RequestTexts {
   readonly persona?: string
   readonly authorNote?: AuthorNote
   readonly books: readonly Lorebook[]
+  /** Regular expressions of the books that never match here. */
+  readonly refusedRegexes?: readonly string[]
   /** Whether macros in these texts, and keys of these books, may look at the card's own texts. */
   readonly seesCard: boolean
 }
