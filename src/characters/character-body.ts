@@ -23,13 +23,14 @@ export interface Viewer {
 /** A character as its reader may see it: how to play it, and what gives its story away, only where it is readable. */
 export function* publicBody(character: Character, source: CardSource, viewer: Viewer) {
   const { document } = source
-  const { has: avatar } = yield* avatarProblem(source)
   const { name, origin, digest, card } = character
   const notes = emptyNotes()
   yield* readCard(document, notes)
   const summary = yield* describeCard(card, source, notes)
   const { refused_regexes, ignored, never_fire, warnings, greetings: _count, ...description } = summary
   const { isReadable, languages, stored, conversationId } = viewer
+  const noted = stored?.digest === digest ? stored.about.avatar : undefined
+  const avatar = noted ?? (yield* avatarProblem(source)).has
   const times = origin === 'account' && stored ? { created: stored.created, updated: stored.updated } : {}
   const greetings = yield* greetingsOf({ name, digest, card, userName: '' }, conversationId)
   return {

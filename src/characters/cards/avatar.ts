@@ -3,7 +3,7 @@ import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { Assets } from './assets.ts'
 import { isTooLarge, largestPicture, type PictureType, pictureFacts } from './pictures.ts'
-import { barePicture } from './png.ts'
+import { barePicture, checkPicture } from './png.ts'
 import type { CardSource } from './source.ts'
 
 /** A character's picture, fit to be shown to whoever may talk to the character. */
@@ -20,13 +20,13 @@ export interface Avatar {
 export function* avatarSteps(source: CardSource): Steps<Avatar> {
   const bytes = yield* findPicture(source)
   const type = typeOf(bytes)
-  return { type, bytes: type === 'image/png' ? yield* bare(bytes) : bytes }
+  return { type, bytes: type === 'image/png' ? yield* sound(barePicture(bytes)) : bytes }
 }
 
-/** @throws ApiError 404 for a PNG that is cut off or damaged */
-function* bare(bytes: Buffer): Steps<Buffer> {
+/** What steps make of a PNG. @throws ApiError 404 for one that is cut off or damaged */
+function* sound<T>(steps: Steps<T>): Steps<T> {
   try {
-    return yield* barePicture(bytes)
+    return yield* steps
   } catch (error) {
     if (error instanceof CardError) throw new ApiError(404, 'avatar_unusable', error.message, { cause: error })
     throw error
@@ -36,7 +36,8 @@ function* bare(bytes: Buffer): Steps<Buffer> {
 /** Whether a card has an avatar; where it has a picture that cannot be shown, a sentence that says why. */
 export function* avatarProblem(source: CardSource): Steps<{ readonly has: boolean; readonly warning: string | null }> {
   try {
-    yield* avatarSteps(source)
+    const bytes = yield* findPicture(source)
+    if (typeOf(bytes) === 'image/png') yield* sound(checkPicture(bytes))
     return { has: true, warning: null }
   } catch (error) {
     if (!(error instanceof ApiError)) throw error

@@ -109,6 +109,11 @@ export function* barePicture(bytes: Buffer): Steps<Buffer> {
   return yield* keepChunks(bytes, ({ type }) => shownChunks.has(type))
 }
 
+/** Finds out that a picture can be shown, without a copy of it. @throws CardError for one that is damaged */
+export function* checkPicture(bytes: Buffer): Steps<void> {
+  for (const { data } of chunksOf(bytes)) yield unitsOfChunk + (data.length >> 5)
+}
+
 /** Chunks that tell how a picture looks (sections 5.6 and 11). */
 const shownChunks: ReadonlySet<string> = new Set([
   ...['IHDR', 'PLTE', 'IDAT', 'tRNS', 'cHRM', 'gAMA', 'sRGB', 'iCCP', 'sBIT', 'cICP', 'mDCV', 'cLLI', 'bKGD', 'pHYs'],
