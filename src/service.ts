@@ -6,6 +6,7 @@ import { wholeEntry } from './audit/database-entries.ts'
 import { type Actor, serviceActor } from './audit/record.ts'
 import { CharacterUses } from './characters/character-uses.ts'
 import { type CharacterLibrary, createLibrary } from './characters/library/library.ts'
+import { notePictures } from './characters/picture-notes.ts'
 import { uploadsKeptFor } from './characters/pieces.ts'
 import { promptSettings } from './characters/prompt/settings.ts'
 import { purgeVersions } from './characters/purge.ts'
@@ -105,6 +106,7 @@ interface Beside {
   reading?: NodeJS.Timeout
   stopPruning?: () => Promise<unknown>
   stopPurging?: () => Promise<void>
+  stopNoting?: () => Promise<void>
 }
 
 /**
@@ -233,6 +235,13 @@ async function beginBeside(beside: Beside, parts: Parts, config: Config): Promis
     onRemoved: (versions) => logger.info({ versions }, 'old versions of characters were removed'),
     onFailure: (error) => logger.error({ err: error }, 'old versions of characters were not removed'),
   })
+  beside.stopNoting = notePictures({
+    store: stores.characters,
+    clock: machineClock,
+    workOf: (account) => parts.scheduler.workOf({ account }),
+    during: parts.inFlight.during,
+    onFailure: (error) => logger.error({ err: error }, 'of an upload it was not noted whether it has a picture'),
+  })
 }
 
 /** Reads the characters and `models.json` again; what has faults changes nothing. */
@@ -281,6 +290,7 @@ async function closeParts(parts: Parts, beside: Beside, graceMs: number): Promis
   await guard.settle()
   await beside.stopPruning?.()
   await beside.stopPurging?.()
+  await beside.stopNoting?.()
   await uses.flush()
   await stores.close()
   lock?.release()

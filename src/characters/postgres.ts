@@ -3,6 +3,7 @@ import { commandLine, serviceActor } from '../audit/record.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
 import { escapeNul, unescapeNul } from '../storage/postgres/texts.ts'
 import { unixSeconds } from '../time.ts'
+import type { CardAbout } from './cards/summary.ts'
 import {
   type CharacterCeilings,
   type CharacterKey,
@@ -154,6 +155,25 @@ export class PostgresCharacterStore implements CharacterStore {
 
   purge(after: CharacterKey | null, usedSince: number, by = serviceActor()): Promise<PurgeStep> {
     return purge(this.#database, after, usedSince, by)
+  }
+
+  async page(after: CharacterKey | null, limit: number): Promise<readonly (CharacterKey & StoredCharacter)[]> {
+    const { account, name } = after ?? { account: 0, name: '' }
+    const rows = await this.#database.read(
+      (sql) => sql<(CharacterRow & { account: number })[]>`
+        SELECT account, name, digest, about, created, updated FROM characters
+        WHERE (account, name) > (${account}, ${name === '' ? '' : escapeNul(name)}) ORDER BY account, name LIMIT ${limit}`,
+    )
+    return rows.map((row) => ({ ...toNamed(row), account: Number(row.account) }))
+  }
+
+  async noteAbout({ account, name, digest }: VersionKey, about: CardAbout): Promise<void> {
+    await this.#database.transaction(async (sql) => {
+      await sql`
+        UPDATE characters SET about = ${JSON.stringify(about)}
+        WHERE account = ${account} AND name = ${escapeNul(name)} AND digest = ${digest}`
+      return true
+    })
   }
 
   removeLeftovers(before: number, most: number): Promise<number> {

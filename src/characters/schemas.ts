@@ -18,7 +18,8 @@ const listed = {
   creator: Type.String(),
   has_avatar: Type.Optional(
     Type.Boolean({
-      description: 'Whether `GET /characters/{name}/avatar` has a picture; missing of uploads from before 0.2.0.',
+      description:
+        'Whether `GET /characters/{name}/avatar` has a picture; missing of uploads from before 0.2.0 until a minute or more after the start.',
     }),
   ),
   created: Type.Optional(Type.Integer({ description: 'Unix seconds; only of uploads.' })),

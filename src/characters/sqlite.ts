@@ -5,6 +5,7 @@ import { type OutsideChanges, Remembered } from '../storage/outside-changes.ts'
 import { writing } from '../storage/write-error.ts'
 import { inTransaction } from '../storage/write-lock.ts'
 import { unixSeconds } from '../time.ts'
+import type { CardAbout } from './cards/summary.ts'
 import {
   type CharacterCeilings,
   type CharacterKey,
@@ -37,6 +38,8 @@ export class SqliteCharacterStore implements CharacterStore {
   readonly #versions: Readonly<Record<NameMatch, Statement<[number, string, string, string], StoredVersion>>>
   readonly #source: Statement<[number, string, string], SourceRow>
   readonly #list: Statement<[number, string, number], CharacterRow>
+  readonly #page: Statement<[number, string, number], CharacterRow & { account: number }>
+  readonly #noteAbout: Statement<[string, number, string, string]>
   readonly #delete: Statement<[number, string]>
   readonly #kept: SqliteVersions
   readonly #pieces: SqlitePieces
@@ -72,6 +75,10 @@ export class SqliteCharacterStore implements CharacterStore {
       FROM character_versions LEFT JOIN uploads USING (account, name, digest)
       WHERE account = ? AND name = ? AND digest = ?`)
     this.#list = database.prepare(`${found} name > ? ORDER BY name LIMIT ?`)
+    this.#page = database.prepare(
+      `SELECT account, ${columns} FROM characters WHERE (account, name) > (?, ?) ORDER BY account, name LIMIT ?`,
+    )
+    this.#noteAbout = database.prepare('UPDATE characters SET about = ? WHERE account = ? AND name = ? AND digest = ?')
     this.#delete = database.prepare('DELETE FROM characters WHERE account = ? AND name = ?')
   }
 
@@ -143,6 +150,16 @@ export class SqliteCharacterStore implements CharacterStore {
 
   async purge(after: CharacterKey | null, usedSince: number, by = serviceActor()): Promise<PurgeStep> {
     return this.#kept.purge(after, usedSince, by)
+  }
+
+  async page(after: CharacterKey | null, limit: number): Promise<readonly (CharacterKey & StoredCharacter)[]> {
+    const rows = this.#page.all(after?.account ?? 0, after?.name ?? '', limit)
+    return rows.map((row) => ({ ...toCharacter(row), account: row.account }))
+  }
+
+  async noteAbout({ account, name, digest }: VersionKey, about: CardAbout): Promise<void> {
+    this.#remembered.forget()
+    writing(() => this.#noteAbout.run(JSON.stringify(about), account, name, digest))
   }
 
   removeLeftovers(before: number, most: number): Promise<number> {

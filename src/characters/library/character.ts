@@ -118,6 +118,10 @@ export interface CharacterStore {
    * @param by the service, which is who it is put on record of
    */
   purge(after: CharacterKey | null, usedSince: number, by?: Actor): Promise<PurgeStep>
+  /** At most `limit` characters of all accounts that come after this one; null at the beginning. */
+  page(after: CharacterKey | null, limit: number): Promise<readonly (CharacterKey & StoredCharacter)[]>
+  /** Notes what a card tells of itself, where it is still the one of its character; that is no change of the character. */
+  noteAbout(version: VersionKey, about: CardAbout): Promise<void>
   /**
    * Removes a few pieces of cards that no version has: those of versions that are gone, and of uploads that were refused, or
    * have begun before a time in Unix seconds and come to nothing.

@@ -1,0 +1,90 @@
+import { type Clock, pause } from '../clock.ts'
+import { freeBytes } from '../http/body.ts'
+import type { Work } from '../work.ts'
+import { CardError } from './documents/card-error.ts'
+import type { CharacterKey, CharacterStore, VersionKey } from './library/character.ts'
+import { wholeOf } from './library/source-bytes.ts'
+
+/** Milliseconds from the start until the first look, and between two pages. */
+const afterStart = 60_000
+const between = 20
+/** Characters of a page. */
+const pageLength = 50
+
+/** What is noted, and when. */
+export interface PictureNotesOptions {
+  readonly store: Pick<CharacterStore, 'page' | 'source' | 'noteAbout'>
+  readonly clock: Clock
+  /** The work of reading cards, for an account. */
+  readonly workOf: (account: number) => Work
+  /** Takes the bytes of a card into the count of those that are held. */
+  readonly during: <T>(account: number, bytes: number, use: () => Promise<T>) => Promise<T>
+  readonly onFailure: (error: unknown) => void
+}
+
+/**
+ * Notes of uploads from before 0.2.0 whether they have a picture, once after the start: of later ones it is noted when they come.
+ * @returns ends that, and resolves when nothing of it is going on
+ */
+export function notePictures(options: PictureNotesOptions): () => Promise<void> {
+  const end = new AbortController()
+  const { signal } = end
+  const run = async (): Promise<void> => {
+    await pause(options.clock, afterStart, signal)
+    for (let after = await notePage(options, null, signal); after !== null; ) {
+      await pause(options.clock, between, signal)
+      after = await notePage(options, after, signal)
+    }
+  }
+  const running = run().catch((error: unknown) => {
+    if (!signal.aborted) options.onFailure(error)
+  })
+  return () => {
+    end.abort()
+    return running
+  }
+}
+
+/** Goes over a page of characters. @returns the last of them; null behind the last page */
+async function notePage(
+  options: PictureNotesOptions,
+  after: CharacterKey | null,
+  signal: AbortSignal,
+): Promise<CharacterKey | null> {
+  const page = await options.store.page(after, pageLength)
+  for (const { account, name, digest, about } of page) {
+    signal.throwIfAborted()
+    if (about.avatar !== undefined) continue
+    try {
+      const avatar = await hasPicture(options, { account, name, digest })
+      if (avatar !== undefined) await options.store.noteAbout({ account, name, digest }, { ...about, avatar })
+    } catch (error) {
+      // It is looked at again after the next start.
+      options.onFailure(error)
+    }
+  }
+  return page.at(-1) ?? null
+}
+
+/** Whether a stored card has a picture; undefined where it is deleted meanwhile. A card that cannot be read any more has none. */
+async function hasPicture(
+  { store, workOf, during }: PictureNotesOptions,
+  { account, name, digest }: VersionKey,
+): Promise<boolean | undefined> {
+  const source = await store.source(account, name, digest)
+  if (!source) return undefined
+  const { cardSteps } = await import('./library/card-bytes.ts')
+  return during(account, source.length, async () => {
+    const bytes = await wholeOf(source)
+    if (!bytes) return undefined
+    try {
+      const { about } = await workOf(account).run('character', cardSteps(bytes))
+      return about.avatar
+    } catch (error) {
+      if (error instanceof CardError) return false
+      throw error
+    } finally {
+      freeBytes(bytes)
+    }
+  })
+}
