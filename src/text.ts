@@ -70,6 +70,30 @@ export function* withoutControlsInSteps(text: string): Steps<string> {
   return pieces.join('')
 }
 
+/** Pieces of a growing text that are put together to one. */
+const piecesTogether = 256
+
+/**
+ * A text that grows by many small pieces, such as a streamed answer. With `+=` each piece would take some 60 bytes of memory for as
+ * long as the text is kept, however short it is: V8 keeps the pieces, and how they were joined.
+ */
+export class GrowingText {
+  readonly #blocks: string[] = []
+  #pieces: string[] = []
+
+  /** Adds a piece to the end. */
+  add(piece: string): void {
+    if (this.#pieces.push(piece) < piecesTogether) return
+    this.#blocks.push(this.#pieces.join(''))
+    this.#pieces = []
+  }
+
+  /** All of it. */
+  toString(): string {
+    return this.#blocks.join('') + this.#pieces.join('')
+  }
+}
+
 /** Values that are looked at in one step, and what each of them costs beside its characters. */
 const valuesOfStep = 200
 const unitsOfValue = 10

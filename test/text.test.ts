@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import {
   checkWhole,
   controlCharacters,
+  GrowingText,
   mendHalves,
   type NameRule,
   nameProblem,
@@ -78,5 +79,20 @@ describe('withoutControlsInSteps', () => {
       const text = `${'x'.repeat(shift)}${'🌵'.repeat(100_000)}`
       expect(atOnce(withoutControlsInSteps(`\0${text}\ud83c`))).toBe(`${text}\ufffd`)
     }
+  })
+})
+
+describe('GrowingText', () => {
+  it('has all pieces in their order, whenever it is asked', () => {
+    fc.assert(
+      fc.property(fc.array(fc.string({ unit: units }), { maxLength: 600 }), fc.nat(600), (pieces, early) => {
+        const growing = new GrowingText()
+        for (const [index, piece] of pieces.entries()) {
+          growing.add(piece)
+          if (index === early) expect(growing.toString()).toBe(pieces.slice(0, early + 1).join(''))
+        }
+        expect(growing.toString()).toBe(pieces.join(''))
+      }),
+    )
   })
 })

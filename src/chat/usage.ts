@@ -3,6 +3,7 @@ import { bytesToToken, promptEstimate } from '../limits/estimate.ts'
 import type { ModelReply } from '../models/model.ts'
 import { type Chunk, countsOf, type Usage, usageIn } from '../openai/completion.ts'
 import type { Message } from '../openai/completion-request.ts'
+import { GrowingText } from '../text.ts'
 import type { Steps, Work } from '../work.ts'
 
 /**
@@ -14,7 +15,7 @@ export class UsageWatch {
   #prompt: readonly Message[] = []
   #head: Head = { id: '', object: 'chat.completion.chunk', created: 0, model: '' }
   #last: Chunk | undefined
-  #text = ''
+  readonly #text = new GrowingText()
 
   /** @param work of the request, which an estimate is part of */
   constructor(work: Work) {
@@ -31,14 +32,14 @@ export class UsageWatch {
     const { id, object, created, model } = this.#head
     this.#head = { id: id || chunk.id, object, created: created || chunk.created, model: model || chunk.model }
     if (countsOf(usageIn(chunk))) this.#last = chunk
-    for (const { delta } of chunk.choices) this.#text += wordsOf(delta)
+    for (const { delta } of chunk.choices) this.#text.add(wordsOf(delta))
   }
 
   /** The usage chunk, in OpenAI's shape: no choices. An upstream's own keeps whatever else it says. */
   async chunk(): Promise<Chunk & { readonly usage: Usage }> {
     const last = this.#last
     const told = last && usageIn(last)
-    const usage = isUsage(told) ? told : await estimateOf(this.#prompt, this.#text, this.#work)
+    const usage = isUsage(told) ? told : await estimateOf(this.#prompt, this.#text.toString(), this.#work)
     return { ...(last?.choices.length === 0 ? last : {}), ...this.#head, choices: [], usage }
   }
 }

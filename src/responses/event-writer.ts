@@ -1,6 +1,7 @@
 import { eventOf } from '../chat/stream-writer.ts'
 import type { Call, OutputItem, OutputMessage, Reasoning } from '../openai/response.ts'
-import { cutReason, emptyCall, emptyMessage, emptyReasoning, growCall, textPart } from './output.ts'
+import { GrowingText } from '../text.ts'
+import { cutReason, emptyCall, emptyMessage, emptyReasoning, setArguments, textPart } from './output.ts'
 import { readSaid, type Said } from './said.ts'
 
 /** A text that grows: a part of the item that it stands in. */
@@ -9,7 +10,14 @@ interface OpenText {
   readonly item: OutputMessage | Reasoning
   /** The places of the item in the output, and of the part in the item. */
   readonly at: { readonly item_id: string; readonly output_index: number; readonly content_index: number }
-  text: string
+  readonly text: GrowingText
+}
+
+/** A call that grows, and its place in the output. */
+interface OpenCall {
+  readonly item: Call
+  readonly index: number
+  readonly text: GrowingText
 }
 
 type TextKind = 'output_text' | 'refusal' | 'reasoning_text'
@@ -24,7 +32,7 @@ export class EventWriter {
   #sequence = 0
   #open: OpenText | undefined
   /** Calls by the number that chunks know them by. Their pieces may come in any order, so that all end together. */
-  readonly #calls = new Map<number, { readonly item: Call; readonly index: number }>()
+  readonly #calls = new Map<number, OpenCall>()
 
   /** One event, with its number. */
   event(type: string, rest: object): string {
@@ -47,6 +55,7 @@ export class EventWriter {
     // A response without any item would be read as none.
     let events = this.output.length === 0 ? this.#beginText('output_text') : ''
     events += this.#endItem(status)
+    this.#closeCalls()
     for (const { item, index } of this.#calls.values()) {
       const at = { item_id: item.id, output_index: index }
       const said =
@@ -61,6 +70,7 @@ export class EventWriter {
   /** The items as far as they have come, for a response that goes no further. */
   get cutOutput(): readonly OutputItem[] {
     this.#closeText()
+    this.#closeCalls()
     return this.output.map((item) => (item.status === 'in_progress' ? { ...item, status: 'incomplete' } : item))
   }
 
@@ -69,7 +79,7 @@ export class EventWriter {
     const events = this.#open?.kind === kind ? '' : this.#beginText(kind)
     const open = this.#open
     if (!open) return events
-    open.text += text
+    open.text.add(text)
     const more = kind === 'output_text' ? { logprobs: [] } : {}
     return events + this.event(`response.${kind}.delta`, { ...open.at, delta: text, ...more })
   }
@@ -86,7 +96,7 @@ export class EventWriter {
       kind,
       item,
       at: { item_id: item.id, output_index: index, content_index: item.content.length },
-      text: '',
+      text: new GrowingText(),
     }
     return events + this.event('response.content_part.added', { ...this.#open.at, part: partOf(kind, '') })
   }
@@ -102,14 +112,20 @@ export class EventWriter {
   }
 
   /** Puts the part that is open into its item; undefined where none is open. No event tells of it. */
-  #closeText(): (OpenText & { readonly part: object }) | undefined {
+  #closeText(): (Omit<OpenText, 'text'> & { readonly text: string; readonly part: object }) | undefined {
     const open = this.#open
     if (!open) return undefined
     this.#open = undefined
-    const part = partOf(open.kind, open.text)
+    const text = open.text.toString()
+    const part = partOf(open.kind, text)
     const content: unknown[] = open.item.content
     content.push(part)
-    return { ...open, part }
+    return { ...open, text, part }
+  }
+
+  /** Puts what has come of the calls into their items. */
+  #closeCalls(): void {
+    for (const { item, text } of this.#calls.values()) setArguments(item, text.toString())
   }
 
   /** Ends the item that is open, with its part. */
@@ -125,14 +141,15 @@ export class EventWriter {
     let events = ''
     if (!open) {
       events += this.#endItem('completed')
-      open = { item: emptyCall(kind, id || `call_${this.output.length}`, name), index: this.output.length }
+      const item = emptyCall(kind, id || `call_${this.output.length}`, name)
+      open = { item, index: this.output.length, text: new GrowingText() }
       this.#calls.set(number, open)
-      events += this.#itemAdded(open.item)
+      events += this.#itemAdded(item)
     }
     const { item, index } = open
     item.name ||= name
     if (piece === '') return events
-    growCall(item, piece)
+    open.text.add(piece)
     return events + this.event(`${growthOf(item)}.delta`, { item_id: item.id, output_index: index, delta: piece })
   }
 

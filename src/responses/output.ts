@@ -20,10 +20,10 @@ export function emptyCall(type: Call['type'], callId: string, name: string): Cal
   return { type, id: idOf('fc'), ...call, arguments: '' }
 }
 
-/** Adds a piece to the arguments of a call. */
-export function growCall(call: Call, piece: string): void {
-  if (call.type === 'custom_tool_call') call.input += piece
-  else call.arguments += piece
+/** Gives a call its arguments. */
+export function setArguments(call: Call, text: string): void {
+  if (call.type === 'custom_tool_call') call.input = text
+  else call.arguments = text
 }
 
 /** A thought that is still to come. */
@@ -50,7 +50,7 @@ export function outputOf({ choices }: Completion): readonly OutputItem[] {
   }
   for (const { kind, id, name, text: argument, index } of calls) {
     const call = emptyCall(kind, id || `call_${index}`, name)
-    growCall(call, argument)
+    setArguments(call, argument)
     output.push({ ...call, status })
   }
   return output

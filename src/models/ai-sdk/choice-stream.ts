@@ -1,5 +1,6 @@
 import type { LanguageModelV4FinishReason, SharedV4ProviderMetadata } from '@ai-sdk/provider'
 import type { Chunk } from '../../openai/completion.ts'
+import { GrowingText } from '../../text.ts'
 import { brokenOff, tooMuch } from '../upstream/errors.ts'
 import { keptMetadata, type MessageExtra } from './extra-content.ts'
 import { toFinishReason } from './finish-reason.ts'
@@ -22,7 +23,7 @@ export interface TranslatedDelta extends Choice {
 interface OpenCall {
   readonly index: number
   /** The arguments that have gone out. */
-  sent: string
+  readonly sent: GrowingText
 }
 
 /**
@@ -32,7 +33,10 @@ interface OpenCall {
 export class ChoiceStream {
   readonly #index: number
   readonly #calls = new Map<string, OpenCall>()
-  readonly #reasoning = new Map<string, { text: string; provider: SharedV4ProviderMetadata | undefined }>()
+  readonly #reasoning = new Map<
+    string,
+    { readonly text: GrowingText; provider: SharedV4ProviderMetadata | undefined }
+  >()
   readonly #foreignCalls = new Set<string>()
   #hasBegun = false
   #hasText = false
@@ -83,7 +87,9 @@ export class ChoiceStream {
     if (this.#finish === undefined) throw brokenOff()
     const isEmpty = !this.#hasText && this.#calls.size === 0
     const finishReason = toFinishReason(this.#finish, this.#calls.size > 0, isEmpty)
-    const signed = [...this.#reasoning.values()].flatMap(({ text, provider }) => (provider ? [{ text, provider }] : []))
+    const signed = [...this.#reasoning.values()].flatMap(({ text, provider }) =>
+      provider ? [{ text: text.toString(), provider }] : [],
+    )
     return this.#piece(signed.length === 0 ? {} : { extra_content: { reasoning: signed } }, finishReason)
   }
 
@@ -104,22 +110,24 @@ export class ChoiceStream {
   }
 
   #reason(id: string, text: string, metadata: unknown): readonly TranslatedDelta[] {
-    const block = this.#reasoning.get(id) ?? { text: '', provider: undefined }
-    this.#reasoning.set(id, { text: block.text + text, provider: keptMetadata(metadata) ?? block.provider })
+    const block = this.#reasoning.get(id) ?? { text: new GrowingText(), provider: undefined }
+    this.#reasoning.set(id, block)
+    block.text.add(text)
+    block.provider = keptMetadata(metadata) ?? block.provider
     return text === '' ? [] : this.#piece({ reasoning_content: text })
   }
 
   #beginCall(id: string, name: string): readonly TranslatedDelta[] {
     const index = this.#calls.size
     if (index >= mostCalls) throw tooMuch()
-    this.#calls.set(id, { index, sent: '' })
+    this.#calls.set(id, { index, sent: new GrowingText() })
     return this.#piece({ tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] })
   }
 
   #addArguments(id: string, text: string): readonly TranslatedDelta[] {
     const call = this.#calls.get(id)
     if (call === undefined || text === '') return []
-    call.sent += text
+    call.sent.add(text)
     return this.#piece({ tool_calls: [{ index: call.index, function: { arguments: text } }] })
   }
 
@@ -133,7 +141,8 @@ export class ChoiceStream {
     const pieces = this.#calls.has(id) ? [] : [...this.#beginCall(id, name)]
     const call = this.#calls.get(id)
     if (call === undefined) return pieces
-    const rest = input.startsWith(call.sent) ? input.slice(call.sent.length) : ''
+    const sent = call.sent.toString()
+    const rest = input.startsWith(sent) ? input.slice(sent.length) : ''
     pieces.push(...this.#addArguments(id, rest))
     const withExtra = { index: call.index, ...(extra && { extra_content: extra }) }
     return extra ? [...pieces, ...this.#piece({ tool_calls: [withExtra] })] : pieces
