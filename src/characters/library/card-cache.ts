@@ -21,6 +21,7 @@ export function memoryOf({ book }: Card, sourceBytes: number): number {
   let bytes = 2 * sourceBytes
   for (const { keys, secondaryKeys } of book?.entries ?? []) {
     bytes += bytesOfEntry + bytesOfKey * (keys.length + secondaryKeys.length)
+    for (const { pattern } of [...keys, ...secondaryKeys]) bytes += pattern?.bytes ?? 0
   }
   return bytes
 }

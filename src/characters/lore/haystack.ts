@@ -1,5 +1,5 @@
-import type { RE2JS } from 're2js'
 import type { Steps } from '../../work.ts'
+import type { LorePattern } from './pattern.ts'
 
 /** A key of a lorebook entry, ready to be looked for. */
 export interface LoreKey {
@@ -14,7 +14,7 @@ export interface LoreKey {
   readonly hasMacro?: boolean
   readonly hasNamesOnly?: boolean
   /** Null for one that the engine refuses, which never matches. */
-  readonly pattern?: RE2JS | null
+  readonly pattern?: LorePattern | null
 }
 
 /** Units of work that a request may spend on looking for keys: some 2 s, half of all that it may cause. */
@@ -89,7 +89,7 @@ export class Haystack {
     if (this.#work.left <= 0) return false
     if (key.pattern !== undefined) {
       if (key.pattern === null || this.text === '') return false
-      this.#work.left -= unitsOfLook + this.text.length * Math.max(1, key.pattern.programSize() >> 4)
+      this.#work.left -= unitsOfLook + this.text.length * Math.max(1, key.pattern.size >> 4)
       return key.pattern.test(this.text)
     }
     if (this.lacks(key)) return false

@@ -2,6 +2,7 @@ import { RE2JS } from 're2js'
 import { withoutControls } from '../../text.ts'
 import { hasMacro } from '../macros/macros.ts'
 import { type LoreKey, marksOf } from './haystack.ts'
+import { LorePattern } from './pattern.ts'
 
 /** Characters of a key, and of a pattern. */
 export const longestKey = 1000
@@ -17,6 +18,8 @@ const knownFlags = /^[imsugy]*$/
 /** What a card's regular expressions come to, and the units of work that reading keys has taken. */
 export interface PatternCount {
   compiled: number
+  /** Steps of the programs of them all. */
+  steps: number
   readonly refused: string[]
   units: number
 }
@@ -43,7 +46,7 @@ export function plainKey(text: string): LoreKey {
 }
 
 /** Compiles a pattern with an engine whose time grows with the text's length only; null for what that refuses. */
-function compile(written: string, patterns: PatternCount): RE2JS | null {
+function compile(written: string, patterns: PatternCount): LorePattern | null {
   const [, pattern = '', flags = ''] = slashForm.exec(written) ?? []
   const bits =
     (flags.includes('i') ? RE2JS.CASE_INSENSITIVE : 0) |
@@ -53,9 +56,10 @@ function compile(written: string, patterns: PatternCount): RE2JS | null {
   if (patterns.compiled + patterns.refused.length < mostPatterns && size <= 2 * largestProgram) {
     patterns.units += unitsOfInstruction * (pattern.length + size)
     try {
-      const compiled = RE2JS.compile(RE2JS.translateRegExp(pattern), bits)
-      if (compiled.programSize() <= largestProgram) {
+      const compiled = new LorePattern(RE2JS.compile(RE2JS.translateRegExp(pattern), bits))
+      if (compiled.size <= largestProgram && patterns.steps + compiled.size <= mostSteps) {
         patterns.compiled += 1
+        patterns.steps += compiled.size
         return compiled
       }
     } catch {
@@ -68,6 +72,8 @@ function compile(written: string, patterns: PatternCount): RE2JS | null {
 
 /** Steps of a compiled pattern: `(a{1,100}){1,10}` unfolds to thousands. */
 const largestProgram = 2000
+/** Steps of all patterns of a card: some 20 MB of memory. */
+const mostSteps = 100_000
 /** Units of work of compiling one of them. */
 const unitsOfInstruction = 100
 

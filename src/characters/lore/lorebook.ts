@@ -37,7 +37,7 @@ const unitsOfValue = 8
 
 /** Nothing noted yet. */
 export function emptyNotes(): ReadingNotes {
-  return { patterns: { compiled: 0, refused: [], units: 0 }, ignored: new Set() }
+  return { patterns: { compiled: 0, steps: 0, refused: [], units: 0 }, ignored: new Set() }
 }
 
 /**
