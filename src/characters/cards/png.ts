@@ -4,6 +4,7 @@ import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { documentInFile, largestDocument } from '../documents/json-document.ts'
 import { inflate } from './inflate.ts'
+import { decodePayload } from './payload.ts'
 import { cardVersion } from './versions.ts'
 
 /*
@@ -12,8 +13,6 @@ import { cardVersion } from './versions.ts'
  */
 
 const signature = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1')
-/** Characters of the longest base64 that is decoded. */
-const longestBase64 = 24 * 1024 * 1024
 /** Far more chunks than pictures of the size that we take have. */
 const mostChunks = 100_000
 /** Section 5.3: a chunk's length is less than 2^31. */
@@ -32,8 +31,6 @@ interface Chunk {
 
 /** Units of work of a chunk, beside its bytes. */
 const unitsOfChunk = 50
-/** Bytes of a piece of base64. */
-const longestPiece = 1024 * 1024
 
 /** The card of a picture, and what was taken in spite of a fault. */
 export interface FoundCard {
@@ -237,60 +234,4 @@ function textOf({ type, data }: Chunk): Buffer {
 function unpack(method: number | undefined, packed: Buffer): Buffer {
   if (method === 0) return inflate(packed, 'zlib', largestDocument)
   throw new CardError('card_unsupported', "The picture's card is packed in an unknown way. Save it without packing.")
-}
-
-/** The JSON in a chunk's text: base64, in either alphabet and with or without padding, or the JSON itself. */
-function* decodePayload(payload: Buffer): Steps<Buffer> {
-  if (payload.length > longestBase64) {
-    throw new CardError('card_too_large', `The picture's card is longer than ${longestBase64} characters. Shorten it.`)
-  }
-  const start = payload
-    .toString('latin1', 0, 64)
-    .replace(/^\xef\xbb\xbf/, '')
-    .trimStart()
-  if (start.startsWith('{')) return payload
-  if (start.startsWith('rcc||')) {
-    throw new CardError(
-      'card_unsupported',
-      'RisuAI encrypted this card, and only it can read it. Export it unencrypted.',
-    )
-  }
-  const padding = payload.indexOf('=')
-  const digitsEnd = padding === -1 ? payload.length : padding
-  // Searching for what must not be there takes linear time and no stack, however long the text is.
-  const isBase64 =
-    !(yield* hasMatch(payload.subarray(0, digitsEnd), /[^\w+/\-\s]/)) &&
-    !(yield* hasMatch(payload.subarray(digitsEnd), /[^=\s]/))
-  if (!isBase64 || start === '') {
-    throw new CardError(
-      'card_damaged',
-      "The picture's card is not valid base64: it is damaged. Send the original file.",
-    )
-  }
-  return yield* decodeBase64(payload.subarray(0, digitsEnd))
-}
-
-/** Decodes base64 piece by piece, in whole groups of four: as one text it would be there twice. The decoder knows both alphabets. */
-function* decodeBase64(digits: Buffer): Steps<Buffer> {
-  const decoded = Buffer.allocUnsafeSlow(Math.ceil((digits.length * 3) / 4))
-  let length = 0
-  let rest = ''
-  for (let start = 0; start < digits.length; start += longestPiece) {
-    const text = rest + digits.toString('latin1', start, start + longestPiece).replace(/\s+/g, '')
-    const whole = text.length - (text.length % 4)
-    length += decoded.write(text.slice(0, whole), length, 'base64')
-    rest = text.slice(whole)
-    yield longestPiece >> 3
-  }
-  length += decoded.write(rest, length, 'base64')
-  return decoded.subarray(0, length)
-}
-
-/** Whether one of the characters of Latin-1 text matches, looked at a piece at a time. */
-function* hasMatch(bytes: Buffer, pattern: RegExp): Steps<boolean> {
-  for (let start = 0; start < bytes.length; start += longestPiece) {
-    if (pattern.test(bytes.toString('latin1', start, start + longestPiece))) return true
-    yield longestPiece >> 3
-  }
-  return false
 }
