@@ -2,7 +2,7 @@ import { type Fields, isFields, listIn, textIn } from '../../fields.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { pictureFacts } from './pictures.ts'
-import { embeddedAsset, pictureOf } from './png.ts'
+import { embeddedAsset } from './png.ts'
 import type { CardSource } from './source.ts'
 import { dataOf } from './summary.ts'
 import { listZip, unzip, type ZipEntry } from './zip.ts'
@@ -42,7 +42,8 @@ export class Assets {
 
   *#bytesAt(uri: string, icon: boolean): Steps<Buffer | undefined> {
     const { container, bytes } = this.#source
-    if (uri === 'ccdefault:') return container === 'png' && icon ? yield* pictureOf(bytes) : undefined
+    // The picture that the card is in, as it is: the card is still in it.
+    if (uri === 'ccdefault:') return container === 'png' && icon ? bytes : undefined
     const path = /^embedd?ed:\/\/([\s\S]+)$/.exec(uri)?.[1]
     if (path !== undefined) return container === 'charx' ? yield* this.#unzipped(path) : undefined
     const chunk = /^__asset:([\s\S]+)$/.exec(uri)?.[1]

@@ -1,9 +1,10 @@
 import { ApiError } from '../../errors.ts'
+import { freeBytes } from '../../http/body.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { Assets } from './assets.ts'
 import { isTooLarge, largestPicture, type PictureType, pictureFacts } from './pictures.ts'
-import { barePicture, checkPicture } from './png.ts'
+import { bareLength, barePicture } from './png.ts'
 import type { CardSource } from './source.ts'
 
 /** A character's picture, fit to be shown to whoever may talk to the character. */
@@ -23,10 +24,10 @@ export function* avatarSteps(source: CardSource): Steps<Avatar> {
   return { type, bytes: type === 'image/png' ? yield* sound(barePicture(bytes)) : bytes }
 }
 
-/** What steps make of a PNG. @throws ApiError 404 for one that is cut off or damaged */
-function* sound<T>(steps: Steps<T>): Steps<T> {
+/** @throws ApiError 404 for a PNG that is cut off or damaged */
+function* sound<T>(reading: Steps<T>): Steps<T> {
   try {
-    return yield* steps
+    return yield* reading
   } catch (error) {
     if (error instanceof CardError) throw new ApiError(404, 'avatar_unusable', error.message, { cause: error })
     throw error
@@ -37,7 +38,8 @@ function* sound<T>(steps: Steps<T>): Steps<T> {
 export function* avatarProblem(source: CardSource): Steps<{ readonly has: boolean; readonly warning: string | null }> {
   try {
     const bytes = yield* findPicture(source)
-    if (typeOf(bytes) === 'image/png') yield* sound(checkPicture(bytes))
+    if (typeOf(bytes) === 'image/png') yield* sound(bareLength(bytes))
+    if (bytes.buffer !== source.bytes.buffer) freeBytes(bytes)
     return { has: true, warning: null }
   } catch (error) {
     if (!(error instanceof ApiError)) throw error

@@ -4,7 +4,7 @@ import { CardError } from '../documents/card-error.ts'
 import { Assets, dataUrl, isIcon, standardIcon } from './assets.ts'
 import { countAssets } from './charx.ts'
 import { pictureFacts } from './pictures.ts'
-import { barePicture, isPlain, pictureOf } from './png.ts'
+import { bareLength, isPlain, pictureOf } from './png.ts'
 import type { CardSource, ExportFormat } from './source.ts'
 import { type ZipFile, zipFile } from './zip-writer.ts'
 
@@ -154,7 +154,7 @@ class Carrier {
 function* isSoundPng(bytes: Buffer): Steps<boolean> {
   if (pictureFacts(bytes)?.type !== 'image/png') return false
   try {
-    yield* barePicture(bytes)
+    yield* bareLength(bytes)
     return true
   } catch (error) {
     if (error instanceof CardError) return false

@@ -106,9 +106,18 @@ export function* barePicture(bytes: Buffer): Steps<Buffer> {
   return yield* keepChunks(bytes, ({ type }) => shownChunks.has(type))
 }
 
-/** Finds out that a picture can be shown, without a copy of it. @throws CardError for one that is damaged */
-export function* checkPicture(bytes: Buffer): Steps<void> {
-  for (const { data } of chunksOf(bytes)) yield unitsOfChunk + (data.length >> 5)
+/**
+ * Looks whether `barePicture` can be made, which would copy a picture of up to 64 MB.
+ * @returns how many bytes it would have
+ * @throws CardError for a picture that is damaged
+ */
+export function* bareLength(bytes: Buffer): Steps<number> {
+  let length = signature.length + chunkOverhead
+  for (const { type, data } of chunksOf(bytes)) {
+    if (type !== 'IEND' && shownChunks.has(type)) length += chunkOverhead + data.length
+    yield unitsOfChunk
+  }
+  return length
 }
 
 /** Chunks that tell how a picture looks (sections 5.6 and 11). */
@@ -144,7 +153,8 @@ function assetPath({ type, data }: Chunk): string | undefined {
 
 /** Whether a picture is the plain one that stands in for a missing one. */
 export function* isPlain(picture: Buffer): Steps<boolean> {
-  return (yield* barePicture(picture)).equals(plainPicture())
+  const plain = plainPicture()
+  return (yield* bareLength(picture)) === plain.length && (yield* barePicture(picture)).equals(plain)
 }
 
 /** A plain grey picture in the proportions of a portrait, for cards that have none. */

@@ -1,8 +1,11 @@
 import { deflateSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { avatarProblem } from '../../../src/characters/cards/avatar.ts'
+import { bareLength, barePicture } from '../../../src/characters/cards/png.ts'
 import { readCardSource } from '../../../src/characters/cards/source.ts'
 import { cardOfV2, cardOfV3, outcome, refusal } from '../../support/cards.ts'
+import { atOnce } from '../../support/composed.ts'
 import { base64, cardChunk, chunksIn, png, pngChunk } from '../../support/containers.ts'
 
 const v3 = cardChunk('ccv3', cardOfV3)
@@ -161,6 +164,25 @@ describe('8.5 and 8.6 damage', () => {
     const { document, warnings } = readCardSource(png(cardChunk('ccv3', cardOfV3, { checksum: 1 })))
     expect(document).toEqual(cardOfV3)
     expect(warnings).toEqual([expect.stringContaining('checksum')])
+  })
+})
+
+describe('15 a large picture', () => {
+  test('15 is looked at without a copy', () => {
+    const source = readCardSource(png(pngChunk('IDAT', Buffer.alloc(20_000_000)), pngChunk('tEXt', 'a\0b'), v3))
+    const before = process.memoryUsage().arrayBuffers
+    expect(atOnce(avatarProblem(source))).toEqual({ has: true, warning: null })
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(1_000_000)
+  })
+
+  test('15 is as long without its texts as it is said to be', () => {
+    const types = fc.constantFrom('IDAT', 'tEXt', 'gAMA', 'eXIf', 'none')
+    fc.assert(
+      fc.property(fc.array(fc.tuple(types, fc.string())), (chunks) => {
+        const picture = png(...chunks.map(([type, text]) => pngChunk(type, text)))
+        expect(atOnce(bareLength(picture))).toBe(atOnce(barePicture(picture)).length)
+      }),
+    )
   })
 })
 
