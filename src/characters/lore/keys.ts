@@ -56,7 +56,7 @@ function compile(written: string, patterns: PatternCount): LorePattern | null {
   if (patterns.compiled + patterns.refused.length < mostPatterns && size <= 2 * largestProgram) {
     patterns.units += unitsOfInstruction * (pattern.length + size)
     try {
-      const compiled = new LorePattern(RE2JS.compile(RE2JS.translateRegExp(pattern), bits))
+      const compiled = new LorePattern(() => RE2JS.compile(RE2JS.translateRegExp(pattern), bits))
       if (compiled.size <= largestProgram && patterns.steps + compiled.size <= mostSteps) {
         patterns.compiled += 1
         patterns.steps += compiled.size

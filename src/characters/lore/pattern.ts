@@ -12,18 +12,20 @@ const keptStateBytes = 16 * 1024
 /** Bytes of memory of a step of a program, about. */
 const bytesOfStep = 200
 
-/** A regular expression of a card's author, ready to be tried; it takes little memory, whatever it is tried on. */
+/**
+ * A regular expression of a card's author; it takes little memory, whatever it is tried on. What its program takes is there from its
+ * first trial on: most cards that are read are only written, or shown.
+ */
 export class LorePattern {
-  readonly #compiled: RE2JS
+  readonly #compile: () => RE2JS
+  #compiled: RE2JS | undefined
   /** Steps of its program. */
   readonly size: number
 
-  constructor(compiled: RE2JS) {
-    this.#compiled = compiled
-    this.size = compiled.programSize()
-    const { dfa } = compiled.re2()
-    dfa.stateBudget = mostStateBytes
-    dfa.memBudget = mostStateBytes
+  /** @throws what `compile` throws */
+  constructor(compile: () => RE2JS) {
+    this.#compile = compile
+    this.size = compile().programSize()
   }
 
   /** Bytes of memory that it takes at most, about, while it is not tried. */
@@ -33,9 +35,18 @@ export class LorePattern {
 
   /** Whether it matches anywhere in a text. */
   test(text: string): boolean {
+    this.#compiled ??= this.#bounded()
     const isFound = this.#compiled.test(text)
     const { dfa } = this.#compiled.re2()
     if (dfa.stateBudget - dfa.memBudget > keptStateBytes) dfa.clearCache()
     return isFound
+  }
+
+  #bounded(): RE2JS {
+    const compiled = this.#compile()
+    const { dfa } = compiled.re2()
+    dfa.stateBudget = mostStateBytes
+    dfa.memBudget = mostStateBytes
+    return compiled
   }
 }
