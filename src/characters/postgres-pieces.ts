@@ -9,7 +9,10 @@ import { countPieces, mostPiecesRemoved, PieceQueue, pieceAt, uploadLost } from 
 /** Pieces that are on their way to the server at once: others need connections too. */
 const atOnce = 3
 
-/** The pieces of large cards in PostgreSQL: each is written in a transaction of its own. */
+/**
+ * The pieces of large cards in PostgreSQL: each is written in a transaction of its own. They go there and back as base64: as bytes the
+ * driver would write them in hexadecimal digits, and twice at that.
+ */
 export class PostgresPieces {
   readonly #database: PostgresDatabase
   readonly #queue = new PieceQueue(atOnce)
@@ -31,10 +34,11 @@ export class PostgresPieces {
     )
     try {
       for (let place = 0; place < countPieces(source.length); place++) {
+        const piece = pieceAt(source, place).toString('base64')
         // Twice where it is not known whether the first time came through.
         await this.#write(
           (sql) => sql`
-            INSERT INTO card_pieces (upload, place, bytes) VALUES (${upload}, ${place}, ${pieceAt(source, place)})
+            INSERT INTO card_pieces (upload, place, bytes) VALUES (${upload}, ${place}, decode(${piece}, 'base64'))
             ON CONFLICT DO NOTHING`,
         )
       }
@@ -51,11 +55,11 @@ export class PostgresPieces {
   async *read(upload: string): AsyncIterable<Buffer> {
     for (let place = 0; ; place++) {
       const [piece] = await this.#database.read(
-        (sql) => sql<{ bytes: Buffer }[]>`
-          SELECT bytes FROM card_pieces WHERE upload = ${upload} AND place = ${place}`,
+        (sql) => sql<{ base64: string }[]>`
+          SELECT encode(bytes, 'base64') AS base64 FROM card_pieces WHERE upload = ${upload} AND place = ${place}`,
       )
       if (!piece) return
-      yield piece.bytes
+      yield Buffer.from(piece.base64, 'base64')
     }
   }
 
