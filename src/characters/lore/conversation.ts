@@ -39,7 +39,6 @@ export class Conversation {
   /** Messages before the reply, which the request may have begun. */
   readonly length: number
   readonly #texts: (string | undefined)[]
-  readonly #lowers: (string | undefined)[]
   readonly #windows = new Map<number, Haystack>()
   readonly #replayed = new Map<number, readonly Earlier[]>()
   #newest: Joined | undefined
@@ -51,7 +50,6 @@ export class Conversation {
     this.length = messages.length - (begunReply(messages) ? 1 : 0)
     this.saidByCharacter = messages.reduce((count, { role }) => count + (role === 'assistant' ? 1 : 0), 0)
     this.#texts = new Array<string | undefined>(messages.length)
-    this.#lowers = new Array<string | undefined>(messages.length)
   }
 
   /** Joins the newest messages, of which `window` gives parts. @param deepest the most that any entry looks at */
@@ -127,9 +125,10 @@ export class Conversation {
     let textEnd = 0
     let lowerEnd = 0
     for (let index = this.messages.length - 1; texts.length < count && textEnd < longest; index--) {
-      this.#texts[index] ??= this.#plain(index) ?? (yield* withoutComments(this.#written(index)))
-      const text = `${this.#texts[index]}${border}`
-      const lower = `${this.#lower(index)}${border}`
+      const plain = this.#texts[index] ?? this.#plain(index) ?? (yield* withoutComments(this.#written(index)))
+      this.#texts[index] = plain
+      const text = `${plain}${border}`
+      const lower = `${plain.toLowerCase()}${border}`
       texts.push(text)
       lowers.push(lower)
       textEnd += text.length
@@ -151,14 +150,6 @@ export class Conversation {
   #written(index: number): string {
     const message = this.messages[index]
     return message ? textOf(message).slice(0, longestWindow) : ''
-  }
-
-  #lower(index: number): string {
-    const known = this.#lowers[index]
-    if (known !== undefined) return known
-    const made = (this.#texts[index] ?? '').toLowerCase()
-    this.#lowers[index] = made
-    return made
   }
 }
 
