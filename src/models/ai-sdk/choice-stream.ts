@@ -42,6 +42,8 @@ export class ChoiceStream {
   #hasText = false
   #finish: LanguageModelV4FinishReason | undefined
   usage: DetailedUsage | undefined
+  /** Pieces of arguments so far. */
+  argumentPieces = 0
 
   constructor(index: number) {
     this.#index = index
@@ -128,6 +130,7 @@ export class ChoiceStream {
     const call = this.#calls.get(id)
     if (call === undefined || text === '') return []
     call.sent.add(text)
+    this.argumentPieces++
     return this.#piece({ tool_calls: [{ index: call.index, function: { arguments: text } }] })
   }
 

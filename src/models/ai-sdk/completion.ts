@@ -28,6 +28,9 @@ export function toCompletion(
   }
 }
 
+/** Bytes of memory of a piece of a call's arguments: packages put them together by +=, so that each is kept to the end. */
+const bytesOfPiece = 64
+
 /** A part of the streamed answer to the call of a choice. */
 export interface AnswerPart {
   readonly index: number
@@ -53,6 +56,11 @@ export class CompletionStream {
   /** Whether an event has been given. */
   get hasBegun(): boolean {
     return this.#head !== undefined
+  }
+
+  /** Bytes of memory, about, that packages keep of the answers until they end. */
+  get keptBytes(): number {
+    return this.#choices.reduce((sum, { argumentPieces }) => sum + bytesOfPiece * argumentPieces, 0)
   }
 
   /** The events for some parts, up to one that tells of a failure; and that failure. */

@@ -75,8 +75,10 @@ export function createAiSdkModel(
           const answer = () => beginCall(request, stream)
           return partsOf(answer, index, scope)
         })
+        const held = scope.hold(request.openHeld?.())
         for await (const parts of merge(answers)) {
           const { events, failure: thrown } = completion.nextOf(parts)
+          held?.set(completion.keptBytes)
           if (events.length > 0) yield events
           if (thrown) throw thrown.error
         }

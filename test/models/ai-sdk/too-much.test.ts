@@ -125,3 +125,24 @@ test('an answer with too many tool calls breaks off', async () => {
   expect(error).toMatchObject(tooMuch)
   expect(chunks.length).toBeGreaterThan(1000)
 })
+
+test('the many pieces of a call’s arguments are counted until the answer ends, and break it off where there is no room', async () => {
+  const inFlight = new BytesInFlight(megabyte)
+  const begin = eventsOf('anthropic/tool-calls-stream.txt').slice(0, 1)
+  const event = (value: object) => `data: ${JSON.stringify(value)}\n\n`
+  const content_block = { type: 'tool_use', id: 't', name: 'f', input: {} }
+  const piece = event({
+    type: 'content_block_delta',
+    index: 0,
+    delta: { type: 'input_json_delta', partial_json: '1' },
+  })
+  const { model } = await vendorForThisTest('anthropic', [
+    pieces([...begin, event({ type: 'content_block_start', index: 0, content_block }), piece.repeat(20_000)]),
+  ])
+  const openHeld = () => inFlight.open(1)
+  const { chunks, error } = await stream(model, { ...asked({ stream: true }), openHeld })
+  expect(error).toMatchObject({ status: 503, code: 'overloaded' })
+  expect(chunks.length).toBeGreaterThan(4000)
+  expect(chunks.length).toBeLessThan(12_000)
+  expect(inFlight.bytes).toBe(0)
+})
