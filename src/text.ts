@@ -58,16 +58,19 @@ const longestCleaned = 64 * 1024
 export function* withoutControlsInSteps(text: string): Steps<string> {
   if (text.length <= longestCleaned) return withoutControls(text)
   const pieces: string[] = []
+  let isChanged = false
   for (let start = 0; start < text.length; ) {
     // Never inside a character.
     const isCut = /[\uD800-\uDBFF]/.test(text.charAt(start + longestCleaned - 1))
     const end = start + longestCleaned + (isCut ? 1 : 0)
-    const piece = withoutControls(text.slice(start, end))
+    const before = text.slice(start, end)
+    const piece = withoutControls(before)
+    isChanged ||= piece !== before
     pieces.push(piece)
     yield (longestCleaned >> 4) + (end - start - piece.length) * 2
     start = end
   }
-  return pieces.join('')
+  return isChanged ? pieces.join('') : text
 }
 
 /** Pieces of a growing text that are put together to one. */
