@@ -5,9 +5,10 @@ export const smallBytes = 64 * 1024
 
 /**
  * How often bytes count while they are worked on. A card's JSON is unpacked, becomes a text, and values, and pieces on their
- * way to the disk; a chat's becomes a text, and values, texts in which lore is looked for, and a prompt.
+ * way to the disk; a chat's becomes a text, and values, texts in which lore is looked for, a prompt, and the
+ * receipt of it.
  */
-const timesOfWork = 4
+const timesOfWork = 5
 
 /** Made once: with its stack, making one costs as much as the rest of a refusal. */
 const refusal = overloaded('More bytes are on their way in and out than there is room for. Try again in a second.')

@@ -88,11 +88,11 @@ describe('the bytes in flight', () => {
     expect(inFlight.bytes).toBe(0)
   })
 
-  it('of a body that has come count four times, as far as the share of its account goes', () => {
+  it('of a body that has come count five times, as far as the share of its account goes', () => {
     const inFlight = new BytesInFlight(most)
     const held = inFlight.open(1)
     held.set(200_000)
-    held.setWorkedOn(100_000)
+    held.setWorkedOn(80_000)
     expect(inFlight.bytes).toBe(400_000)
     held.setWorkedOn(400_000)
     expect(inFlight.bytes).toBe(500_000)
