@@ -16,6 +16,12 @@ const entry = existsSync(join(__dirname, 'entry.ts')) ? './entry.ts' : './entry.
  */
 const allocator = { MALLOC_MMAP_THRESHOLD_: '1048576', MALLOC_TRIM_THRESHOLD_: '16777216' }
 
+/**
+ * For V8: a semi-space of new objects has 16 MB at most, where it may have 64 on a machine with much memory. There are three of them, and under load
+ * they grow to that whatever the requests need (docs/decisions/0023-bytes-in-flight.md).
+ */
+const newObjects = '--max-semi-space-size=16'
+
 if (Number(process.versions.node.split('.')[0]) >= oldestMajor) {
   if (isToServe() && !hasAllocator()) beginAgain()
   import(entry).catch(fail)
@@ -41,11 +47,17 @@ function hasAllocator() {
   return process.platform !== 'linux' || Object.keys(allocator).some((name) => name in process.env)
 }
 
-/** Has this process run the same once more, with the allocator's settings, which it reads before anything else. */
+/** The environment in which the service runs. What somebody wants of V8 comes later, and so counts. */
+function serviceEnvironment() {
+  const options = process.env.NODE_OPTIONS
+  return { ...allocator, ...process.env, NODE_OPTIONS: options ? `${newObjects} ${options}` : newObjects }
+}
+
+/** Has this process run the same once more, with the settings of allocator and V8, which they read before anything else. */
 function beginAgain() {
   const args = [process.execPath, ...process.execArgv, ...process.argv.slice(1)]
   // It is new, and says so in a warning that is never shown: it would be once this turn is over.
-  process.execve?.(process.execPath, args, { ...process.env, ...allocator })
+  process.execve?.(process.execPath, args, serviceEnvironment())
 }
 
 /** The path of the Node that npm installed as an optional dependency; undefined where there is none for this machine. */
@@ -64,7 +76,7 @@ function installedNode() {
 function runWith(node) {
   const child = spawn(node, [__filename, ...process.argv.slice(2)], {
     stdio: 'inherit',
-    env: { ...allocator, ...process.env },
+    env: serviceEnvironment(),
   })
   const pass = (signal) => child.kill(signal)
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, pass)
