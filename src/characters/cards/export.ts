@@ -1,4 +1,5 @@
 import { type Fields, isFields, valueIn } from '../../fields.ts'
+import { freeBytes } from '../../http/body.ts'
 import { type Steps, workAtOnce } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { writeJsonDocument } from '../documents/json-document.ts'
@@ -27,6 +28,8 @@ export function* exportSteps(source: CardSource, format: ExportFormat, now = Dat
   const written = format === 'v2' ? yield* toVersion(source.document, 'v2') : yield* version3(source, now)
   const carried = yield* carry(source, written, format)
   const bytes = yield* writers[format](carried, source)
+  // What was packed is in the file now; what an archive had stays a part of the source.
+  for (const { packed } of carried.files) if (packed.buffer !== source.bytes.buffer) freeBytes(packed)
   if (bytes.length > largestFile) {
     throw new CardError('card_too_large', `The file would be larger than ${largestFile} bytes. Choose another format.`)
   }

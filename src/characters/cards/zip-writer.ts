@@ -1,5 +1,6 @@
 import { constants, crc32, deflateRawSync } from 'node:zlib'
 import type { Steps } from '../../work.ts'
+import { pictureFacts } from './pictures.ts'
 import { looksLikeBomb, type ZipEntry } from './zip.ts'
 
 /** A file of an archive that is to be written. */
@@ -13,9 +14,9 @@ const sizesFollow = 0x0008
 /** 1980-01-01, the first day of the format's calendar (section 4.4.6): the same card gives the same bytes. */
 const firstDay = 0x0021
 
-/** Packs a file; what would pack so well that readers take it for a bomb is stored as it is. */
+/** Packs a file; what would pack so well that readers take it for a bomb is stored as it is, and so are pictures, which are packed already. */
 export function* zipFile(name: string, content: Buffer): Steps<ZipFile> {
-  const deflated = yield* deflate(content)
+  const deflated = pictureFacts(content) ? content : yield* deflate(content)
   yield content.length >> 3
   const isDeflated = deflated.length < content.length && !looksLikeBomb(content.length, deflated.length)
   const header = Buffer.alloc(46)
