@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { completion } from '../upstream.ts'
 import type { Attacker } from './attacker.ts'
-import { hi, json, type Row, times } from './row.ts'
+import { hi, json, type Row, randomLetters, times } from './row.ts'
 
 /* Cards as JSON: what uploading one costs, and then what prompts and chats with it cost. */
 
@@ -185,6 +185,14 @@ const lore: readonly Row[] = [
     },
     { isLargest: true },
   ),
+  cardRow({
+    name: '20 patterns that make a state of each letter',
+    fields: () => bookOf(times(20, (i) => entry({ use_regex: true, keys: [`/(a|b)*a(a|b){100}[^a-c]${i}/`] }))),
+    messages: () => [
+      { role: 'user', content: randomLetters(60_000).replace(/./g, (letter) => (letter < 'n' ? 'a' : 'b')) },
+    ],
+    isPromptOnly: true,
+  }),
   cardRow({
     name: '20,000 lore entries of one group',
     fields: () =>

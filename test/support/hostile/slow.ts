@@ -51,6 +51,18 @@ export const held: readonly Row[] = [
       }
     },
   }),
+  {
+    name: 'exports as CHARX of a picture of 60 MB',
+    isLargest: true,
+    mostAttackers: 16,
+    prepare: () => {
+      const body = largeCard()
+      return async (attacker) => {
+        await attacker.send('/characters/Moss', { method: 'PUT', body, headers: { 'content-type': 'image/png' } })
+        await attacker.send('/characters/Moss?format=charx')
+      }
+    },
+  },
   ...onBothEngines({
     name: 'exports as CHARX of a card of 15 MB',
     isLargest: true,
