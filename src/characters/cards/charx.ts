@@ -1,4 +1,5 @@
 import type { Fields } from '../../fields.ts'
+import { freeBytes } from '../../http/body.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { documentInFile, largestDocument } from '../documents/json-document.ts'
@@ -36,14 +37,19 @@ export function* readCharx(bytes: Buffer): Steps<Fields> {
   return yield* documentInFile(document, bytes)
 }
 
-/** Writes a CHARX archive: the card, and the other files of the archive that it was in, as they are packed there, and new ones. */
+/**
+ * Writes a CHARX archive: the card, and the other files of the archive that it was in, as they are packed there, and new ones. The document
+ * is given back.
+ */
 export function* writeCharx(document: Buffer, archive?: Buffer, files: readonly ZipFile[] = []): Steps<Buffer> {
   const entries = archive ? listZip(archive) : []
   const start = entries.reduce((least, entry) => Math.min(least, entry.start), archive?.length ?? 0)
   const others = entries.filter((entry) => entry.name !== cardName)
   yield entries.length * unitsOfEntry
   const card = yield* zipFile(cardName, document)
-  return writeZip([card, ...others, ...files], archive?.subarray(0, entries.length > 0 ? start : 0))
+  const written = writeZip([card, ...others, ...files], archive?.subarray(0, entries.length > 0 ? start : 0))
+  for (const bytes of [card.packed, document]) freeBytes(bytes)
+  return written
 }
 
 /** How many files there are in an archive besides the card. */

@@ -1,4 +1,5 @@
 import { constants, crc32, deflateRawSync } from 'node:zlib'
+import { freeBytes } from '../../http/body.ts'
 import type { Steps } from '../../work.ts'
 import { pictureFacts } from './pictures.ts'
 import { looksLikeBomb, type ZipEntry } from './zip.ts'
@@ -50,7 +51,9 @@ function* deflate(content: Buffer): Steps<Buffer> {
     yield 2 * longestPiece
   }
   packed.push(deflateRawSync(content.subarray(start)))
-  return Buffer.concat(packed)
+  const whole = Buffer.concat(packed)
+  for (const piece of packed) freeBytes(piece)
+  return whole
 }
 
 /** Writes an archive (APPNOTE.TXT, section 4.3.6), behind the bytes that stood before it if there are any. */

@@ -70,7 +70,9 @@ class Writer {
 
   end(): Buffer {
     this.#cut()
-    return Buffer.concat(this.#pieces)
+    const whole = Buffer.concat(this.#pieces)
+    for (const piece of this.#pieces.splice(0)) freeBytes(piece)
+    return whole
   }
 
   *writeFields(fields: Fields, depth: number): Steps<void> {

@@ -187,7 +187,7 @@ const lore: readonly Row[] = [
   ),
   cardRow({
     name: '20 patterns that make a state of each letter',
-    fields: () => bookOf(times(20, (i) => entry({ use_regex: true, keys: [`/(a|b)*a(a|b){100}[^a-c]${i}/`] }))),
+    fields: () => bookOf(times(20, (i) => entry({ use_regex: true, keys: [`/(a|b)*a(a|b){100}[^a-c]{${i + 1}}/`] }))),
     messages: () => [
       { role: 'user', content: randomLetters(60_000).replace(/./g, (letter) => (letter < 'n' ? 'a' : 'b')) },
     ],
