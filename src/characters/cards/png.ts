@@ -115,7 +115,7 @@ export function* bareLength(bytes: Buffer): Steps<number> {
   let length = signature.length + chunkOverhead
   for (const { type, data } of chunksOf(bytes)) {
     if (type !== 'IEND' && shownChunks.has(type)) length += chunkOverhead + data.length
-    yield unitsOfChunk
+    yield unitsOfChunk + (data.length >> 5)
   }
   return length
 }
