@@ -76,18 +76,42 @@ function* played(request: CompositionRequest, name: string): Steps<Composition> 
     contextWindow === undefined
       ? material
       : yield* fitted(material, { ...request, contextWindow, assemble: messagesOf })
-  const { messages: composed, sections } = yield* assemble(fitting)
-  return {
-    messages: composed,
-    // Only a receipt wants these.
-    get sections() {
-      return sectionsOf(sections(), fitting, greeting)
-    },
-    get lore() {
-      return reportsOf(lore, fitting)
-    },
-    dropped: countsOf(lore, material, fitting),
-    unknownMacros: [...run.unknown],
+  return new Composed(yield* assemble(fitting), lore, material, fitting, greeting, run)
+}
+
+/** A prompt of a character; what only a receipt wants of it is made when it is asked for. */
+class Composed implements Composition {
+  readonly messages: readonly Message[]
+  readonly dropped: DroppedCounts
+  readonly unknownMacros: readonly string[]
+  readonly #sections: () => readonly Section[]
+  readonly #lore: FoundLore
+  readonly #fitting: Material
+  readonly #greeting: Message | null
+
+  constructor(
+    { messages, sections }: Assembled,
+    lore: FoundLore,
+    whole: Material,
+    fitting: Material,
+    greeting: Message | null,
+    run: Run,
+  ) {
+    this.messages = messages
+    this.dropped = countsOf(lore, whole, fitting)
+    this.unknownMacros = [...run.unknown]
+    this.#sections = sections
+    this.#lore = lore
+    this.#fitting = fitting
+    this.#greeting = greeting
+  }
+
+  get sections(): readonly Section[] {
+    return sectionsOf(this.#sections(), this.#fitting, this.#greeting)
+  }
+
+  get lore(): readonly LoreReport[] {
+    return reportsOf(this.#lore, this.#fitting)
   }
 }
 
@@ -133,8 +157,9 @@ function* assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], m
   const { lore, examples, conversation } = material
   const begun = begunReply(conversation)
   const lead = yield* leadOf(texts, run, lore, ownSystem.length > 0)
-  const before = yield* loreBeside(texts, run, lore, 'before_examples')
-  const after = yield* loreBeside(texts, run, lore, 'after_examples')
+  const beside = lore.filter(isBesideExamples)
+  const before = beside.length === 0 ? [] : yield* loreBeside(texts, run, beside, 'before_examples')
+  const after = beside.length === 0 ? [] : yield* loreBeside(texts, run, beside, 'after_examples')
   const length = conversation.filter(isOfConversation).length
   const injections = yield* injectionsOf(texts, run, lore, length)
   // A reply that the request has begun is gone on with: a prefill of the card's stands before it like all else at depth 0.
@@ -145,17 +170,17 @@ function* assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], m
   const blocks = flat(examples)
   yield (conversation.length + blocks.length + lore.length) * unitsOfPlacing
   const said = weave(conversation, woven)
-  // Joined, not spread: there are hundreds of example messages, and to go over them one by one costs more than all else here.
-  const messages = (lead.main ? [lead.main] : []).concat(
+  // Lists are joined, not spread: there are hundreds of example messages, and to go over them one by one costs more than all else here.
+  const messages = listOf(lead.main).concat(
     ownSystem,
-    lead.character ?? [],
+    listOf(lead.character),
     before,
     blocks,
     after,
     begun ? said.filter((message) => message !== begun) : said,
-    postHistory === '' ? [] : yield* postHistoryMessage(texts, run, postHistory),
-    prefill === '' ? [] : { role: 'assistant', content: prefill },
-    begun ?? [],
+    listOf(postHistory === '' ? null : yield* postHistoryMessage(texts, run, postHistory)),
+    listOf(prefill === '' ? null : { role: 'assistant', content: prefill }),
+    listOf(begun),
   )
   const written = lead.sections.reduce(
     (sum, { text }) => sum + (text?.length ?? 0),
@@ -186,7 +211,17 @@ function* assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], m
 /** Units of work of putting one message or entry into its place. */
 const unitsOfPlacing = 10
 
-/** The lore that stands beside the example dialogues. */
+/** A list of one message, or of none. */
+function listOf(message: Message | null | undefined): readonly Message[] {
+  return message ? [message] : []
+}
+
+/** Whether an entry stands beside the example dialogues. */
+function isBesideExamples({ entry: { place }, rules }: Lore): boolean {
+  return (place.section === 'before_examples' || place.section === 'after_examples') && !isPlacedByRule(rules)
+}
+
+/** The lore that stands on one side of the example dialogues. */
 function* loreBeside(
   texts: CardTexts,
   run: Run,
@@ -195,7 +230,7 @@ function* loreBeside(
 ): Steps<readonly Message[]> {
   const beside: Message[] = []
   for (const each of lore) {
-    if (each.entry.place.section !== section || isPlacedByRule(each.rules)) continue
+    if (each.entry.place.section !== section) continue
     for (const message of yield* loreBesideExamples(texts, run, each)) beside.push(message)
   }
   return beside
