@@ -51,6 +51,8 @@ const searchesBeforeTable = 4
 const placesPerCharacter = 8
 const mostBits = 19
 const leastBits = 10
+/** Words of a table that is a plain array: a typed one has memory of its own, which costs a short text more than its searches. */
+const shortTable = 1024
 const wordCharacter = /[\p{L}\p{N}\p{M}_]/u
 /** Scripts that put no blanks between words, or that add endings to them: a word has no borders there that can be seen. */
 const borderless =
@@ -72,7 +74,7 @@ export class Haystack {
   readonly #whole: Haystack | undefined
   #searches = 0
   /** Which triples of characters the text has, by their hash: a bit for each place. */
-  #table: Uint32Array | undefined
+  #table: number[] | Uint32Array | undefined
   /** The bits of a hash that are a place in the table. */
   #places = 0
 
@@ -160,13 +162,14 @@ export class Haystack {
   #beginTable(): void {
     const bits = Math.min(mostBits, Math.max(leastBits, 32 - Math.clz32(this.#lower.length * placesPerCharacter)))
     this.#work.tables -= 1
-    this.#table = new Uint32Array(2 ** (bits - 5))
+    const words = 2 ** (bits - 5)
+    this.#table = words <= shortTable ? new Array<number>(words).fill(0) : new Uint32Array(words)
     this.#places = 2 ** bits - 1
   }
 
   /** Adds the triples that begin from one place to another. */
   #addToTable(start: number, end: number): void {
-    const table = this.#table ?? new Uint32Array()
+    const table = this.#table ?? []
     const places = this.#places
     const lower = this.#lower.slice(start, end + 2)
     this.#work.left -= lower.length
