@@ -14,10 +14,8 @@ export interface Speaker {
 /** Units of work of looking whom one entry is for, beside its lists. */
 const unitsOfEntry = 5
 
-/** The entries of a book that are for this character and this reply, in their order. */
-export function* entriesFor({ entries, isFiltered }: Lorebook, speakerOf: () => Speaker): Steps<readonly LoreEntry[]> {
-  if (!isFiltered) return entries
-  const speaker = speakerOf()
+/** The entries of a filtered book that are for this character and this reply, in their order. */
+export function* entriesFor({ entries }: Lorebook, speaker: Speaker): Steps<readonly LoreEntry[]> {
   const found: LoreEntry[] = []
   let units = 0
   for (const entry of entries) {

@@ -7,7 +7,7 @@ import { firstKeyIn, type Haystack, haystacksOf, type KeySearch, type LoreKey } 
 import { othersAllow } from './key-match.ts'
 import type { Lorebook } from './lorebook.ts'
 import type { Recursion } from './recursion.ts'
-import { isTimed, type Timed, Timers } from './timers.ts'
+import { isTimed, noTimers, type Timed, type Timers } from './timers.ts'
 
 /** What all books of a prompt are scanned with. */
 export interface ScanRequest {
@@ -59,7 +59,7 @@ export class BookScan implements Scanned {
   /** What the newest pass found. */
   found: readonly Match[] = []
   /** Entries that may match in a later pass. */
-  #pending: readonly LoreEntry[] = []
+  #pending: readonly LoreEntry[]
   readonly #request: ScanRequest
   readonly #scanned: ScannedBook
   readonly #recursion: Recursion
@@ -67,13 +67,14 @@ export class BookScan implements Scanned {
   readonly #search: KeySearch
   readonly #primary = new Map<LoreEntry, string>()
   /** What stays on or off from earlier turns. */
-  #timers = new Timers()
+  #timers = noTimers
 
   /** @param recursion what all books have in common that are scanned together */
   constructor(request: ScanRequest, scanned: ScannedBook, recursion: Recursion) {
     this.#request = request
     this.#scanned = scanned
     this.#recursion = recursion
+    this.#pending = scanned.book.entries
     const { messages, saidByCharacter } = request.conversation
     this.#now = { length: messages.length, saidByCharacter }
     this.#search = { work: request.conversation.work, expand: scanned.expandKey }
@@ -83,9 +84,9 @@ export class BookScan implements Scanned {
     return this.#scanned.book
   }
 
-  /** Finds the entries that are for this character and this reply. */
-  *begin(): Steps<void> {
-    this.#pending = yield* entriesFor(this.book, this.#request.speaker)
+  /** Leaves the entries that are for this character and this reply. */
+  *filter(): Steps<void> {
+    this.#pending = yield* entriesFor(this.book, this.#request.speaker())
   }
 
   /** Whether another pass may find more. */
@@ -93,9 +94,8 @@ export class BookScan implements Scanned {
     return this.#pending.length > 0
   }
 
-  /** Ends the pass: what lost against others of its group goes. @returns the bodies that the next pass looks through */
-  *settle(losers: ReadonlySet<Match>): Steps<readonly string[]> {
-    const bodies: string[] = []
+  /** Ends the pass: what lost against others of its group goes. @param bodies is added what the next pass looks through */
+  *settle(losers: ReadonlySet<Match>, bodies: string[]): Steps<void> {
     for (const match of this.found) {
       if (losers.has(match)) {
         this.dropped.push({ match, reason: 'group' })
@@ -107,7 +107,6 @@ export class BookScan implements Scanned {
     }
     this.found = []
     if (!this.book.recursive) this.#pending = []
-    return bodies
   }
 
   #firstPassOf({ recursionLevel }: LoreEntry): number {

@@ -14,8 +14,9 @@ export class Recursion {
 
   /** The first level is reached with the first pass of the recursion, as in SillyTavern; the others when it would end. */
   constructor(books: readonly Pick<Lorebook, 'levels' | 'recursive'>[]) {
-    const levels = new Set(books.flatMap((book) => (book.recursive ? book.levels : [])))
-    for (const level of [...levels].sort((a, b) => a - b)) {
+    const levels = books.flatMap((book) => (book.recursive ? book.levels : []))
+    if (levels.length === 0) return
+    for (const level of [...new Set(levels)].sort((a, b) => a - b)) {
       this.#levels.set(level, this.#levels.size === 0 ? 1 : Number.POSITIVE_INFINITY)
     }
   }

@@ -4,7 +4,7 @@ import { type GroupRules, groupLosers } from './groups.ts'
 import { haystacksOf } from './haystack.ts'
 import type { Lorebook } from './lorebook.ts'
 import { Recursion } from './recursion.ts'
-import { replayed, Timers, timedEntries } from './timers.ts'
+import { noTimers, replayed, type Timers, timedEntries } from './timers.ts'
 
 const mostPasses = 50
 const bodyBorder = '\n\u0001'
@@ -17,21 +17,33 @@ const bodyBorder = '\n\u0001'
  */
 export function* scanBooks(request: ScanRequest, books: readonly ScannedBook[]): Steps<readonly Scanned[]> {
   const recursion = new Recursion(books.map(({ book }) => book))
-  const scans = books.map((book) => new BookScan(request, book, recursion))
-  for (const scan of scans) yield* scan.begin()
-  const timers = yield* timersOf(request, books, scans)
+  const scans = yield* scansOf(request, books, recursion)
+  const timers = books.some(({ book }) => book.hasTimers) ? yield* timersOf(request, books, scans) : noTimers
   const taken = new Set<string>()
   for (let pass = 0; pass <= mostPasses && scans.some(({ isPending }) => isPending); pass++) {
     for (const scan of scans) yield* scan.pass(pass, timers)
     const grouped = foundInGroups(scans)
     const rules = groupRules(request, taken, request.conversation.length, timers)
-    const losers = yield* groupLosers(grouped, rules, request.conversation.work)
+    const losers = grouped.length === 0 ? nobody : yield* groupLosers(grouped, rules, request.conversation.work)
     const bodies: string[] = []
-    for (const scan of scans) for (const body of yield* scan.settle(losers)) bodies.push(body)
+    for (const scan of scans) yield* scan.settle(losers, bodies)
     const text = bodies.join(bodyBorder)
     if (text !== '') recursion.add(yield* haystacksOf(text, request.conversation.work))
     if (bodies.length === 0 && !recursion.nextLevel(pass)) break
   }
+  return scans
+}
+
+const nobody: ReadonlySet<Match> = new Set()
+
+/** The books as they are scanned together, without the entries that are for others. */
+function* scansOf(
+  request: ScanRequest,
+  books: readonly ScannedBook[],
+  recursion: Recursion,
+): Steps<readonly BookScan[]> {
+  const scans = books.map((book) => new BookScan(request, book, recursion))
+  for (const scan of scans) if (scan.book.isFiltered) yield* scan.filter()
   return scans
 }
 
@@ -42,7 +54,6 @@ function foundInGroups(scans: readonly BookScan[]): readonly Match[] {
 
 /** What stays on or off from earlier turns. */
 function* timersOf(request: ScanRequest, books: readonly ScannedBook[], scans: readonly BookScan[]): Steps<Timers> {
-  if (!books.some(({ book }) => book.hasTimers)) return new Timers()
   const { conversation } = request
   const watched = new Set(timedEntries(books.flatMap(({ book }) => book.timed)))
   const timed = []

@@ -47,6 +47,9 @@ export class Timers {
   }
 }
 
+/** What stays on or off where no book has timed entries. */
+export const noTimers = new Timers()
+
 /** Units of work of one entry at one turn. */
 const unitsOfTurn = 5
 

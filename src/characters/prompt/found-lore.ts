@@ -17,10 +17,16 @@ export interface Lore extends Match {
   readonly bookIndex: number
 }
 
+/** An entry that is not, and why. */
+interface Dropped {
+  readonly lore: Lore
+  readonly reason: DropReason
+}
+
 /** What was found in all books. */
 export interface FoundLore {
   readonly kept: readonly Lore[]
-  readonly dropped: readonly { readonly lore: Lore; readonly reason: DropReason }[]
+  readonly dropped: readonly Dropped[]
 }
 
 /** Units of work of bringing one entry into order, and of expanding one beside its macros; and of how many a step is. */
@@ -47,16 +53,19 @@ export function* findLore(
   request: CompositionRequest,
 ): Steps<FoundLore> {
   const { card } = texts
-  const ownBooks = new Set(request.texts?.books)
-  const books = [card.book ?? [], ...ownBooks, request.worldBooks ?? []].flat()
+  const ownBooks = request.texts?.books ?? []
+  const books = [...(card.book ? [card.book] : []), ...ownBooks, ...(request.worldBooks ?? [])]
   if (books.every(({ entries }) => entries.length === 0)) return nothing
   yield* conversation.prepare(Math.max(...books.map(cachedDepth)))
-  const readerOf = (book: Lorebook) => (ownBooks.has(book) ? own : texts)
-  const scannable = (book: Lorebook) => ({
-    book,
-    expandKey: (key: LoreKey) => readerOf(book).expandKey(key, run),
-    recursionText: (entry: LoreEntry) => readerOf(book).recursionText(entry, run),
-  })
+  const readerOf = (book: Lorebook) => (ownBooks.includes(book) ? own : texts)
+  const scannable = (book: Lorebook) => {
+    const reader = readerOf(book)
+    return {
+      book,
+      expandKey: (key: LoreKey) => reader.expandKey(key, run),
+      recursionText: (entry: LoreEntry) => reader.recursionText(entry, run),
+    }
+  }
   const scan = scanOf(texts, run, conversation, greeting, request)
   const inBooks: FoundLore[] = []
   for (const together of scannedTogether(books, request.texts)) {
@@ -150,23 +159,21 @@ function* expandAll(
   book: string,
   bookIndex: number,
 ): Steps<FoundLore> {
+  const kept: Lore[] = []
+  const nowhere: Dropped[] = []
+  const missed: Dropped[] = []
+  let expanded = 0
   // One generator for all entries: one for each would cost more than most of their texts.
-  const expanded = function* (all: readonly Match[]): Steps<readonly Lore[]> {
-    const lore: Lore[] = []
-    for (const match of all) {
-      const { entry } = match
-      const body = texts.kept(entry, run) ?? (yield* texts.expand(entry, entry.body, run))
-      if (lore.push({ ...match, body, book, bookIndex }) % lorePerStep === 0) yield lorePerStep * unitsOfLore
-    }
-    return lore
+  for (const { match, reason } of [...matches.map((match) => ({ match, reason: undefined })), ...dropped]) {
+    const { entry, rules, keys } = match
+    const body = texts.kept(entry, run) ?? (yield* texts.expand(entry, entry.body, run))
+    const lore = { entry, rules, keys, body, book, bookIndex }
+    if (reason !== undefined) missed.push({ lore, reason })
+    else if (body !== '' && isNowhere(match)) nowhere.push({ lore, reason: 'position' })
+    else if (body !== '') kept.push(lore)
+    if (++expanded % lorePerStep === 0) yield lorePerStep * unitsOfLore
   }
-  const found = (yield* expanded(matches)).filter(({ body }) => body !== '')
-  const lost = yield* expanded(dropped.map(({ match }) => match))
-  const missed = dropped.flatMap(({ reason }, index) => lost.slice(index, index + 1).map((lore) => ({ lore, reason })))
-  return {
-    kept: found.filter((lore) => !isNowhere(lore)),
-    dropped: [...missed, ...found.filter(isNowhere).map((lore) => ({ lore, reason: 'position' as const }))],
-  }
+  return { kept, dropped: [...missed, ...nowhere] }
 }
 
 /** Whether an entry has no place in a prompt. */

@@ -64,7 +64,7 @@ export function* greetingMessage(texts: CardTexts, run: Run, index: number): Ste
   if (text === '') return null
   const make = () => Object.freeze({ role: 'assistant' as const, content: text })
   if (!texts.isKept(keyOf(index))) return make()
-  return yield* texts.keep(keptGreetings, index, run, () => made(make))
+  return keptGreetings.get(texts, index) ?? (yield* texts.keep(keptGreetings, index, run, () => made(make)))
 }
 
 /** Units of work of one greeting, beside its macros. */
@@ -119,12 +119,15 @@ const longestTime = 100
  * `GET /characters/{name}`, where the user is called "User" and the conversation may have had no id.
  */
 function* spokenGreeting(texts: CardTexts, run: Run, persona: Persona, text: string): Steps<number | undefined> {
+  const { greetings } = texts.card
   const said = (yield* withoutControlsInSteps(text)).trim()
   yield text.length >> 3
   if (said === '') return undefined
-  for (const [index, greeting] of texts.card.greetings.entries()) {
+  const heads = headsOf(greetings)
+  for (const [index, greeting] of greetings.entries()) {
     yield unitsOfGreeting + (greeting.length >> 4)
-    if (!said.startsWith(headOf(greeting))) continue
+    heads[index] ??= headOf(greeting)
+    if (!said.startsWith(heads[index])) continue
     if ((yield* withoutControlsInSteps(greeting)).trim() === said) return index
     const asShown = textsOf(texts.card, { ...persona, userName: unnamedUser }, texts.settings)
     const runs = [run, { ...run, seed: runOf(persona, {}).seed }]
@@ -133,6 +136,17 @@ function* spokenGreeting(texts: CardTexts, run: Run, persona: Persona, text: str
     }
   }
   return undefined
+}
+
+/** What the greetings of each card begin with, as far as it was asked for. */
+const keptHeads = new WeakMap<readonly string[], (string | undefined)[]>()
+
+function headsOf(greetings: readonly string[]): (string | undefined)[] {
+  const known = keptHeads.get(greetings)
+  if (known) return known
+  const made: (string | undefined)[] = []
+  keptHeads.set(greetings, made)
+  return made
 }
 
 /** What every expansion of a greeting begins with, as far as that is looked at. */

@@ -36,7 +36,9 @@ export function* leadOf(texts: CardTexts, run: Run, lore: readonly Lore[], isSpl
   const isKept = run.persona === undefined && placed.every(({ entry }) => texts.isKept(entry))
   if (!isKept) return yield* makeLead(texts, run, placed, isSplit)
   const key = `${isSplit}/${placed.map(({ entry }) => texts.numberOf(entry)).join()}`
-  return yield* texts.keep(keptLeads, key, run, () => makeLead(texts, run, placed, isSplit))
+  return (
+    keptLeads.get(texts, key) ?? (yield* texts.keep(keptLeads, key, run, () => makeLead(texts, run, placed, isSplit)))
+  )
 }
 
 function* makeLead(texts: CardTexts, run: Run, lore: readonly Lore[], isSplit: boolean): Steps<Lead> {
@@ -92,7 +94,8 @@ function disables({ rules }: Lore): boolean {
 function* mainPrompt(texts: CardTexts, run: Run, allowsOperators: boolean): Steps<string> {
   const { card, settings } = texts
   const original = allowsOperators ? yield* texts.expand('operator_prompt', settings.systemPrompt, run) : ''
-  return yield* overridden(texts, run, 'system_prompt', card.systemPrompt, original)
+  const own = card.systemPrompt
+  return own.trim() === '' ? original : yield* overriding(texts, run, 'system_prompt', own, original)
 }
 
 /** The card's text for after the conversation, else the operator's. */
@@ -101,7 +104,8 @@ export function* postHistoryOf(texts: CardTexts, run: Run, lore: readonly Lore[]
   const isOff = lore.some(({ rules }) => rules.disables?.includes('post_history_instructions'))
   const prompt = settings.postHistoryPrompt ?? ''
   const original = isOff || prompt === '' ? '' : yield* texts.expand('operator_post_history', prompt, run)
-  return yield* overridden(texts, run, 'post_history', card.postHistory ?? '', original)
+  const own = card.postHistory ?? ''
+  return own.trim() === '' ? original : yield* overriding(texts, run, 'post_history', own, original)
 }
 
 /** What stands after the conversation, as a message. */
@@ -109,9 +113,9 @@ export function postHistoryMessage(texts: CardTexts, run: Run, text: string): St
   return texts.keep(keptPostHistory, text, run, () => made(() => system(text)))
 }
 
-function* overridden(texts: CardTexts, run: Run, key: string, own: string, original: string): Steps<string> {
-  if (own.trim() === '') return original
-  return yield* texts.expand(`${key}/${original === ''}`, own, run, { original })
+/** The card's own text in place of the operator's, which it may have in it. */
+function overriding(texts: CardTexts, run: Run, key: string, own: string, original: string): Steps<string> {
+  return texts.expand(`${key}/${original === ''}`, own, run, { original })
 }
 
 /** The example dialogues, block by block, each behind a separator. */
