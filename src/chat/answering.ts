@@ -16,7 +16,7 @@ import { type Casting, castRequest, playedName, wantedRequest } from './casting.
 import type { Exchange } from './exchange.ts'
 import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
-import { mendRequest, requestTextsOf } from './request-texts.ts'
+import { requestTextsOf } from './request-texts.ts'
 import { truncationOf } from './truncation.ts'
 import { UsageWatch, usageOf } from './usage.ts'
 import type { Voice } from './voice.ts'
@@ -69,7 +69,6 @@ async function answerAs(
     openHeld: () => options.openHeld(request),
     readAll: voice.tellsUsage,
   }
-  await mendRequest(request, body, work)
   const texts = await requestTextsOf(request, body, casting, work)
   const making = { settings: options.prompt, worldBooks: options.library.worldBooks, texts }
   const exchange = new exchanging.Exchange(body, persona, making, work, more, voice)
@@ -118,9 +117,7 @@ async function enter(turn: Turn, visits: Visits): Promise<Visit> {
     model: body.model,
     character: playedName(persona),
     promptTokens: () => promptEstimate(prompt),
-    get replyTokens() {
-      return replyEstimate(bounds)
-    },
+    replyTokens: () => replyEstimate(bounds),
   }
   return visits.enter(visitor, outcome)
 }

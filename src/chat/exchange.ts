@@ -168,13 +168,13 @@ export class Exchange {
       messages: sent.messages,
       settings: this.#making.settings,
       worldBooks: this.#making.worldBooks,
-      ...(this.#making.texts === undefined ? {} : { texts: this.#making.texts }),
+      texts: this.#making.texts,
       replyTokens: mostTokensOf(bounds) ?? 0,
-      ...(this.#greeting == null ? {} : { greeting: this.#greeting }),
-      ...(this.#conversationId == null ? {} : { conversationId: this.#conversationId }),
-      ...(contextWindow === undefined ? {} : { contextWindow }),
-      ...(overflow === undefined ? {} : { overflow }),
-      ...(countSteps === undefined ? {} : { countSteps }),
+      greeting: this.#greeting ?? undefined,
+      conversationId: this.#conversationId ?? undefined,
+      contextWindow,
+      overflow,
+      countSteps,
     })
     const composition = await this.#work.run('messages', steps)
     const messages = traits.mergeMessages

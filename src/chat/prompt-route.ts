@@ -10,7 +10,7 @@ import { castRequest, wantedRequest } from './casting.ts'
 import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
 import { PromptReceipt } from './receipt-schema.ts'
-import { mendRequest, requestTextsOf } from './request-texts.ts'
+import { requestTextsOf } from './request-texts.ts'
 
 /** Characters of a receipt for each token of its prompt, about. */
 const charactersPerToken = 4
@@ -44,7 +44,6 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
         import('./receipt.ts'),
       ])
       const work = options.workOf(request, signal)
-      await mendRequest(request, body, work)
       const texts = await requestTextsOf(request, body, casting, work)
       const making = { settings: options.prompt, worldBooks: options.library.worldBooks, texts }
       const exchange = new Exchange(body, casting.persona, making, work)

@@ -11,22 +11,21 @@ import type { Casting } from './casting.ts'
 
 const standardNote = { depth: 4, role: 'system' } as const
 
-/** Mends halves of characters in a request, which no model is to get. @param body its messages and other fields */
-export async function mendRequest(request: FastifyRequest, body: CompletionRequest, work: Work): Promise<void> {
-  if (hasHalves(request)) await work.run('body', mendHalves(body))
-}
-
 /**
- * What a request brings into its own prompt: who the user is, a note, and lorebooks.
+ * What a request brings into its own prompt: who the user is, a note, and lorebooks. Halves of characters, which no model is to
+ * get, are mended before, in its messages and other fields too.
+ * @param body is changed where it has such halves
  * @returns undefined for a request that brings nothing
  * @throws ApiError 400 that names the lorebook which cannot be used, and as `Work.run` does
  */
 export async function requestTextsOf(
   request: FastifyRequest,
-  { persona, author_note: note, lorebooks }: CompletionRequest,
+  body: CompletionRequest,
   { character }: Casting,
   work: Work,
 ): Promise<RequestTexts | undefined> {
+  if (hasHalves(request)) await work.run('body', mendHalves(body))
+  const { persona, author_note: note, lorebooks } = body
   const isNoted = note != null && note.text.trim() !== ''
   const isDescribed = persona != null && persona.trim() !== ''
   if (!isDescribed && !isNoted && (lorebooks ?? []).length === 0) return undefined

@@ -30,8 +30,7 @@ type Entries = readonly (readonly [name: string, value: unknown])[]
  * as that), then what is set, renamed, capped and dropped, in this order.
  */
 export function fitParameters<T extends object>(sent: T, { defaults, params }: ParameterSettings): Fitted<T> {
-  const missing = Object.entries(defaults ?? {}).filter(([name]) => field(sent, name) == null && !isOwn(name))
-  const filled = missing.length === 0 ? sent : { ...sent, ...Object.fromEntries(missing) }
+  const filled = defaults ? withDefaults(sent, defaults) : sent
   if (!params) return { body: filled, dropped: [] }
   const { set = {}, rename = {}, cap = {}, drop = [] } = params
   const renamed = withNewNames({ ...filled, ...set }, Object.entries(rename))
@@ -43,6 +42,11 @@ export function fitParameters<T extends object>(sent: T, { defaults, params }: P
   ]
   const names = new Set([...renamed.dropped, ...left.flatMap(sentNames)])
   return { body: without(capped, drop), dropped: [...names].filter((name) => field(sent, name) != null) }
+}
+
+function withDefaults<T extends object>(sent: T, defaults: Readonly<Record<string, unknown>>): T {
+  const missing = Object.entries(defaults).filter(([name]) => field(sent, name) == null && !isOwn(name))
+  return missing.length === 0 ? sent : { ...sent, ...Object.fromEntries(missing) }
 }
 
 /**

@@ -24,7 +24,7 @@ export class Beginnings<T> {
     const [first] = messages
     if (!first || !Object.isFrozen(first)) return undefined
     const kept = this.#kept.get(first)
-    if (kept?.messages.every((message, index) => message === messages[index]) && !isLonger(kept, messages)) return kept
+    if (kept && isBeginning(kept.messages, messages)) return kept
     const end = messages.findIndex((message) => !Object.isFrozen(message))
     const frozen = end === -1 ? [...messages] : messages.slice(0, end)
     const beginning = { messages: frozen, made: this.#make(frozen) }
@@ -33,8 +33,10 @@ export class Beginnings<T> {
   }
 }
 
-/** Whether more of the messages are frozen than are known. */
-function isLonger({ messages: known }: Beginning<unknown>, messages: readonly Message[]): boolean {
+/** Whether these are the frozen messages that a conversation begins with: all of them, and in their order. */
+function isBeginning(known: readonly Message[], messages: readonly Message[]): boolean {
+  // By their places: a card may have hundreds, and each prompt has them.
+  for (let index = 0; index < known.length; index++) if (known[index] !== messages[index]) return false
   const next = messages[known.length]
-  return next !== undefined && Object.isFrozen(next)
+  return next === undefined || !Object.isFrozen(next)
 }

@@ -18,8 +18,8 @@ export interface Visitor {
   readonly character: string | null
   /** About how many tokens the prompt has; asked only where that counts. */
   readonly promptTokens: () => number
-  /** How many tokens the reply may have. */
-  readonly replyTokens: number
+  /** How many tokens the reply may have; asked in the same way. */
+  readonly replyTokens: () => number
 }
 
 /** Told what requests have used, to count it. */
@@ -56,7 +56,7 @@ export class Visits {
     const { limiter, ledger } = this.#options
     const arrived = performance.now()
     const created = nextMoment()
-    const reservation = await limiter.reserve(visitor.key, () => visitor.promptTokens() + visitor.replyTokens)
+    const reservation = await limiter.reserve(visitor.key, () => visitor.promptTokens() + visitor.replyTokens())
     const visit = new Visit(visitor, outcome, reservation, { arrived, created }, this.#options)
     if (!reservation.isLasting) return visit
     try {

@@ -147,7 +147,7 @@ export class CharacterLibrary {
    * @param account null for nobody's: uploads are not looked at
    */
   async resolve(account: number | null, name: string): Promise<Character | undefined> {
-    await this.#scanned()
+    if (!this.#isScanned) await this.#scanned()
     // A file may have changed since its folder was read: then what is there now is looked at, once.
     for (const isLast of [false, true]) {
       const found = await findCharacter(this.#store, this.#public, account, name)

@@ -31,19 +31,19 @@ export interface CompositionRequest {
   readonly messages: readonly Message[]
   readonly settings: PromptSettings
   /** 0 is `first_mes`, n the nth of `alternate_greetings`; -1 for none. */
-  readonly greeting?: number
+  readonly greeting?: number | undefined
   /** Seeds `{{pick}}`, the greeting and the draws of groups, together with the card. */
-  readonly conversationId?: string
-  readonly texts?: RequestTexts
+  readonly conversationId?: string | undefined
+  readonly texts?: RequestTexts | undefined
   /** Lorebooks for all characters, after the character's own and the request's. */
   readonly worldBooks?: readonly Lorebook[]
   /** Tokens that the model takes, the reply included; unknown without it. */
-  readonly contextWindow?: number
+  readonly contextWindow?: number | undefined
   /** Tokens to be left for the reply. */
   readonly replyTokens?: number
-  readonly overflow?: 'drop-oldest'
+  readonly overflow?: 'drop-oldest' | undefined
   /** Tokens of a text; only asked where something may not fit. */
-  readonly countSteps?: (text: string) => Steps<number>
+  readonly countSteps?: ((text: string) => Steps<number>) | undefined
   /** Draws like `Math.random`. */
   readonly random?: () => number
   readonly now?: Date

@@ -84,7 +84,7 @@ it('what a request has spent that ends while the database is away is put on reco
   const limiter = stores.limiter({ tokens_per_day: 1000 })
   const key = keyOf('one', (await stores.access.createAccount('ann')).id)
   const visits = new Visits({ limiter, ledger: stores.ledger, onFailure: () => {} })
-  const visitor = { id: 'req_1', key, model: 'm', character: null, promptTokens: () => 500, replyTokens: 400 }
+  const visitor = { id: 'req_1', key, model: 'm', character: null, promptTokens: () => 500, replyTokens: () => 400 }
   const visit = await visits.enter(visitor)
   visit.meter.tell({ prompt_tokens: 500, completion_tokens: 400 }, true)
   await server.kill()
