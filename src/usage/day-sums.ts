@@ -37,15 +37,21 @@ export function sumsOf(requests: readonly EndedRequest[]): readonly DaySum[] {
   for (const request of requests) {
     const { account, key_prefix, model, character } = request
     const day = dayOf(request.created * 1000)
-    const digest = hash('sha256', JSON.stringify([key_prefix, model, character]), 'base64url')
-    const place = `${account} ${day} ${digest}`
-    const names = { account, day, digest, key_prefix, model, character }
-    const sum = sums.get(place) ?? { ...names, requests: 0, prompt_tokens: 0, completion_tokens: 0, failed: 0 }
+    const names = JSON.stringify([key_prefix, model, character])
+    const place = `${account} ${day} ${names}`
+    const sum = sums.get(place) ?? { account, day, digest: digestOf(names), key_prefix, model, character, ...nothing }
     sum.requests++
     sum.prompt_tokens += request.prompt_tokens
     sum.completion_tokens += request.completion_tokens
     if (isFailure(request.state)) sum.failed++
     sums.set(place, sum)
   }
-  return [...sums].toSorted(([a], [b]) => Number(a > b) - Number(a < b)).map(([, sum]) => sum)
+  const keyOf = ({ account, day, digest }: DaySum) => `${account} ${day} ${digest}`
+  return [...sums.values()].toSorted((a, b) => Number(keyOf(a) > keyOf(b)) - Number(keyOf(a) < keyOf(b)))
+}
+
+const nothing = { requests: 0, prompt_tokens: 0, completion_tokens: 0, failed: 0 }
+
+function digestOf(names: string): string {
+  return hash('sha256', names, 'base64url')
 }
