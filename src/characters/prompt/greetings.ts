@@ -107,6 +107,8 @@ function greetingRun(run: Run, index: number): Run {
 
 /** Units of work of comparing a greeting, beside its characters. */
 const unitsOfGreeting = 120
+/** Units after which a step ends. */
+const unitsOfStep = 2000
 /** Characters of a greeting's beginning that are compared before its macros are expanded. */
 const longestHead = 200
 /** Stands for any time while greetings are compared: the clock has gone on since one was said. */
@@ -121,21 +123,31 @@ const longestTime = 100
 function* spokenGreeting(texts: CardTexts, run: Run, persona: Persona, text: string): Steps<number | undefined> {
   const { greetings } = texts.card
   const said = (yield* withoutControlsInSteps(text)).trim()
-  yield text.length >> 3
   if (said === '') return undefined
   const heads = headsOf(greetings)
+  let units = text.length >> 3
   for (const [index, greeting] of greetings.entries()) {
-    yield unitsOfGreeting + (greeting.length >> 4)
+    units += unitsOfGreeting + (greeting.length >> 4)
     heads[index] ??= headOf(greeting)
-    if (!said.startsWith(heads[index])) continue
-    if ((yield* withoutControlsInSteps(greeting)).trim() === said) return index
-    const asShown = textsOf(texts.card, { ...persona, userName: unnamedUser }, texts.settings)
-    const runs = [run, { ...run, seed: runOf(persona, {}).seed }]
-    for (const own of new Set([texts, asShown])) {
-      for (const each of runs) if (isSame(yield* comparedText(own, each, index), said)) return index
-    }
+    if (said.startsWith(heads[index]) && (yield* isGreeting(texts, run, persona, index, said))) return index
+    if (units < unitsOfStep) continue
+    yield units
+    units = 0
   }
+  yield units
   return undefined
+}
+
+/** Whether a text is one of the greetings. */
+function* isGreeting(texts: CardTexts, run: Run, persona: Persona, index: number, said: string): Steps<boolean> {
+  const { card, settings } = texts
+  if ((yield* withoutControlsInSteps(card.greetings[index] ?? '')).trim() === said) return true
+  const asShown = textsOf(card, { ...persona, userName: unnamedUser }, settings)
+  const runs = [run, { ...run, seed: runOf(persona, {}).seed }]
+  for (const own of new Set([texts, asShown])) {
+    for (const each of runs) if (isSame(yield* comparedText(own, each, index), said)) return true
+  }
+  return false
 }
 
 /** What the greetings of each card begin with, as far as it was asked for. */
