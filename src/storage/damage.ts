@@ -28,14 +28,11 @@ export class Damage {
 
   /** The same store; whatever its methods throw or reject with, or an iterable of theirs ends with, is looked at. */
   watch<T extends object>(store: T): T {
-    const watched = new Map<unknown, unknown>()
-    return new Proxy(store, {
-      get: (target, name) => {
+    const proxy = new Proxy(store, {
+      get: (target, name, watched) => {
         // From the store itself: the private fields of its class are not the proxy's.
         const value: unknown = Reflect.get(target, name)
         if (typeof value !== 'function') return value
-        const known = watched.get(value)
-        if (known !== undefined) return known
         const method = (...parameters: unknown[]) => {
           try {
             return this.#watchResult(Reflect.apply(value, target, parameters))
@@ -44,10 +41,12 @@ export class Damage {
             throw error
           }
         }
-        watched.set(value, method)
+        // From now on it is found before the proxy is asked, which takes as long as many a method.
+        Object.defineProperty(watched, name, { value: method, writable: true, configurable: true })
         return method
       },
     })
+    return Object.create(proxy)
   }
 
   readonly #onRejected = (error: unknown) => {
