@@ -22,7 +22,10 @@ export type Counts = Pick<Usage, 'prompt_tokens' | 'completion_tokens'>
 
 /** The counts of a usage; undefined for one that says nothing: it is empty, holds no counts, or nothing but zeros. */
 export function countsOf(usage: unknown): Counts | undefined {
-  const [prompt_tokens, completion_tokens] = [field(usage, 'prompt_tokens'), field(usage, 'completion_tokens')]
+  // As with nearly every event of a stream.
+  if (usage == null) return undefined
+  const prompt_tokens = field(usage, 'prompt_tokens')
+  const completion_tokens = field(usage, 'completion_tokens')
   if (!isCount(prompt_tokens) || !isCount(completion_tokens)) return undefined
   return prompt_tokens + completion_tokens === 0 ? undefined : { prompt_tokens, completion_tokens }
 }
@@ -105,8 +108,12 @@ export type Chunk = Static<typeof Chunk>
 /** The usage that a chunk tells, which has one place with OpenAI, and others with Moonshot (in a choice) and with Groq. */
 export function usageIn(chunk: Pick<Chunk, 'choices' | 'usage'>): unknown {
   if (countsOf(chunk.usage)) return chunk.usage
-  const others = [...chunk.choices.map((choice) => field(choice, 'usage')), field(field(chunk, 'x_groq'), 'usage')]
-  return others.find(countsOf) ?? chunk.usage
+  for (const choice of chunk.choices) {
+    const usage = field(choice, 'usage')
+    if (countsOf(usage)) return usage
+  }
+  const ofGroq = field(field(chunk, 'x_groq'), 'usage')
+  return countsOf(ofGroq) ? ofGroq : chunk.usage
 }
 
 /** The error body of everything but the plants. */
