@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import { type Command, CommanderError } from 'commander'
 import { addAccountCommands } from './access/account-commands.ts'
 import { addKeyCommands } from './access/key-commands.ts'
@@ -8,6 +7,7 @@ import { addCardTestCommand } from './chat/commands.ts'
 import { PlainCommand } from './command.ts'
 import { type Config, type Environment, readConfig } from './config.ts'
 import { ApiError } from './errors.ts'
+import { readManifest } from './manifest.ts'
 import { addModelCommands } from './models/commands.ts'
 import { addTransferCommands } from './plants/account-commands.ts'
 import { addPlantCommands } from './plants/commands.ts'
@@ -48,7 +48,7 @@ function createProgram(environment: Environment, serve: () => Promise<void>): Co
   const config = (): Config => readConfig(environment)
   const program = new PlainCommand('conservatory')
     .description('A plant store and character-chat server. Settings come from the environment; the README lists them.')
-    .version(version(), '--version', 'print the version')
+    .version(readManifest().version, '--version', 'print the version')
     .exitOverride()
   program.command('serve').description('run the service, as without any command').action(serve)
   const withStores = async <T>(work: (stores: Stores) => Promise<T>): Promise<T> => {
@@ -69,11 +69,4 @@ function createProgram(environment: Environment, serve: () => Promise<void>): Co
   addAuditCommand(program, withStores)
   addStorageCommands(program, config)
   return program
-}
-
-function version(): string {
-  const manifest: { readonly version: string } = JSON.parse(
-    readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
-  )
-  return manifest.version
 }
