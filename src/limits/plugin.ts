@@ -1,5 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { Kind, Type, TypeRegistry } from '@sinclair/typebox'
+import { Kind, type Static, Type, TypeRegistry } from '@sinclair/typebox'
+import type { Key } from '../access/access.ts'
 import { callerOf, type Guard } from '../access/guard.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { type LimitName, type Limits, limitNames } from '../limit-values.ts'
@@ -47,8 +48,23 @@ const LimitBody = Type.Object(
   },
 )
 
+const LimitedKey = Type.Object(
+  {
+    account: Type.String({ description: 'The name of the account that the key belongs to.' }),
+    prefix: Type.String({ description: 'The begin of the key, to recognise it by.' }),
+    name: Type.Union([Type.String(), Type.Null()]),
+    scopes: Type.Array(Type.String(), { description: 'What the key may do.' }),
+    expires: integerOrNull('When the key ends, Unix seconds; null where it does not.'),
+  },
+  {
+    title: 'LimitedKey',
+    description: 'The key that the request came with.',
+    examples: [{ account: 'owner', prefix: 'cv_ab12cd', name: null, scopes: ['chat'], expires: null }],
+  },
+)
+
 const LimitList = Type.Object(
-  { object: Type.Literal('list'), data: Type.Array(LimitBody), has_more: Type.Literal(false) },
+  { object: Type.Literal('list'), key: LimitedKey, data: Type.Array(LimitBody), has_more: Type.Literal(false) },
   { title: 'LimitList' },
 )
 
@@ -63,7 +79,8 @@ export const limitsPlugin: FastifyPluginAsyncTypebox<LimitsOptions> = async (app
       schema: {
         operationId: 'listLimits',
         summary: 'List what limits your key and your account',
-        description: 'Every limit there can be, for the account and for the key, with how far it is used. For any key.',
+        description:
+          'Every limit there can be, for the account and for the key, with how far it is used; and whose key it is, and what it may do. For any key.',
         tags: ['usage'],
         security,
         response: answers({ 200: LimitList }, ChatError, refusals),
@@ -72,8 +89,21 @@ export const limitsPlugin: FastifyPluginAsyncTypebox<LimitsOptions> = async (app
     async (request) => {
       // What cannot be written now waits until it can, and what is there is told all the same.
       await flush().catch(() => undefined)
-      const data = await standingsOf(callerOf(request), settings, limiter, kept)
-      return { object: 'list' as const, data: [...data], has_more: false as const }
+      const key = callerOf(request)
+      const data = await standingsOf(key, settings, limiter, kept)
+      return { object: 'list' as const, key: toLimitedKey(key), data: [...data], has_more: false as const }
     },
   )
+}
+
+/** Of a key that is to end twice, by itself and since it was rotated, the earlier end counts. */
+function toLimitedKey({ account, prefix, name, scopes, expires, revoked }: Key): Static<typeof LimitedKey> {
+  const ends = [expires, revoked].filter((end) => end !== null)
+  return {
+    account: account.name,
+    prefix,
+    name,
+    scopes: [...scopes],
+    expires: ends.length === 0 ? null : Math.min(...ends),
+  }
 }
