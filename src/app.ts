@@ -38,6 +38,7 @@ import { countPages } from './metrics/parts.ts'
 import { metricsPlugin } from './metrics/plugin.ts'
 import { modelsPlugin } from './models/plugin.ts'
 import type { ModelRegistry } from './models/registry.ts'
+import { pagePlugin } from './page/plugin.ts'
 import { PageCache } from './plants/page-cache.ts'
 import { plantsPlugin } from './plants/plugin.ts'
 import { KeptItems } from './responses/kept-items.ts'
@@ -130,6 +131,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
 
   await app.register(healthPlugin, { check: stores.check, drain, damage: parts.damage ?? new Damage() })
   if (config.docs === 'on') await app.register(documentsPlugin)
+  if (config.page === 'on') await app.register(pagePlugin, { hasDocuments: config.docs === 'on' })
 
   // With a port of their own they are served there alone.
   if (config.metricsPort === undefined) await app.register(metricsPlugin, { guard, metrics })

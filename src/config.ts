@@ -49,6 +49,8 @@ export interface Config {
   readonly corsOrigins: readonly string[]
   /** Whether `/docs` and `/openapi.json` are there. */
   readonly docs: 'on' | 'off'
+  /** Whether `GET /` answers. */
+  readonly page: 'on' | 'off'
   readonly characters: 'open' | 'closed'
   /** Whether a card may say on which model its character is played, where a request names the default model. */
   readonly characterModels: 'on' | 'off'
@@ -163,6 +165,7 @@ export function readConfig(environment: Environment): Config {
     auditDays: integer('AUDIT_DAYS', 365, 1, 3650),
     corsOrigins: readOrigins(text('CORS_ORIGINS'), faults),
     docs: oneOf('DOCS', 'on', ['on', 'off']),
+    page: oneOf('PAGE', 'on', ['on', 'off']),
     characters: oneOf('CHARACTERS', 'open', ['open', 'closed']),
     characterModels: oneOf('CHARACTER_MODELS', 'off', ['on', 'off']),
     systemPrompt: text('SYSTEM_PROMPT'),

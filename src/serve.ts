@@ -46,10 +46,11 @@ export async function startToServe(config: Config): Promise<{ readonly service: 
   })
   const { address, metricsAddress, bootstrap, limitWarnings } = service
   const documents = config.docs === 'on' ? ` (API reference: ${address}/docs)` : ''
+  const page = config.page === 'on' ? `${address}/` : undefined
   const lines = [
     `Conservatory listens on ${address}${documents}`,
     ...(metricsAddress === undefined ? [] : [`Metrics are at ${metricsAddress}/metrics`]),
-    ...(bootstrap.first === undefined ? [] : [greeting(address, bootstrap.first)]),
+    ...(bootstrap.first === undefined ? [] : [greeting(address, bootstrap.first, page)]),
     ...closeToOthers(config.dataDirectory, config.databasePath),
     ...limitWarnings,
     ...bootstrap.notices,
@@ -91,8 +92,12 @@ function startError(error: unknown, { host, port }: Config): Error {
   return reason === undefined ? error : new ConfigError([reason])
 }
 
-/** What the first start prints: a key that was made for it, this once, and a line to try each interface with. */
-function greeting(address: string, { key }: FirstStart): string {
+/**
+ * What the first start prints: a key that was made for it, this once, a line to try each interface with, and an address that
+ * signs a browser in. The key is in its fragment, which no browser sends to a server.
+ * @param page where the page is, if it is served
+ */
+function greeting(address: string, { key }: FirstStart, page: string | undefined): string {
   // A shell puts a preset key in as it is, whatever is in it.
   const shown = key ?? '$BOOTSTRAP_KEY'
   const made = 'This is the first start. The account "owner" has been made, with one key that may do everything'
@@ -105,5 +110,5 @@ ${told}
 
   curl ${address}/plants -H "Authorization: Bearer ${shown}" -H 'Content-Type: application/json' -d '{"name": "Monstera", "tag": "aroid"}'
   curl ${address}/chat/completions -H "Authorization: ${shown}" -H 'Content-Type: application/json' -d '{"model": "understudy", "character": "Fern", "messages": [{"role": "user", "content": "Why are my leaves turning yellow?"}]}'
-`
+${page === undefined || key === undefined ? '' : `\nOr in a browser, where this address signs you in:\n\n  ${page}#key=${key}\n`}`
 }

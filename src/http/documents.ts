@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import type { FastifyPluginAsync } from 'fastify'
-import { KeptDocument, Readers } from './kept-document.ts'
+import { KeptDocument, once, Readers } from './kept-document.ts'
 
 const openApiFile = new URL('../../openapi/conservatory.json', import.meta.url)
 
@@ -46,17 +46,5 @@ export const documentsPlugin: FastifyPluginAsync = async (app) => {
     app.get(path, { schema: { hide: true } }, async (request, reply) =>
       (await document()).send(request, reply.header('content-security-policy', contentSecurityPolicy), readers),
     )
-  }
-}
-
-/** Makes something when it is first asked for, and again only if that failed. */
-function once<T>(make: () => Promise<T>): () => Promise<T> {
-  let made: Promise<T> | undefined
-  return () => {
-    made ??= make().catch((error: unknown) => {
-      made = undefined
-      throw error
-    })
-    return made
   }
 }

@@ -12,23 +12,32 @@ const freshFor = 300
 /** Bytes that are written in one turn of the event loop. */
 const slice = 16 * 1024
 
+/** How long a document may be kept by those that have read it, and which request headers it depends on. */
+export interface DocumentHeaders {
+  readonly cacheControl?: string
+  readonly vary?: string
+}
+
 /** A document that is the same for everybody: kept once, as it is and compressed, and sent from there. */
 export class KeptDocument {
   readonly #type: string
   readonly #plain: Buffer
   readonly #compressed: Buffer
+  readonly #headers: Readonly<Record<string, string>>
   readonly #digest: string
 
-  private constructor(type: string, plain: Buffer, compressed: Buffer) {
+  private constructor(type: string, plain: Buffer, compressed: Buffer, headers: DocumentHeaders) {
+    const { cacheControl = `public, max-age=${freshFor}`, vary = 'accept-encoding' } = headers
     this.#type = type
     this.#plain = plain
     this.#compressed = compressed
+    this.#headers = { 'cache-control': cacheControl, vary }
     this.#digest = hash('sha256', plain, 'base64url').slice(0, 27)
   }
 
   /** Compresses it, in a thread of its own. @param type its media type */
-  static async from(type: string, bytes: Buffer): Promise<KeptDocument> {
-    return new KeptDocument(type, bytes, await promisify(gzip)(bytes, { level: 9 }))
+  static async from(type: string, bytes: Buffer, headers: DocumentHeaders = {}): Promise<KeptDocument> {
+    return new KeptDocument(type, bytes, await promisify(gzip)(bytes, { level: 9 }), headers)
   }
 
   /**
@@ -38,7 +47,7 @@ export class KeptDocument {
   send(request: FastifyRequest, reply: FastifyReply, readers: Readers): FastifyReply {
     const isCompressed = takesGzip(request.headers['accept-encoding'])
     const tag = `${this.#digest}${isCompressed ? '-gzip' : ''}`
-    reply.headers({ etag: `"${tag}"`, vary: 'accept-encoding', 'cache-control': `public, max-age=${freshFor}` })
+    reply.headers({ etag: `"${tag}"`, ...this.#headers })
     if (namesTag(request.headers['if-none-match'], tag)) return reply.code(304).send()
     const bytes = isCompressed ? this.#compressed : this.#plain
     readers.enter(reply.raw)
@@ -86,4 +95,16 @@ function takesGzip(accepted: string | readonly string[] = ''): boolean {
       }),
   )
   return (weights.get('gzip') ?? weights.get('*') ?? 0) > 0
+}
+
+/** Makes something when it is first asked for, and again only if that failed. */
+export function once<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined
+  return () => {
+    made ??= make().catch((error: unknown) => {
+      made = undefined
+      throw error
+    })
+    return made
+  }
 }

@@ -1,0 +1,17 @@
+/**
+ * Whether a client would rather have HTML than JSON (RFC 9110, section 12.5.1). Only one that names HTML is given it:
+ * programs take any type, or do not say.
+ * @param accepted the header `Accept`
+ */
+export function prefersHtml(accepted = ''): boolean {
+  const weights = new Map(accepted.toLowerCase().split(',').map(toRange))
+  const html = weights.get('text/html') ?? 0
+  const json = weights.get('application/json') ?? 0
+  return html > 0 && html >= json
+}
+
+function toRange(range: string): [type: string, weight: number] {
+  const [type = '', ...parameters] = range.split(';').map((part) => part.trim())
+  const weight = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2)
+  return [type, weight === undefined ? 1 : Number(weight) || 0]
+}

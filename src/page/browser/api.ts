@@ -1,0 +1,74 @@
+import { Failure } from './failure.ts'
+
+/** How something is asked for. */
+export interface Asking {
+  readonly method?: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  /** Sent as a JSON body. */
+  readonly json?: unknown
+  /** Sent as it is, in place of `json`. */
+  readonly body?: Blob
+  readonly headers?: Readonly<Record<string, string>>
+  readonly signal?: AbortSignal
+}
+
+let key = ''
+let refused: (reason: string) => void = () => {}
+
+/** Sets the key that all requests have. @param onRefused is told why, when the service does not take it any more */
+export function giveKey(given: string, onRefused: (reason: string) => void): void {
+  key = given
+  refused = onRefused
+}
+
+/**
+ * Asks the service.
+ * @param path below the address of the page, without a slash in front, such as `plants?limit=10`
+ * @returns its reply, which is a success
+ * @throws Failure for any other reply, and where there is none
+ */
+export async function ask(
+  path: string,
+  { method = 'GET', json, body, headers, signal }: Asking = {},
+): Promise<Response> {
+  const asked = key
+  const request: RequestInit = {
+    method,
+    headers: {
+      authorization: `Bearer ${asked}`,
+      ...(json === undefined ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    cache: 'no-store',
+    redirect: 'error',
+    ...(json === undefined ? {} : { body: JSON.stringify(json) }),
+    ...(body === undefined ? {} : { body }),
+    ...(signal === undefined ? {} : { signal }),
+  }
+  const reply = await fetch(new URL(path, document.baseURI), request).catch((error: unknown) => {
+    throw signal?.aborted ? Failure.of(error) : unreachable()
+  })
+  if (reply.ok) return reply
+  const failure = await Failure.ofReply(reply)
+  // A key may have been changed while the reply was on its way.
+  if (reply.status === 401 && asked === key) refused(failure.message)
+  throw failure
+}
+
+/**
+ * Asks for JSON. The page comes from the service that answers it, so that both agree on the shape.
+ * @throws Failure as `ask`
+ */
+export async function getJson<T>(path: string, asking?: Asking): Promise<T> {
+  const reply = await ask(path, asking)
+  const value: T = await reply.json().catch(() => {
+    throw unreachable()
+  })
+  return value
+}
+
+/** The failure of a request that the service was not reached with, or that broke off. */
+export function unreachable(): Failure {
+  return navigator.onLine
+    ? new Failure(0, 'unreachable', 'The service does not answer. Check that it is running, then try again.')
+    : new Failure(0, 'offline', 'This device is offline. Connect it, then try again.')
+}

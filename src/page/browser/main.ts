@@ -1,0 +1,10 @@
+import { html, render } from 'htm/preact'
+import { App } from './app.ts'
+import { takeKeyFromAddress } from './session.ts'
+
+const place = document.getElementById('page')
+if (place) {
+  takeKeyFromAddress()
+  place.replaceChildren()
+  render(html`<${App} />`, place)
+}

@@ -1,0 +1,63 @@
+import { signal } from '@preact/signals'
+import { getJson, giveKey } from './api.ts'
+import { Failure } from './failure.ts'
+
+/** What a key may do. */
+export type Scope = 'plants:read' | 'plants:write' | 'chat' | 'characters:write' | 'keys' | 'admin'
+
+/** Whom a key belongs to, as `GET /limits` tells it. */
+export interface Identity {
+  readonly account: string
+  readonly prefix: string
+  readonly name: string | null
+  readonly scopes: readonly Scope[]
+  /** Unix seconds. */
+  readonly expires: number | null
+}
+
+/** Kept for the tab alone: it is gone when the tab closes, and no other tab has it. */
+const storedKey = 'conservatory-key'
+
+/** Who is signed in: null for nobody, undefined while that is found out. */
+export const identity = signal<Identity | null | undefined>(null)
+
+/** Why nobody is signed in any more, for the form that asks for a key; empty where there is nothing to say. */
+export const signedOutBecause = signal('')
+
+/**
+ * Takes the key out of an address such as `/#key=cv_…`, and out of the history of the tab: a fragment is never sent to a
+ * server, and a key that stayed in the address bar would be seen by whoever looks at the screen.
+ */
+export function takeKeyFromAddress(): void {
+  const given = new URLSearchParams(location.hash.slice(1)).get('key')
+  if (given !== null) history.replaceState(null, '', location.pathname + location.search)
+  const key = given ?? sessionStorage.getItem(storedKey)
+  if (key) void signIn(key)
+}
+
+/** Signs in with a key, and tells in `signedOutBecause` why it cannot. */
+export async function signIn(key: string): Promise<void> {
+  identity.value = undefined
+  signedOutBecause.value = ''
+  giveKey(key.trim(), signOut)
+  try {
+    const { key: known } = await getJson<{ readonly key: Identity }>('limits')
+    sessionStorage.setItem(storedKey, key.trim())
+    identity.value = known
+  } catch (error) {
+    signOut(Failure.of(error).message)
+  }
+}
+
+/** Forgets the key. @param reason what the form says then */
+export function signOut(reason = ''): void {
+  sessionStorage.removeItem(storedKey)
+  giveKey('', signOut)
+  identity.value = null
+  signedOutBecause.value = reason
+}
+
+/** Whether the key may do this; views show what their reader may do, and nothing else. */
+export function may(scope: Scope): boolean {
+  return identity.value?.scopes.includes(scope) ?? false
+}

@@ -1,0 +1,29 @@
+import { html } from 'htm/preact'
+import type { VNode } from 'preact'
+import { signedOutBecause, signIn } from './session.ts'
+
+/** The form that asks for a key. */
+export function SignIn(): VNode {
+  return html`
+    <main class="sign-in">
+      <h1>Conservatory</h1>
+      <p>Plants and conversations, on this service alone.</p>
+      <form onSubmit=${submit}>
+        <label for="key">Your key</label>
+        <input id="key" name="key" type="password" autocomplete="off" spellcheck=${false} placeholder="cv_…" required autofocus
+          aria-describedby="key-help" aria-invalid=${signedOutBecause.value ? 'true' : undefined} />
+        <p id="key-help" class="help">The first start of the service prints one. It stays in this tab, until you close it or sign out.</p>
+        ${signedOutBecause.value && html`<p class="fault" role="alert">${signedOutBecause.value}</p>`}
+        <button type="submit" class="main">Sign in</button>
+      </form>
+    </main>
+  `
+}
+
+function submit(event: SubmitEvent): void {
+  event.preventDefault()
+  const { currentTarget: form } = event
+  if (!(form instanceof HTMLFormElement)) return
+  const key = new FormData(form).get('key')
+  if (typeof key === 'string' && key.trim() !== '') void signIn(key)
+}

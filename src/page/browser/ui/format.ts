@@ -1,0 +1,24 @@
+const numbers = new Intl.NumberFormat(undefined)
+const moments = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
+const bytes = new Intl.NumberFormat(undefined, { style: 'unit', unit: 'megabyte', maximumFractionDigits: 1 })
+
+/** A number as the reader's language writes it. */
+export function formatNumber(value: number): string {
+  return numbers.format(value)
+}
+
+/** A moment in the reader's zone and language. @param unixSeconds null becomes a dash */
+export function formatMoment(unixSeconds: number | null | undefined): string {
+  return typeof unixSeconds === 'number' ? moments.format(unixSeconds * 1000) : '–'
+}
+
+/** Bytes, in megabytes. */
+export function formatBytes(value: number): string {
+  return bytes.format(value / 1_000_000)
+}
+
+/** Milliseconds, in seconds from one second up. */
+export function formatDuration(milliseconds: number | null): string {
+  if (milliseconds === null) return '–'
+  return milliseconds < 1000 ? `${Math.round(milliseconds)} ms` : `${(milliseconds / 1000).toFixed(1)} s`
+}

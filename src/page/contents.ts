@@ -1,0 +1,131 @@
+import { hash } from 'node:crypto'
+import { readdir, readFile } from 'node:fs/promises'
+import { stripTypeScriptTypes } from 'node:module'
+import { posix } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+
+/** A file of the page. */
+export interface PageFile {
+  /** Below the folder of the page, such as `chat/view.ts`. */
+  readonly path: string
+  readonly mediaType: string
+  readonly text: string
+}
+
+/** All that the page is made of. */
+export interface PageContents {
+  /** Changes with every change of a file: the files of a version may be cached for ever. */
+  readonly version: string
+  /** The document itself, which names the files of this version. */
+  readonly document: string
+  readonly files: readonly PageFile[]
+}
+
+const browserFolder = new URL('browser/', import.meta.url)
+
+/** The libraries that the sources import by name. */
+const libraryNames = [
+  ...['preact', 'preact/hooks', '@preact/signals', '@preact/signals-core', 'htm', 'htm/preact'],
+  ...['marked', 'uplot', 'eventsource-parser'],
+]
+
+/** Where a browser finds each of them, below the folder of the page. */
+const libraries: ReadonlyMap<string, string> = new Map(
+  libraryNames.map((name) => [name, `libraries/${name.replace('@', '')}.js`]),
+)
+
+/** Modules that a package keeps beside the one which Node would take. */
+const browserModules: Readonly<Record<string, string>> = { uplot: 'uplot/dist/uPlot.esm.js' }
+
+const mediaTypes: Readonly<Record<string, string>> = {
+  '.ts': 'text/javascript; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+}
+
+/**
+ * Reads the page: our sources without their types, and the libraries that they import. Nothing is bundled: a browser gets
+ * the files as they lie in the repository, so that what runs can be read.
+ * @throws Error where a file of the installation is missing
+ */
+export async function readPage(): Promise<PageContents> {
+  const files = [...(await ourFiles()), ...(await libraryFiles())]
+  const version = hash('sha256', JSON.stringify(files), 'base64url').slice(0, 16)
+  const template = await readFile(new URL('index.html', browserFolder), 'utf8')
+  return { version, document: fillIn(template, version, files), files }
+}
+
+async function ourFiles(): Promise<PageFile[]> {
+  const found = await readdir(browserFolder, { recursive: true, withFileTypes: true })
+  const files: PageFile[] = []
+  for (const entry of found.toSorted((one, other) => (pathOf(one) < pathOf(other) ? -1 : 1))) {
+    const path = pathOf(entry)
+    const mediaType = mediaTypes[posix.extname(path)]
+    if (!entry.isFile() || mediaType === undefined || path.endsWith('.d.ts')) continue
+    const source = await readFile(new URL(path, browserFolder), 'utf8')
+    files.push({ path, mediaType, text: path.endsWith('.ts') ? toScript(path, source) : withPaths(path, source) })
+    // Each takes some milliseconds, which requests of others need not wait for together.
+    await nextTurn()
+  }
+  return files
+}
+
+/** The path of a found file below the folder of the browser's sources, with slashes on every platform. */
+function pathOf({ parentPath, name }: { readonly parentPath: string; readonly name: string }): string {
+  const folder = parentPath.replaceAll('\\', '/')
+  return posix.join(folder.slice(folder.lastIndexOf('/browser') + '/browser/'.length), name)
+}
+
+function toScript(path: string, source: string): string {
+  // The types become blanks, so that lines and columns stay those of the source; the blanks at ends of lines are of no use.
+  return withPaths(path, stripTypeScriptTypes(source)).replaceAll(/[ \t]+$/gm, '')
+}
+
+async function libraryFiles(): Promise<PageFile[]> {
+  const files: PageFile[] = []
+  for (const [name, path] of libraries) {
+    const source = await readFile(new URL(import.meta.resolve(browserModules[name] ?? name)), 'utf8')
+    const text = withPaths(path, source.replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n'))
+    files.push({ path, mediaType: mediaTypes['.js'] ?? '', text })
+  }
+  const chartStyle = await readFile(new URL(import.meta.resolve('uplot/dist/uPlot.min.css')), 'utf8')
+  return [...files, { path: 'libraries/uplot.css', mediaType: mediaTypes['.css'] ?? '', text: chartStyle }]
+}
+
+/** An import, or an export from a module, with the module's name. */
+const imported = /(\bfrom\s*|\bimport\s*\(?\s*)(["'])([^"'\n]+)\2/g
+
+/** Puts paths in the place of libraries' names, which browsers look up nowhere. */
+function withPaths(path: string, source: string): string {
+  return source.replaceAll(imported, (whole, before: string, quote: string, name: string) => {
+    const library = libraries.get(name)
+    if (library === undefined) return whole
+    const relative = posix.relative(posix.dirname(path), library)
+    return `${before}${quote}${relative.startsWith('.') ? relative : `./${relative}`}${quote}`
+  })
+}
+
+/** Puts the version into the document, and names what its first view needs, so that a browser asks for all of it at once. */
+function fillIn(template: string, version: string, files: readonly PageFile[]): string {
+  const entry = files.find(({ path }) => path === 'main.ts' || path === 'main.js')?.path ?? 'main.ts'
+  const preloads = modulesOf(entry, files).map((path) => `<link rel="modulepreload" href="page/${version}/${path}">`)
+  return template
+    .replace('<!-- modules -->', preloads.join('\n    '))
+    .replaceAll('page/VERSION/main.ts', `page/${version}/${entry}`)
+    .replaceAll('page/VERSION/', `page/${version}/`)
+}
+
+/** The modules that one imports, and those that these import, without what is loaded later. */
+function modulesOf(entry: string, files: readonly PageFile[]): string[] {
+  const texts = new Map(files.map(({ path, text }) => [path, text]))
+  const found = new Set([entry])
+  for (const path of found) {
+    for (const [, , , name = ''] of (texts.get(path) ?? '').matchAll(/(\bfrom\s*|\bimport\s*)(["'])(\.[^"'\n]+)\2/g)) {
+      const module = posix.join(posix.dirname(path), name)
+      if (texts.has(module)) found.add(module)
+    }
+  }
+  found.delete(entry)
+  return [...found]
+}

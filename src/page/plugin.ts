@@ -1,0 +1,84 @@
+import type { FastifyPluginAsync } from 'fastify'
+import { ApiError } from '../errors.ts'
+import { KeptDocument, once, Readers } from '../http/kept-document.ts'
+import { readManifest } from '../manifest.ts'
+import { prefersHtml } from './accept.ts'
+import { type PageContents, readPage } from './contents.ts'
+
+/** What `GET /` tells of the service. */
+export interface PageOptions {
+  /** Whether `/docs` and `/openapi.json` are there. */
+  readonly hasDocuments: boolean
+}
+
+/** The page runs scripts and styles from here alone, makes no HTML out of texts, and asks no other host for anything. */
+const contentSecurityPolicy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' blob: data:",
+  "connect-src 'self'",
+  "require-trusted-types-for 'script'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
+
+/** Replies with files of the page that may be open at once: a browser asks for six at a time. */
+const mostReaders = 512
+
+/** Seconds in a year: the path of a file has its version, so that it never changes. */
+const forEver = 'public, max-age=31536000, immutable'
+
+/** `GET /`: the page for browsers, and for all others where to go; and below `/page/` what the page is made of. */
+export const pagePlugin: FastifyPluginAsync<PageOptions> = async (app, { hasDocuments }) => {
+  const readers = new Readers(mostReaders)
+  const { version } = readManifest()
+  const told = JSON.stringify({
+    name: 'conservatory',
+    version,
+    ...(hasDocuments ? { docs: '/docs', openapi: '/openapi.json' } : {}),
+    plants: '/plants',
+    chat: '/chat/completions',
+  })
+  const page = once(async () => keep(await readPage()))
+
+  app.get('/', { schema: { hide: true } }, async (request, reply) => {
+    reply.header('vary', 'accept, accept-encoding')
+    if (!prefersHtml(request.headers.accept)) {
+      return reply.type('application/json; charset=utf-8').send(told)
+    }
+    const { document } = await page()
+    reply.headers({ 'content-security-policy': contentSecurityPolicy, 'referrer-policy': 'no-referrer' })
+    return document.send(request, reply, readers)
+  })
+
+  app.get<{ Params: { version: string; '*': string } }>(
+    '/page/:version/*',
+    { schema: { hide: true } },
+    async (request, reply) => {
+      const { version: wanted, '*': path } = request.params
+      const { version: kept, files } = await page()
+      const file = wanted === kept ? files.get(path) : undefined
+      if (!file) throw new ApiError(404, 'unknown_route', 'This version of the page has no such file. Reload the page.')
+      reply.headers({ 'content-security-policy': contentSecurityPolicy, 'x-content-type-options': 'nosniff' })
+      return file.send(request, reply, readers)
+    },
+  )
+}
+
+interface KeptPage {
+  readonly version: string
+  readonly document: KeptDocument
+  readonly files: ReadonlyMap<string, KeptDocument>
+}
+
+async function keep({ version, document, files }: PageContents): Promise<KeptPage> {
+  const kept = new Map<string, KeptDocument>()
+  for (const { path, mediaType, text } of files) {
+    kept.set(path, await KeptDocument.from(mediaType, Buffer.from(text), { cacheControl: forEver }))
+  }
+  const html = 'text/html; charset=utf-8'
+  const options = { cacheControl: 'no-cache', vary: 'accept, accept-encoding' }
+  return { version, document: await KeptDocument.from(html, Buffer.from(document), options), files: kept }
+}

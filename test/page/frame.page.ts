@@ -1,0 +1,39 @@
+import { describe, expect, it } from 'vitest'
+import { serviceForThisTest } from '../support/service.ts'
+import { barriersOf, visitorForThisFile } from './support/visitor.ts'
+
+const visitor = visitorForThisFile()
+
+describe('signing in', () => {
+  it('takes the key out of the address and its history, and keeps it for the tab', async () => {
+    const service = await serviceForThisTest()
+    const page = await visitor.visit(service)
+    expect(page.url()).not.toContain(service.key)
+    expect(await page.evaluate(() => sessionStorage.getItem('conservatory-key'))).toBe(service.key)
+    expect(await page.evaluate(() => JSON.stringify({ ...localStorage }))).not.toContain(service.key)
+    await page.reload()
+    await page.getByRole('navigation', { name: 'Views' }).waitFor()
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByLabel('Your key').waitFor()
+    expect(await page.evaluate(() => sessionStorage.length)).toBe(0)
+  })
+
+  it('says what is wrong with a key, and takes the right one', async () => {
+    const service = await serviceForThisTest()
+    const page = await visitor.visit(service, { key: null, expected: [/401/] })
+    expect(await barriersOf(page)).toEqual([])
+    await page.getByLabel('Your key').fill('cv_nonsense')
+    await page.keyboard.press('Enter')
+    expect(await page.getByRole('alert').textContent()).toMatch(/key is/)
+    await page.getByLabel('Your key').fill(service.key)
+    await page.keyboard.press('Enter')
+    await page.getByRole('navigation', { name: 'Views' }).waitFor()
+  })
+
+  it('shows what the scopes of the key allow, and nothing else', async () => {
+    const service = await serviceForThisTest()
+    const page = await visitor.visit(service, { key: await service.makeKey('reader', ['plants:read']) })
+    const links = page.getByRole('navigation', { name: 'Views' }).getByRole('link')
+    expect(await links.allTextContents()).toEqual(['Plants', 'Account'])
+  })
+})

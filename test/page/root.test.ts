@@ -1,0 +1,78 @@
+import { describe, expect, it } from 'vitest'
+import { serviceForThisTest } from '../support/service.ts'
+
+const browser = 'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8'
+
+describe('GET /', () => {
+  it.each<[accept: string | null, type: string]>([
+    [browser, 'text/html'],
+    ['text/html', 'text/html'],
+    ['text/html;q=0.5, application/json;q=0.4', 'text/html'],
+    [null, 'application/json'],
+    ['*/*', 'application/json'],
+    ['application/json', 'application/json'],
+    ['application/json, text/plain, */*', 'application/json'],
+    ['text/html;q=0', 'application/json'],
+    ['text/html;q=0.4, application/json;q=0.5', 'application/json'],
+    ['text/html;q=nonsense', 'application/json'],
+  ])('answers Accept: %s with %s', async (accept, type) => {
+    const service = await serviceForThisTest()
+    const reply = await service.request('/', { headers: { authorization: null, accept: accept ?? '' } })
+    expect(reply.status).toBe(200)
+    expect(reply.headers.get('content-type')).toContain(type)
+    expect(reply.headers.get('vary')).toMatch(/\baccept\b(?!-)/i)
+  })
+
+  it('tells programs where to go', async () => {
+    const service = await serviceForThisTest()
+    const { version, ...told }: Record<string, unknown> = JSON.parse(await (await service.request('/')).text())
+    expect(version).toMatch(/^\d+\.\d+\.\d+/)
+    expect(told).toEqual({
+      ...{ name: 'conservatory', docs: '/docs', openapi: '/openapi.json' },
+      ...{ plants: '/plants', chat: '/chat/completions' },
+    })
+    const without = await serviceForThisTest({ DOCS: 'off' })
+    expect(await (await without.request('/')).json()).not.toHaveProperty('docs')
+  })
+
+  it('is not there with PAGE=off, and neither is what the page is made of', async () => {
+    const service = await serviceForThisTest({ PAGE: 'off' })
+    for (const accept of ['*/*', browser]) {
+      const reply = await service.request('/', { headers: { accept } })
+      expect(reply.status).toBe(404)
+    }
+    expect((await service.request('/page/any/main.ts')).status).toBe(404)
+  })
+})
+
+describe('the page', () => {
+  it('names files of its own alone, which are there, scripts without types, and may be cached for ever', async () => {
+    const service = await serviceForThisTest()
+    const reply = await service.request('/', { headers: { accept: browser } })
+    expect(reply.headers.get('content-security-policy')).toContain("require-trusted-types-for 'script'")
+    const html = await reply.text()
+    const named = [...html.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => path ?? '')
+    expect(named.length).toBeGreaterThan(10)
+    expect(html).not.toMatch(/VERSION|<style|style=|<script(?! type="module" src=)/)
+    for (const path of named) {
+      const file = await service.request(`/${path}`)
+      expect([path, file.status]).toEqual([path, 200])
+      expect(file.headers.get('cache-control')).toContain('immutable')
+    }
+  })
+
+  it('weighs less than 150 kB compressed, with all its views and libraries', async () => {
+    const { readPage } = await import('../../src/page/contents.ts')
+    const { gzipSync } = await import('node:zlib')
+    const { document, files } = await readPage()
+    const sizes = [document, ...files.map(({ text }) => text)].map((text) => gzipSync(text, { level: 9 }).length)
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(150_000)
+  })
+
+  it('says of a file of another version to reload', async () => {
+    const service = await serviceForThisTest()
+    const reply = await service.request('/page/older/main.ts')
+    expect(reply.status).toBe(404)
+    expect(await reply.text()).toContain('Reload the page')
+  })
+})
