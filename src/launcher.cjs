@@ -22,6 +22,9 @@ const allocator = { MALLOC_MMAP_THRESHOLD_: '1048576', MALLOC_TRIM_THRESHOLD_: '
  */
 const newObjects = '--max-semi-space-size=16'
 
+/** Node calls the function new that takes the types out of the page's sources (`page/contents.ts`), in a warning. */
+const quiet = '--disable-warning=ExperimentalWarning'
+
 if (Number(process.versions.node.split('.')[0]) >= oldestMajor) {
   if (isToServe() && !hasAllocator()) beginAgain()
   import(entry).catch(fail)
@@ -50,7 +53,7 @@ function hasAllocator() {
 /** The environment in which the service runs. What somebody wants of V8 comes later, and so counts. */
 function serviceEnvironment() {
   const options = process.env.NODE_OPTIONS
-  return { ...allocator, ...process.env, NODE_OPTIONS: options ? `${newObjects} ${options}` : newObjects }
+  return { ...allocator, ...process.env, NODE_OPTIONS: [newObjects, quiet, options].filter(Boolean).join(' ') }
 }
 
 /** Has this process run the same once more, with the settings of allocator and V8, which they read before anything else. */

@@ -61,7 +61,7 @@ export const pagePlugin: FastifyPluginAsync<PageOptions> = async (app, { hasDocu
       const { version: kept, files } = await page()
       const file = wanted === kept ? files.get(path) : undefined
       if (!file) throw new ApiError(404, 'unknown_route', 'This version of the page has no such file. Reload the page.')
-      reply.headers({ 'content-security-policy': contentSecurityPolicy, 'x-content-type-options': 'nosniff' })
+      reply.header('content-security-policy', contentSecurityPolicy)
       return file.send(request, reply, readers)
     },
   )

@@ -84,6 +84,8 @@ describe('no browser guesses what a reply is', () => {
   test.for<Call>([
     [200, '/livez', keyless],
     [200, '/readyz', keyless],
+    [200, '/', keyless],
+    [200, '/', { headers: { authorization: null, accept: 'text/html' } }],
     [200, '/docs', keyless],
     [200, '/openapi.json', keyless],
     [200, '/plants'],

@@ -20,7 +20,7 @@ async function limitsOf(service: TestService, key: string): Promise<Readonly<Rec
   const response = await service.request('/limits', { headers: { authorization: key } })
   expect(response.status).toBe(200)
   const body: { data: readonly Limit[] } = JSON.parse(await response.text())
-  expect(body).toEqual({ object: 'list', data: expect.any(Array), has_more: false })
+  expect(body).toEqual({ object: 'list', key: expect.any(Object), data: expect.any(Array), has_more: false })
   return Object.fromEntries(body.data.map((each) => [`${each.limit} of ${each.of}`, each]))
 }
 
@@ -51,6 +51,25 @@ describe('GET /limits', () => {
     expect(
       (await expectError(await service.request('/limits', { headers: { authorization: null } }), 'chat', 401)).code,
     ).toBe('missing_api_key')
+  })
+
+  it('tells whose key it is, what it may do, and when it ends', async () => {
+    const service = await serviceForThisTest()
+    const keyOf = async (authorization: string) => {
+      const response = await service.request('/limits', { headers: { authorization } })
+      const { key }: { key: unknown } = JSON.parse(await response.text())
+      return key
+    }
+    const expires = Math.floor(Date.now() / 1000) + 3600
+    const reader = await service.makeKey('readers', ['plants:read'], expires)
+    expect(await keyOf(reader)).toEqual({
+      ...{ account: 'readers', prefix: reader.slice(0, 7), name: null },
+      ...{ scopes: ['plants:read'], expires },
+    })
+    expect(await keyOf(service.key)).toMatchObject({ account: 'owner', name: 'first key', expires: null })
+    const [, id = ''] = /"id":"([^"]+)"/.exec(await (await service.request('/keys')).text()) ?? []
+    expect((await service.request(`/keys/${id}/rotate`, { json: { overlap_seconds: 60 } })).status).toBe(201)
+    expect(await keyOf(service.key)).toMatchObject({ expires: expect.any(Number) })
   })
 
   it('counts no more than ten thousand plants where there is no limit on them, and all where there is one', async () => {

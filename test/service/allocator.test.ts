@@ -18,14 +18,14 @@ async function settingsOf(environment: Readonly<Record<string, string>>): Promis
   return [settingOf(name), settingOf('NODE_OPTIONS')]
 }
 
-const newObjects = '--max-semi-space-size=16'
+const options = '--max-semi-space-size=16 --disable-warning=ExperimentalWarning'
 
 it.runIf(process.platform === 'linux')(
   'a service takes little memory for new objects, and gives large buffers back, unless its operator set something else',
   async () => {
-    expect(await settingsOf({})).toEqual(['1048576', newObjects])
+    expect(await settingsOf({})).toEqual(['1048576', options])
     expect(await settingsOf({ [name]: '1000000' })).toEqual(['1000000', undefined])
     const wanted = '--max-semi-space-size=64'
-    expect(await settingsOf({ NODE_OPTIONS: wanted })).toEqual(['1048576', `${newObjects} ${wanted}`])
+    expect(await settingsOf({ NODE_OPTIONS: wanted })).toEqual(['1048576', `${options} ${wanted}`])
   },
 )
