@@ -62,6 +62,11 @@ describe('the workflows', () => {
     expect(Object.keys(check.on)).toEqual(['push', 'pull_request', 'workflow_call'])
   })
 
+  it('try the page in a browser always, also where .ci/run found none', () => {
+    const env = { CHROMIUM: '/usr/bin/google-chrome' }
+    expect(check.jobs['page']?.steps?.slice(-2)).toEqual([{ run: 'npm ci' }, { run: 'npm run test:page', env }])
+  })
+
   it.each(files)('%s: each action has its full version, each job its own few rights and an end in time', (file) => {
     const { permissions, jobs } = read(file)
     expect(permissions).toEqual({ contents: 'read' })
