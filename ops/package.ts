@@ -23,6 +23,7 @@ try {
     'openapi/models.schema.json',
     'openapi/reader',
     'data/characters',
+    'docs',
     'README.md',
     'CHANGELOG.md',
     'LICENSE',

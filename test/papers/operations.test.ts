@@ -10,7 +10,7 @@ import { projectFolder } from '../support/process.ts'
 const settings = knownSettings()
 const handbook = textOf('docs/operations.md')
 /** Seconds. */
-const shutdownGrace = Number(/^\| `SHUTDOWN_GRACE`\s+\| `(\d+)`/m.exec(textOf('README.md'))?.[1])
+const shutdownGrace = Number(/^\| `SHUTDOWN_GRACE`\s+\| `(\d+)`/m.exec(textOf('docs/settings.md'))?.[1])
 
 function isThere(path: string): boolean {
   return existsSync(join(projectFolder, path))

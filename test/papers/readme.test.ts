@@ -35,8 +35,16 @@ describe('the README', () => {
   it('lists every setting that the service reads, and no other', () => {
     const source = readFileSync(new URL('../../src/config.ts', import.meta.url), 'utf8')
     const read = [...source.matchAll(/(?:text|integer|oneOf)\(\s*'([A-Z_]+)'/g)].map(([, name]) => name)
-    const listed = [...readme.matchAll(/^\| `([A-Z_]+)`\s+\|/gm)].map(([, name]) => name)
+    const settings = readFileSync(new URL('../../docs/settings.md', import.meta.url), 'utf8')
+    const listed = [...settings.matchAll(/^\| `([A-Z_]+)`\s+\|/gm)].map(([, name]) => name)
     expect(listed.toSorted()).toEqual([...new Set(read)].toSorted())
+  })
+
+  it('has at most 150 lines, and leads each reader to a page of theirs', () => {
+    expect(readme.split('\n').length).toBeLessThanOrEqual(151)
+    for (const page of ['clients', 'characters', 'operations', 'settings', 'interfaces', 'accounts']) {
+      expect(readme).toContain(`(docs/${page}.md)`)
+    }
   })
 
   it('names only npm scripts that there are', () => {

@@ -18,9 +18,9 @@ export function documentsOf(path: string): readonly unknown[] {
   })
 }
 
-/** The settings that the service knows: the table of the README. */
+/** The settings that the service knows: the table of docs/settings.md. */
 export function knownSettings(): ReadonlySet<string> {
-  const listed = [...textOf('README.md').matchAll(/^\| `([A-Z_]+)`\s+\|/gm)].map(([, name]) => name ?? '')
+  const listed = [...textOf('docs/settings.md').matchAll(/^\| `([A-Z_]+)`\s+\|/gm)].map(([, name]) => name ?? '')
   return new Set(listed)
 }
 
