@@ -43,6 +43,7 @@ export async function writeOpenApi(): Promise<string> {
         title: 'Conservatory',
         version: readVersion(),
         description: 'A plant store and character chat, one service.',
+        contact: { name: 'The maintainers of Conservatory' },
         license: { name: 'MIT', identifier: 'MIT' },
       },
       servers: [{ url: '/' }],

@@ -47,7 +47,9 @@ export async function runCommand(
 function createProgram(environment: Environment, serve: () => Promise<void>): Command {
   const config = (): Config => readConfig(environment)
   const program = new PlainCommand('conservatory')
-    .description('A plant store and character-chat server. Settings come from the environment; docs/settings.md lists them.')
+    .description(
+      'A plant store and character-chat server. Settings come from the environment; docs/settings.md lists them.',
+    )
     .version(readManifest().version, '--version', 'print the version')
     .exitOverride()
   program.command('serve').description('run the service, as without any command').action(serve)

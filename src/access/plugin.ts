@@ -108,6 +108,7 @@ function addKeyRoutes(app: TypedInstance, store: AccessStore, guard: Guard): voi
       schema: {
         operationId: 'getKey',
         summary: "Get one of your account's keys",
+        description: 'A key of your account, without its secret. A key that was revoked or has expired is a 404.',
         tags: ['keys'],
         security,
         params: KeyPath,

@@ -109,6 +109,8 @@ export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (
         hide,
         operationId: 'getModel',
         summary: 'Get a model',
+        description:
+          'A model of the list by its id, or a character as a model (`character/Fern`). An id that your key may not use is a 404.',
         tags: ['chat'],
         security,
         params: Type.Object({ id: Type.String({ examples: ['understudy'] }) }),

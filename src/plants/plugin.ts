@@ -124,6 +124,8 @@ function addPlantRoutes(app: TypedInstance, store: PlantStore): void {
       schema: {
         operationId: 'getPlant',
         summary: 'Get one of your plants',
+        description:
+          "A plant of your own account by its id. A plant that another account shares with you is a 404: ids are each account's own.",
         tags: ['plants'],
         security,
         params: PlantPath,
@@ -146,6 +148,8 @@ function addPlantRoutes(app: TypedInstance, store: PlantStore): void {
       schema: {
         operationId: 'deletePlant',
         summary: 'Delete one of your plants',
+        description:
+          'Deletes a plant of your own account by its id. A plant that another account shares with you is a 404.',
         tags: ['plants'],
         security,
         params: PlantPath,
