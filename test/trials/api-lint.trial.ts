@@ -1,0 +1,35 @@
+import { execFile } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, onTestFinished, test } from 'vitest'
+import { projectFolder } from '../support/process.ts'
+import { temporaryFolder } from '../support/service.ts'
+
+/*
+ * The two common linters of OpenAPI documents, Redocly and Spectral, with their recommended rules, find nothing in
+ * openapi/conservatory.json: no error and no warning. Wants the npm registry.
+ */
+
+const document = join(projectFolder, 'openapi', 'conservatory.json')
+
+/** Runs a program of the registry in a folder of its own. @returns what it prints; it fails where the program does */
+async function run(program: string, words: readonly string[]): Promise<string> {
+  const folder = temporaryFolder()
+  onTestFinished(folder.remove)
+  writeFileSync(join(folder.path, 'rules.yaml'), 'extends: ["spectral:oas"]\n')
+  const env = { ...process.env, NODE_DISABLE_COMPILE_CACHE: '1' }
+  const { stdout } = await promisify(execFile)('npx', ['--yes', program, ...words], { cwd: folder.path, env })
+  return stdout
+}
+
+test('Redocly finds nothing', async () => {
+  const told = await run('@redocly/cli@2.77.0', ['lint', document, '--format=json'])
+  const { problems }: { problems: unknown } = JSON.parse(told.slice(told.indexOf('{')))
+  expect(problems).toEqual([])
+})
+
+test('Spectral finds nothing', async () => {
+  const words = ['lint', '--ruleset', 'rules.yaml', '--fail-severity', 'hint', document]
+  expect(await run('@stoplight/spectral-cli@6.16.3', words)).toContain('No results with a severity of')
+})
