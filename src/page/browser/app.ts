@@ -1,18 +1,15 @@
-import { signal } from '@preact/signals'
 import { html } from 'htm/preact'
-import type { ComponentType, VNode } from 'preact'
-import { Failure } from './failure.ts'
+import type { VNode } from 'preact'
 import { addressOf, place } from './route.ts'
 import { identity, may, signOut } from './session.ts'
 import { SignIn } from './sign-in.ts'
+import { Loaded, type LoadedView } from './ui/loaded-view.ts'
 import { Notices } from './ui/notices.ts'
 
-/** A view: what the bar above calls it, for whom it is, and the module that is loaded when it is first shown. */
-interface ViewEntry {
-  readonly name: string
+/** A view, what the bar above calls it, and for whom it is. */
+interface ViewEntry extends LoadedView {
   readonly title: string
   readonly isFor: () => boolean
-  readonly load: () => Promise<{ readonly View: ComponentType }>
 }
 
 const views: readonly ViewEntry[] = [
@@ -42,9 +39,6 @@ const views: readonly ViewEntry[] = [
   },
 ]
 
-/** Modules of views that were shown; a failure to load is kept until the view is chosen again. */
-const loaded = signal<ReadonlyMap<string, ComponentType | Failure>>(new Map())
-
 /** The whole page. */
 export function App(): VNode {
   if (identity.value === null) return html`<${SignIn} /><${Notices} />`
@@ -66,44 +60,9 @@ export function App(): VNode {
         <button type="button" class="quiet" onClick=${() => signOut()}>Sign out</button>
       </span>
     </header>
-    <main id="view" tabindex="-1">${current && html`<${Loaded} key=${current.name} entry=${current} />`}</main>
+    <main id="view" tabindex="-1">${current && html`<${Loaded} key=${current.name} view=${current} />`}</main>
     <${Notices} />
   `
-}
-
-/** A view, once its module is here. */
-function Loaded({ entry }: { readonly entry: ViewEntry }): VNode {
-  const view = loaded.value.get(entry.name)
-  if (view === undefined) {
-    void load(entry)
-    return html`<p class="waiting" role="status">Loading …</p>`
-  }
-  if (view instanceof Failure) {
-    const again = () => note(entry.name, undefined)
-    return html`
-      <div class="waiting" role="alert">
-        <p>${view.message}</p>
-        <p><button type="button" onClick=${again}>Try again</button> <button type="button" onClick=${() => location.reload()}>Reload the page</button></p>
-      </div>
-    `
-  }
-  return html`<${view} />`
-}
-
-async function load({ name, load: fetchModule }: ViewEntry): Promise<void> {
-  try {
-    note(name, (await fetchModule()).View)
-  } catch {
-    const message = 'This part of the page could not be loaded: the service does not answer, or it has a newer page.'
-    note(name, new Failure(0, 'not_loaded', message))
-  }
-}
-
-function note(name: string, view: ComponentType | Failure | undefined): void {
-  const next = new Map(loaded.value)
-  if (view) next.set(name, view)
-  else next.delete(name)
-  loaded.value = next
 }
 
 /** The address has the view in it, which a jump within the page must not change. */
