@@ -1,7 +1,71 @@
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
+import { addressOf, place } from '../route.ts'
+import { may } from '../session.ts'
+import { Loaded, type LoadedView } from '../ui/loaded-view.ts'
 
-/** The view. */
+/** A part of the account's view, what its link is called, and for whom it is. */
+interface Part extends LoadedView {
+  /** As the address has it. */
+  readonly path: string
+  readonly title: string
+  readonly isFor: () => boolean
+}
+
+const mayKeys = () => may('keys') || may('admin')
+
+const parts: readonly Part[] = [
+  {
+    name: 'account/limits',
+    path: 'limits',
+    title: 'Limits',
+    isFor: () => true,
+    load: () => import('./limits.ts'),
+  },
+  {
+    name: 'account/keys',
+    path: 'keys',
+    title: 'Keys',
+    isFor: mayKeys,
+    load: () => import('./keys.ts'),
+  },
+  {
+    name: 'account/usage',
+    path: 'usage',
+    title: 'Usage',
+    isFor: () => may('chat') || mayKeys(),
+    load: () => import('./usage.ts'),
+  },
+  {
+    name: 'account/requests',
+    path: 'requests',
+    title: 'Requests',
+    isFor: () => may('chat') || mayKeys(),
+    load: () => import('./requests.ts'),
+  },
+  {
+    name: 'account/audit',
+    path: 'audit',
+    title: 'Audit trail',
+    isFor: mayKeys,
+    load: () => import('./audit.ts'),
+  },
+]
+
+/** The account that the key belongs to, in parts: each has an address of its own. */
 export function View(): VNode {
-  return html`<p class="waiting">Not built yet.</p>`
+  const shown = parts.filter(({ isFor }) => isFor())
+  const current = shown.find(({ path }) => path === place.value[1]) ?? shown[0]
+  return html`
+    <div class="account-view">
+      <h1>Account</h1>
+      <nav class="parts" aria-label="Parts of the account">
+        ${shown.map(
+          ({ path, title }) =>
+            html`<a href=${addressOf('account', path)} aria-current=${path === current?.path ? 'page' : undefined}>${title}</a>`,
+        )}
+      </nav>
+      ${current && html`<${Loaded} key=${current.name} view=${current} />`}
+    </div>
+  `
 }
