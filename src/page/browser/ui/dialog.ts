@@ -14,10 +14,13 @@ export interface DialogProps {
 export function Dialog({ title, onClose, children, class: name = '' }: DialogProps): VNode {
   const dialog = useRef<HTMLDialogElement>(null)
   useEffect(() => {
-    dialog.current?.showModal()
+    const { current } = dialog
+    current?.showModal()
+    // A dialog that is taken away while it is open would not give the focus back.
+    return () => current?.close()
   }, [])
   return html`
-    <dialog ref=${dialog} class=${name} aria-label=${title} onClose=${onClose}>
+    <dialog ref=${dialog} class=${name} aria-label=${title} onClose=${() => dialog.current && onClose()}>
       <header>
         <h2>${title}</h2>
         <button type="button" class="quiet" aria-label="Close" onClick=${() => dialog.current?.close()}>✕</button>
