@@ -1,7 +1,88 @@
+import { signal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
+import { useEffect } from 'preact/hooks'
+import { may } from '../session.ts'
+import { AddForm } from './add-form.ts'
+import { Deletion, Details } from './details.ts'
+import { Filters, Standing } from './filters.ts'
+import { found, hasMore, isLoaded, load, loading, needle, plants, reload, tag } from './list.ts'
+import type { Plant } from './plant.ts'
+import { PlantTable } from './table.ts'
 
-/** The view. */
+/** The plant whose dialog is open, and which dialog that is. */
+const opened = signal<{ readonly plant: Plant; readonly toDelete: boolean } | undefined>(undefined)
+
+/** The plants: one's own and those that others share, as far as the key may see and change them. */
 export function View(): VNode {
-  return html`<p class="waiting">Not built yet.</p>`
+  const mayRead = may('plants:read')
+  useEffect(() => {
+    if (mayRead && !isLoaded.value && loading.value === 'nothing') reload()
+    return close
+  }, [])
+  return html`
+    <div class="plants-view">
+      <h1>Plants</h1>
+      ${may('plants:write') && html`<${AddForm} />`}
+      ${mayRead ? html`<${Filters} /><${Standing} /><${List} />` : html`<p class="help">This key adds plants, and may not list them: it lacks the scope plants:read.</p>`}
+      <${Opened} />
+    </div>
+  `
+}
+
+function List(): VNode | null {
+  if (found.value.length === 0) return isLoaded.value ? html`<${Nothing} />` : null
+  const mayDelete = may('plants:write')
+  return html`
+    <${PlantTable} plants=${found.value} hasMore=${hasMore.value} mayDelete=${mayDelete} onTag=${reload} onEnd=${loadMore}
+      onOpen=${(plant: Plant) => open(plant, false)} onDelete=${(plant: Plant) => open(plant, true)} />
+    <p id="plants-keys" class="help keys">Arrow keys go from plant to plant, Enter shows one${mayDelete && ', Delete deletes it'}.</p>
+  `
+}
+
+/** What is said in place of an empty table, with what to do. */
+function Nothing(): VNode {
+  if (plants.value.length > 0) {
+    const which = hasMore.value ? 'None of the plants that are loaded has' : 'No plant has'
+    return html`<div class="nothing"><p>${which} <q dir="auto">${needle.value.trim()}</q> in its name.</p>
+      <p><button type="button" onClick=${() => (needle.value = '')}>Show all names</button></p></div>`
+  }
+  if (tag.value !== '') {
+    return html`<div class="nothing"><p>No plant has the tag <q dir="auto">${tag.value}</q>.</p>
+      <p><button type="button" onClick=${() => reload('')}>Show all tags</button></p></div>`
+  }
+  return html`<div class="nothing"><p>There are no plants yet.</p>
+    <p>${may('plants:write') ? 'Add the first one: type its name above.' : 'This key may not add any: sign in with one that has the scope plants:write.'}</p></div>`
+}
+
+/** The dialog of a plant. */
+function Opened(): VNode | null {
+  if (!opened.value) return null
+  const { plant, toDelete } = opened.value
+  if (toDelete) return html`<${Deletion} key=${plant.key} plant=${plant} onClose=${close} onDone=${focusTable} />`
+  const showTag = (wanted: string) => {
+    close()
+    reload(wanted)
+  }
+  return html`<${Details} plant=${plant} mayDelete=${may('plants:write')} onTag=${showTag} onClose=${close} onDelete=${() => open(plant, true)} />`
+}
+
+function open(plant: Plant, toDelete: boolean): void {
+  opened.value = { plant, toDelete }
+}
+
+function close(): void {
+  opened.value = undefined
+}
+
+/** The row of a deleted plant had the focus, or its button. */
+function focusTable(): void {
+  close()
+  const places = ['.plants-table', '#new-name'].map((place) => document.querySelector<HTMLElement>(place))
+  setTimeout(() => places.find((place) => place?.isConnected)?.focus())
+}
+
+/** A search looks through what is loaded: it would load page after page by itself. */
+function loadMore(): void {
+  if (needle.value.trim() === '') load('page')
 }

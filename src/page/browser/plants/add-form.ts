@@ -1,0 +1,99 @@
+import { effect, signal } from '@preact/signals'
+import { html } from 'htm/preact'
+import type { VNode } from 'preact'
+import { getJson } from '../api.ts'
+import { Failure } from '../failure.ts'
+import { identity, may } from '../session.ts'
+import { textIn } from '../ui/field.ts'
+import { sayDone } from '../ui/notices.ts'
+import { add, tag as filter } from './list.ts'
+import { quoted, type SentPlant } from './plant.ts'
+import { reveal } from './table.ts'
+
+/** What is typed; it outlives a change of view. */
+const name = signal('')
+const tag = signal('')
+
+const isSending = signal(false)
+const failure = signal<Failure | undefined>(undefined)
+
+/** The key of the attempt at what was last sent: to send the same again is to ask for the same plant, not for another. */
+let attempt: { readonly sent: string; readonly key: string } | undefined
+
+effect(() => {
+  if (identity.value !== null) return
+  attempt = undefined
+  failure.value = undefined
+  name.value = ''
+  tag.value = ''
+})
+
+/** The form that adds a plant. What was typed stays until it is added. */
+export function AddForm(): VNode {
+  return html`
+    <form class="add" aria-label="Add a plant" onSubmit=${submit}>
+      <div>
+        <label for="new-name">Name</label>
+        <input id="new-name" name="name" dir="auto" required autocomplete="off" value=${name.value} aria-describedby=${failure.value && 'add-fault'}
+          onInput=${(event: Event) => (name.value = textIn(event))} />
+      </div>
+      <div>
+        <label for="new-tag">Tag <span class="faint">(optional)</span></label>
+        <input id="new-tag" name="tag" dir="auto" autocomplete="off" list="tags" value=${tag.value} onInput=${(event: Event) => (tag.value = textIn(event))} />
+      </div>
+      <button type="submit" class="main" disabled=${isSending.value}>${isSending.value ? 'Adding …' : 'Add plant'}</button>
+      ${failure.value && html`<p id="add-fault" class="fault" role="alert">${sentenceOf(failure.value)}</p>`}
+    </form>
+  `
+}
+
+function sentenceOf({ status, message, retryAfter }: Failure): string {
+  if (status === 0) return `${message} If the plant was added already, adding it again makes no second one.`
+  if (status === 429 && retryAfter !== undefined) return `${message} Try again in ${retryAfter} s.`
+  return message
+}
+
+async function submit(event: SubmitEvent): Promise<void> {
+  event.preventDefault()
+  if (isSending.value) return
+  const plant = { name: name.value.trim(), ...(tag.value.trim() === '' ? {} : { tag: tag.value.trim() }) }
+  const sent = JSON.stringify(plant)
+  if (attempt?.sent !== sent) attempt = { sent, key: randomKey() }
+  isSending.value = true
+  failure.value = undefined
+  const { currentTarget: form } = event
+  try {
+    const headers = { 'idempotency-key': attempt.key }
+    const made = await getJson<SentPlant>('plants?include=id', { method: 'POST', json: plant, headers })
+    attempt = undefined
+    name.value = ''
+    tellOf(made)
+  } catch (error) {
+    failure.value = Failure.of(error)
+  } finally {
+    isSending.value = false
+    // The next plant's name is typed at once, and a name that was refused is mended.
+    if (form instanceof HTMLFormElement) form.querySelector('input')?.focus()
+  }
+}
+
+/** Shows a plant that was added, and says why where it is not to be seen. */
+function tellOf(made: SentPlant): void {
+  const shown = may('plants:read') ? add(made) : undefined
+  if (shown) reveal(shown)
+  sayDone(`${quoted(made.name)} is added, with the id ${made.id}.${shown ? '' : whyUnseen(made)}`)
+}
+
+function whyUnseen({ tag }: SentPlant): string {
+  if (!may('plants:read')) return ' This key may not list plants.'
+  if (filter.value !== '' && filter.value !== tag)
+    return ` The list shows plants with the tag ${quoted(filter.value)} alone.`
+  return ' Its place in the list is not loaded yet.'
+}
+
+/** `crypto.randomUUID` is there over HTTPS and on this machine alone. */
+function randomKey(): string {
+  return crypto
+    .getRandomValues(new Uint8Array(16))
+    .reduce((text, byte) => text + byte.toString(16).padStart(2, '0'), '')
+}

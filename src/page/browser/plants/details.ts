@@ -1,0 +1,86 @@
+import { useSignal } from '@preact/signals'
+import { html } from 'htm/preact'
+import type { VNode } from 'preact'
+import { ask } from '../api.ts'
+import { Failure } from '../failure.ts'
+import { Dialog } from '../ui/dialog.ts'
+import { formatNumber } from '../ui/format.ts'
+import { sayDone } from '../ui/notices.ts'
+import { remove } from './list.ts'
+import { type Plant, quoted } from './plant.ts'
+
+/** What the dialog of a plant does. */
+export interface DetailsProps {
+  readonly plant: Plant
+  readonly mayDelete: boolean
+  readonly onDelete: () => void
+  readonly onTag: (tag: string) => void
+  readonly onClose: () => void
+}
+
+/** All of a plant, where the row in the table is too short for it. */
+export function Details({ plant, mayDelete, onDelete, onTag, onClose }: DetailsProps): VNode {
+  const { name, tag, id } = plant
+  return html`
+    <${Dialog} title="Plant" class="plant" onClose=${onClose}>
+      <dl>
+        <dt>Name</dt><dd dir="auto">${name}</dd>
+        <dt>Tag</dt><dd>${tag === undefined ? html`<span class="faint">none</span>` : html`<button type="button" class="tag" dir="auto" onClick=${() => onTag(tag)}>${tag}</button>`}</dd>
+        <dt>${id === undefined ? 'Shared' : 'Id'}</dt><dd>${id === undefined ? 'It belongs to another account, which lets yours read it.' : id}</dd>
+      </dl>
+      ${id !== undefined && mayDelete && html`<p class="row"><button type="button" class="danger" onClick=${onDelete}>Delete this plant …</button></p>`}
+    <//>
+  `
+}
+
+/** What is asked before a plant is deleted. */
+export interface DeletionProps {
+  readonly plant: Plant
+  readonly onDone: () => void
+  readonly onClose: () => void
+}
+
+/** Asks whether a plant is to go, and deletes it. */
+export function Deletion({ plant, onDone, onClose }: DeletionProps): VNode {
+  const failure = useSignal<Failure | undefined>(undefined)
+  const isRunning = useSignal(false)
+  const confirm = async () => {
+    if (plant.id === undefined || isRunning.value) return
+    isRunning.value = true
+    failure.value = undefined
+    try {
+      sayDone(await deletePlant(plant.id, plant.name))
+      onDone()
+    } catch (error) {
+      failure.value = Failure.of(error)
+      isRunning.value = false
+    }
+  }
+  return html`
+    <${Dialog} title="Delete this plant?" class="plant" onClose=${onClose}>
+      <p><bdi class="long">${name(plant)}</bdi> is gone for good then: there is no way to bring it back.</p>
+      ${failure.value && html`<p class="fault" role="alert">${failure.value.message}</p>`}
+      <p class="row">
+        <button type="button" class="main danger" disabled=${isRunning.value} onClick=${confirm}>${failure.value ? 'Try again' : 'Delete'}</button>
+        <button type="button" autofocus onClick=${onClose}>Keep it</button>
+      </p>
+    <//>
+  `
+}
+
+function name({ name, tag }: Plant): string {
+  return tag === undefined ? name : `${name} (${tag})`
+}
+
+/** @returns what to say of it */
+async function deletePlant(id: number, name: string): Promise<string> {
+  const wasThere = await ask(`plants/${id}`, { method: 'DELETE' }).then(
+    () => true,
+    (error: unknown) => {
+      if (Failure.of(error).status === 404) return false
+      throw error
+    },
+  )
+  remove(id)
+  return wasThere ? `${quoted(name)} is deleted.` : `${quoted(name)}, id ${formatNumber(id)}, was deleted already.`
+}

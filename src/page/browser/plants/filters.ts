@@ -1,0 +1,107 @@
+import { computed } from '@preact/signals'
+import { html } from 'htm/preact'
+import type { VNode } from 'preact'
+import { textIn } from '../ui/field.ts'
+import { formatNumber } from '../ui/format.ts'
+import {
+  failure,
+  found,
+  hasMore,
+  isFull,
+  isLoaded,
+  load,
+  loading,
+  needle,
+  own,
+  pause,
+  plants,
+  reload,
+  stop,
+  tag,
+} from './list.ts'
+
+/** How many tags are offered at most. */
+const mostOffered = 200
+
+/** Tags of plants that are loaded, to choose from. */
+const offered = computed(() => {
+  const tags = new Set<string>()
+  for (const plant of plants.value) {
+    if (plant.tag !== undefined) tags.add(plant.tag)
+    if (tags.size >= mostOffered) break
+  }
+  return [...tags].toSorted()
+})
+
+/** What the list is narrowed by: names here in the page, a tag by the service. */
+export function Filters(): VNode {
+  return html`
+    <form class="filters" role="search" aria-label="Find plants" onSubmit=${(event: Event) => event.preventDefault()}>
+      <div>
+        <label for="needle">Search by name</label>
+        <input id="needle" type="search" dir="auto" autocomplete="off" value=${needle.value} onInput=${(event: Event) => (needle.value = textIn(event))} />
+      </div>
+      <div>
+        <label for="tag">Only with the tag</label>
+        <input id="tag" type="search" dir="auto" autocomplete="off" list="tags" placeholder="any" value=${tag.value} onChange=${chooseTag} />
+        <datalist id="tags">${offered.value.map((each) => html`<option key=${each} value=${each} />`)}</datalist>
+      </div>
+    </form>
+  `
+}
+
+function chooseTag(event: Event): void {
+  const wanted = textIn(event).trim()
+  if (wanted !== tag.value) reload(wanted)
+}
+
+/** How much of the list is here, and what there is to do about the rest. */
+export function Standing(): VNode {
+  const isLoadingAll = loading.value === 'all'
+  const mayLoad = isLoaded.value && hasMore.value && !isFull.value
+  return html`
+    <div class="standing">
+      <p role="status">${sentence()}</p>
+      ${isLoadingAll && html`<${Progress} />`}
+      <span class="row">
+        ${isLoadingAll && html`<button type="button" onClick=${stop}>Stop</button>`}
+        ${!isLoadingAll && mayLoad && html`<button type="button" onClick=${() => load('all')}>Load all</button>`}
+        ${!isLoadingAll && html`<button type="button" onClick=${() => reload()}>Reload</button>`}
+      </span>
+      ${failure.value && html`<${Fault} />`}
+    </div>
+  `
+}
+
+/** Not told to screen readers with each page: they have the sentence beside it. */
+function Progress(): VNode {
+  const here = plants.value.length
+  const all = tag.value === '' && own.value !== undefined && own.value >= here ? own.value : undefined
+  return html`
+    <span class="progress"><progress aria-label="Plants loaded" max=${all} value=${all && here}></progress> ${formatNumber(here)}</span>
+    ${pause.value > 0 && html`<span role="status">The service wants a pause of ${pause.value} s; then it goes on.</span>`}
+  `
+}
+
+function Fault(): VNode {
+  const { message, retryAfter } = failure.value ?? { message: '', retryAfter: undefined }
+  const wait = retryAfter === undefined ? '' : ` Wait ${retryAfter} s.`
+  return html`<p class="fault" role="alert">${message}${wait} <button type="button" onClick=${() => load('page')}>Try again</button></p>`
+}
+
+function sentence(): string {
+  if (!isLoaded.value) return loading.value === 'nothing' ? '' : 'Loading …'
+  if (loading.value === 'all') return 'Loading all plants …'
+  const here = plants.value.length
+  const shown = needle.value.trim() === '' ? '' : ` ${counted(found.value.length)} of them shown.`
+  if (isFull.value) return `${counted(here)} loaded, as many as the page can hold. Choose a tag to see others.${shown}`
+  if (!hasMore.value) return here === 0 ? '' : `All there are: ${counted(here)}.${shown}`
+  const total = own.value
+  if (tag.value === '' && total !== undefined && total > here)
+    return `${formatNumber(here)} of ${formatNumber(total)} plants loaded.${shown}`
+  return `${counted(here)} loaded, and there are more.${shown}`
+}
+
+function counted(count: number): string {
+  return `${formatNumber(count)} ${count === 1 ? 'plant' : 'plants'}`
+}
