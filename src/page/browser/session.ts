@@ -49,6 +49,14 @@ export async function signIn(key: string): Promise<void> {
   }
 }
 
+/** Goes on with another key of the same account, like the one before, which may end now: nothing on the page is lost. */
+export function goOnWith(key: string, changed: Pick<Identity, 'prefix' | 'expires'>): void {
+  if (!identity.value) return
+  giveKey(key, signOut)
+  sessionStorage.setItem(storedKey, key)
+  identity.value = { ...identity.value, ...changed }
+}
+
 /** Forgets the key. @param reason what the form says then */
 export function signOut(reason = ''): void {
   sessionStorage.removeItem(storedKey)

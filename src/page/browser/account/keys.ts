@@ -1,7 +1,111 @@
+import { signal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
+import { useEffect } from 'preact/hooks'
+import { textIn } from '../ui/field.ts'
+import { formatMoment, formatNumber } from '../ui/format.ts'
+import { Revocation, Rotation } from './key-dialogs.ts'
+import { KeyForm } from './key-form.ts'
+import { failure, isLoading, isOwn, type Key, keys, loadKeys, newKey } from './key-list.ts'
+import { formatAmount, titleOf } from './limit-names.ts'
+import { NewKeyPanel } from './new-key.ts'
 
-/** The view. */
+/** What is open over the list. */
+type Opened = { readonly what: 'form' } | { readonly what: 'rotation' | 'revocation'; readonly key: Key }
+
+const opened = signal<Opened | undefined>(undefined)
+const needle = signal('')
+
+/** How many keys are shown; more come with a button. */
+const portion = 100
+const most = signal(portion)
+
+/** From so many keys on they can be searched. */
+const manyKeys = 10
+
+/** The account's keys: made, shown once, rotated, revoked. */
 export function View(): VNode {
-  return html`<p class="waiting">Not built yet.</p>`
+  useEffect(() => {
+    void loadKeys()
+    return close
+  }, [])
+  const { value: all } = keys
+  return html`
+    <section class="keys" aria-labelledby="keys-title" aria-busy=${isLoading.value}>
+      <div class="title">
+        <h2 id="keys-title" tabindex="-1">Keys</h2>
+        <span class="row">
+          <button type="button" disabled=${isLoading.value} onClick=${loadKeys}>${isLoading.value ? 'Loading …' : 'Reload'}</button>
+          <button type="button" class="main" onClick=${() => (opened.value = { what: 'form' })}>Make a key …</button>
+        </span>
+      </div>
+      <p class="help">Whoever has a key may do what its scopes say, in the name of this account. Give each program one of its own: it can be revoked alone.</p>
+      ${newKey.value && html`<${NewKeyPanel} key=${newKey.value.id} made=${newKey.value} />`}
+      ${failure.value && html`<p class="fault" role="alert">${failure.value.message} <button type="button" onClick=${loadKeys}>Try again</button></p>`}
+      ${all && html`<${List} all=${all} />`}
+      <${Over} />
+    </section>
+  `
+}
+
+function List({ all }: { readonly all: readonly Key[] }): VNode {
+  const wanted = needle.value.trim().toLowerCase()
+  const found = all.filter(({ name, prefix }) => `${prefix} ${name ?? ''}`.toLowerCase().includes(wanted))
+  const shown = found.slice(0, most.value)
+  return html`
+    ${
+      all.length > manyKeys &&
+      html`<div class="search" role="search"><label for="key-search">Search by name or beginning</label>
+        <input id="key-search" type="search" dir="auto" value=${needle.value} onInput=${(event: Event) => (needle.value = textIn(event))} /></div>`
+    }
+    <p class="faint" role="status">${formatNumber(found.length)} ${found.length === 1 ? 'key' : 'keys'}</p>
+    <ul class="cards">${shown.map((key) => html`<li key=${key.id}><${Card} of=${key} /></li>`)}</ul>
+    ${found.length > shown.length && html`<p><button type="button" onClick=${() => (most.value += portion)}>Show more keys</button></p>`}
+  `
+}
+
+function Card({ of: key }: { readonly of: Key }): VNode {
+  const { id, prefix, name, scopes, created, expires, last_used: lastUsed } = key
+  return html`
+    <article aria-labelledby=${id}>
+      <h3 id=${id}>${name === null ? html`<span class="faint">No name</span>` : html`<span dir="auto">${name}</span>`} <code>${prefix}…</code>
+        ${isOwn(key) && html` <span class="tag own">you are signed in with it</span>`}</h3>
+      <p class="scopes">${scopes.map((scope) => html`<span key=${scope} class="tag">${scope}</span> `)}</p>
+      <dl>
+        <div><dt>Made</dt><dd>${formatMoment(created)}</dd></div>
+        <div><dt>Last used</dt><dd>${lastUsed === null ? 'never' : formatMoment(lastUsed)}</dd></div>
+        <div><dt>Ends</dt><dd>${expires === null ? 'never' : formatMoment(expires)}</dd></div>
+        <div><dt>Limits</dt><dd>${limitsOf(key)}</dd></div>
+        <div><dt>Models</dt><dd><${Models} models=${key.models} /></dd></div>
+      </dl>
+      <p class="row">
+        <button type="button" onClick=${() => (opened.value = { what: 'rotation', key })}>Rotate …<span class="unseen"> ${prefix}</span></button>
+        <button type="button" class="danger" onClick=${() => (opened.value = { what: 'revocation', key })}>Revoke …<span class="unseen"> ${prefix}</span></button>
+      </p>
+    </article>
+  `
+}
+
+function limitsOf({ limits }: Key): string {
+  const set = Object.entries(limits).map(([limit, value]) => `${titleOf(limit)}: ${formatAmount(limit, value)}`)
+  return set.length === 0 ? "the account's alone" : set.join('; ')
+}
+
+/** A list may have 100 ids of 255 characters each: the first are shown, the others on demand. */
+function Models({ models }: Pick<Key, 'models'>): VNode | string {
+  if (models === null) return "all of the account's"
+  const text = models.join(', ')
+  if (text.length <= 200) return html`<bdi>${text}</bdi>`
+  return html`<details><summary>${formatNumber(models.length)} models</summary><bdi>${text}</bdi></details>`
+}
+
+function Over(): VNode | null {
+  const { value: over } = opened
+  if (!over) return null
+  if (over.what === 'form') return html`<${KeyForm} onClose=${close} />`
+  return html`<${over.what === 'rotation' ? Rotation : Revocation} key=${over.key.id} of=${over.key} onClose=${close} />`
+}
+
+function close(): void {
+  opened.value = undefined
 }

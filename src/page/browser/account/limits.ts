@@ -1,7 +1,110 @@
+import { effect, signal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
+import { useEffect } from 'preact/hooks'
+import { getJson } from '../api.ts'
+import { Failure } from '../failure.ts'
+import { identity } from '../session.ts'
+import { formatMoment } from '../ui/format.ts'
+import { formatAmount, type Limit, titleOf } from './limit-names.ts'
 
-/** The view. */
+const limits = signal<readonly Limit[] | undefined>(undefined)
+const failure = signal<Failure | undefined>(undefined)
+const isLoading = signal(false)
+
+// The next to sign in in this tab may be somebody else.
+effect(() => {
+  if (identity.value === null) limits.value = undefined
+})
+
+/** Whom the key belongs to, and how far its limits and its account's are used. */
 export function View(): VNode {
-  return html`<p class="waiting">Not built yet.</p>`
+  useEffect(() => {
+    void load()
+  }, [])
+  const { value: all } = limits
+  return html`
+    <section class="limits" aria-labelledby="limits-title" aria-busy=${isLoading.value}>
+      <${Signed} />
+      <div class="title">
+        <h2 id="limits-title">Limits</h2>
+        <button type="button" disabled=${isLoading.value} onClick=${load}>${isLoading.value ? 'Loading …' : 'Reload'}</button>
+      </div>
+      <p class="help">A request has to keep both: the limits of the account, which all of its keys share, and those of the key.</p>
+      ${failure.value && html`<p class="fault" role="alert">${failure.value.message}</p>`}
+      ${
+        all &&
+        html`<div class="sides">
+          <${Side} title="Account" limits=${all.filter(({ of }) => of === 'account')} />
+          <${Side} title="This key" limits=${all.filter(({ of }) => of === 'key')} />
+        </div>`
+      }
+    </section>
+  `
+}
+
+/** Who is signed in. */
+function Signed(): VNode | null {
+  const { value: key } = identity
+  if (!key) return null
+  return html`
+    <dl class="signed">
+      <div><dt>Account</dt><dd dir="auto">${key.account}</dd></div>
+      <div><dt>Key</dt><dd><code>${key.prefix}…</code> <bdi>${key.name}</bdi></dd></div>
+      <div><dt>It may</dt><dd>${key.scopes.map((scope) => html`<span key=${scope} class="tag">${scope}</span> `)}</dd></div>
+      <div><dt>It ends</dt><dd>${key.expires === null ? 'never' : formatMoment(key.expires)}</dd></div>
+    </dl>
+  `
+}
+
+function Side({ title, limits }: { readonly title: string; readonly limits: readonly Limit[] }): VNode {
+  return html`
+    <section class="side">
+      <h3>${title}</h3>
+      <ul>${limits.map((limit) => html`<li key=${limit.limit}><${Line} limit=${limit} of=${title} /></li>`)}</ul>
+    </section>
+  `
+}
+
+/** From this part on a limit is nearly used up. */
+const near = 0.8
+
+function Line({ limit: { limit, value, used, resets }, of }: { readonly limit: Limit; readonly of: string }): VNode {
+  const title = titleOf(limit)
+  if (value === null) {
+    return html`<span class="name">${title}</span><span class="amount faint">no limit${usedWithout(limit, used)}</span>`
+  }
+  const amount = used ?? 0
+  // Of a limit of 0 nothing is left.
+  const part = value === 0 ? 1 : Math.min(1, amount / value)
+  const state = part >= 1 ? 'full' : part >= near ? 'near' : ''
+  const text = `${formatAmount(limit, amount)} of ${formatAmount(limit, value)}`
+  return html`
+    <span class="name">${title}</span><span class="amount">${text}${state === 'full' && html` <strong class="fault">used up</strong>`}</span>
+    <div class=${`meter ${state}`} role="meter" aria-label=${`${title}, ${of}`} aria-valuemin="0" aria-valuemax=${Math.max(value, 1)}
+      aria-valuenow=${Math.min(amount, Math.max(value, 1))} aria-valuetext=${text}>
+      <div style=${{ inlineSize: `${part * 100}%` }}></div>
+    </div>
+    ${resets !== null && html`<span class="resets faint">All of it is back on ${formatMoment(resets)}.</span>`}
+  `
+}
+
+function usedWithout(limit: string, used: number | null): string {
+  // What is not limited by the minute is not counted.
+  if (limit.endsWith('_per_minute')) return ''
+  return used === null ? ', more than 10,000 used' : `, ${formatAmount(limit, used)} used`
+}
+
+async function load(): Promise<void> {
+  if (isLoading.value) return
+  isLoading.value = true
+  failure.value = undefined
+  try {
+    const { data } = await getJson<{ readonly data: readonly Limit[] }>('limits')
+    if (identity.value) limits.value = data
+  } catch (error) {
+    failure.value = Failure.of(error)
+  } finally {
+    isLoading.value = false
+  }
 }

@@ -42,7 +42,7 @@ export function Filters(): VNode {
         <input id="needle" type="search" dir="auto" autocomplete="off" value=${needle.value} onInput=${(event: Event) => (needle.value = textIn(event))} />
       </div>
       <div>
-        <label for="tag">Only with the tag</label>
+        <label for="tag">With the tag</label>
         <input id="tag" type="search" dir="auto" autocomplete="off" list="tags" placeholder="any" value=${tag.value} onChange=${chooseTag} />
         <datalist id="tags">${offered.value.map((each) => html`<option key=${each} value=${each} />`)}</datalist>
       </div>

@@ -1,0 +1,111 @@
+import { type Signal, useSignal } from '@preact/signals'
+import { html } from 'htm/preact'
+import type { VNode } from 'preact'
+import { Failure } from '../failure.ts'
+import { Dialog } from '../ui/dialog.ts'
+import { textIn } from '../ui/field.ts'
+import { sayDone } from '../ui/notices.ts'
+import { isOwn, type Key, revokeKey, rotateKey } from './key-list.ts'
+
+/** The key that a dialog is about. */
+export interface KeyDialogProps {
+  readonly of: Key
+  readonly onClose: () => void
+}
+
+/** Units that an overlap is given in, in seconds. */
+const units: readonly (readonly [name: string, seconds: number])[] = [
+  ['seconds', 1],
+  ['minutes', 60],
+  ['hours', 3600],
+  ['days', 86_400],
+]
+
+/** The longest overlap: a year, in seconds. */
+const longest = 31_536_000
+
+/** Asks how long the old key is to go on, and rotates it. */
+export function Rotation({ of: key, onClose }: KeyDialogProps): VNode {
+  const count = useSignal('1')
+  const unit = useSignal('86400')
+  const { run, isRunning, failure } = useWork(() => rotateKey(key, Number(count.value) * Number(unit.value)), onClose)
+  const submit = (event: Event) => {
+    event.preventDefault()
+    void run()
+  }
+  return html`
+    <${Dialog} title="Rotate this key" class="key-dialog" onClose=${onClose}>
+      <form onSubmit=${submit}>
+        <p>A new key takes the place of <${Named} of=${key} />: the same name, scopes, limits, models and end. Both work during the overlap, so that programs can be given the new one.</p>
+        ${isOwn(key) && html`<p>You are signed in with this key. The page goes on with the new one.</p>`}
+        <label for="overlap">The old key goes on for</label>
+        <div class="row overlap">
+          <input id="overlap" type="number" min="0" max=${Math.floor(longest / Number(unit.value))} step="1" required value=${count.value} onInput=${(event: Event) => (count.value = textIn(event))} aria-describedby="overlap-help" />
+          <label class="unseen" for="overlap-unit">Unit</label>
+          <select id="overlap-unit" value=${unit.value} onChange=${(event: Event) => (unit.value = textIn(event))}>
+            ${units.map(([name, seconds]) => html`<option key=${name} value=${seconds}>${name}</option>`)}
+          </select>
+        </div>
+        <p id="overlap-help" class="help">0 ends it at once; a year at most.</p>
+        <${Fault} of=${failure} />
+        <p class="row">
+          <button type="submit" class="main" disabled=${isRunning.value}>Rotate</button>
+          <button type="button" onClick=${onClose}>Cancel</button>
+        </p>
+      </form>
+    <//>
+  `
+}
+
+/** Asks whether a key is to end, and revokes it. */
+export function Revocation({ of: key, onClose }: KeyDialogProps): VNode {
+  const { run, isRunning, failure } = useWork(async () => {
+    await revokeKey(key)
+    sayDone(`The key ${key.prefix}… is revoked.`)
+  }, onClose)
+  return html`
+    <${Dialog} title="Revoke this key?" class="key-dialog" onClose=${onClose}>
+      <p><${Named} of=${key} /> stops working at once, for good: programs that use it are refused, and replies that are still being written with it end.</p>
+      ${isOwn(key) && html`<p><strong>You are signed in with this key:</strong> you are signed out then, and need another one to come back.</p>`}
+      <${Fault} of=${failure} />
+      <p class="row">
+        <button type="button" class="main danger" disabled=${isRunning.value} onClick=${run}>Revoke</button>
+        <button type="button" autofocus onClick=${onClose}>Keep it</button>
+      </p>
+    <//>
+  `
+}
+
+function Named({ of: { prefix, name } }: { readonly of: Key }): VNode {
+  return html`<code>${prefix}…</code>${name !== null && html` (<bdi>${name}</bdi>)`}`
+}
+
+function Fault({ of: failure }: { readonly of: Signal<Failure | undefined> }): VNode | null {
+  return failure.value ? html`<p class="fault" role="alert">${failure.value.message}</p>` : null
+}
+
+interface RunningWork {
+  readonly run: () => Promise<void>
+  readonly isRunning: Signal<boolean>
+  readonly failure: Signal<Failure | undefined>
+}
+
+/** Work that a dialog is there for: it closes when that is done, and stays with the reason when it fails. */
+function useWork(work: () => Promise<void>, onDone: () => void): RunningWork {
+  const isRunning = useSignal(false)
+  const failure = useSignal<Failure | undefined>(undefined)
+  const run = async () => {
+    if (isRunning.value) return
+    isRunning.value = true
+    failure.value = undefined
+    try {
+      await work()
+      onDone()
+    } catch (error) {
+      failure.value = Failure.of(error)
+    } finally {
+      isRunning.value = false
+    }
+  }
+  return { run, isRunning, failure }
+}

@@ -1,0 +1,95 @@
+import { effect, signal } from '@preact/signals'
+import { ask, getJson } from '../api.ts'
+import { Failure } from '../failure.ts'
+import { goOnWith, identity, type Scope, signOut } from '../session.ts'
+
+/** A key as `GET /keys` tells it; moments are Unix seconds. */
+export interface Key {
+  readonly id: string
+  /** The begin of the key, to recognise it by. */
+  readonly prefix: string
+  readonly name: string | null
+  readonly scopes: readonly Scope[]
+  readonly created: number
+  readonly expires: number | null
+  readonly last_used: number | null
+  readonly limits: Readonly<Record<string, number>>
+  /** Null for all. */
+  readonly models: readonly string[] | null
+}
+
+/** A key that was just made, with what is told of it once. */
+export interface NewKey extends Key {
+  readonly key: string
+}
+
+/** What a new key is to be. */
+export interface KeyRequest {
+  readonly name: string | null
+  readonly scopes: readonly Scope[]
+  readonly expires: number | null
+  readonly limits: Readonly<Record<string, number>>
+  readonly models: readonly string[] | null
+}
+
+/** The keys that work; undefined before they are loaded. */
+export const keys = signal<readonly Key[] | undefined>(undefined)
+
+export const failure = signal<Failure | undefined>(undefined)
+export const isLoading = signal(false)
+
+/** The key that was made last, until its reader says that it is kept: nothing tells it again. */
+export const newKey = signal<NewKey | undefined>(undefined)
+
+// The next to sign in in this tab may be somebody else.
+effect(() => {
+  if (identity.value !== null) return
+  keys.value = undefined
+  newKey.value = undefined
+})
+
+/** Whether the page has been signed in with this key. */
+export function isOwn({ prefix }: Key): boolean {
+  return identity.value?.prefix === prefix
+}
+
+/** Loads the list. */
+export async function loadKeys(): Promise<void> {
+  if (isLoading.value) return
+  isLoading.value = true
+  failure.value = undefined
+  try {
+    const { data } = await getJson<{ readonly data: readonly Key[] }>('keys')
+    if (identity.value) keys.value = data
+  } catch (error) {
+    failure.value = Failure.of(error)
+  } finally {
+    isLoading.value = false
+  }
+}
+
+/** Makes a key. @throws Failure */
+export async function makeKey(wanted: KeyRequest): Promise<void> {
+  newKey.value = await getJson<NewKey>('keys', { method: 'POST', json: wanted })
+  void loadKeys()
+}
+
+/** Puts a new key in the place of one. The page goes on with the new one, where it was its own. @throws Failure */
+export async function rotateKey(key: Key, overlapSeconds: number): Promise<void> {
+  const wasOwn = isOwn(key)
+  const path = `keys/${encodeURIComponent(key.id)}/rotate`
+  const made = await getJson<NewKey>(path, { method: 'POST', json: { overlap_seconds: overlapSeconds } })
+  newKey.value = made
+  if (wasOwn) goOnWith(made.key, made)
+  void loadKeys()
+}
+
+/** Ends a key, and signs out where it was the page's own. @throws Failure */
+export async function revokeKey(key: Key): Promise<void> {
+  await ask(`keys/${encodeURIComponent(key.id)}`, { method: 'DELETE' }).catch((error: unknown) => {
+    // It is gone already, which is what was wanted.
+    if (Failure.of(error).status !== 404) throw error
+  })
+  if (isOwn(key)) return signOut('You have revoked the key that you were signed in with. Sign in with another one.')
+  keys.value = keys.value?.filter(({ id }) => id !== key.id)
+}

@@ -1,0 +1,33 @@
+import { html } from 'htm/preact'
+import type { VNode } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+import { copy } from '../ui/copy.ts'
+import { isOwn, type NewKey, newKey } from './key-list.ts'
+
+/** A key that was just made. It stays until its reader says that it is kept, also when they look at another part meanwhile. */
+export function NewKeyPanel({ made }: { readonly made: NewKey }): VNode {
+  const field = useRef<HTMLInputElement>(null)
+  // After the dialog has given the focus back to the button that it was opened with.
+  useEffect(() => {
+    const timer = setTimeout(() => field.current?.focus())
+    return () => clearTimeout(timer)
+  }, [])
+  return html`
+    <div class="new-key" role="group" aria-labelledby="new-key-title">
+      <h3 id="new-key-title">The new key${made.name !== null && html` <bdi>${made.name}</bdi>`}</h3>
+      <p>Copy it now, to where it is kept safe. <strong>It is not shown again</strong>, here or anywhere else: the service does not keep it.</p>
+      ${isOwn(made) && html`<p>You are signed in with it from now on, in this tab.</p>`}
+      <div class="key">
+        <label class="unseen" for="new-key">New key</label>
+        <input id="new-key" ref=${field} readonly spellcheck=${false} value=${made.key} onFocus=${() => field.current?.select()} />
+        <button type="button" class="main" onClick=${() => copy(made.key, 'The key')}>Copy</button>
+        <button type="button" onClick=${dismiss}>I have kept it</button>
+      </div>
+    </div>
+  `
+}
+
+function dismiss(): void {
+  newKey.value = undefined
+  document.getElementById('keys-title')?.focus()
+}
