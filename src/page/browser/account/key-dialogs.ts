@@ -48,6 +48,7 @@ export function Rotation({ of: key, onClose }: KeyDialogProps): VNode {
         </div>
         <p id="overlap-help" class="help">0 ends it at once; a year at most.</p>
         <${Fault} of=${failure} />
+        ${failure.value?.status === 0 && html`<p class="fault">It may have been rotated all the same: look at the list before you try again.</p>`}
         <p class="row">
           <button type="submit" class="main" disabled=${isRunning.value}>Rotate</button>
           <button type="button" onClick=${onClose}>Cancel</button>
@@ -70,7 +71,7 @@ export function Revocation({ of: key, onClose }: KeyDialogProps): VNode {
       <${Fault} of=${failure} />
       <p class="row">
         <button type="button" class="main danger" disabled=${isRunning.value} onClick=${run}>Revoke</button>
-        <button type="button" autofocus onClick=${onClose}>Keep it</button>
+        <button type="button" onClick=${onClose}>Keep it</button>
       </p>
     <//>
   `

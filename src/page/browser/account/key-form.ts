@@ -31,7 +31,9 @@ export function KeyForm({ onClose }: { readonly onClose: () => void }): VNode {
     isSending.value = true
     failure.value = undefined
     try {
-      await makeKey(requestOf(new FormData(form.current)))
+      const wanted = requestOf(new FormData(form.current))
+      if (wanted.scopes.length === 0) throw new Failure(400, 'no_scope', 'Choose what it may do.', undefined, 'scopes')
+      await makeKey(wanted)
       onClose()
     } catch (error) {
       failure.value = Failure.of(error)
@@ -39,6 +41,7 @@ export function KeyForm({ onClose }: { readonly onClose: () => void }): VNode {
       isSending.value = false
     }
   }
+  useEffect(() => form.current?.querySelector('input')?.focus(), [])
   // What is at fault may be far up in the form, or folded.
   useEffect(() => {
     const field = form.current?.querySelector<HTMLElement>('[aria-invalid]')
@@ -65,7 +68,7 @@ export function KeyForm({ onClose }: { readonly onClose: () => void }): VNode {
         <textarea id="key-models" name="models" rows="2" spellcheck=${false} ...${faultOf(fault, 'models', 'key-models-help')}>${own?.models?.join('\n') ?? ''}</textarea>
         <p id="key-models-help" class="help">Ids of models, each in a line; <code>local/*</code> is every id that begins with local/. Left empty: all that the account may use.</p>
         <${FieldFault} of=${fault} param="models" />
-        ${fault && !isOfField(fault) && html`<p class="fault" role="alert">${fault.message}</p>`}
+        ${fault && !isOfField(fault) && html`<p class="fault" role="alert">${sentenceOf(fault)}</p>`}
         <p class="row">
           <button type="submit" class="main" disabled=${isSending.value}>${isSending.value ? 'Making …' : 'Make the key'}</button>
           <button type="button" onClick=${onClose}>Cancel</button>
@@ -129,6 +132,11 @@ function faultOf(fault: Failure | undefined, param: string, help?: string): Read
 
 function faultId(param: string): string {
   return `key-fault-${param}`
+}
+
+function sentenceOf({ status, message }: Failure): string {
+  if (status !== 0) return message
+  return `${message} It may have been made all the same: look at the list afterwards, and revoke what you do not know.`
 }
 
 function isOfField({ param = '' }: Failure): boolean {

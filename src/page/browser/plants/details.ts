@@ -62,7 +62,7 @@ export function Deletion({ plant, onDone, onClose }: DeletionProps): VNode {
       ${failure.value && html`<p class="fault" role="alert">${failure.value.message}</p>`}
       <p class="row">
         <button type="button" class="main danger" disabled=${isRunning.value} onClick=${confirm}>${failure.value ? 'Try again' : 'Delete'}</button>
-        <button type="button" autofocus onClick=${onClose}>Keep it</button>
+        <button type="button" onClick=${onClose}>Keep it</button>
       </p>
     <//>
   `
