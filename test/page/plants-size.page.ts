@@ -12,17 +12,32 @@ const count = 100_000
 /** The longest task of the main thread, in milliseconds, on a machine that is slowed down four times. */
 const longestTask = 200
 
-/** Notes the tasks of the main thread over 50 ms, which is what browsers call long. */
-async function watchTasks(page: Page): Promise<void> {
-  await page.evaluate(
-    'window.longTasks = []; new PerformanceObserver((list) => { for (const { duration } of list.getEntries()) window.longTasks.push(Math.round(duration)) }).observe({ type: "longtask" })',
-  )
+/** A thing that a thread did, as Chromium traces it; microseconds. */
+interface TraceEvent {
+  readonly name: string
+  readonly pid: number
+  readonly tid: number
+  /** In which the thread was on the processor: what else the machine did meanwhile is not in it. */
+  readonly tdur?: number
+  readonly args: { readonly name?: string }
 }
 
-/** The longest of the tasks since the last look, and how many there were. */
-async function lookAtTasks(page: Page): Promise<{ readonly longest: number; readonly long: number }> {
-  const tasks = await page.evaluate<number[]>('window.longTasks.splice(0)')
-  return { longest: Math.max(0, ...tasks), long: tasks.length }
+/** The longest task that the main threads of pages had on the processor during some work, and the long ones of over 50 ms. */
+async function tasksDuring(page: Page, work: () => Promise<unknown>): Promise<{ longest: number; long: number }> {
+  const browser = page.context().browser()
+  if (!browser) throw new Error('The page has no browser.')
+  await browser.startTracing(page, { categories: ['toplevel', '__metadata'] })
+  await work()
+  // Two frames: what was asked for is drawn then.
+  await page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))')
+  const trace: { readonly traceEvents: readonly TraceEvent[] } = JSON.parse(String(await browser.stopTracing()))
+  const threadOf = ({ pid, tid }: TraceEvent) => `${pid} ${tid}`
+  const mains = new Set(trace.traceEvents.filter(({ args }) => args.name === 'CrRendererMain').map(threadOf))
+  const tasks = trace.traceEvents
+    .filter((event) => event.name === 'ThreadControllerImpl::RunTask' && mains.has(threadOf(event)))
+    .map(({ tdur = 0 }) => Math.round(tdur / 1000))
+  expect(tasks.length).toBeGreaterThan(0)
+  return { longest: Math.max(...tasks), long: tasks.filter((each) => each > 50).length }
 }
 
 it(`holds ${count} plants on a slow phone without a task of over ${longestTask} ms`, { timeout: 300_000 }, async () => {
@@ -34,13 +49,9 @@ it(`holds ${count} plants on a slow phone without a task of over ${longestTask} 
   const page = await visitor.visit(service, { viewport: phone, hasTouch: true })
   const session = await page.context().newCDPSession(page)
   await session.send('Emulation.setCPUThrottlingRate', { rate: 4 })
-  await watchTasks(page)
   const figures: Record<string, { readonly longest: number; readonly long: number }> = {}
   const measure = async (what: string, work: () => Promise<unknown>) => {
-    await work()
-    // Two frames: what was asked for is drawn then.
-    await page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))')
-    figures[what] = await lookAtTasks(page)
+    figures[what] = await tasksDuring(page, work)
   }
   const grid = page.getByRole('grid')
   const all = page.getByText('All there are: 100,000 plants.')
@@ -85,7 +96,10 @@ it(`holds ${count} plants on a slow phone without a task of over ${longestTask} 
     await page.getByRole('link', { name: 'Plants' }).click()
     await all.waitFor()
   })
-  console.info(`100,000 plants, loaded in ${seconds} s; tasks of over 50 ms, the longest in ms:`, figures)
+  console.info(
+    `100,000 plants, loaded in ${seconds} s; tasks of the main thread, ms on the processor slowed four times:`,
+    figures,
+  )
   for (const [what, { longest }] of Object.entries(figures))
     expect([what, longest <= longestTask]).toEqual([what, true])
 })

@@ -5,8 +5,7 @@ import { getJson } from '../api.ts'
 import { Failure } from '../failure.ts'
 import { identity, may } from '../session.ts'
 import { textIn } from '../ui/field.ts'
-import { sayDone } from '../ui/notices.ts'
-import { add, tag as filter } from './list.ts'
+import { add, tag as filter, said } from './list.ts'
 import { quoted, type SentPlant } from './plant.ts'
 import { reveal } from './table.ts'
 
@@ -61,6 +60,7 @@ async function submit(event: SubmitEvent): Promise<void> {
   if (attempt?.sent !== sent) attempt = { sent, key: randomKey() }
   isSending.value = true
   failure.value = undefined
+  said.value = ''
   const { currentTarget: form } = event
   try {
     const headers = { 'idempotency-key': attempt.key }
@@ -81,7 +81,7 @@ async function submit(event: SubmitEvent): Promise<void> {
 function tellOf(made: SentPlant): void {
   const shown = may('plants:read') ? add(made) : undefined
   if (shown) reveal(shown)
-  sayDone(`${quoted(made.name)} is added, with the id ${made.id}.${shown ? '' : whyUnseen(made)}`)
+  said.value = `${quoted(made.name)} is added, with the id ${made.id}.${shown ? '' : whyUnseen(made)}`
 }
 
 function whyUnseen({ tag }: SentPlant): string {

@@ -5,8 +5,7 @@ import { ask } from '../api.ts'
 import { Failure } from '../failure.ts'
 import { Dialog } from '../ui/dialog.ts'
 import { formatNumber } from '../ui/format.ts'
-import { sayDone } from '../ui/notices.ts'
-import { remove } from './list.ts'
+import { remove, said } from './list.ts'
 import { type Plant, quoted } from './plant.ts'
 
 /** What the dialog of a plant does. */
@@ -49,7 +48,7 @@ export function Deletion({ plant, onDone, onClose }: DeletionProps): VNode {
     isRunning.value = true
     failure.value = undefined
     try {
-      sayDone(await deletePlant(plant.id, plant.name))
+      said.value = await deletePlant(plant.id, plant.name)
       onDone()
     } catch (error) {
       failure.value = Failure.of(error)

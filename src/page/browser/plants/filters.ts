@@ -1,4 +1,3 @@
-import { computed } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { textIn } from '../ui/field.ts'
@@ -18,20 +17,8 @@ import {
   reload,
   stop,
   tag,
+  tags,
 } from './list.ts'
-
-/** How many tags are offered at most. */
-const mostOffered = 200
-
-/** Tags of plants that are loaded, to choose from. */
-const offered = computed(() => {
-  const tags = new Set<string>()
-  for (const plant of plants.value) {
-    if (plant.tag !== undefined) tags.add(plant.tag)
-    if (tags.size >= mostOffered) break
-  }
-  return [...tags].toSorted()
-})
 
 /** What the list is narrowed by: names here in the page, a tag by the service. */
 export function Filters(): VNode {
@@ -44,7 +31,7 @@ export function Filters(): VNode {
       <div>
         <label for="tag">With the tag</label>
         <input id="tag" type="search" dir="auto" autocomplete="off" list="tags" placeholder="any" value=${tag.value} onChange=${chooseTag} />
-        <datalist id="tags">${offered.value.map((each) => html`<option key=${each} value=${each} />`)}</datalist>
+        <datalist id="tags">${tags.value.map((each) => html`<option key=${each} value=${each} />`)}</datalist>
       </div>
     </form>
   `

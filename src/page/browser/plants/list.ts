@@ -43,6 +43,12 @@ export const found = computed(() => {
   return wanted === '' ? plants.value : plants.value.filter(({ searched }) => searched.includes(wanted))
 })
 
+/** How many tags are known at most. */
+const mostTags = 200
+
+/** Tags of plants that were loaded, to choose from; they outlive a filter. */
+export const tags = signal<readonly string[]>([])
+
 /** Whether a page has been loaded. */
 export const isLoaded = computed(() => next.value !== undefined)
 
@@ -51,6 +57,9 @@ export const hasMore = computed(() => next.value !== null)
 
 /** Whether the page holds as many as it can. */
 export const isFull = computed(() => plants.value.length >= mostPlants)
+
+/** What was done last, in a line above the list: a notice at the bottom would hide the newest plants. */
+export const said = signal('')
 
 let running: AbortController | undefined
 
@@ -72,6 +81,8 @@ function forget(): void {
   tag.value = ''
   needle.value = ''
   own.value = undefined
+  tags.value = []
+  said.value = ''
 }
 
 /** Loads the list from its begin. @param wanted only plants with this tag; empty for all */
@@ -132,6 +143,13 @@ async function loadPage(signal: AbortSignal): Promise<void> {
   next.value = cursorOf(reply.headers.get('link'))
   plants.value = [...plants.value, ...page.filter(({ id }) => id === undefined || !deleted.has(id)).map(toPlant)]
   for (const plant of added) show(plant)
+  learnTags(page)
+}
+
+function learnTags(page: readonly SentPlant[]): void {
+  const known = new Set(tags.value)
+  for (const { tag: each } of page) if (each !== undefined && known.size < mostTags) known.add(each)
+  if (known.size > tags.value.length) tags.value = [...known].toSorted()
 }
 
 /** Waits as long as the service wants it, while all plants are loaded. @throws what is no reason to wait */
@@ -175,6 +193,7 @@ export function add(sent: SentPlant): Plant | undefined {
   own.value = own.value === undefined ? undefined : own.value + 1
   if (!isLoaded.value || (tag.value !== '' && tag.value !== sent.tag)) return undefined
   const plant = toPlant(sent)
+  learnTags([sent])
   added = [...added, plant]
   show(plant)
   return plants.value.find(({ id }) => id === sent.id)

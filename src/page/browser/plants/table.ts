@@ -46,7 +46,9 @@ export function PlantTable(props: TableProps): VNode {
     if (isLaidOut && last >= plants.length) onEnd()
   }, [last, plants, isLaidOut])
   useEffect(() => {
-    const index = plants.findIndex(({ key }) => key === revealed.value)
+    const { value: wanted } = revealed
+    if (wanted === undefined) return
+    const index = plants.findIndex(({ key }) => key === wanted)
     if (index === -1) return
     revealed.value = undefined
     activate(index, window)

@@ -6,7 +6,7 @@ import { may } from '../session.ts'
 import { AddForm } from './add-form.ts'
 import { Deletion, Details } from './details.ts'
 import { Filters, Standing } from './filters.ts'
-import { found, hasMore, isLoaded, load, loading, needle, plants, reload, tag } from './list.ts'
+import { found, hasMore, isLoaded, load, loading, needle, plants, reload, said, tag } from './list.ts'
 import type { Plant } from './plant.ts'
 import { PlantTable } from './table.ts'
 
@@ -24,6 +24,7 @@ export function View(): VNode {
     <div class="plants-view">
       <h1>Plants</h1>
       ${may('plants:write') && html`<${AddForm} />`}
+      <p class="said" role="status" dir="auto">${said.value}</p>
       ${mayRead ? html`<${Filters} /><${Standing} /><${List} />` : html`<p class="help">This key adds plants, and may not list them: it lacks the scope plants:read.</p>`}
       <${Opened} />
     </div>
