@@ -1,7 +1,7 @@
-import { useSignal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect } from 'preact/hooks'
+import { rowsInSight, useRowWindow } from './row-window.ts'
 
 /** What a list of equally high rows shows. */
 export interface VirtualListProps<T> {
@@ -18,32 +18,17 @@ export interface VirtualListProps<T> {
   readonly class?: string
 }
 
-/** Rows above and below those in sight that are there already, for quick scrolling. */
-const spareRows = 4
-
 /**
  * A list that has only the rows in sight in the document, so that a hundred thousand items cost as much as thirty. It scrolls
  * by itself: give its class a height.
  */
 export function VirtualList<T>(props: VirtualListProps<T>): VNode {
   const { items, keyOf, rowHeight, columnWidth, row, label, onEnd } = props
-  const list = useRef<HTMLDivElement>(null)
-  const top = useSignal(0)
-  const size = useSignal({ width: 0, height: 0 })
-  useEffect(() => {
-    const { current } = list
-    if (!current) return
-    const observer = new ResizeObserver(() => {
-      size.value = { width: current.clientWidth, height: current.clientHeight }
-    })
-    observer.observe(current)
-    return () => observer.disconnect()
-  }, [])
-
+  const sight = useRowWindow()
+  const { size } = sight
   const columns = columnWidth ? Math.max(1, Math.floor(size.value.width / columnWidth)) : 1
   const rows = Math.ceil(items.length / columns)
-  const first = Math.max(0, Math.floor(top.value / rowHeight) - spareRows)
-  const last = Math.min(rows, Math.ceil((top.value + size.value.height) / rowHeight) + spareRows)
+  const { first, last } = rowsInSight(sight, rows, rowHeight)
   useEffect(() => {
     if (size.value.height > 0 && last >= rows) onEnd?.()
   }, [last, rows, size.value.height])
@@ -56,8 +41,8 @@ export function VirtualList<T>(props: VirtualListProps<T>): VNode {
     gridAutoRows: `${rowHeight}px`,
   }
   return html`
-    <div class=${`virtual-list ${props.class ?? ''}`} ref=${list} tabindex="0" role="list" aria-label=${label}
-      onScroll=${() => (top.value = list.current?.scrollTop ?? 0)}>
+    <div class=${`virtual-list ${props.class ?? ''}`} ref=${sight.scroller} tabindex="0" role="list" aria-label=${label}
+      onScroll=${sight.onScroll}>
       <div role="presentation" style=${inner}>
         <div role="presentation" class="window" style=${window}>
           ${shown.map((item, index) => {
