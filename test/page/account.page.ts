@@ -34,7 +34,10 @@ async function works(service: TestService, key: string): Promise<boolean> {
 /** The key that the page shows, this once. */
 const shownKey = (page: Page) => page.getByRole('textbox', { name: 'New key' })
 const cardOf = (page: Page, name: string) => page.getByRole('article', { name })
-const openForm = (page: Page) => page.getByRole('button', { name: 'Make a key' }).click()
+async function openForm(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Make a key' }).click()
+  await page.getByRole('dialog', { name: 'Make a key' }).waitFor()
+}
 const submit = (page: Page) => page.getByRole('button', { name: 'Make the key' }).click()
 
 describe('limits', () => {
@@ -173,14 +176,19 @@ describe('making a key', () => {
     expect(await faultOf('It ends')).toMatch(/^Your key ends on .*20\d\d.*must not end later/)
     await page.getByLabel('It ends').fill('2020-01-01T00:00')
     expect(await faultOf('It ends')).toContain('is past')
+    expect(await page.getByLabel('It ends').inputValue()).toBe('2020-01-01T00:00')
     await page.getByRole('button', { name: 'Cancel' }).click()
     await openForm(page)
     await page.getByRole('checkbox', { name: 'chat' }).check()
+    await page.getByLabel('Tokens per day').fill('99')
+    await page.getByRole('spinbutton', { name: 'Plants' }).fill('7')
     await page.getByLabel('Models').fill('understudy\nother')
     expect(await faultOf('Models')).toContain('may use these models alone')
     await page.getByLabel('Models').fill('understudy')
     await submit(page)
     await shownKey(page).waitFor()
+    const [, , made] = await keysOf(service)
+    expect(made?.limits).toEqual({ tokens_per_day: 99, plants: 7 })
   })
 
   it('keeps the form when the service does not answer', async () => {

@@ -2,6 +2,7 @@ import type { Page, Route } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
 import { conservatory } from '../support/command.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
+import { startCutting } from './support/cutting.ts'
 import { plantInBulk } from './support/plants.ts'
 import { barriersOf, desktop, phone, visitorForThisFile } from './support/visitor.ts'
 
@@ -84,6 +85,22 @@ describe('plants', () => {
     await page.getByText('No plant has the tag').waitFor()
     await page.getByRole('button', { name: 'Show all tags' }).press('Enter')
     await page.getByText('All there are: 1 plant.').waitFor()
+  })
+
+  it('keep what is typed for a filter while pages come, and show all again when it is emptied', async () => {
+    const service = await serviceForThisTest()
+    await plantInBulk(service, 2500, (id) => ({ name: `plant ${id}`, tag: `tag ${id % 1500}` }))
+    const page = await visitor.visit(service, { at })
+    await page.getByText('1,000 of 2,500 plants loaded.').waitFor()
+    const tag = page.getByRole('combobox', { name: 'With the tag' })
+    await tag.pressSequentially('tag 7')
+    await page.getByRole('grid').evaluate((grid) => grid.scrollTo(0, grid.scrollHeight))
+    await page.getByText('2,000 of 2,500 plants loaded.').waitFor()
+    expect(await tag.inputValue()).toBe('tag 7')
+    await tag.press('Enter')
+    await page.getByText('All there are: 2 plants.').waitFor()
+    await tag.press('Escape')
+    await page.getByText('1,000 of 2,500 plants loaded.').waitFor()
   })
 
   it('are opened and deleted by clicks, and filtered by the tag of one', async () => {
@@ -364,6 +381,25 @@ describe('pages', () => {
     await alert.getByRole('button', { name: 'Try again' }).click()
     await page.getByText('2,000 of 2,500 plants loaded.').waitFor()
     expect(await alert.count()).toBe(0)
+  })
+})
+
+describe('a service that stops while a page is on its way', () => {
+  it('is said not to answer, and what is there stays', async () => {
+    const service = await serviceForThisTest()
+    await plantInBulk(service, 2500, (id) => ({ name: `plant ${id}`, tag: null }))
+    const cutting = await startCutting(service)
+    const page = await visitor.visit({ url: cutting.url, key: service.key }, { at, expected: [/ERR_/] })
+    await page.getByText('1,000 of 2,500 plants loaded.').waitFor()
+    cutting.isOn = true
+    await page.getByRole('button', { name: 'Load all' }).click()
+    expect(await page.getByRole('alert').textContent()).toContain('The service does not answer.')
+    await page.getByText('1,000 of 2,500 plants loaded.').waitFor()
+    cutting.isOn = false
+    await page.getByRole('button', { name: 'Load all' }).click()
+    await page.getByText('All there are: 2,500 plants.').waitFor()
+    await page.getByRole('grid').press('End')
+    await page.getByRole('row', { name: 'plant 2500' }).waitFor()
   })
 })
 

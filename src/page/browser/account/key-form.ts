@@ -61,7 +61,7 @@ export function KeyForm({ onClose }: { readonly onClose: () => void }): VNode {
           <${FieldFault} of=${fault} param="scopes" />
         </fieldset>
         <label for="key-expires">It ends <span class="faint">(optional, in your time zone)</span></label>
-        <input id="key-expires" name="expires" type="datetime-local" value=${own?.expires ? toLocalField(own.expires) : ''} ...${faultOf(fault, 'expires')} />
+        <input id="key-expires" name="expires" type="datetime-local" defaultValue=${own?.expires ? toLocalField(own.expires) : ''} ...${faultOf(fault, 'expires')} />
         <${FieldFault} of=${fault} param="expires" />
         <${LimitFields} own=${own} fault=${fault} />
         <label for="key-models">Models <span class="faint">(optional)</span></label>
@@ -95,7 +95,7 @@ function LimitFields({ own, fault }: LimitFieldsProps): VNode {
           const param = `limits.${limit}`
           return html`<div key=${limit}>
             <label for=${id}>${titleOf(limit)}${limit === 'character_bytes' && ' (bytes)'}</label>
-            <input id=${id} name=${param} type="number" min="0" max=${held[limit]} step="1" value=${held[limit] ?? ''} required=${held[limit] !== undefined} ...${faultOf(fault, param)} />
+            <input id=${id} name=${param} type="number" min="0" max=${held[limit]} step="1" defaultValue=${held[limit] ?? ''} required=${held[limit] !== undefined} ...${faultOf(fault, param)} />
             <${FieldFault} of=${fault} param=${param} />
           </div>`
         })}

@@ -18,6 +18,7 @@ import {
   stop,
   tag,
   tags,
+  typedTag,
 } from './list.ts'
 
 /** What the list is narrowed by: names here in the page, a tag by the service. */
@@ -30,15 +31,17 @@ export function Filters(): VNode {
       </div>
       <div>
         <label for="tag">With the tag</label>
-        <input id="tag" type="search" dir="auto" autocomplete="off" list="tags" placeholder="any" value=${tag.value} onChange=${chooseTag} />
+        <input id="tag" type="search" dir="auto" autocomplete="off" list="tags" placeholder="any" value=${typedTag.value}
+          onInput=${(event: Event) => (typedTag.value = textIn(event))} onChange=${chooseTag} onSearch=${chooseTag} />
         <datalist id="tags">${tags.value.map((each) => html`<option key=${each} value=${each} />`)}</datalist>
       </div>
     </form>
   `
 }
 
-function chooseTag(event: Event): void {
-  const wanted = textIn(event).trim()
+/** A field for a search also tells when it is emptied by its button. */
+function chooseTag(): void {
+  const wanted = typedTag.value.trim()
   if (wanted !== tag.value) reload(wanted)
 }
 

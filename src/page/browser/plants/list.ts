@@ -19,6 +19,9 @@ export const plants = signal<readonly Plant[]>([])
 /** Only plants with this tag are asked for; empty for all. */
 export const tag = signal('')
 
+/** What stands in the field for it, which may be typed still. */
+export const typedTag = signal('')
+
 /** Only plants whose names have this are shown. */
 export const needle = signal('')
 
@@ -79,6 +82,7 @@ function forget(): void {
   plants.value = []
   next.value = undefined
   tag.value = ''
+  typedTag.value = ''
   needle.value = ''
   own.value = undefined
   tags.value = []
@@ -89,6 +93,7 @@ function forget(): void {
 export function reload(wanted = tag.value): void {
   stop()
   tag.value = wanted
+  typedTag.value = wanted
   plants.value = []
   next.value = undefined
   deleted.clear()
