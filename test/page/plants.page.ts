@@ -222,7 +222,10 @@ describe('adding', () => {
   it('says that the device is offline, and keeps what was typed when another view is looked at', async () => {
     const service = await serviceForThisTest()
     const page = await visitor.visit(service, { at, expected: [/ERR_INTERNET_DISCONNECTED/] })
+    await page.getByText('There are no plants yet.').waitFor()
     await page.getByRole('link', { name: 'Account' }).click()
+    // Both views are loaded then.
+    await page.getByRole('meter').first().waitFor()
     await page.getByRole('link', { name: 'Plants' }).click()
     await page.context().setOffline(true)
     await fillIn(page, 'Monstera', 'aroid')

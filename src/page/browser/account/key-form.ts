@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import { Failure } from '../failure.ts'
 import { identity, type Scope } from '../session.ts'
 import { Dialog } from '../ui/dialog.ts'
@@ -41,7 +41,8 @@ export function KeyForm({ onClose }: { readonly onClose: () => void }): VNode {
       isSending.value = false
     }
   }
-  useEffect(() => form.current?.querySelector('input')?.focus(), [])
+  // At once, as the dialog opens: who types quickly types into the field.
+  useLayoutEffect(() => form.current?.querySelector('input')?.focus(), [])
   // What is at fault may be far up in the form, or folded.
   useEffect(() => {
     const field = form.current?.querySelector<HTMLElement>('[aria-invalid]')

@@ -1,6 +1,6 @@
 import { html } from 'htm/preact'
 import type { ComponentChildren, VNode } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
+import { useLayoutEffect, useRef } from 'preact/hooks'
 
 /** What a dialog shows. */
 export interface DialogProps {
@@ -13,7 +13,7 @@ export interface DialogProps {
 /** A dialog over the page: the browser keeps the focus in it, closes it with Escape, and gives the focus back. */
 export function Dialog({ title, onClose, children, class: name = '' }: DialogProps): VNode {
   const dialog = useRef<HTMLDialogElement>(null)
-  useEffect(() => {
+  useLayoutEffect(() => {
     const { current } = dialog
     current?.showModal()
     // A dialog that is taken away while it is open would not give the focus back.
