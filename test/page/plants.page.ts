@@ -406,6 +406,21 @@ describe('a service that stops while a page is on its way', () => {
   })
 })
 
+describe('a view that could not be loaded', () => {
+  it('says so, and comes when the page is loaded anew', async () => {
+    const service = await serviceForThisTest()
+    const page = await visitor.visit(service, { at: '#/account', expected: [/ERR_FAILED/] })
+    await page.getByRole('meter').first().waitFor()
+    await page.route('**/plants/view.ts', (route) => route.abort())
+    await page.getByRole('link', { name: 'Plants' }).click()
+    const alert = page.getByRole('alert')
+    expect(await alert.textContent()).toContain('could not be loaded')
+    await page.unroute('**/plants/view.ts')
+    await alert.getByRole('button', { name: 'Reload the page' }).click()
+    await page.getByText('There are no plants yet.').waitFor()
+  })
+})
+
 describe('barriers', () => {
   it.each(
     (['light', 'dark'] as const).flatMap((colorScheme) => [

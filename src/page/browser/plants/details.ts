@@ -4,7 +4,6 @@ import type { VNode } from 'preact'
 import { ask } from '../api.ts'
 import { Failure } from '../failure.ts'
 import { Dialog } from '../ui/dialog.ts'
-import { formatNumber } from '../ui/format.ts'
 import { remove, said } from './list.ts'
 import { type Plant, quoted } from './plant.ts'
 
@@ -81,5 +80,5 @@ async function deletePlant(id: number, name: string): Promise<string> {
     },
   )
   remove(id)
-  return wasThere ? `${quoted(name)} is deleted.` : `${quoted(name)}, id ${formatNumber(id)}, was deleted already.`
+  return wasThere ? `${quoted(name)} is deleted.` : `${quoted(name)}, id ${id}, was deleted already.`
 }

@@ -10,7 +10,7 @@ export interface LoadedView {
   readonly load: () => Promise<{ readonly View: ComponentType }>
 }
 
-/** Modules of views that were shown; a failure to load is kept until the view is chosen again. */
+/** Modules of views that were shown, and failures to load one. */
 const loaded = signal<ReadonlyMap<string, ComponentType | Failure>>(new Map())
 
 /** A view, once its module is here. */
@@ -21,11 +21,11 @@ export function Loaded({ view: entry }: { readonly view: LoadedView }): VNode {
     return html`<p class="waiting" role="status">Loading …</p>`
   }
   if (view instanceof Failure) {
-    const again = () => note(entry.name, undefined)
+    // To import it once more is of no use: browsers remember that a module could not be had, until the page is loaded anew.
     return html`
       <div class="waiting" role="alert">
         <p>${view.message}</p>
-        <p><button type="button" onClick=${again}>Try again</button> <button type="button" onClick=${() => location.reload()}>Reload the page</button></p>
+        <p><button type="button" onClick=${() => location.reload()}>Reload the page</button></p>
       </div>
     `
   }
@@ -36,14 +36,12 @@ async function load({ name, load: fetchModule }: LoadedView): Promise<void> {
   try {
     note(name, (await fetchModule()).View)
   } catch {
-    const message = 'This part of the page could not be loaded: the service does not answer, or it has a newer page.'
+    const message =
+      'This part of the page could not be loaded: the service does not answer, or it has a newer page. You stay signed in when you reload it.'
     note(name, new Failure(0, 'not_loaded', message))
   }
 }
 
-function note(name: string, view: ComponentType | Failure | undefined): void {
-  const next = new Map(loaded.value)
-  if (view) next.set(name, view)
-  else next.delete(name)
-  loaded.value = next
+function note(name: string, view: ComponentType | Failure): void {
+  loaded.value = new Map(loaded.value).set(name, view)
 }
