@@ -49,14 +49,6 @@ export async function signIn(key: string): Promise<void> {
   }
 }
 
-/** Goes on with another key of the same account, like the one before, which may end now: nothing on the page is lost. */
-export function goOnWith(key: string, changed: Pick<Identity, 'prefix' | 'expires'>): void {
-  if (!identity.value) return
-  giveKey(key, signOut)
-  sessionStorage.setItem(storedKey, key)
-  identity.value = { ...identity.value, ...changed }
-}
-
 /** Forgets the key. @param reason what the form says then */
 export function signOut(reason = ''): void {
   sessionStorage.removeItem(storedKey)
@@ -68,4 +60,12 @@ export function signOut(reason = ''): void {
 /** Whether the key may do this; views show what their reader may do, and nothing else. */
 export function may(scope: Scope): boolean {
   return identity.value?.scopes.includes(scope) ?? false
+}
+
+/** Goes on with another key of the same account, like the one before, which may end now: nothing on the page is lost. */
+export function goOnWith(key: string, changed: Pick<Identity, 'prefix' | 'expires'>): void {
+  if (!identity.value) return
+  giveKey(key, signOut)
+  sessionStorage.setItem(storedKey, key)
+  identity.value = { ...identity.value, ...changed }
 }

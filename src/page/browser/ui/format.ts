@@ -1,13 +1,20 @@
-// Each is made when it is first used: that takes tens of milliseconds on a phone.
-const numbers = onDemand(() => new Intl.NumberFormat(undefined))
-const moments = onDemand(() => new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' }))
-const bytes = onDemand(
-  () => new Intl.NumberFormat(undefined, { style: 'unit', unit: 'megabyte', maximumFractionDigits: 1 }),
-)
-
-function onDemand<T>(make: () => T): () => T {
+/** Makes a formatter when it is first used: each takes a phone some 20 ms, and few are used in a view. */
+function lazily<T>(make: () => T): () => T {
   let made: T | undefined
-  return () => (made ??= make())
+  return () => {
+    made ??= make()
+    return made
+  }
+}
+
+const numbers = lazily(() => new Intl.NumberFormat())
+const moments = lazily(() => new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' }))
+const shares = lazily(() => new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 1 }))
+const megabytes = lazily(() => bytesIn('megabyte'))
+const kilobytes = lazily(() => bytesIn('kilobyte'))
+
+function bytesIn(unit: string): Intl.NumberFormat {
+  return new Intl.NumberFormat(undefined, { style: 'unit', unit, maximumFractionDigits: 1 })
 }
 
 /** A number as the reader's language writes it. */
@@ -20,9 +27,14 @@ export function formatMoment(unixSeconds: number | null | undefined): string {
   return typeof unixSeconds === 'number' ? moments().format(unixSeconds * 1000) : '–'
 }
 
-/** Bytes, in megabytes. */
+/** A part of a whole, such as 0.25, in percent. */
+export function formatShare(fraction: number): string {
+  return shares().format(fraction)
+}
+
+/** Bytes, in megabytes from one megabyte up, in kilobytes below. */
 export function formatBytes(value: number): string {
-  return bytes().format(value / 1_000_000)
+  return value < 1_000_000 ? kilobytes().format(value / 1000) : megabytes().format(value / 1_000_000)
 }
 
 /** Milliseconds, in seconds from one second up. */
