@@ -1,7 +1,153 @@
+import { signal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
+import { useEffect, useMemo } from 'preact/hooks'
+import { getJson } from '../api.ts'
+import { addressOf } from '../route.ts'
+import { may } from '../session.ts'
+import { formatNumber } from '../ui/format.ts'
+import { Asked } from './asked.ts'
+import { DayPlot } from './day-plot.ts'
+import { loadKeyNames } from './names.ts'
+import { daysOf, lastDays, type Period, type Span } from './period.ts'
+import { everyDay, type Grouping, totalOf, type Usage, type UsageLine } from './usage-lines.ts'
+import { UsageTable } from './usage-table.ts'
 
-/** The view. */
+const spans: readonly (readonly [Span, string])[] = [
+  ['week', 'Last 7 days'],
+  ['month', 'Last 30 days'],
+  ['own', 'From … to'],
+]
+
+const groupings: readonly (readonly [Grouping, string])[] = [
+  ['day', 'Day'],
+  ['model', 'Model'],
+  ['key', 'Key'],
+  ['character', 'Character'],
+]
+
+const by = signal<Grouping>('day')
+const period = signal<Period>({ span: 'month', from: '', to: '' })
+const usage = new Asked<Usage>()
+
+/** What the account used, by day, model, key or character: as a plot and as a table. */
 export function View(): VNode {
-  return html`<p class="waiting">Not built yet.</p>`
+  const wanted = `${by.value} ${JSON.stringify(period.value)}`
+  useEffect(() => void load(), [wanted])
+  useEffect(() => void loadKeyNames(), [])
+  const { answer, failure, isWaiting } = usage
+  return html`
+    <section class="usage" aria-labelledby="usage-title" aria-busy=${isWaiting.value}>
+      <h2 id="usage-title">Usage</h2>
+      <p class="help">The chat requests of all keys of this account that have ended.</p>
+      <${Chooser} />
+      ${
+        failure.value &&
+        html`<p class="fault" role="alert">${failure.value.message} <button type="button" onClick=${load}>Try again</button></p>`
+      }
+      ${!answer.value && isWaiting.value && html`<p class="waiting" role="status">Adding up …</p>`}
+      ${answer.value && html`<${Shown} usage=${answer.value} />`}
+    </section>
+  `
+}
+
+function load(): Promise<void> {
+  const grouping = by.value
+  const { span } = period.value
+  const { from, to } = daysOf(period.value)
+  const query = new URLSearchParams({ by: grouping })
+  if (from) query.set('from', from)
+  // The last days go up to now, whatever the clock of this device says.
+  if (to && span === 'own') query.set('to', to)
+  return usage.ask(async (signal) => {
+    const found = await getJson<UsageAnswer>(`usage?${query}`, { signal })
+    return { by: grouping, from, to, lines: found.data, hasMore: found.has_more }
+  })
+}
+
+interface UsageAnswer {
+  readonly data: readonly UsageLine[]
+  readonly has_more: boolean
+}
+
+/** The form: each change is shown at once. */
+function Chooser(): VNode {
+  const { span, from, to } = period.value
+  const setDay = (name: 'from' | 'to') => (event: Event) => {
+    if (event.currentTarget instanceof HTMLInputElement) {
+      period.value = { ...period.value, [name]: event.currentTarget.value }
+    }
+  }
+  return html`
+    <form class="filters" onSubmit=${(event: Event) => event.preventDefault()}>
+      <fieldset class="choice">
+        <legend>Period</legend>
+        ${spans.map(([value, title]) => html`<${Choice} name="span" title=${title} isChosen=${span === value} onChoose=${() => choose(value)} />`)}
+      </fieldset>
+      ${
+        span === 'own' &&
+        html`
+          <label>From <input type="date" value=${from} onChange=${setDay('from')} /></label>
+          <label>To <input type="date" value=${to} onChange=${setDay('to')} /></label>
+        `
+      }
+      <fieldset class="choice">
+        <legend>By</legend>
+        ${groupings.map(
+          ([value, title]) =>
+            html`<${Choice} name="by" title=${title} isChosen=${by.value === value} onChoose=${() => (by.value = value)} />`,
+        )}
+      </fieldset>
+    </form>
+  `
+}
+
+/** A period of one's own begins with the days that were shown. */
+function choose(span: Span): void {
+  period.value =
+    span === 'own' ? { span, ...lastDays(period.value.span === 'week' ? 7 : 30) } : { ...period.value, span }
+}
+
+interface ChoiceProps {
+  readonly name: string
+  readonly title: string
+  readonly isChosen: boolean
+  readonly onChoose: () => void
+}
+
+function Choice({ name, title, isChosen, onChoose }: ChoiceProps): VNode {
+  return html`<label><input type="radio" name=${name} checked=${isChosen} onChange=${onChoose} /><span>${title}</span></label>`
+}
+
+function Shown({ usage: shown }: { readonly usage: Usage }): VNode {
+  const days = useMemo(() => (shown.by === 'day' ? everyDay(shown) : []), [shown])
+  if (shown.lines.length === 0) {
+    return html`
+      <p class="empty">No chat request has ended in this time. ${may('chat') ? html`<a href=${addressOf('chat')}>Chat</a>, or choose` : 'Choose'} another time.</p>
+    `
+  }
+  return html`
+    <${Totals} usage=${shown} />
+    ${
+      shown.hasMore &&
+      html`<p class="more-told" role="status">There are more lines than these ${formatNumber(shown.lines.length)}, which the sums do not have. Choose a shorter time to see all.</p>`
+    }
+    ${days.length > 0 && html`<${DayPlot} days=${days} />`}
+    <${UsageTable} usage=${shown} />
+  `
+}
+
+function Totals({ usage: { lines } }: { readonly usage: Usage }): VNode {
+  const total = totalOf(lines)
+  const figures = [
+    ['Requests', total.requests],
+    ['Failed', total.failed],
+    ['Prompt tokens', total.prompt_tokens],
+    ['Completion tokens', total.completion_tokens],
+  ] as const
+  return html`
+    <dl class="totals">
+      ${figures.map(([title, value]) => html`<div><dt>${title}</dt><dd>${formatNumber(value)}</dd></div>`)}
+    </dl>
+  `
 }

@@ -1,0 +1,56 @@
+/** From when to when something is asked for; days as `2026-11-20`, empty for none. */
+export interface Period {
+  readonly span: Span
+  readonly from: string
+  readonly to: string
+}
+
+export type Span = 'week' | 'month' | 'own'
+
+const millisecondsOfDay = 86_400_000
+
+/** The UTC day of a moment in milliseconds. */
+export function utcDay(milliseconds: number): string {
+  return new Date(milliseconds).toISOString().slice(0, 10)
+}
+
+/** The day after so many others. */
+export function dayAfter(day: string, days: number): string {
+  return utcDay(Date.parse(day) + days * millisecondsOfDay)
+}
+
+/** The last days, today among them, in UTC. */
+export function lastDays(days: number, now = Date.now()): { readonly from: string; readonly to: string } {
+  return { from: utcDay(now - (days - 1) * millisecondsOfDay), to: utcDay(now) }
+}
+
+/** The first and the last day of a period, as far as it has them. */
+export function daysOf({ span, from, to }: Period): { readonly from: string; readonly to: string } {
+  if (span === 'own') return { from, to }
+  return lastDays(span === 'week' ? 7 : 30)
+}
+
+/** The moment at which a day begins where the reader is, Unix seconds; undefined for none. @param later days after it */
+export function localMidnight(day: string, later = 0): number | undefined {
+  const [year, month, date] = day.split('-').map(Number)
+  if (year === undefined || month === undefined || date === undefined) return undefined
+  const moment = new Date(0)
+  moment.setFullYear(year, month - 1, date + later)
+  moment.setHours(0, 0, 0, 0)
+  return Number.isNaN(moment.getTime()) ? undefined : Math.floor(moment.getTime() / 1000)
+}
+
+const dayNames = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeZone: 'UTC' })
+const shortDayNames = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' })
+
+/** A day as the reader's language writes it; as it stands where it is none. */
+export function formatDay(day: string): string {
+  const moment = Date.parse(day)
+  return Number.isNaN(moment) ? day : dayNames.format(moment)
+}
+
+/** The same without the year. */
+export function formatShortDay(day: string): string {
+  const moment = Date.parse(day)
+  return Number.isNaN(moment) ? day : shortDayNames.format(moment)
+}
