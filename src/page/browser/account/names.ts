@@ -5,19 +5,18 @@ import { getJson } from '../api.ts'
 import { identity, may } from '../session.ts'
 
 /** Characters of a name that are shown; the title has somewhat more. */
-const mostShown = 200
+const mostShown = 120
 const mostInTitle = 2000
 
 /** What a reader would not see, or what would change the order of what stands around it. */
 const unseen = /[\p{Cc}\p{Bidi_Control}\u{feff}\p{Zl}\p{Zp}]/gu
 
-/** A name as somebody has chosen it, so that all of it is seen: control characters as signs, and a long one cut. */
+/** A name as somebody has chosen it, so that all of it is seen: what is unseen by its number, and a long one cut. */
 export function shown(name: string, most = mostShown): string {
   const text = name.length > most ? `${name.slice(0, most).replace(/[\ud800-\udbff]$/, '')}…` : name
   return text.replaceAll(unseen, (character) => {
     const code = character.codePointAt(0) ?? 0
-    if (code < 0x20) return String.fromCodePoint(0x2400 + code)
-    return code === 0x7f ? '␡' : `[U+${code.toString(16).toUpperCase().padStart(4, '0')}]`
+    return `[U+${code.toString(16).toUpperCase().padStart(4, '0')}]`
   })
 }
 

@@ -1,7 +1,94 @@
+import { signal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
+import { useEffect } from 'preact/hooks'
+import { place } from '../route.ts'
+import { identity, may } from '../session.ts'
+import { formatNumber } from '../ui/format.ts'
+import { loadKeyNames, shown } from './names.ts'
+import { RequestDetails } from './request-details.ts'
+import { listMore, listRequests, type RequestFilter, type RequestList, requests } from './request-rows.ts'
+import { stateTitles } from './request-states.ts'
+import { RequestTable } from './request-table.ts'
 
-/** The view. */
+const everything: RequestFilter = { from: '', to: '', model: '', state: '', account: '' }
+const filter = signal(everything)
+
+identity.subscribe(() => {
+  filter.value = everything
+})
+
+/** The chat requests of an account, and what became of them. */
 export function View(): VNode {
-  return html`<p class="waiting">Not built yet.</p>`
+  const wanted = filter.value
+  useEffect(() => void listRequests(wanted), [wanted])
+  useEffect(() => void loadKeyNames(), [])
+  const { answer, failure, isWaiting } = requests
+  const again = () => listRequests(wanted)
+  const id = place.value[2]
+  return html`
+    <section class="requests" aria-labelledby="requests-title" aria-busy=${isWaiting.value}>
+      <div class="row">
+        <h2 id="requests-title">Requests</h2>
+        <button type="button" class="quiet" onClick=${again}>Refresh</button>
+      </div>
+      <p class="help">What became of each chat request. Texts are never kept. Choose a request for all that is known of it.</p>
+      <${Filters} />
+      ${
+        failure.value &&
+        html`<p class="fault" role="alert">${failure.value.message} <button type="button" onClick=${again}>Try again</button></p>`
+      }
+      ${!answer.value && isWaiting.value && html`<p class="waiting" role="status">Loading …</p>`}
+      ${answer.value && html`<${Listed} list=${answer.value} />`}
+      ${id && html`<${RequestDetails} key=${id} id=${id} />`}
+    </section>
+  `
+}
+
+function Listed({ list }: { readonly list: RequestList }): VNode {
+  const count = list.pages.reduce((sum, page) => sum + page.length, 0)
+  if (count === 0) {
+    const isFiltered = Object.values(list.filter).some((value) => value !== '')
+    return html`
+      <p class="empty">${isFiltered ? 'No request is so.' : 'This account has no chat request yet.'}
+        ${isFiltered && html` <button type="button" onClick=${() => (filter.value = everything)}>Show all</button>`}</p>
+    `
+  }
+  const shownCount = `${formatNumber(count)} ${count === 1 ? 'request' : 'requests'} shown${list.hasMore ? ', there are more.' : ', which are all.'}`
+  return html`
+    <${RequestTable} list=${list} />
+    <p class="row more">
+      <span role="status">${shownCount}</span>
+      ${list.hasMore && html`<button type="button" disabled=${requests.isWaiting.value} onClick=${() => listMore(list)}>More</button>`}
+    </p>
+  `
+}
+
+/** The form of the filter: each change is shown at once. */
+function Filters(): VNode {
+  const { from, to, model, state, account } = filter.value
+  const set = (event: Event) => {
+    const { target } = event
+    if (!(target instanceof HTMLInputElement || target instanceof HTMLSelectElement)) return
+    filter.value = { ...filter.value, [target.name]: target.value }
+  }
+  const models = new Set(requests.answer.value?.pages.flat().map((row) => row.model))
+  return html`
+    <form class="filters" onChange=${set} onSubmit=${(event: Event) => event.preventDefault()}>
+      <label>From <input type="date" name="from" value=${from} /></label>
+      <label>To <input type="date" name="to" value=${to} /></label>
+      <label>Model <input name="model" value=${model} list="request-models" autocomplete="off" spellcheck=${false} dir="auto" /></label>
+      <datalist id="request-models">${[...models].map((name) => html`<option key=${name} value=${name}>${shown(name)}</option>`)}</datalist>
+      <label>State
+        <select name="state" value=${state}>
+          <option value="">All</option>
+          ${stateTitles.map(([value, title]) => html`<option value=${value}>${title}</option>`)}
+        </select>
+      </label>
+      ${
+        may('admin') &&
+        html`<label>Account <input name="account" value=${account} placeholder=${identity.value?.account} autocomplete="off" spellcheck=${false} dir="auto" /></label>`
+      }
+    </form>
+  `
 }

@@ -1,0 +1,85 @@
+import { html } from 'htm/preact'
+import type { ComponentChildren, VNode } from 'preact'
+import { useEffect } from 'preact/hooks'
+import { goTo } from '../route.ts'
+import { copy } from '../ui/copy.ts'
+import { Dialog } from '../ui/dialog.ts'
+import { formatDuration, formatMoment, formatNumber } from '../ui/format.ts'
+import { Asked } from './asked.ts'
+import { characterParts, KeyName, Name, shown } from './names.ts'
+import { askRequest, listed, type RequestRow } from './request-rows.ts'
+import { wordsOfState } from './request-states.ts'
+
+const asked = new Asked<RequestRow | undefined>()
+
+/** The element of the list that leads to a request. */
+export function linkId(id: string): string {
+  return `request-${id}`
+}
+
+/** All that is known of one request, over the list. It has an address of its own. */
+export function RequestDetails({ id }: { readonly id: string }): VNode {
+  const load = () => asked.ask((signal) => askRequest(id, signal))
+  useEffect(() => {
+    asked.forget()
+    if (!listed(id) || listed(id)?.state === 'running') void load()
+    // A way back through the history closes no dialog: the browser gives the focus to nothing then.
+    return () => queueMicrotask(() => focusLink(id))
+  }, [id])
+  const answer = asked.answer.value
+  const row = listed(id) ?? (answer?.id === id ? answer : undefined)
+  const { failure, isWaiting } = asked
+  return html`
+    <${Dialog} title="Request" class="request-details" onClose=${() => goTo('account', 'requests')}>
+      <p><code>${shown(id)}</code> <button type="button" class="quiet" onClick=${() => copy(id, 'The id of the request')}>Copy the id</button></p>
+      ${
+        failure.value &&
+        html`<p class="fault" role="alert">${failure.value.message} <button type="button" onClick=${load}>Try again</button></p>`
+      }
+      ${!row && isWaiting.value && html`<p role="status">Loading …</p>`}
+      ${row && html`<${Facts} row=${row} />`}
+      ${row?.state === 'running' && html`<p><button type="button" onClick=${load} disabled=${isWaiting.value}>Look again</button></p>`}
+    <//>
+  `
+}
+
+function focusLink(id: string): void {
+  if (document.activeElement === document.body) document.getElementById(linkId(id))?.focus()
+}
+
+function Facts({ row }: { readonly row: RequestRow }): VNode {
+  const { title, meaning, kind } = wordsOfState(row.state)
+  const { name, digest } =
+    row.character === null ? { name: undefined, digest: undefined } : characterParts(row.character)
+  const wholeTokens = `${formatNumber(row.prompt_tokens)} of the prompt, ${formatNumber(row.completion_tokens)} of the answer`
+  return html`
+    <dl class="facts">
+      <${Fact} title="State"><span class=${`state ${kind}`}>${title}</span> <span class="faint">${meaning}</span><//>
+      <${Fact} title="Came">${formatMoment(row.created)}<//>
+      <${Fact} title="Key"><${KeyName} prefix=${row.key} /><//>
+      <${Fact} title="Model asked for"><${Name} text=${row.model} /><//>
+      <${Fact} title="Model that answered">${row.model_used === null ? 'none' : html`<${Name} text=${row.model_used} />`}<//>
+      <${Fact} title="Character">${name === undefined ? 'none' : html`<${Name} text=${name} />`}<//>
+      ${digest && html`<${Fact} title="Its card"><code>sha256:${digest}</code><//>`}
+      <${Fact} title="Tokens">${wholeTokens} <span class="faint">(${row.tokens_exact ? 'counted by the model' : 'estimated here'})</span><//>
+      <${Fact} title="First token after">${formatDuration(row.first_token_ms)}<//>
+      <${Fact} title="Whole time">${row.state === 'running' ? '–' : formatDuration(row.total_ms)}<//>
+      <${Fact} title="Asked again">${wordsOfRetries(row.retries)}<//>
+      ${row.upstream_truncated !== null && html`<${Fact} title="Prompt was cut"><span class="fault">${wordsOfCut(row.upstream_truncated)}</span><//>`}
+    </dl>
+  `
+}
+
+function Fact({ title, children }: { readonly title: string; readonly children?: ComponentChildren }): VNode {
+  return html`<div><dt>${title}</dt><dd>${children}</dd></div>`
+}
+
+function wordsOfRetries(retries: number): string {
+  if (retries === 0) return 'never'
+  return retries === 1 ? 'once' : `${formatNumber(retries)} times`
+}
+
+function wordsOfCut(cut: string): string {
+  const [theirs = '', ours = ''] = cut.split('/')
+  return `The model's server read ${formatNumber(Number(theirs))} tokens of a prompt that has about ${formatNumber(Number(ours))}: it has cut it. Give that model a larger context.`
+}

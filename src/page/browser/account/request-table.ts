@@ -1,0 +1,77 @@
+import { html } from 'htm/preact'
+import type { VNode } from 'preact'
+import { useMemo } from 'preact/hooks'
+import { addressOf } from '../route.ts'
+import { formatDuration, formatMoment, formatNumber } from '../ui/format.ts'
+import { sayDone, sayFailure } from '../ui/notices.ts'
+import { Character, Name } from './names.ts'
+import { linkId } from './request-details.ts'
+import { askRequest, type RequestList, type RequestRow } from './request-rows.ts'
+import { wordsOfState } from './request-states.ts'
+
+const columns = ['Came', 'Model', 'Character', 'Tokens', 'First token', 'Whole time', 'State']
+
+/** The requests, a row for each; on a narrow screen a card for each. The roles keep it a table for screen readers there. */
+export function RequestTable({ list }: { readonly list: RequestList }): VNode {
+  return html`
+    <table class="request-table" role="table">
+      <caption>Chat requests, the newest first</caption>
+      <thead role="rowgroup">
+        <tr role="row">${columns.map((title) => html`<th key=${title} scope="col" role="columnheader">${title}</th>`)}</tr>
+      </thead>
+      ${list.pages.map((rows, page) => html`<${Page} key=${page} rows=${rows} />`)}
+    </table>
+  `
+}
+
+/** The rows of a page, which are compared again only when they have changed. */
+function Page({ rows }: { readonly rows: readonly RequestRow[] }): VNode {
+  return useMemo(
+    () => html`<tbody role="rowgroup">${rows.map((row) => html`<${Row} key=${row.id} row=${row} />`)}</tbody>`,
+    [rows],
+  )
+}
+
+function Row({ row }: { readonly row: RequestRow }): VNode {
+  const { title, kind } = wordsOfState(row.state)
+  const isRunning = row.state === 'running'
+  const moment = formatMoment(row.created)
+  return html`
+    <tr role="row">
+      <th scope="row" role="rowheader"><a id=${linkId(row.id)} href=${addressOf('account', 'requests', row.id)}>${moment}</a></th>
+      <td role="cell" data-title="Model"><${Models} row=${row} /></td>
+      <td role="cell" data-title="Character">${row.character === null ? html`<span class="faint">–</span>` : html`<${Character} written=${row.character} />`}</td>
+      <td role="cell" data-title="Tokens"><${Tokens} row=${row} /></td>
+      <td role="cell" data-title="First token">${formatDuration(row.first_token_ms)}</td>
+      <td role="cell" data-title="Whole time">${isRunning ? '–' : formatDuration(row.total_ms)}</td>
+      <td role="cell" data-title="State">
+        <span class="states">
+          <span class=${`state ${kind}`}>${title}</span>
+          ${row.retries > 0 && html`<span class="tag">asked ${formatNumber(row.retries + 1)} times</span>`}
+          ${row.upstream_truncated !== null && html`<span class="tag fault">prompt was cut</span>`}
+          ${isRunning && html`<button type="button" aria-label=${`Look again at the request of ${moment}`} onClick=${() => lookAgain(row)}>Look again</button>`}
+        </span>
+      </td>
+    </tr>
+  `
+}
+
+function Models({ row: { model, model_used } }: { readonly row: RequestRow }): VNode {
+  const answered = model_used !== null && model_used !== model
+  return html`<span><${Name} text=${model} />${answered && html` <span class="faint">→ <${Name} text=${model_used} /></span>`}</span>`
+}
+
+/** An estimate has a mark that says so. */
+function Tokens({ row }: { readonly row: RequestRow }): VNode {
+  const mark = row.tokens_exact ? '' : html`<abbr title="Estimated: the model did not count them">≈</abbr> `
+  return html`<span class="token-counts">${mark}${formatNumber(row.prompt_tokens)} + ${formatNumber(row.completion_tokens)}</span>`
+}
+
+async function lookAgain({ id }: RequestRow): Promise<void> {
+  try {
+    const row = await askRequest(id)
+    sayDone(row ? `The request: ${wordsOfState(row.state).title}.` : 'The request is not there any more.')
+  } catch (error) {
+    sayFailure(error)
+  }
+}
