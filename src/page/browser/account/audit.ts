@@ -1,7 +1,182 @@
+import { signal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
+import { useEffect, useMemo } from 'preact/hooks'
+import { getJson } from '../api.ts'
+import { identity, may } from '../session.ts'
+import { formatMoment, formatNumber } from '../ui/format.ts'
+import { Asked } from './asked.ts'
+import { Differences, type Facts } from './audit-differences.ts'
+import { actionGroups, wordsOfAction } from './audit-words.ts'
+import { KeyName, loadKeyNames, Name } from './names.ts'
+import { localMidnight } from './period.ts'
 
-/** The view. */
+/** A record, as `GET /audit` tells of it. */
+interface AuditRecord {
+  readonly id: string
+  /** Unix seconds. */
+  readonly at: number
+  readonly actor: { readonly kind: string; readonly key: string | null; readonly account: string | null }
+  readonly from: string | null
+  readonly action: string
+  readonly target: string | null
+  readonly before: Facts | null
+  readonly after: Facts | null
+}
+
+/** Which records are listed; empty for all. The day is one of where the reader is. */
+interface AuditFilter {
+  readonly since: string
+  readonly action: string
+  readonly account: string
+}
+
+interface Trail {
+  readonly filter: AuditFilter
+  readonly pages: readonly (readonly AuditRecord[])[]
+  readonly hasMore: boolean
+}
+
+interface AuditAnswer {
+  readonly data: readonly AuditRecord[]
+  readonly has_more: boolean
+}
+
+/** Records that are asked for at once. */
+const pageLength = 50
+
+const everything: AuditFilter = { since: '', action: '', account: '' }
+const filter = signal(everything)
+const trail = new Asked<Trail>()
+
+identity.subscribe(() => {
+  filter.value = everything
+})
+
+/** Who changed what. */
 export function View(): VNode {
-  return html`<p class="waiting">Not built yet.</p>`
+  const wanted = filter.value
+  const load = () => list(wanted)
+  useEffect(() => void load(), [wanted])
+  useEffect(() => void loadKeyNames(), [])
+  const { answer, failure, isWaiting } = trail
+  return html`
+    <section class="audit" aria-labelledby="audit-title" aria-busy=${isWaiting.value}>
+      <div class="titled">
+        <h2 id="audit-title">Audit trail</h2>
+        <button type="button" onClick=${load}>Refresh</button>
+      </div>
+      <p class="help">Who changed what${may('admin') ? ' in all accounts' : ' in this account'}, the oldest first. Secrets and texts are never on record.</p>
+      <${Filters} />
+      ${
+        failure.value &&
+        html`<p class="fault" role="alert">${failure.value.message} <button type="button" onClick=${load}>Try again</button></p>`
+      }
+      ${!answer.value && isWaiting.value && html`<p class="waiting" role="status">Loading …</p>`}
+      ${answer.value && html`<${Listed} trail=${answer.value} />`}
+    </section>
+  `
+}
+
+/** Lists the oldest records that pass a filter, or with a trail those that come after it. */
+function list(wanted: AuditFilter, known?: Trail): Promise<void> {
+  const query = new URLSearchParams({ limit: String(pageLength) })
+  const since = localMidnight(wanted.since)
+  if (since !== undefined) query.set('since', String(Math.max(0, since)))
+  if (wanted.action) query.set('action', wanted.action)
+  if (wanted.account.trim()) query.set('account', wanted.account.trim())
+  const pages = known?.pages ?? []
+  const last = pages.at(-1)?.at(-1)
+  if (last) query.set('after', last.id)
+  return trail.ask(async (signal) => {
+    const { data, has_more } = await getJson<AuditAnswer>(`audit?${query}`, { signal })
+    return { filter: wanted, pages: [...pages, data], hasMore: has_more }
+  })
+}
+
+function Listed({ trail: shown }: { readonly trail: Trail }): VNode {
+  const count = shown.pages.reduce((sum, page) => sum + page.length, 0)
+  if (count === 0) {
+    const isFiltered = Object.values(shown.filter).some((value) => value !== '')
+    return html`
+      <p class="empty">${isFiltered ? 'No change is so.' : 'Nothing has been changed yet.'}
+        ${isFiltered && html` <button type="button" onClick=${() => (filter.value = everything)}>Show all</button>`}</p>
+    `
+  }
+  const shownCount = `${formatNumber(count)} ${count === 1 ? 'change' : 'changes'} shown${shown.hasMore ? ', there are newer ones.' : ', up to the newest.'}`
+  return html`
+    <ol class="records" aria-label="Changes">
+      ${shown.pages.map((records, page) => html`<${Page} key=${page} records=${records} />`)}
+    </ol>
+    <p class="row more">
+      <span role="status">${shownCount}</span>
+      ${
+        shown.hasMore &&
+        html`<button type="button" disabled=${trail.isWaiting.value} onClick=${() => list(shown.filter, shown)}>More</button>`
+      }
+    </p>
+  `
+}
+
+/** The records of a page, which never change: they are drawn once. */
+function Page({ records }: { readonly records: readonly AuditRecord[] }): readonly VNode[] {
+  return useMemo(() => records.map((record) => html`<${Change} key=${record.id} record=${record} />`), [records])
+}
+
+function Change({ record }: { readonly record: AuditRecord }): VNode {
+  const { action, target, at, from, before, after } = record
+  return html`
+    <li>
+      <div class="titled">
+        <h3>${wordsOfAction(action)}${target !== null && html`: <${Name} text=${target} />`}</h3>
+        <time datetime=${new Date(at * 1000).toISOString()}>${formatMoment(at)}</time>
+      </div>
+      <p class="faint">by <${By} record=${record} />${from !== null && html`, from <bdi>${from}</bdi>`}</p>
+      <${What} before=${before} after=${after} />
+    </li>
+  `
+}
+
+function By({ record: { actor } }: { readonly record: AuditRecord }): VNode {
+  if (actor.key !== null) {
+    const account = actor.account !== null && html` of <${Name} text=${actor.account} />`
+    return html`<span>the key <${KeyName} prefix=${actor.key} />${account}</span>`
+  }
+  return html`<span>${actor.kind === 'command_line' ? 'the operator at the command line' : 'the service itself'}</span>`
+}
+
+/** A change is open; all facts of what is new or gone are shown when they are asked for. */
+function What({ before, after }: { readonly before: Facts | null; readonly after: Facts | null }): VNode | null {
+  if (Object.keys({ ...before, ...after }).length === 0) return null
+  const table = html`<${Differences} before=${before} after=${after} />`
+  if (before && after) return table
+  return html`<details><summary>${after ? 'As it was made' : 'As it was'}</summary>${table}</details>`
+}
+
+/** The form of the filter: each change is shown at once. */
+function Filters(): VNode {
+  const { since, action, account } = filter.value
+  const set = (event: Event) => {
+    const { target } = event
+    if (!(target instanceof HTMLInputElement || target instanceof HTMLSelectElement)) return
+    filter.value = { ...filter.value, [target.name]: target.value }
+  }
+  return html`
+    <form class="filters" onChange=${set} onSubmit=${(event: Event) => event.preventDefault()}>
+      <label>Since <input type="date" name="since" value=${since} /></label>
+      <label>What
+        <select name="action" value=${action}>
+          <option value="">All</option>
+          ${actionGroups.map(
+            ([group, actions]) =>
+              html`<optgroup label=${group}>${actions.map(([value, title]) => html`<option value=${value}>${title}</option>`)}</optgroup>`,
+          )}
+        </select>
+      </label>
+      ${
+        may('admin') &&
+        html`<label>Account <input name="account" value=${account} placeholder="all" autocomplete="off" spellcheck=${false} dir="auto" /></label>`
+      }
+    </form>
+  `
 }

@@ -4,9 +4,9 @@ import type { VNode } from 'preact'
 import { getJson } from '../api.ts'
 import { identity, may } from '../session.ts'
 
-/** Characters of a name that are shown; the title has somewhat more. */
+/** Characters of a name that are shown, and where there is room for all of it: a name may be as long as a body. */
 const mostShown = 120
-const mostInTitle = 2000
+const mostOfWhole = 500
 
 /** What a reader would not see, or what would change the order of what stands around it. */
 const unseen = /[\p{Cc}\p{Bidi_Control}\u{feff}\p{Zl}\p{Zp}]/gu
@@ -20,10 +20,17 @@ export function shown(name: string, most = mostShown): string {
   })
 }
 
+/** What name is shown. */
+interface NameProps {
+  readonly text: string
+  /** Whether there is room for more than its beginning. */
+  readonly isWhole?: boolean
+}
+
 /** A name within other text, in its own direction. */
-export function Name({ text }: { readonly text: string }): VNode {
-  const title = text.length > mostShown ? shown(text, mostInTitle) : undefined
-  return html`<bdi class="given-name" title=${title}>${shown(text)}</bdi>`
+export function Name({ text, isWhole = false }: NameProps): VNode {
+  const title = text.length > mostShown && !isWhole ? shown(text, mostOfWhole) : undefined
+  return html`<bdi class="given-name" title=${title}>${shown(text, isWhole ? mostOfWhole : mostShown)}</bdi>`
 }
 
 /** A character of the ledger, which is such as `Fern@sha256:0d0c…`: its name, and the digest of its card where it has one. */

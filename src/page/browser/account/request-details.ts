@@ -31,7 +31,7 @@ export function RequestDetails({ id }: { readonly id: string }): VNode {
   const { failure, isWaiting } = asked
   return html`
     <${Dialog} title="Request" class="request-details" onClose=${() => goTo('account', 'requests')}>
-      <p><code>${shown(id)}</code> <button type="button" class="quiet" onClick=${() => copy(id, 'The id of the request')}>Copy the id</button></p>
+      <p><code>${shown(id)}</code> <button type="button" onClick=${() => copy(id, 'The id of the request')}>Copy the id</button></p>
       ${
         failure.value &&
         html`<p class="fault" role="alert">${failure.value.message} <button type="button" onClick=${load}>Try again</button></p>`
@@ -57,9 +57,9 @@ function Facts({ row }: { readonly row: RequestRow }): VNode {
       <${Fact} title="State"><span class=${`state ${kind}`}>${title}</span> <span class="faint">${meaning}</span><//>
       <${Fact} title="Came">${formatMoment(row.created)}<//>
       <${Fact} title="Key"><${KeyName} prefix=${row.key} /><//>
-      <${Fact} title="Model asked for"><${Name} text=${row.model} /><//>
-      <${Fact} title="Model that answered">${row.model_used === null ? 'none' : html`<${Name} text=${row.model_used} />`}<//>
-      <${Fact} title="Character">${name === undefined ? 'none' : html`<${Name} text=${name} />`}<//>
+      <${Fact} title="Model asked for"><${Name} text=${row.model} isWhole /><//>
+      <${Fact} title="Model that answered">${row.model_used === null ? 'none' : html`<${Name} text=${row.model_used} isWhole />`}<//>
+      <${Fact} title="Character">${name === undefined ? 'none' : html`<${Name} text=${name} isWhole />`}<//>
       ${digest && html`<${Fact} title="Its card"><code>sha256:${digest}</code><//>`}
       <${Fact} title="Tokens">${wholeTokens} <span class="faint">(${row.tokens_exact ? 'counted by the model' : 'estimated here'})</span><//>
       <${Fact} title="First token after">${formatDuration(row.first_token_ms)}<//>

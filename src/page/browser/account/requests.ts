@@ -28,9 +28,9 @@ export function View(): VNode {
   const id = place.value[2]
   return html`
     <section class="requests" aria-labelledby="requests-title" aria-busy=${isWaiting.value}>
-      <div class="row">
+      <div class="titled">
         <h2 id="requests-title">Requests</h2>
-        <button type="button" class="quiet" onClick=${again}>Refresh</button>
+        <button type="button" onClick=${again}>Refresh</button>
       </div>
       <p class="help">What became of each chat request. Texts are never kept. Choose a request for all that is known of it.</p>
       <${Filters} />

@@ -7,35 +7,35 @@ import { type Grouping, groupOf, totalOf, type Usage, type UsageLine } from './u
 
 const titles: Readonly<Record<Grouping, string>> = { day: 'Day', model: 'Model', key: 'Key', character: 'Character' }
 
-/** The figures as a table; each group but a day has a bar for its tokens. */
+/** The figures as a table; each group but a day has a bar for its tokens. The roles keep it one where a narrow screen shows it in lines. */
 export function UsageTable({ usage }: { readonly usage: Usage }): VNode {
   const { by, lines } = usage
   const most = Math.max(1, ...lines.map(tokensOf))
   return html`
     <div class="scroll" role="region" aria-label="Usage as a table" tabindex="0">
-      <table class="usage-table">
+      <table class="usage-table" role="table">
         <caption>${captionOf(usage)}</caption>
-        <thead>
-          <tr>
-            <th scope="col">${titles[by]}</th>
-            <th scope="col" class="number">Requests</th>
-            <th scope="col" class="number">Failed</th>
-            <th scope="col" class="number">Prompt tokens</th>
-            <th scope="col" class="number">Completion tokens</th>
+        <thead role="rowgroup">
+          <tr role="row">
+            <th scope="col" role="columnheader">${titles[by]}</th>
+            <th scope="col" role="columnheader" class="number">Requests</th>
+            <th scope="col" role="columnheader" class="number">Failed</th>
+            <th scope="col" role="columnheader" class="number">Prompt tokens</th>
+            <th scope="col" role="columnheader" class="number">Completion tokens</th>
           </tr>
         </thead>
-        <tbody>
+        <tbody role="rowgroup">
           ${lines.map(
             (line) => html`
-              <tr key=${groupOf(line, by)}>
-                <th scope="row"><${GroupName} line=${line} by=${by} />${by !== 'day' && html`<${TokenBar} line=${line} most=${most} />`}</th>
+              <tr role="row" key=${groupOf(line, by)}>
+                <th scope="row" role="rowheader"><${GroupName} line=${line} by=${by} />${by !== 'day' && html`<${TokenBar} line=${line} most=${most} />`}</th>
                 <${Figures} line=${line} />
               </tr>
             `,
           )}
         </tbody>
-        <tfoot>
-          <tr><th scope="row">All</th><${Figures} line=${totalOf(lines)} /></tr>
+        <tfoot role="rowgroup">
+          <tr role="row"><th scope="row" role="rowheader">All</th><${Figures} line=${totalOf(lines)} /></tr>
         </tfoot>
       </table>
     </div>
@@ -72,9 +72,9 @@ function TokenBar({ line, most }: { readonly line: UsageLine; readonly most: num
 
 function Figures({ line }: { readonly line: UsageLine }): VNode {
   return html`
-    <td class="number">${formatNumber(line.requests)}</td>
-    <td class=${line.failed > 0 ? 'number fault' : 'number'}>${formatNumber(line.failed)}</td>
-    <td class="number">${formatNumber(line.prompt_tokens)}</td>
-    <td class="number">${formatNumber(line.completion_tokens)}</td>
+    <td role="cell" class="number">${formatNumber(line.requests)}</td>
+    <td role="cell" class=${line.failed > 0 ? 'number fault' : 'number'}>${formatNumber(line.failed)}</td>
+    <td role="cell" class="number">${formatNumber(line.prompt_tokens)}</td>
+    <td role="cell" class="number">${formatNumber(line.completion_tokens)}</td>
   `
 }

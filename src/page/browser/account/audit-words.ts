@@ -1,0 +1,99 @@
+/** What can be put on record, in plain words, by what it is about. */
+export const actionGroups: readonly (readonly [string, readonly (readonly [string, string])[]])[] = [
+  [
+    'Keys',
+    [
+      ['key.created', 'Key made'],
+      ['key.rotated', 'Key rotated'],
+      ['key.revoked', 'Key revoked'],
+      ['key.limited', 'Limits of a key changed'],
+    ],
+  ],
+  [
+    'Accounts',
+    [
+      ['account.created', 'Account made'],
+      ['account.suspended', 'Account suspended'],
+      ['account.resumed', 'Account resumed'],
+      ['account.limited', 'Limits of an account changed'],
+      ['account.deleted', 'Account deleted'],
+      ['account.exported', 'Account exported'],
+      ['account.imported', 'Account imported'],
+      ['account.import_undone', 'Import of an account undone'],
+    ],
+  ],
+  [
+    'Shares of plants',
+    [
+      ['share.granted', 'Plants shared'],
+      ['share.revoked', 'Share taken back'],
+    ],
+  ],
+  [
+    'Characters',
+    [
+      ['character.created', 'Character added'],
+      ['character.replaced', 'Character replaced'],
+      ['character.deleted', 'Character deleted'],
+      ['character.purged', 'Old version of a character removed'],
+    ],
+  ],
+  [
+    'Service',
+    [
+      ['database.restored', 'Database restored'],
+      ['database.migrated', 'Database migrated'],
+      ['models.reloaded', 'Models read again'],
+    ],
+  ],
+]
+
+const titles: ReadonlyMap<string, string> = new Map(actionGroups.flatMap(([, actions]) => actions))
+
+/** The words for an action; a newer service may have others. */
+export function wordsOfAction(action: string): string {
+  return titles.get(action) ?? action
+}
+
+const facts: Readonly<Record<string, string>> = {
+  account: 'Account',
+  name: 'Name',
+  scopes: 'Scopes',
+  expires: 'Expires',
+  revoked: 'Revoked',
+  limits: 'Limits',
+  models: 'Models',
+  suspended: 'Suspended',
+  successor: 'Its successor',
+  tags: 'Tags',
+  plants: 'Plants',
+  rows: 'Rows',
+  place: 'Database',
+  backup: 'Backup',
+  schema: 'Schema',
+  card: 'Card',
+}
+
+/** The words for a fact's name, which has dots where it is of something within another. */
+export function wordsOfFact(name: string): string {
+  const [whole = '', ...within] = name.split('.')
+  if (within.length > 0) return `${facts[whole] ?? sentence(whole)}: ${within.join('.').replaceAll('_', ' ')}`
+  return facts[name] ?? sentence(name)
+}
+
+function sentence(name: string): string {
+  const words = name.replaceAll('_', ' ')
+  return words.slice(0, 1).toUpperCase() + words.slice(1)
+}
+
+/** Facts that are moments, in Unix seconds. */
+export const moments: ReadonlySet<string> = new Set(['expires', 'revoked', 'suspended'])
+
+/** What it means that a fact is nothing. */
+export const nothings: Readonly<Record<string, string>> = {
+  name: 'none',
+  expires: 'never',
+  revoked: 'no',
+  suspended: 'no',
+  models: 'all',
+}
