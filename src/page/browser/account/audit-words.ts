@@ -60,7 +60,7 @@ const facts: Readonly<Record<string, string>> = {
   name: 'Name',
   scopes: 'Scopes',
   expires: 'Expires',
-  revoked: 'Revoked',
+  revoked: 'Stops working',
   limits: 'Limits',
   models: 'Models',
   suspended: 'Suspended',

@@ -73,5 +73,5 @@ interface ListedKey {
 /** A key by its prefix, and by its name where that is known. */
 export function KeyName({ prefix }: { readonly prefix: string }): VNode {
   const name = keyNames.value.get(prefix)
-  return html`<span><code><bdi>${shown(prefix)}</bdi></code>${name && html` <${Name} text=${name} />`}</span>`
+  return html`<span><code><bdi>${shown(prefix)}</bdi></code>${name && html` (<${Name} text=${name} />)`}</span>`
 }

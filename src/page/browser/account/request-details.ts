@@ -12,19 +12,12 @@ import { wordsOfState } from './request-states.ts'
 
 const asked = new Asked<RequestRow | undefined>()
 
-/** The element of the list that leads to a request. */
-export function linkId(id: string): string {
-  return `request-${id}`
-}
-
 /** All that is known of one request, over the list. It has an address of its own. */
 export function RequestDetails({ id }: { readonly id: string }): VNode {
   const load = () => asked.ask((signal) => askRequest(id, signal))
   useEffect(() => {
     asked.forget()
     if (!listed(id) || listed(id)?.state === 'running') void load()
-    // A way back through the history closes no dialog: the browser gives the focus to nothing then.
-    return () => queueMicrotask(() => focusLink(id))
   }, [id])
   const answer = asked.answer.value
   const row = listed(id) ?? (answer?.id === id ? answer : undefined)
@@ -41,10 +34,6 @@ export function RequestDetails({ id }: { readonly id: string }): VNode {
       ${row?.state === 'running' && html`<p><button type="button" onClick=${load} disabled=${isWaiting.value}>Look again</button></p>`}
     <//>
   `
-}
-
-function focusLink(id: string): void {
-  if (document.activeElement === document.body) document.getElementById(linkId(id))?.focus()
 }
 
 function Facts({ row }: { readonly row: RequestRow }): VNode {

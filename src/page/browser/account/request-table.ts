@@ -5,7 +5,6 @@ import { addressOf } from '../route.ts'
 import { formatDuration, formatMoment, formatNumber } from '../ui/format.ts'
 import { sayDone, sayFailure } from '../ui/notices.ts'
 import { Character, Name } from './names.ts'
-import { linkId } from './request-details.ts'
 import { askRequest, type RequestList, type RequestRow } from './request-rows.ts'
 import { wordsOfState } from './request-states.ts'
 
@@ -38,7 +37,7 @@ function Row({ row }: { readonly row: RequestRow }): VNode {
   const moment = formatMoment(row.created)
   return html`
     <tr role="row">
-      <th scope="row" role="rowheader"><a id=${linkId(row.id)} href=${addressOf('account', 'requests', row.id)}>${moment}</a></th>
+      <th scope="row" role="rowheader"><a href=${addressOf('account', 'requests', row.id)}>${moment}</a></th>
       <td role="cell" data-title="Model"><${Models} row=${row} /></td>
       <td role="cell" data-title="Character">${row.character === null ? html`<span class="faint">–</span>` : html`<${Character} written=${row.character} />`}</td>
       <td role="cell" data-title="Tokens"><${Tokens} row=${row} /></td>
