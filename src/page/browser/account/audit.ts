@@ -61,7 +61,7 @@ export function View(): VNode {
   useEffect(() => void loadKeyNames(), [])
   const { answer, failure, isWaiting } = trail
   return html`
-    <section class="audit" aria-labelledby="audit-title" aria-busy=${isWaiting.value}>
+    <section class="account-part" aria-labelledby="audit-title" aria-busy=${isWaiting.value}>
       <div class="titled">
         <h2 id="audit-title">Audit trail</h2>
         <button type="button" onClick=${load}>Refresh</button>

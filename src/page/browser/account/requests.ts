@@ -27,7 +27,7 @@ export function View(): VNode {
   const again = () => listRequests(wanted)
   const id = place.value[2]
   return html`
-    <section class="requests" aria-labelledby="requests-title" aria-busy=${isWaiting.value}>
+    <section class="account-part" aria-labelledby="requests-title" aria-busy=${isWaiting.value}>
       <div class="titled">
         <h2 id="requests-title">Requests</h2>
         <button type="button" onClick=${again}>Refresh</button>

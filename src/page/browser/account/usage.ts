@@ -37,7 +37,7 @@ export function View(): VNode {
   useEffect(() => void loadKeyNames(), [])
   const { answer, failure, isWaiting } = usage
   return html`
-    <section class="usage" aria-labelledby="usage-title" aria-busy=${isWaiting.value}>
+    <section class="account-part" aria-labelledby="usage-title" aria-busy=${isWaiting.value}>
       <h2 id="usage-title">Usage</h2>
       <p class="help">The chat requests of all keys of this account that have ended.</p>
       <${Chooser} />
