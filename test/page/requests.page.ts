@@ -1,4 +1,4 @@
-import type { Page } from 'playwright-core'
+import type { Locator, Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
 import { type LedgerRow, putIntoLedger } from '../support/ledger.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
@@ -14,6 +14,8 @@ const timezoneId = 'Asia/Karachi'
 
 const rows = (page: Page) => page.getByRole('table', { name: /^Chat requests/ }).getByRole('row')
 const row = (page: Page, model: string) => rows(page).filter({ hasText: model })
+
+const hasFocus = (element: Locator) => element.evaluate((found) => found.matches(':focus'))
 
 async function serviceWith(...ledger: readonly Partial<LedgerRow>[]): Promise<TestService & { readonly sql: TestSql }> {
   const service = await serviceForThisTest()
@@ -51,7 +53,7 @@ describe('the requests of an account', () => {
     await page.keyboard.press('Escape')
     await details.waitFor({ state: 'detached' })
     expect(page.url()).toMatch(/#\/account\/requests$/)
-    expect(await answered.getByRole('link').evaluate((link) => link.matches(':focus'))).toBe(true)
+    expect(await hasFocus(answered.getByRole('link'))).toBe(true)
   })
 
   it('have an address each, also those that are not there', async () => {
@@ -96,8 +98,10 @@ describe('the requests of an account', () => {
     await page.getByRole('button', { name: 'More' }).focus()
     await page.keyboard.press('Enter')
     await page.getByText('100 requests shown, there are more.').waitFor()
-    await page.getByRole('button', { name: 'More' }).click()
+    await page.keyboard.press('Enter')
     await page.getByText('120 requests shown, which are all.').waitFor()
+    // The button is gone; the focus is not.
+    expect(await hasFocus(page.getByRole('heading', { name: 'Requests' }))).toBe(true)
     const first = await rows(page).locator('td:nth-of-type(1)').allTextContents()
     expect(first).toEqual(ledger.map(({ model }) => `${model} → gpt`).toReversed())
   })
@@ -141,6 +145,7 @@ describe('the requests of an account', () => {
     const again = row(page, 'slow').getByRole('button', { name: /^Look again at the request of Nov 20, 2026/ })
     await again.click()
     await page.getByRole('status').getByText('The request: Running.').waitFor()
+    expect(await hasFocus(again)).toBe(true)
     await row(page, 'slow').getByRole('link').click()
     const details = page.getByRole('dialog', { name: 'Request' })
     await details.getByText('The model is still answering.').waitFor()

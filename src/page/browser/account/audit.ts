@@ -8,6 +8,7 @@ import { formatMoment, formatNumber } from '../ui/format.ts'
 import { Asked } from './asked.ts'
 import { Differences, type Facts } from './audit-differences.ts'
 import { actionGroups, wordsOfAction } from './audit-words.ts'
+import { FleetingButton } from './fleeting-button.ts'
 import { KeyName, loadKeyNames, Name } from './names.ts'
 import { localMidnight } from './period.ts'
 
@@ -63,14 +64,14 @@ export function View(): VNode {
   return html`
     <section class="account-part" aria-labelledby="audit-title" aria-busy=${isWaiting.value}>
       <div class="titled">
-        <h2 id="audit-title">Audit trail</h2>
+        <h2 id="audit-title" tabindex="-1">Audit trail</h2>
         <button type="button" onClick=${load}>Refresh</button>
       </div>
       <p class="help">Who changed what${may('admin') ? ' in all accounts' : ' in this account'}, the oldest first. Secrets and texts are never on record.</p>
       <${Filters} />
       ${
         failure.value &&
-        html`<p class="fault" role="alert">${failure.value.message} <button type="button" onClick=${load}>Try again</button></p>`
+        html`<p class="fault" role="alert">${failure.value.message} <${FleetingButton} within="part" onClick=${load} isBusy=${isWaiting.value}>Try again<//></p>`
       }
       ${!answer.value && isWaiting.value && html`<p class="waiting" role="status">Loading …</p>`}
       ${answer.value && html`<${Listed} trail=${answer.value} />`}
@@ -100,7 +101,7 @@ function Listed({ trail: shown }: { readonly trail: Trail }): VNode {
     const isFiltered = Object.values(shown.filter).some((value) => value !== '')
     return html`
       <p class="empty">${isFiltered ? 'No change is so.' : 'Nothing has been changed yet.'}
-        ${isFiltered && html` <button type="button" onClick=${() => (filter.value = everything)}>Show all</button>`}</p>
+        ${isFiltered && html` <${FleetingButton} within="part" onClick=${() => (filter.value = everything)}>Show all<//>`}</p>
     `
   }
   const shownCount = `${formatNumber(count)} ${count === 1 ? 'change' : 'changes'} shown${shown.hasMore ? ', there are newer ones.' : ', up to the newest.'}`
@@ -112,7 +113,7 @@ function Listed({ trail: shown }: { readonly trail: Trail }): VNode {
       <span role="status">${shownCount}</span>
       ${
         shown.hasMore &&
-        html`<button type="button" disabled=${trail.isWaiting.value} onClick=${() => list(shown.filter, shown)}>More</button>`
+        html`<${FleetingButton} within="part" isBusy=${trail.isWaiting.value} onClick=${() => list(shown.filter, shown)}>More<//>`
       }
     </p>
   `

@@ -6,6 +6,7 @@ import { copy } from '../ui/copy.ts'
 import { Dialog } from '../ui/dialog.ts'
 import { formatDuration, formatMoment, formatNumber } from '../ui/format.ts'
 import { Asked } from './asked.ts'
+import { FleetingButton } from './fleeting-button.ts'
 import { characterParts, KeyName, Name, shown } from './names.ts'
 import { askRequest, listed, type RequestRow } from './request-rows.ts'
 import { wordsOfState } from './request-states.ts'
@@ -27,11 +28,11 @@ export function RequestDetails({ id }: { readonly id: string }): VNode {
       <p><code>${shown(id)}</code> <button type="button" onClick=${() => copy(id, 'The id of the request')}>Copy the id</button></p>
       ${
         failure.value &&
-        html`<p class="fault" role="alert">${failure.value.message} <button type="button" onClick=${load}>Try again</button></p>`
+        html`<p class="fault" role="alert">${failure.value.message} <${FleetingButton} within="dialog" onClick=${load} isBusy=${isWaiting.value}>Try again<//></p>`
       }
       ${!row && isWaiting.value && html`<p role="status">Loading …</p>`}
       ${row && html`<${Facts} row=${row} />`}
-      ${row?.state === 'running' && html`<p><button type="button" onClick=${load} disabled=${isWaiting.value}>Look again</button></p>`}
+      ${row?.state === 'running' && html`<p><${FleetingButton} within="dialog" onClick=${load} isBusy=${isWaiting.value}>Look again<//></p>`}
     <//>
   `
 }

@@ -4,6 +4,7 @@ import { useMemo } from 'preact/hooks'
 import { addressOf } from '../route.ts'
 import { formatDuration, formatMoment, formatNumber } from '../ui/format.ts'
 import { sayDone, sayFailure } from '../ui/notices.ts'
+import { FleetingButton } from './fleeting-button.ts'
 import { Character, Name } from './names.ts'
 import { askRequest, type RequestList, type RequestRow } from './request-rows.ts'
 import { wordsOfState } from './request-states.ts'
@@ -48,7 +49,7 @@ function Row({ row }: { readonly row: RequestRow }): VNode {
           <span class=${`state ${kind}`}>${title}</span>
           ${row.retries > 0 && html`<span class="tag">asked ${formatNumber(row.retries + 1)} times</span>`}
           ${row.upstream_truncated !== null && html`<span class="tag fault">prompt was cut</span>`}
-          ${isRunning && html`<button type="button" aria-label=${`Look again at the request of ${moment}`} onClick=${() => lookAgain(row)}>Look again</button>`}
+          ${isRunning && html`<${FleetingButton} within="row" label=${`Look again at the request of ${moment}`} onClick=${() => lookAgain(row)}>Look again<//>`}
         </span>
       </td>
     </tr>

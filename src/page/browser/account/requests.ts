@@ -5,6 +5,7 @@ import { useEffect } from 'preact/hooks'
 import { place } from '../route.ts'
 import { identity, may } from '../session.ts'
 import { formatNumber } from '../ui/format.ts'
+import { FleetingButton } from './fleeting-button.ts'
 import { loadKeyNames, shown } from './names.ts'
 import { RequestDetails } from './request-details.ts'
 import { listMore, listRequests, type RequestFilter, type RequestList, requests } from './request-rows.ts'
@@ -29,14 +30,14 @@ export function View(): VNode {
   return html`
     <section class="account-part" aria-labelledby="requests-title" aria-busy=${isWaiting.value}>
       <div class="titled">
-        <h2 id="requests-title">Requests</h2>
+        <h2 id="requests-title" tabindex="-1">Requests</h2>
         <button type="button" onClick=${again}>Refresh</button>
       </div>
       <p class="help">What became of each chat request. Texts are never kept. Choose a request for all that is known of it.</p>
       <${Filters} />
       ${
         failure.value &&
-        html`<p class="fault" role="alert">${failure.value.message} <button type="button" onClick=${again}>Try again</button></p>`
+        html`<p class="fault" role="alert">${failure.value.message} <${FleetingButton} within="part" onClick=${again} isBusy=${isWaiting.value}>Try again<//></p>`
       }
       ${!answer.value && isWaiting.value && html`<p class="waiting" role="status">Loading …</p>`}
       ${answer.value && html`<${Listed} list=${answer.value} />`}
@@ -51,7 +52,7 @@ function Listed({ list }: { readonly list: RequestList }): VNode {
     const isFiltered = Object.values(list.filter).some((value) => value !== '')
     return html`
       <p class="empty">${isFiltered ? 'No request is so.' : 'This account has no chat request yet.'}
-        ${isFiltered && html` <button type="button" onClick=${() => (filter.value = everything)}>Show all</button>`}</p>
+        ${isFiltered && html` <${FleetingButton} within="part" onClick=${() => (filter.value = everything)}>Show all<//>`}</p>
     `
   }
   const shownCount = `${formatNumber(count)} ${count === 1 ? 'request' : 'requests'} shown${list.hasMore ? ', there are more.' : ', which are all.'}`
@@ -59,7 +60,7 @@ function Listed({ list }: { readonly list: RequestList }): VNode {
     <${RequestTable} list=${list} />
     <p class="row more">
       <span role="status">${shownCount}</span>
-      ${list.hasMore && html`<button type="button" disabled=${requests.isWaiting.value} onClick=${() => listMore(list)}>More</button>`}
+      ${list.hasMore && html`<${FleetingButton} within="part" isBusy=${requests.isWaiting.value} onClick=${() => listMore(list)}>More<//>`}
     </p>
   `
 }

@@ -8,6 +8,7 @@ import { may } from '../session.ts'
 import { formatNumber } from '../ui/format.ts'
 import { Asked } from './asked.ts'
 import { DayPlot } from './day-plot.ts'
+import { FleetingButton } from './fleeting-button.ts'
 import { loadKeyNames } from './names.ts'
 import { daysOf, lastDays, type Period, type Span } from './period.ts'
 import { everyDay, type Grouping, totalOf, type Usage, type UsageLine } from './usage-lines.ts'
@@ -38,12 +39,12 @@ export function View(): VNode {
   const { answer, failure, isWaiting } = usage
   return html`
     <section class="account-part" aria-labelledby="usage-title" aria-busy=${isWaiting.value}>
-      <h2 id="usage-title">Usage</h2>
+      <h2 id="usage-title" tabindex="-1">Usage</h2>
       <p class="help">The chat requests of all keys of this account that have ended.</p>
       <${Chooser} />
       ${
         failure.value &&
-        html`<p class="fault" role="alert">${failure.value.message} <button type="button" onClick=${load}>Try again</button></p>`
+        html`<p class="fault" role="alert">${failure.value.message} <${FleetingButton} within="part" onClick=${load} isBusy=${isWaiting.value}>Try again<//></p>`
       }
       ${!answer.value && isWaiting.value && html`<p class="waiting" role="status">Adding up …</p>`}
       ${answer.value && html`<${Shown} usage=${answer.value} />`}
