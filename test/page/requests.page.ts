@@ -157,6 +157,25 @@ describe('the requests of an account', () => {
     expect(await again.count()).toBe(0)
   })
 
+  it('leave what is typed meanwhile in its field', async () => {
+    const page = await visitor.visit(await serviceWith({ model: 'one' }), { at })
+    await row(page, 'one').waitFor()
+    const { promise: isSent, resolve: send } = Promise.withResolvers<void>()
+    await page.route('**/requests?*', async (route) => {
+      await isSent
+      await route.continue()
+    })
+    await page.getByRole('button', { name: 'Refresh' }).click()
+    await page.getByLabel('Model', { exact: true }).pressSequentially('tw')
+    const answer = page.waitForResponse(/requests\?/)
+    send()
+    await answer
+    await page.locator('section[aria-busy="false"]').waitFor()
+    expect(await page.getByLabel('Model', { exact: true }).inputValue()).toBe('tw')
+    await page.keyboard.press('Enter')
+    await page.getByText('No request is so.').waitFor()
+  })
+
   it('can be asked for again where that failed', async () => {
     const page = await visitor.visit(await serviceWith({ model: 'one' }), {
       at: '#/account/usage',

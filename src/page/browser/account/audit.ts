@@ -1,13 +1,13 @@
-import { signal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { useEffect, useMemo } from 'preact/hooks'
 import { getJson } from '../api.ts'
-import { identity, may } from '../session.ts'
+import { may } from '../session.ts'
 import { formatMoment, formatNumber } from '../ui/format.ts'
 import { Asked } from './asked.ts'
 import { Differences, type Facts } from './audit-differences.ts'
 import { actionGroups, wordsOfAction } from './audit-words.ts'
+import { Filter } from './filter.ts'
 import { FleetingButton } from './fleeting-button.ts'
 import { KeyName, loadKeyNames, Name } from './names.ts'
 import { localMidnight } from './period.ts'
@@ -46,17 +46,12 @@ interface AuditAnswer {
 /** Records that are asked for at once. */
 const pageLength = 50
 
-const everything: AuditFilter = { since: '', action: '', account: '' }
-const filter = signal(everything)
+const filter = new Filter<AuditFilter>({ since: '', action: '', account: '' })
 const trail = new Asked<Trail>()
-
-identity.subscribe(() => {
-  filter.value = everything
-})
 
 /** Who changed what. */
 export function View(): VNode {
-  const wanted = filter.value
+  const wanted = filter.chosen.value
   const load = () => list(wanted)
   useEffect(() => void load(), [wanted])
   useEffect(() => void loadKeyNames(), [])
@@ -101,7 +96,7 @@ function Listed({ trail: shown }: { readonly trail: Trail }): VNode {
     const isFiltered = Object.values(shown.filter).some((value) => value !== '')
     return html`
       <p class="empty">${isFiltered ? 'No change is so.' : 'Nothing has been changed yet.'}
-        ${isFiltered && html` <${FleetingButton} within="part" onClick=${() => (filter.value = everything)}>Show all<//>`}</p>
+        ${isFiltered && html` <${FleetingButton} within="part" onClick=${filter.reset}>Show all<//>`}</p>
     `
   }
   const shownCount = `${formatNumber(count)} ${count === 1 ? 'change' : 'changes'} shown${shown.hasMore ? ', there are newer ones.' : ', up to the newest.'}`
@@ -156,14 +151,9 @@ function What({ before, after }: { readonly before: Facts | null; readonly after
 
 /** The form of the filter: each change is shown at once. */
 function Filters(): VNode {
-  const { since, action, account } = filter.value
-  const set = (event: Event) => {
-    const { target } = event
-    if (!(target instanceof HTMLInputElement || target instanceof HTMLSelectElement)) return
-    filter.value = { ...filter.value, [target.name]: target.value }
-  }
+  const { since, action, account } = filter.typed.value
   return html`
-    <form class="filters" onChange=${set} onSubmit=${(event: Event) => event.preventDefault()}>
+    <form class="filters" onInput=${filter.type} onChange=${filter.choose} onSubmit=${(event: Event) => event.preventDefault()}>
       <label>Since <input type="date" name="since" value=${since} /></label>
       <label>What
         <select name="action" value=${action}>

@@ -1,10 +1,10 @@
-import { signal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { place } from '../route.ts'
 import { identity, may } from '../session.ts'
 import { formatNumber } from '../ui/format.ts'
+import { Filter } from './filter.ts'
 import { FleetingButton } from './fleeting-button.ts'
 import { loadKeyNames, shown } from './names.ts'
 import { RequestDetails } from './request-details.ts'
@@ -12,16 +12,11 @@ import { listMore, listRequests, type RequestFilter, type RequestList, requests 
 import { stateTitles } from './request-states.ts'
 import { RequestTable } from './request-table.ts'
 
-const everything: RequestFilter = { from: '', to: '', model: '', state: '', account: '' }
-const filter = signal(everything)
-
-identity.subscribe(() => {
-  filter.value = everything
-})
+const filter = new Filter<RequestFilter>({ from: '', to: '', model: '', state: '', account: '' })
 
 /** The chat requests of an account, and what became of them. */
 export function View(): VNode {
-  const wanted = filter.value
+  const wanted = filter.chosen.value
   useEffect(() => void listRequests(wanted), [wanted])
   useEffect(() => void loadKeyNames(), [])
   const { answer, failure, isWaiting } = requests
@@ -52,7 +47,7 @@ function Listed({ list }: { readonly list: RequestList }): VNode {
     const isFiltered = Object.values(list.filter).some((value) => value !== '')
     return html`
       <p class="empty">${isFiltered ? 'No request is so.' : 'This account has no chat request yet.'}
-        ${isFiltered && html` <${FleetingButton} within="part" onClick=${() => (filter.value = everything)}>Show all<//>`}</p>
+        ${isFiltered && html` <${FleetingButton} within="part" onClick=${filter.reset}>Show all<//>`}</p>
     `
   }
   const shownCount = `${formatNumber(count)} ${count === 1 ? 'request' : 'requests'} shown${list.hasMore ? ', there are more.' : ', which are all.'}`
@@ -67,15 +62,10 @@ function Listed({ list }: { readonly list: RequestList }): VNode {
 
 /** The form of the filter: each change is shown at once. */
 function Filters(): VNode {
-  const { from, to, model, state, account } = filter.value
-  const set = (event: Event) => {
-    const { target } = event
-    if (!(target instanceof HTMLInputElement || target instanceof HTMLSelectElement)) return
-    filter.value = { ...filter.value, [target.name]: target.value }
-  }
+  const { from, to, model, state, account } = filter.typed.value
   const models = new Set(requests.answer.value?.pages.flat().map((row) => row.model))
   return html`
-    <form class="filters" onChange=${set} onSubmit=${(event: Event) => event.preventDefault()}>
+    <form class="filters" onInput=${filter.type} onChange=${filter.choose} onSubmit=${(event: Event) => event.preventDefault()}>
       <label>From <input type="date" name="from" value=${from} /></label>
       <label>To <input type="date" name="to" value=${to} /></label>
       <label>Model <input name="model" value=${model} list="request-models" autocomplete="off" spellcheck=${false} dir="auto" /></label>

@@ -88,8 +88,8 @@ function Chooser(): VNode {
       ${
         span === 'own' &&
         html`
-          <label>From <input type="date" value=${from} onChange=${setDay('from')} /></label>
-          <label>To <input type="date" value=${to} onChange=${setDay('to')} /></label>
+          <label>From <input type="date" value=${from} onInput=${setDay('from')} /></label>
+          <label>To <input type="date" value=${to} onInput=${setDay('to')} /></label>
         `
       }
       <fieldset class="choice">
