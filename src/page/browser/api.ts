@@ -1,4 +1,5 @@
 import { Failure } from './failure.ts'
+import { fetchWatched } from './watched-fetch.ts'
 
 /** How something is asked for. */
 export interface Asking {
@@ -9,6 +10,8 @@ export interface Asking {
   readonly body?: Blob
   readonly headers?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
+  /** Told what fraction of `body` has been sent, while it is. */
+  readonly onSent?: (fraction: number) => void
 }
 
 let key = ''
@@ -28,23 +31,29 @@ export function giveKey(given: string, onRefused: (reason: string) => void): voi
  */
 export async function ask(
   path: string,
-  { method = 'GET', json, body, headers, signal }: Asking = {},
+  { method = 'GET', json, body, headers: more, signal, onSent }: Asking = {},
 ): Promise<Response> {
   const asked = key
+  const headers = {
+    authorization: `Bearer ${asked}`,
+    ...(json === undefined ? {} : { 'content-type': 'application/json' }),
+    ...more,
+  }
   const request: RequestInit = {
     method,
-    headers: {
-      authorization: `Bearer ${asked}`,
-      ...(json === undefined ? {} : { 'content-type': 'application/json' }),
-      ...headers,
-    },
+    headers,
     cache: 'no-store',
     redirect: 'error',
     ...(json === undefined ? {} : { body: JSON.stringify(json) }),
     ...(body === undefined ? {} : { body }),
     ...(signal === undefined ? {} : { signal }),
   }
-  const reply = await fetch(new URL(path, document.baseURI), request).catch((error: unknown) => {
+  const address = new URL(path, document.baseURI)
+  const isWatched = onSent !== undefined && body !== undefined
+  const replying = isWatched
+    ? fetchWatched(address, { method, headers, body, signal }, onSent)
+    : fetch(address, request)
+  const reply = await replying.catch((error: unknown) => {
     throw signal?.aborted ? Failure.of(error) : unreachable()
   })
   if (reply.ok) return reply
