@@ -3,6 +3,7 @@ import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { ask } from '../api.ts'
+import { characterPath } from '../character-path.ts'
 
 /** Whose picture is shown. */
 export interface PortraitProps {
@@ -53,7 +54,7 @@ function pictureOf(name: string, digest: string): Promise<string | undefined> {
 /** @returns undefined where it cannot be had, which a missing picture is no reason to speak of */
 async function fetchPicture(name: string, digest: string): Promise<string | undefined> {
   try {
-    const reply = await ask(`characters/${encodeURIComponent(name)}/avatar`)
+    const reply = await ask(`${characterPath(name)}/avatar`)
     return URL.createObjectURL(await reply.blob())
   } catch {
     pictures.delete(digest)
