@@ -1,7 +1,61 @@
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+import { addressOf, place } from '../route.ts'
+import { may } from '../session.ts'
+import { CharacterPane } from './details.ts'
+import { isOver, useDropping } from './dropping.ts'
+import { Gallery } from './gallery.ts'
+import { ImportPane } from './import-pane.ts'
+import { imports } from './imports.ts'
+import { loadLibrary } from './library.ts'
+import { PromptPane } from './prompt-pane.ts'
 
-/** The view. */
+/** The characters: all of them, and beside them one, what a model is told of it, or cards that are imported. */
 export function View(): VNode {
-  return html`<p class="waiting">Not built yet.</p>`
+  useEffect(() => void loadLibrary(), [])
+  useDropping()
+  useReturningFocus()
+  const pane = paneAt(place.value)
+  return html`
+    <div class=${pane ? 'cards with-pane' : 'cards'}>
+      <div class="all">
+        <div class="row head">
+          <h1>Characters</h1>
+          ${may('characters:write') && html`<a class="button" href=${addressOf('characters', '', 'import')}>${importTitle()}</a>`}
+        </div>
+        <${Gallery} />
+      </div>
+      ${pane}
+      ${isOver.value && html`<div class="drop-here" aria-hidden="true"><p>Drop cards to see what they are</p></div>`}
+    </div>
+  `
+}
+
+/** A name is never empty: that place is the import's. */
+function paneAt([, name, part]: readonly string[]): VNode | undefined {
+  if (name === undefined) return undefined
+  if (name === '') return part === 'import' && may('characters:write') ? html`<${ImportPane} />` : undefined
+  if (part === 'prompt' && may('chat')) return html`<${PromptPane} key=${name} name=${name} />`
+  return html`<${CharacterPane} key=${name} name=${name} />`
+}
+
+function importTitle(): string {
+  const open = imports.value.filter(({ stage }) => stage !== 'imported').length
+  return open === 0 ? 'Import cards' : `Import cards (${open})`
+}
+
+/** When a pane closes, the focus goes to the character that it was of, as far as that is in sight. */
+function useReturningFocus(): void {
+  const before = useRef<string | undefined>(undefined)
+  const name = place.value[1]
+  useEffect(() => {
+    const closed = before.current
+    before.current = name
+    if (name !== undefined || closed === undefined) return
+    const links = document.querySelectorAll<HTMLAnchorElement>('.gallery a.card')
+    const link = [...links].find((each) => each.getAttribute('href') === addressOf('characters', closed))
+    const target = link ?? document.querySelector<HTMLElement>('.cards .search input')
+    target?.focus()
+  }, [name])
 }

@@ -1,0 +1,108 @@
+import { signal } from '@preact/signals'
+import { html } from 'htm/preact'
+import type { VNode } from 'preact'
+import { addressOf, place } from '../route.ts'
+import { formatNumber } from '../ui/format.ts'
+import { clip } from '../ui/long-text.ts'
+import { Portrait } from '../ui/portrait.ts'
+import { VirtualList } from '../ui/virtual-list.ts'
+import { type Origin, origins } from './character.ts'
+import { type Found, library, reloadLibrary } from './library.ts'
+
+/** What is looked for; kept while other views are shown. */
+export const search = signal('')
+const origin = signal<Origin | 'all'>('all')
+
+const tagsShown = 3
+
+/** All characters, with a search. */
+export function Gallery(): VNode {
+  const { characters, isComplete, failure } = library.value
+  if (failure) {
+    return html`
+      <div class="waiting" role="alert">
+        <p>${failure.message}</p>
+        <p><button type="button" onClick=${reloadLibrary}>Try again</button></p>
+      </div>
+    `
+  }
+  const found = matching(characters)
+  return html`
+    <${SearchForm} />
+    <p class="count faint" role="status">${countOf(found.length, characters.length, isComplete)}</p>
+    ${!isComplete && html`<progress aria-label="Loading characters"></progress>`}
+    ${
+      found.length === 0
+        ? html`<p class="waiting">${isComplete ? nothingFound(characters.length) : ''}</p>`
+        : html`
+          <${VirtualList} class="gallery" label="Characters" items=${found} keyOf=${nameOf} rowHeight=${104} columnWidth=${270}
+            row=${cell} />
+        `
+    }
+  `
+}
+
+function SearchForm(): VNode {
+  const onInput = ({ currentTarget }: Event) => {
+    if (currentTarget instanceof HTMLInputElement) search.value = currentTarget.value
+  }
+  const onChange = ({ currentTarget }: Event) => {
+    if (currentTarget instanceof HTMLSelectElement) origin.value = readOrigin(currentTarget.value)
+  }
+  return html`
+    <form class="search" role="search" onSubmit=${(event: Event) => event.preventDefault()}>
+      <input type="search" aria-label="Search characters" placeholder="Name, tag or creator" value=${search.value} onInput=${onInput} />
+      <select aria-label="Whose characters" value=${origin.value} onChange=${onChange}>
+        <option value="all">All</option>
+        <option value="account">Yours</option>
+        <option value="folder">The operator’s</option>
+        <option value="starter">Starters</option>
+      </select>
+    </form>
+  `
+}
+
+function readOrigin(text: string): Origin | 'all' {
+  return text === 'account' || text === 'folder' || text === 'starter' ? text : 'all'
+}
+
+/** Characters that have every word that is looked for in their names, tags or creators. */
+function matching(characters: readonly Found[]): readonly Found[] {
+  const words = search.value.toLowerCase().split(/\s+/).filter(Boolean)
+  if (words.length === 0 && origin.value === 'all') return characters
+  return characters.filter(
+    (each) =>
+      (origin.value === 'all' || each.origin === origin.value) && words.every((word) => each.searched.includes(word)),
+  )
+}
+
+function countOf(found: number, all: number, isComplete: boolean): string {
+  const known = `${formatNumber(all)}${isComplete ? '' : ' so far'}`
+  if (found !== all) return `${formatNumber(found)} of ${known}`
+  return all === 1 && isComplete ? 'One character' : `${known} characters`
+}
+
+function nothingFound(all: number): string {
+  return all === 0 ? 'There are no characters yet.' : 'No character is like this. Change what you look for.'
+}
+
+function nameOf({ name }: Found): string {
+  return name
+}
+
+function cell(character: Found): VNode {
+  const { name, creator, tags, digest, has_avatar: hasPicture = false } = character
+  return html`
+    <a class="card" href=${addressOf('characters', name)} aria-current=${place.value[1] === name ? 'true' : undefined}>
+      <${Portrait} name=${name} digest=${digest} hasPicture=${hasPicture} />
+      <span class="about">
+        <span class="name" dir="auto">${clip(name)}</span>
+        <span class="faint">${origins[character.origin]}${creator && html` · by <bdi>${clip(creator, 60)}</bdi>`}</span>
+        <span class="tags">
+          ${tags.slice(0, tagsShown).map((tag) => html`<span class="tag" dir="auto">${clip(tag, 40)}</span>`)}
+          ${tags.length > tagsShown && html`<span class="faint">+${tags.length - tagsShown}</span>`}
+        </span>
+      </span>
+    </a>
+  `
+}

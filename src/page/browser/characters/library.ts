@@ -1,0 +1,136 @@
+import { effect, signal } from '@preact/signals'
+import { getJson } from '../api.ts'
+import { Failure } from '../failure.ts'
+import { identity } from '../session.ts'
+import type { Listed } from './character.ts'
+
+/** A character with the text that a search looks through. */
+export interface Found extends Listed {
+  readonly searched: string
+}
+
+/** The characters that the key may talk to, as far as they have been loaded. */
+export interface Library {
+  /** In the order of the service. */
+  readonly characters: readonly Found[]
+  readonly isComplete: boolean
+  readonly failure?: Failure
+}
+
+interface Page {
+  readonly data: readonly Listed[]
+  readonly has_more: boolean
+}
+
+const nothing: Library = { characters: [], isComplete: false }
+
+/** What is known; views read it. */
+export const library = signal(nothing)
+
+/** How many the service gives at a time, at most. */
+const pageLength = 1000
+
+let loading: Promise<void> | undefined
+/** Grows when what has been loaded is of nobody any more. */
+let generation = 0
+
+// The next key may see others.
+effect(() => {
+  if (identity.value === null) forget()
+})
+
+function forget(): void {
+  generation += 1
+  loading = undefined
+  library.value = nothing
+}
+
+/** Loads all characters, page by page, unless they are there; what goes wrong is told in `library`. */
+export function loadLibrary(): Promise<void> {
+  loading ??= loadPages(generation)
+  return loading
+}
+
+/** Loads all characters anew, also where it failed before. */
+export function reloadLibrary(): Promise<void> {
+  forget()
+  return loadLibrary()
+}
+
+async function loadPages(begun: number): Promise<void> {
+  try {
+    for (let after = ''; ; ) {
+      const { data, has_more: hasMore } = await pageAfter(after, pageLength)
+      if (begun !== generation) return
+      const characters = [...library.value.characters, ...data.map(searchable)]
+      library.value = { characters, isComplete: !hasMore }
+      if (!hasMore) return
+      after = data.at(-1)?.name ?? ''
+    }
+  } catch (error) {
+    if (begun !== generation) return
+    loading = undefined
+    library.value = { ...nothing, failure: Failure.of(error) }
+  }
+}
+
+function pageAfter(after: string, limit: number): Promise<Page> {
+  return getJson<Page>(`characters?limit=${limit}&after=${encodeURIComponent(after)}`)
+}
+
+/** Looks again what there is of a name: nothing, another's of the same name, or a newer card. */
+export async function refresh(name: string): Promise<void> {
+  await loadLibrary()
+  const before = placeOf(name)
+  const known = library.value.characters
+  // The list, and not the character itself, which may have gone: that is no failure here.
+  const { data } = await pageAfter(known[before - 1]?.name ?? '', 1)
+  const found = data.filter((each) => each.name === name).map(searchable)
+  const { characters } = library.value
+  const place = placeOf(name)
+  const rest = characters[place]?.name === name ? place + 1 : place
+  library.value = { ...library.value, characters: [...characters.slice(0, place), ...found, ...characters.slice(rest)] }
+}
+
+/** The account's own character of exactly this name. */
+export function ownOf(name: string): Listed | undefined {
+  const found = library.value.characters[placeOf(name)]
+  return found?.name === name && found.origin === 'account' ? found : undefined
+}
+
+/** The character that is listed under this name. */
+export function listedOf(name: string): Listed | undefined {
+  const found = library.value.characters[placeOf(name)]
+  return found?.name === name ? found : undefined
+}
+
+/** Where a name stands in the list, or would. */
+function placeOf(name: string): number {
+  const { characters } = library.value
+  let low = 0
+  let high = characters.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (isBefore(characters[middle]?.name ?? '', name)) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+const encoder = new TextEncoder()
+
+/** The order of the service's lists: by the bytes of UTF-8. */
+function isBefore(one: string, other: string): boolean {
+  const left = encoder.encode(one)
+  const right = encoder.encode(other)
+  const different = left.findIndex((byte, index) => byte !== right[index])
+  return different === -1 ? left.length < right.length : (left[different] ?? 0) < (right[different] ?? -1)
+}
+
+/** Of texts that are longer only the beginning is looked through. */
+const mostSearched = 200
+
+function searchable(listed: Listed): Found {
+  const texts = [listed.name, listed.creator, ...listed.tags].map((text) => text.slice(0, mostSearched))
+  return { ...listed, searched: texts.join('\n').toLowerCase() }
+}

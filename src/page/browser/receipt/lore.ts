@@ -1,0 +1,67 @@
+import { html } from 'htm/preact'
+import type { VNode } from 'preact'
+import { formatNumber } from '../ui/format.ts'
+import { clip } from '../ui/long-text.ts'
+import type { Lore } from './prompt.ts'
+
+/** Why an entry whose turn it was is not in the prompt. */
+const reasons: Readonly<Record<string, string>> = {
+  probability: 'its probability did not come up this time',
+  group: 'another entry of its group was drawn',
+  position: 'its position is nowhere in this prompt',
+  limit: 'looking for all keys would have taken too long',
+  budget: 'the budget of its lorebook is spent',
+  context: 'the model’s context has no more room',
+}
+
+/** More are told by their number: a table of thousands helps nobody. */
+const mostShown = 300
+const mostKeys = 20
+
+/** The lore that fired and why, and the lore that would have and was left out. */
+export function LoreTable({ lore }: { readonly lore: readonly Lore[] }): VNode {
+  if (lore.length === 0) {
+    return html`<section><h3>Lore</h3><p>No lore entry fired.</p></section>`
+  }
+  const fired = lore.filter((entry) => entry.fired).length
+  return html`
+    <section>
+      <h3>Lore</h3>
+      <p>${formatNumber(fired)} in the prompt, ${formatNumber(lore.length - fired)} left out.</p>
+      <div class="scroll">
+        <table class="lore">
+          <thead>
+            <tr><th scope="col">Entry</th><th scope="col">In the prompt</th><th scope="col">Why</th><th scope="col" class="number">Tokens</th></tr>
+          </thead>
+          <tbody>${lore.slice(0, mostShown).map((entry, index) => html`<${Row} key=${index} lore=${entry} />`)}</tbody>
+        </table>
+      </div>
+      ${lore.length > mostShown && html`<p class="faint">And ${formatNumber(lore.length - mostShown)} more.</p>`}
+    </section>
+  `
+}
+
+function Row({ lore }: { readonly lore: Lore }): VNode {
+  const { entry, book, fired, tokens, dropped } = lore
+  return html`
+    <tr class=${fired ? 'fired' : 'left-out'}>
+      <th scope="row"><bdi>${clip(entry) || 'without a name'}</bdi><br /><small class="faint"><bdi>${clip(book) || 'lorebook without a name'}</bdi></small></th>
+      <td><span class="mark" aria-hidden="true">${fired ? '✓' : '✗'}</span> ${fired ? 'yes' : 'no'}</td>
+      <td>
+        <${Keys} lore=${lore} />
+        ${dropped !== undefined && html`<div>Left out: ${reasons[dropped] ?? clip(dropped)}.</div>`}
+      </td>
+      <td class="number">${formatNumber(tokens)}</td>
+    </tr>
+  `
+}
+
+function Keys({ lore: { keys, entry, dropped } }: { readonly lore: Lore }): VNode | null {
+  if (keys !== undefined && keys.length > 0) {
+    const more = keys.length - mostKeys
+    return html`<div class="tags">${keys.slice(0, mostKeys).map((key) => html`<code class="tag" dir="auto">${clip(key)}</code>`)}${more > 0 && html` and ${formatNumber(more)} more`}</div>`
+  }
+  if (entry.startsWith('[withheld]'))
+    return html`<div class="faint">The card is the operator’s own: its keys are withheld.</div>`
+  return dropped === 'limit' ? null : html`<div>Needs no key.</div>`
+}

@@ -1,0 +1,106 @@
+import { ask, getJson } from '../api.ts'
+
+/** A body for `/chat/completions`. */
+export type ChatBody = Readonly<Record<string, unknown>>
+
+/** What `POST /chat/prompt` answers. */
+export interface Prompt {
+  readonly model: string
+  readonly character: string | null
+  readonly messages: readonly PromptMessage[]
+  readonly tokens: { readonly total: number; readonly exact: boolean; readonly sections: readonly SectionTokens[] }
+  readonly lore: readonly Lore[]
+  readonly dropped: { readonly lore: number; readonly examples: number; readonly messages: number }
+  readonly unknown_macros: readonly string[]
+}
+
+/** A message as the model gets it; fields that the page does not know are in it too. */
+export interface PromptMessage {
+  readonly role: string
+  readonly name?: string
+  readonly content?: unknown
+  readonly tool_calls?: unknown
+}
+
+export interface SectionTokens {
+  readonly section: string
+  readonly tokens: number
+}
+
+/** A lore entry that fired, or would have. */
+export interface Lore {
+  readonly entry: string
+  readonly book: string
+  readonly fired: boolean
+  readonly keys?: readonly string[]
+  readonly tokens: number
+  readonly dropped?: string
+}
+
+/** A prompt, and the model that it is made for. */
+export interface MadePrompt {
+  readonly prompt: Prompt
+  /** The name of the first model that takes it, of those that the asked one leads to. */
+  readonly madeFor: string
+}
+
+/** What `GET /requests/{id}` answers. */
+export interface LedgerRecord {
+  readonly id: string
+  readonly created: number
+  readonly key: string
+  readonly model: string
+  readonly model_used: string | null
+  readonly character: string | null
+  readonly prompt_tokens: number
+  readonly completion_tokens: number
+  readonly tokens_exact: boolean
+  readonly first_token_ms: number | null
+  readonly total_ms: number
+  readonly retries: number
+  readonly state: string
+  readonly upstream_truncated: string | null
+}
+
+/** Asks what a model is told with a body for `/chat/completions`. @throws Failure */
+export async function makePrompt(body: ChatBody, signal: AbortSignal): Promise<MadePrompt> {
+  // How the reply is sent changes nothing of the prompt.
+  const { stream: _stream, stream_options: _options, ...asked } = body
+  const reply = await ask('chat/prompt', { method: 'POST', json: asked, signal })
+  const prompt: Prompt = await reply.json()
+  return { prompt, madeFor: decodeURIComponent(reply.headers.get('x-model') ?? '') }
+}
+
+/** What the ledger has of a request. @throws Failure 404 where it has been forgotten */
+export function recordOf(requestId: string, signal: AbortSignal): Promise<LedgerRecord> {
+  return getJson<LedgerRecord>(`requests/${encodeURIComponent(requestId)}`, { signal })
+}
+
+/** In which ways a prompt that is made now is known to be another than the one that was sent: a sentence each. */
+export function knownDifferences({ prompt, madeFor }: MadePrompt, record: LedgerRecord | undefined): string[] {
+  if (!record || record.state === 'running') return []
+  const { tokens, character } = prompt
+  const found: string[] = []
+  if (record.character !== character)
+    found.push('The card has been changed since: this is made of the card as it is now.')
+  if (record.model_used !== null && madeFor !== '' && record.model_used !== madeFor) {
+    found.push(`“${record.model_used}” has answered, and this is made for “${madeFor}”, which is asked first.`)
+  }
+  if (record.tokens_exact && tokens.exact && record.prompt_tokens > 0 && record.prompt_tokens !== tokens.total) {
+    found.push(`The model has read ${record.prompt_tokens} tokens, and this has ${tokens.total}.`)
+  }
+  return found
+}
+
+/** The text of a message; what is no text is named in brackets. */
+export function textOfMessage({ content, tool_calls }: PromptMessage): string {
+  const parts = Array.isArray(content) ? content.map(textOfPart) : [typeof content === 'string' ? content : '']
+  const calls = tool_calls === undefined ? [] : [`[tool calls] ${JSON.stringify(tool_calls, undefined, 2)}`]
+  return [...parts, ...calls].filter((text) => text !== '').join('\n')
+}
+
+function textOfPart(part: unknown): string {
+  const field = (name: string): unknown => (typeof part === 'object' && part !== null ? Reflect.get(part, name) : '')
+  const text = field('text')
+  return typeof text === 'string' && text !== '' ? text : `[${String(field('type')).replaceAll('_', ' ')}]`
+}

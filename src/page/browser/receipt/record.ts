@@ -1,0 +1,74 @@
+import { html } from 'htm/preact'
+import type { VNode } from 'preact'
+import { formatDuration, formatMoment, formatNumber } from '../ui/format.ts'
+import { type Loading, Waiting } from '../ui/loading.ts'
+import { clip } from '../ui/long-text.ts'
+import type { LedgerRecord } from './prompt.ts'
+
+/** How a request can have ended, in words. */
+const states: Readonly<Record<string, string>> = {
+  running: 'still runs',
+  stop: 'answered to its end',
+  length: 'cut at the most tokens that were asked for',
+  tool_calls: 'answered with calls of tools',
+  content_filter: 'held back by a filter of the model’s provider',
+  refused: 'refused',
+  upstream_error: 'failed at the model',
+  client_gone: 'stopped by you',
+  timeout: 'too slow: the time for it was over',
+  interrupted: 'interrupted by a stop of the service',
+  key_revoked: 'ended with its key',
+  internal_error: 'failed by a fault of the service',
+}
+
+/** What the ledger has of a request. */
+export function Record({ loading }: { readonly loading: Loading<LedgerRecord | undefined> }): VNode {
+  const { value: record, failure } = loading
+  return html`
+    <section>
+      <h3>What became of it</h3>
+      ${
+        failure?.status === 404
+          ? html`<p>The ledger has nothing of this request any more. <button type="button" onClick=${loading.again}>Look again</button></p>`
+          : record
+            ? html`<${Facts} record=${record} again=${loading.again} />`
+            : html`<${Waiting} loading=${loading} what="the ledger’s record" />`
+      }
+    </section>
+  `
+}
+
+function Facts({ record, again }: { readonly record: LedgerRecord; readonly again: () => void }): VNode {
+  const isRunning = record.state === 'running'
+  const rows: readonly (readonly [title: string, value: unknown])[] = [
+    [
+      'State',
+      html`${states[record.state] ?? clip(record.state)} ${isRunning && html`<button type="button" onClick=${again}>Look again</button>`}`,
+    ],
+    ['Asked for', html`<bdi>${clip(record.model)}</bdi>`],
+    ['Answered by', html`<bdi>${record.model_used === null ? 'no model' : clip(record.model_used)}</bdi>`],
+    ['Begun', formatMoment(record.created)],
+    ['First token after', formatDuration(record.first_token_ms)],
+    ['All of it took', isRunning ? '–' : formatDuration(record.total_ms)],
+    [
+      'Tokens',
+      `${formatNumber(record.prompt_tokens)} read, ${formatNumber(record.completion_tokens)} written, ${record.tokens_exact ? 'as the model counted them' : 'estimated'}`,
+    ],
+    [
+      'Tried again',
+      record.retries === 0 ? 'no' : record.retries === 1 ? 'once' : `${formatNumber(record.retries)} times`,
+    ],
+    ['Key', html`<code>${record.key}…</code>`],
+    ['Request', html`<code>${clip(record.id)}</code>`],
+  ]
+  return html`
+    ${record.upstream_truncated !== null && html`<p class="fault">${truncation(record.upstream_truncated)}</p>`}
+    <dl class="facts">${rows.map(([title, value]) => html`<div key=${title}><dt>${title}</dt><dd>${value}</dd></div>`)}</dl>
+  `
+}
+
+/** @param figures tokens by the upstream's count and by ours, such as `2048/8190` */
+function truncation(figures: string): string {
+  const [theirs, ours] = figures.split('/')
+  return `The model has read only ${theirs} of about ${ours} tokens: its server has cut the prompt. Give it a larger context window.`
+}

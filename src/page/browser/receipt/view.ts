@@ -1,0 +1,142 @@
+import { html } from 'htm/preact'
+import type { VNode } from 'preact'
+import { copy } from '../ui/copy.ts'
+import { Dialog } from '../ui/dialog.ts'
+import { formatNumber } from '../ui/format.ts'
+import { useLoading, Waiting } from '../ui/loading.ts'
+import { clip } from '../ui/long-text.ts'
+import { LoreTable } from './lore.ts'
+import { Messages } from './messages.ts'
+import { type ChatBody, knownDifferences, type MadePrompt, makePrompt, type Prompt, recordOf } from './prompt.ts'
+import { Record } from './record.ts'
+import { Sections } from './sections.ts'
+
+/** Whose receipt is shown. */
+export interface ReceiptProps {
+  /** The body that was sent to `/chat/completions`; it may change as long as it is the same object. */
+  readonly request: ChatBody
+  /** The `x-request-id` of the reply; null where nothing was sent. */
+  readonly requestId: string | null
+}
+
+/** A dialog with what the model was told for a reply. */
+export function Receipt({ request, requestId, onClose }: ReceiptProps & { readonly onClose: () => void }): VNode {
+  return html`
+    <${Dialog} title="What the model was told" onClose=${onClose}>
+      <${PromptReceipt} request=${request} requestId=${requestId} />
+    <//>
+  `
+}
+
+/** What a model is told with a request, and what the ledger has of it. */
+export function PromptReceipt({ request, requestId }: ReceiptProps): VNode {
+  const making = useLoading((signal) => makePrompt(request, signal), [request])
+  const recorded = useLoading(
+    async (signal) => (requestId === null ? undefined : await recordOf(requestId, signal)),
+    [requestId],
+  )
+  return html`
+    <div class="receipt" aria-busy=${!making.value && !making.failure}>
+      ${
+        making.value
+          ? html`
+            <${Summary} made=${making.value} />
+            <${Caveat} made=${making.value} isSent=${requestId !== null} differences=${knownDifferences(making.value, recorded.value)} />
+            <${Sections} tokens=${making.value.prompt.tokens} />
+            <${LeftOut} prompt=${making.value.prompt} />
+            <${LoreTable} lore=${making.value.prompt.lore} />
+          `
+          : html`<${Waiting} loading=${making} what="the prompt" />`
+      }
+      ${requestId !== null && html`<${Record} loading=${recorded} />`}
+      ${making.value && html`<${ExactMessages} prompt=${making.value.prompt} />`}
+    </div>
+  `
+}
+
+function Summary({ made: { prompt, madeFor } }: { readonly made: MadePrompt }): VNode {
+  const { total, exact } = prompt.tokens
+  const [name, digest] = splitPin(prompt.character)
+  return html`
+    <p>
+      <strong>${exact ? '' : 'about '}${formatNumber(total)} tokens</strong>
+      ${' '}in ${prompt.messages.length === 1 ? 'one message' : `${formatNumber(prompt.messages.length)} messages`}
+      ${' '}for the model <bdi>${clip(madeFor || prompt.model)}</bdi>${name === '' ? ', no character' : html`, as <bdi>${clip(name)}</bdi>`}
+      ${digest && html`${' '}<span class="faint">(card ${digest.slice(0, 'sha256:'.length + 8)}…)</span>`}.
+      ${!exact && html`${' '}<span class="faint">This model has a tokenizer of its own, so that the figures are estimates.</span>`}
+    </p>
+  `
+}
+
+/** Says how far this can be trusted to be what was sent. */
+function Caveat(props: {
+  readonly made: MadePrompt
+  readonly isSent: boolean
+  readonly differences: readonly string[]
+}): VNode {
+  const { isSent, differences } = props
+  const general = isSent
+    ? 'The service keeps no texts: this is the same request, composed again now. What turns on the time, on dice or on chance may have been otherwise.'
+    : 'No model was asked. What turns on the time, on dice or on chance comes out anew with each request.'
+  return html`
+    <div class=${differences.length > 0 ? 'caveat known' : 'caveat'}>
+      <p>${general}</p>
+      ${
+        differences.length > 0 &&
+        html`
+          <p><strong>It is not quite what was sent:</strong></p>
+          <ul>${differences.map((sentence) => html`<li><bdi>${clip(sentence, 400)}</bdi></li>`)}</ul>
+        `
+      }
+    </div>
+  `
+}
+
+/** What did not fit, and macros that nobody knows. */
+function LeftOut({ prompt: { dropped, unknown_macros: macros } }: { readonly prompt: Prompt }): VNode {
+  const counts = [
+    counted(dropped.messages, 'old message', 'old messages'),
+    counted(dropped.examples, 'example dialogue', 'example dialogues'),
+    counted(dropped.lore, 'lore entry', 'lore entries'),
+  ].filter((text) => text !== '')
+  return html`
+    <section>
+      <h3>Left out</h3>
+      <p>${
+        counts.length === 0
+          ? 'Nothing: all of it fits.'
+          : `${counts.join(', ')}: more than the model’s context or a lorebook’s budget holds.`
+      }</p>
+      ${
+        macros.length > 0 &&
+        html`
+          <p>Macros that nobody knows here, which stand in the prompt as they are written:</p>
+          <ul class="tags">${macros.map((macro) => html`<li><code class="tag" dir="auto">${clip(macro)}</code></li>`)}</ul>
+        `
+      }
+    </section>
+  `
+}
+
+function ExactMessages({ prompt: { messages } }: { readonly prompt: Prompt }): VNode {
+  return html`
+    <section>
+      <div class="row spread">
+        <h3>The exact messages</h3>
+        <button type="button" onClick=${() => copy(JSON.stringify(messages, undefined, 2), 'The prompt')}>Copy as JSON</button>
+      </div>
+      <${Messages} messages=${messages} />
+    </section>
+  `
+}
+
+function counted(count: number, one: string, many: string): string {
+  return count === 0 ? '' : `${formatNumber(count)} ${count === 1 ? one : many}`
+}
+
+/** A name and the digest that is pinned to it. */
+function splitPin(character: string | null): readonly [name: string, digest: string] {
+  const text = character ?? ''
+  const mark = text.lastIndexOf('@sha256:')
+  return mark === -1 ? [text, ''] : [text.slice(0, mark), text.slice(mark + 1)]
+}
