@@ -105,10 +105,10 @@ function DeleteDialog({ name, onClose }: { readonly name: string; readonly onClo
   return html`
     <${Dialog} title=${`Delete “${clip(name, 60)}”?`} class="small" onClose=${onClose}>
       <p>It goes with all its versions, for every key of your account. Export it first if you have no copy.</p>
-      <div class="row">
+      <form method="dialog" class="row">
         <button type="button" class="danger" disabled=${isBusy.value} onClick=${remove}>Delete</button>
-        <button type="button" onClick=${onClose}>Keep it</button>
-      </div>
+        <button type="submit">Keep it</button>
+      </form>
     <//>
   `
 }

@@ -13,7 +13,7 @@ import { type Found, library, reloadLibrary } from './library.ts'
 export const search = signal('')
 const origin = signal<Origin | 'all'>('all')
 
-const tagsShown = 3
+const tagsShown = 2
 
 /** All characters, with a search. */
 export function Gallery(): VNode {

@@ -2,6 +2,7 @@ import { useSignal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { useRef } from 'preact/hooks'
+import type { Failure } from '../failure.ts'
 import { addressOf } from '../route.ts'
 import { may } from '../session.ts'
 import { formatBytes, formatMoment, formatNumber } from '../ui/format.ts'
@@ -11,6 +12,7 @@ import { isOver } from './dropping.ts'
 import { Findings } from './findings.ts'
 import {
   addFiles,
+  checkAgain,
   type Import,
   importFile,
   importNew,
@@ -19,7 +21,6 @@ import {
   putAway,
   putAwayImported,
   rename,
-  tryAgain,
 } from './imports.ts'
 import { listedOf, ownOf } from './library.ts'
 import { Pane } from './pane.ts'
@@ -80,7 +81,7 @@ function Item({ item }: { readonly item: Import }): VNode {
         html`
           <div role="alert">
             <p class="fault">${clip(failure.message, 600)}</p>
-            <p class="row"><button type="button" onClick=${() => tryAgain(item)}>Try again</button></p>
+            ${!summary && html`<p class="row"><${WayOn} item=${item} failure=${failure} /></p>`}
           </div>
         `
       }
@@ -89,6 +90,13 @@ function Item({ item }: { readonly item: Import }): VNode {
       ${stage === 'imported' && html`<${Imported} name=${item.name} />`}
     </article>
   `
+}
+
+/** What the service will not take is put away; anything else may go better. */
+function WayOn({ item, failure }: { readonly item: Import; readonly failure: Failure }): VNode {
+  return [400, 413].includes(failure.status)
+    ? html`<button type="button" onClick=${() => putAway(item.id)}>Put it away</button>`
+    : html`<button type="button" onClick=${() => checkAgain(item.id)}>Try again</button>`
 }
 
 function Progress({ item: { stage, sent, file, failure } }: { readonly item: Import }): VNode | null {

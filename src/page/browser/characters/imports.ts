@@ -42,14 +42,13 @@ export function addFiles(files: Iterable<File>): void {
     count += 1
     const added: Import = { id: count, file, stage: 'waiting', sent: 0, name: '' }
     imports.value = [...imports.value, added]
-    inTurn(added.id, 'waiting', check)
+    checkAgain(added.id)
   }
 }
 
-/** Tries once more what has failed. */
-export function tryAgain({ id, summary }: Import): void {
-  if (summary) importFile(id)
-  else inTurn(id, 'waiting', check)
+/** Asks once more what a file is. */
+export function checkAgain(id: number): void {
+  inTurn(id, 'waiting', check)
 }
 
 /** Says under which name a file is to be imported. */
@@ -96,11 +95,18 @@ function inTurn(id: number, stage: Import['stage'], step: Step): void {
     try {
       change(id, await step(item, leaving.signal))
     } catch (error) {
-      change(id, { stage: item.summary ? 'checked' : 'waiting', failure: Failure.of(error) })
+      change(id, { stage: item.summary ? 'checked' : 'waiting', failure: inWords(Failure.of(error)) })
     } finally {
       sending.delete(id)
     }
   })
+}
+
+function inWords(failure: Failure): Failure {
+  if (failure.status !== 413) return failure
+  const message =
+    'This file is larger than the service takes; its operator sets how large a card may be. Send a smaller one.'
+  return new Failure(413, failure.code, message)
 }
 
 async function check({ id, file }: Import, signal: AbortSignal): Promise<Partial<Import>> {

@@ -45,7 +45,7 @@ function Greeting({ name }: { readonly name: string }): VNode {
   return html`
     <div>
       <label for="greeting">Greeting</label>
-      <select id="greeting" name="greeting">
+      <select key=${details ? 'known' : 'unknown'} id="greeting" name="greeting">
         ${
           details && details.greetings.length > 0
             ? details.greetings.map(

@@ -28,14 +28,12 @@ export function LoreTable({ lore }: { readonly lore: readonly Lore[] }): VNode {
     <section>
       <h3>Lore</h3>
       <p>${formatNumber(fired)} in the prompt, ${formatNumber(lore.length - fired)} left out.</p>
-      <div class="scroll">
         <table class="lore">
           <thead>
-            <tr><th scope="col">Entry</th><th scope="col">In the prompt</th><th scope="col">Why</th><th scope="col" class="number">Tokens</th></tr>
+            <tr><th scope="col">Entry</th><th scope="col">Why</th><th scope="col" class="number">Tokens</th></tr>
           </thead>
           <tbody>${lore.slice(0, mostShown).map((entry, index) => html`<${Row} key=${index} lore=${entry} />`)}</tbody>
         </table>
-      </div>
       ${lore.length > mostShown && html`<p class="faint">And ${formatNumber(lore.length - mostShown)} more.</p>`}
     </section>
   `
@@ -46,10 +44,9 @@ function Row({ lore }: { readonly lore: Lore }): VNode {
   return html`
     <tr class=${fired ? 'fired' : 'left-out'}>
       <th scope="row"><bdi>${clip(entry) || 'without a name'}</bdi><br /><small class="faint"><bdi>${clip(book) || 'lorebook without a name'}</bdi></small></th>
-      <td><span class="mark" aria-hidden="true">${fired ? '✓' : '✗'}</span> ${fired ? 'yes' : 'no'}</td>
       <td>
+        <div><span class="mark" aria-hidden="true">${fired ? '✓' : '✗'}</span> ${fired ? 'In the prompt' : html`Left out: ${reasons[dropped ?? ''] ?? clip(dropped ?? 'no reason is known')}`}</div>
         <${Keys} lore=${lore} />
-        ${dropped !== undefined && html`<div>Left out: ${reasons[dropped] ?? clip(dropped)}.</div>`}
       </td>
       <td class="number">${formatNumber(tokens)}</td>
     </tr>
@@ -59,9 +56,9 @@ function Row({ lore }: { readonly lore: Lore }): VNode {
 function Keys({ lore: { keys, entry, dropped } }: { readonly lore: Lore }): VNode | null {
   if (keys !== undefined && keys.length > 0) {
     const more = keys.length - mostKeys
-    return html`<div class="tags">${keys.slice(0, mostKeys).map((key) => html`<code class="tag" dir="auto">${clip(key)}</code>`)}${more > 0 && html` and ${formatNumber(more)} more`}</div>`
+    return html`<div class="tags"><span class="faint">Found by</span> ${keys.slice(0, mostKeys).map((key) => html`<code class="tag" dir="auto">${clip(key)}</code>`)}${more > 0 && html` and ${formatNumber(more)} more`}</div>`
   }
   if (entry.startsWith('[withheld]'))
     return html`<div class="faint">The card is the operator’s own: its keys are withheld.</div>`
-  return dropped === 'limit' ? null : html`<div>Needs no key.</div>`
+  return dropped === 'limit' ? null : html`<div class="faint">It needs no key.</div>`
 }

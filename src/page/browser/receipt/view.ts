@@ -111,7 +111,7 @@ function LeftOut({ prompt: { dropped, unknown_macros: macros } }: { readonly pro
         macros.length > 0 &&
         html`
           <p>Macros that nobody knows here, which stand in the prompt as they are written:</p>
-          <ul class="tags">${macros.map((macro) => html`<li><code class="tag" dir="auto">${clip(macro)}</code></li>`)}</ul>
+          <ul class="tags">${macros.map((macro) => html`<li><code class="tag" dir="auto">{{${clip(macro)}}}</code></li>`)}</ul>
         `
       }
     </section>
