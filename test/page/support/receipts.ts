@@ -1,0 +1,17 @@
+import type { Page } from 'playwright-core'
+
+/** Opens the receipt of a request over the page, as the chat view does; its closing is told in `document.title`. */
+export async function openReceipt(page: Page, request: object, requestId: string | null): Promise<void> {
+  await page.evaluate(`(async () => {
+    const main = document.querySelector('script[type=module]').src
+    const { html, render } = await import(new URL('libraries/htm/preact.js', main).href)
+    const { Receipt } = await import(new URL('receipt/view.ts', main).href)
+    const place = document.body.appendChild(document.createElement('div'))
+    const onClose = () => {
+      render(null, place)
+      place.remove()
+      document.title = 'closed'
+    }
+    render(html\`<\${Receipt} request=\${${JSON.stringify(request)}} requestId=\${${JSON.stringify(requestId)}} onClose=\${onClose} />\`, place)
+  })()`)
+}
