@@ -49,7 +49,7 @@ async function exportCard(name: string, format: Format): Promise<void> {
   const reply = await ask(`${characterPath(name)}?format=${format}`)
   save(await reply.blob(), fileName(name, formats[format].extension))
   const losses = reply.headers.get('x-export-losses')
-  if (losses) sayDone(`This format has no place for all of the card. Left out: ${losses.split(' ').join(', ')}.`)
+  sayDone(`Saved.${losses === null ? '' : ` ${losses}`}`)
 }
 
 /** A name that every system takes for a file. */

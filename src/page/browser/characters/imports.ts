@@ -3,7 +3,6 @@ import { type Asking, getJson } from '../api.ts'
 import { characterPath } from '../character-path.ts'
 import { Failure } from '../failure.ts'
 import { identity } from '../session.ts'
-import { sayDone } from '../ui/notices.ts'
 import type { Summary } from './character.ts'
 import { loadLibrary, ownOf, refresh } from './library.ts'
 
@@ -128,7 +127,6 @@ async function store({ id, file, name, summary }: Import, signal: AbortSignal): 
       method,
     })
     await refresh(stored.name).catch(() => {})
-    sayDone(`“${stored.name.slice(0, 100)}” is imported.`)
     return { stage: 'imported', summary: stored, name: stored.name }
   } catch (error) {
     // Somebody else has added it meanwhile: with that in the list, the reader is asked whether to replace it.

@@ -1,0 +1,458 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { cardChunk, png, zip } from '../support/containers.ts'
+import { startTestService, type TestService, temporaryFolder } from '../support/service.ts'
+import { barriersOf, desktop, phone, visitorForThisFile } from './support/visitor.ts'
+
+const visitor = visitorForThisFile()
+let service: TestService
+let folder: ReturnType<typeof temporaryFolder>
+/** Keys of accounts that no other test uses. */
+let accounts = 0
+
+beforeAll(async () => {
+  folder = temporaryFolder()
+  mkdirSync(join(folder.path, 'characters'))
+  writeFileSync(join(folder.path, 'characters', 'mallow.json'), JSON.stringify(cardOf('Mallow')))
+  service = await startTestService({ DATA_DIR: folder.path, CARD_BODY_LIMIT: '4000000' })
+})
+
+afterAll(async () => {
+  await service.close()
+  folder.remove()
+})
+
+function cardOf(name: string, more: object = {}) {
+  const data = { name, description: 'Grows.', first_mes: 'Hello {{user}}.', tags: ['moss', 'old'], creator: 'Ann' }
+  return { spec: 'chara_card_v3', spec_version: '3.0', data: { ...data, ...more } }
+}
+
+/** A file as a reader chooses it. */
+function fileOf(name: string, content: object | Buffer | string) {
+  const buffer = Buffer.isBuffer(content)
+    ? content
+    : Buffer.from(typeof content === 'string' ? content : JSON.stringify(content))
+  return { name, mimeType: '', buffer }
+}
+
+async function newKey(): Promise<string> {
+  accounts += 1
+  return await service.makeKey(`author ${accounts}`, ['chat', 'characters:write'])
+}
+
+function call(key: string, method: string, path: string, json?: object): Promise<Response> {
+  return service.request(path, { method, headers: { authorization: `Bearer ${key}` }, ...(json ? { json } : {}) })
+}
+
+async function put(key: string, name: string, more: object = {}): Promise<void> {
+  const reply = await call(key, 'PUT', `/characters/${encodeURIComponent(name)}`, cardOf(name, more))
+  expect(reply.status).toBe(201)
+}
+
+async function statusOf(key: string, name: string): Promise<number> {
+  return (await call(key, 'GET', `/characters/${encodeURIComponent(name)}`)).status
+}
+
+/** The file of an import, as the page shows it. */
+const itemOf = (page: Page, file: string) => page.getByRole('article', { name: file })
+const characterLink = (page: Page, name: string) =>
+  page.getByRole('list', { name: 'Characters' }).locator('.name').filter({ hasText: name })
+const choose = (page: Page, ...files: ReturnType<typeof fileOf>[]) => page.getByLabel('Card files').setInputFiles(files)
+
+/** Holds files over the page or drops them, as a mouse does. */
+async function drag(page: Page, event: string, files: readonly ReturnType<typeof fileOf>[]): Promise<void> {
+  const contents = files.map(({ name, buffer }) => ({ name, text: buffer.toString('latin1') }))
+  await page.evaluate(`{
+    const data = new DataTransfer()
+    for (const { name, text } of ${JSON.stringify(contents)}) {
+      data.items.add(new File([Uint8Array.from(text, (letter) => letter.charCodeAt(0))], name))
+    }
+    document.querySelector('main').dispatchEvent(
+      new DragEvent(${JSON.stringify(event)}, { dataTransfer: data, bubbles: true, cancelable: true }),
+    )
+  }`)
+}
+
+describe('the list of characters', () => {
+  it('finds by name, tag, creator and origin', async () => {
+    const key = await newKey()
+    await put(key, 'Moss')
+    await put(key, 'Lichen', { tags: ['grey'], creator: 'Bob' })
+    const page = await visitor.visit(service, { key, at: '#/characters' })
+    await page.getByText('7 characters').waitFor()
+    const names = page.locator('.gallery .name')
+    expect(await names.allTextContents()).toEqual([
+      'Bolt',
+      'Captain Vesper',
+      'Fern',
+      'Lichen',
+      'Mallow',
+      'Moss',
+      'Tolliver',
+    ])
+    const search = page.getByLabel('Search characters')
+    for (const [words, found] of [
+      ['MOS', ['Mallow', 'Moss']],
+      ['bob grey', ['Lichen']],
+      ['bob moss', []],
+    ] as const) {
+      await search.fill(words)
+      expect(await names.allTextContents()).toEqual(found)
+    }
+    await page.getByText('No character is like this.').waitFor()
+    await search.fill('')
+    await page.getByLabel('Whose characters').selectOption('Yours')
+    expect(await names.allTextContents()).toEqual(['Lichen', 'Moss'])
+    await page.getByText('2 of 7').waitFor()
+  })
+
+  it('is walked by keys, and comes back to where the reader was', async () => {
+    const key = await newKey()
+    await put(key, 'Moss', { alternate_greetings: ['Another.'], creator_notes: 'Be kind.' })
+    const page = await visitor.visit(service, { key, at: '#/characters' })
+    await characterLink(page, 'Moss').waitFor()
+    await page.getByLabel('Whose characters').focus()
+    const focused = () => page.evaluate<string>('document.activeElement.textContent.trim()')
+    for (let step = 0; !(await focused()).includes('Moss'); step += 1) {
+      expect(step).toBeLessThan(10)
+      await page.keyboard.press('Tab')
+    }
+    await page.keyboard.press('Enter')
+    await page.getByText('Hello User.').first().waitFor()
+    expect(await focused()).toBe('Moss')
+    const pane = page.getByRole('region', { name: 'Moss' })
+    for (const text of ['2 greetings', 'Another.', 'Be kind.', 'All of the card is used.', 'by Ann']) {
+      expect(await pane.getByText(text).count()).toBeGreaterThan(0)
+    }
+    const chat = pane.getByRole('link', { name: 'Chat with Moss' })
+    expect(await chat.getAttribute('href')).toBe('#/chat/Moss')
+    await pane.getByRole('link', { name: 'All characters' }).click()
+    await page.locator('a.card:focus').waitFor()
+    expect(await focused()).toContain('Moss')
+    await characterLink(page, 'Moss').click()
+    await pane.getByRole('button', { name: 'old' }).click()
+    expect(await page.getByLabel('Search characters').inputValue()).toBe('old')
+  })
+
+  it('shows of an operator’s card what its reader may see', async () => {
+    const page = await visitor.visit(service, { key: await newKey(), at: '#/characters/Mallow' })
+    await page.getByText('The card is the operator’s own').waitFor()
+    expect(await page.getByRole('button', { name: /Export|Delete/ }).count()).toBe(0)
+    const owner = await visitor.visit(service, { at: '#/characters/Mallow' })
+    await owner.getByRole('button', { name: 'Export' }).waitFor()
+    expect(await owner.getByRole('button', { name: 'Delete' }).count()).toBe(0)
+  })
+
+  it('offers nothing that the key may not do', async () => {
+    const key = await service.makeKey('guest', ['chat'])
+    const page = await visitor.visit(service, { key, at: '#/characters//import' })
+    await characterLink(page, 'Fern').waitFor()
+    expect(await page.getByText(/Import/).count()).toBe(0)
+    await drag(page, 'dragover', [fileOf('moss.json', cardOf('Moss'))])
+    await drag(page, 'drop', [fileOf('moss.json', cardOf('Moss'))])
+    expect(await page.getByText('moss.json').count()).toBe(0)
+    const writer = await service.makeKey('writer', ['characters:write'])
+    const other = await visitor.visit(service, { key: writer, at: '#/characters/Fern' })
+    await other.getByRole('button', { name: 'Export' }).waitFor()
+    expect(await other.getByRole('link', { name: /Chat with|What a model/ }).count()).toBe(0)
+  })
+
+  it('says why it is empty, tries again, and forgets it all with the key', async () => {
+    const key = await newKey()
+    await put(key, 'Private moss')
+    const page = await visitor.visit(service, { key, expected: [/ERR_FAILED/] })
+    await page.route('**/characters?*', (route) => route.abort())
+    await page.goto(`${service.url}/#/characters`)
+    expect(await page.getByRole('alert').textContent()).toContain('The service does not answer.')
+    await page.unroute('**/characters?*')
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await characterLink(page, 'Private moss').waitFor()
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByLabel('Your key').fill(await newKey())
+    await page.keyboard.press('Enter')
+    await characterLink(page, 'Fern').waitFor()
+    expect(await page.getByText('Private moss').count()).toBe(0)
+  })
+})
+
+describe('bringing cards in', () => {
+  it('tells what a card is before anything is kept', async () => {
+    const key = await newKey()
+    const page = await visitor.visit(service, { key, at: '#/characters' })
+    await page.getByRole('link', { name: 'Import cards' }).click()
+    const entries = [
+      { keys: [], content: 'x' },
+      { keys: ['/(?=a)/'], content: 'x' },
+    ]
+    const more = { character_book: { entries }, alternate_greetings: 'x', new_field: 1 }
+    await choose(page, fileOf('moss.json', cardOf('Moss', more)))
+    const item = itemOf(page, 'moss.json')
+    await item.getByRole('button', { name: 'Import', exact: true }).waitFor()
+    for (const text of [
+      ...['Card V3 · 2 greetings · 2 lore entries', 'entries[0]: no keys, and not constant', '/(?=a)/', 'new_field'],
+      'alternate_greetings is a text, and is taken as a single greeting. Write a list of texts.',
+    ]) {
+      expect(await item.getByText(text).count(), text).toBeGreaterThan(0)
+    }
+    expect(await statusOf(key, 'Moss')).toBe(404)
+    await item.getByRole('button', { name: 'Import', exact: true }).focus()
+    await page.keyboard.press('Enter')
+    await item.getByText('Imported').waitFor()
+    expect(await statusOf(key, 'Moss')).toBe(200)
+    await characterLink(page, 'Moss').waitFor()
+    await item.getByRole('link', { name: 'What a model is told' }).click()
+    await page.getByLabel('Your first message').waitFor()
+  })
+
+  it('takes several files that are dropped, of each kind', async () => {
+    const key = await newKey()
+    const page = await visitor.visit(service, { key, at: '#/characters', expected: [/400/] })
+    await characterLink(page, 'Fern').waitFor()
+    const files = [
+      fileOf('one.png', png(cardChunk('ccv3', cardOf('One')))),
+      fileOf('two.charx', zip([{ name: 'card.json', content: JSON.stringify(cardOf('Two')) }])),
+      fileOf('three.txt', 'no card'),
+      fileOf('empty.json', ''),
+    ]
+    await drag(page, 'dragenter', files)
+    await page.getByText('Drop cards to see what they are').waitFor()
+    await drag(page, 'dragleave', files)
+    await page.getByText('Drop cards to see what they are').waitFor({ state: 'detached' })
+    await drag(page, 'dragover', files)
+    await drag(page, 'drop', files)
+    await itemOf(page, 'three.txt').getByText('This is no character card').waitFor()
+    await itemOf(page, 'three.txt').getByRole('button', { name: 'Put it away' }).click()
+    await itemOf(page, 'empty.json').getByText('This file is empty.').waitFor()
+    await page.getByRole('button', { name: 'Import all 2 that are new' }).click()
+    await itemOf(page, 'two.charx').getByText('Imported').waitFor()
+    await characterLink(page, 'One').waitFor()
+    expect(await page.getByRole('img').or(page.locator('img.portrait')).count()).toBe(1)
+    await page.getByRole('button', { name: 'Put away what is imported' }).click()
+    expect(await page.getByRole('article').count()).toBe(1)
+  })
+
+  it('asks before it replaces, and takes another name', async () => {
+    const key = await newKey()
+    await put(key, 'Moss')
+    const page = await visitor.visit(service, { key, at: '#/characters//import' })
+    await choose(page, fileOf('same.json', cardOf('Moss')), fileOf('new.json', cardOf('Moss', { first_mes: 'New.' })))
+    await itemOf(page, 'same.json').getByText('You have exactly this card already.').waitFor()
+    const item = itemOf(page, 'new.json')
+    await item.getByText('You have a character of this name already').waitFor()
+    expect(await page.getByRole('button', { name: /Import all|^Import$/ }).count()).toBe(0)
+    await item.getByRole('button', { name: 'Under another name' }).click()
+    await item.getByLabel('Its name here').fill('Moss the second')
+    await item.getByRole('button', { name: 'Import', exact: true }).click()
+    await item.getByText('Imported').waitFor()
+    expect(await statusOf(key, 'Moss the second')).toBe(200)
+    await choose(page, fileOf('newest.json', cardOf('Moss', { first_mes: 'Newest.' })))
+    await itemOf(page, 'newest.json').getByRole('button', { name: 'Replace “Moss”' }).click()
+    await itemOf(page, 'newest.json').getByText('Imported').waitFor()
+    await itemOf(page, 'newest.json').getByRole('link', { name: 'Look at it' }).click()
+    await page.getByText('Newest.').first().waitFor()
+  })
+
+  it('asks too where somebody else was first, and says where a starter has the name', async () => {
+    const key = await newKey()
+    const page = await visitor.visit(service, { key, at: '#/characters//import', expected: [/409/] })
+    await choose(page, fileOf('moss.json', cardOf('Moss')), fileOf('fern.json', cardOf('Fern')))
+    await itemOf(page, 'fern.json').getByText('It stands before the starter of this name').waitFor()
+    await put(key, 'Moss', { first_mes: 'First.' })
+    await itemOf(page, 'moss.json').getByRole('button', { name: 'Import', exact: true }).click()
+    await itemOf(page, 'moss.json').getByRole('button', { name: 'Replace “Moss”' }).click()
+    await itemOf(page, 'moss.json').getByText('Imported').waitFor()
+  })
+
+  it('says what is wrong with a file, and goes on', async () => {
+    const key = await newKey()
+    const page = await visitor.visit(service, { key, at: '#/characters//import', expected: [/413|ERR_FAILED/] })
+    await choose(page, fileOf('large.json', Buffer.alloc(4_000_001, 'x')))
+    await itemOf(page, 'large.json').getByText('This file is larger than the service takes').waitFor()
+    await page.route('**/characters?dry_run=true', (route) => route.abort())
+    await choose(page, fileOf('moss.json', cardOf('Moss')))
+    const item = itemOf(page, 'moss.json')
+    await item.getByText('The service does not answer.').waitFor()
+    await page.unroute('**/characters?dry_run=true')
+    await item.getByRole('button', { name: 'Try again' }).click()
+    await item.getByRole('button', { name: 'Import', exact: true }).waitFor()
+    // What is begun stays, whichever view is shown.
+    await page.getByRole('link', { name: 'Account' }).click()
+    await page.getByRole('link', { name: 'Characters', exact: true }).click()
+    await page.getByRole('link', { name: 'Import cards (2)' }).click()
+    await item.getByRole('button', { name: 'Do not import' }).click()
+    expect(await item.count()).toBe(0)
+  })
+
+  it('tells how much of a large file has been sent', async () => {
+    const key = await newKey()
+    const page = await visitor.visit(service, { key, at: '#/characters//import' })
+    const devTools = await page.context().newCDPSession(page)
+    await devTools.send('Network.emulateNetworkConditions', {
+      ...{ offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: 1_000_000 },
+    })
+    await choose(page, fileOf('large.json', cardOf('Large', { extensions: { x: 'x'.repeat(2_000_000) } })))
+    await page.getByRole('progressbar', { name: 'Sending large.json' }).waitFor()
+    await page.locator('.import progress[value^="0."]').waitFor()
+    await itemOf(page, 'large.json').getByRole('button', { name: 'Put away' }).click()
+    expect(await page.getByRole('article').count()).toBe(0)
+  })
+})
+
+describe('taking cards out', () => {
+  it('exports them in each format, and names what has no place in one', async () => {
+    const key = await newKey()
+    const added = await service.request('/characters', {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'image/png' },
+      body: new Uint8Array(png(cardChunk('ccv3', cardOf('Moss: a "friend"')))),
+    })
+    expect(added.status).toBe(201)
+    const page = await visitor.visit(service, { key, at: '#/characters' })
+    await characterLink(page, 'Moss').click()
+    for (const [format, extension] of [
+      ['json', 'json'],
+      ['v2', 'json'],
+      ['png', 'png'],
+      ['charx', 'charx'],
+    ] as const) {
+      await page.getByLabel('Format').selectOption(format)
+      const [download] = await Promise.all([
+        page.waitForEvent('download'),
+        page.getByRole('button', { name: 'Export' }).click(),
+      ])
+      expect(download.suggestedFilename()).toBe(`Moss_ a _friend_.${extension}`)
+      const name = encodeURIComponent('Moss: a "friend"')
+      const expected = await call(key, 'GET', `/characters/${name}?format=${format}`)
+      expect(readFileSync(await download.path()).equals(Buffer.from(await expected.arrayBuffer()))).toBe(true)
+    }
+    await page.getByText('Saved. The picture of the card is not in this format.').first().waitFor()
+  })
+
+  it('deletes after it has asked', async () => {
+    const key = await newKey()
+    await put(key, 'Moss')
+    await put(key, 'Fern')
+    const page = await visitor.visit(service, { key, at: '#/characters/Moss' })
+    await page.getByRole('button', { name: 'Delete' }).click()
+    const dialog = page.getByRole('dialog', { name: 'Delete “Moss”?' })
+    await dialog.getByRole('button', { name: 'Keep it' }).click()
+    expect(await statusOf(key, 'Moss')).toBe(200)
+    await page.locator('button:focus', { hasText: 'Delete' }).waitFor()
+    await page.keyboard.press('Enter')
+    await dialog.getByRole('button', { name: 'Delete' }).click()
+    await page.getByText('“Moss” is deleted.').waitFor()
+    expect(await statusOf(key, 'Moss')).toBe(404)
+    await characterLink(page, 'Moss').waitFor({ state: 'detached' })
+    // The starter of this name is there again.
+    await characterLink(page, 'Fern').click()
+    await page.getByRole('button', { name: 'Delete' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+    await characterLink(page, 'Fern').click()
+    await page.locator('.origin', { hasText: 'starter' }).waitFor()
+  })
+})
+
+describe('hostile cards', () => {
+  const script = '<script>document.title="run"</script><img src=x onerror="document.title=`run`">'
+  const word = 'x'.repeat(1_000_000)
+  const names = [
+    `Evil ${script}`,
+    '..',
+    '.',
+    'a/b?c#d%2e',
+    '\u202eesrever\u2066',
+    'שלום עולם',
+    'constructor',
+    'import',
+    '😀'.repeat(30),
+  ]
+
+  it('are texts', async () => {
+    const key = await newKey()
+    const tags = [script, word, 'a\u0007b', 'c']
+    const page = await visitor.visit(service, { key, at: '#/characters//import' })
+    const more = {
+      tags,
+      creator: script,
+      creator_notes: `${script}\u0007\u0000${word}`,
+      first_mes: `${script}${word}`,
+      [script]: 1,
+    }
+    await choose(
+      page,
+      ...names.map((name, index) => fileOf(`${index} ${script}\u202e.json`, cardOf(name, index === 0 ? more : {}))),
+    )
+    await page.getByRole('button', { name: `Import all ${names.length} that are new` }).click()
+    for (const index of names.keys()) {
+      await page
+        .getByRole('article', { name: new RegExp(`^${index} `) })
+        .getByText('Imported')
+        .waitFor()
+    }
+    expect(await page.getByText(`${names.length + 5} characters`).count()).toBe(1)
+    for (const name of names) {
+      expect(await statusOf(key, /^\.\.?$/.test(name) ? `${name} ` : name)).toBe(200)
+      await page.locator('.gallery .name').getByText(name, { exact: true }).click()
+      const heading = page.getByRole('heading', { level: 2 })
+      await page.getByRole('button', { name: 'Delete' }).waitFor()
+      expect(await heading.textContent()).toBe(name)
+    }
+    await characterLink(page, 'Evil').click()
+    const pane = page.getByRole('region', { name: 'Evil' })
+    await pane.getByText(`${script}␇`).waitFor()
+    expect((await pane.textContent())?.length).toBeLessThan(30_000)
+    await pane.getByRole('button', { name: 'Show more of the greeting' }).click()
+    expect(await page.title()).toBe('Conservatory')
+    for (const name of names) {
+      await page.locator('.gallery .name').getByText(name, { exact: true }).click()
+      await page.getByRole('button', { name: 'Delete' }).click()
+      await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+      await page.getByRole('dialog').waitFor({ state: 'detached' })
+      expect(await statusOf(key, /^\.\.?$/.test(name) ? `${name} ` : name)).toBe(404)
+    }
+  })
+})
+
+describe('for everybody', () => {
+  it('has no barriers, light and dark, on phones and wide screens', async () => {
+    const own = await newKey()
+    await put(own, 'Moss', { character_book: { entries: [{ keys: [], content: 'x' }] } })
+    for (const viewport of [phone, desktop]) {
+      for (const colorScheme of ['light', 'dark'] as const) {
+        const page = await visitor.visit(service, {
+          key: own,
+          viewport,
+          colorScheme,
+          at: '#/characters',
+          expected: [/400/],
+        })
+        const check = async () => {
+          expect(await barriersOf(page)).toEqual([])
+          expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
+        }
+        await characterLink(page, 'Moss').waitFor()
+        await check()
+        await characterLink(page, 'Moss').click()
+        await page.getByRole('button', { name: 'Delete' }).click()
+        await check()
+        await page.keyboard.press('Escape')
+        await check()
+        await page.goto(`${service.url}/#/characters//import`)
+        await choose(
+          page,
+          fileOf('moss.json', cardOf('Moss', { x: 1 })),
+          fileOf('new.json', cardOf('New')),
+          fileOf('none.txt', 'none'),
+        )
+        await itemOf(page, 'none.txt').getByRole('alert').waitFor()
+        await itemOf(page, 'new.json').getByRole('button', { name: 'Under another name' }).click()
+        await check()
+        await drag(page, 'dragover', [fileOf('moss.json', cardOf('Moss'))])
+        await check()
+        await page.context().close()
+      }
+    }
+  })
+})
