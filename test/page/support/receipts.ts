@@ -2,6 +2,12 @@ import type { Page } from 'playwright-core'
 
 /** Opens the receipt of a request over the page, as the chat view does; its closing is told in `document.title`. */
 export async function openReceipt(page: Page, request: object, requestId: string | null): Promise<void> {
+  await page.evaluate(`globalThis.request = ${JSON.stringify(request)}`)
+  await openReceiptOfGlobal(page, requestId)
+}
+
+/** The same for the request that is `globalThis.request` in the page. */
+export async function openReceiptOfGlobal(page: Page, requestId: string | null): Promise<void> {
   await page.evaluate(`(async () => {
     const main = document.querySelector('script[type=module]').src
     const { html, render } = await import(new URL('libraries/htm/preact.js', main).href)
@@ -12,6 +18,6 @@ export async function openReceipt(page: Page, request: object, requestId: string
       place.remove()
       document.title = 'closed'
     }
-    render(html\`<\${Receipt} request=\${${JSON.stringify(request)}} requestId=\${${JSON.stringify(requestId)}} onClose=\${onClose} />\`, place)
+    render(html\`<\${Receipt} request=\${globalThis.request} requestId=\${${JSON.stringify(requestId)}} onClose=\${onClose} />\`, place)
   })()`)
 }

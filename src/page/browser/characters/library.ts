@@ -27,7 +27,8 @@ const nothing: Library = { characters: [], isComplete: false }
 /** What is known; views read it. */
 export const library = signal(nothing)
 
-/** How many the service gives at a time, at most. */
+/** How many are asked for at first, to be seen soon, and how many the service gives at a time, at most. */
+const firstLength = 100
 const pageLength = 1000
 
 let loading: Promise<void> | undefined
@@ -60,7 +61,7 @@ export function reloadLibrary(): Promise<void> {
 async function loadPages(begun: number): Promise<void> {
   try {
     for (let after = ''; ; ) {
-      const { data, has_more: hasMore } = await pageAfter(after, pageLength)
+      const { data, has_more: hasMore } = await pageAfter(after, after === '' ? firstLength : pageLength)
       if (begun !== generation) return
       const characters = [...library.value.characters, ...data.map(searchable)]
       library.value = { characters, isComplete: !hasMore }

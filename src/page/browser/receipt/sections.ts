@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
-import { formatNumber } from '../ui/format.ts'
+import { formatNumber, formatShare } from '../ui/format.ts'
 import { clip } from '../ui/long-text.ts'
 import type { Prompt, SectionTokens } from './prompt.ts'
 
@@ -26,8 +26,6 @@ const titles: Readonly<Record<string, string>> = {
   prefill: 'Beginning of the reply',
   between: 'Between the messages',
 }
-
-const percent = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 1 })
 
 /** The sections of a prompt as one bar, with a table of what they cost. */
 export function Sections({ tokens }: { readonly tokens: Prompt['tokens'] }): VNode {
@@ -59,12 +57,12 @@ export function Sections({ tokens }: { readonly tokens: Prompt['tokens'] }): VNo
               <tr key=${each.section} class=${look(each.section)} ...${point(each.section)}>
                 <th scope="row"><span class="swatch"></span>${titleOf(each)}</th>
                 <td class="number">${formatNumber(each.tokens)}</td>
-                <td class="number">${percent.format(each.tokens / Math.max(1, tokens.total))}</td>
+                <td class="number">${formatShare(each.tokens / Math.max(1, tokens.total))}</td>
               </tr>
             `,
           )}
         </tbody>
-        <tfoot><tr><th scope="row">All of it</th><td class="number">${formatNumber(tokens.total)}</td><td class="number">${percent.format(1)}</td></tr></tfoot>
+        <tfoot><tr><th scope="row">All of it</th><td class="number">${formatNumber(tokens.total)}</td><td class="number">${formatShare(1)}</td></tr></tfoot>
       </table>
     </section>
   `
