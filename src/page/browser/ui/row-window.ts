@@ -42,8 +42,8 @@ export function rowsInSight(
   rows: number,
   rowHeight: number,
 ): { first: number; last: number } {
-  return {
-    first: Math.max(0, Math.floor(top.value / rowHeight) - spareRows),
-    last: Math.min(rows, Math.ceil((top.value + size.value.height) / rowHeight) + spareRows),
-  }
+  const inSight = Math.ceil(size.value.height / rowHeight) + 1
+  // A list that has become shorter is not scrolled as far any more, and no event may have told so.
+  const topmost = Math.max(0, Math.min(Math.floor(top.value / rowHeight), rows - inSight))
+  return { first: Math.max(0, topmost - spareRows), last: Math.min(rows, topmost + inSight + spareRows) }
 }
