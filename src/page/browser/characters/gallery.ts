@@ -1,6 +1,7 @@
 import { signal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
+import { useEffect } from 'preact/hooks'
 import { addressOf, place } from '../route.ts'
 import { formatNumber } from '../ui/format.ts'
 import { clip } from '../ui/long-text.ts'
@@ -18,6 +19,8 @@ const tagsShown = 2
 /** All characters, with a search. */
 export function Gallery(): VNode {
   const { characters, isComplete, failure } = library.value
+  // What is found is seen from its beginning.
+  useEffect(() => document.querySelector('.gallery')?.scrollTo(0, 0), [search.value, origin.value])
   if (failure) {
     return html`
       <div class="waiting" role="alert">

@@ -1,0 +1,105 @@
+import { expect, it } from 'vitest'
+import { cardChunk, png } from '../support/containers.ts'
+import { serviceForThisTest } from '../support/service.ts'
+import { sqlForThisTest } from '../support/test-sql.ts'
+import { longestTask } from './support/main-thread.ts'
+import { openReceiptOfGlobal } from './support/receipts.ts'
+import { desktop, phone, visitorForThisFile } from './support/visitor.ts'
+
+/* Twenty thousand characters, and a large prompt: for how long they hold the main thread of the page at most. */
+
+const visitor = visitorForThisFile()
+const count = 20_000
+/** Milliseconds. */
+const longest = 200
+
+/** A service with so many characters of its first account, put into its store. */
+async function largeService() {
+  const service = await serviceForThisTest()
+  const card = { spec: 'chara_card_v3', spec_version: '3.0', data: { name: 'Card 00000' } }
+  const reply = await service.request('/characters', {
+    method: 'POST',
+    headers: { 'content-type': 'image/png' },
+    body: new Uint8Array(png(cardChunk('ccv3', card))),
+  })
+  expect(reply.status).toBe(201)
+  const sql = await sqlForThisTest(service.dataDirectory)
+  const [first] = await sql.run<Record<string, string | number>>('SELECT * FROM characters')
+  if (!first) throw new Error('The card is not in the store.')
+  const rows = Array.from({ length: count - 1 }, (_, index) => {
+    const name = `Card ${String(index + 1).padStart(5, '0')}`
+    const tags = [`tag ${index % 50}`, 'a long tag for all of them', 'third', 'fourth']
+    const about = JSON.stringify({ tags, creator: `Creator ${index % 999}`, avatar: false })
+    return { ...first, name, folded: name.toLowerCase(), about }
+  })
+  await sql.insert('characters', rows)
+  return service
+}
+
+function report(what: string, milliseconds: number): void {
+  console.info(`${what}: the longest task takes ${Math.round(milliseconds)} ms`)
+  expect(milliseconds, what).toBeLessThanOrEqual(longest)
+}
+
+it.each([
+  ['a phone', phone],
+  ['a wide screen', desktop],
+])('20,000 characters stay smooth on %s', async (_, viewport) => {
+  const service = await largeService()
+  const page = await visitor.visit(service, { viewport, at: '#/account' })
+  const gallery = page.locator('.gallery')
+  const loading = await longestTask(page, async () => {
+    await page.getByRole('link', { name: 'Characters' }).click()
+    await page.getByText(`${(count + 4).toLocaleString('en')} characters`).waitFor()
+  })
+  report('loading', loading)
+  const scrolling = await longestTask(page, async () => {
+    for (const part of [0.1, 0.5, 0.99, 0.3]) {
+      await page.evaluate(`{
+        const list = document.querySelector('.gallery')
+        list.scrollTo(0, list.scrollHeight * ${part})
+      }`)
+      await page.locator('.gallery .name').first().waitFor()
+    }
+    await gallery.hover()
+    for (let step = 0; step < 20; step += 1) await page.mouse.wheel(0, 900)
+  })
+  report('scrolling', scrolling)
+  const searching = await longestTask(page, async () => {
+    await page.getByLabel('Search characters').pressSequentially('card 0000')
+    await page.getByText('11 of ').waitFor()
+  })
+  report('searching', searching)
+  const opening = await longestTask(page, async () => {
+    await page.locator('.gallery .name', { hasText: 'Card 00000' }).click()
+    await page.getByRole('region', { name: 'Card 00000' }).waitFor()
+    await page.getByRole('link', { name: 'All characters' }).click()
+    await page.locator('.gallery .name', { hasText: 'Card 00000' }).waitFor()
+  })
+  report('opening and closing', opening)
+  expect(await page.locator('.gallery a').count()).toBeLessThan(200)
+})
+
+it('a prompt of 2,000 messages, one of them a word of a megabyte, stays smooth', async () => {
+  const service = await serviceForThisTest()
+  const page = await visitor.visit(service, { viewport: phone, at: '#/characters' })
+  await page.locator('.gallery .name').first().waitFor()
+  await page.evaluate(`{
+    const messages = Array.from({ length: 1999 }, (_, index) => ({
+      role: index % 2 === 0 ? 'user' : 'assistant',
+      content: index + ' Why are my leaves yellow? '.repeat(20),
+    }))
+    messages.push({ role: 'user', content: 'x'.repeat(1_000_000) })
+    globalThis.request = { model: 'understudy', character: 'Fern', messages }
+  }`)
+  const opening = await longestTask(page, async () => {
+    await openReceiptOfGlobal(page, null)
+    await page.getByText('The exact messages').waitFor()
+  })
+  report('opening the receipt', opening)
+  const reading = await longestTask(page, async () => {
+    await page.locator('.messages summary').nth(3).click()
+    await page.getByRole('button', { name: /Show 50 more/ }).click()
+  })
+  report('reading it', reading)
+})

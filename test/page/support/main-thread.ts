@@ -1,0 +1,39 @@
+import type { Page } from 'playwright-core'
+
+/** How much slower than this machine's CPU a phone's is taken to be. */
+const slowerBy = 4
+
+interface TraceEvent {
+  readonly name: string
+  readonly ph: string
+  readonly pid: number
+  readonly tid: number
+  /** Microseconds of the thread's own CPU time. */
+  readonly tdur?: number
+  readonly args?: { readonly name?: string }
+}
+
+/**
+ * Does something in a page, and gives the milliseconds for which the longest task holds the main thread of a phone: its CPU
+ * time here, times four. Unlike the time that passes, that is the same whatever else the machine does.
+ */
+export async function longestTask(page: Page, act: () => Promise<void>): Promise<number> {
+  const browser = page.context().browser()
+  if (!browser) throw new Error('The page has no browser.')
+  await browser.startTracing(page, { categories: ['toplevel', '__metadata'] })
+  let trace: Buffer
+  try {
+    await act()
+  } finally {
+    trace = await browser.stopTracing()
+  }
+  const { traceEvents }: { readonly traceEvents: readonly TraceEvent[] } = JSON.parse(String(trace))
+  const threadOf = ({ pid, tid }: TraceEvent) => `${pid}/${tid}`
+  const named = traceEvents.filter(({ name, args }) => name === 'thread_name' && args?.name === 'CrRendererMain')
+  const mainThreads = new Set(named.map(threadOf))
+  const tasks = traceEvents.filter(
+    (event) => event.ph === 'X' && event.tdur !== undefined && mainThreads.has(threadOf(event)),
+  )
+  if (tasks.length === 0) throw new Error('The trace has no task of the main thread.')
+  return tasks.reduce((most, { tdur = 0 }) => Math.max(most, tdur), 0) * (slowerBy / 1000)
+}
