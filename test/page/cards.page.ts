@@ -114,7 +114,7 @@ describe('the list of characters', () => {
     const page = await visitor.visit(service, { key, at: '#/characters' })
     await characterLink(page, 'Moss').waitFor()
     await page.getByLabel('Whose characters').focus()
-    const link = page.locator('a.card:focus', { hasText: 'Moss' })
+    const link = page.locator('a.card:focus', { has: page.locator('.name', { hasText: 'Moss' }) })
     for (let step = 0; (await link.count()) === 0; step += 1) {
       expect(step).toBeLessThan(10)
       await page.keyboard.press('Tab')
