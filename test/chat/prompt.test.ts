@@ -248,6 +248,9 @@ describe('POST /chat/prompt', () => {
       unknown_macros: ['weather'],
       dropped: { lore: 1, examples: 0, messages: 0 },
     })
+    // What is made of a card is kept: the next receipt tells the same.
+    const again = await service.request('/chat/prompt', { json: body })
+    expect(await again.json()).toEqual(receipt)
     expect(receipt.character).toMatch(/^Moss@sha256:[0-9a-f]{64}$/)
     expect(receipt.lore).toEqual([
       { entry: 'Dog', book: 'Garden', fired: true, keys: ['dog'], tokens: expect.any(Number) },

@@ -18,7 +18,7 @@ export interface Run {
   /** Tells that time; made when it is first asked for. */
   clock?: Clock
   readonly seed: string
-  readonly unknown: Set<string>
+  unknown: Set<string>
   readonly counter: MacroCounter
   /** Whether a text was expanded that may come out differently next time. */
   varied: boolean
@@ -228,12 +228,19 @@ export class CardTexts {
    */
   *keep<T>(keeper: Keeper<T>, key: string | number, run: Run, make: () => Steps<T>): Steps<T> {
     const known = keeper.get(this, key)
-    if (known !== undefined) return known
-    const variedBefore = run.varied
+    if (known !== undefined) {
+      for (const name of known.unknown) run.unknown.add(name)
+      return known.made
+    }
+    const { varied, unknown: unknownBefore } = run
     run.varied = false
+    run.unknown = new Set()
     const made = yield* make()
-    if (run.varied === false) keeper.set(this, key, made)
-    run.varied ||= variedBefore
+    const { unknown } = run
+    if (run.varied === false) keeper.set(this, key, { made, unknown })
+    run.varied ||= varied
+    run.unknown = unknownBefore
+    for (const name of unknown) unknownBefore.add(name)
     return made
   }
 
@@ -268,22 +275,28 @@ function newestText(conversation: readonly Message[], speaker: Message['role'] |
 
 const keyName = /\{\{(char|user)\}\}|<(char|bot|user)>/gi
 
+/** Something that was made of a card's texts, and the macros in them that nobody knows. */
+interface Made<T> {
+  readonly made: T
+  readonly unknown: ReadonlySet<string>
+}
+
 /** One kind of things that are kept; each has its own map, so that its type is known. */
 export class Keeper<T> {
   readonly #most: number
-  readonly #maps = new WeakMap<CardTexts, Map<string | number, T>>()
+  readonly #maps = new WeakMap<CardTexts, Map<string | number, Made<T>>>()
 
   /** @param most how many of them are kept at once */
   constructor(most: number) {
     this.#most = most
   }
 
-  get(owner: CardTexts, key: string | number): T | undefined {
+  get(owner: CardTexts, key: string | number): Made<T> | undefined {
     return this.#maps.get(owner)?.get(key)
   }
 
-  set(owner: CardTexts, key: string | number, value: T): void {
-    const map = this.#maps.get(owner) ?? new Map<string | number, T>()
+  set(owner: CardTexts, key: string | number, value: Made<T>): void {
+    const map = this.#maps.get(owner) ?? new Map<string | number, Made<T>>()
     this.#maps.set(owner, map)
     if (map.size >= this.#most) map.clear()
     map.set(key, value)
