@@ -222,16 +222,20 @@ export class CardTexts {
     return made
   }
 
+  /** What is kept under a key; undefined where nothing is. The run is told which of its macros are unknown. */
+  known<T>(keeper: Keeper<T>, key: string | number, run: Run): T | undefined {
+    const known = keeper.get(this, key)
+    if (known !== undefined && known.unknown.size > 0) for (const name of known.unknown) run.unknown.add(name)
+    return known?.made
+  }
+
   /**
    * Something made of these texts, kept under a key unless what it is made of varies.
    * Messages in it are to be frozen, so that they are written as JSON once.
    */
   *keep<T>(keeper: Keeper<T>, key: string | number, run: Run, make: () => Steps<T>): Steps<T> {
-    const known = keeper.get(this, key)
-    if (known !== undefined) {
-      for (const name of known.unknown) run.unknown.add(name)
-      return known.made
-    }
+    const known = this.known(keeper, key, run)
+    if (known !== undefined) return known
     const { varied, unknown: unknownBefore } = run
     run.varied = false
     run.unknown = new Set()

@@ -64,7 +64,7 @@ export function* greetingMessage(texts: CardTexts, run: Run, index: number): Ste
   if (text === '') return null
   const make = () => Object.freeze({ role: 'assistant' as const, content: text })
   if (!texts.isKept(keyOf(index))) return make()
-  return keptGreetings.get(texts, index) ?? (yield* texts.keep(keptGreetings, index, run, () => made(make)))
+  return texts.known(keptGreetings, index, run) ?? (yield* texts.keep(keptGreetings, index, run, () => made(make)))
 }
 
 /** Units of work of one greeting, beside its macros. */

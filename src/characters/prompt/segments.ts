@@ -37,7 +37,8 @@ export function* leadOf(texts: CardTexts, run: Run, lore: readonly Lore[], isSpl
   if (!isKept) return yield* makeLead(texts, run, placed, isSplit)
   const key = `${isSplit}/${placed.map(({ entry }) => texts.numberOf(entry)).join()}`
   return (
-    keptLeads.get(texts, key) ?? (yield* texts.keep(keptLeads, key, run, () => makeLead(texts, run, placed, isSplit)))
+    texts.known(keptLeads, key, run) ??
+    (yield* texts.keep(keptLeads, key, run, () => makeLead(texts, run, placed, isSplit)))
   )
 }
 
