@@ -49,12 +49,17 @@ export async function signIn(key: string): Promise<void> {
   }
 }
 
-/** Forgets the key. @param reason what the form says then */
+/**
+ * Forgets the key; and all else that is kept for the tab, where the reader wants to leave: one whose key has run out goes on
+ * with another.
+ * @param reason what the form says then
+ */
 export function signOut(reason = ''): void {
-  sessionStorage.removeItem(storedKey)
+  if (reason === '') sessionStorage.clear()
+  else sessionStorage.removeItem(storedKey)
   giveKey('', signOut)
-  identity.value = null
   signedOutBecause.value = reason
+  identity.value = null
 }
 
 /** Whether the key may do this; views show what their reader may do, and nothing else. */
