@@ -31,7 +31,7 @@ const libraryNames = [
 
 /** Where a browser finds each of them, below the folder of the page. */
 const libraries: ReadonlyMap<string, string> = new Map(
-  libraryNames.map((name) => [name, `libraries/${name.replace('@', '')}.js`]),
+  libraryNames.map((name) => [name, `libraries/${name.replace('@', '')}/module.js`]),
 )
 
 /** Modules that a package keeps beside the one which Node would take. */
@@ -84,13 +84,27 @@ function toScript(path: string, source: string): string {
 
 async function libraryFiles(): Promise<PageFile[]> {
   const files: PageFile[] = []
-  for (const [name, path] of libraries) {
-    const source = await readFile(new URL(import.meta.resolve(browserModules[name] ?? name)), 'utf8')
+  const wanted = new Map([...libraries].map(([name, path]) => [path, resolved(name)]))
+  // Whatever a module imports of its own package is put at the end, and so is what that one imports.
+  for (const [path, place] of wanted) {
+    const source = await readFile(place, 'utf8')
+    for (const name of partsOf(source)) {
+      wanted.set(posix.join(posix.dirname(path), name), new URL(name, place))
+    }
     const text = withPaths(path, source.replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n'))
     files.push({ path, mediaType: mediaTypes['.js'] ?? '', text })
   }
   const chartStyle = await readFile(new URL(import.meta.resolve('uplot/dist/uPlot.min.css')), 'utf8')
   return [...files, { path: 'libraries/uplot.css', mediaType: mediaTypes['.css'] ?? '', text: chartStyle }]
+}
+
+function resolved(name: string): URL {
+  return new URL(import.meta.resolve(browserModules[name] ?? name))
+}
+
+/** The modules beside it that one imports. */
+function partsOf(source: string): string[] {
+  return [...source.matchAll(imported)].map(([, , , name = '']) => name).filter((name) => name.startsWith('./'))
 }
 
 /** An import, or an export from a module, with the module's name. */
