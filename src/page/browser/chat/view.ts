@@ -1,7 +1,26 @@
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
+import { useEffect } from 'preact/hooks'
+import { goTo, place } from '../route.ts'
+import { Conversation } from './conversation.ts'
+import { Gallery } from './gallery.ts'
+import { current, open, openLast } from './talks.ts'
 
-/** The view. */
+/** The view: a conversation with the character that the address names, or that was talked to last; else whom there is to choose. */
 export function View(): VNode {
-  return html`<p class="waiting">Not built yet.</p>`
+  const [, wanted] = place.value
+  useEffect(() => {
+    if (wanted) open(wanted)
+    else openLast()
+  }, [wanted])
+  const talk = current.value
+  if (!talk) {
+    return html`
+      <section class="chat-start">
+        <h1>Whom do you want to talk to?</h1>
+        <${Gallery} onChoose=${(name: string) => goTo('chat', name)} />
+      </section>
+    `
+  }
+  return html`<${Conversation} key=${talk.id} talk=${talk} />`
 }

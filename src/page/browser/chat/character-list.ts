@@ -1,0 +1,65 @@
+import { batch, signal } from '@preact/signals'
+import { getJson } from '../api.ts'
+import { Failure } from '../failure.ts'
+
+/** A character as the list has it. */
+export interface ListedCharacter {
+  readonly name: string
+  readonly digest: string
+  readonly origin: 'account' | 'folder' | 'starter'
+  readonly tags: readonly string[]
+  readonly creator: string
+  readonly has_avatar?: boolean
+  /** What a search looks at. */
+  readonly searched: string
+}
+
+/** All characters that the reader may talk to, as far as they are here. */
+export const characters = signal<readonly ListedCharacter[]>([])
+/** Whether more are on their way. */
+export const isLoading = signal(false)
+/** Why they could not be had. */
+export const listFailure = signal<Failure | undefined>(undefined)
+
+/** The most that the service sends at once. */
+const pageLength = 1000
+
+type Page = { readonly data: readonly Omit<ListedCharacter, 'searched'>[]; readonly has_more: boolean }
+
+/** Asks for the list anew. The first time it is shown as it comes, later when it is whole. */
+export async function loadCharacters(): Promise<void> {
+  if (isLoading.value) return
+  const isFirst = characters.value.length === 0
+  batch(() => {
+    isLoading.value = true
+    listFailure.value = undefined
+  })
+  const all: ListedCharacter[] = []
+  try {
+    let hasMore = true
+    while (hasMore) {
+      const last = all.at(-1)
+      const after = last ? `&after=${encodeURIComponent(last.name)}` : ''
+      const page = await getJson<Page>(`characters?limit=${pageLength}${after}`)
+      for (const listed of page.data) all.push({ ...listed, searched: searchedOf(listed) })
+      hasMore = page.has_more && page.data.length > 0
+      if (isFirst) characters.value = [...all]
+    }
+    characters.value = all
+  } catch (error) {
+    listFailure.value = Failure.of(error)
+  } finally {
+    isLoading.value = false
+  }
+}
+
+/** The characters with all words of a search in their names and tags. */
+export function found(all: readonly ListedCharacter[], search: string): readonly ListedCharacter[] {
+  const words = search.toLocaleLowerCase().split(/\s+/).filter(Boolean)
+  if (words.length === 0) return all
+  return all.filter(({ searched }) => words.every((word) => searched.includes(word)))
+}
+
+function searchedOf({ name, tags }: Pick<ListedCharacter, 'name' | 'tags'>): string {
+  return [name, ...tags].join('\n').toLocaleLowerCase()
+}

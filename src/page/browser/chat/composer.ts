@@ -1,0 +1,57 @@
+import { html } from 'htm/preact'
+import type { VNode } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+import { shownSwipe } from './messages.ts'
+import { send } from './reply.ts'
+import type { Talk } from './talk.ts'
+import { undoable } from './talks.ts'
+
+/** The box to write in. Enter sends, Shift and Enter begin a line, the arrow up in an empty box edits what was sent last. */
+export function Composer({ talk }: { readonly talk: Talk }): VNode {
+  const box = useRef<HTMLTextAreaElement>(null)
+  const isRunning = talk.run.value !== undefined
+  // On a phone the keyboard would cover the greeting.
+  useEffect(() => {
+    if (matchMedia('(hover: hover)').matches) box.current?.focus()
+  }, [])
+  const submit = (event?: Event) => {
+    event?.preventDefault()
+    box.current?.focus()
+    const { value: text } = talk.draft
+    if (isRunning || text.trim() === '') return
+    talk.draft.value = ''
+    undoable.value = undefined
+    send(talk, text)
+  }
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.isComposing) return
+    if (event.key === 'Enter' && !event.shiftKey) submit(event)
+    if (event.key === 'ArrowUp' && talk.draft.value === '' && editLast(talk)) event.preventDefault()
+  }
+  const onInput = () => {
+    talk.draft.value = box.current?.value ?? ''
+  }
+  const stop = () => {
+    talk.run.value?.stop()
+    box.current?.focus()
+  }
+  return html`
+    <form class="composer" onSubmit=${submit}>
+      <textarea ref=${box} rows="1" dir="auto" aria-label=${`Message to ${talk.name}`} placeholder="Write a message" enterkeyhint="send"
+        value=${talk.draft.value} onInput=${onInput} onKeyDown=${onKeyDown}></textarea>
+      ${
+        isRunning
+          ? html`<button key="stop" type="button" class="stop" onClick=${stop}>Stop</button>`
+          : html`<button key="send" type="submit" class="main" disabled=${talk.draft.value.trim() === ''}>Send</button>`
+      }
+    </form>
+  `
+}
+
+/** @returns whether there is a message to edit */
+function editLast(talk: Talk): boolean {
+  const last = talk.messages.value.findLast(({ role }) => role === 'user')
+  if (!last || talk.run.value) return false
+  talk.editing.value = { id: last.id, text: shownSwipe(last).text }
+  return true
+}

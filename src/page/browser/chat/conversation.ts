@@ -1,0 +1,107 @@
+import { useSignal } from '@preact/signals'
+import { html } from 'htm/preact'
+import type { ComponentType, VNode } from 'preact'
+import { Failure } from '../failure.ts'
+import type { Receipt } from '../receipt/view.ts'
+import { goTo } from '../route.ts'
+import { Dialog } from '../ui/dialog.ts'
+import { sayFailure } from '../ui/notices.ts'
+import { Portrait } from '../ui/portrait.ts'
+import { Composer } from './composer.ts'
+import { Gallery } from './gallery.ts'
+import { Log } from './log.ts'
+import type { Origin } from './messages.ts'
+import { settings } from './settings.ts'
+import { SettingsDialog } from './settings-dialog.ts'
+import { Talk } from './talk.ts'
+import { keeping, replace, undoable } from './talks.ts'
+
+/** A conversation: with whom, what was said, and the box to write in. */
+export function Conversation({ talk }: { readonly talk: Talk }): VNode {
+  const shown = useSignal<'characters' | 'settings' | undefined>(undefined)
+  const receipt = useSignal<
+    { readonly origin: Origin; readonly View: ComponentType<Parameters<typeof Receipt>[0]> } | undefined
+  >(undefined)
+  const close = () => {
+    shown.value = undefined
+    receipt.value = undefined
+  }
+  const showReceipt = async (origin: Origin) => {
+    try {
+      const { Receipt: View } = await import('../receipt/view.ts')
+      receipt.value = { origin, View }
+    } catch {
+      sayFailure(
+        new Failure(
+          0,
+          'not_loaded',
+          'The receipt could not be loaded. Check that the service is running, then try again.',
+        ),
+      )
+    }
+  }
+  const choose = (name: string) => {
+    close()
+    goTo('chat', name)
+  }
+  const onKeyDown = (event: KeyboardEvent) => {
+    const isElsewhere = event.target instanceof Element && event.target.closest('dialog, .edit') !== null
+    if (event.key === 'Escape' && !isElsewhere) talk.run.value?.stop()
+  }
+  return html`
+    <section class="chat" onKeyDown=${onKeyDown}>
+      <${Head} talk=${talk} show=${(what: 'characters' | 'settings') => (shown.value = what)} />
+      <${Log} talk=${talk} onReceipt=${showReceipt} />
+      <p class="unseen" role="status">${talk.heard}</p>
+      <${Foot} talk=${talk} />
+      ${shown.value === 'characters' && html`<${Dialog} title="Characters" class="characters-dialog" onClose=${close}><${Gallery} onChoose=${choose} /></${Dialog}>`}
+      ${shown.value === 'settings' && html`<${SettingsDialog} talk=${talk} onClose=${close} />`}
+      ${receipt.value && html`<${receipt.value.View} request=${receipt.value.origin.request} requestId=${receipt.value.origin.requestId} onClose=${close} />`}
+    </section>
+  `
+}
+
+function Head({
+  talk,
+  show,
+}: {
+  readonly talk: Talk
+  readonly show: (what: 'characters' | 'settings') => void
+}): VNode {
+  const character = talk.character.value
+  const known = character instanceof Failure ? undefined : character
+  const anew = () => replace(talk, new Talk(talk.name), 'A new conversation has begun.')
+  return html`
+    <header class="chat-head">
+      <${Portrait} name=${talk.name} digest=${known?.digest ?? ''} hasPicture=${known?.has_avatar ?? false} />
+      <div class="who-is-it">
+        <h1><bdi>${talk.name}</bdi></h1>
+        <span class="faint">${settings.value.model || 'default model'}</span>
+      </div>
+      <div class="chat-tools">
+        <button type="button" class="quiet" onClick=${() => show('characters')}>Characters</button>
+        <button type="button" class="quiet" onClick=${anew} disabled=${!talk.hasBegun}>New <span class="wide-only">conversation</span></button>
+        <button type="button" class="quiet" onClick=${() => show('settings')}>Settings</button>
+      </div>
+    </header>
+  `
+}
+
+/** What is to be said of the conversation as a whole, and the box. */
+function Foot({ talk }: { readonly talk: Talk }): VNode {
+  const { value: done } = undoable
+  const undo = () => {
+    done?.undo()
+    undoable.value = undefined
+  }
+  return html`
+    <footer class="chat-foot">
+      ${
+        keeping.value.get(talk) === 'too large' &&
+        html`<p role="alert" class="fault">This conversation is too large for the browser to keep: after a reload its newest messages are gone. Export it in the settings before you leave.</p>`
+      }
+      ${done && html`<p role="status" class="undo">${done.said} <button type="button" class="quiet" onClick=${undo}>Undo</button></p>`}
+      <${Composer} talk=${talk} />
+    </footer>
+  `
+}

@@ -1,0 +1,62 @@
+import { useComputed, useSignal } from '@preact/signals'
+import { html } from 'htm/preact'
+import type { VNode } from 'preact'
+import { useEffect } from 'preact/hooks'
+import { formatNumber } from '../ui/format.ts'
+import { Portrait } from '../ui/portrait.ts'
+import { VirtualList } from '../ui/virtual-list.ts'
+import { characters, found, isLoading, type ListedCharacter, listFailure, loadCharacters } from './character-list.ts'
+
+/** What the gallery does with a choice. */
+export interface GalleryProps {
+  readonly onChoose: (name: string) => void
+}
+
+/** Tags of a character that are shown; a search finds it by all of them. */
+const shownTags = 4
+
+/** All characters, to search and to choose one of. */
+export function Gallery({ onChoose }: GalleryProps): VNode {
+  const search = useSignal('')
+  const shown = useComputed(() => found(characters.value, search.value))
+  useEffect(() => void loadCharacters(), [])
+  const onInput = ({ currentTarget }: Event) => {
+    if (currentTarget instanceof HTMLInputElement) search.value = currentTarget.value
+  }
+  const card = (character: ListedCharacter) => html`
+    <button type="button" class="character" onClick=${() => onChoose(character.name)}>
+      <${Portrait} name=${character.name} digest=${character.digest} hasPicture=${character.has_avatar ?? true} />
+      <span class="about">
+        <bdi class="name">${character.name}</bdi>
+        <span class="tags">${character.tags.slice(0, shownTags).map((tag) => html`<bdi class="tag" key=${tag}>${tag}</bdi>`)}</span>
+      </span>
+    </button>
+  `
+  return html`
+    <div class="gallery">
+      <label class="search"><span class="unseen">Search by name or tag</span>
+        <input type="search" placeholder="Search by name or tag" autocomplete="off" spellcheck=${false} onInput=${onInput} />
+      </label>
+      <p class="faint" role="status">${standing(shown.value.length)}</p>
+      ${
+        listFailure.value &&
+        html`<p role="alert" class="fault">${listFailure.value.message} <button type="button" onClick=${() => void loadCharacters()}>Try again</button></p>`
+      }
+      <${VirtualList} class="characters" label="Characters" items=${shown.value} keyOf=${keyOf} rowHeight=${96} columnWidth=${260} row=${card} />
+    </div>
+  `
+}
+
+function keyOf({ name }: ListedCharacter): string {
+  return name
+}
+
+function standing(shown: number): string {
+  const all = characters.value.length
+  if (isLoading.value && all === 0) return 'Loading the characters …'
+  const count =
+    shown === all
+      ? `${formatNumber(all)} ${all === 1 ? 'character' : 'characters'}`
+      : `${formatNumber(shown)} of ${formatNumber(all)} characters`
+  return isLoading.value ? `${count} so far, more are coming …` : count
+}

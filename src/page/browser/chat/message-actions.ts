@@ -1,0 +1,78 @@
+import { html } from 'htm/preact'
+import type { VNode } from 'preact'
+import { copy } from '../ui/copy.ts'
+import { type Message, type Origin, type Swipe, shownSwipe } from './messages.ts'
+import { another, goOn } from './reply.ts'
+import type { Talk } from './talk.ts'
+import { deleteLast } from './talks.ts'
+
+/** What the actions of a message need. */
+export interface ActionsProps {
+  readonly talk: Talk
+  readonly message: Message
+  readonly isLast: boolean
+  readonly onReceipt: (origin: Origin) => void
+  readonly onLeaf: (by: -1 | 1) => void
+}
+
+/** What can be done with a message. */
+export function Actions({ talk, message, isLast, onReceipt, onLeaf }: ActionsProps): VNode {
+  const swipe = shownSwipe(message)
+  const { text, origin } = swipe
+  const isReply = message.role === 'assistant' && !message.isOpening
+  const isBusy = talk.run.value !== undefined
+  const edit = () => {
+    talk.editing.value = { id: message.id, text }
+  }
+  return html`
+    <div class=${isLast ? 'actions' : 'actions older'}>
+      <${Leaves} message=${message} isBusy=${isBusy} canAsk=${isReply && isLast} onLeaf=${onLeaf} />
+      ${text !== '' && html`<button type="button" class="quiet" onClick=${() => void copy(text, 'The message')}>Copy</button>`}
+      <button type="button" class="quiet" disabled=${isBusy} onClick=${edit}>Edit</button>
+      ${isReply && isLast && html`<button type="button" class="quiet" disabled=${isBusy} onClick=${() => another(talk)}>Regenerate</button>`}
+      ${isLast && !message.isOpening && html`<button type="button" class="quiet" disabled=${isBusy} onClick=${() => deleteLast(talk)}>Delete</button>`}
+      ${origin && html`<button type="button" class="quiet" onClick=${() => onReceipt(origin)}>What the model was told</button>`}
+    </div>
+  `
+}
+
+interface LeavesProps {
+  readonly message: Message
+  readonly isBusy: boolean
+  /** Whether another text is asked for after the last. */
+  readonly canAsk: boolean
+  readonly onLeaf: (by: -1 | 1) => void
+}
+
+/** The texts of a message, to leaf through. */
+function Leaves({ message, isBusy, canAsk, onLeaf }: LeavesProps): VNode | null {
+  const { swipes, shown } = message
+  if (swipes.length < 2) return null
+  const what = message.isOpening ? 'greeting' : 'reply'
+  const isEnd = shown === swipes.length - 1
+  return html`
+    <span class="leaves" role="group" aria-label=${what === 'reply' ? 'Replies' : 'Greetings'}>
+      <button type="button" class="quiet" aria-label=${`Previous ${what}`} disabled=${isBusy || shown === 0} onClick=${() => onLeaf(-1)}>‹</button>
+      <span class="count">${shown + 1} / ${swipes.length}</span>
+      <button type="button" class="quiet" aria-label=${isEnd && canAsk ? 'Another reply' : `Next ${what}`} disabled=${isBusy || (isEnd && !canAsk)} onClick=${() => onLeaf(1)}>›</button>
+    </span>
+  `
+}
+
+/** Why a reply is not whole, and how to go on. */
+export function Ending({ talk, swipe, isLast }: { talk: Talk; swipe: Swipe; isLast: boolean }): VNode {
+  const { ending, text } = swipe
+  const isFault = ending?.kind === 'failed'
+  return html`
+    <div class=${isFault ? 'ending fault' : 'ending'} role=${isFault ? 'alert' : undefined}>
+      <p>${ending?.message}</p>
+      ${
+        isLast &&
+        html`<p class="row">
+          ${text !== '' && html`<button type="button" onClick=${() => goOn(talk)}>Continue</button>`}
+          <button type="button" onClick=${() => another(talk)}>Try again</button>
+        </p>`
+      }
+    </div>
+  `
+}

@@ -1,0 +1,67 @@
+import { html } from 'htm/preact'
+import type { VNode } from 'preact'
+import { Failure } from '../failure.ts'
+import { formatMoment } from '../ui/format.ts'
+import { Markdown } from '../ui/markdown.ts'
+import { Portrait } from '../ui/portrait.ts'
+import { Actions, type ActionsProps, Ending } from './message-actions.ts'
+import { Editor } from './message-editor.ts'
+import { leafed, type Message, shownSwipe, withMessage } from './messages.ts'
+import { another } from './reply.ts'
+import { settings } from './settings.ts'
+import type { Talk } from './talk.ts'
+
+/** What a message shows. */
+export interface MessageProps extends Omit<ActionsProps, 'onLeaf'> {
+  /** Where it is, for screen readers. */
+  readonly label: string
+}
+
+/** A message, with what can be done with it. The arrows leaf through its texts while it has the focus. */
+export function MessageItem(props: MessageProps): VNode {
+  const { talk, message, isLast, label } = props
+  const run = talk.run.value?.messageId === message.id ? talk.run.value : undefined
+  const isUser = message.role === 'user'
+  const swipe = shownSwipe(message)
+  const text = run ? run.text.value : swipe.text
+  const isEdited = talk.editing.value?.id === message.id
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.target !== event.currentTarget || run) return
+    if (event.key === 'ArrowLeft') leaf(talk, message, -1)
+    if (event.key === 'ArrowRight') leaf(talk, message, 1)
+  }
+  return html`
+    <article class=${`message ${message.role}`} tabindex="0" aria-label=${label} aria-busy=${run !== undefined} onKeyDown=${onKeyDown}>
+      ${!isUser && html`<${Face} talk=${talk} />`}
+      <div class="said">
+        <p class="by"><bdi class="name">${isUser ? settings.value.userName || 'You' : talk.name}</bdi> <span class="faint">${formatMoment(swipe.at / 1000)}</span></p>
+        ${
+          isEdited
+            ? html`<${Editor} talk=${talk} message=${message} />`
+            : html`
+              <div class="bubble">
+                ${text === '' && run ? html`<p class="thinking" aria-label="Waiting for the first words"><span></span><span></span><span></span></p>` : html`<${Markdown} text=${text} isGrowing=${run !== undefined} />`}
+              </div>`
+        }
+        ${!run && !isEdited && swipe.ending && html`<${Ending} talk=${talk} swipe=${swipe} isLast=${isLast} />`}
+        ${!run && !isEdited && html`<${Actions} ...${props} onLeaf=${(by: -1 | 1) => leaf(talk, message, by)} />`}
+      </div>
+    </article>
+  `
+}
+
+function Face({ talk }: { readonly talk: Talk }): VNode {
+  const character = talk.character.value
+  const known = character instanceof Failure ? undefined : character
+  return html`<${Portrait} name=${talk.name} digest=${known?.digest ?? ''} hasPicture=${known?.has_avatar ?? false} />`
+}
+
+/** Shows the text before or after; after the last one of the last reply, another is asked for. */
+function leaf(talk: Talk, message: Message, by: -1 | 1): void {
+  if (talk.run.value) return
+  const next = leafed(message, by)
+  const isEnd = by === 1 && next.shown === message.shown
+  const isLast = talk.messages.value.at(-1)?.id === message.id
+  if (isEnd && isLast && message.role === 'assistant' && !message.isOpening) another(talk)
+  else talk.messages.value = withMessage(talk.messages.value, message.id, () => next)
+}

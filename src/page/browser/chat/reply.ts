@@ -1,0 +1,169 @@
+import { batch, effect, signal } from '@preact/signals'
+import { ask } from '../api.ts'
+import { Failure } from '../failure.ts'
+import {
+  type Ending,
+  type Message,
+  nextId,
+  type Origin,
+  type Swipe,
+  shownSwipe,
+  withMessage,
+  withNewSwipe,
+  withShownSwipe,
+} from './messages.ts'
+import { anySeed, requestFor } from './request.ts'
+import { settings } from './settings.ts'
+import { type FinishReason, readStream } from './stream.ts'
+import type { Talk } from './talk.ts'
+
+/** Replies that are coming, of all conversations. */
+const runs = signal(0)
+
+effect(() => {
+  // A listener makes pages slower to leave, and so it is there only while leaving would end a reply.
+  if (runs.value > 0) addEventListener('beforeunload', askBeforeLeaving)
+  else removeEventListener('beforeunload', askBeforeLeaving)
+})
+
+function askBeforeLeaving(event: Event): void {
+  event.preventDefault()
+}
+
+/** Sends what the user has written, and asks for a reply. */
+export function send(talk: Talk, text: string): void {
+  if (talk.run.value || text.trim() === '') return
+  const message = {
+    id: nextId(talk.messages.value),
+    role: 'user',
+    swipes: [{ text, at: Date.now() }],
+    shown: 0,
+  } as const
+  talk.messages.value = [...talk.messages.value, message]
+  answer(talk)
+}
+
+/** Asks for a reply to the last message, which is the user's. */
+export function answer(talk: Talk): void {
+  if (talk.run.value) return
+  const before = talk.messages.value
+  const id = nextId(before)
+  talk.messages.value = [...before, { id, role: 'assistant', swipes: [empty()], shown: 0 }]
+  void run(talk, id, before)
+}
+
+/** Asks for another text of the last reply, by another seed; one that has nothing in it makes way. */
+export function another(talk: Talk): void {
+  const last = talk.messages.value.at(-1)
+  if (talk.run.value || last?.role !== 'assistant') return
+  const hasText = shownSwipe(last).text !== ''
+  const next = hasText ? withNewSwipe(last, empty()) : withShownSwipe(last, empty)
+  talk.messages.value = withMessage(talk.messages.value, last.id, () => next)
+  void run(talk, last.id, talk.messages.value.slice(0, -1), anySeed())
+}
+
+/** Has the model go on with the last reply, from where it ended. */
+export function goOn(talk: Talk): void {
+  const last = talk.messages.value.at(-1)
+  if (talk.run.value || last?.role !== 'assistant') return
+  const asked = talk.messages.value
+  const clean = (swipe: Swipe): Swipe => ({
+    text: swipe.text,
+    at: swipe.at,
+    ...(swipe.origin && { origin: swipe.origin }),
+  })
+  talk.messages.value = withMessage(asked, last.id, (message) => withShownSwipe(message, clean))
+  void run(talk, last.id, asked)
+}
+
+/** Sends the conversation up to a message again, which is the user's; what came after it is given up. */
+export function sendAgain(talk: Talk, id: number): void {
+  if (talk.run.value) return
+  const place = talk.messages.value.findIndex((message) => message.id === id)
+  talk.messages.value = talk.messages.value.slice(0, place + 1)
+  answer(talk)
+}
+
+function empty(): Swipe {
+  return { text: '', at: Date.now() }
+}
+
+/** Asks for a reply, and puts what comes of it after what the message has already. @param asked what the model is told */
+async function run(talk: Talk, messageId: number, asked: readonly Message[], seed?: number): Promise<void> {
+  const request = requestFor(talk, asked, settings.value, seed)
+  const message = talk.messages.value.find(({ id }) => id === messageId)
+  const text = new Growing(message ? shownSwipe(message).text : '')
+  const start = text.whole.length
+  const controller = new AbortController()
+  let origin: Origin = { request, requestId: null, character: null, model: null }
+  batch(() => {
+    runs.value++
+    talk.heard.value = `${talk.name} is answering.`
+    talk.run.value = { messageId, text: text.shown, textSoFar: () => text.whole, stop: () => controller.abort() }
+  })
+  const ending = await (async () => {
+    try {
+      const reply = await ask('chat/completions', { method: 'POST', json: request, signal: controller.signal })
+      origin = { request, ...toldBy(reply) }
+      return endingOf(await readStream(reply, { onText: (more) => text.add(more) }))
+    } catch (error) {
+      return endingBy(error)
+    }
+  })()
+  const swipe: Swipe = { text: text.whole, at: Date.now(), origin, ...(ending && { ending }) }
+  batch(() => {
+    talk.messages.value = withMessage(talk.messages.value, messageId, (kept) => withShownSwipe(kept, () => swipe))
+    talk.run.value = undefined
+    // Most screen readers cannot be stopped within one announcement, so that a long reply is only begun.
+    talk.heard.value = `${talk.name}: ${text.whole.slice(start, start + 2000)}`
+    runs.value--
+  })
+}
+
+function toldBy({ headers }: Response): Omit<Origin, 'request'> {
+  const model = headers.get('x-model')
+  return {
+    requestId: headers.get('x-request-id'),
+    character: headers.get('x-character'),
+    model: model === null ? null : decodeURIComponent(model),
+  }
+}
+
+function endingOf(reason: FinishReason): Ending | undefined {
+  if (reason === 'length') return { kind: 'length', message: 'The reply is as long as the model may make it.' }
+  if (reason === 'content_filter') {
+    return { kind: 'failed', message: 'The service of the model has ended the reply by its filter of contents.' }
+  }
+  return undefined
+}
+
+function endingBy(error: unknown): Ending {
+  const { code, message, retryAfter } = Failure.of(error)
+  if (code === 'stopped') return { kind: 'stopped', message: 'You have stopped this reply.' }
+  if (retryAfter === undefined) return { kind: 'failed', message, code }
+  const moment = new Date(Date.now() + retryAfter * 1000).toLocaleTimeString()
+  return { kind: 'failed', message: `${message} It can be sent again from ${moment} on.`, code }
+}
+
+/** A text that grows faster than it is painted. */
+class Growing {
+  whole: string
+  /** Changes once for each frame at most. */
+  readonly shown
+  #isWaiting = false
+
+  constructor(text: string) {
+    this.whole = text
+    this.shown = signal(text)
+  }
+
+  add(more: string): void {
+    this.whole += more
+    if (this.#isWaiting) return
+    this.#isWaiting = true
+    requestAnimationFrame(() => {
+      this.#isWaiting = false
+      this.shown.value = this.whole
+    })
+  }
+}

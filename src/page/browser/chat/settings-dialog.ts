@@ -1,0 +1,109 @@
+import { signal, useSignal } from '@preact/signals'
+import { html } from 'htm/preact'
+import type { VNode } from 'preact'
+import { useEffect } from 'preact/hooks'
+import { getJson } from '../api.ts'
+import { Failure } from '../failure.ts'
+import { Dialog } from '../ui/dialog.ts'
+import { change, settings } from './settings.ts'
+import type { Talk } from './talk.ts'
+import { TransferButtons } from './transfer.ts'
+
+/** The most that the service takes. */
+const longestName = 200
+const longestPersona = 16_384
+/** What the menu of models calls a model that it does not list. */
+const other = '\u0000other'
+
+/** Models that the key may use, as far as they are known. */
+const models = signal<readonly string[]>([])
+const failure = signal<Failure | undefined>(undefined)
+
+/** How the reader wants to chat, and the conversation as a file. What is changed holds at once. */
+export function SettingsDialog({ talk, onClose }: { readonly talk: Talk; readonly onClose: () => void }): VNode {
+  useEffect(() => void loadModels(), [])
+  return html`
+    <${Dialog} title="Settings" class="chat-settings" onClose=${onClose}>
+      <div class="fields">
+        <${ModelField} />
+        <${TemperatureField} />
+        <label>Your name
+          <input autocomplete="nickname" maxlength=${longestName} dir="auto" placeholder="User" value=${settings.value.userName}
+            onInput=${onText((userName) => change({ userName }))} />
+        </label>
+        <div>
+          <label>Who you are
+            <textarea rows="4" maxlength=${longestPersona} dir="auto" aria-describedby="persona-help" placeholder="A retired teacher who grows tomatoes."
+              value=${settings.value.persona} onInput=${onText((persona) => change({ persona }))}></textarea>
+          </label>
+          <span class="help" id="persona-help">The character is told this. It stays in this browser, and goes to the model with each message.</span>
+        </div>
+      </div>
+      <h3>This conversation</h3>
+      <${TransferButtons} talk=${talk} onDone=${onClose} />
+    </${Dialog}>
+  `
+}
+
+function ModelField(): VNode {
+  const { model } = settings.value
+  const isTyped = useSignal(false)
+  const known = models.value.includes(model) || model === ''
+  const isOther = isTyped.value || (!known && models.value.length > 0)
+  const onChoice = onText((choice) => {
+    isTyped.value = choice === other
+    if (choice !== other) change({ model: choice })
+  })
+  const options = known || models.value.length > 0 ? models.value : [model]
+  return html`
+    <label>Model
+      <select onChange=${onChoice} value=${isOther ? other : model}>
+        <option value="">The default of this service</option>
+        ${options.map((id) => html`<option key=${id} value=${id}>${id}</option>`)}
+        <option value=${other}>Another …</option>
+      </select>
+    </label>
+    ${
+      isOther &&
+      html`<label>Id of the model
+        <input spellcheck=${false} autocapitalize="off" maxlength="500" value=${model} onInput=${onText((typed) => change({ model: typed.trim() }))} />
+      </label>`
+    }
+    ${failure.value && html`<p role="alert" class="fault">${failure.value.message} <button type="button" onClick=${() => void loadModels()}>Try again</button></p>`}
+  `
+}
+
+function TemperatureField(): VNode {
+  const { temperature } = settings.value
+  const onNumber = onText((text) => {
+    const value = Number(text)
+    change({ temperature: text.trim() === '' || !Number.isFinite(value) ? null : Math.min(Math.max(0, value), 2) })
+  })
+  return html`
+    <div>
+      <label>Temperature
+        <input type="number" min="0" max="2" step="0.1" aria-describedby="temperature-help" placeholder="The model's own" value=${temperature ?? ''} onChange=${onNumber} />
+      </label>
+      <span class="help" id="temperature-help">From 0, where a model says what is likeliest, to 2.</span>
+    </div>
+  `
+}
+
+/** A listener that takes the text of the field that it is called for. */
+function onText(take: (text: string) => void): (event: Event) => void {
+  return ({ currentTarget: field }) => {
+    const hasText =
+      field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement || field instanceof HTMLSelectElement
+    if (hasText) take(field.value)
+  }
+}
+
+async function loadModels(): Promise<void> {
+  failure.value = undefined
+  try {
+    const { data } = await getJson<{ readonly data: readonly { readonly id: string }[] }>('models')
+    models.value = data.map(({ id }) => id).filter((id) => !id.startsWith('character/'))
+  } catch (error) {
+    failure.value = Failure.of(error)
+  }
+}

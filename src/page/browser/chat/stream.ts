@@ -1,0 +1,115 @@
+import { createParser } from 'eventsource-parser'
+import { unreachable } from '../api.ts'
+import { Failure } from '../failure.ts'
+
+/** What a streamed completion tells, piece by piece. */
+export interface Listener {
+  /** More of the reply. */
+  readonly onText: (text: string) => void
+}
+
+/** How a stream ended that told its end: OpenAI's `finish_reason`, null for none. */
+export type FinishReason = string | null
+
+/** Characters of a stream that are read in one go. */
+const sliceLength = 16_384
+/** Milliseconds of reading after which the page may paint and listen to keys. */
+const longestStretchMs = 12
+
+/**
+ * Reads a streamed completion to its end.
+ * @throws Failure where it breaks off, or tells an error
+ */
+export async function readStream(reply: Response, { onText }: Listener): Promise<FinishReason> {
+  let finish: FinishReason = null
+  let isDone = false
+  let fault: Failure | undefined
+  const parser = createParser({
+    onEvent({ data }) {
+      if (isDone || fault) return
+      if (data === '[DONE]') {
+        isDone = true
+        return
+      }
+      const chunk = readChunk(data)
+      fault = chunk.fault
+      finish = chunk.finish ?? finish
+      if (chunk.text !== '') onText(chunk.text)
+    },
+  })
+  for await (const text of slicesOf(reply)) {
+    parser.feed(text)
+    if (fault) throw fault
+    if (isDone) return finish
+  }
+  throw new Failure(0, 'broken_off', 'The reply broke off before its end. What has come so far is kept.')
+}
+
+/** The text of a body in slices, with a rest for the page between them. */
+async function* slicesOf(reply: Response): AsyncGenerator<string> {
+  const reader = reply.body?.getReader()
+  if (!reader) return
+  const decoder = new TextDecoder()
+  let rested = performance.now()
+  try {
+    while (true) {
+      const { done, value } = await reader.read().catch((error: unknown) => {
+        throw error instanceof DOMException && error.name === 'AbortError' ? error : unreachable()
+      })
+      const text = decoder.decode(value, { stream: !done })
+      for (let start = 0; start < text.length; start += sliceLength) {
+        yield text.slice(start, start + sliceLength)
+        if (performance.now() - rested < longestStretchMs) continue
+        await rest()
+        rested = performance.now()
+      }
+      if (done) return
+    }
+  } finally {
+    reader.cancel().catch(() => {})
+  }
+}
+
+/** Lets the page do what is waiting. A message is not slowed down in tabs in the background, as timers are. */
+function rest(): Promise<void> {
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel()
+    port1.onmessage = () => {
+      port1.close()
+      resolve()
+    }
+    port2.postMessage(null)
+  })
+}
+
+interface ReadChunk {
+  readonly text: string
+  readonly finish: FinishReason
+  readonly fault?: Failure
+}
+
+/** The shape of a chunk as far as it is read: it comes from the service, which writes it so. */
+interface Chunk {
+  readonly choices?: readonly {
+    readonly delta?: { readonly content?: string | null }
+    readonly finish_reason?: string
+  }[]
+  readonly error?: { readonly message?: string; readonly code?: string | null; readonly type?: string }
+}
+
+function readChunk(data: string): ReadChunk {
+  let chunk: Chunk
+  try {
+    chunk = JSON.parse(data)
+  } catch {
+    const message = 'The reply has something in it that this page does not understand. What came before it is kept.'
+    return { text: '', finish: null, fault: new Failure(0, 'not_understood', message) }
+  }
+  const { error, choices } = chunk
+  if (error) {
+    const fault = new Failure(0, error.code ?? error.type ?? 'error', error.message ?? 'The reply ended with an error.')
+    return { text: '', finish: null, fault }
+  }
+  const choice = choices?.[0]
+  return { text: choice?.delta?.content ?? '', finish: choice?.finish_reason ?? null }
+}

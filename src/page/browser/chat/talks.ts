@@ -1,0 +1,126 @@
+import { effect, signal } from '@preact/signals'
+import { identity } from '../session.ts'
+import { type Keeping, keep, restore } from './kept-talks.ts'
+import { Talk } from './talk.ts'
+
+/** The conversations of this tab: one with each character. */
+const talks = new Map<string, Talk>()
+/** What ends the keeping of each. */
+const ends = new Map<Talk, () => void>()
+
+/** The conversation that is shown. */
+export const current = signal<Talk | undefined>(undefined)
+
+/** Whether each conversation will be there after a reload; missing until that is known. */
+export const keeping = signal<ReadonlyMap<Talk, Keeping>>(new Map())
+
+/** What was done last, and how it is taken back. */
+export const undoable = signal<{ readonly said: string; readonly undo: () => void } | undefined>(undefined)
+
+const storedCurrent = 'conservatory-chat-current'
+/** Milliseconds after a change until it is kept. */
+const patience = 400
+/** Milliseconds between savings while a reply comes. */
+const patienceWhileRunning = 3000
+
+let account = identity.value?.account ?? ''
+
+effect(() => {
+  const who = identity.value
+  // A key that has run out is followed by another of the same account: the conversations wait for it.
+  if (who === undefined || (who === null && sessionStorage.length > 0) || who?.account === account) return
+  account = who?.account ?? ''
+  forgetAll()
+})
+
+addEventListener('pagehide', () => {
+  for (const talk of talks.values()) save(talk)
+})
+
+/** Shows the conversation with a character: the one that there is, or a new one. */
+export function open(name: string): void {
+  const talk = talks.get(name) ?? take(restore(name, account) ?? new Talk(name))
+  show(talk)
+}
+
+/** Shows the conversation that was shown before the page was loaded again. */
+export function openLast(): void {
+  const name = sessionStorage.getItem(storedCurrent)
+  if (name !== null && current.value === undefined) open(name)
+}
+
+/** Puts a conversation in the place of the one with the same character, which can be taken back. */
+export function replace(former: Talk, next: Talk, said: string): void {
+  former.run.value?.stop()
+  take(next)
+  show(next)
+  undoable.value = {
+    said,
+    undo: () => {
+      take(former)
+      show(former)
+    },
+  }
+}
+
+/** Deletes the last message, which can be taken back. */
+export function deleteLast(talk: Talk): void {
+  const { value: before } = talk.messages
+  if (talk.run.value) return
+  talk.messages.value = before.slice(0, -1)
+  const undo = () => {
+    talk.messages.value = before
+  }
+  undoable.value = { said: 'The message is deleted.', undo }
+}
+
+function show(talk: Talk): void {
+  undoable.value = undefined
+  current.value = talk
+  sessionStorage.setItem(storedCurrent, talk.name)
+  void talk.meet()
+}
+
+/** Has a conversation be kept with each of its changes, in the place of another with the same character. */
+function take(talk: Talk): Talk {
+  const former = talks.get(talk.name)
+  if (former) ends.get(former)?.()
+  talks.set(talk.name, talk)
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const saveLater = (wait: number) => {
+    clearTimeout(timer)
+    timer = setTimeout(() => {
+      save(talk)
+      if (talk.run.value) saveLater(patienceWhileRunning)
+    }, wait)
+  }
+  const end = effect(() => {
+    void [talk.messages.value, talk.draft.value, talk.run.value]
+    saveLater(patience)
+  })
+  ends.set(talk, () => {
+    clearTimeout(timer)
+    end()
+    ends.delete(talk)
+  })
+  return talk
+}
+
+function save(talk: Talk): void {
+  const result = keep(talk, account)
+  if (keeping.value.get(talk) !== result) keeping.value = new Map(keeping.value).set(talk, result)
+}
+
+function forgetAll(): void {
+  for (const talk of talks.values()) {
+    ends.get(talk)?.()
+    talk.run.value?.stop()
+  }
+  talks.clear()
+  for (const name of Object.keys(sessionStorage)) {
+    if (name.startsWith('conservatory-chat')) sessionStorage.removeItem(name)
+  }
+  current.value = undefined
+  undoable.value = undefined
+  keeping.value = new Map()
+}

@@ -1,0 +1,26 @@
+import { useSignal } from '@preact/signals'
+import { html } from 'htm/preact'
+import type { VNode } from 'preact'
+import { copy } from './copy.ts'
+
+/** What a block of code shows. */
+export interface CodeBlockProps {
+  readonly text: string
+  /** As it is written after the fence; empty for none. */
+  readonly language: string
+}
+
+/** A block of code, with a button that copies it. It takes the focus, so that the arrow keys scroll it. */
+export function CodeBlock({ text, language }: CodeBlockProps): VNode {
+  const isCopied = useSignal(false)
+  const take = async () => {
+    await copy(text, 'The code')
+    isCopied.value = true
+  }
+  return html`
+    <div class="code-block" dir="ltr">
+      <div class="code-head"><span>${language}</span><button type="button" class="quiet" onClick=${take}>${isCopied.value ? 'Copied' : 'Copy'}</button></div>
+      <pre tabindex="0" role="region" aria-label=${`Code ${language}`}><code>${text}</code></pre>
+    </div>
+  `
+}

@@ -1,0 +1,124 @@
+import { Lexer, type Token, type Tokens } from 'marked'
+import type { ComponentChild } from 'preact'
+import { nodesOf, plainNode } from './markdown-nodes.ts'
+
+/** Characters that are lexed together at most: what a frame has time for on a slow phone. */
+const windowLength = 4096
+
+/** More marks of Markdown in a window than any honest text has make the lexer slow: such a window is shown as it is. */
+const mostMarks = 800
+const marks = /[*_~[\]`<>\\!|]/g
+/** A line that nests quotes and lists more deeply than the lexer's stack bears. */
+const nested = /^(?:[ \t]*(?:>|[-*+]|\d{1,9}[.)])[ \t]?){16}/m
+
+/** Blocks that were read, as nodes, and where the rest of the text begins. */
+export interface Portion {
+  readonly nodes: readonly ComponentChild[]
+  readonly end: number
+}
+
+/**
+ * Reads Markdown block by block from its beginning, so that a text of any length costs each character once; while more
+ * of it comes, only the last block is read again.
+ */
+export class MarkdownReader {
+  /** What stands before the next window: the fence or the head of a block that was too long for one. */
+  #prefix = ''
+  readonly #links: Lexer['tokens']['links'] = {}
+
+  /**
+   * Reads the finished blocks of the next window.
+   * @param start what the portion before ended with
+   * @param isWhole whether the text ends here, so that its last block is finished
+   * @returns undefined where no block is finished yet
+   */
+  next(text: string, start: number, isWhole: boolean): Portion | undefined {
+    const source = text.slice(start, start + windowLength)
+    if (source === '') return undefined
+    const isLast = start + windowLength >= text.length
+    const tokens = this.#lex(source)
+    if (tokens === undefined) return isLast && !isWhole ? undefined : this.#plain(source, start, isLast)
+    if (isLast && isWhole) return { nodes: nodesOf(tokens), end: text.length }
+    const finished = withoutLastBlock(tokens)
+    const end = start + lengthOf(finished) - this.#prefix.length
+    if (finished.length > 0 && end > start) {
+      this.#prefix = ''
+      return { nodes: nodesOf(finished), end }
+    }
+    return isLast ? undefined : this.#cut(tokens, source, start)
+  }
+
+  /** The blocks from here on, finished or not. */
+  tail(text: string, start: number): readonly ComponentChild[] {
+    const source = text.slice(start, start + windowLength)
+    if (source === '') return []
+    const tokens = this.#lex(source)
+    return tokens === undefined ? [plainNode(source)] : nodesOf(tokens)
+  }
+
+  #lex(source: string): readonly Token[] | undefined {
+    if ((source.match(marks)?.length ?? 0) > mostMarks || nested.test(source)) return undefined
+    try {
+      const lexer = new Lexer({ gfm: true, breaks: true })
+      Object.assign(lexer.tokens.links, this.#links)
+      const tokens = lexer.lex(this.#prefix + source)
+      Object.assign(this.#links, tokens.links)
+      return tokens
+    } catch {
+      return undefined
+    }
+  }
+
+  #plain(source: string, start: number, isLast: boolean): Portion {
+    const end = isLast ? source.length : placeToCut(source)
+    this.#prefix = ''
+    return { nodes: [plainNode(source.slice(0, end))], end: start + end }
+  }
+
+  /** Takes what there is of a block that is longer than a window, and leaves the rest to the next as a block of its own. */
+  #cut(tokens: readonly Token[], source: string, start: number): Portion {
+    const [block] = tokens
+    if (block?.type === 'list' && isList(block) && block.items.length > 1) {
+      const items = block.items.slice(0, -1)
+      return { nodes: nodesOf([{ ...block, items }]), end: start + lengthOf(items) }
+    }
+    const end = placeToCut(source)
+    const known = this.#lex(source.slice(0, end)) ?? []
+    const nodes = known.length === 0 ? [plainNode(source.slice(0, end))] : nodesOf(known)
+    if (this.#prefix === '') this.#prefix = headOf(block, source)
+    return { nodes, end: start + end }
+  }
+}
+
+function isList(token: Token): token is Tokens.List {
+  return token.type === 'list'
+}
+
+function lengthOf(tokens: readonly { readonly raw: string }[]): number {
+  return tokens.reduce((sum, { raw }) => sum + raw.length, 0)
+}
+
+/** All tokens before the last block, which what is to come may still change. */
+function withoutLastBlock(tokens: readonly Token[]): readonly Token[] {
+  const last = tokens.findLastIndex(({ type }) => type !== 'space')
+  return tokens.slice(0, Math.max(0, last))
+}
+
+/** The lines that the rest of a long block needs before it: the fence of code, the head of a table. */
+function headOf(block: Token | undefined, source: string): string {
+  const lines = block?.type === 'table' ? 2 : block?.type === 'code' && /^ {0,3}(?:```|~~~)/.test(source) ? 1 : 0
+  return source
+    .split('\n', lines)
+    .map((line) => `${line}\n`)
+    .join('')
+}
+
+/** After the last line, else the last word, else before the second half of a pair that makes one character. */
+function placeToCut(source: string): number {
+  for (const mark of ['\n', ' ']) {
+    const place = source.lastIndexOf(mark)
+    if (place > source.length / 2) return place + 1
+  }
+  const last = source.charCodeAt(source.length - 1)
+  return last >= 0xd800 && last <= 0xdbff ? source.length - 1 : source.length
+}

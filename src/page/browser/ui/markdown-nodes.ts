@@ -1,0 +1,145 @@
+import type { MarkedToken, Token, Tokens } from 'marked'
+import { type ComponentChild, h } from 'preact'
+import { CodeBlock } from './code-block.ts'
+
+/** Deeper levels are shown as plain text: nobody writes them, and each costs a frame of the stack. */
+const deepest = 12
+
+/** Entities that texts of models have now and then; all others stay as they are written. */
+const entities: Readonly<Record<string, string>> = {
+  ...{ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: '\u00a0' },
+  ...{ copy: '©', hellip: '…', ndash: '–', mdash: '—', larr: '←', rarr: '→' },
+}
+
+/** Tokens of Markdown as nodes. No HTML is made of any text: tags are shown as they are written. */
+export function nodesOf(tokens: readonly Token[], depth = 0): ComponentChild[] {
+  return tokens.map((token) => (depth > deepest || !isKnown(token) ? token.raw : nodeOf(token, depth)))
+}
+
+/** A text without any formatting. */
+export function plainNode(text: string): ComponentChild {
+  return h('p', { class: 'plain', dir: 'auto' }, text)
+}
+
+const known: ReadonlySet<string> = new Set([
+  ...[
+    'blockquote',
+    'br',
+    'checkbox',
+    'code',
+    'codespan',
+    'def',
+    'del',
+    'em',
+    'escape',
+    'heading',
+    'hr',
+    'html',
+    'image',
+  ],
+  ...['link', 'list', 'list_item', 'paragraph', 'space', 'strong', 'table', 'text'],
+])
+
+/** Whether it is one of marked's own tokens, which have no extensions among them here. */
+function isKnown(token: Token): token is MarkedToken {
+  return known.has(token.type)
+}
+
+function nodeOf(token: MarkedToken, depth: number): ComponentChild {
+  switch (token.type) {
+    case 'paragraph':
+      return h('p', { dir: 'auto' }, nodesOf(token.tokens, depth + 1))
+    case 'text':
+      return token.tokens ? nodesOf(token.tokens, depth + 1) : withEntities(token.text)
+    case 'strong':
+    case 'em':
+    case 'del':
+      return h(token.type, null, nodesOf(token.tokens, depth + 1))
+    case 'codespan':
+      return h('code', null, token.text)
+    case 'code':
+      return h(CodeBlock, { text: token.text, language: token.lang ?? '' })
+    case 'link':
+    case 'image':
+      return linkNode(token, depth)
+    default:
+      return blockNode(token, depth)
+  }
+}
+
+function blockNode(token: MarkedToken, depth: number): ComponentChild {
+  switch (token.type) {
+    case 'heading':
+      return h(`h${Math.min(token.depth + 2, 6)}`, { dir: 'auto' }, nodesOf(token.tokens, depth + 1))
+    case 'blockquote':
+      return h('blockquote', { dir: 'auto' }, nodesOf(token.tokens, depth + 1))
+    case 'list':
+      return listNode(token, depth)
+    case 'table':
+      return tableNode(token, depth)
+    case 'checkbox':
+      return token.checked ? '☑ ' : '☐ '
+    case 'br':
+    case 'hr':
+      return h(token.type, null)
+    case 'escape':
+      return token.text
+    case 'html':
+      return token.block ? plainNode(token.raw.trimEnd()) : token.raw
+    default:
+      return null
+  }
+}
+
+function listNode({ ordered, start, items }: Tokens.List, depth: number): ComponentChild {
+  const children = items.map((item) =>
+    h('li', { dir: 'auto', class: item.task ? 'task' : undefined }, nodesOf(item.tokens, depth + 1)),
+  )
+  return ordered && start !== '' ? h('ol', { start }, children) : h('ul', null, children)
+}
+
+function tableNode({ header, rows }: Tokens.Table, depth: number): ComponentChild {
+  const row = (cells: readonly Tokens.TableCell[]) =>
+    h(
+      'tr',
+      null,
+      cells.map(({ header: isHead, align, tokens }) =>
+        h(
+          isHead ? 'th' : 'td',
+          { dir: 'auto', style: align ? { textAlign: align } : undefined },
+          nodesOf(tokens, depth + 1),
+        ),
+      ),
+    )
+  const table = h('table', null, h('thead', null, row(header)), h('tbody', null, rows.map(row)))
+  // Whoever has no mouse scrolls a wide table by the arrow keys, for which it must take the focus.
+  return h('div', { class: 'scroll', tabIndex: 0, role: 'region', 'aria-label': 'Table' }, table)
+}
+
+/** A link to the web; all others are shown as they are written. Pictures are links: none is fetched from another host. */
+function linkNode(token: Tokens.Link | Tokens.Image, depth: number): ComponentChild {
+  const address = webAddress(token.href)
+  if (address === undefined) return token.raw
+  const label =
+    token.type === 'image' ? `Picture: ${withEntities(token.text) || address}` : nodesOf(token.tokens, depth + 1)
+  return h('a', { href: address, target: '_blank', rel: 'noopener noreferrer', dir: 'auto' }, label)
+}
+
+function webAddress(href: string): string | undefined {
+  if (!URL.canParse(href)) return undefined
+  const { protocol, href: address } = new URL(href)
+  return protocol === 'https:' || protocol === 'http:' ? address : undefined
+}
+
+/** A text with its entities as the characters that they stand for. */
+function withEntities(text: string): string {
+  if (!text.includes('&')) return text
+  return text.replaceAll(
+    /&(?:#(\d{1,7})|#x([\da-f]{1,6})|([a-z]+));/gi,
+    (whole, decimal, hexadecimal, name: string) => {
+      if (name !== undefined) return entities[name] ?? whole
+      const code = decimal === undefined ? Number.parseInt(hexadecimal, 16) : Number(decimal)
+      return code > 0 && code <= 0x10ffff && !(code >= 0xd800 && code <= 0xdfff) ? String.fromCodePoint(code) : whole
+    },
+  )
+}
