@@ -24,6 +24,7 @@ const nearEnd = 80
 /** What was said. It follows a reply as it comes, as long as the reader is at its end. */
 export function Log({ talk, onReceipt }: LogProps): VNode {
   const log = useRef<HTMLDivElement>(null)
+  const top = useRef(0)
   const most = useSignal(portion)
   const isFollowing = useSignal(true)
   const messages = talk.messages.value
@@ -34,7 +35,12 @@ export function Log({ talk, onReceipt }: LogProps): VNode {
   }
   const onScroll = () => {
     const { current } = log
-    if (current) isFollowing.value = current.scrollHeight - current.scrollTop - current.clientHeight < nearEnd
+    if (!current) return
+    const { scrollTop, scrollHeight, clientHeight } = current
+    // What comes makes the way to the end longer too: only going up is a wish to stay.
+    if (scrollHeight - scrollTop - clientHeight < nearEnd) isFollowing.value = true
+    else if (scrollTop < top.current) isFollowing.value = false
+    top.current = scrollTop
   }
   useEffect(() => {
     const { current } = log

@@ -1,0 +1,258 @@
+import { describe, expect, it } from 'vitest'
+import { begins, says, talkToFern, toldLast } from './support/chat-page.ts'
+import { visitorForThisFile } from './support/visitor.ts'
+
+const visitor = visitorForThisFile()
+
+describe('choosing a character', () => {
+  it('finds one by its name or a tag, and goes to it and back by keys alone', async () => {
+    const { page, box } = await talkToFern(visitor, [says('Yes.')])
+    expect(page.url()).toMatch(/#\/chat\/Fern$/)
+    await page.getByRole('button', { name: 'Characters' }).press('Enter')
+    const dialog = page.getByRole('dialog', { name: 'Characters' })
+    await dialog.getByRole('listitem').nth(3).waitFor()
+    await dialog.getByLabel('Search by name or tag').fill('LIGHTHOUSE gentle')
+    expect(await dialog.getByRole('listitem').allTextContents()).toEqual([expect.stringContaining('Tolliver')])
+    await dialog.getByRole('button', { name: /^Tolliver/ }).press('Enter')
+    await page.getByLabel('Message to Tolliver').waitFor()
+    expect(page.url()).toMatch(/#\/chat\/Tolliver$/)
+    await page.goBack()
+    await box.waitFor()
+  })
+
+  it('shows who she is, and leafs through her greetings by buttons and keys, of which the model is told the one shown', async () => {
+    const { page, messages, say, upstream } = await talkToFern(visitor, [says('Yes.')])
+    await page.getByText('Notes by the creator').click()
+    await page.getByText('The keeper of the glasshouse').waitFor()
+    const greeting = messages.first()
+    await greeting.getByRole('button', { name: 'Next greeting' }).click()
+    await greeting.getByText('only her boots greet you').waitFor()
+    await greeting.focus()
+    await page.keyboard.press('ArrowRight')
+    await greeting.getByText('It is after closing').waitFor()
+    await page.keyboard.press('ArrowRight')
+    await page.keyboard.press('ArrowLeft')
+    await greeting.getByText('only her boots greet you').waitFor()
+    await say('Hello!')
+    await messages.nth(2).getByText('Yes.').waitFor()
+    expect(
+      toldLast(upstream).filter(({ role, content }) => role === 'assistant' && content.includes('boots')),
+    ).toHaveLength(1)
+  })
+
+  it('comes from the address, and says of a character that is not there what to do', async () => {
+    const { page } = await talkToFern(visitor, [says('Yes.')], { expected: [/404/] })
+    await page.goto(`${page.url().split('#')[0]}#/chat/Nobody%20at%20all`)
+    await page
+      .getByRole('alert')
+      .getByText(/character/i)
+      .waitFor()
+    await page.getByRole('button', { name: 'Characters' }).click()
+    await page.getByRole('button', { name: /^Bolt/ }).click()
+    await page.getByLabel('Message to Bolt').waitFor()
+  })
+})
+
+describe('chatting', () => {
+  it('sends with Enter, begins a line with Shift and Enter, and shows the reply as it comes', async () => {
+    let finish = () => {}
+    const end = new Promise<void>((resolve) => {
+      finish = resolve
+    })
+    const { page, box, messages, upstream } = await talkToFern(visitor, [begins('**Lift** the pot.', end)])
+    await box.pressSequentially('How often')
+    await box.press('Shift+Enter')
+    await box.pressSequentially('do I water?')
+    await box.press('Enter')
+    await messages.nth(2).locator('strong', { hasText: 'Lift' }).waitFor()
+    expect(await page.getByRole('button', { name: 'Stop' }).isVisible()).toBe(true)
+    finish()
+    await messages.nth(2).getByText('And that is all.').waitFor()
+    await page.getByRole('button', { name: 'Send' }).waitFor()
+    expect(await page.locator(':focus').getAttribute('aria-label')).toBe('Message to Fern')
+    expect(toldLast(upstream).at(-1)).toEqual({ role: 'user', content: 'How often\ndo I water?' })
+    expect(await page.getByRole('status').allTextContents()).toContain('Fern: **Lift** the pot. And that is all.')
+  })
+
+  it('stops with Escape, keeps what has come, and goes on from there', async () => {
+    const { page, messages, say, upstream } = await talkToFern(visitor, [begins('Once upon'), says(' a time.')])
+    await say('A story!')
+    await messages.nth(2).getByText('Once upon').waitFor()
+    await page.keyboard.press('Escape')
+    await (await upstream.called(1)).aborted
+    await page.getByText('You have stopped this reply.').waitFor()
+    await page.getByRole('button', { name: 'Continue' }).click()
+    await messages.nth(2).getByText('Once upon a time.').waitFor()
+    expect(toldLast(upstream).at(-1)).toEqual({ role: 'assistant', content: 'Once upon' })
+    expect(await messages.count()).toBe(3)
+  })
+
+  it('offers other replies by other seeds, to leaf through by buttons and keys', async () => {
+    const { page, messages, say, upstream } = await talkToFern(visitor, [says('One.'), says('Two.'), says('Three.')])
+    await say('Count!')
+    const reply = messages.nth(2)
+    await reply.getByText('One.').waitFor()
+    await reply.getByRole('button', { name: 'Regenerate' }).click()
+    await reply.getByText('Two.').waitFor()
+    await reply.getByText('2 / 2').waitFor()
+    await reply.focus()
+    await page.keyboard.press('ArrowRight')
+    await reply.getByText('Three.').waitFor()
+    await reply.getByText('3 / 3').waitFor()
+    await reply.focus()
+    await page.keyboard.press('ArrowLeft')
+    await reply.getByText('Two.').waitFor()
+    await reply.getByRole('button', { name: 'Previous reply' }).click()
+    await reply.getByText('One.').waitFor()
+    const seeds = upstream.calls.map(({ body }) => body['seed'])
+    expect(new Set(seeds).size).toBe(3)
+    await say('And what was it?')
+    await messages.nth(4).waitFor()
+    await upstream.called(4)
+    expect(toldLast(upstream).slice(-2)).toEqual([
+      { role: 'assistant', content: 'One.' },
+      { role: 'user', content: 'And what was it?' },
+    ])
+  })
+
+  it('edits what the user has said and what was replied, and sends again', async () => {
+    const { page, box, messages, say, upstream } = await talkToFern(visitor, [says('A fern.'), says('A cactus.')])
+    await say('What is tall?')
+    await messages.nth(2).getByText('A fern.').waitFor()
+    await messages.nth(2).getByRole('button', { name: 'Edit' }).click()
+    await page.getByLabel('Text of the message').fill('A palm.')
+    await page.keyboard.press('Control+Enter')
+    await messages.nth(2).getByText('A palm.').waitFor()
+    await box.press('ArrowUp')
+    expect(await page.getByLabel('Text of the message').inputValue()).toBe('What is tall?')
+    await page.keyboard.press('Escape')
+    await box.press('ArrowUp')
+    await page.getByLabel('Text of the message').fill('What is dry?')
+    await page.getByRole('button', { name: 'Save and send again' }).click()
+    await messages.nth(2).getByText('A cactus.').waitFor()
+    expect(toldLast(upstream).at(-1)).toEqual({ role: 'user', content: 'What is dry?' })
+    expect(await messages.count()).toBe(3)
+  })
+
+  it('tells the model a changed greeting as it stands', async () => {
+    const { page, messages, say, upstream } = await talkToFern(visitor, [says('Yes.')])
+    await messages.first().getByRole('button', { name: 'Edit' }).click()
+    await page.getByLabel('Text of the message').fill('Good evening.')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await say('Hello!')
+    await messages.nth(2).getByText('Yes.').waitFor()
+    const said = toldLast(upstream).filter(({ role }) => role !== 'system')
+    expect(said.slice(-2)).toEqual([
+      { role: 'assistant', content: 'Good evening.' },
+      { role: 'user', content: 'Hello!' },
+    ])
+    expect(said.some(({ content }) => content.includes('Mind the hose'))).toBe(false)
+  })
+
+  it('copies a message, deletes the last, takes that back, and begins anew', async () => {
+    const { page, box, messages, say } = await talkToFern(visitor, [says('*Yes.*')], {
+      permissions: ['clipboard-read', 'clipboard-write'],
+    })
+    await say('Hello!')
+    await messages.nth(2).getByRole('button', { name: 'Copy' }).click()
+    await page.getByText('The message is in the clipboard.').waitFor()
+    await box.press('Control+V')
+    expect(await box.inputValue()).toBe('*Yes.*')
+    await messages.nth(2).getByRole('button', { name: 'Delete' }).click()
+    await page.getByRole('button', { name: 'Get a reply' }).waitFor()
+    await page.getByRole('button', { name: 'Undo' }).click()
+    await messages.nth(2).getByText('Yes.').waitFor()
+    await page.getByRole('button', { name: 'New conversation' }).click()
+    await page.getByText('A new conversation has begun.').waitFor()
+    expect(await messages.count()).toBe(1)
+    await page.getByRole('button', { name: 'Undo' }).click()
+    await messages.nth(2).getByText('Yes.').waitFor()
+  })
+
+  it('opens what the model was told for each reply', async () => {
+    const { page, messages, say } = await talkToFern(visitor, [says('Yes.')])
+    await say('Hello!')
+    await messages.nth(2).getByRole('button', { name: 'What the model was told' }).click()
+    await page.getByRole('dialog').waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+  })
+})
+
+describe('settings', () => {
+  it('asks the chosen model with the temperature, the name and the persona, which are there after a reload', async () => {
+    const { page, messages, say, upstream } = await talkToFern(visitor, [says('Yes.')])
+    const open = () => page.getByRole('button', { name: 'Settings' }).click()
+    await open()
+    await page.getByRole('combobox', { name: 'Model' }).selectOption('gardener')
+    expect(await page.getByRole('combobox', { name: 'Model' }).textContent()).not.toContain('character/')
+    await page.getByLabel('Temperature').fill('0.3')
+    await page.getByLabel('Your name').fill('Ada')
+    await page.getByLabel('Who you are').fill('A retired teacher.')
+    await page.keyboard.press('Escape')
+    await say('Hello!')
+    await messages.nth(2).getByText('Yes.').waitFor()
+    expect(upstream.calls.at(-1)?.body).toMatchObject({ temperature: 0.3 })
+    expect(JSON.stringify(toldLast(upstream))).toContain('A retired teacher.')
+    expect(JSON.stringify(toldLast(upstream))).toContain("You'll be Ada")
+    await page.reload()
+    await messages.nth(2).getByText('Yes.').waitFor()
+    await open()
+    expect(await page.getByLabel('Your name').inputValue()).toBe('Ada')
+    expect(await page.getByLabel('Who you are').inputValue()).toBe('A retired teacher.')
+    expect(await page.getByLabel('Temperature').inputValue()).toBe('0.3')
+  })
+})
+
+describe('the conversation', () => {
+  it('survives a reload, other views and other characters, and none of it is there after signing out', async () => {
+    const { page, service, box, messages, say } = await talkToFern(visitor, [says('One.'), says('Two.')])
+    await say('Count!')
+    await messages.nth(2).getByText('One.').waitFor()
+    await messages.nth(2).getByRole('button', { name: 'Regenerate' }).click()
+    await messages.nth(2).getByText('Two.').waitFor()
+    await box.fill('half a sentence')
+    await page.reload()
+    await messages.nth(2).getByText('Two.').waitFor()
+    await messages.nth(2).getByText('2 / 2').waitFor()
+    expect(await box.inputValue()).toBe('half a sentence')
+    const views = page.getByRole('navigation', { name: 'Views' })
+    await views.getByRole('link', { name: 'Account' }).click()
+    await views.getByRole('link', { name: 'Chat' }).click()
+    await messages.nth(2).getByText('Two.').waitFor()
+    await page.goto(`${service.url}/#/chat/Bolt`)
+    await page.getByLabel('Message to Bolt').waitFor()
+    await page.goto(`${service.url}/#/chat/Fern`)
+    await messages.nth(2).getByText('Two.').waitFor()
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByLabel('Your key').waitFor()
+    expect(await page.evaluate(() => sessionStorage.length)).toBe(0)
+    await page.getByLabel('Your key').fill(service.key)
+    await page.keyboard.press('Enter')
+    await page.getByRole('article').getByText('Mind the hose').waitFor()
+    expect(await messages.count()).toBe(1)
+  })
+
+  it('goes on while another view is shown, and asks before the page is left', async () => {
+    let finish = () => {}
+    const end = new Promise<void>((resolve) => {
+      finish = resolve
+    })
+    const { page, messages, say } = await talkToFern(visitor, [begins('It is long.', end)])
+    await say('A story!')
+    await messages.nth(2).getByText('It is long.').waitFor()
+    const views = page.getByRole('navigation', { name: 'Views' })
+    await views.getByRole('link', { name: 'Account' }).click()
+    const asked = new Promise<string>((resolve) => {
+      page.once('dialog', (dialog) => {
+        resolve(dialog.type())
+        void dialog.dismiss()
+      })
+    })
+    void page.reload({ timeout: 1000 }).catch(() => {})
+    expect(await asked).toBe('beforeunload')
+    finish()
+    await views.getByRole('link', { name: 'Chat' }).click()
+    await messages.nth(2).getByText('And that is all.').waitFor()
+  })
+})
