@@ -69,9 +69,11 @@ export async function readJsonl(file: string): Promise<ImportedTalk> {
   }
   if (first.role === 'assistant') messages[0] = { ...first, isOpening: true }
   const speaker = said.find((line) => Reflect.get(line, 'is_user') !== true)
-  const named = (isHead && textField(head, 'character_name')) || (speaker ? textField(speaker, 'name') : '')
+  const named = isHead ? textField(head, 'character_name') : ''
   // Newer versions of SillyTavern write "unused" in the place of both names.
-  return { characterName: named === 'unused' ? '' : named, messages, skipped: said.length - messages.length }
+  const isNamed = named !== '' && named !== 'unused'
+  const characterName = isNamed || !speaker ? named : textField(speaker, 'name')
+  return { characterName, messages, skipped: said.length - messages.length }
 }
 
 async function linesOf(file: string): Promise<readonly object[]> {
