@@ -3,10 +3,13 @@ import type { ComponentChild } from 'preact'
 import { nodesOf, plainNode } from './markdown-nodes.ts'
 
 /** Characters that are lexed together at most: what a frame has time for on a slow phone. */
-const windowLength = 4096
+const windowLength = 2048
+/** Characters of blocks that are lexed whole all the same: they have few nodes, and a cut would be seen. */
+const longestBlocks: Readonly<Record<string, number>> = { paragraph: 8192, code: 16_384, table: 4096 }
+const longestBlock = Math.max(...Object.values(longestBlocks))
 
-/** More marks of Markdown in a window than any honest text has make the lexer slow: such a window is shown as it is. */
-const mostMarks = 800
+/** More marks of Markdown than any honest text has make the lexer slow: such a text is shown as it is. */
+const mostMarks = (length: number) => Math.max(600, 0.3 * length)
 const marks = /[*_~[\]`<>\\!|]/g
 /** A line that nests quotes and lists more deeply than the lexer's stack bears. */
 const nested = /^(?:[ \t]*(?:>|[-*+]|\d{1,9}[.)])[ \t]?){16}/m
@@ -33,10 +36,25 @@ export class MarkdownReader {
    * @returns undefined where no block is finished yet
    */
   next(text: string, start: number, isWhole: boolean): Portion | undefined {
-    const source = text.slice(start, start + windowLength)
+    const window = text.slice(start, start + windowLength)
+    const tokens = this.#lex(window)
+    const longest = longestBlocks[tokens?.[0]?.type ?? ''] ?? windowLength
+    const isOneBlock = tokens !== undefined && withoutLastBlock(tokens).length === 0
+    if (!isOneBlock || longest <= windowLength || start + windowLength >= text.length) {
+      return this.#take(tokens, window, { text, start, isWhole })
+    }
+    const longer = text.slice(start, start + longest)
+    return this.#take(this.#lex(longer), longer, { text, start, isWhole })
+  }
+
+  /** Takes the finished blocks of a window. */
+  #take(
+    tokens: readonly Token[] | undefined,
+    source: string,
+    { text, start, isWhole }: { readonly text: string; readonly start: number; readonly isWhole: boolean },
+  ): Portion | undefined {
     if (source === '') return undefined
-    const isLast = start + windowLength >= text.length
-    const tokens = this.#lex(source)
+    const isLast = start + source.length >= text.length
     if (tokens === undefined) return isLast && !isWhole ? undefined : this.#plain(source, start, isLast)
     if (isLast && isWhole) return { nodes: nodesOf(tokens), end: text.length }
     const finished = withoutLastBlock(tokens)
@@ -50,14 +68,13 @@ export class MarkdownReader {
 
   /** The blocks from here on, finished or not. */
   tail(text: string, start: number): readonly ComponentChild[] {
-    const source = text.slice(start, start + windowLength)
-    if (source === '') return []
+    const source = text.slice(start, start + longestBlock)
     const tokens = this.#lex(source)
     return tokens === undefined ? [plainNode(source)] : nodesOf(tokens)
   }
 
   #lex(source: string): readonly Token[] | undefined {
-    if ((source.match(marks)?.length ?? 0) > mostMarks || nested.test(source)) return undefined
+    if ((source.match(marks)?.length ?? 0) > mostMarks(source.length) || nested.test(source)) return undefined
     try {
       const lexer = new Lexer({ gfm: true, breaks: true })
       Object.assign(lexer.tokens.links, this.#links)
