@@ -3,9 +3,9 @@ import type { ComponentChild } from 'preact'
 import { nodesOf, plainNode } from './markdown-nodes.ts'
 
 /** Characters that are lexed together at most: what a frame has time for on a slow phone. */
-const windowLength = 2048
+const windowLength = 1024
 /** Characters of blocks that are lexed whole all the same: they have few nodes, and a cut would be seen. */
-const longestBlocks: Readonly<Record<string, number>> = { paragraph: 8192, code: 16_384, table: 4096 }
+const longestBlocks: Readonly<Record<string, number>> = { paragraph: 8192, code: 16_384, table: 2048 }
 const longestBlock = Math.max(...Object.values(longestBlocks))
 
 /** More marks of Markdown than any honest text has make the lexer slow: such a text is shown as it is. */
@@ -44,7 +44,10 @@ export class MarkdownReader {
       return this.#take(tokens, window, { text, start, isWhole })
     }
     const longer = text.slice(start, start + longest)
-    return this.#take(this.#lex(longer), longer, { text, start, isWhole })
+    const lexed = this.#lex(longer)
+    // The other blocks that a longer window has are for the next frames.
+    const [isAll, first] = [(lexed?.length ?? 0) <= 3, lexed?.slice(0, 3)]
+    return this.#take(first, longer, { text, start, isWhole: isWhole && isAll })
   }
 
   /** Takes the finished blocks of a window. */

@@ -13,7 +13,7 @@ export interface MarkdownProps {
 }
 
 /** Milliseconds of a frame that all texts of the page may take together; the rest of them waits for the next frame. */
-const frameBudgetMs = 6
+const frameBudgetMs = 4
 let budgetEnd = 0
 
 /** Whether there is time left in this frame. */
@@ -29,7 +29,7 @@ function hasTime(): boolean {
 }
 
 /** Characters of a section. What is out of sight is laid out section by section, when it comes into sight. */
-const sectionLength = 4000
+const sectionLength = 2000
 
 /** What is known of a text: its finished blocks are nodes that never change, and cost nothing when more text comes. */
 class Progress {
