@@ -33,7 +33,9 @@ async function tooLongTasks(page: Page, what: string, act: () => Promise<unknown
   const started = Date.now()
   await act()
   const took = Date.now() - started
-  const trace: { readonly traceEvents: readonly TraceEvent[] } = JSON.parse((await browser.stopTracing()).toString('utf8'))
+  const trace: { readonly traceEvents: readonly TraceEvent[] } = JSON.parse(
+    (await browser.stopTracing()).toString('utf8'),
+  )
   await session.send('Emulation.setCPUThrottlingRate', { rate: 1 })
   await session.detach()
   const tasks = tasksOf(trace.traceEvents)
@@ -86,33 +88,37 @@ it.each([
   ['that is one block of code', `\`\`\`js\n${'const a = 1 // the first\n'.repeat(16_000)}\`\`\`\n`],
   ['that is one list', '- one **bold** item of a list\n'.repeat(13_000)],
   ['that is one table', `| a | b |\n|---|---|\n${'| 1 | two |\n'.repeat(33_000)}`],
-])('holds the page for no task over 200 ms with a reply of 100,000 tokens %s', async (what, text) => {
-  const upstream = await upstreamForThisTest(replyOf(text))
-  const service = await serviceForThisTest({}, gardener(upstream))
-  const page = await visitor.visit(service, { viewport: phone, at: '#/chat/Fern' })
-  const { messages, say } = chatPage(page, service, upstream)
-  await messages.first().getByText('Mind the hose').waitFor()
-  const streaming = async () => {
-    await say('At length!')
-    await until(page, `document.querySelectorAll("article").length === 3 && ${isIdle}`)
-  }
-  expect(await tooLongTasks(page, `${what}, streamed`, streaming)).toEqual([])
-  const showing = async () => {
-    await page.evaluate('location.hash = "#/account"')
-    await until(page, '!document.querySelector(".chat")')
-    await page.evaluate('location.hash = "#/chat"')
-    await until(page, `document.querySelectorAll(".section").length > 15 && ${isIdle}`)
-  }
-  expect(await tooLongTasks(page, `${what}, shown again`, showing)).toEqual([])
-  const scrolling = async () => {
-    await page.mouse.move(200, 400)
-    for (let turn = 0; turn < 10; turn++) {
-      await page.mouse.wheel(0, -4000)
-      await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))')
+])(
+  'holds the page for no task over 200 ms with a reply of 100,000 tokens %s',
+  async (what, text) => {
+    const upstream = await upstreamForThisTest(replyOf(text))
+    const service = await serviceForThisTest({}, gardener(upstream))
+    const page = await visitor.visit(service, { viewport: phone, at: '#/chat/Fern' })
+    const { messages, say } = chatPage(page, service, upstream)
+    await messages.first().getByText('Mind the hose').waitFor()
+    const streaming = async () => {
+      await say('At length!')
+      await until(page, `document.querySelectorAll("article").length === 3 && ${isIdle}`)
     }
-  }
-  expect(await tooLongTasks(page, `${what}, scrolled`, scrolling)).toEqual([])
-}, 240_000)
+    expect(await tooLongTasks(page, `${what}, streamed`, streaming)).toEqual([])
+    const showing = async () => {
+      await page.evaluate('location.hash = "#/account"')
+      await until(page, '!document.querySelector(".chat")')
+      await page.evaluate('location.hash = "#/chat"')
+      await until(page, `document.querySelectorAll(".section").length > 15 && ${isIdle}`)
+    }
+    expect(await tooLongTasks(page, `${what}, shown again`, showing)).toEqual([])
+    const scrolling = async () => {
+      await page.mouse.move(200, 400)
+      for (let turn = 0; turn < 10; turn++) {
+        await page.mouse.wheel(0, -4000)
+        await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))')
+      }
+    }
+    expect(await tooLongTasks(page, `${what}, scrolled`, scrolling)).toEqual([])
+  },
+  240_000,
+)
 
 it('holds the page for no task over 200 ms with 20,000 characters', async () => {
   const count = 20_000

@@ -5,7 +5,7 @@ import { nodesOf, plainNode } from './markdown-nodes.ts'
 /** Characters that are lexed together at most: what a frame has time for on a slow phone. */
 const windowLength = 1024
 /** Characters of blocks that are lexed whole all the same: they have few nodes, and a cut would be seen. */
-const longestBlocks: Readonly<Record<string, number>> = { paragraph: 8192, code: 16_384, table: 2048 }
+const longestBlocks: Readonly<Record<string, number>> = { paragraph: 8192, code: 16_384, table: 1536 }
 const longestBlock = Math.max(...Object.values(longestBlocks))
 
 /** More marks of Markdown than any honest text has make the lexer slow: such a text is shown as it is. */
@@ -58,7 +58,9 @@ export class MarkdownReader {
   ): Portion | undefined {
     if (source === '') return undefined
     const isLast = start + source.length >= text.length
-    if (tokens === undefined) return isLast && !isWhole ? undefined : this.#plain(source, start, isLast)
+    if (tokens === undefined) {
+      return this.#firstOf(source, start) ?? (isLast && !isWhole ? undefined : this.#plain(source, start, isLast))
+    }
     if (isLast && isWhole) return { nodes: nodesOf(tokens), end: text.length }
     const finished = withoutLastBlock(tokens)
     const end = start + lengthOf(finished) - this.#prefix.length
@@ -87,6 +89,16 @@ export class MarkdownReader {
     } catch {
       return undefined
     }
+  }
+
+  /** Takes what stands before the first empty line of a text that cannot be lexed: the rest of it may be what is bad. */
+  #firstOf(source: string, start: number): Portion | undefined {
+    const end = source.indexOf('\n\n') + 2
+    if (end < 2 || end >= source.length) return undefined
+    const first = source.slice(0, end)
+    const tokens = this.#lex(first)
+    this.#prefix = ''
+    return { nodes: tokens ? nodesOf(tokens) : [plainNode(first.trimEnd())], end: start + end }
   }
 
   #plain(source: string, start: number, isLast: boolean): Portion {

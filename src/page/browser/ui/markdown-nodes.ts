@@ -6,10 +6,10 @@ import { CodeBlock } from './code-block.ts'
 const deepest = 12
 
 /** Entities that texts of models have now and then; all others stay as they are written. */
-const entities: Readonly<Record<string, string>> = {
-  ...{ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: '\u00a0' },
-  ...{ copy: '©', hellip: '…', ndash: '–', mdash: '—', larr: '←', rarr: '→' },
-}
+const entities: ReadonlyMap<string, string> = new Map([
+  ...Object.entries({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: '\u00a0' }),
+  ...Object.entries({ copy: '©', hellip: '…', ndash: '–', mdash: '—', larr: '←', rarr: '→' }),
+])
 
 /** Tokens of Markdown as nodes. No HTML is made of any text: tags are shown as they are written. */
 export function nodesOf(tokens: readonly Token[], depth = 0): ComponentChild[] {
@@ -131,15 +131,7 @@ function webAddress(href: string): string | undefined {
   return protocol === 'https:' || protocol === 'http:' ? address : undefined
 }
 
-/** A text with its entities as the characters that they stand for. */
+/** A text with its named entities as the characters that they stand for; the lexer has done so with numbers. */
 function withEntities(text: string): string {
-  if (!text.includes('&')) return text
-  return text.replaceAll(
-    /&(?:#(\d{1,7})|#x([\da-f]{1,6})|([a-z]+));/gi,
-    (whole, decimal, hexadecimal, name: string) => {
-      if (name !== undefined) return entities[name] ?? whole
-      const code = decimal === undefined ? Number.parseInt(hexadecimal, 16) : Number(decimal)
-      return code > 0 && code <= 0x10ffff && !(code >= 0xd800 && code <= 0xdfff) ? String.fromCodePoint(code) : whole
-    },
-  )
+  return text.replaceAll(/&([a-z]+);/gi, (whole, name: string) => entities.get(name) ?? whole)
 }
