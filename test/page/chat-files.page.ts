@@ -106,6 +106,16 @@ describe('a conversation as a file', () => {
     await messages.nth(0).getByText('Mind the hose').waitFor()
   })
 
+  it('is said to be too large to be kept for the tab when it is', async () => {
+    const { page, messages } = await talkToFern(visitor, [says('One.')])
+    await importText(page, JSON.stringify({ name: 'Ada', is_user: true, mes: 'word '.repeat(900_000) }))
+    await page
+      .getByRole('alert')
+      .getByText(/too large for the browser to keep/)
+      .waitFor()
+    expect(await messages.count()).toBe(1)
+  })
+
   it.each([
     ['nothing', ''],
     ['a picture', '\u0089PNG'],
