@@ -4,7 +4,6 @@ import { useEffect, useRef } from 'preact/hooks'
 import { shownSwipe } from './messages.ts'
 import { send } from './reply.ts'
 import type { Talk } from './talk.ts'
-import { undoable } from './talks.ts'
 
 /** The box to write in. Enter sends, Shift and Enter begin a line, the arrow up in an empty box edits what was sent last. */
 export function Composer({ talk }: { readonly talk: Talk }): VNode {
@@ -20,7 +19,6 @@ export function Composer({ talk }: { readonly talk: Talk }): VNode {
     const { value: text } = talk.draft
     if (isRunning || text.trim() === '') return
     talk.draft.value = ''
-    undoable.value = undefined
     send(talk, text)
   }
   const onKeyDown = (event: KeyboardEvent) => {

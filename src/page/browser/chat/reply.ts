@@ -16,6 +16,7 @@ import { anySeed, requestFor } from './request.ts'
 import { settings } from './settings.ts'
 import { type FinishReason, readStream } from './stream.ts'
 import type { Talk } from './talk.ts'
+import { undoable } from './talks.ts'
 
 /** Replies that are coming, of all conversations. */
 const runs = signal(0)
@@ -98,6 +99,8 @@ async function run(talk: Talk, messageId: number, asked: readonly Message[], see
   let origin: Origin = { request, requestId: null, character: null, model: null }
   batch(() => {
     runs.value++
+    // What is taken back would take the reply with it.
+    undoable.value = undefined
     talk.heard.value = `${talk.name} is answering.`
     talk.run.value = { messageId, text: text.shown, textSoFar: () => text.whole, stop: () => controller.abort() }
   })
