@@ -35,9 +35,10 @@ describe('Markdown', () => {
     const reply = messages.nth(2)
     await reply.getByRole('button', { name: 'Regenerate' }).waitFor()
     for (const message of [messages.nth(1), reply]) {
-      await message.getByText('<script>throw new Error("run")</script>').waitFor()
-      await message.getByText('[click](javascript:alert(1))', { exact: false }).waitFor()
-      const links = await message.getByRole('link').all()
+      // What is out of sight is not laid out.
+      await message.getByText('<script>throw new Error("run")</script>').waitFor({ state: 'attached' })
+      await message.getByText('[click](javascript:alert(1))').waitFor({ state: 'attached' })
+      const links = await message.locator('a').all()
       const attributes = ['href', 'target', 'rel']
       const found = await Promise.all(
         links.map((link) => Promise.all(attributes.map((attribute) => link.getAttribute(attribute)))),

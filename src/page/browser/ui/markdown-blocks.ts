@@ -35,7 +35,8 @@ export class MarkdownReader {
    * @param isWhole whether the text ends here, so that its last block is finished
    * @returns undefined where no block is finished yet
    */
-  next(text: string, start: number, isWhole: boolean): Portion | undefined {
+  next(given: string, start: number, isWhole: boolean): Portion | undefined {
+    const text = isWhole ? given : wholeLines(given)
     const window = text.slice(start, start + windowLength)
     const tokens = this.#lex(window)
     const longest = longestBlocks[tokens?.[0]?.type ?? ''] ?? windowLength
@@ -73,7 +74,7 @@ export class MarkdownReader {
 
   /** The blocks from here on, finished or not. */
   tail(text: string, start: number): readonly ComponentChild[] {
-    const source = text.slice(start, start + longestBlock)
+    const source = text.slice(start, start + longestBlock + windowLength)
     const tokens = this.#lex(source)
     return tokens === undefined ? [plainNode(source)] : nodesOf(tokens)
   }
@@ -120,6 +121,12 @@ export class MarkdownReader {
     if (this.#prefix === '') this.#prefix = headOf(block, source)
     return { nodes, end: start + end }
   }
+}
+
+/** The text without a last line that is still coming: the beginning of `- one` is not what `- one` will be. */
+function wholeLines(text: string): string {
+  const end = text.lastIndexOf('\n') + 1
+  return text.length - end > windowLength ? text : text.slice(0, end)
 }
 
 function isList(token: Token): token is Tokens.List {
