@@ -13,7 +13,7 @@ export interface MarkdownProps {
 }
 
 /** Milliseconds of a frame that all texts of the page may take together; the rest of them waits for the next frame. */
-const frameBudgetMs = 4
+const frameBudgetMs = 2
 let budgetEnd = 0
 
 /** Whether there is time left in this frame. */
