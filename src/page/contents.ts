@@ -123,14 +123,18 @@ function withPaths(path: string, source: string): string {
 /** Puts the version into the document, and names what its first view needs, so that a browser asks for all of it at once. */
 function fillIn(template: string, version: string, files: readonly PageFile[]): string {
   const entry = files.find(({ path }) => path === 'main.ts' || path === 'main.js')?.path ?? 'main.ts'
-  const preloads = modulesOf(entry, files).map((path) => `<link rel="modulepreload" href="page/${version}/${path}">`)
+  // Nearly everybody sees the chat first, which `entry` asks for only when it knows what the key may do.
+  const view = entry.replace('main', 'chat/view')
+  const modules = new Set([...modulesOf(entry, files), ...modulesOf(view, files)])
+  modules.delete(entry)
+  const preloads = [...modules].map((path) => `<link rel="modulepreload" href="page/${version}/${path}">`)
   return template
     .replace('<!-- modules -->', preloads.join('\n    '))
     .replaceAll('page/VERSION/main.ts', `page/${version}/${entry}`)
     .replaceAll('page/VERSION/', `page/${version}/`)
 }
 
-/** The modules that one imports, and those that these import, without what is loaded later. */
+/** A module, those that it imports, and those that these import, without what is loaded later. */
 function modulesOf(entry: string, files: readonly PageFile[]): string[] {
   const texts = new Map(files.map(({ path, text }) => [path, text]))
   const found = new Set([entry])
@@ -140,6 +144,5 @@ function modulesOf(entry: string, files: readonly PageFile[]): string[] {
       if (texts.has(module)) found.add(module)
     }
   }
-  found.delete(entry)
   return [...found]
 }
