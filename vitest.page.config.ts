@@ -10,7 +10,7 @@ export default defineConfig({
     globalSetup: [
       'test/support/run-folder.ts',
       'test/support/shared-postgres.ts',
-      'test/page/support/browser-setup.ts',
+      'test/support/page/browser-setup.ts',
     ],
     testTimeout: 60_000,
     hookTimeout: 60_000,

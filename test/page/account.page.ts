@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
+import { barriersOf, desktop, phone, visitorForThisFile } from '../support/page/visitor.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
-import { barriersOf, desktop, phone, visitorForThisFile } from './support/visitor.ts'
 
 const visitor = visitorForThisFile()
 const at = '#/account/keys'

@@ -1,9 +1,9 @@
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
+import { pixelsBeyond, sights } from '../support/page/sights.ts'
+import { barriersOf, visitorForThisFile } from '../support/page/visitor.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 import { sqlForThisTest, type Value } from '../support/test-sql.ts'
-import { pixelsBeyond, sights } from './support/sights.ts'
-import { barriersOf, visitorForThisFile } from './support/visitor.ts'
 
 const visitor = visitorForThisFile()
 const at = '#/account/audit'

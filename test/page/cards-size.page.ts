@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest'
 import { cardChunk, png } from '../support/containers.ts'
+import { longestTask } from '../support/page/main-thread.ts'
+import { openReceiptOfGlobal } from '../support/page/receipts.ts'
+import { desktop, phone, visitorForThisFile } from '../support/page/visitor.ts'
 import { serviceForThisTest } from '../support/service.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
-import { longestTask } from './support/main-thread.ts'
-import { openReceiptOfGlobal } from './support/receipts.ts'
-import { desktop, phone, visitorForThisFile } from './support/visitor.ts'
 
 /* Twenty thousand characters, and a large prompt: for how long they hold the main thread of the page at most. */
 

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { cardChunk, png, zip } from '../support/containers.ts'
+import { barriersOf, desktop, phone, visitorForThisFile } from '../support/page/visitor.ts'
 import { startTestService, type TestService, temporaryFolder } from '../support/service.ts'
-import { barriersOf, desktop, phone, visitorForThisFile } from './support/visitor.ts'
 
 const visitor = visitorForThisFile()
 let service: TestService

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
+import { begins, breaksOff, chatPage, gardener, says, talkToFern, toldLast } from '../support/page/chat-page.ts'
+import { visitorForThisFile } from '../support/page/visitor.ts'
 import { startTestService } from '../support/service.ts'
 import { chunkText, json, pieces, sse, upstreamForThisTest } from '../support/upstream.ts'
-import { begins, breaksOff, chatPage, gardener, says, talkToFern, toldLast } from './support/chat-page.ts'
-import { visitorForThisFile } from './support/visitor.ts'
 
 const visitor = visitorForThisFile()
 

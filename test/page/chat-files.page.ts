@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
-import { says, talkToFern, toldLast } from './support/chat-page.ts'
-import { visitorForThisFile } from './support/visitor.ts'
+import { says, talkToFern, toldLast } from '../support/page/chat-page.ts'
+import { visitorForThisFile } from '../support/page/visitor.ts'
 
 const visitor = visitorForThisFile()
 

@@ -1,9 +1,9 @@
 import type { Page } from 'playwright-core'
 import { expect, it } from 'vitest'
+import { chatPage, gardener } from '../support/page/chat-page.ts'
+import { phone, visitorForThisFile } from '../support/page/visitor.ts'
 import { serviceForThisTest } from '../support/service.ts'
 import { chunkText, type Script, sse, upstreamForThisTest } from '../support/upstream.ts'
-import { chatPage, gardener } from './support/chat-page.ts'
-import { phone, visitorForThisFile } from './support/visitor.ts'
 
 const visitor = visitorForThisFile()
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
+import { breaksOff, gardener, says, talkToFern } from '../support/page/chat-page.ts'
+import { barriersOf, desktop, phone, visitorForThisFile } from '../support/page/visitor.ts'
 import { serviceForThisTest } from '../support/service.ts'
 import { pieces, streamOf, upstreamForThisTest } from '../support/upstream.ts'
-import { breaksOff, gardener, says, talkToFern } from './support/chat-page.ts'
-import { barriersOf, desktop, phone, visitorForThisFile } from './support/visitor.ts'
 
 const visitor = visitorForThisFile()
 

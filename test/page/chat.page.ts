@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { begins, says, talkToFern, toldLast } from './support/chat-page.ts'
-import { visitorForThisFile } from './support/visitor.ts'
+import { begins, says, talkToFern, toldLast } from '../support/page/chat-page.ts'
+import { visitorForThisFile } from '../support/page/visitor.ts'
 
 const visitor = visitorForThisFile()
 

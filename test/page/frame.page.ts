@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
+import { barriersOf, visitorForThisFile } from '../support/page/visitor.ts'
 import { serviceForThisTest } from '../support/service.ts'
-import { barriersOf, visitorForThisFile } from './support/visitor.ts'
 
 const visitor = visitorForThisFile()
 

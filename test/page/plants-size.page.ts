@@ -1,8 +1,8 @@
 import type { Page } from 'playwright-core'
 import { expect, it } from 'vitest'
+import { plantInBulk } from '../support/page/plants.ts'
+import { phone, visitorForThisFile } from '../support/page/visitor.ts'
 import { serviceForThisTest } from '../support/service.ts'
-import { plantInBulk } from './support/plants.ts'
-import { phone, visitorForThisFile } from './support/visitor.ts'
 
 const visitor = visitorForThisFile()
 

@@ -1,10 +1,10 @@
 import type { Page, Route } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
 import { conservatory } from '../support/command.ts'
+import { startCutting } from '../support/page/cutting.ts'
+import { plantInBulk } from '../support/page/plants.ts'
+import { barriersOf, desktop, phone, visitorForThisFile } from '../support/page/visitor.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
-import { startCutting } from './support/cutting.ts'
-import { plantInBulk } from './support/plants.ts'
-import { barriersOf, desktop, phone, visitorForThisFile } from './support/visitor.ts'
 
 const visitor = visitorForThisFile()
 const at = '#/plants'

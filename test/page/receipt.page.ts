@@ -2,10 +2,10 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { PromptReceipt } from '../../src/chat/receipt-schema.ts'
+import { openReceipt } from '../support/page/receipts.ts'
+import { barriersOf, desktop, phone, visitorForThisFile } from '../support/page/visitor.ts'
 import { onceAsked, startTestService, type TestService, temporaryFolder } from '../support/service.ts'
 import { completion, json, type ScriptedUpstream, startUpstream } from '../support/upstream.ts'
-import { openReceipt } from './support/receipts.ts'
-import { barriersOf, desktop, phone, visitorForThisFile } from './support/visitor.ts'
 
 const visitor = visitorForThisFile()
 let upstream: ScriptedUpstream

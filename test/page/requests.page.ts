@@ -1,10 +1,10 @@
 import type { Locator, Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
 import { type LedgerRow, putIntoLedger } from '../support/ledger.ts'
+import { pixelsBeyond, sights } from '../support/page/sights.ts'
+import { barriersOf, visitorForThisFile } from '../support/page/visitor.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 import { sqlForThisTest, type TestSql } from '../support/test-sql.ts'
-import { pixelsBeyond, sights } from './support/sights.ts'
-import { barriersOf, visitorForThisFile } from './support/visitor.ts'
 
 const visitor = visitorForThisFile()
 const at = '#/account/requests'

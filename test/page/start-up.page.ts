@@ -1,7 +1,7 @@
 import type { CDPSession, Page } from 'playwright-core'
 import { expect, it } from 'vitest'
+import { phone, visitorForThisFile } from '../support/page/visitor.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
-import { phone, visitorForThisFile } from './support/visitor.ts'
 
 const visitor = visitorForThisFile()
 

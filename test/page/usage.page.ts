@@ -3,10 +3,10 @@ import { describe, expect, it } from 'vitest'
 import { field } from '../../src/fields.ts'
 import { eventually } from '../support/eventually.ts'
 import { putIntoLedger } from '../support/ledger.ts'
+import { pixelsBeyond, sights } from '../support/page/sights.ts'
+import { barriersOf, visitorForThisFile } from '../support/page/visitor.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
-import { pixelsBeyond, sights } from './support/sights.ts'
-import { barriersOf, visitorForThisFile } from './support/visitor.ts'
 
 const visitor = visitorForThisFile()
 const at = '#/account/usage'

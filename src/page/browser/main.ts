@@ -1,6 +1,6 @@
 import { html, render } from 'htm/preact'
 import { App } from './app.ts'
-import { takeKeyFromAddress } from './session.ts'
+import { takeKeyFromAddress } from './base/session.ts'
 
 const place = document.getElementById('page')
 if (place) {

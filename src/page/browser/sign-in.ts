@@ -1,6 +1,6 @@
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
-import { signedOutBecause, signIn } from './session.ts'
+import { signedOutBecause, signIn } from './base/session.ts'
 
 /** The form that asks for a key. */
 export function SignIn(): VNode {

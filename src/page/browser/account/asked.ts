@@ -1,6 +1,6 @@
 import { type Signal, signal } from '@preact/signals'
-import { Failure } from '../failure.ts'
-import { identity } from '../session.ts'
+import { Failure } from '../base/failure.ts'
+import { identity } from '../base/session.ts'
 
 /** What is asked of the service again and again: the newest question counts, and one before it is ended. */
 export class Asked<T> {

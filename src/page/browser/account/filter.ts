@@ -1,5 +1,5 @@
 import { type Signal, signal } from '@preact/signals'
-import { identity } from '../session.ts'
+import { identity } from '../base/session.ts'
 
 /** The fields of a form that filters a list, as they are typed and as the list is asked for. */
 export class Filter<T extends object> {

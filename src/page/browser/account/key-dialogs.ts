@@ -1,7 +1,7 @@
 import { type Signal, useSignal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
-import { Failure } from '../failure.ts'
+import { Failure } from '../base/failure.ts'
 import { Dialog } from '../ui/dialog.ts'
 import { textIn } from '../ui/field.ts'
 import { sayDone } from '../ui/notices.ts'

@@ -1,7 +1,7 @@
 import { effect, signal } from '@preact/signals'
-import { ask, getJson } from '../api.ts'
-import { Failure } from '../failure.ts'
-import { goOnWith, identity, type Scope, signOut } from '../session.ts'
+import { ask, getJson } from '../base/api.ts'
+import { Failure } from '../base/failure.ts'
+import { goOnWith, identity, type Scope, signOut } from '../base/session.ts'
 
 /** A key as `GET /keys` tells it; moments are Unix seconds. */
 export interface Key {

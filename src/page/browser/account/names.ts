@@ -1,8 +1,8 @@
 import { signal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
-import { getJson } from '../api.ts'
-import { identity, may } from '../session.ts'
+import { getJson } from '../base/api.ts'
+import { identity, may } from '../base/session.ts'
 
 /** Characters of a name that are shown, and where there is room for all of it: a name may be as long as a body. */
 const mostShown = 120

@@ -1,7 +1,7 @@
 import { html } from 'htm/preact'
 import type { ComponentChildren, VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
-import { goTo } from '../route.ts'
+import { goTo } from '../base/route.ts'
 import { copy } from '../ui/copy.ts'
 import { Dialog } from '../ui/dialog.ts'
 import { formatDuration, formatMoment, formatNumber } from '../ui/format.ts'

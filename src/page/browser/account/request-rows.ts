@@ -1,5 +1,5 @@
-import { getJson } from '../api.ts'
-import { identity } from '../session.ts'
+import { getJson } from '../base/api.ts'
+import { identity } from '../base/session.ts'
 import { Asked } from './asked.ts'
 import { localMidnight } from './period.ts'
 

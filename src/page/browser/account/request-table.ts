@@ -1,7 +1,7 @@
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { useMemo } from 'preact/hooks'
-import { addressOf } from '../route.ts'
+import { addressOf } from '../base/route.ts'
 import { formatDuration, formatMoment, formatNumber } from '../ui/format.ts'
 import { sayDone, sayFailure } from '../ui/notices.ts'
 import { FleetingButton } from './fleeting-button.ts'

@@ -1,7 +1,7 @@
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
-import { addressOf, place } from '../route.ts'
-import { may } from '../session.ts'
+import { addressOf, place } from '../base/route.ts'
+import { may } from '../base/session.ts'
 import { Loaded, type LoadedView } from '../ui/loaded-view.ts'
 
 /** A part of the account's view, what its link is called, and for whom it is. */

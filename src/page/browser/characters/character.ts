@@ -1,5 +1,5 @@
-import { getJson } from '../api.ts'
-import { characterPath } from '../character-path.ts'
+import { getJson } from '../base/api.ts'
+import { characterPath } from '../base/character-path.ts'
 
 export type Origin = 'account' | 'folder' | 'starter'
 

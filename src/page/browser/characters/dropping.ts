@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { goTo } from '../route.ts'
-import { may } from '../session.ts'
+import { goTo } from '../base/route.ts'
+import { may } from '../base/session.ts'
 import { addFiles } from './imports.ts'
 
 /** Whether files are held over the page, which would take them. */

@@ -1,8 +1,8 @@
 import { useSignal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
-import { ask } from '../api.ts'
-import { characterPath } from '../character-path.ts'
+import { ask } from '../base/api.ts'
+import { characterPath } from '../base/character-path.ts'
 import { save } from '../ui/copy.ts'
 import { sayDone, sayFailure } from '../ui/notices.ts'
 

@@ -1,8 +1,8 @@
 import { effect, signal } from '@preact/signals'
-import { type Asking, getJson } from '../api.ts'
-import { characterPath } from '../character-path.ts'
-import { Failure } from '../failure.ts'
-import { identity } from '../session.ts'
+import { type Asking, getJson } from '../base/api.ts'
+import { characterPath } from '../base/character-path.ts'
+import { Failure } from '../base/failure.ts'
+import { identity } from '../base/session.ts'
 import type { Summary } from './character.ts'
 import { loadLibrary, ownOf, refresh } from './library.ts'
 

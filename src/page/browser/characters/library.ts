@@ -1,7 +1,7 @@
 import { effect, signal } from '@preact/signals'
-import { getJson } from '../api.ts'
-import { Failure } from '../failure.ts'
-import { identity } from '../session.ts'
+import { getJson } from '../base/api.ts'
+import { Failure } from '../base/failure.ts'
+import { identity } from '../base/session.ts'
 import type { Listed } from './character.ts'
 
 /** A character with the text that a search looks through. */

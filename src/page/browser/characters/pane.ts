@@ -1,7 +1,7 @@
 import { html } from 'htm/preact'
 import type { ComponentChildren, VNode } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
-import { addressOf } from '../route.ts'
+import { addressOf } from '../base/route.ts'
 
 /** What stands beside the list of characters, and on a phone in its place. */
 export interface PaneProps {

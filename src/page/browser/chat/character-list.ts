@@ -1,6 +1,6 @@
 import { batch, signal } from '@preact/signals'
-import { getJson } from '../api.ts'
-import { Failure } from '../failure.ts'
+import { getJson } from '../base/api.ts'
+import { Failure } from '../base/failure.ts'
 
 /** A character as the list has it. */
 export interface ListedCharacter {

@@ -1,6 +1,6 @@
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
-import { Failure } from '../failure.ts'
+import { Failure } from '../base/failure.ts'
 import { formatMoment } from '../ui/format.ts'
 import { Markdown } from '../ui/markdown.ts'
 import { Portrait } from '../ui/portrait.ts'

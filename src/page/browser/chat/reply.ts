@@ -1,6 +1,6 @@
 import { batch, effect, signal } from '@preact/signals'
-import { ask } from '../api.ts'
-import { Failure } from '../failure.ts'
+import { ask } from '../base/api.ts'
+import { Failure } from '../base/failure.ts'
 import {
   type Ending,
   type Message,

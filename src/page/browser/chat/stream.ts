@@ -1,6 +1,6 @@
 import { createParser } from 'eventsource-parser'
-import { unreachable } from '../api.ts'
-import { Failure } from '../failure.ts'
+import { unreachable } from '../base/api.ts'
+import { Failure } from '../base/failure.ts'
 
 /** What a streamed completion tells, piece by piece. */
 export interface Listener {

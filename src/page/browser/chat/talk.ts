@@ -1,6 +1,6 @@
 import { type Signal, signal } from '@preact/signals'
-import { getJson } from '../api.ts'
-import { Failure } from '../failure.ts'
+import { getJson } from '../base/api.ts'
+import { Failure } from '../base/failure.ts'
 import { type Message, type Swipe, shownSwipe } from './messages.ts'
 
 /** A character, as far as one sees it who talks to it. */

@@ -1,5 +1,5 @@
 import { effect, signal } from '@preact/signals'
-import { identity } from '../session.ts'
+import { identity } from '../base/session.ts'
 import { type Keeping, keep, restore } from './kept-talks.ts'
 import { Talk } from './talk.ts'
 

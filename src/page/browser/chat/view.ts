@@ -1,7 +1,7 @@
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
-import { goTo, place } from '../route.ts'
+import { goTo, place } from '../base/route.ts'
 import { Conversation } from './conversation.ts'
 import { Gallery } from './gallery.ts'
 import { current, open, openLast } from './talks.ts'

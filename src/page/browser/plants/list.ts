@@ -1,7 +1,7 @@
 import { computed, effect, signal } from '@preact/signals'
-import { ask, getJson, unreachable } from '../api.ts'
-import { Failure } from '../failure.ts'
-import { identity } from '../session.ts'
+import { ask, getJson, unreachable } from '../base/api.ts'
+import { Failure } from '../base/failure.ts'
+import { identity } from '../base/session.ts'
 import { type Plant, type SentPlant, searchable, toPlant, withPlant } from './plant.ts'
 
 /** How many plants one request asks for. */

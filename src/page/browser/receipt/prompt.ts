@@ -1,4 +1,4 @@
-import { ask, getJson } from '../api.ts'
+import { ask, getJson } from '../base/api.ts'
 
 /** A body for `/chat/completions`. */
 export type ChatBody = Readonly<Record<string, unknown>>

@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { ComponentType, VNode } from 'preact'
-import { Failure } from '../failure.ts'
+import { Failure } from '../base/failure.ts'
 
 /** A view whose module is loaded when it is first shown. */
 export interface LoadedView {

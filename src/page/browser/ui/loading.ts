@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
-import { Failure } from '../failure.ts'
+import { Failure } from '../base/failure.ts'
 
 /** Something that is asked of the service: on its way, here, or not to be had. */
 export interface Loading<T> {

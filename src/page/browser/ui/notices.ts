@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
-import { Failure } from '../failure.ts'
+import { Failure } from '../base/failure.ts'
 
 interface Notice {
   readonly id: number

@@ -2,8 +2,8 @@ import { useSignal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
-import { ask } from '../api.ts'
-import { characterPath } from '../character-path.ts'
+import { ask } from '../base/api.ts'
+import { characterPath } from '../base/character-path.ts'
 
 /** Whose picture is shown. */
 export interface PortraitProps {

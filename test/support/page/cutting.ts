@@ -1,7 +1,7 @@
 import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
-import type { TestService } from '../../support/service.ts'
+import type { TestService } from '../service.ts'
 
 /** What stands between a page and its service, and breaks replies off as a service that stops does. */
 export interface Cutting {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, onTestFinished } from 'vitest'
-import type { TestService } from '../../support/service.ts'
+import type { TestService } from '../service.ts'
 
 /** How somebody looks at the page. */
 export interface Sight extends BrowserContextOptions {

@@ -1,5 +1,5 @@
-import type { TestService } from '../../support/service.ts'
-import { openSql } from '../../support/test-sql.ts'
+import type { TestService } from '../service.ts'
+import { openSql } from '../test-sql.ts'
 
 /** Puts plants into the account of a service's first key, beside the service, with the ids 1, 2 and so on. */
 export async function plantInBulk(

@@ -1,13 +1,6 @@
 import type { Locator, Page } from 'playwright-core'
-import { serviceForThisTest, type TestService } from '../../support/service.ts'
-import {
-  chunkText,
-  type Script,
-  type ScriptedUpstream,
-  sse,
-  streamOf,
-  upstreamForThisTest,
-} from '../../support/upstream.ts'
+import { serviceForThisTest, type TestService } from '../service.ts'
+import { chunkText, type Script, type ScriptedUpstream, sse, streamOf, upstreamForThisTest } from '../upstream.ts'
 import type { Sight, Visitor } from './visitor.ts'
 
 /** A conversation in the page, with a model that says what the test wants. */
