@@ -139,7 +139,7 @@ describe('the receipt of a reply', () => {
     expect(await dialog.getByText('not quite what was sent').count()).toBe(0)
     await page.keyboard.press('Escape')
     await dialog.waitFor({ state: 'detached' })
-    expect(await page.title()).toBe('closed')
+    await page.waitForFunction("document.title === 'closed'")
   })
 
   it('says where the prompt is known to be another now', async () => {

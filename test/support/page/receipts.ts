@@ -10,7 +10,7 @@ export async function openReceipt(page: Page, request: object, requestId: string
 export async function openReceiptOfGlobal(page: Page, requestId: string | null): Promise<void> {
   await page.evaluate(`(async () => {
     const main = document.querySelector('script[type=module]').src
-    const { html, render } = await import(new URL('libraries/htm/preact.js', main).href)
+    const { html, render } = await import(new URL('libraries/htm/preact/module.js', main).href)
     const { Receipt } = await import(new URL('receipt/view.ts', main).href)
     const place = document.body.appendChild(document.createElement('div'))
     const onClose = () => {
