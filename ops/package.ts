@@ -28,7 +28,8 @@ try {
     'CHANGELOG.md',
     'LICENSE',
   ]) {
-    cpSync(join(project, path), join(staging, path), { recursive: true })
+    // The pictures of the page weigh more than all else, and whoever has the package has the page.
+    cpSync(join(project, path), join(staging, path), { recursive: true, filter: (file) => !file.includes('pictures') })
   }
   const {
     private: _,

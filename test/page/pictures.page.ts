@@ -54,7 +54,7 @@ const views: Readonly<Record<string, (page: Page, url: string) => Promise<void>>
   },
   audit: async (page, url) => {
     await page.goto(`${url}/#/account/audit`)
-    await page.getByText('tablet in the glasshouse').first().waitFor()
+    await page.getByText('up to the newest').waitFor()
   },
 }
 
