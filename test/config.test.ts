@@ -44,6 +44,7 @@ describe('the settings', () => {
       listMisbehaving: 'off',
       corsOrigins: [],
       docs: 'on',
+      page: 'on',
       characters: 'open',
       characterModels: 'off',
       systemPrompt: undefined,

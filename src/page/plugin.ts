@@ -76,9 +76,9 @@ interface KeptPage {
 async function keep({ version, document, files }: PageContents): Promise<KeptPage> {
   const kept = new Map<string, KeptDocument>()
   for (const { path, mediaType, text } of files) {
-    kept.set(path, await KeptDocument.from(mediaType, Buffer.from(text), { cacheControl: forEver }))
+    kept.set(path, await KeptDocument.from(mediaType, Buffer.from(text), { cacheControl: forEver, hasBrotli: true }))
   }
   const html = 'text/html; charset=utf-8'
-  const options = { cacheControl: 'no-cache', vary: 'accept, accept-encoding' }
+  const options = { cacheControl: 'no-cache', vary: 'accept, accept-encoding', hasBrotli: true }
   return { version, document: await KeptDocument.from(html, Buffer.from(document), options), files: kept }
 }

@@ -63,9 +63,19 @@ describe('the page', () => {
 
   it('weighs less than 150 kB compressed, with all its views and libraries', async () => {
     const { readPage } = await import('../../src/page/contents.ts')
-    const { gzipSync } = await import('node:zlib')
-    const { document, files } = await readPage()
-    const sizes = [document, ...files.map(({ text }) => text)].map((text) => gzipSync(text, { level: 9 }).length)
+    const service = await serviceForThisTest()
+    const { version, files } = await readPage()
+    const sizeOf = async (path: string) => {
+      const headers = { accept: browser, 'accept-encoding': 'gzip, deflate, br, zstd' }
+      const reply = await service.request(path, { headers })
+      await reply.arrayBuffer()
+      expect([path, reply.status, reply.headers.get('content-encoding')]).toEqual([path, 200, 'br'])
+      return Number(reply.headers.get('content-length'))
+    }
+    const sizes = [
+      await sizeOf('/'),
+      ...(await Promise.all(files.map(({ path }) => sizeOf(`/page/${version}/${path}`)))),
+    ]
     expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(150_000)
   })
 
