@@ -11,7 +11,7 @@ import { defaultModels } from '../src/models/configuration/configuration.ts'
 import { ModelsFile } from '../src/models/configuration/models-file.ts'
 import { ModelRegistry } from '../src/models/registry.ts'
 import { openSqliteStores } from '../src/stores/stores.ts'
-import { Visits } from '../src/usage/visit.ts'
+import { Metering } from '../src/usage/metered-request.ts'
 import { Scheduler } from '../src/work.ts'
 
 /** Where the description of the two interfaces is kept; the service serves this very file. */
@@ -64,7 +64,7 @@ export async function writeOpenApi(): Promise<string> {
     stores,
     models: new ModelRegistry(defaultModels(undefined), config),
     library: new CharacterLibrary({ store: stores.characters, largestCard: config.cardBodyLimit }),
-    visits: new Visits({
+    metering: new Metering({
       limiter,
       ledger: stores.ledger,
       onFailure: () => {},

@@ -46,8 +46,8 @@ import { responsesPlugin } from './responses/plugin.ts'
 import { Damage } from './storage/damage.ts'
 import type { Stores } from './stores/stores.ts'
 import type { Tracer } from './tracing/tracer.ts'
+import type { Metering } from './usage/metered-request.ts'
 import { usagePlugin } from './usage/plugin.ts'
-import type { Visits } from './usage/visit.ts'
 import { nobody, type Scheduler } from './work.ts'
 
 /** The opened parts that the HTTP service is built from. */
@@ -60,7 +60,7 @@ export interface AppParts {
   readonly limiter: LimitKeeper
   readonly library: CharacterLibrary
   readonly models: ModelRegistry
-  readonly visits: Visits
+  readonly metering: Metering
   readonly prompt: PromptSettings
   readonly metrics: Metrics
   /** Tells when the service is about to stop; it never is without. */
@@ -123,7 +123,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     const { allowOrigins } = await import('./http/cors.ts')
     await allowOrigins(app, config.corsOrigins)
   }
-  const lookAgain = await refuseUnderPressure(app, parts.loop)
+  const shedLoad = await refuseUnderPressure(app, parts.loop)
   refuseUnknownRoutes(app)
   guardRequests(app, guard)
   countBytes(app, inFlight, ({ caller }) => caller?.account.id ?? nobody)
@@ -166,21 +166,21 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   await app.register(limitsPlugin, { guard, limiter, settings: config.limits, kept: keptIn(stores), flush })
 
   const openHeld = (request: FastifyRequest) => inFlight.open(callerOf(request).account.id)
-  await registerChat(app, parts, { lookAgain, workOf, openHeld })
+  await registerChat(app, parts, { shedLoad, workOf, openHeld })
 }
 
 /** The chat group and its models, under both prefixes. */
 async function registerChat(
   app: FastifyInstance,
   parts: AppParts,
-  shared: Pick<ChatOptions, 'lookAgain' | 'workOf' | 'openHeld'>,
+  shared: Pick<ChatOptions, 'shedLoad' | 'workOf' | 'openHeld'>,
 ): Promise<void> {
-  const { config, guard, limiter, library, models, visits, prompt } = parts
+  const { config, guard, limiter, library, models, metering, prompt } = parts
   const chat: ChatOptions = {
     guard,
     models,
     library,
-    visits,
+    metering,
     limiter,
     prompt,
     characters: config.characters,

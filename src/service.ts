@@ -35,7 +35,7 @@ import { openStores, watchForDamage } from './stores/open.ts'
 import type { Stores } from './stores/stores.ts'
 import { unixSeconds } from './time.ts'
 import type { Tracer } from './tracing/tracer.ts'
-import { Visits } from './usage/visit.ts'
+import { Metering } from './usage/metered-request.ts'
 import { nobody, Scheduler } from './work.ts'
 
 /** The running service. */
@@ -93,7 +93,7 @@ interface Parts {
   readonly scheduler: Scheduler
   readonly guard: Guard
   readonly limiter: LimitKeeper
-  readonly visits: Visits
+  readonly metering: Metering
   readonly app: FastifyInstance
   /** Ends the metrics' reading of the others. */
   readonly stopReading: () => void
@@ -166,7 +166,7 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   })
   const limiter = stores.limiter(config.limits)
   const guard = new Guard(stores.access, limiter, clock)
-  const visits = new Visits({
+  const metering = new Metering({
     limiter,
     ledger: stores.ledger,
     watch: metrics,
@@ -191,7 +191,7 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
     uses,
     scheduler,
   }
-  return { ...parts, guard, limiter, visits, app, stopReading }
+  return { ...parts, guard, limiter, metering, app, stopReading }
 }
 
 /**

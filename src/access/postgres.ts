@@ -2,7 +2,7 @@ import { type Recorder, recording } from '../audit/postgres.ts'
 import { type Actor, type AuditAction, commandLine, serviceActor } from '../audit/record.ts'
 import type { AccountLimits } from '../limit-values.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
-import { RememberedShortly } from '../storage/postgres/remembered-shortly.ts'
+import { ShortLivedCache } from '../storage/postgres/short-lived-cache.ts'
 import { withoutStandby } from '../storage/postgres/standby.ts'
 import { unixSeconds } from '../time.ts'
 import type { AccessStore, Account, AccountLimitChanges, Key, KeyRequest, LimitChanges, NewKey } from './access.ts'
@@ -24,7 +24,7 @@ export class PostgresAccessStore implements AccessStore {
   readonly #database: PostgresDatabase
   readonly #accounts = new PostgresAccounts()
   /** Keys by digest and by id. One that is not there is not remembered. */
-  readonly #known = new RememberedShortly<Key>()
+  readonly #known = new ShortLivedCache<Key>()
 
   constructor(database: PostgresDatabase) {
     this.#database = database

@@ -9,8 +9,8 @@ import type { Route, TellFailure } from '../models/routing/route.ts'
 import { countsOf, isEmptyUsage } from '../openai/completion.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
 import { recordedReason } from '../openai/finish-reasons.ts'
+import type { MeteredRequest, Metering } from '../usage/metered-request.ts'
 import { type End, Outcome } from '../usage/outcome.ts'
-import type { Visit, Visits } from '../usage/visit.ts'
 import type { Work } from '../work.ts'
 import { type Casting, castRequest, playedName, wantedRequest } from './casting.ts'
 import type { Exchange } from './exchange.ts'
@@ -73,16 +73,16 @@ async function answerAs(
   const making = { settings: options.prompt, worldBooks: options.library.worldBooks, texts }
   const exchange = new exchanging.Exchange(body, persona, making, work, more, voice)
   const turn: Turn = { request, reply, body, voice, persona, route, exchange, work, outcome, signal }
-  let visit: Visit | undefined
+  let metered: MeteredRequest | undefined
   try {
-    visit = await enter(turn, options.visits)
-    reply.headers(visit.headers)
-    if (!streaming || body.stream !== true) return await sendWhole(turn, visit)
-    await sendStream(turn, visit, streaming, options)
+    metered = await enter(turn, options.metering)
+    reply.headers(metered.headers)
+    if (!streaming || body.stream !== true) return await sendWhole(turn, metered)
+    await sendStream(turn, metered, streaming, options)
     return reply
   } catch (thrown) {
     const error = toApiError(thrown)
-    if (visit) await visit.end(error)
+    if (metered) await metered.end(error)
     else outcome.end(error)
     tellOfRefusal(request, error)
     throw error
@@ -104,14 +104,14 @@ interface Turn {
   readonly signal: AbortSignal
 }
 
-/** Holds what the first candidate may use that can be asked. @throws ApiError as `Exchange.ask` and `Visits.enter` do */
-async function enter(turn: Turn, visits: Visits): Promise<Visit> {
+/** Holds what the first candidate may use that can be asked. @throws ApiError as `Exchange.ask` and `Metering.enter` do */
+async function enter(turn: Turn, metering: Metering): Promise<MeteredRequest> {
   const { request, body, persona, route, exchange, outcome, signal } = turn
   const candidate = await route.firstAble(exchange.requestFor, signal)
   const { request: asked, bounds } = await exchange.ask(candidate)
   // Of the request no more than this: what is asked when the reply is over has to stay in memory until then.
   const { body: prompt } = asked
-  const visitor = {
+  const toMeter = {
     id: request.id,
     key: callerOf(request),
     model: body.model,
@@ -119,11 +119,11 @@ async function enter(turn: Turn, visits: Visits): Promise<Visit> {
     promptTokens: () => promptEstimate(prompt),
     replyTokens: () => replyEstimate(bounds),
   }
-  return visits.enter(visitor, outcome)
+  return metering.enter(toMeter, outcome)
 }
 
 /** Asks for the whole answer, and sends it. */
-async function sendWhole(turn: Turn, visit: Visit): Promise<FastifyReply> {
+async function sendWhole(turn: Turn, metered: MeteredRequest): Promise<FastifyReply> {
   const { request, route, exchange, voice, work, reply, signal } = turn
   const answer = await route.complete(exchange.requestFor, signal, tellOfFailures(request))
   tellOf(answer, turn)
@@ -131,19 +131,19 @@ async function sendWhole(turn: Turn, visit: Visit): Promise<FastifyReply> {
   const isTold = countsOf(said) !== undefined
   const isEstimated = !isTold && (voice.tellsUsage || isEmptyUsage(said))
   const usage = isEstimated ? await usageOf(answer, exchange.promptOf(answer.candidate), work) : said
-  visit.meter.tell(usage, isTold)
-  for (const { message } of choices) visit.meter.say(message)
+  metered.meter.tell(usage, isTold)
+  for (const { message } of choices) metered.meter.say(message)
   const looking = lookForTruncation(turn, answer.candidate)
   const truncated = looking && (await looking)
   if (truncated) reply.header('x-upstream-truncated', truncated)
-  await visit.end(recordedReason(choices[0]?.finish_reason))
+  await metered.end(recordedReason(choices[0]?.finish_reason))
   return reply.type('application/json; charset=utf-8').send(voice.whole(answer, usage))
 }
 
 /** Asks for the answer as a stream, and sends that as it comes; resolves when that is over. */
 async function sendStream(
   turn: Turn,
-  visit: Visit,
+  metered: MeteredRequest,
   { sendEvents }: typeof import('./reply.ts'),
   { sseKeepaliveMs, clock }: ChatOptions,
 ): Promise<void> {
@@ -152,7 +152,7 @@ async function sendStream(
   let answering: Candidate | undefined
   const opening = route.open(exchange.requestFor, signal, tellOfFailures(request)).then((opened) => {
     tellOf(opened, turn)
-    visit.began()
+    metered.began()
     answering = opened.candidate
     usage?.begin(exchange.promptOf(opened.candidate))
     return opened.events
@@ -160,11 +160,11 @@ async function sendStream(
   const onEnd = (end: End) => {
     if (end instanceof ApiError && end.status >= 500)
       request.log.error({ request_id: request.id, err: end.cause ?? end }, end.code)
-    return visit.end(end)
+    return metered.end(end)
   }
   const truncation = () => answering && lookForTruncation(turn, answering)
   const more = { keepaliveMs: sseKeepaliveMs, clock, onEnd, truncation }
-  await sendEvents(reply, opening, { voice, usage, meter: visit.meter, ...more })
+  await sendEvents(reply, opening, { voice, usage, meter: metered.meter, ...more })
 }
 
 /** Notes how little of the prompt an upstream has read, where it was too little; nothing is waited for where that is sure at once. */

@@ -82,13 +82,13 @@ export async function castRequest(
   request: FastifyRequest,
   reply: FastifyReply,
   { body, playedModel, route, isDefault }: WantedRequest,
-  { library, characters, characterModels, lookAgain, models }: ChatOptions,
+  { library, characters, characterModels, shedLoad, models }: ChatOptions,
 ): Promise<Casting> {
   const caller = callerOf(request)
   const unknown = playedModel === null ? characters : 'closed'
   const refusal = () => (playedModel === null ? unknownCharacter() : models.notFound(playedModel, caller))
   const casting = await cast(body, library, unknown, caller.account.id, refusal)
-  lookAgain(request)
+  shedLoad(request)
   if (casting.header !== undefined) reply.header('x-character', casting.header)
   const wanted = isDefault && characterModels === 'on' ? casting.persona.card?.model : undefined
   // A card of somebody else may name a model that is not here, or not for this key: the default model was asked for.

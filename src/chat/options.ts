@@ -6,7 +6,7 @@ import type { Clock } from '../clock.ts'
 import type { HeldBytes } from '../http/bytes-in-flight.ts'
 import type { LimitKeeper } from '../limits/reservation.ts'
 import type { ModelRegistry } from '../models/registry.ts'
-import type { Visits } from '../usage/visit.ts'
+import type { Metering } from '../usage/metered-request.ts'
 import type { Work } from '../work.ts'
 
 /** Whether a name that is not known is played by its name alone, or refused. */
@@ -17,15 +17,15 @@ export interface ChatOptions {
   readonly guard: Guard
   readonly models: ModelRegistry
   readonly library: CharacterLibrary
-  readonly visits: Visits
-  /** Holds receipts of prompts to their limits; a visit does it for completions. */
+  readonly metering: Metering
+  /** Holds receipts of prompts to their limits; metering does it for completions. */
   readonly limiter: Pick<LimitKeeper, 'reserve'>
   readonly prompt: PromptSettings
   readonly characters: UnknownCharacters
   /** Whether a card may say on which model its character is played. */
   readonly characterModels: 'on' | 'off'
   /** Refuses a large request that has waited for the database, when there is more to do than can be done now. */
-  readonly lookAgain: (request: FastifyRequest) => void
+  readonly shedLoad: (request: FastifyRequest) => void
   /** The work of a request, wanted until the signal aborts. */
   readonly workOf: (request: FastifyRequest, signal: AbortSignal) => Work
   /** Opens a count of bytes that an upstream's answer to a request holds. */

@@ -9,7 +9,7 @@ import { readPlayedModel, type WantedModel } from './played-model.ts'
 import { type WatchAttempt, watchNothing } from './routing/attempt.ts'
 import { Breaker, type BreakerState } from './routing/breaker.ts'
 import { Candidate, type CandidateTraits } from './routing/candidate.ts'
-import { Route, Seekers } from './routing/route.ts'
+import { InFlightRequests, Route } from './routing/route.ts'
 import { UpstreamLists } from './upstream-lists.ts'
 
 /** A model as `GET /models` lists it. */
@@ -45,7 +45,7 @@ interface Generation {
   readonly prefixes: readonly string[]
   /** Routes by the ids that they have been asked for with. */
   readonly routes: Map<string, Route>
-  readonly seekers: Seekers
+  readonly inFlight: InFlightRequests
   /** What is behind the prefixes. */
   readonly lists: UpstreamLists
 }
@@ -199,14 +199,14 @@ export class ModelRegistry {
   }
 
   #find(id: string): Route | undefined {
-    const { configuration, opened, prefixes, seekers } = this.#generation
+    const { configuration, opened, prefixes, inFlight } = this.#generation
     const isDefault = id === 'default' && !configuration.models.has(id)
     // Where all names are prefixes and none is named, no upstream is to get that word for a model.
     if (isDefault && configuration.default === undefined) return undefined
     const name = isDefault ? (configuration.default ?? id) : id
     const settings = configuration.models.get(name)
     if (settings && !name.endsWith('*')) {
-      return new Route(name, this.#candidatesOf(isFallback(settings) ? settings.fallback : [name]), seekers)
+      return new Route(name, this.#candidatesOf(isFallback(settings) ? settings.fallback : [name]), inFlight)
     }
     const prefix = longestPrefix(prefixes, name)
     const model = prefix === undefined ? undefined : opened.get(prefix)
@@ -215,7 +215,7 @@ export class ModelRegistry {
     return new Route(
       name,
       [this.#candidateOf(model, name.slice(prefix.length - 1), prefix === '*' ? name : prefix)],
-      seekers,
+      inFlight,
     )
   }
 
@@ -283,12 +283,12 @@ function open(configuration: ModelsConfiguration, place: Place, clock: Clock): G
   }
   const prefixes = [...opened.keys()].filter((name) => name.endsWith('*')).toSorted((a, b) => b.length - a.length)
   const lists = new UpstreamLists(clock)
-  return { configuration, opened, prefixes, routes: new Map(), seekers: new Seekers(), lists }
+  return { configuration, opened, prefixes, routes: new Map(), inFlight: new InFlightRequests(), lists }
 }
 
 /** Closes what was replaced, once no request looks for an answer there. Whether that fails matters to nobody any more. */
 async function closeUnused(generation: Generation): Promise<void> {
-  await generation.seekers.none()
+  await generation.inFlight.none()
   await close(generation).catch(() => {})
 }
 

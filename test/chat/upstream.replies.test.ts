@@ -10,7 +10,7 @@ import { Metrics } from '../../src/metrics/metrics.ts'
 import { defaultModels } from '../../src/models/configuration/configuration.ts'
 import { ModelRegistry } from '../../src/models/registry.ts'
 import { openSqliteStores } from '../../src/stores/stores.ts'
-import { Visits } from '../../src/usage/visit.ts'
+import { Metering } from '../../src/usage/metered-request.ts'
 import { Scheduler } from '../../src/work.ts'
 import { parseStream, readChatError, readStream, textOfStream } from '../support/chat.ts'
 import { chunkText, completion, json, pieces, type Script, sse, streamOf } from '../support/upstream.ts'
@@ -282,7 +282,7 @@ describe('the log says how each completion ended, once, and nothing that was sai
       stores,
       models,
       library: new CharacterLibrary({ store: stores.characters, largestCard: config.cardBodyLimit }),
-      visits: new Visits({
+      metering: new Metering({
         limiter,
         ledger: stores.ledger,
         onFailure: () => {},

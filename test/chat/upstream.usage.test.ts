@@ -5,7 +5,7 @@ import { withUsage } from '../../src/chat/whole.ts'
 import { ApiError } from '../../src/errors.ts'
 import type { Model } from '../../src/models/model.ts'
 import { Candidate } from '../../src/models/routing/candidate.ts'
-import { Route, Seekers } from '../../src/models/routing/route.ts'
+import { InFlightRequests, Route } from '../../src/models/routing/route.ts'
 import { workAtOnce } from '../../src/work.ts'
 import { readChatError, readStream } from '../support/chat.ts'
 import { makeLimitedKey } from '../support/limits.ts'
@@ -169,7 +169,11 @@ test('x-ignored-params is of the model that answered', async () => {
     }
     return new Candidate({ name, upstreamId: name, retries: 0 }, model, null)
   }
-  const route = new Route('list', [candidate('one', 'top_p', false), candidate('two', 'seed', true)], new Seekers())
+  const route = new Route(
+    'list',
+    [candidate('one', 'top_p', false), candidate('two', 'seed', true)],
+    new InFlightRequests(),
+  )
   const persona = { name: null, card: null, userName: 'User' }
   const body = { model: 'list', messages: [{ role: 'user' as const, content: 'Hello' }], logit_bias: {} }
   const exchange = new Exchange(

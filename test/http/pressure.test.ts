@@ -152,14 +152,14 @@ test.each(looks)(
     const loop = new TestLoop()
     const app = Fastify()
     onTestFinished(() => app.close())
-    const lookAgain = await refuseUnderPressure(app, loop)
+    const shedLoad = await refuseUnderPressure(app, loop)
     const seen: string[] = []
     app.get('/small', () => 'small')
     app.post('/large', {
       preParsing: async () => void seen.push('its head'),
       handler: (request) => {
         seen.push('its body')
-        lookAgain(request)
+        shedLoad(request)
         seen.push('its work')
         return 'large'
       },

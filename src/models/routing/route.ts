@@ -14,8 +14,8 @@ export type Answered<T> = T & { readonly candidate: Candidate }
 
 const tellNobody: TellFailure = () => {}
 
-/** How many requests still look for an answer: what they may ask stays open until none does. */
-export class Seekers {
+/** Counts the requests that use the models of one `models.json`: after a reload, the old models are closed when the last of them has ended. */
+export class InFlightRequests {
   #count = 0
   #onNone: (() => void) | undefined
 
@@ -38,12 +38,12 @@ export class Seekers {
 export class Route {
   readonly name: string
   readonly candidates: readonly Candidate[]
-  readonly #seekers: Seekers
+  readonly #inFlight: InFlightRequests
 
-  constructor(name: string, candidates: readonly Candidate[], seekers: Seekers) {
+  constructor(name: string, candidates: readonly Candidate[], inFlight: InFlightRequests) {
     this.name = name
     this.candidates = candidates
-    this.#seekers = seekers
+    this.#inFlight = inFlight
   }
 
   /**
@@ -51,11 +51,11 @@ export class Route {
    * read again, `complete` and `open` are part of such a work.
    */
   async use<T>(work: () => Promise<T>): Promise<T> {
-    this.#seekers.enter()
+    this.#inFlight.enter()
     try {
       return await work()
     } finally {
-      this.#seekers.leave()
+      this.#inFlight.leave()
     }
   }
 

@@ -180,8 +180,8 @@ export function addressed(text: string, userName: string | null): string {
     .replace(vocativeAtEnd, '')
     .replace(vocativeAlone, '$1')
     .replace(vocativeAtStart, (_, before: string, first: string) => `${before}${first.toUpperCase()}`)
-    .replace(nameAtStart, '$1The visitor')
-    .replaceAll(userNameMark, 'the visitor')
+    .replace(nameAtStart, '$1The request')
+    .replaceAll(userNameMark, 'the request')
 }
 
 const sentenceStart = '(^|[.!?…]["”’*]?\\s+|\\n|["“*])'

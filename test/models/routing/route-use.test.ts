@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest'
 import { Candidate } from '../../../src/models/routing/candidate.ts'
-import { Route, Seekers } from '../../../src/models/routing/route.ts'
+import { InFlightRequests, Route } from '../../../src/models/routing/route.ts'
 
 it('what a route asks stays open while somebody uses the route, however the use ends', async () => {
-  const seekers = new Seekers()
+  const inFlight = new InFlightRequests()
   const model = {
     ignoredParameters: null,
     complete: () => Promise.reject(new Error('is not asked')),
@@ -11,11 +11,11 @@ it('what a route asks stays open while somebody uses the route, however the use 
       throw new Error('is not asked')
     },
   }
-  const route = new Route('m', [new Candidate({ name: 'm', upstreamId: 'm' }, model, null)], seekers)
+  const route = new Route('m', [new Candidate({ name: 'm', upstreamId: 'm' }, model, null)], inFlight)
   const { promise: work, reject } = Promise.withResolvers<never>()
   const using = route.use(() => work)
   let isClosed = false
-  const none = seekers.none().then(() => {
+  const none = inFlight.none().then(() => {
     isClosed = true
   })
   await Promise.resolve()

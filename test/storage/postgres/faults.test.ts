@@ -5,7 +5,7 @@ import { StorageError } from '../../../src/errors.ts'
 import { connectPostgres } from '../../../src/storage/postgres/connect.ts'
 import { checkPostgres } from '../../../src/storage/postgres/migrate.ts'
 import { openPostgresStores } from '../../../src/stores/postgres.ts'
-import { Visits } from '../../../src/usage/visit.ts'
+import { Metering } from '../../../src/usage/metered-request.ts'
 import { eventually } from '../../support/eventually.ts'
 import { keyOf } from '../../support/limits.ts'
 import { type PostgresServer, startPostgres } from '../../support/postgres.ts'
@@ -83,12 +83,12 @@ it('what a request has spent that ends while the database is away is put on reco
   const stores = await openPostgresStores(await server.createDatabase())
   const limiter = stores.limiter({ tokens_per_day: 1000 })
   const key = keyOf('one', (await stores.access.createAccount('ann')).id)
-  const visits = new Visits({ limiter, ledger: stores.ledger, onFailure: () => {} })
-  const visitor = { id: 'req_1', key, model: 'm', character: null, promptTokens: () => 500, replyTokens: () => 400 }
-  const visit = await visits.enter(visitor)
-  visit.meter.tell({ prompt_tokens: 500, completion_tokens: 400 }, true)
+  const metering = new Metering({ limiter, ledger: stores.ledger, onFailure: () => {} })
+  const request = { id: 'req_1', key, model: 'm', character: null, promptTokens: () => 500, replyTokens: () => 400 }
+  const metered = await metering.enter(request)
+  metered.meter.tell({ prompt_tokens: 500, completion_tokens: 400 }, true)
   await server.kill()
-  await visit.end('stop')
+  await metered.end('stop')
   await server.start()
   await eventually(async () => {
     expect(await stores.usage.find(key.account.id, 'req_1')).toMatchObject({ state: 'stop' })

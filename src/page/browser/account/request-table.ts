@@ -49,7 +49,7 @@ function Row({ row }: { readonly row: RequestRow }): VNode {
           <span class=${`state ${kind}`}>${title}</span>
           ${row.retries > 0 && html`<span class="tag">asked ${formatNumber(row.retries + 1)} times</span>`}
           ${row.upstream_truncated !== null && html`<span class="tag fault">prompt was cut</span>`}
-          ${isRunning && html`<${FleetingButton} within="row" label=${`Look again at the request of ${moment}`} onClick=${() => lookAgain(row)}>Look again<//>`}
+          ${isRunning && html`<${FleetingButton} within="row" label=${`Look again at the request of ${moment}`} onClick=${() => refreshRow(row)}>Look again<//>`}
         </span>
       </td>
     </tr>
@@ -67,7 +67,7 @@ function Tokens({ row }: { readonly row: RequestRow }): VNode {
   return html`<span class="token-counts">${mark}${formatNumber(row.prompt_tokens)} + ${formatNumber(row.completion_tokens)}</span>`
 }
 
-async function lookAgain({ id }: RequestRow): Promise<void> {
+async function refreshRow({ id }: RequestRow): Promise<void> {
   try {
     const row = await askRequest(id)
     sayDone(row ? `The request: ${wordsOfState(row.state).title}.` : 'The request is not there any more.')

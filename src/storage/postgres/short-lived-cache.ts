@@ -3,24 +3,24 @@ const keptFor = 500
 /** How many answers are remembered at most. */
 const most = 10_000
 
-/** Answers of a database in which others write too, remembered for half a second. */
-export class RememberedShortly<T> {
+/** A cache for a database in which other replicas write too: an answer is valid for half a second. */
+export class ShortLivedCache<T> {
   readonly #answers = new Map<string, { readonly answer: T; readonly until: number }>()
 
-  /** The answer to a question, if it is remembered. */
+  /** The cached answer to a question. */
   get(question: string): T | undefined {
     const known = this.#answers.get(question)
     return known && known.until > performance.now() ? known.answer : undefined
   }
 
-  /** Remembers an answer, and gives it back. */
+  /** Caches an answer, and returns it. */
   set(question: string, answer: T): T {
     if (this.#answers.size >= most) this.forget()
     this.#answers.set(question, { answer, until: performance.now() + keptFor })
     return answer
   }
 
-  /** What is remembered may no longer be so. */
+  /** Empties the cache: its answers may be wrong now. */
   forget(): void {
     this.#answers.clear()
   }

@@ -8,7 +8,7 @@ import type { Meter, Used } from './meter.ts'
 import { type End, Outcome } from './outcome.ts'
 
 /** A chat request that is about to ask a model. */
-export interface Visitor {
+export interface RequestToMeter {
   /** The request's id. */
   readonly id: string
   readonly key: Key
@@ -30,8 +30,8 @@ export interface UsageWatch {
   truncated(model: string): void
 }
 
-/** Where visits are counted and put down. */
-export interface VisitsOptions {
+/** What metering counts and records with. */
+export interface MeteringOptions {
   readonly limiter: Pick<LimitKeeper, 'reserve'>
   readonly ledger: Ledger
   /** Told when the end of a request could not be put down yet. */
@@ -40,52 +40,52 @@ export interface VisitsOptions {
 }
 
 /** The chat requests that ask models: each holds what it may use, and is put down in the ledger with what it used. */
-export class Visits {
-  readonly #options: VisitsOptions
+export class Metering {
+  readonly #options: MeteringOptions
 
-  constructor(options: VisitsOptions) {
+  constructor(options: MeteringOptions) {
     this.#options = options
   }
 
   /**
-   * Lets a request in; whoever calls this ends the visit, however the request ends.
+   * Lets a request in; the caller ends the metered request, however the chat request ends.
    * @param outcome is written while the request goes on
    * @throws ApiError 429 when a limit is reached, and what the ledger says when it cannot be written
    */
-  async enter(visitor: Visitor, outcome = new Outcome()): Promise<Visit> {
+  async enter(request: RequestToMeter, outcome = new Outcome()): Promise<MeteredRequest> {
     const { limiter, ledger } = this.#options
     const arrived = performance.now()
     const created = nextMoment()
-    const reservation = await limiter.reserve(visitor.key, () => visitor.promptTokens() + visitor.replyTokens())
-    const visit = new Visit(visitor, outcome, reservation, { arrived, created }, this.#options)
-    if (!reservation.isLasting) return visit
+    const reservation = await limiter.reserve(request.key, () => request.promptTokens() + request.replyTokens())
+    const metered = new MeteredRequest(request, outcome, reservation, { arrived, created }, this.#options)
+    if (!reservation.isLasting) return metered
     try {
-      await ledger.begin(visit.entry({ promptTokens: 0, completionTokens: 0, isExact: false }))
+      await ledger.begin(metered.entry({ promptTokens: 0, completionTokens: 0, isExact: false }))
     } catch (error) {
       void reservation.settle(0)
       throw error
     }
-    return visit
+    return metered
   }
 }
 
 /** One chat request, from before a model is asked until its reply is about to be complete. */
-export class Visit {
-  readonly #visitor: Visitor
+export class MeteredRequest {
+  readonly #request: RequestToMeter
   readonly #outcome: Outcome
   readonly #reservation: Reservation
   readonly #times: { readonly arrived: number; readonly created: Moment }
-  readonly #options: VisitsOptions
+  readonly #options: MeteringOptions
   #firstTokenMs: number | null = null
 
   constructor(
-    visitor: Visitor,
+    request: RequestToMeter,
     outcome: Outcome,
     reservation: Reservation,
     times: { readonly arrived: number; readonly created: Moment },
-    options: VisitsOptions,
+    options: MeteringOptions,
   ) {
-    this.#visitor = visitor
+    this.#request = request
     this.#outcome = outcome
     this.#reservation = reservation
     this.#times = times
@@ -116,7 +116,7 @@ export class Visit {
   end(end: End): Promise<void> | undefined {
     const outcome = this.#outcome
     if (!outcome.end(end)) return undefined
-    const used = outcome.meter.used(outcome.isFree ? () => 0 : this.#visitor.promptTokens)
+    const used = outcome.meter.used(outcome.isFree ? () => 0 : this.#request.promptTokens)
     const { ledger, onFailure, watch } = this.#options
     const entry = this.entry(used)
     const { isLasting } = this.#reservation
@@ -131,7 +131,7 @@ export class Visit {
 
   /** What the ledger keeps of it. */
   entry({ promptTokens, completionTokens, isExact }: Used): LedgerEntry {
-    const { id, key, model, character } = this.#visitor
+    const { id, key, model, character } = this.#request
     const { answering, state, truncated } = this.#outcome
     const { created } = this.#times
     return {
