@@ -86,20 +86,29 @@ export class Haystack {
     this.#whole = whole
   }
 
-  /** Tells whether the key occurs. @param key its macros expanded */
+  /** Tells whether a key that is no pattern occurs. @param key its macros expanded */
   has(key: LoreKey, caseSensitive: boolean, wholeWords: boolean): boolean {
-    if (this.#work.left <= 0) return false
-    if (key.pattern !== undefined) {
-      if (key.pattern === null || this.text === '') return false
-      this.#work.left -= unitsOfLook + this.text.length * Math.max(1, key.pattern.size >> 4)
-      return key.pattern.test(this.text)
-    }
-    if (this.lacks(key)) return false
+    if (this.#work.left <= 0 || this.lacks(key)) return false
     const { text = '', lower = '' } = key
     const place = caseSensitive ? this.#placeOf(text, this.text) : this.#placeOf(lower)
     // Several words are looked for as they stand, as SillyTavern does.
     if (place === -1 || !wholeWords || /\s/.test(text)) return place !== -1
     return caseSensitive ? this.#hasWord(this.text, text, place) : this.#hasWord(this.#lower, lower, place)
+  }
+
+  /** Tells whether a pattern matches, in steps: some take a microsecond for each letter. */
+  *matches(pattern: LorePattern | null): Steps<boolean> {
+    const work = this.#work
+    if (work.left <= 0 || pattern === null || this.text === '') return false
+    work.left -= unitsOfLook
+    const steps = pattern.search(this.text)
+    for (;;) {
+      const { done, value } = steps.next()
+      if (done) return value
+      work.left -= value
+      if (work.left <= 0) return false
+      if (work.isDue) yield work.owed()
+    }
   }
 
   /** Whether a key without macros is sure not to occur: true for most that do not, at a glance. */
@@ -212,11 +221,13 @@ export function* firstKeyIn(
   { work, expand }: KeySearch,
 ): Steps<LoreKey | undefined> {
   // By their places: an iterator that lives across steps makes an object for each turn.
-  for (let k = 0, key = keys[0]; key; key = keys[++k]) {
-    if (work.left <= 0) return undefined
+  for (let k = 0, key = keys[0]; key && work.left > 0; key = keys[++k]) {
     const expanded = key.hasMacro === true ? yield* expand(key) : key
     for (let t = 0, text = texts[0]; text; text = texts[++t]) {
-      if (text.has(expanded, caseSensitive, wholeWords)) return key
+      const { pattern } = expanded
+      const occurs =
+        pattern === undefined ? text.has(expanded, caseSensitive, wholeWords) : yield* text.matches(pattern)
+      if (occurs) return key
       if (work.isDue) yield work.owed()
     }
   }

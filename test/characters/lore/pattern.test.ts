@@ -1,8 +1,12 @@
+import fc from 'fast-check'
 import { RE2JS } from 're2js'
 import { describe, expect, it } from 'vitest'
+import { firstKeyIn, Haystack, ScanWork } from '../../../src/characters/lore/haystack.ts'
 import { readKey } from '../../../src/characters/lore/keys.ts'
 import { emptyNotes } from '../../../src/characters/lore/lorebook.ts'
 import { LorePattern } from '../../../src/characters/lore/pattern.ts'
+import { PlaceTrial, type Trial } from '../../../src/characters/lore/pattern-trials.ts'
+import { workAtOnce } from '../../../src/work.ts'
 
 /** Bytes of the states that RE2 keeps of a pattern, as it counts them. */
 function stateBytes(compiled: RE2JS): number {
@@ -21,13 +25,121 @@ function letters(count: number): string {
   return text
 }
 
+/** Whether a pattern matches a text. */
+function isIn(pattern: LorePattern, text: string): boolean {
+  return workAtOnce().run('text', pattern.search(text))
+}
+
+/** What a trial finds. */
+function foundBy(trial: Trial): string {
+  let verdict = trial.step()
+  while (verdict === 'not yet') verdict = trial.step()
+  return verdict
+}
+
+/** Takes steps of a search until it has made many states. */
+function beginsToSearch(pattern: LorePattern, text: string): void {
+  const steps = pattern.search(text)
+  for (let taken = 0; taken < 20; taken++) steps.next()
+}
+
+/** Its program is small, and nearly each letter makes a new state. */
+const manyStates = '(a|b)*a(a|b){40}[^a-c]'
+
 describe('a pattern of a lorebook', () => {
+  const atoms = [
+    'a',
+    'b',
+    '\\b',
+    '\\B',
+    '^',
+    '$',
+    '.',
+    '\\n',
+    '\\w+',
+    'é',
+    '🌱',
+    '[^a]',
+    'a*',
+    '(?:a|bb)',
+    '(b|)?',
+    'b{2,3}',
+    '|',
+    '\\W',
+  ]
+  const letter = fc.constantFrom('a', 'b', '\n', ' ', 'é', '🌱', '\ud83c', '\udf31', '_', 'K')
+  const flags = RE2JS.CASE_INSENSITIVE | RE2JS.MULTILINE | RE2JS.DOTALL
+
+  it('is found where RE2JS finds it, by its states and without them', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.constantFrom(...atoms), { minLength: 1, maxLength: 8 }).map((parts) => parts.join('')),
+        fc.array(letter, { minLength: 1, maxLength: 12 }).map((letters) => letters.join('')),
+        fc.nat(flags),
+        (written, text, bits) => {
+          const compiled = RE2JS.compile(written, bits & flags)
+          const expected = compiled.test(text)
+          expect(isIn(new LorePattern(() => RE2JS.compile(written, bits & flags)), text)).toBe(expected)
+          expect(foundBy(new PlaceTrial(compiled.re2().prog, text))).toBe(expected ? 'found' : 'not found')
+        },
+      ),
+      { numRuns: 2000 },
+    )
+  })
+
+  it.each([
+    ['/\\b(dragon|wyrm)s?\\b/i', 'The WYRMS sleep', true],
+    ['/\\b(dragon|wyrm)s?\\b/i', 'wyrmling', false],
+    ['/^the end$/m', `${'a line\n'.repeat(9000)}the end`, true],
+    ['/^the end$/', `${'a line\n'.repeat(9000)}the end`, false],
+    ['/fern.{0,30}garden/s', `${'fern '.repeat(9000)}\n garden`, true],
+    ['/dragon/', `${'🌱'.repeat(9000)}dragon`, true],
+    ['/(?:)/', 'a', true],
+  ])('%s is found as RE2 finds it, in long texts too', (written, text, expected) => {
+    const key = readKey(written, true, emptyNotes().patterns)
+    expect(key?.pattern && isIn(key.pattern, text)).toBe(expected)
+  })
+
+  it('is tried in short steps, which cost what they take, where each letter makes a state', () => {
+    const steps = new LorePattern(() => RE2JS.compile(manyStates)).search(letters(20_000))
+    const units: number[] = []
+    for (let step = steps.next(); !step.done; step = steps.next()) units.push(step.value)
+    expect(Math.max(...units)).toBeLessThan(100_000)
+    expect(units.reduce((sum, each) => sum + each, 0)).toBeGreaterThan(20_000 * 40)
+  })
+
+  it('ends when the work of its request is spent, in the midst of a text', () => {
+    const work = new ScanWork()
+    work.left = 100_000
+    const key = readKey(`/${manyStates}/`, true, emptyNotes().patterns)
+    if (!key?.pattern) throw new Error('no pattern')
+    const texts = [new Haystack(`${letters(20_000)}d`, work)]
+    const expand = function* () {
+      yield 0
+      return key
+    }
+    const search = firstKeyIn([key], texts, { caseSensitive: false, wholeWords: false }, { work, expand })
+    const units: number[] = []
+    for (let step = search.next(); !step.done; step = search.next()) units.push(step.value)
+    expect(units.length).toBeGreaterThan(10)
+    expect(work.left).toBeLessThanOrEqual(0)
+    expect(work.left).toBeGreaterThan(-20_000)
+  })
+
+  it('leaves no states behind where a trial ends halfway, once another is tried', () => {
+    const compiled = [RE2JS.compile(manyStates), RE2JS.compile(manyStates)]
+    const patterns = compiled.map((each) => new LorePattern(() => each))
+    for (const pattern of patterns) beginsToSearch(pattern, letters(4000))
+    const [first = 0, second = 0] = compiled.map(stateBytes)
+    expect(second).toBeGreaterThan(16 * 1024)
+    expect(first).toBeLessThanOrEqual(16 * 1024)
+  })
+
   it('keeps few states, whatever it was tried on, and finds the same', () => {
-    const written = '(a|b)*a(a|b){40}[^a-c]'
-    const plain = RE2JS.compile(written)
-    const compiled = RE2JS.compile(written)
+    const plain = RE2JS.compile(manyStates)
+    const compiled = RE2JS.compile(manyStates)
     const pattern = new LorePattern(() => compiled)
-    for (const text of [letters(4000), `${letters(4000)}d`, 'd']) expect(pattern.test(text)).toBe(plain.test(text))
+    for (const text of [letters(4000), `${letters(4000)}d`, 'd']) expect(isIn(pattern, text)).toBe(plain.test(text))
     expect(stateBytes(plain)).toBeGreaterThan(1024 ** 2)
     expect(stateBytes(compiled)).toBeLessThanOrEqual(pattern.bytes)
   })
@@ -35,7 +147,7 @@ describe('a pattern of a lorebook', () => {
   it('keeps the states of an ordinary one, so that the next text costs less', () => {
     const compiled = RE2JS.compile('\\b(fern|moss)s?\\b.*\\bgarden')
     const pattern = new LorePattern(() => compiled)
-    expect(pattern.test('a fern in the garden')).toBe(true)
+    expect(isIn(pattern, 'a fern in the garden')).toBe(true)
     expect(stateBytes(compiled)).toBeGreaterThan(0)
   })
 
