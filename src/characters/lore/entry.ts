@@ -107,17 +107,18 @@ export function* readEntry(entry: Fields, index: number, notes: ReadingNotes): S
   const isPattern = allowsPatterns && !isFromSillyTavern(extensions) && written.some((key) => isSlashForm(key.trim()))
   const readKeys = (texts: readonly string[]) => keysOf(texts, allowsPatterns, notes)
   const insertionOrder = numberIn(entry, 'insertion_order') ?? 0
-  const decorators = readRules(chains, readKeys, isPattern, notes)
+  const decorators = yield* readRules(chains, readKeys, isPattern, notes)
   const first = decorators[0]
-  const keys = readKeys(written)
+  const keys = yield* readKeys(written)
+  const hasSecondary = valueIn(entry, 'selective') === true && !isPattern
+  const secondaryKeys = hasSecondary ? yield* readKeys(commaSeparated(entry, 'secondary_keys')) : []
   yield owed(notes)
   return {
     index,
     name: textIn(entry, 'name') || textIn(entry, 'comment'),
     body,
     keys,
-    secondaryKeys:
-      valueIn(entry, 'selective') === true && !isPattern ? readKeys(commaSeparated(entry, 'secondary_keys')) : [],
+    secondaryKeys,
     logic: logicOf(extensions),
     constant: valueIn(entry, 'constant') === true && !isPattern,
     caseSensitive: booleanIn(extensions, 'case_sensitive') ?? valueIn(entry, 'case_sensitive') === true,
@@ -161,14 +162,20 @@ function isFromSillyTavern(extensions: Fields): boolean {
   return numberIn(extensions, 'position') !== undefined || numberIn(extensions, 'display_index') !== undefined
 }
 
-function keysOf(texts: readonly string[], allowsPatterns: boolean, notes: ReadingNotes): readonly LoreKey[] {
+/** Units after which a step ends: patterns take up to 20 ms each. */
+const unitsOfStep = 2000
+
+function* keysOf(texts: readonly string[], allowsPatterns: boolean, notes: ReadingNotes): Steps<readonly LoreKey[]> {
   notes.patterns.units += texts.length + Math.min(texts.length, mostKeys) * unitsOfKey
   if (texts.length > mostKeys) notes.ignored.add(`character_book.entries[].keys[${mostKeys}…]`)
   if (texts.some((text) => text.length > longestKey)) notes.ignored.add('character_book.entries[].keys[] too long')
-  return texts
-    .slice(0, mostKeys)
-    .map((text) => readKey(text, allowsPatterns, notes.patterns))
-    .filter((key) => key !== undefined)
+  const keys: LoreKey[] = []
+  for (const text of texts.slice(0, mostKeys)) {
+    const key = readKey(text, allowsPatterns, notes.patterns)
+    if (key) keys.push(key)
+    if (notes.patterns.units >= unitsOfStep) yield owed(notes)
+  }
+  return keys
 }
 
 /** Kinds of replies that there are here; SillyTavern's others (`swipe`, `quiet` …) look like these to a service. */
@@ -215,29 +222,30 @@ function recursionLevelOf(extensions: Fields): number {
   return numberIn(extensions, 'delay_until_recursion') ?? 0
 }
 
-function readRules(
+function* readRules(
   chains: ReturnType<typeof splitDecorators>['chains'],
-  readKeys: (texts: readonly string[]) => readonly LoreKey[],
+  readKeys: (texts: readonly string[]) => Steps<readonly LoreKey[]>,
   isPattern: boolean,
   notes: ReadingNotes,
-): readonly DecoratedRules[] {
+): Steps<readonly DecoratedRules[]> {
   if (chains.length === 0) return plain
   readDecorators(chains, anywhere, (name) => notes.ignored.add(`character_book.entries[].@@${name.slice(0, 40)}`))
-  const rulesIn = (context: number): DecoratedRules => {
+  const rulesIn = function* (context: number): Steps<DecoratedRules> {
     const decorators = readDecorators(chains, {
       hasPersonality: (context & 1) !== 0,
       hasScenario: (context & 2) !== 0,
       knowsGreeting: (context & 4) !== 0,
     })
-    return {
-      ...decorators,
-      additional: (decorators.additionalKeys ?? []).map(readKeys),
-      excluded: isPattern ? [] : readKeys(decorators.excludeKeys ?? []),
-    }
+    const additional: (readonly LoreKey[])[] = []
+    for (const texts of decorators.additionalKeys ?? []) additional.push(yield* readKeys(texts))
+    const excluded = isPattern ? [] : yield* readKeys(decorators.excludeKeys ?? [])
+    return { ...decorators, additional, excluded }
   }
   const depends = chains.some((chain) => chain.some(({ name }) => name === 'position' || name === 'is_greeting'))
-  if (depends) return Array.from({ length: 8 }, (_none, context) => rulesIn(context))
-  return Array.from<DecoratedRules>({ length: 8 }).fill(rulesIn(0))
+  const first = yield* rulesIn(0)
+  const rules = Array.from<DecoratedRules>({ length: 8 }).fill(first)
+  if (depends) for (let context = 1; context < rules.length; context++) rules[context] = yield* rulesIn(context)
+  return rules
 }
 
 const plain: readonly DecoratedRules[] = Array.from({ length: 8 }, () => ({ additional: [], excluded: [] }))

@@ -53,10 +53,13 @@ function compile(written: string, patterns: PatternCount): LorePattern | null {
     (flags.includes('m') ? RE2JS.MULTILINE : 0) |
     (flags.includes('s') ? RE2JS.DOTALL : 0)
   const size = unfoldedSize(pattern)
-  if (patterns.compiled + patterns.refused.length < mostPatterns && size <= 2 * largestProgram) {
-    patterns.units += unitsOfInstruction * (pattern.length + size)
+  const classes = unitsOfClasses(pattern, flags)
+  const isSmall = size <= 2 * largestProgram && classes <= mostUnitsOfClasses
+  if (isSmall && patterns.compiled + patterns.refused.length < mostPatterns) {
+    const units = unitsOfInstruction * (pattern.length + size) + classes
+    patterns.units += units
     try {
-      const compiled = new LorePattern(() => RE2JS.compile(RE2JS.translateRegExp(pattern), bits))
+      const compiled = new LorePattern(() => RE2JS.compile(RE2JS.translateRegExp(pattern), bits), units)
       if (compiled.size <= largestProgram && patterns.steps + compiled.size <= mostSteps) {
         patterns.compiled += 1
         patterns.steps += compiled.size
@@ -76,6 +79,36 @@ const largestProgram = 2000
 const mostSteps = 100_000
 /** Units of work of compiling one of them. */
 const unitsOfInstruction = 100
+/** Units of work of a class by name such as `\pL`, and of a letter in a range whose other cases are looked for one by one. */
+const unitsOfNamedClass = 20_000
+const unitsOfFoldedLetter = 3
+/** The last letter that has other cases. */
+const lastFolded = 0x1e943
+/** Units of work of the classes of a pattern: some 20 ms, or a hundred classes by name. */
+const mostUnitsOfClasses = 2_000_000
+
+const namedClass = /\\p/gi
+const end = String.raw`(\\x[\da-f]{2}|\\u[\da-f]{4}|\\[xu]\{[\da-f]*\}|\\?[\s\S])`
+const range = new RegExp(`${end}-${end}`, 'giu')
+const byNumber = /^\\[xu]\{?([\da-f]+)/i
+
+/** What compiling the classes of a pattern takes: `/[k-\u8c48]/i` is a millisecond. */
+function unitsOfClasses(pattern: string, flags: string): number {
+  let units = [...pattern.matchAll(namedClass)].length * unitsOfNamedClass
+  if (!flags.includes('i') && !/\(\?[a-z]*i/i.test(pattern)) return units
+  for (const [, first = '', last = ''] of pattern.matchAll(range)) {
+    const letters = Math.min(letterOf(last) ?? lastFolded, lastFolded) - (letterOf(first) ?? 0)
+    units += Math.max(0, letters) * unitsOfFoldedLetter
+  }
+  return units
+}
+
+/** The number of the letter that ends a range; undefined for another escape. */
+function letterOf(written: string): number | undefined {
+  const digits = byNumber.exec(written)?.[1]
+  if (digits !== undefined) return Number.parseInt(digits, 16)
+  return /^\\./.test(written) ? undefined : written.codePointAt(0)
+}
 
 const token = /\\[\s\S]|\[\^?\]?(?:\\[\s\S]|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|[\s\S]/g
 

@@ -13,8 +13,6 @@ const mostStateBytes = 256 * 1024
 const keptStateBytes = 16 * 1024
 /** Bytes of memory of a step of a program, about. */
 const bytesOfStep = 200
-/** Units of work of compiling a step of a program, beside one for each class of letters that it may tell apart. */
-const unitsOfStep = 100
 
 /** The one pattern that may have more states than it keeps: a trial that ends halfway leaves its states behind. */
 let largest: LorePattern | undefined
@@ -25,13 +23,18 @@ let largest: LorePattern | undefined
  */
 export class LorePattern {
   readonly #compile: () => RE2JS
+  readonly #units: number
   #compiled: RE2JS | undefined
   /** Steps of its program. */
   readonly size: number
 
-  /** @throws what `compile` throws */
-  constructor(compile: () => RE2JS) {
+  /**
+   * @param units what `compile` takes, in units of work
+   * @throws what `compile` throws
+   */
+  constructor(compile: () => RE2JS, units = 0) {
     this.#compile = compile
+    this.#units = units
     this.size = compile().programSize()
   }
 
@@ -44,7 +47,8 @@ export class LorePattern {
   *search(text: string): Steps<boolean> {
     if (!this.#compiled) {
       this.#compiled = this.#bounded()
-      yield (unitsOfStep + this.#compiled.re2().dfa.numClasses) * this.size
+      // Its states look at each class of letters for each step.
+      yield this.#units + this.#compiled.re2().dfa.numClasses * this.size
     }
     const re2 = this.#compiled.re2()
     const required: Required | null = re2.prefilter

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { RE2JS } from 're2js'
 import { describe, expect, it } from 'vitest'
+import { readEntry } from '../../../src/characters/lore/entry.ts'
 import { firstKeyIn, Haystack, ScanWork } from '../../../src/characters/lore/haystack.ts'
 import { readKey } from '../../../src/characters/lore/keys.ts'
 import { emptyNotes } from '../../../src/characters/lore/lorebook.ts'
@@ -110,7 +111,7 @@ describe('a pattern of a lorebook', () => {
 
   it('ends when the work of its request is spent, in the midst of a text', () => {
     const work = new ScanWork()
-    work.left = 100_000
+    work.left = 300_000
     const key = readKey(`/${manyStates}/`, true, emptyNotes().patterns)
     if (!key?.pattern) throw new Error('no pattern')
     const texts = [new Haystack(`${letters(20_000)}d`, work)]
@@ -149,6 +150,45 @@ describe('a pattern of a lorebook', () => {
     const pattern = new LorePattern(() => compiled)
     expect(isIn(pattern, 'a fern in the garden')).toBe(true)
     expect(stateBytes(compiled)).toBeGreaterThan(0)
+  })
+
+  it.each([
+    ['[k-豈]'.repeat(30), 'i'],
+    ['(?i)[k-豈]'.repeat(30), ''],
+    [`[${'k-豈'.repeat(30)}]`, 'i'],
+    ['[k-\\u8c48]'.repeat(30), 'i'],
+    ['[k-\\u{10ffff}]'.repeat(30), 'i'],
+    ['[\\xfffa-豈]'.repeat(30), 'i'],
+    ['[\\\\k-豈]'.repeat(30), 'i'],
+    ['\\pL'.repeat(150), ''],
+    ['\\P{L}'.repeat(150), 'i'],
+  ])('is refused where its classes take long to compile: %s with "%s"', (pattern, flags) => {
+    const { patterns } = emptyNotes()
+    expect(readKey(`/${pattern}/${flags}`, true, patterns)?.pattern).toBeNull()
+    expect(patterns.refused).toHaveLength(1)
+  })
+
+  it.each([
+    ['\\b(dragon|wyrm)s?\\b', 'i'],
+    ['[k-豈]'.repeat(100), ''],
+    ['[а-яА-ЯёЁ]+ '.repeat(60), 'i'],
+    ['[a-z0-9_-]+ '.repeat(60), 'i'],
+    ['[\\u4e00-\\u9fff]{2} '.repeat(10), 'i'],
+    ['[一-鿿ぁ-んァ-ヶ]+'.repeat(10), 'i'],
+    ['\\p{L}+ '.repeat(50), 'i'],
+  ])('is read where its classes are those of ordinary ones: %s with "%s"', (pattern, flags) => {
+    expect(readKey(`/${pattern}/${flags}`, true, emptyNotes().patterns)?.pattern).not.toBeNull()
+  })
+
+  it('is read in a step of its own, which costs what compiling takes', () => {
+    const pattern = `/${'[k-豈]'.repeat(3)}/i`
+    const decorators = `@@additional_keys ${Array(5).fill(pattern).join(',')}\nText`
+    const entry = { content: decorators, keys: Array(5).fill(pattern), selective: true, extensions: { position: 0 } }
+    const steps = readEntry({ ...entry, secondary_keys: Array(5).fill(pattern) }, 0, emptyNotes())
+    const units: number[] = []
+    for (let step = steps.next(); !step.done; step = steps.next()) units.push(step.value)
+    expect(units.filter((each) => each > 300_000)).toHaveLength(15)
+    expect(Math.max(...units)).toBeLessThan(800_000)
   })
 
   it('is refused where those before it make up too large programs together', () => {
