@@ -175,7 +175,8 @@ function* keysOf(texts: readonly string[], allowsPatterns: boolean, notes: Readi
     if (key) keys.push(key)
     if (notes.patterns.units >= unitsOfStep) yield owed(notes)
   }
-  return keys
+  // A list that has grown has room for more, which thousands of entries would keep.
+  return keys.slice()
 }
 
 /** Kinds of replies that there are here; SillyTavern's others (`swipe`, `quiet` …) look like these to a service. */

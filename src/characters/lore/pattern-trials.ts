@@ -77,14 +77,17 @@ export class StateTrial implements Trial {
   /** Goes on as far as the states are known: nearly all letters are passed here. */
   #follow(): void {
     const states = this.#states
+    const classes = states.latin1Class
     const text = this.#text
     const end = Math.min(text.length, this.#at + unitsOfStep)
     let at = this.#at
     let state = this.#state
-    while (state && at < end) {
-      const letter = text.codePointAt(at) ?? endOfText
-      const next: State | null | undefined = state.next?.[states.runeClass(letter)]
-      if (!next || next.isMatch) break
+    while (state !== null && state.next !== null && at < end) {
+      let letter = text.charCodeAt(at)
+      if (letter > 0xff) letter = text.codePointAt(at) ?? letter
+      const letterClass = letter > 0xff ? states.runeClass(letter) : (classes[letter] ?? 0)
+      const next: State | null = state.next[letterClass] ?? null
+      if (next === null || next.isMatch) break
       state = next
       at += letter > 0xffff ? 2 : 1
     }
