@@ -162,7 +162,7 @@ function isFromSillyTavern(extensions: Fields): boolean {
   return numberIn(extensions, 'position') !== undefined || numberIn(extensions, 'display_index') !== undefined
 }
 
-/** Units after which a step ends: patterns take up to 20 ms each. */
+/** Units after which a step ends: a pattern takes up to 10 ms. */
 const unitsOfStep = 2000
 
 function* keysOf(texts: readonly string[], allowsPatterns: boolean, notes: ReadingNotes): Steps<readonly LoreKey[]> {

@@ -84,8 +84,8 @@ const unitsOfNamedClass = 20_000
 const unitsOfFoldedLetter = 3
 /** The last letter that has other cases. */
 const lastFolded = 0x1e943
-/** Units of work of the classes of a pattern: some 20 ms, or a hundred classes by name. */
-const mostUnitsOfClasses = 2_000_000
+/** Units of work of the classes of a pattern: some 10 ms, or fifty classes by name. */
+const mostUnitsOfClasses = 1_000_000
 
 const namedClass = /\\p/gi
 const end = String.raw`(\\x[\da-f]{2}|\\u[\da-f]{4}|\\[xu]\{[\da-f]*\}|\\?[\s\S])`

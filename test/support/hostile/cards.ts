@@ -194,9 +194,9 @@ const lore: readonly Row[] = [
     isPromptOnly: true,
   }),
   cardRow({
-    name: '192 patterns with large classes of letters, 64 to an entry',
+    name: '384 patterns with large classes of letters, 64 to an entry',
     fields: () =>
-      bookOf(times(3, (i) => entry({ use_regex: true, keys: times(64, (j) => `/${'[k-豈]'.repeat(10)}${i}.${j}/i`) }))),
+      bookOf(times(6, (i) => entry({ use_regex: true, keys: times(64, (j) => `/${'[k-豈]'.repeat(9)}${i}.${j}/i`) }))),
   }),
   cardRow({
     name: '20,000 lore entries of one group',
