@@ -16,11 +16,23 @@ export interface Asking {
 
 let key = ''
 let refused: (reason: string) => void = () => {}
+/** Aborted when somebody else may sign in: what was asked for before must not come to them. */
+let session = new AbortController()
 
-/** Sets the key that all requests have. @param onRefused is told why, when the service does not take it any more */
+/**
+ * Begins a session with the key that all requests have from now on, and ends the requests of the session before.
+ * @param onRefused is told why, when the service does not take the key any more
+ */
 export function giveKey(given: string, onRefused: (reason: string) => void): void {
+  session.abort()
+  session = new AbortController()
   key = given
   refused = onRefused
+}
+
+/** Goes on with another key of the same account: requests that are on their way go on too. */
+export function changeKey(given: string): void {
+  key = given
 }
 
 /**
@@ -31,9 +43,10 @@ export function giveKey(given: string, onRefused: (reason: string) => void): voi
  */
 export async function ask(
   path: string,
-  { method = 'GET', json, body, headers: more, signal, onSent }: Asking = {},
+  { method = 'GET', json, body, headers: more, signal: stopping, onSent }: Asking = {},
 ): Promise<Response> {
   const asked = key
+  const signal = AbortSignal.any(stopping ? [session.signal, stopping] : [session.signal])
   const headers = {
     authorization: `Bearer ${asked}`,
     ...(json === undefined ? {} : { 'content-type': 'application/json' }),
@@ -46,7 +59,7 @@ export async function ask(
     redirect: 'error',
     ...(json === undefined ? {} : { body: JSON.stringify(json) }),
     ...(body === undefined ? {} : { body }),
-    ...(signal === undefined ? {} : { signal }),
+    signal,
   }
   const address = new URL(path, document.baseURI)
   const isWatched = onSent !== undefined && body !== undefined
@@ -54,10 +67,11 @@ export async function ask(
     ? fetchWatched(address, { method, headers, body, signal }, onSent)
     : fetch(address, request)
   const reply = await replying.catch((error: unknown) => {
-    throw signal?.aborted ? Failure.of(error) : unreachable()
+    throw signal.aborted ? Failure.of(error) : unreachable()
   })
   if (reply.ok) return reply
   const failure = await Failure.ofReply(reply)
+  if (signal.aborted) throw Failure.of(signal.reason)
   // A key may have been changed while the reply was on its way.
   if (reply.status === 401 && asked === key) refused(failure.message)
   throw failure
@@ -68,10 +82,12 @@ export async function ask(
  * @throws Failure as `ask`
  */
 export async function getJson<T>(path: string, asking?: Asking): Promise<T> {
+  const { signal } = session
   const reply = await ask(path, asking)
   const value: T = await reply.json().catch(() => {
-    throw unreachable()
+    throw signal.aborted ? Failure.of(signal.reason) : unreachable()
   })
+  if (signal.aborted) throw Failure.of(signal.reason)
   return value
 }
 

@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals'
-import { getJson, giveKey } from './api.ts'
+import { changeKey, getJson, giveKey } from './api.ts'
 import { Failure } from './failure.ts'
 
 /** What a key may do. */
@@ -45,7 +45,10 @@ export async function signIn(key: string): Promise<void> {
     sessionStorage.setItem(storedKey, key.trim())
     identity.value = known
   } catch (error) {
-    signOut(Failure.of(error).message)
+    const { code, message } = Failure.of(error)
+    // Another key has been given meanwhile.
+    if (code === 'stopped') return
+    signOut(message)
   }
 }
 
@@ -70,7 +73,7 @@ export function may(scope: Scope): boolean {
 /** Goes on with another key of the same account, like the one before, which may end now: nothing on the page is lost. */
 export function goOnWith(key: string, changed: Pick<Identity, 'prefix' | 'expires'>): void {
   if (!identity.value) return
-  giveKey(key, signOut)
+  changeKey(key)
   sessionStorage.setItem(storedKey, key)
   identity.value = { ...identity.value, ...changed }
 }

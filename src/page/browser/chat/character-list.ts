@@ -1,6 +1,7 @@
-import { batch, signal } from '@preact/signals'
+import { batch, effect, signal } from '@preact/signals'
 import { getJson } from '../base/api.ts'
 import { Failure } from '../base/failure.ts'
+import { identity } from '../base/session.ts'
 
 /** A character as the list has it. */
 export interface ListedCharacter {
@@ -20,6 +21,11 @@ export const characters = signal<readonly ListedCharacter[]>([])
 export const isLoading = signal(false)
 /** Why they could not be had. */
 export const listFailure = signal<Failure | undefined>(undefined)
+
+// The next to sign in in this tab may be somebody else, who sees others.
+effect(() => {
+  if (identity.value === null) characters.value = []
+})
 
 /** The most that the service sends at once. */
 const pageLength = 1000

@@ -1,7 +1,8 @@
-import { signal } from '@preact/signals'
+import { effect, signal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { Failure } from '../base/failure.ts'
+import { identity } from '../base/session.ts'
 
 interface Notice {
   readonly id: number
@@ -15,14 +16,20 @@ const most = 4
 const notices = signal<readonly Notice[]>([])
 let count = 0
 
+// The next to sign in in this tab may be somebody else.
+effect(() => {
+  if (identity.value === null) notices.value = []
+})
+
 /** Says in a line at the bottom that something is done; it goes when it is dismissed, or for newer ones. */
 export function sayDone(text: string): void {
   say('done', text)
 }
 
-/** Says in a line at the bottom why something failed. */
+/** Says in a line at the bottom why something failed, unless the reader has ended it. */
 export function sayFailure(error: unknown): void {
-  say('fault', Failure.of(error).message)
+  const { code, message } = Failure.of(error)
+  if (code !== 'stopped') say('fault', message)
 }
 
 function say(kind: Notice['kind'], text: string): void {
