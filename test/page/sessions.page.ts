@@ -51,3 +51,47 @@ describe('after another account has signed in', () => {
     await page.getByRole('button', { name: /^Fern/ }).waitFor()
   })
 })
+
+describe('a key in the address', () => {
+  it('is taken out of it in a tab that has the page already, and signs in in the place of another', async () => {
+    const service = await serviceForThisTest()
+    const other = await service.makeKey('other')
+    const page = await visitor.visit(service, { at: '#/plants' })
+    const account = page.getByRole('banner').locator('.account')
+    await page.goto(`${service.url}/#key=${other}`)
+    await account.getByText('other').waitFor()
+    expect(page.url()).toBe(`${service.url}/`)
+    // The same address once more loses nothing.
+    await page.goto(`${service.url}/#key=${other}`)
+    await page.waitForURL(`${service.url}/`)
+    await account.getByText('other').waitFor()
+    await page.goBack()
+    expect(page.url()).not.toContain('key=')
+  })
+
+  it('may have any character, encoded or not', async () => {
+    const key = 'chosen & by+hand % #%zz=='
+    const service = await serviceForThisTest({ BOOTSTRAP_KEY: key })
+    for (const written of [key, encodeURIComponent(key)]) {
+      const page = await visitor.visit(service, { key: null })
+      await page.goto(`${service.url}/#key=${written}`)
+      await page.getByRole('navigation', { name: 'Views' }).waitFor()
+    }
+  })
+})
+
+it('forgets what is kept for the tab when the next key is of another account, and where its reader was', async () => {
+  const service = await serviceForThisTest()
+  const other = await service.makeKey('other')
+  const page = await visitor.visit(service, { at: '#/chat/Fern' })
+  await page.getByLabel('Message to Fern').fill('A draft of the owner')
+  await page.waitForFunction(() => sessionStorage.getItem('conservatory-chat:Fern')?.includes('A draft'))
+  await page.evaluate(() => sessionStorage.removeItem('conservatory-key'))
+  await page.goto(`${service.url}/#/account`)
+  await page.reload()
+  await signIn(page, other)
+  expect(await page.evaluate(() => JSON.stringify({ ...sessionStorage }))).not.toContain('Fern')
+  await page.goto(`${service.url}/#/characters/Fern`)
+  await signOut(page)
+  expect(page.url()).toBe(`${service.url}/`)
+})

@@ -5,6 +5,7 @@ import { takeKeyFromAddress } from './base/session.ts'
 const place = document.getElementById('page')
 if (place) {
   takeKeyFromAddress()
+  addEventListener('hashchange', takeKeyFromAddress)
   place.replaceChildren()
   render(html`<${App} />`, place)
 }

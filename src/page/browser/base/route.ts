@@ -16,7 +16,7 @@ function readPlace(): Place {
 }
 
 /** A part of the address, as it was before it was encoded; as it stands where it is broken. */
-function decoded(part: string): string {
+export function decoded(part: string): string {
   try {
     return decodeURIComponent(part)
   } catch {
@@ -32,4 +32,10 @@ export function addressOf(...parts: readonly string[]): string {
 /** Goes to a place. */
 export function goTo(...parts: readonly string[]): void {
   location.hash = addressOf(...parts)
+}
+
+/** Goes to where the page begins, and takes the place out of the address and the tab's history. */
+export function leave(): void {
+  history.replaceState(null, '', location.pathname + location.search)
+  place.value = []
 }

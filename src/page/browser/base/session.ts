@@ -1,6 +1,7 @@
 import { signal } from '@preact/signals'
 import { changeKey, getJson, giveKey } from './api.ts'
 import { Failure } from './failure.ts'
+import { decoded, leave } from './route.ts'
 
 /** What a key may do. */
 export type Scope = 'plants:read' | 'plants:write' | 'chat' | 'characters:write' | 'keys' | 'admin'
@@ -17,6 +18,8 @@ export interface Identity {
 
 /** Kept for the tab alone: it is gone when the tab closes, and no other tab has it. */
 const storedKey = 'conservatory-key'
+/** Whose talks and such are kept for the tab. */
+const storedAccount = 'conservatory-account'
 
 /** Who is signed in: null for nobody, undefined while that is found out. */
 export const identity = signal<Identity | null | undefined>(null)
@@ -26,13 +29,25 @@ export const signedOutBecause = signal('')
 
 /**
  * Takes the key out of an address such as `/#key=cv_…`, and out of the history of the tab: a fragment is never sent to a
- * server, and a key that stayed in the address bar would be seen by whoever looks at the screen.
+ * server, and a key that stayed in the address bar would be seen by whoever looks at the screen. Call it when the page is
+ * loaded, and whenever the fragment changes: a tab that has the page already does not load it again.
  */
 export function takeKeyFromAddress(): void {
-  const given = new URLSearchParams(location.hash.slice(1)).get('key')
-  if (given !== null) history.replaceState(null, '', location.pathname + location.search)
-  const key = given ?? sessionStorage.getItem(storedKey)
-  if (key) void signIn(key)
+  const given = keyIn(location.hash)
+  if (given !== undefined) leave()
+  if (given === undefined && identity.value !== null) return
+  const stored = sessionStorage.getItem(storedKey)
+  const key = given || stored
+  // Who is signed in with it already goes on; another key is another session.
+  if (!key || (identity.value !== null && key === stored)) return
+  if (identity.value !== null) signOut()
+  void signIn(key)
+}
+
+/** The key in a fragment. A key that an operator has chosen may have any character in it, encoded or not. */
+function keyIn(fragment: string): string | undefined {
+  const [, key] = /^#key=(.*)$/s.exec(fragment) ?? []
+  return key?.replaceAll(/(?:%[0-9a-f]{2})+/gi, decoded)
 }
 
 /** Signs in with a key, and tells in `signedOutBecause` why it cannot. */
@@ -42,6 +57,9 @@ export async function signIn(key: string): Promise<void> {
   giveKey(key.trim(), signOut)
   try {
     const { key: known } = await getJson<{ readonly key: Identity }>('limits')
+    // What one account has kept in this tab is nothing to the next.
+    if ((sessionStorage.getItem(storedAccount) ?? known.account) !== known.account) sessionStorage.clear()
+    sessionStorage.setItem(storedAccount, known.account)
     sessionStorage.setItem(storedKey, key.trim())
     identity.value = known
   } catch (error) {
@@ -58,8 +76,11 @@ export async function signIn(key: string): Promise<void> {
  * @param reason what the form says then
  */
 export function signOut(reason = ''): void {
-  if (reason === '') sessionStorage.clear()
-  else sessionStorage.removeItem(storedKey)
+  if (reason === '') {
+    sessionStorage.clear()
+    // The address may have the name of a character that others do not see.
+    leave()
+  } else sessionStorage.removeItem(storedKey)
   giveKey('', signOut)
   signedOutBecause.value = reason
   identity.value = null
