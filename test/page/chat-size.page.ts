@@ -120,6 +120,19 @@ it.each([
   240_000,
 )
 
+it('holds the page for no task over 200 ms with lines that nest nearly as deeply as is read', async () => {
+  const upstream = await upstreamForThisTest(replyOf(`\`\`\`\n${`${'- '.repeat(15)}x\n`.repeat(700)}\`\`\`\n`))
+  const service = await serviceForThisTest({}, gardener(upstream))
+  const page = await visitor.visit(service, { viewport: phone, at: '#/chat/Fern' })
+  const { messages, say } = chatPage(page, service, upstream)
+  await messages.first().getByText('Mind the hose').waitFor()
+  const streaming = async () => {
+    await say('Nested!')
+    await until(page, `document.querySelectorAll("article").length === 3 && ${isIdle}`)
+  }
+  expect(await tooLongTasks(page, 'nested lines', streaming)).toEqual([])
+}, 120_000)
+
 it('holds the page for no task over 200 ms with 20,000 characters', async () => {
   const count = 20_000
   const characters = Array.from({ length: count }, (_, index) => ({

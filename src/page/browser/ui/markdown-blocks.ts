@@ -11,8 +11,8 @@ const longestBlock = Math.max(...Object.values(longestBlocks))
 /** More marks of Markdown than any honest text has make the lexer slow: such a text is shown as it is. */
 const mostMarks = (length: number) => Math.max(600, 0.3 * length)
 const marks = /[*_~[\]`<>\\!|]/g
-/** A line that nests quotes and lists more deeply than the lexer's stack bears. */
-const nested = /^(?:[ \t]*(?:>|[-*+]|\d{1,9}[.)])[ \t]?){16}/m
+/** A line that nests quotes and lists more deeply than the lexer's stack bears; a blank of it can be read in one way alone. */
+const nested = /^[ \t]*(?:(?:>|[-*+]|\d{1,9}[.)])[ \t]*){16}/m
 
 /** Blocks that were read, as nodes, and where the rest of the text begins. */
 export interface Portion {
