@@ -69,7 +69,7 @@ export class KeptDocument {
     const tag = coded ? `${this.#digest}-${coded.coding}` : this.#digest
     reply.headers({ etag: `"${tag}"`, ...this.#headers })
     if (namesTag(request.headers['if-none-match'], tag)) return reply.code(304).send()
-    readers.enter(reply.raw)
+    readers.enter(reply.raw, request.from)
     reply.headers({ 'content-type': this.#type, 'content-length': bytes.length })
     if (coded) reply.header('content-encoding', coded.coding)
     return reply.send(bytes.length <= slice ? bytes : Readable.from(piecesOf(bytes, slice)))
@@ -84,20 +84,34 @@ const tooMany = overloaded('Too many are reading the documents now. Try again in
 /** Counts the replies with a document that are still being read: nobody needs a key for one. */
 export class Readers {
   readonly #most: number
+  readonly #mostOfOne: number
   #count = 0
+  readonly #counts = new Map<string, number>()
 
-  constructor(most: number) {
+  /** @param mostOfOne of these, how many one address may have: one that reads slowly leaves places for all others */
+  constructor(most: number, mostOfOne = most) {
     this.#most = most
+    this.#mostOfOne = mostOfOne
   }
 
   /**
    * Lets a reply begin; its place is free when it is over.
+   * @param from the address of who reads it
    * @throws ApiError 503 where there is none
    */
-  enter(reply: Writable): void {
-    if (this.#count >= this.#most) throw tooMany
+  enter(reply: Writable, from = ''): void {
+    const own = this.#counts.get(from) ?? 0
+    if (this.#count >= this.#most || own >= this.#mostOfOne) throw tooMany
     this.#count++
-    finished(reply, () => this.#count--)
+    this.#counts.set(from, own + 1)
+    finished(reply, () => this.#leave(from))
+  }
+
+  #leave(from: string): void {
+    this.#count--
+    const left = (this.#counts.get(from) ?? 1) - 1
+    if (left === 0) this.#counts.delete(from)
+    else this.#counts.set(from, left)
   }
 }
 

@@ -26,13 +26,15 @@ const contentSecurityPolicy = [
 
 /** Replies with files of the page that may be open at once: a browser asks for six at a time. */
 const mostReaders = 512
+/** Of these, for one address, which may be that of a whole school: whoever reads slowly on purpose keeps no other out. */
+const mostReadersOfOne = 256
 
 /** Seconds in a year: the path of a file has its version, so that it never changes. */
 const forEver = 'public, max-age=31536000, immutable'
 
 /** `GET /`: the page for browsers, and for all others where to go; and below `/page/` what the page is made of. */
 export const pagePlugin: FastifyPluginAsync<PageOptions> = async (app, { hasDocuments }) => {
-  const readers = new Readers(mostReaders)
+  const readers = new Readers(mostReaders, mostReadersOfOne)
   const { version } = readManifest()
   const told = JSON.stringify({
     name: 'conservatory',

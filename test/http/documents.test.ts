@@ -237,6 +237,20 @@ describe('each document', () => {
   })
 })
 
+test('leaves places for others when one address has as many as it may have', async () => {
+  const readers = new Readers(3, 2)
+  const [first, second] = [new PassThrough(), new PassThrough()]
+  readers.enter(first, '192.0.2.1')
+  readers.enter(second, '192.0.2.1')
+  const refused = expect.objectContaining({ status: 503, code: 'overloaded' })
+  expect(() => readers.enter(new PassThrough(), '192.0.2.1')).toThrow(refused)
+  readers.enter(new PassThrough(), '192.0.2.2')
+  expect(() => readers.enter(new PassThrough(), '192.0.2.3')).toThrow(refused)
+  first.destroy()
+  await once(first, 'close')
+  readers.enter(new PassThrough(), '192.0.2.1')
+})
+
 describe('DOCS=off', () => {
   test('takes the documents away: their paths are like any other that is not there', async () => {
     const closed = await serviceForThisTest({ DOCS: 'off' })
