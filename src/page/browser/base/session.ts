@@ -51,16 +51,19 @@ function keyIn(fragment: string): string | undefined {
 }
 
 /** Signs in with a key, and tells in `signedOutBecause` why it cannot. */
-export async function signIn(key: string): Promise<void> {
+export async function signIn(given: string): Promise<void> {
+  const key = given.trim()
+  // No header carries such a key, and no service has one.
+  if (/[^\x20-\x7e]/.test(key)) return signOut('This key has characters in it that no key has. Copy it once more.')
   identity.value = undefined
   signedOutBecause.value = ''
-  giveKey(key.trim(), signOut)
+  giveKey(key, signOut)
   try {
     const { key: known } = await getJson<{ readonly key: Identity }>('limits')
     // What one account has kept in this tab is nothing to the next.
     if ((sessionStorage.getItem(storedAccount) ?? known.account) !== known.account) sessionStorage.clear()
     sessionStorage.setItem(storedAccount, known.account)
-    sessionStorage.setItem(storedKey, key.trim())
+    sessionStorage.setItem(storedKey, key)
     identity.value = known
   } catch (error) {
     const { code, message } = Failure.of(error)
