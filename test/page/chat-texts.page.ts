@@ -102,6 +102,13 @@ it('shows hostile names and notes as texts', async () => {
   expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
 })
 
+it('talks to a character whose name a browser would take for a folder', async () => {
+  const service = await serviceForThisTest()
+  await service.request('/characters', { json: { name: '..', first_mes: 'Up here.' } })
+  const page = await visitor.visit(service, { at: '#/chat/..' })
+  await page.getByRole('article').getByText('Up here.').waitFor()
+})
+
 describe.each([
   ['light', desktop],
   ['dark', desktop],

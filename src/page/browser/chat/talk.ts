@@ -1,5 +1,6 @@
 import { type Signal, signal } from '@preact/signals'
 import { getJson } from '../base/api.ts'
+import { characterPath } from '../base/character-path.ts'
 import { Failure } from '../base/failure.ts'
 import { type Message, type Swipe, shownSwipe } from './messages.ts'
 
@@ -77,7 +78,7 @@ export class Talk {
   async meet(): Promise<void> {
     if (this.character.value instanceof Failure) this.character.value = undefined
     try {
-      const path = `characters/${encodeURIComponent(this.name)}?conversation_id=${this.id}`
+      const path = `${characterPath(this.name)}?conversation_id=${this.id}`
       const character = await getJson<Character>(path)
       const greetings = character.greetings.filter(({ text }) => text.trim() !== '')
       if (this.messages.value.length === 0 && greetings.length > 0 && this.character.value === undefined) {
