@@ -229,6 +229,8 @@ describe('the conversation', () => {
     expect(await page.evaluate(() => sessionStorage.length)).toBe(0)
     await page.getByLabel('Your key').fill(service.key)
     await page.keyboard.press('Enter')
+    // The address says no more with whom the conversation was.
+    await page.getByRole('button', { name: /^Fern/ }).click()
     await page.getByRole('article').getByText('Mind the hose').waitFor()
     expect(await messages.count()).toBe(1)
   })
