@@ -41,7 +41,7 @@ describe('the requests of an account', () => {
     await row(page, 'understudy/500').getByText('Fault here').waitFor()
     const answered = rows(page).nth(2)
     expect(await answered.textContent()).toMatch(/understudy.*Fern [0-9a-f]{8}.*\d+ \+ \d+.*Answered/s)
-    await page.getByText('2 requests shown, which are all.').waitFor()
+    await page.getByText('2 requests shown.').waitFor()
 
     await answered.getByRole('link').focus()
     await page.keyboard.press('Enter')
@@ -99,7 +99,7 @@ describe('the requests of an account', () => {
     await page.keyboard.press('Enter')
     await page.getByText('100 requests shown, there are more.').waitFor()
     await page.keyboard.press('Enter')
-    await page.getByText('120 requests shown, which are all.').waitFor()
+    await page.getByText('120 requests shown.').waitFor()
     // The button is gone; the focus is not.
     expect(await hasFocus(page.getByRole('heading', { name: 'Requests' }))).toBe(true)
     const first = await rows(page).locator('td:nth-of-type(1)').allTextContents()

@@ -7,12 +7,12 @@ export function SignIn(): VNode {
   return html`
     <main class="sign-in">
       <h1>Conservatory</h1>
-      <p>Plants and conversations, on this service alone.</p>
+      <p>Chat with characters, and keep a list of plants.</p>
       <form onSubmit=${submit}>
         <label for="key">Your key</label>
         <input id="key" name="key" type="password" autocomplete="off" spellcheck=${false} placeholder="cv_…" required autofocus
           aria-describedby="key-help" aria-invalid=${signedOutBecause.value ? 'true' : undefined} />
-        <p id="key-help" class="help">The first start of the service prints one. It stays in this tab, until you close it or sign out.</p>
+        <p id="key-help" class="help">The service prints a key when it is started for the first time; later keys come from whoever runs it. Yours is kept in this tab until you close it or sign out.</p>
         ${signedOutBecause.value && html`<p class="fault" role="alert">${signedOutBecause.value}</p>`}
         <button type="submit" class="main">Sign in</button>
       </form>

@@ -30,7 +30,7 @@ export function View(): VNode {
         <h2 id="limits-title">Limits</h2>
         <button type="button" disabled=${isLoading.value} onClick=${load}>${isLoading.value ? 'Loading …' : 'Reload'}</button>
       </div>
-      <p class="help">A request has to keep both: the limits of the account, which all of its keys share, and those of the key.</p>
+      <p class="help">Both hold for a request: the limits of the account, which all its keys share, and those of the key.</p>
       ${failure.value && html`<p class="fault" role="alert">${failure.value.message}</p>`}
       ${
         all &&

@@ -50,7 +50,7 @@ function Listed({ list }: { readonly list: RequestList }): VNode {
         ${isFiltered && html` <${FleetingButton} within="part" onClick=${filter.reset}>Show all<//>`}</p>
     `
   }
-  const shownCount = `${formatNumber(count)} ${count === 1 ? 'request' : 'requests'} shown${list.hasMore ? ', there are more.' : ', which are all.'}`
+  const shownCount = `${formatNumber(count)} ${count === 1 ? 'request' : 'requests'} shown${list.hasMore ? ', there are more.' : '.'}`
   return html`
     <${RequestTable} list=${list} />
     <p class="row more">

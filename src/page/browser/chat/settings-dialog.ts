@@ -84,7 +84,7 @@ function TemperatureField(): VNode {
       <label>Temperature
         <input type="number" min="0" max="2" step="0.1" aria-describedby="temperature-help" placeholder="The model's own" value=${temperature ?? ''} onChange=${onNumber} />
       </label>
-      <span class="help" id="temperature-help">From 0, where a model says what is likeliest, to 2.</span>
+      <span class="help" id="temperature-help">From 0 to 2. Low: the most likely words. High: more surprising ones.</span>
     </div>
   `
 }

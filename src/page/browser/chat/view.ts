@@ -6,7 +6,7 @@ import { Conversation } from './conversation.ts'
 import { Gallery } from './gallery.ts'
 import { current, open, openLast } from './talks.ts'
 
-/** The view: a conversation with the character that the address names, or that was talked to last; else whom there is to choose. */
+/** The view: a conversation with the character that the address names, or that was talked to last; else all characters to choose from. */
 export function View(): VNode {
   const [, wanted] = place.value
   useEffect(() => {
@@ -17,7 +17,7 @@ export function View(): VNode {
   if (!talk) {
     return html`
       <section class="chat-start">
-        <h1>Whom do you want to talk to?</h1>
+        <h1>Choose a character</h1>
         <${Gallery} onChoose=${(name: string) => goTo('chat', name)} />
       </section>
     `

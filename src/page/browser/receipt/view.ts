@@ -76,8 +76,8 @@ function Caveat(props: {
 }): VNode {
   const { isSent, differences } = props
   const general = isSent
-    ? 'The service keeps no texts: this is the same request, composed again now. What turns on the time, on dice or on chance may have been otherwise.'
-    : 'No model was asked. What turns on the time, on dice or on chance comes out anew with each request.'
+    ? 'The service keeps no texts: this is the same request, composed again now. What depends on the time, on dice or on chance may have been different.'
+    : 'No model was asked. What depends on the time, on dice or on chance is different with each request.'
   return html`
     <div class=${differences.length > 0 ? 'caveat known' : 'caveat'}>
       <p>${general}</p>
