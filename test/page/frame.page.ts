@@ -4,6 +4,26 @@ import { serviceForThisTest } from '../support/service.ts'
 
 const visitor = visitorForThisFile()
 
+describe('the notices at the bottom', () => {
+  it('go when there was time to read them, but not while one points at them', async () => {
+    const service = await serviceForThisTest()
+    const page = await visitor.visit(service)
+    await page.clock.install()
+    await page.goto(`${service.url}/#/characters/Fern`)
+    const save = page.getByRole('button', { name: 'Export' })
+    const notice = page.getByText('Saved.')
+    await save.click()
+    await notice.hover()
+    await page.clock.runFor(60_000)
+    expect(await notice.count()).toBe(1)
+    await save.hover()
+    await page.clock.runFor(4000)
+    expect(await notice.count()).toBe(1)
+    await page.clock.runFor(60_000)
+    await notice.waitFor({ state: 'detached' })
+  })
+})
+
 describe('signing in', () => {
   it('takes the key out of the address and its history, and keeps it for the tab', async () => {
     const service = await serviceForThisTest()

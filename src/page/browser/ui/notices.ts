@@ -1,6 +1,7 @@
 import { effect, signal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
 import { Failure } from '../base/failure.ts'
 import { identity } from '../base/session.ts'
 
@@ -21,12 +22,16 @@ effect(() => {
   if (identity.value === null) notices.value = []
 })
 
-/** Says in a line at the bottom that something is done; it goes when it is dismissed, or for newer ones. */
+/** Milliseconds that a notice of something done stays, and what each character adds: long ones are read for longer. */
+const shownFor = 5000
+const shownForEach = 60
+
+/** Says in a line at the bottom that something is done; it goes by itself once there was time to read it. */
 export function sayDone(text: string): void {
   say('done', text)
 }
 
-/** Says in a line at the bottom why something failed, unless the reader has ended it. */
+/** Says in a line at the bottom why something failed, unless the reader has ended it; it stays until it is dismissed, or newer ones take its place. */
 export function sayFailure(error: unknown): void {
   const { code, message } = Failure.of(error)
   if (code !== 'stopped') say('fault', message)
@@ -44,11 +49,26 @@ function dismiss(id: number): void {
 export function Notices(): VNode {
   return html`
     <div class="notices" role="status" aria-live="polite">
-      ${notices.value.map(
-        ({ id, kind, text }) => html`
-          <p key=${id} class=${kind}>${text} <button type="button" class="quiet" aria-label="Dismiss" onClick=${() => dismiss(id)}>✕</button></p>
-        `,
-      )}
+      ${notices.value.map((notice) => html`<${Line} key=${notice.id} notice=${notice} />`)}
     </div>
+  `
+}
+
+function Line({ notice: { id, kind, text } }: { readonly notice: Notice }): VNode {
+  /** Whether the pointer or the focus is on it: it stays then. */
+  const [isPointed, setPointed] = useState(false)
+  const [isFocused, setFocused] = useState(false)
+  const goes = kind === 'done' && !isPointed && !isFocused
+  useEffect(() => {
+    if (!goes) return
+    const timer = setTimeout(() => dismiss(id), shownFor + shownForEach * text.length)
+    return () => clearTimeout(timer)
+  }, [goes])
+  return html`
+    <p class=${kind} onMouseEnter=${() => setPointed(true)} onMouseLeave=${() => setPointed(false)}
+      onFocusIn=${() => setFocused(true)} onFocusOut=${() => setFocused(false)}>
+      <span dir="auto">${text}</span>
+      <button type="button" class="quiet" aria-label="Dismiss" onClick=${() => dismiss(id)}>✕</button>
+    </p>
   `
 }
