@@ -154,7 +154,7 @@ it('holds the page for no task over 200 ms with 20,000 characters', async () => 
     const data = characters.slice(start, start + Number(query.get('limit')))
     await route.fulfill({ json: { object: 'list', data, has_more: start + data.length < count } })
   })
-  const hasText = (text: string) => `document.querySelector(".gallery")?.textContent.includes("${text}")`
+  const hasText = (text: string) => `document.querySelector(".chat-gallery")?.textContent.includes("${text}")`
   const loading = async () => {
     await page.evaluate('location.hash = "#/chat"')
     await until(page, `${hasText('20,000 characters')} && !${hasText('more are coming')}`)

@@ -33,7 +33,7 @@ export function Gallery({ onChoose }: GalleryProps): VNode {
     </button>
   `
   return html`
-    <div class="gallery">
+    <div class="chat-gallery">
       <label class="search"><span class="unseen">Search by name or tag</span>
         <input type="search" placeholder="Search by name or tag" autocomplete="off" spellcheck=${false} onInput=${onInput} />
       </label>

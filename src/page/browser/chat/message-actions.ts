@@ -25,7 +25,7 @@ export function Actions({ talk, message, isLast, onReceipt, onLeaf }: ActionsPro
     talk.editing.value = { id: message.id, text }
   }
   return html`
-    <div class=${isLast ? 'actions' : 'actions older'}>
+    <div class=${isLast ? 'message-actions' : 'message-actions older'}>
       <${Leaves} message=${message} isBusy=${isBusy} canAsk=${isReply && isLast} onLeaf=${onLeaf} />
       ${text !== '' && html`<button type="button" class="quiet" onClick=${() => void copy(text, 'The message')}>Copy</button>`}
       <button type="button" class="quiet" disabled=${isBusy} onClick=${edit}>Edit</button>
