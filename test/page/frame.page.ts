@@ -53,6 +53,24 @@ describe('signing in', () => {
     await page.getByRole('navigation', { name: 'Views' }).waitFor()
   })
 
+  it('takes the key of an address that is opened in a tab with the page in it', async () => {
+    const service = await serviceForThisTest()
+    const page = await visitor.visit(service, { key: await service.makeKey('reader', ['plants:read']) })
+    await page.goto(`${service.url}/#key=${encodeURIComponent(service.key)}`)
+    await page.getByRole('link', { name: 'Chat' }).waitFor()
+    expect(page.url()).toBe(`${service.url}/`)
+    expect(await page.evaluate(() => sessionStorage.getItem('conservatory-key'))).toBe(service.key)
+  })
+
+  it('goes on where the address leads', async () => {
+    const service = await serviceForThisTest()
+    const page = await visitor.visit(service, { key: null, at: '#/plants' })
+    await page.getByLabel('Your key').fill(service.key)
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { name: 'Plants' }).waitFor()
+    expect(await page.title()).toBe('Plants – Conservatory')
+  })
+
   it('shows what the scopes of the key allow, and nothing else', async () => {
     const service = await serviceForThisTest()
     const page = await visitor.visit(service, { key: await service.makeKey('reader', ['plants:read']) })

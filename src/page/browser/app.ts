@@ -1,5 +1,6 @@
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
+import { useEffect } from 'preact/hooks'
 import { addressOf, place } from './base/route.ts'
 import { identity, may, signOut } from './base/session.ts'
 import { SignIn } from './sign-in.ts'
@@ -41,10 +42,14 @@ const views: readonly ViewEntry[] = [
 
 /** The whole page. */
 export function App(): VNode {
+  const shown = views.filter(({ isFor }) => isFor())
+  const current = identity.value ? (shown.find(({ name }) => name === place.value[0]) ?? shown[0]) : undefined
+  const title = current ? `${current.title} – Conservatory` : 'Conservatory'
+  useEffect(() => {
+    document.title = title
+  }, [title])
   if (identity.value === null) return html`<${SignIn} /><${Notices} />`
   if (identity.value === undefined) return html`<p class="waiting" role="status">Signing in …</p>`
-  const shown = views.filter(({ isFor }) => isFor())
-  const current = shown.find(({ name }) => name === place.value[0]) ?? shown[0]
   return html`
     <a class="skip" href="#view" onClick=${skipToView}>Skip to the content</a>
     <header class="bar">
