@@ -18,6 +18,10 @@ describe('choosing a character', () => {
     expect(page.url()).toMatch(/#\/chat\/Tolliver$/)
     await page.goBack()
     await box.waitFor()
+    await page.goBack()
+    await page.getByRole('heading', { name: 'Choose a character' }).waitFor()
+    await page.goForward()
+    await box.waitFor()
   })
 
   it('shows who she is, and leafs through her greetings by buttons and keys, of which the model is told the one shown', async () => {

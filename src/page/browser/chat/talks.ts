@@ -1,4 +1,5 @@
 import { effect, signal } from '@preact/signals'
+import { addressOf } from '../base/route.ts'
 import { identity } from '../base/session.ts'
 import { type Keeping, keep, restore } from './kept-talks.ts'
 import { Talk } from './talk.ts'
@@ -43,10 +44,16 @@ export function open(name: string): void {
   show(talk)
 }
 
-/** Shows the conversation that was shown before the page was loaded again. */
-export function openLast(): void {
-  const name = sessionStorage.getItem(storedCurrent)
-  if (name !== null && current.value === undefined) open(name)
+/** Goes to the conversation that was shown last in this tab. @returns whether there is one */
+export function openLast(): boolean {
+  const name = current.value?.name ?? sessionStorage.getItem(storedCurrent)
+  if (name !== null) location.replace(addressOf('chat', name))
+  return name !== null
+}
+
+/** Shows none of the conversations, which all go on. */
+export function leave(): void {
+  current.value = undefined
 }
 
 /** Puts a conversation in the place of the one with the same character, which can be taken back. */

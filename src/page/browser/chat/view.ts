@@ -1,17 +1,20 @@
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
-import { useEffect } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
 import { goTo, place } from '../base/route.ts'
 import { Conversation } from './conversation.ts'
 import { Gallery } from './gallery.ts'
-import { current, open, openLast } from './talks.ts'
+import { current, leave, open, openLast } from './talks.ts'
 
 /** The view: a conversation with the character that the address names, or that was talked to last; else all characters to choose from. */
 export function View(): VNode {
   const [, wanted] = place.value
+  const wasShown = useRef(false)
   useEffect(() => {
     if (wanted) open(wanted)
-    else openLast()
+    // Who comes from another view goes on with the conversation; who goes back from it, or to “Chat”, wants another.
+    else if (wasShown.current || !openLast()) leave()
+    wasShown.current = true
   }, [wanted])
   const talk = current.value
   if (!talk) {
