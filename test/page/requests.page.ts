@@ -165,7 +165,7 @@ describe('the requests of an account', () => {
       await isSent
       await route.continue()
     })
-    await page.getByRole('button', { name: 'Refresh' }).click()
+    await page.getByRole('button', { name: 'Reload' }).click()
     await page.getByLabel('Model', { exact: true }).pressSequentially('tw')
     const answer = page.waitForResponse(/requests\?/)
     send()
@@ -187,7 +187,7 @@ describe('the requests of an account', () => {
     await page.unrouteAll()
     await page.getByRole('button', { name: 'Try again' }).click()
     await row(page, 'one').waitFor()
-    await page.getByRole('button', { name: 'Refresh' }).click()
+    await page.getByRole('button', { name: 'Reload' }).click()
     await row(page, 'one').waitFor()
   })
 })

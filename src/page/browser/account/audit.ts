@@ -60,7 +60,7 @@ export function View(): VNode {
     <section class="account-part" aria-labelledby="audit-title" aria-busy=${isWaiting.value}>
       <div class="titled">
         <h2 id="audit-title" tabindex="-1">Audit trail</h2>
-        <button type="button" onClick=${load}>Refresh</button>
+        <button type="button" onClick=${load}>Reload</button>
       </div>
       <p class="help">Who changed what${may('admin') ? ' in all accounts' : ' in this account'}, the oldest first. Secrets and texts are never on record.</p>
       <${Filters} />

@@ -26,7 +26,7 @@ export function View(): VNode {
     <section class="account-part" aria-labelledby="requests-title" aria-busy=${isWaiting.value}>
       <div class="titled">
         <h2 id="requests-title" tabindex="-1">Requests</h2>
-        <button type="button" onClick=${again}>Refresh</button>
+        <button type="button" onClick=${again}>Reload</button>
       </div>
       <p class="help">What became of each chat request. Texts are never kept. Choose a request for all that is known of it.</p>
       <${Filters} />

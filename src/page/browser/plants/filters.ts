@@ -83,9 +83,9 @@ function sentence(): string {
   if (!isLoaded.value) return loading.value === 'nothing' ? '' : 'Loading …'
   if (loading.value === 'all') return 'Loading all plants …'
   const here = plants.value.length
-  const shown = needle.value.trim() === '' ? '' : ` ${counted(found.value.length)} of them shown.`
+  const shown = needle.value.trim() === '' ? '' : ` ${formatNumber(found.value.length)} of them shown.`
   if (isFull.value) return `${counted(here)} loaded, as many as the page can hold. Choose a tag to see others.${shown}`
-  if (!hasMore.value) return here === 0 ? '' : `All there are: ${counted(here)}.${shown}`
+  if (!hasMore.value) return here === 0 ? '' : `${counted(here)} in all.${shown}`
   const total = own.value
   if (tag.value === '' && total !== undefined && total > here)
     return `${formatNumber(here)} of ${formatNumber(total)} plants loaded.${shown}`
