@@ -154,7 +154,7 @@ describe('the audit trail', () => {
     expect(await titles(page)).toEqual(['Account made: greenhouse'])
     await page.getByRole('textbox', { name: 'Account' }).fill('nobody')
     await page.keyboard.press('Tab')
-    await page.getByText('No change is so.').waitFor()
+    await page.getByText('No change matches.').waitFor()
     await page.getByRole('button', { name: 'Show all' }).click()
     await page.getByText('6 changes shown').waitFor()
   })

@@ -133,7 +133,7 @@ describe('the requests of an account', () => {
     await shows('evening')
     await page.getByLabel('Model', { exact: true }).fill('night')
     await page.keyboard.press('Enter')
-    await page.getByText('No request is so.').waitFor()
+    await page.getByText('No request matches.').waitFor()
     await page.getByRole('button', { name: 'Show all' }).click()
     await shows('evening', 'night', 'later')
     expect(await page.getByLabel('Model', { exact: true }).inputValue()).toBe('')
@@ -173,7 +173,7 @@ describe('the requests of an account', () => {
     await page.locator('section[aria-busy="false"]').waitFor()
     expect(await page.getByLabel('Model', { exact: true }).inputValue()).toBe('tw')
     await page.keyboard.press('Enter')
-    await page.getByText('No request is so.').waitFor()
+    await page.getByText('No request matches.').waitFor()
   })
 
   it('can be asked for again where that failed', async () => {

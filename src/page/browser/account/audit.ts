@@ -58,7 +58,7 @@ export function View(): VNode {
   const { answer, failure, isWaiting } = trail
   return html`
     <section class="account-part" aria-labelledby="audit-title" aria-busy=${isWaiting.value}>
-      <div class="titled">
+      <div class="title">
         <h2 id="audit-title" tabindex="-1">Audit trail</h2>
         <button type="button" onClick=${load}>Reload</button>
       </div>
@@ -95,7 +95,7 @@ function Listed({ trail: shown }: { readonly trail: Trail }): VNode {
   if (count === 0) {
     const isFiltered = Object.values(shown.filter).some((value) => value !== '')
     return html`
-      <p class="empty">${isFiltered ? 'No change is so.' : 'Nothing has been changed yet.'}
+      <p class="empty">${isFiltered ? 'No change matches.' : 'Nothing has been changed yet.'}
         ${isFiltered && html` <${FleetingButton} within="part" onClick=${filter.reset}>Show all<//>`}</p>
     `
   }

@@ -24,7 +24,7 @@ export function View(): VNode {
   const id = place.value[2]
   return html`
     <section class="account-part" aria-labelledby="requests-title" aria-busy=${isWaiting.value}>
-      <div class="titled">
+      <div class="title">
         <h2 id="requests-title" tabindex="-1">Requests</h2>
         <button type="button" onClick=${again}>Reload</button>
       </div>
@@ -46,7 +46,7 @@ function Listed({ list }: { readonly list: RequestList }): VNode {
   if (count === 0) {
     const isFiltered = Object.values(list.filter).some((value) => value !== '')
     return html`
-      <p class="empty">${isFiltered ? 'No request is so.' : 'This account has no chat request yet.'}
+      <p class="empty">${isFiltered ? 'No request matches.' : 'This account has no chat request yet.'}
         ${isFiltered && html` <${FleetingButton} within="part" onClick=${filter.reset}>Show all<//>`}</p>
     `
   }

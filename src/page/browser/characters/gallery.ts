@@ -36,7 +36,7 @@ export function Gallery(): VNode {
     ${!isComplete && html`<progress aria-label="Loading characters"></progress>`}
     ${
       found.length === 0
-        ? html`<p class="waiting">${isComplete ? nothingFound(characters.length) : ''}</p>`
+        ? isComplete && html`<p class="empty">${nothingFound(characters.length)}</p>`
         : html`
           <${VirtualList} class="gallery" label="Characters" items=${found} keyOf=${nameOf} rowHeight=${104} columnWidth=${270}
             row=${cell} />

@@ -45,14 +45,14 @@ function List(): VNode | null {
 function Nothing(): VNode {
   if (plants.value.length > 0) {
     const which = hasMore.value ? 'None of the plants that are loaded has' : 'No plant has'
-    return html`<div class="nothing"><p>${which} <q dir="auto">${needle.value.trim()}</q> in its name.</p>
+    return html`<div class="empty"><p>${which} <q dir="auto">${needle.value.trim()}</q> in its name.</p>
       <p><button type="button" onClick=${() => (needle.value = '')}>Show all names</button></p></div>`
   }
   if (tag.value !== '') {
-    return html`<div class="nothing"><p>No plant has the tag <q dir="auto">${tag.value}</q>.</p>
+    return html`<div class="empty"><p>No plant has the tag <q dir="auto">${tag.value}</q>.</p>
       <p><button type="button" onClick=${() => reload('')}>Show all tags</button></p></div>`
   }
-  return html`<div class="nothing"><p>There are no plants yet.</p>
+  return html`<div class="empty"><p>There are no plants yet.</p>
     <p>${may('plants:write') ? 'Add the first one: type its name above.' : 'This key may not add any: sign in with one that has the scope plants:write.'}</p></div>`
 }
 
