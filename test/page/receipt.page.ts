@@ -213,6 +213,6 @@ describe('the receipt of a reply', () => {
     expect(await page.locator('.messages > li').count()).toBe(100)
     await page.locator('.messages summary').nth(10).click()
     expect(await page.getByRole('region', { name: 'The user message' }).textContent()).toContain(`${script}\u2407`)
-    expect(await page.title()).toBe('Conservatory')
+    expect(await page.title()).toBe('Characters – Conservatory')
   })
 })
