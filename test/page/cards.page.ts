@@ -403,7 +403,7 @@ describe('hostile cards', () => {
     await pane.getByText(`${script}␇`).waitFor()
     expect((await pane.textContent())?.length).toBeLessThan(30_000)
     await pane.getByRole('button', { name: 'Show more of the greeting' }).click()
-    expect(await page.title()).toBe('Conservatory')
+    expect(await page.title()).not.toContain('run')
     for (const name of names) {
       await page.locator('.gallery .name').getByText(name, { exact: true }).click()
       await page.getByRole('button', { name: 'Delete' }).click()
