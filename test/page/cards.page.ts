@@ -396,7 +396,7 @@ describe('hostile cards', () => {
       await page.locator('.gallery .name').getByText(name, { exact: true }).click()
       const heading = page.getByRole('heading', { level: 2 })
       await page.getByRole('button', { name: 'Delete' }).waitFor()
-      expect(await heading.textContent()).toBe(name)
+      await expect.poll(() => heading.textContent()).toBe(name)
     }
     await characterLink(page, 'Evil').click()
     const pane = page.getByRole('region', { name: 'Evil' })

@@ -38,6 +38,8 @@ describe('Markdown', () => {
       // What is out of sight is not laid out.
       await message.getByText('<script>throw new Error("run")</script>').waitFor({ state: 'attached' })
       await message.getByText('[click](javascript:alert(1))').waitFor({ state: 'attached' })
+      // A text is shown over several frames.
+      await expect.poll(() => message.locator('a').count()).toBe(goodLinks.length)
       const links = await message.locator('a').all()
       const attributes = ['href', 'target', 'rel']
       const found = await Promise.all(

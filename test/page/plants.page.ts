@@ -312,6 +312,7 @@ describe('what is shown', () => {
     await page.getByRole('button', { name: 'Sign out' }).click()
     await page.getByLabel('Your key').fill(await service.makeKey('other'))
     await page.keyboard.press('Enter')
+    await page.getByRole('link', { name: 'Plants' }).click()
     await page.getByText('There are no plants yet.').waitFor()
     expect(await page.getByRole('textbox', { name: 'Name' }).inputValue()).toBe('')
     expect(await page.content()).not.toContain('Monstera')

@@ -45,7 +45,7 @@ describe('after another account has signed in', () => {
     await page.route('**/characters?*', (route) => held.resolve(route), { times: 1 })
     await signIn(page, other)
     const route = await held.promise
-    await page.getByText('Whom do you want to talk to?').waitFor()
+    await page.getByText('Choose a character').waitFor()
     expect(await page.getByText('Secret of the owner').count()).toBe(0)
     await route.continue()
     await page.getByRole('button', { name: /^Fern/ }).waitFor()

@@ -176,6 +176,8 @@ describe('the usage of an account', () => {
     await page.getByRole('button', { name: 'Sign out' }).click()
     await page.getByLabel('Your key').fill(await service.makeKey('other', ['chat']))
     await page.keyboard.press('Enter')
+    await page.getByRole('link', { name: 'Account' }).click()
+    await page.getByRole('link', { name: 'Usage' }).click()
     await page.getByText('No chat request has ended in this time').waitFor()
     expect(await page.getByText('secret').count()).toBe(0)
   })
