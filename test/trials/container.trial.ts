@@ -68,7 +68,9 @@ describe('what the Dockerfile installs', () => {
   it('has every package that a source needs, but for the one that operators add', () => {
     // An entry runs when it is loaded: the service, or what a thread does.
     const entries = ['main.ts', 'entry.ts', join('storage', 'checkpoint.ts')].map((name) => join('src', name))
-    const sources = globSync('src/**/*.ts', { cwd: folder }).filter((file) => !entries.includes(file))
+    // What runs in a browser is not loaded here: the page is read whole below, with its libraries.
+    const isForNode = (file: string) => !file.includes(join('page', 'browser')) && !entries.includes(file)
+    const sources = globSync('src/**/*.ts', { cwd: folder }).filter(isForNode)
     const texts = sources.map((file) => readFileSync(join(folder, file), 'utf8'))
     const loadedLate = texts
       .flatMap((text) => [...text.matchAll(/\bimport\('([^'.][^']*)'\)/g)])
@@ -78,7 +80,11 @@ describe('what the Dockerfile installs', () => {
     const all = [...names, ...sources.map((file) => pathToFileURL(join(folder, file)).href)]
     expect(all.length).toBeGreaterThan(200)
     // From a file of that folder, so that packages are looked for there.
-    const script = `for (const name of ${JSON.stringify(all)}) await import(name)`
+    const page = pathToFileURL(join(folder, 'src', 'page', 'contents.ts')).href
+    const script = `for (const name of ${JSON.stringify(all)}) await import(name)
+      const { readPage } = await import(${JSON.stringify(page)})
+      const { files } = await readPage()
+      if (files.filter(({ path }) => path.startsWith('libraries/')).length < 9) throw new Error('The page lacks a library.')`
     execFileSync(node, ['--input-type=module', '--eval', script], { cwd: folder, stdio: 'pipe' })
   }, 60_000)
 
