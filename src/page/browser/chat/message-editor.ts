@@ -1,6 +1,6 @@
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
+import { useLayoutEffect, useRef } from 'preact/hooks'
 import { type Message, type Swipe, withMessage, withShownSwipe } from './messages.ts'
 import { sendAgain } from './reply.ts'
 import type { Talk } from './talk.ts'
@@ -8,7 +8,8 @@ import type { Talk } from './talk.ts'
 /** The text of a message, to be changed. Escape leaves it as it was; Enter with Ctrl or ⌘ keeps the change. */
 export function Editor({ talk, message }: { readonly talk: Talk; readonly message: Message }): VNode {
   const box = useRef<HTMLTextAreaElement>(null)
-  useEffect(() => {
+  // Before anything is typed: the letters of a quick writer would be somewhere else.
+  useLayoutEffect(() => {
     box.current?.focus()
     box.current?.setSelectionRange(box.current.value.length, box.current.value.length)
   }, [])
