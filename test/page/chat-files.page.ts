@@ -113,7 +113,7 @@ describe('a conversation as a file', () => {
       .getByRole('alert')
       .getByText(/too large for the browser to keep/)
       .waitFor()
-    expect(await messages.count()).toBe(1)
+    await expect.poll(() => messages.count()).toBe(1)
   })
 
   it.each([

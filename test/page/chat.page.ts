@@ -88,7 +88,7 @@ describe('chatting', () => {
     await page.getByRole('button', { name: 'Continue' }).click()
     await messages.nth(2).getByText('Once upon a time.').waitFor()
     expect(toldLast(upstream).at(-1)).toEqual({ role: 'assistant', content: 'Once upon' })
-    expect(await messages.count()).toBe(3)
+    await expect.poll(() => messages.count()).toBe(3)
   })
 
   it('offers other replies by other seeds, to leaf through by buttons and keys', async () => {
@@ -135,7 +135,7 @@ describe('chatting', () => {
     await page.getByRole('button', { name: 'Save and send again' }).click()
     await messages.nth(2).getByText('A cactus.').waitFor()
     expect(toldLast(upstream).at(-1)).toEqual({ role: 'user', content: 'What is dry?' })
-    expect(await messages.count()).toBe(3)
+    await expect.poll(() => messages.count()).toBe(3)
   })
 
   it('tells the model a changed greeting as it stands', async () => {
@@ -168,7 +168,7 @@ describe('chatting', () => {
     await messages.nth(2).getByText('Yes.').waitFor()
     await page.getByRole('button', { name: 'New conversation' }).click()
     await page.getByText('A new conversation has begun.').waitFor()
-    expect(await messages.count()).toBe(1)
+    await expect.poll(() => messages.count()).toBe(1)
     await page.getByRole('button', { name: 'Undo' }).click()
     await messages.nth(2).getByText('Yes.').waitFor()
   })
@@ -236,7 +236,7 @@ describe('the conversation', () => {
     // The address says no more with whom the conversation was.
     await page.getByRole('button', { name: /^Fern/ }).click()
     await page.getByRole('article').getByText('Mind the hose').waitFor()
-    expect(await messages.count()).toBe(1)
+    await expect.poll(() => messages.count()).toBe(1)
   })
 
   it('goes on while another view is shown, and asks before the page is left', async () => {
