@@ -14,6 +14,8 @@ export default defineConfig({
     ],
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    // A browser is a program of its own: what failed is tried once more, and is shown as tried twice.
+    retry: 1,
     isolate: false,
     maxWorkers: 2,
     reporters: ['verbose'],
