@@ -1,6 +1,7 @@
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
-import { barriersOf, desktop, phone, visitorForThisFile } from '../support/page/visitor.ts'
+import { sights } from '../support/page/sights.ts'
+import { barriersOf, phone, visitorForThisFile } from '../support/page/visitor.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 
 const visitor = visitorForThisFile()
@@ -305,12 +306,7 @@ describe('the list of keys', () => {
 })
 
 describe('barriers', () => {
-  it.each(
-    (['light', 'dark'] as const).flatMap((colorScheme) => [
-      { colorScheme, viewport: phone },
-      { colorScheme, viewport: desktop },
-    ]),
-  )('are none, in $colorScheme at a width of $viewport.width', async (sight) => {
+  it.each(sights)('are none on %s', async (_, sight) => {
     const service = await serviceForThisTest({ LIMITS: 'plants=0,characters=1' })
     await makeKey(service, {
       name: 'صبار',

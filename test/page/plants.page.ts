@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest'
 import { conservatory } from '../support/command.ts'
 import { startCutting } from '../support/page/cutting.ts'
 import { plantInBulk } from '../support/page/plants.ts'
-import { barriersOf, desktop, phone, visitorForThisFile } from '../support/page/visitor.ts'
+import { sights } from '../support/page/sights.ts'
+import { barriersOf, phone, visitorForThisFile } from '../support/page/visitor.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 
 const visitor = visitorForThisFile()
@@ -423,12 +424,7 @@ describe('a view that could not be loaded', () => {
 })
 
 describe('barriers', () => {
-  it.each(
-    (['light', 'dark'] as const).flatMap((colorScheme) => [
-      { colorScheme, viewport: phone },
-      { colorScheme, viewport: desktop },
-    ]),
-  )('are none, in $colorScheme at a width of $viewport.width', async (sight) => {
+  it.each(sights)('are none on %s', async (_, sight) => {
     const service = await serviceForThisTest()
     const page = await visitor.visit(service, { at, ...sight, expected: [/400/] })
     await page.getByText('There are no plants yet.').waitFor()

@@ -1,6 +1,7 @@
 import { html } from 'htm/preact'
 import type { ComponentChildren, VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
+import type { LedgerRecord } from '../base/ledger-record.ts'
 import { goTo } from '../base/route.ts'
 import { copy } from '../ui/copy.ts'
 import { Dialog } from '../ui/dialog.ts'
@@ -8,10 +9,10 @@ import { formatDuration, formatMoment, formatNumber } from '../ui/format.ts'
 import { Asked } from './asked.ts'
 import { FleetingButton } from './fleeting-button.ts'
 import { characterParts, KeyName, Name, shown } from './names.ts'
-import { askRequest, listed, type RequestRow } from './request-rows.ts'
+import { askRequest, listed } from './request-rows.ts'
 import { wordsOfState } from './request-states.ts'
 
-const asked = new Asked<RequestRow | undefined>()
+const asked = new Asked<LedgerRecord | undefined>()
 
 /** All that is known of one request, over the list. It has an address of its own. */
 export function RequestDetails({ id }: { readonly id: string }): VNode {
@@ -37,7 +38,7 @@ export function RequestDetails({ id }: { readonly id: string }): VNode {
   `
 }
 
-function Facts({ row }: { readonly row: RequestRow }): VNode {
+function Facts({ row }: { readonly row: LedgerRecord }): VNode {
   const { title, meaning, kind } = wordsOfState(row.state)
   const { name, digest } =
     row.character === null ? { name: undefined, digest: undefined } : characterParts(row.character)

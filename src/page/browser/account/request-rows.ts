@@ -1,28 +1,8 @@
 import { getJson } from '../base/api.ts'
+import { type LedgerRecord, recordOf } from '../base/ledger-record.ts'
 import { identity } from '../base/session.ts'
 import { Asked } from './asked.ts'
 import { localMidnight } from './period.ts'
-
-/** A chat request, as `GET /requests` tells of it. */
-export interface RequestRow {
-  readonly id: string
-  /** Unix seconds. */
-  readonly created: number
-  /** The prefix of its key. */
-  readonly key: string
-  /** As it was asked for. */
-  readonly model: string
-  readonly model_used: string | null
-  readonly character: string | null
-  readonly prompt_tokens: number
-  readonly completion_tokens: number
-  readonly tokens_exact: boolean
-  readonly first_token_ms: number | null
-  readonly total_ms: number
-  readonly retries: number
-  readonly state: string
-  readonly upstream_truncated: string | null
-}
 
 /** Which requests are listed; empty for all. Days are those of where the reader is. */
 export interface RequestFilter {
@@ -36,12 +16,12 @@ export interface RequestFilter {
 /** The requests that are listed, the newest first, in the pages that they came in. */
 export interface RequestList {
   readonly filter: RequestFilter
-  readonly pages: readonly (readonly RequestRow[])[]
+  readonly pages: readonly (readonly LedgerRecord[])[]
   readonly hasMore: boolean
 }
 
 interface RequestsAnswer {
-  readonly data: readonly RequestRow[]
+  readonly data: readonly LedgerRecord[]
   readonly has_more: boolean
 }
 
@@ -86,7 +66,7 @@ function momentOf(unixSeconds: number): string {
 }
 
 /** The request with this id in the list. */
-export function listed(id: string): RequestRow | undefined {
+export function listed(id: string): LedgerRecord | undefined {
   return requests.answer.value?.pages.flat().find((row) => row.id === id)
 }
 
@@ -95,30 +75,28 @@ export function listed(id: string): RequestRow | undefined {
  * @returns undefined where another account's is gone
  * @throws Failure as `ask`
  */
-export async function askRequest(id: string, signal?: AbortSignal): Promise<RequestRow | undefined> {
+export async function askRequest(id: string, signal?: AbortSignal): Promise<LedgerRecord | undefined> {
   const known = listed(id)
   const account = requests.answer.value?.filter.account.trim() ?? ''
   const asking = signal ? { signal } : {}
   // The route of one request is for the account's own; another's is found by the second in which it came.
   const isOthers = known !== undefined && account !== '' && account !== identity.value?.account
-  const row = isOthers
-    ? await askOthers(known, account, asking)
-    : await getJson<RequestRow>(`requests/${encodeURIComponent(id)}`, asking)
+  const row = isOthers ? await askOthers(known, account, asking) : await recordOf(id, signal)
   if (row) replace(row)
   return row
 }
 
 async function askOthers(
-  { id, created }: RequestRow,
+  { id, created }: LedgerRecord,
   account: string,
   asking: { readonly signal?: AbortSignal },
-): Promise<RequestRow | undefined> {
+): Promise<LedgerRecord | undefined> {
   const query = new URLSearchParams({ account, from: momentOf(created), to: momentOf(created + 1), limit: '1000' })
   const { data } = await getJson<RequestsAnswer>(`requests?${query}`, asking)
   return data.find((row) => row.id === id)
 }
 
-function replace(row: RequestRow): void {
+function replace(row: LedgerRecord): void {
   const { answer } = requests
   if (!answer.value) return
   // Other pages stay the same objects: they are not drawn again.

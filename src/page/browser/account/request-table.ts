@@ -1,12 +1,13 @@
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { useMemo } from 'preact/hooks'
+import type { LedgerRecord } from '../base/ledger-record.ts'
 import { addressOf } from '../base/route.ts'
 import { formatDuration, formatMoment, formatNumber } from '../ui/format.ts'
 import { sayDone, sayFailure } from '../ui/notices.ts'
 import { FleetingButton } from './fleeting-button.ts'
 import { Character, Name } from './names.ts'
-import { askRequest, type RequestList, type RequestRow } from './request-rows.ts'
+import { askRequest, type RequestList } from './request-rows.ts'
 import { wordsOfState } from './request-states.ts'
 
 const columns = ['Came', 'Model', 'Character', 'Tokens', 'First token', 'Whole time', 'State']
@@ -25,14 +26,14 @@ export function RequestTable({ list }: { readonly list: RequestList }): VNode {
 }
 
 /** The rows of a page, which are compared again only when they have changed. */
-function Page({ rows }: { readonly rows: readonly RequestRow[] }): VNode {
+function Page({ rows }: { readonly rows: readonly LedgerRecord[] }): VNode {
   return useMemo(
     () => html`<tbody role="rowgroup">${rows.map((row) => html`<${Row} key=${row.id} row=${row} />`)}</tbody>`,
     [rows],
   )
 }
 
-function Row({ row }: { readonly row: RequestRow }): VNode {
+function Row({ row }: { readonly row: LedgerRecord }): VNode {
   const { title, kind } = wordsOfState(row.state)
   const isRunning = row.state === 'running'
   const moment = formatMoment(row.created)
@@ -56,18 +57,18 @@ function Row({ row }: { readonly row: RequestRow }): VNode {
   `
 }
 
-function Models({ row: { model, model_used } }: { readonly row: RequestRow }): VNode {
+function Models({ row: { model, model_used } }: { readonly row: LedgerRecord }): VNode {
   const answered = model_used !== null && model_used !== model
   return html`<span><${Name} text=${model} />${answered && html` <span class="faint">→ <${Name} text=${model_used} /></span>`}</span>`
 }
 
 /** An estimate has a mark that says so. */
-function Tokens({ row }: { readonly row: RequestRow }): VNode {
+function Tokens({ row }: { readonly row: LedgerRecord }): VNode {
   const mark = row.tokens_exact ? '' : html`<abbr title="Estimated: the model did not count them">≈</abbr> `
   return html`<span class="token-counts">${mark}${formatNumber(row.prompt_tokens)} + ${formatNumber(row.completion_tokens)}</span>`
 }
 
-async function refreshRow({ id }: RequestRow): Promise<void> {
+async function refreshRow({ id }: LedgerRecord): Promise<void> {
   try {
     const row = await askRequest(id)
     sayDone(row ? `The request: ${wordsOfState(row.state).title}.` : 'The request is not there any more.')

@@ -1,4 +1,5 @@
-import { ask, getJson } from '../base/api.ts'
+import { ask } from '../base/api.ts'
+import type { LedgerRecord } from '../base/ledger-record.ts'
 
 /** A body for `/chat/completions`. */
 export type ChatBody = Readonly<Record<string, unknown>>
@@ -44,24 +45,6 @@ export interface MadePrompt {
   readonly madeFor: string
 }
 
-/** What `GET /requests/{id}` answers. */
-export interface LedgerRecord {
-  readonly id: string
-  readonly created: number
-  readonly key: string
-  readonly model: string
-  readonly model_used: string | null
-  readonly character: string | null
-  readonly prompt_tokens: number
-  readonly completion_tokens: number
-  readonly tokens_exact: boolean
-  readonly first_token_ms: number | null
-  readonly total_ms: number
-  readonly retries: number
-  readonly state: string
-  readonly upstream_truncated: string | null
-}
-
 /** Asks what a model is told with a body for `/chat/completions`. @throws Failure */
 export async function makePrompt(body: ChatBody, signal: AbortSignal): Promise<MadePrompt> {
   // How the reply is sent changes nothing of the prompt.
@@ -69,11 +52,6 @@ export async function makePrompt(body: ChatBody, signal: AbortSignal): Promise<M
   const reply = await ask('chat/prompt', { method: 'POST', json: asked, signal })
   const prompt: Prompt = await reply.json()
   return { prompt, madeFor: decodeURIComponent(reply.headers.get('x-model') ?? '') }
-}
-
-/** What the ledger has of a request. @throws Failure 404 where it has been forgotten */
-export function recordOf(requestId: string, signal: AbortSignal): Promise<LedgerRecord> {
-  return getJson<LedgerRecord>(`requests/${encodeURIComponent(requestId)}`, { signal })
 }
 
 /** In which ways a prompt that is made now is known to be another than the one that was sent: a sentence each. */

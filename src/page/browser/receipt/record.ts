@@ -1,9 +1,9 @@
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
+import type { LedgerRecord } from '../base/ledger-record.ts'
 import { formatDuration, formatMoment, formatNumber } from '../ui/format.ts'
 import { type Loading, Waiting } from '../ui/loading.ts'
 import { clip } from '../ui/long-text.ts'
-import type { LedgerRecord } from './prompt.ts'
 
 /** How a request can have ended, in words. */
 const states: Readonly<Record<string, string>> = {
