@@ -93,7 +93,7 @@ function toScript(path: string, source: string): string {
 async function libraryFiles(): Promise<PageFile[]> {
   const files: PageFile[] = []
   const wanted = new Map([...libraries].map(([name, path]) => [path, resolved(name)]))
-  // Whatever a module imports of its own package is put at the end, and so is what that one imports.
+  // A module of the same package is added at the end of the map, so that the loop reads it and its own imports too.
   for (const [path, place] of wanted) {
     const source = await readFile(place, 'utf8')
     for (const name of partsOf(source)) {

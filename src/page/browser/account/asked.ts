@@ -2,7 +2,7 @@ import { type Signal, signal } from '@preact/signals'
 import { Failure } from '../base/failure.ts'
 import { identity } from '../base/session.ts'
 
-/** What is asked of the service again and again: the newest question counts, and one before it is ended. */
+/** A question that is asked again and again, with its newest answer. A new question ends the one before it. */
 export class Asked<T> {
   /** What was answered last; a failure leaves it as it is. */
   readonly answer: Signal<T | undefined> = signal(undefined)
@@ -12,7 +12,7 @@ export class Asked<T> {
   #control = new AbortController()
 
   constructor() {
-    // Somebody else must not see it.
+    // The answer belongs to one account: the next account in this tab must not see it.
     identity.subscribe(() => this.forget())
   }
 

@@ -8,7 +8,7 @@ import type { Talk } from './talk.ts'
 /** The text of a message, to be changed. Escape leaves it as it was; Enter with Ctrl or ⌘ keeps the change. */
 export function Editor({ talk, message }: { readonly talk: Talk; readonly message: Message }): VNode {
   const box = useRef<HTMLTextAreaElement>(null)
-  // Before anything is typed: the letters of a quick writer would be somewhere else.
+  // The cursor is set before the first key press: set later, it would move while the reader types.
   useLayoutEffect(() => {
     box.current?.focus()
     box.current?.setSelectionRange(box.current.value.length, box.current.value.length)

@@ -12,7 +12,7 @@ export function View(): VNode {
   const wasShown = useRef(false)
   useEffect(() => {
     if (wanted) open(wanted)
-    // Who comes from another view goes on with the conversation; who goes back from it, or to “Chat”, wants another.
+    // A reader from another view goes on with the last conversation; Back, or “Chat” in the bar, leads to the choice of characters.
     else if (wasShown.current || !openLast()) leave()
     wasShown.current = true
   }, [wanted])
