@@ -1,31 +1,42 @@
 import { join } from 'node:path'
-import { wrk } from './load.ts'
-import { type Figure, inTurn, round2 } from './measure.ts'
-import { cpuSeconds, type Measured, residentMegabytes, serviceCommand, startPeer, startService } from './processes.ts'
+import { conversation, loreCard } from './compose.ts'
+import { type Figure, median, percentile, round2 } from './measure.ts'
+import { Folders, randomPlace, seededFolder } from './plants.ts'
+import { benchKey, type Measured, residentMegabytes, serviceCommand, startPeer, startService } from './processes.ts'
 import { asked, relayEnvironment } from './relay.ts'
+import { type Asking, Caller, pairsOf } from './slices.ts'
 
 /*
  * This service beside another one in the same run: under another Node, which OTHER_NODE names, or of another checkout of this
- * project, whose folder OTHER_CHECKOUT names; LOADS=streams drives only the loads whose names match. Rates swing with what else the machine does; CPU time for each request does so less.
+ * project, whose folder OTHER_CHECKOUT names; LOADS=streams drives only the loads whose names match. Both have a million plants
+ * and a card with a thousand lore entries. Rates swing with what else the machine does; CPU time for each request does so less.
  */
 
 /** How a service is started. */
 type Command = readonly [string, ...string[]]
 
-/** What drives a service for so many seconds, and gives requests per second. */
-type Drive = (service: Measured, seconds?: number) => Promise<number>
+/** Pairs that a load is measured in. */
+const pairs = 10
 
-const plant = { body: JSON.stringify({ name: 'Monstera', tag: 'aroid' }) }
+/** The same each time. */
+const same = (path: string, body?: string): Asking => ({ next: () => (body === undefined ? { path } : { path, body }) })
 
-/** New plants come first: they are what is read afterwards. */
-const loads: Readonly<Record<string, Drive>> = {
-  'POST /plants': ({ url }, seconds) => wrk(`${url}/plants`, plant, seconds),
-  'GET /plants?limit=100': ({ url }, seconds) => wrk(`${url}/plants?limit=100`, {}, seconds),
-  'whole completions': ({ url }, seconds) => wrk(`${url}/chat/completions`, { body: asked('whole', false) }, seconds),
-  'streams of 100 events': ({ url }, seconds) =>
-    wrk(`${url}/chat/completions`, { body: asked('burst', true) }, seconds),
-  'understudy, streamed': ({ url }, seconds) =>
-    wrk(`${url}/chat/completions`, { body: asked('understudy', true), connections: 4 }, seconds),
+/** A conversation with the card that has a thousand lore entries. */
+const withLore = JSON.stringify({
+  model: 'whole',
+  character: 'Moss',
+  messages: [...conversation.slice(-19), conversation[0]],
+})
+
+const loads: Readonly<Record<string, Asking>> = {
+  'GET /plants?limit=100': same('/plants?limit=100'),
+  'pages from random places': { next: () => ({ path: `/plants?limit=100&after=${randomPlace()}` }) },
+  'POST /plants': same('/plants', JSON.stringify({ name: 'Monstera', tag: 'aroid' })),
+  'whole completions': same('/chat/completions', asked('whole', false)),
+  'completions with lore': same('/chat/completions', withLore),
+  'streams of 100 events': same('/chat/completions', asked('burst', true)),
+  'understudy, streamed': same('/chat/completions', asked('understudy', true)),
+  'prompt receipts': same('/chat/prompt', asked('whole', false)),
 }
 
 /** Compares two versions of Node. There is no target: docs/decisions/0022-one-launcher.md says what was chosen for these figures. */
@@ -49,37 +60,52 @@ function nothingNamed(variable: string): readonly Figure[] {
 }
 
 async function beside(command: Command): Promise<readonly Figure[]> {
-  const upstream = await startPeer('upstream')
-  const environment = relayEnvironment(upstream)
-  const here = await startService('this', environment)
-  const other = await startService('other', environment, command)
+  const folders = new Folders()
+  const processes: Measured[] = []
+  const keep = (process: Measured) => {
+    processes.push(process)
+    return process
+  }
   try {
-    const rows: object[] = []
+    const environment = relayEnvironment(keep(await startPeer('upstream')))
     const wanted = new RegExp(process.env['LOADS'] ?? '')
-    for (const [load, drive] of Object.entries(loads).filter(([name]) => wanted.test(name))) {
-      for (const service of [here, other]) await drive(service, 8)
-      const rate = await inTurn({ here: () => drive(here), other: () => drive(other) })
-      const cost = await inTurn({ here: () => cpuOf(here, drive), other: () => cpuOf(other, drive) })
-      rows.push({
-        load,
-        'this/s': Math.round(rate.middle('here')),
-        'other/s': Math.round(rate.middle('other')),
-        'rate, this to other': round2(rate.ratio('here', 'other')),
-        'CPU, this to other': round2(cost.ratio('here', 'other')),
-      })
+    const driven = Object.entries(loads).filter(([name]) => wanted.test(name))
+    const hasPages = driven.some(([name]) => name.includes('pages'))
+    const folder = await seededFolder(folders, hasPages ? 1_000_000 : 1000)
+    const copy = folders.copy(folder)
+    const here = keep(await startService('this', { ...environment, DATA_DIR: folder }))
+    const other = keep(await startService('other', { ...environment, DATA_DIR: copy }, command))
+    for (const service of [here, other]) await addCard(service)
+    const rows: object[] = []
+    for (const [load, asking] of driven) {
+      rows.push({ load, ...(await compared(here, other, asking)) })
     }
     console.table(rows)
     console.table([here, other].map(({ name, pid }) => ({ service: name, 'MB resident': residentMegabytes(pid) })))
     return []
   } finally {
-    for (const service of [here, other, upstream]) await service.stop()
+    for (const process of processes.toReversed()) await process.stop()
+    folders.remove()
   }
 }
 
-/** CPU seconds that a service takes for each request of a load. */
-async function cpuOf(service: Measured, drive: Drive): Promise<number> {
-  const seconds = 2
-  const before = cpuSeconds(service.pid)
-  const rate = await drive(service, seconds)
-  return (cpuSeconds(service.pid) - before) / (rate * seconds)
+/** Adds the card whose lore is looked for. */
+async function addCard({ url }: Measured): Promise<void> {
+  const headers = { authorization: `Bearer ${benchKey}`, 'content-type': 'application/json' }
+  const reply = await fetch(`${url}/characters`, { method: 'POST', headers, body: JSON.stringify(loreCard(1000)) })
+  if (!reply.ok) throw new Error(`${url} answered ${reply.status}: ${await reply.text()}`)
+}
+
+/** What a request costs both, and how much more it costs this one: the median of all pairs, and the quartiles. */
+async function compared(here: Measured, other: Measured, asking: Asking): Promise<object> {
+  const found = await pairsOf(new Caller(here, asking), new Caller(other, asking), pairs)
+  const more = found.map((pair) => (pair.here / pair.other - 1) * 100)
+  const tenth = (value: number) => Math.round(value * 10) / 10
+  return {
+    'this, CPU µs': tenth(median(found.map((pair) => pair.here))),
+    'other, CPU µs': tenth(median(found.map((pair) => pair.other))),
+    'CPU, this to other': round2(1 + median(more) / 100),
+    '% more': tenth(median(more)),
+    quartiles: `${tenth(percentile(more, 25))} to ${tenth(percentile(more, 75))}`,
+  }
 }

@@ -15,8 +15,9 @@ const words = 'amber birch copper dune ember frost grove harbour indigo jasper k
 )
 const word = (index: number) => words[index % words.length] ?? ''
 
-function cardWith(entries: number) {
-  const document = {
+/** A card with so many lore entries, as a document. */
+export function loreCard(entries: number) {
+  return {
     spec: 'chara_card_v3',
     data: {
       name: 'Moss',
@@ -33,10 +34,14 @@ function cardWith(entries: number) {
       },
     },
   }
-  return workAtOnce().run('character', readCard(document))
 }
 
-const conversation: readonly Message[] = Array.from({ length: 200 }, (_none, index) => ({
+function cardWith(entries: number) {
+  return workAtOnce().run('character', readCard(loreCard(entries)))
+}
+
+/** A conversation of 200 messages, in which some of the entries' keys occur. */
+export const conversation: readonly Message[] = Array.from({ length: 200 }, (_none, index) => ({
   role: index % 2 === 0 ? 'user' : 'assistant',
   content:
     `Message ${index}: we walked by ${word(index)} ${index * 3} and on to place ${index}, talking of tea. `.repeat(3),

@@ -92,9 +92,7 @@ end`
  * cache of pages holds. They are drawn anew for every run, and the pages are all full.
  */
 export function randomPlaces(): string {
-  const places = Array.from({ length: 60_000 }, () =>
-    writeCursor({ account: 1, id: Math.floor(Math.random() * highestId * 0.89) }),
-  )
+  const places = Array.from({ length: 60_000 }, randomPlace)
   return `
 local places = {}
 for place in string.gmatch("${places.join(' ')}", "%S+") do places[#places + 1] = place end
@@ -110,4 +108,9 @@ export async function bytesOf(url: string): Promise<Buffer> {
   const reply = await fetch(url, { headers: { authorization: `Bearer ${benchKey}` } })
   if (!reply.ok) throw new Error(`${url} answered ${reply.status}: ${await reply.text()}`)
   return Buffer.from(await reply.arrayBuffer())
+}
+
+/** A place in the list, as `after` names it, with a full page behind it. */
+export function randomPlace(): string {
+  return writeCursor({ account: 1, id: Math.floor(Math.random() * highestId * 0.89) })
 }

@@ -1,0 +1,157 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
+import { benchKey, type Measured } from './processes.ts'
+
+/*
+ * Drives two services in turn for slices of a fifth of a second each: what else the machine does meets both alike, and neither idles for so
+ * long that it collects its garbage. Of each slice only the CPU time of the service counts, to the nanosecond.
+ */
+
+/** Milliseconds of a slice, and slices to a pair. */
+const sliceMs = 200
+const slicesOfPair = 10
+/** Pairs before those that count: Node compiles for so long. */
+const warmUps = 4
+/** Connections: as many as a service takes requests of in each turn, however late it is. */
+const connections = 12
+
+/** Makes the next request. */
+export interface Asking {
+  next(): { readonly path: string; readonly body?: string }
+}
+
+/** Connections to a service that ask again as soon as they are answered, while a slice lasts. */
+export class Caller {
+  readonly #pid: number
+  readonly #port: number
+  readonly #asking: Asking
+  readonly #idle: Socket[] = []
+  #isOpen = false
+  #answered = 0
+  #failed: string | undefined
+  #end: (() => void) | undefined
+
+  constructor({ pid, port }: Measured, asking: Asking) {
+    this.#pid = pid
+    this.#port = port
+    this.#asking = asking
+  }
+
+  /** Opens the connections. */
+  async open(): Promise<void> {
+    while (this.#idle.length < connections) this.#idle.push(await this.#connected())
+  }
+
+  /** @returns CPU nanoseconds of the service, and requests that it has answered */
+  async slice(): Promise<{ readonly nanoseconds: number; readonly requests: number }> {
+    this.#isOpen = true
+    this.#answered = 0
+    const before = cpuNanoseconds(this.#pid)
+    const over = new Promise<void>((resolve) => {
+      this.#end = resolve
+    })
+    setTimeout(() => {
+      this.#isOpen = false
+    }, sliceMs)
+    for (const socket of this.#idle.splice(0)) this.#send(socket)
+    await over
+    if (this.#failed !== undefined) throw new Error(this.#failed)
+    return { nanoseconds: cpuNanoseconds(this.#pid) - before, requests: this.#answered }
+  }
+
+  close(): void {
+    for (const socket of this.#idle) socket.destroy()
+  }
+
+  #send(socket: Socket): void {
+    const { path, body } = this.#asking.next()
+    const head = `${body === undefined ? 'GET' : 'POST'} ${path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${benchKey}\r\n`
+    const length = body === undefined ? 0 : Buffer.byteLength(body)
+    const entity = body === undefined ? '' : `content-type: application/json\r\ncontent-length: ${length}\r\n`
+    socket.write(`${head}${entity}\r\n${body ?? ''}`)
+  }
+
+  async #connected(): Promise<Socket> {
+    const socket = connect(this.#port, '127.0.0.1')
+    socket.setNoDelay(true).setEncoding('latin1')
+    let head = ''
+    let left: number | undefined
+    let tail = ''
+    socket.on('data', (piece: string) => {
+      if (left === undefined) {
+        head += piece
+        const end = head.indexOf('\r\n\r\n')
+        if (end === -1) return
+        const length = /content-length: (\d+)/i.exec(head.slice(0, end))?.[1]
+        if (!/^HTTP\/1\.1 2/.test(head)) this.#failed ??= head
+        left = length === undefined ? Number.POSITIVE_INFINITY : Number(length)
+        left -= head.length - end - 4
+        tail = head.slice(-5)
+      } else {
+        left -= piece.length
+        tail = (tail + piece).slice(-5)
+      }
+      if (left > 0 && (Number.isFinite(left) || tail !== '0\r\n\r\n')) return
+      head = ''
+      left = undefined
+      this.#next(socket)
+    })
+    await new Promise((resolve, reject) => socket.once('connect', resolve).once('error', reject))
+    return socket
+  }
+
+  #next(socket: Socket): void {
+    this.#answered++
+    if (this.#isOpen) this.#send(socket)
+    else if (this.#idle.push(socket) === connections) this.#end?.()
+  }
+}
+
+/** CPU nanoseconds of all threads of a process that still run. */
+function cpuNanoseconds(pid: number): number {
+  const folder = `/proc/${pid}/task`
+  return readdirSync(folder).reduce(
+    (sum, thread) => sum + Number(readFileSync(`${folder}/${thread}/schedstat`, 'utf8').split(' ')[0]),
+    0,
+  )
+}
+
+/** What one pair of slices has cost: CPU microseconds for each request, of both. */
+export interface Pair {
+  readonly here: number
+  readonly other: number
+}
+
+/** Measures so many pairs. */
+export async function pairsOf(here: Caller, other: Caller, pairs: number): Promise<readonly Pair[]> {
+  for (const caller of [here, other]) await caller.open()
+  for (let warmUp = 0; warmUp < warmUps; warmUp++) await pairOf(here, other)
+  const found: Pair[] = []
+  while (found.length < pairs) found.push(await pairOf(here, other))
+  for (const caller of [here, other]) caller.close()
+  return found
+}
+
+async function pairOf(here: Caller, other: Caller): Promise<Pair> {
+  const sums = new Map(
+    [here, other].map((caller): [Caller, { nanoseconds: number; requests: number }] => [
+      caller,
+      { nanoseconds: 0, requests: 0 },
+    ]),
+  )
+  for (let slice = 0; slice < slicesOfPair; slice++) {
+    // The one that comes first changes, since the first finds the caches of the machine as others have left them.
+    for (const caller of slice % 2 === 0 ? [here, other] : [other, here]) {
+      const { nanoseconds, requests } = await caller.slice()
+      const sum = sums.get(caller)
+      if (!sum) continue
+      sum.nanoseconds += nanoseconds
+      sum.requests += requests
+    }
+  }
+  const micros = (caller: Caller) => {
+    const { nanoseconds = Number.NaN, requests = Number.NaN } = sums.get(caller) ?? {}
+    return nanoseconds / requests / 1000
+  }
+  return { here: micros(here), other: micros(other) }
+}
