@@ -32,12 +32,6 @@ interface Series {
   sum: number
 }
 
-/** What begins with some values of labels: a series where these are all, and what follows. */
-interface Branch {
-  series: Series | undefined
-  readonly branches: Map<string, Branch>
-}
-
 /** Counts values by size, under labels whose values must be bounded: each new one is there for good. */
 export class Histogram implements Metric {
   readonly name: string
@@ -45,9 +39,8 @@ export class Histogram implements Metric {
   readonly type = 'histogram'
   readonly #labels: readonly string[]
   readonly #bounds: readonly number[]
-  readonly #series: Series[] = []
-  /** The series by the values of its labels, one after the other: to join them into one key would cost more. */
-  readonly #root: Branch = { series: undefined, branches: new Map() }
+  /** By the values of its labels, with a character between them that none of them has. */
+  readonly #series = new Map<string, Series>()
 
   constructor({ name, help, labels = [], bounds }: HistogramOptions) {
     this.name = name
@@ -55,14 +48,13 @@ export class Histogram implements Metric {
     this.#labels = labels
     this.#bounds = bounds
     // Without labels there is one series, and it is there from the start.
-    if (labels.length === 0) this.#begin(this.#root, [])
+    if (labels.length === 0) this.#begin('', [])
   }
 
   /** Counts a value. @param values those of the labels, in their order; an empty one is as good as none */
   record(value: number, ...values: readonly string[]): void {
-    let branch = this.#root
-    for (const each of values) branch = branch.branches.get(each) ?? grow(branch, each)
-    const series = branch.series ?? this.#begin(branch, values)
+    const key = values.join('\n')
+    const series = this.#series.get(key) ?? this.#begin(key, values)
     let bucket = 0
     while (value > (this.#bounds[bucket] ?? Number.POSITIVE_INFINITY)) bucket++
     series.counts[bucket] = (series.counts[bucket] ?? 0) + 1
@@ -70,7 +62,7 @@ export class Histogram implements Metric {
   }
 
   *samples(): Iterable<Sample> {
-    for (const { values, counts, sum } of this.#series) {
+    for (const { values, counts, sum } of this.#series.values()) {
       const labels = Object.fromEntries(this.#labels.map((label, index) => [label, values[index] ?? '']))
       let count = 0
       for (const [bucket, each] of counts.entries()) {
@@ -83,18 +75,11 @@ export class Histogram implements Metric {
     }
   }
 
-  #begin(branch: Branch, values: readonly string[]): Series {
+  #begin(key: string, values: readonly string[]): Series {
     const series = { values: [...values], counts: Array.from({ length: this.#bounds.length + 1 }, () => 0), sum: 0 }
-    this.#series.push(series)
-    branch.series = series
+    this.#series.set(key, series)
     return series
   }
-}
-
-function grow({ branches }: Branch, value: string): Branch {
-  const branch: Branch = { series: undefined, branches: new Map() }
-  branches.set(value, branch)
-  return branch
 }
 
 /** Writes metrics in Prometheus' text format, version 0.0.4. */
