@@ -9,7 +9,7 @@ import { benchKey, type Measured } from './processes.ts'
 
 /** Milliseconds of a slice, and slices to a pair. */
 const sliceMs = 200
-const slicesOfPair = 10
+const slicesOfPair = 6
 /** Pairs before those that count: Node compiles for so long. */
 const warmUps = 4
 /** Connections: as many as a service takes requests of in each turn, however late it is. */
