@@ -1,4 +1,3 @@
-import { Beginnings } from '../openai/beginnings.ts'
 import { type CompletionRequest, type Message, textOf } from '../openai/completion-request.ts'
 import { leastTokensPerMessage } from '../openai/messages.ts'
 
@@ -9,19 +8,14 @@ export const bytesToToken = 3
 /** Tokens of what is no text: an image, a sound. */
 const otherPart = 1000
 
-const counted = new Beginnings(sizeOf)
-
 /** What a model reads of a request besides its messages. */
 const readBeside = ['tools', 'functions', 'response_format', 'prediction'] as const
 
 /** About how many tokens a prompt has, rather too many: a third of its bytes, four for each message, 1,000 for an image. */
 export function promptEstimate(request: { readonly messages: readonly Message[] }): number {
-  const { messages } = request
-  const beginning = counted.of(messages)
-  const rest = sizeOf(beginning ? messages.slice(beginning.messages.length) : messages)
-  let bytes = (beginning?.made.bytes ?? 0) + rest.bytes
-  for (const name of readBeside) bytes += bytesOf(Reflect.get(request, name))
-  return Math.ceil(bytes / bytesToToken) + (beginning?.made.more ?? 0) + rest.more
+  const { bytes, more } = sizeOf(request.messages)
+  const beside = readBeside.reduce((sum, name) => sum + bytesOf(Reflect.get(request, name)), 0)
+  return Math.ceil((bytes + beside) / bytesToToken) + more
 }
 
 /** Bytes that a model may read of messages, and the tokens that they have besides. */

@@ -9,7 +9,6 @@ import { isCompletion, parseAnswer, readAnswer, readWhole } from './upstream/ans
 import { type UpstreamAnswer, UpstreamConnections } from './upstream/connections.ts'
 import { failureOf, notUnderstood, readRefusal, refusalFrom } from './upstream/errors.ts'
 import { readEvents } from './upstream/event-stream.ts'
-import { requestBytes } from './upstream/request-bytes.ts'
 import { StreamUsage } from './upstream/stream-usage.ts'
 import { answerTurns, unitsOf } from './upstream/turns.ts'
 import { unpacked } from './upstream/unpacked.ts'
@@ -40,7 +39,7 @@ export function createOpenAiModel(
 
   const post = ({ trace }: ModelRequest, body: CompletionRequest, signal: AbortSignal): Promise<UpstreamAnswer> => {
     const sent = trace ? { ...headers, ...trace } : headers
-    return connections.post(url.pathname, sent, requestBytes(body), signal).then(unpacked)
+    return connections.post(url.pathname, sent, Buffer.from(JSON.stringify(body)), signal).then(unpacked)
   }
 
   const accepted = (answer: UpstreamAnswer): UpstreamAnswer | Promise<never> =>

@@ -229,10 +229,7 @@ export class CardTexts {
     return known?.made
   }
 
-  /**
-   * Something made of these texts, kept under a key unless what it is made of varies.
-   * Messages in it are to be frozen, so that they are written as JSON once.
-   */
+  /** Something made of these texts, kept under a key unless what it is made of varies. */
   *keep<T>(keeper: Keeper<T>, key: string | number, run: Run, make: () => Steps<T>): Steps<T> {
     const known = this.known(keeper, key, run)
     if (known !== undefined) return known
@@ -361,7 +358,7 @@ export function requestTextsOf(
   return new CardTexts(card, name ?? '', userName, settings, new Account(), seesCard)
 }
 
-/** A frozen system message. */
+/** A system message. */
 export function system(content: string): Message {
-  return Object.freeze({ role: 'system' as const, content })
+  return { role: 'system' as const, content }
 }

@@ -62,7 +62,7 @@ function firstGreeting({ greetings }: Card): number {
 export function* greetingMessage(texts: CardTexts, run: Run, index: number): Steps<Message | null> {
   const text = texts.kept(keyOf(index), run) ?? (yield* greetingText(texts, run, index))
   if (text === '') return null
-  const make = () => Object.freeze({ role: 'assistant' as const, content: text })
+  const make = () => ({ role: 'assistant' as const, content: text })
   if (!texts.isKept(keyOf(index))) return make()
   return texts.known(keptGreetings, index, run) ?? (yield* texts.keep(keptGreetings, index, run, () => made(make)))
 }

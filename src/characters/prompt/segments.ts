@@ -165,12 +165,12 @@ function* makeLoreBeside(texts: CardTexts, run: Run, lore: Lore): Steps<readonly
 
 function exampleMessage({ speaker, text }: Utterance): Message {
   if (speaker === null) return system(text)
-  return Object.freeze({ ...system(text), name: speaker === 'user' ? 'example_user' : 'example_assistant' })
+  return { ...system(text), name: speaker === 'user' ? 'example_user' : 'example_assistant' }
 }
 
 /** A body as a message of its own. */
 export function* loreMessage(texts: CardTexts, run: Run, { entry, body }: Lore, role: Message['role']): Steps<Message> {
-  const make = () => Object.freeze({ role, content: body })
+  const make = () => ({ role, content: body })
   if (!texts.isKept(entry)) return make()
   return yield* texts.keep(keptLore, `${role}/${texts.numberOf(entry)}`, run, () => made(make))
 }
