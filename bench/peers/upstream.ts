@@ -7,7 +7,6 @@ import { createServer, type ServerResponse } from 'node:http'
  */
 
 const port = Number(process.argv[2])
-/** Of the prompt about as many as it has: a service may look at how much of it was read. */
 const usage = { prompt_tokens: 2800, completion_tokens: 84, total_tokens: 2884 }
 const completion = JSON.stringify({
   id: 'chatcmpl-bench',
@@ -37,6 +36,10 @@ const beginning = event({ role: 'assistant', content: '' }, null) + word.repeat(
 const burst = beginning + end
 const burstWithUsage = beginning + endWithUsage
 
+/** An answer that tells of the prompt about as many tokens as it has: a service may look at how much of it was read. */
+const told = (answer: string, prompt: Buffer) =>
+  answer.replace('"prompt_tokens":2800', `"prompt_tokens":${Math.round(prompt.length / 4)}`)
+
 /** Open paced streams: how many events each still has to send, and how it ends. */
 const paced = new Map<ServerResponse, { left: number; readonly end: string }>()
 setInterval(() => {
@@ -64,10 +67,11 @@ createServer((request, response) => {
       paced.set(response, { left: seconds * 40, end: isAsked ? endWithUsage : end })
       response.once('close', () => paced.delete(response))
     } else if (body.includes('"stream":true')) {
-      response.writeHead(200, { 'content-type': 'text/event-stream' }).end(isAsked ? burstWithUsage : burst)
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).end(isAsked ? told(burstWithUsage, body) : burst)
     } else {
-      response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(completion) })
-      response.end(completion)
+      const answer = told(completion, body)
+      response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(answer) })
+      response.end(answer)
     }
   })
 }).listen(port, '127.0.0.1')
