@@ -1,34 +1,14 @@
 import type { Database, Statement } from 'better-sqlite3'
 import { closeSnapshot, openSnapshot } from '../storage/snapshots.ts'
+import { ConsecutiveIds } from './consecutive-ids.ts'
+import { JoinedJson, type Piece } from './joined-json.ts'
 import type { PlantPage, PlantQuery, Position } from './plant.ts'
 import { type GrantRow, longestList, type Sharer, type Stretch, sharersOf, stretchesOf, tookTooLong } from './rows.ts'
-
-/** Plants between two ids, as a JSON array where there are any, and how many they are. */
-interface BetweenRow {
-  readonly json: string | null
-  readonly count: number
-}
-
-/** The same, the last of them, and whether the account has plants behind them. */
-interface ConsecutiveRow extends BetweenRow {
-  readonly lastId: number | null
-  readonly isLonger: 0 | 1
-}
 
 /** A plant with a tag, as its list shows it. */
 interface TaggedRow {
   readonly id: number
   readonly json: string
-}
-
-/** What a page takes of a stretch. */
-interface Piece {
-  readonly json: string
-  readonly count: number
-  /** The id of the last plant; where there are not as many as were asked for nobody needs it. */
-  readonly lastId: number | undefined
-  /** Whether the stretch has more. */
-  readonly isLonger: boolean
 }
 
 /** How lists show a plant, as SQL: by the text that its row has, and with its id before that. */
@@ -87,30 +67,14 @@ export class PageReader {
 
 /** Reads plants of one account. */
 class StretchReader {
-  readonly #ends: Statement<[number, number, number], number>
-  readonly #between: Statement<[number, number, number], BetweenRow>
-  readonly #consecutive: Statement<[number, number, number, number, number], ConsecutiveRow>
+  readonly #joined: JoinedJson
+  readonly #consecutive: ConsecutiveIds
   readonly #tagged: Statement<[number, string, number, number], TaggedRow>
-
-  /** Whether the last page that was counted out had consecutive ids. */
-  #isConsecutive = false
 
   /** @param plant how a plant is shown, as SQL */
   constructor(database: Database, plant: string) {
-    this.#ends = database
-      .prepare<[number, number, number], number>(
-        'SELECT id FROM plants WHERE account = ? AND id > ? ORDER BY id LIMIT 2 OFFSET ?',
-      )
-      .pluck()
-    // One text of all rows takes half as long as the rows. The primary key brings them by id: told to sort them, SQLite
-    // would take as long once more for what is in order already.
-    this.#between = database.prepare(`
-      SELECT '[' || group_concat(${plant}, ',') || ']' AS json, count(*) AS count
-      FROM plants NOT INDEXED WHERE account = ? AND id > ? AND id <= ?`)
-    this.#consecutive = database.prepare(`
-      SELECT '[' || group_concat(${plant}, ',') || ']' AS json, count(*) AS count, max(id) AS lastId,
-        EXISTS (SELECT 1 FROM plants WHERE account = ? AND id > ?) AS isLonger
-      FROM plants NOT INDEXED WHERE account = ? AND id > ? AND id <= ?`)
+    this.#joined = new JoinedJson(database, plant)
+    this.#consecutive = new ConsecutiveIds(database, plant)
     // Left to itself SQLite takes the primary key, and looks through all plants of the account for a rare tag.
     this.#tagged = database.prepare(`
       SELECT id, ${plant} AS json FROM plants INDEXED BY plants_by_tag
@@ -120,24 +84,11 @@ class StretchReader {
   /** The first plants of a stretch, at most so many. */
   read({ account, tags, afterId = Number.NEGATIVE_INFINITY }: Stretch, limit: number): Piece {
     if (tags) return pieceOf(this.#merged(account, tags, afterId, limit + 1), limit)
-    const isGuess = this.#isConsecutive && Number.isFinite(afterId)
-    const guessed = isGuess ? this.#guessed(account, afterId, limit) : undefined
+    const guessed = this.#consecutive.read(account, afterId, limit)
     if (guessed) return guessed
-    const [lastId, nextId] = this.#ends.all(account, afterId, limit - 1)
-    const { json, count } = this.#between.get(account, afterId, lastId ?? Number.POSITIVE_INFINITY) ?? nothing
-    if (Number.isFinite(afterId)) this.#isConsecutive = lastId === afterId + limit
-    return { json: json ?? '[]', count, lastId, isLonger: nextId !== undefined }
-  }
-
-  /**
-   * The piece that there is if ids are consecutive, as those are that the service gives: then nobody need count out where
-   * it ends, which takes as long as reading it. Undefined where they are not.
-   */
-  #guessed(account: number, afterId: number, limit: number): Piece | undefined {
-    const end = afterId + limit
-    const { json, count, lastId, isLonger } = this.#consecutive.get(account, end, account, afterId, end) ?? nothing
-    if (count < limit && isLonger === 1) return undefined
-    return { json: json ?? '[]', count, lastId: lastId ?? undefined, isLonger: isLonger === 1 }
+    const counted = this.#joined.read(account, afterId, limit)
+    this.#consecutive.learn(afterId, limit, counted)
+    return counted
   }
 
   /** The plants with any of these tags, by id. Of all tags together it reads little more than it gives. */
@@ -172,8 +123,6 @@ class StretchReader {
     }
   }
 }
-
-const nothing: ConsecutiveRow = { json: null, count: 0, lastId: null, isLonger: 0 }
 
 /** JSON arrays as one. */
 function joined(texts: readonly string[]): string {
