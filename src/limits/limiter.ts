@@ -19,10 +19,6 @@ export interface LimiterOptions {
   readonly now?: () => number
 }
 
-interface KnownTerms extends Terms<Subject> {
-  readonly generation: number
-}
-
 /** How many keys and accounts are counted for before those that are idle are forgotten. */
 const manySubjects = 10_000
 
@@ -35,9 +31,6 @@ export class Limiter implements LimitKeeper {
   readonly #spent: SpentBetween
   readonly #now: () => number
   readonly #subjects = new Map<string, Subject>()
-  /** A key comes as another object when it or its account has changed. */
-  readonly #terms = new WeakMap<Key, KnownTerms>()
-  #generation = 0
   #sweepAt = manySubjects
   #chats = 0
 
@@ -55,13 +48,16 @@ export class Limiter implements LimitKeeper {
   async reserve(key: Key, estimate: () => number, purpose: ChatPurpose = 'answer'): Promise<Reservation> {
     const inForce = (all: Terms<Subject>) => (purpose === 'answer' ? all : withoutSpending(all))
     let terms = this.#termsOf(key)
-    for (let known: Terms<Subject> | undefined; known !== terms; terms = this.#termsOf(key)) {
+    let known: Terms<Subject>
+    do {
       known = terms
       const { perDay, perMonth } = inForce(terms)
       for (const { subject } of [...perDay, ...perMonth]) {
         await subject.loadSpending(this.#spent, this.#now())
       }
-    }
+      // A subject that was forgotten while this waited is another one now.
+      terms = this.#termsOf(key)
+    } while (known.key !== terms.key || known.account !== terms.account)
     // From here on nothing waits, so that what fits now fits still when it is counted.
     const now = this.#now()
     const held = inForce(terms)
@@ -114,13 +110,8 @@ export class Limiter implements LimitKeeper {
   }
 
   #termsOf(key: Key): Terms<Subject> {
-    const known = this.#terms.get(key)
-    if (known?.generation === this.#generation) return known
     if (this.#subjects.size >= this.#sweepAt) this.#forgetIdle()
-    const found = termsOf(key, this.#settings, (name) => this.#subject(name))
-    const terms = { ...found, generation: this.#generation }
-    this.#terms.set(key, terms)
-    return terms
+    return termsOf(key, this.#settings, (name) => this.#subject(name))
   }
 
   #subject(name: string): Subject {
@@ -134,8 +125,6 @@ export class Limiter implements LimitKeeper {
   #forgetIdle(): void {
     const now = this.#now()
     for (const [name, subject] of this.#subjects) if (subject.isIdle(now)) this.#subjects.delete(name)
-    // Whoever knows one that is forgotten must ask anew, or it would be counted for twice.
-    this.#generation++
     this.#sweepAt = Math.max(manySubjects, 2 * this.#subjects.size)
   }
 }

@@ -40,8 +40,6 @@ export class SharedLimiter implements LimitKeeper {
   readonly #counts: SharedCounts
   readonly #clock: Clock
   readonly #caughtUp: () => Promise<void>
-  /** A key comes as another object when it or its account has changed. */
-  readonly #terms = new WeakMap<Key, Terms<string>>()
   readonly #requests = new Map<string, SharedRequests>()
   #chats = 0
 
@@ -129,10 +127,6 @@ export class SharedLimiter implements LimitKeeper {
   }
 
   #termsOf(key: Key): Terms<string> {
-    const known = this.#terms.get(key)
-    if (known) return known
-    const terms = termsOf(key, this.#settings, (name) => name)
-    this.#terms.set(key, terms)
-    return terms
+    return termsOf(key, this.#settings, (name) => name)
   }
 }
