@@ -28,6 +28,13 @@ const withLore = JSON.stringify({
   messages: [...conversation.slice(-19), conversation[0]],
 })
 
+/** A long conversation with a character, the same again and again as chat programs send it. */
+const longConversation = JSON.stringify({
+  model: 'whole',
+  character: 'Fern',
+  messages: [...conversation, { role: 'user', content: 'And now?' }],
+})
+
 const loads: Readonly<Record<string, Asking>> = {
   'GET /plants?limit=100': same('/plants?limit=100'),
   'pages from random places': { next: () => ({ path: `/plants?limit=100&after=${randomPlace()}` }) },
@@ -37,6 +44,8 @@ const loads: Readonly<Record<string, Asking>> = {
   'streams of 100 events': same('/chat/completions', asked('burst', true)),
   'understudy, streamed': same('/chat/completions', asked('understudy', true)),
   'prompt receipts': same('/chat/prompt', asked('whole', false)),
+  'receipts of 201 messages': same('/chat/prompt', longConversation),
+  'cards with 1,000 entries': same('/characters?dry_run=true', JSON.stringify(loreCard(1000))),
 }
 
 /** Compares two versions of Node. There is no target: docs/decisions/0022-one-launcher.md says what was chosen for these figures. */
