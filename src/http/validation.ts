@@ -1,4 +1,4 @@
-import { KindGuard, type TObject, type TSchema } from '@sinclair/typebox'
+import { KindGuard, type TSchema } from '@sinclair/typebox'
 import type { TypeCheck, TypeCompiler, ValueError } from '@sinclair/typebox/compiler'
 import type { FastifyInstance, FastifySchemaCompiler } from 'fastify'
 import { ApiError, invalidField } from '../errors.ts'
@@ -8,11 +8,11 @@ import { ApiError, invalidField } from '../errors.ts'
  * in queries and paths, where everything is text, whole numbers in plain digits become numbers.
  */
 export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
-  const isText = httpPart !== 'body'
+  const integers = httpPart === 'body' ? [] : integersOf(schema)
   let check: TypeCheck<TSchema> | undefined
   return (input: unknown) => {
     check ??= compiled(schema)
-    const value = isText ? withNumbers(schema, input) : input
+    const value = withNumbers(integers, input)
     if (check.Check(value)) return { value }
     return { error: describe(firstError(check, value), httpPart) }
   }
@@ -46,25 +46,20 @@ function compiled(schema: TSchema): TypeCheck<TSchema> {
 /** Replies are written by hand or by JSON.stringify: no schema stands between the handler and the wire. */
 export const serializerCompiler = (): ((value: unknown) => string) => JSON.stringify
 
-function withNumbers(schema: TSchema, input: unknown): unknown {
-  if (!KindGuard.IsObject(schema) || typeof input !== 'object' || input === null) return input
+/** The names of an object's whole numbers. */
+function integersOf(schema: TSchema): readonly string[] {
+  if (!KindGuard.IsObject(schema)) return []
+  return Object.keys(schema.properties).filter((name) => KindGuard.IsInteger(schema.properties[name]))
+}
+
+function withNumbers(integers: readonly string[], input: unknown): unknown {
+  if (integers.length === 0 || typeof input !== 'object' || input === null) return input
   const values: Record<string, unknown> = { ...input }
-  for (const name of integersOf(schema)) {
+  for (const name of integers) {
     const value = Object.hasOwn(values, name) ? values[name] : undefined
     if (typeof value === 'string' && /^-?\d+$/.test(value)) values[name] = Number(value)
   }
   return values
-}
-
-const integers = new WeakMap<TObject, readonly string[]>()
-
-/** The names of an object's whole numbers, looked for once. */
-function integersOf(schema: TObject): readonly string[] {
-  const known = integers.get(schema)
-  if (known) return known
-  const names = Object.keys(schema.properties).filter((name) => KindGuard.IsInteger(schema.properties[name]))
-  integers.set(schema, names)
-  return names
 }
 
 function firstError(check: TypeCheck<TSchema>, value: unknown): ValueError | undefined {
