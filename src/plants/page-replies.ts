@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { setImmediate as endOfTurn } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { sendAtEndOfTurn } from '../http/end-of-turn.ts'
 import { plantsPrefix } from '../http/errors.ts'
 import { namesTag } from '../http/etag.ts'
 import { writeCursor } from './cursor.ts'
@@ -19,18 +20,11 @@ export interface AskedList {
 /** The type of everything that the plants group sends as text of its own. */
 export const jsonType = 'application/json; charset=utf-8'
 
-/**
- * Sends a page when the event loop's turn ends, right after the other pages of that turn: a reader that works through
- * one when the next arrives need not be woken for each, which costs more than all the rest of such a request.
- */
+/** Sends a page. */
 export function sendPage(reply: FastifyReply, { text, link }: Page): void {
   reply.header('content-type', jsonType)
   if (link !== undefined) reply.header('link', link)
-  setImmediate(sendText, reply, text)
-}
-
-function sendText(reply: FastifyReply, text: string): void {
-  reply.send(text)
+  sendAtEndOfTurn(reply, text)
 }
 
 /** The version of a page where the store knows none: of all that goes out, the address of the next page too. */
