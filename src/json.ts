@@ -1,3 +1,4 @@
+import { endOfShortString } from './short-json-strings.ts'
 import type { Steps } from './work.ts'
 
 /*
@@ -81,11 +82,6 @@ const openBrace = 0x7b
 const closeBrace = 0x7d
 const openBracket = 0x5b
 const closeBracket = 0x5d
-
-/** Characters of a string that is read one by one: the engine copies so few, and keeps a longer one as a view of the text. */
-const shortString = 12
-/** Characters of a text that views may keep. */
-const shortText = 4096
 
 type Container = unknown[] | Record<string, unknown>
 
@@ -210,15 +206,10 @@ class Reader {
   #readString(): string {
     const text = this.#text
     const start = this.#position
-    const near = start + 1 + (text.length <= shortText ? shortText : shortString)
-    for (let index = start + 1; index <= near; index++) {
-      const code = text.charCodeAt(index)
-      if (code === quote) {
-        this.#position = index + 1
-        return text.slice(start + 1, index)
-      }
-      // A longer string, an escape, a control character, which is a fault, or NaN, the end.
-      if (!(code >= 0x20) || code === backslash) break
+    const shortEnd = endOfShortString(text, start + 1)
+    if (shortEnd !== undefined) {
+      this.#position = shortEnd + 1
+      return text.slice(start + 1, shortEnd)
     }
     const end = endOfString(text, start + 1)
     try {
