@@ -225,21 +225,15 @@ class Reader {
 
   #readScalar(code: number): unknown {
     const word = words.get(code)
-    if (!word) return this.#readNumber(code)
+    if (!word) return this.#readNumber()
     if (!this.#text.startsWith(word.text, this.#position)) throw this.#fault('syntax')
     this.#position += word.text.length
     return word.value
   }
 
-  #readNumber(code: number): number {
+  #readNumber(): number {
     const text = this.#text
     const start = this.#position
-    const next = text.charCodeAt(start + 1)
-    // Most numbers of a text are a single digit or a few; those that end behind it need no pattern.
-    if (code >= 0x30 && code <= 0x39 && (next === comma || next === closeBrace || next === closeBracket)) {
-      this.#position++
-      return code - 0x30
-    }
     number.lastIndex = start
     if (!number.test(text)) throw this.#fault('syntax')
     this.#position = number.lastIndex
