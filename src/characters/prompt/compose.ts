@@ -10,14 +10,7 @@ import { fitted, type Material } from './fit-context.ts'
 import { type FoundLore, findLore, type Lore } from './found-lore.ts'
 import { activeGreeting, greetingMessage } from './greetings.ts'
 import { injectionsOf, isOfConversation, isPrefill, weave } from './injections.ts'
-import {
-  type ExampleBlock,
-  examplesOf,
-  leadOf,
-  loreBesideExamples,
-  postHistoryMessage,
-  postHistoryOf,
-} from './segments.ts'
+import { examplesOf, leadOf, loreBesideExamples, postHistoryMessage, postHistoryOf } from './segments.ts'
 import type { PromptSettings } from './settings.ts'
 
 /** Characters that a card may bring into one prompt. */
@@ -167,7 +160,7 @@ function* assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], m
   const woven = prefills.length > 0 ? injections.filter((injection) => !isPrefill(injection)) : injections
   const postHistory = yield* postHistoryOf(texts, run, lore)
   const prefill = prefills.map(({ message }) => message.content).join('\n')
-  const blocks = flat(examples)
+  const blocks = examples.flat()
   yield (conversation.length + blocks.length + lore.length) * unitsOfPlacing
   const said = weave(conversation, woven)
   // Lists are joined, not spread: there are hundreds of example messages, and to go over them one by one costs more than all else here.
@@ -234,17 +227,6 @@ function* loreBeside(
     for (const message of yield* loreBesideExamples(texts, run, each)) beside.push(message)
   }
   return beside
-}
-
-const flattened = new WeakMap<readonly ExampleBlock[], readonly Message[]>()
-
-/** The messages of the example dialogues: hundreds, and nearly always the same ones as before. */
-function flat(examples: readonly ExampleBlock[]): readonly Message[] {
-  const known = flattened.get(examples)
-  if (known) return known
-  const messages = examples.flat()
-  flattened.set(examples, messages)
-  return messages
 }
 
 function isPlacedByRule({ position, depth, reverseDepth }: Lore['rules']): boolean {
