@@ -6,6 +6,7 @@ import { isChunk, parseAnswer, shortJson } from './answer.ts'
 import { ChoiceRoles } from './choice-roles.ts'
 import { notUnderstood, tooMuch } from './errors.ts'
 import { errorInside } from './inside-error.ts'
+import { dataPrefix, eventEnd, unreadPassage } from './unread-passages.ts'
 import { EventWeigher, mostUnits, weightOf } from './weigher.ts'
 
 /** The data of the event that ends a stream. */
@@ -29,9 +30,6 @@ interface ReadGroup extends Group {
 
 /** Bytes of an event without an end, from which on it is no longer read anew with each piece that comes. */
 const longEvent = 256 * 1024
-
-const eventEnd = '\n\n'
-const dataPrefix = 'data: '
 
 /**
  * Cuts bytes into events. Plain events that say nothing the service must know pass unread, since reading them would cost
@@ -112,7 +110,7 @@ export class EventReader {
     }
     while (at < length) {
       if (this.#roles.hasBegun) {
-        const run = plainRun(text, at, length)
+        const run = unreadPassage(text, at, length)
         at = run.end
         count += run.events
       }
@@ -173,33 +171,6 @@ export class EventReader {
     }
     return { events, isDone: false }
   }
-}
-
-/** What an event may say that the service must know, whatever surrounds it. */
-const noteworthy = /"finish_reason"\s*:\s*[^\sn]|"usage"\s*:\s*\{|"error"/g
-
-/**
- * How far whole events are nothing but one line of `data: {…}` each, and not noteworthy.
- * @returns the place behind the last of them, and how many they are
- */
-function plainRun(text: string, start: number, length: number): { readonly end: number; readonly events: number } {
-  noteworthy.lastIndex = start
-  const limit = noteworthy.exec(text)?.index ?? length
-  let at = start
-  let events = 0
-  while (at < length) {
-    const end = text.indexOf('\n', at)
-    const isPlain =
-      end < limit &&
-      text.charCodeAt(end + 1) === 0x0a &&
-      text.charCodeAt(end - 1) === 0x7d &&
-      text.charCodeAt(at + dataPrefix.length) === 0x7b &&
-      text.startsWith(dataPrefix, at)
-    if (!isPlain) break
-    at = end + eventEnd.length
-    events++
-  }
-  return { end: at, events }
 }
 
 function readChunk(text: string, secrets: readonly string[]): Chunk {
