@@ -45,14 +45,10 @@ export class ScanWork {
   }
 }
 
-/** Searches after which a table of what the text is made of costs less than it saves. */
-const searchesBeforeTable = 4
 /** Places of the table for each character of the text, and the bits of their number: 64 kB at most. */
 const placesPerCharacter = 8
 const mostBits = 19
 const leastBits = 10
-/** Words of a table that is a plain array: a typed one has memory of its own, which costs a short text more than its searches. */
-const shortTable = 1024
 const wordCharacter = /[\p{L}\p{N}\p{M}_]/u
 /** Scripts that put no blanks between words, or that add endings to them: a word has no borders there that can be seen. */
 const borderless =
@@ -72,9 +68,8 @@ export class Haystack {
   readonly #lower: string
   readonly #work: ScanWork
   readonly #whole: Haystack | undefined
-  #searches = 0
   /** Which triples of characters the text has, by their hash: a bit for each place. */
-  #table: number[] | Uint32Array | undefined
+  #table: Uint32Array | undefined
   /** The bits of a hash that are a place in the table. */
   #places = 0
 
@@ -116,7 +111,7 @@ export class Haystack {
     this.#work.left -= unitsOfLook
     if (pattern !== undefined) return pattern === null
     if (lower.length > this.#lower.length) return true
-    return !(this.#whole ?? this).#mayHave(lower, marks)
+    return !(this.#whole ?? this).#mayHave(marks)
   }
 
   /** Where a key's text first stands. */
@@ -151,10 +146,8 @@ export class Haystack {
   }
 
   /** False for most keys that do not occur. */
-  #mayHave(lower: string, marks: readonly number[]): boolean {
+  #mayHave(marks: readonly number[]): boolean {
     if (this.#table === undefined) {
-      this.#searches += 1
-      if (this.#searches <= searchesBeforeTable) return this.#placeOf(lower) !== -1
       if (this.#work.tables <= 0) return true
       this.#beginTable()
       this.#addToTable(0, this.#lower.length)
@@ -171,14 +164,13 @@ export class Haystack {
   #beginTable(): void {
     const bits = Math.min(mostBits, Math.max(leastBits, 32 - Math.clz32(this.#lower.length * placesPerCharacter)))
     this.#work.tables -= 1
-    const words = 2 ** (bits - 5)
-    this.#table = words <= shortTable ? new Array<number>(words).fill(0) : new Uint32Array(words)
+    this.#table = new Uint32Array(2 ** (bits - 5))
     this.#places = 2 ** bits - 1
   }
 
   /** Adds the triples that begin from one place to another. */
   #addToTable(start: number, end: number): void {
-    const table = this.#table ?? []
+    const table = this.#table ?? new Uint32Array()
     const places = this.#places
     const lower = this.#lower.slice(start, end + 2)
     this.#work.left -= lower.length
