@@ -23,6 +23,20 @@ export interface MemoryUser {
 }
 
 /**
+ * Percent of what is in use that V8 may add in garbage before it collects. Without a bound V8 lets a heap of 100 MB grow to four
+ * times that on a machine with much memory, whatever the requests hold.
+ */
+const maxGarbagePercent = 40
+
+/**
+ * Bounds the garbage that V8 lets grow under load (docs/decisions/0023-bytes-in-flight.md). V8 reads the setting at each
+ * collection, so it holds from the next one on, for the whole process.
+ */
+export function boundGarbage(): void {
+  setFlagsFromString(`--heap-growing-percent=${maxGarbagePercent}`)
+}
+
+/**
  * Gives memory back to the system while the process is idle: V8 collects no garbage while nothing is allocated, and would
  * keep hundreds of megabytes after a burst of requests (docs/decisions/0023-bytes-in-flight.md). It goes on as long as
  * the process does, and keeps that from no end.

@@ -2,7 +2,7 @@ import closeWithGrace from 'close-with-grace'
 import type { FirstStart } from './access/bootstrap.ts'
 import { type Config, ConfigError } from './config.ts'
 import { codeOf } from './errors.ts'
-import { giveMemoryBack } from './garbage.ts'
+import { boundGarbage, giveMemoryBack } from './garbage.ts'
 import { tell } from './print.ts'
 import { type Service, startService } from './service.ts'
 import { closeToOthers } from './storage/rights.ts'
@@ -18,6 +18,7 @@ export async function serve(config: Config): Promise<void> {
   endOnSignals(() => stop())
   const { service, told } = await startToServe(config)
   tell(told)
+  boundGarbage()
   giveMemoryBack()
   process.on('SIGHUP', () => void service.reload())
   // A promise that nobody waited for is a fault of ours, and no reason to drop everybody else's requests.

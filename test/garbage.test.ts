@@ -1,6 +1,9 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
 import { describe, expect, it, vi } from 'vitest'
 import { giveMemoryBack, thisProcess } from '../src/garbage.ts'
 import { TestClock } from './support/clock.ts'
+import { projectFolder } from './support/process.ts'
 
 const megabyte = 1024 ** 2
 
@@ -75,5 +78,20 @@ describe('memory after a burst', () => {
     while (performance.now() < end);
     expect(process.busyShare()).toBeGreaterThan(0.5)
     expect(process.residentBytes()).toBeGreaterThan(10 * megabyte)
+  })
+})
+
+describe('garbage under load', () => {
+  const largestHeap = async (...bound: readonly string[]): Promise<number> => {
+    const args = ['--expose-gc', '--max-semi-space-size=16', 'test/support/churn.ts', ...bound]
+    const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: projectFolder })
+    return JSON.parse(stdout).maxMegabytes
+  }
+
+  it('stays in proportion to what is in use', async () => {
+    const [bounded, unbounded] = await Promise.all([largestHeap('bound'), largestHeap()])
+    // In use are 115 MB; without the bound V8 lets the heap grow to more than 400.
+    expect(unbounded).toBeGreaterThan(350)
+    expect(bounded).toBeLessThan(250)
   })
 })
