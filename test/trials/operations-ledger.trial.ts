@@ -87,6 +87,8 @@ const card = JSON.stringify({
   data: { name: 'Ivy', description: 'Green.' },
 })
 let count = 0
+/** The plant that was removed last: each is there once, in both databases. */
+let removed = 0
 const get = () => ({})
 const post = (body: string, more = {}) => ({ method: 'POST', body, headers: { ...headers, ...more } })
 /** Each request that is measured: its path, and what is sent. Those that need what others leave come after them. */
@@ -106,7 +108,7 @@ const routes: Readonly<Record<string, readonly [() => string, () => RequestInit]
   'a page of plants': [() => '/plants?limit=20', get],
   'a page of a tag': [() => '/plants?limit=20&tag=fern', get],
   'one plant': [() => `/plants/${1 + (++count % 500)}`, get],
-  'a plant removed': [() => `/plants/${++count % 1000}`, () => ({ method: 'DELETE', headers: withoutBody })],
+  'a plant removed': [() => `/plants/${++removed}`, () => ({ method: 'DELETE', headers: withoutBody })],
 }
 const withoutBody = { authorization: headers.authorization }
 
