@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import swagger from '@fastify/swagger'
+import type { FastifyInstance } from 'fastify'
 import pino from 'pino'
 import { Guard } from '../src/access/guard.ts'
 import { createServer, registerService } from '../src/app.ts'
@@ -30,12 +31,57 @@ const securitySchemes = {
 /** Where the schema is kept that editors check `models.json` with. */
 export const modelsSchemaFile = new URL('models.schema.json', import.meta.url)
 
-/** Writes the OpenAPI document of the service from the TypeBox schemas of its routes, as the file's text. */
-export async function writeOpenApi(): Promise<string> {
+/**
+ * Registers every route of the service on an app without a listener, over a database in memory with the default settings.
+ * @param prepare gets the app before the first route is registered
+ * @returns what `read` makes of the finished app, which is closed afterwards
+ */
+export async function withRoutes<T>(
+  prepare: (app: FastifyInstance) => unknown,
+  read: (app: FastifyInstance) => T,
+): Promise<T> {
   const logger = pino({ level: 'silent' })
   const stores = openSqliteStores(':memory:')
   const config = readConfig({})
   const app = createServer(logger, config)
+  await prepare(app)
+  const limiter = stores.limiter(config.limits)
+  await registerService(app, {
+    config,
+    stores,
+    models: new ModelRegistry(defaultModels(undefined), config),
+    library: new CharacterLibrary({ store: stores.characters, largestCard: config.cardBodyLimit }),
+    metering: new Metering({
+      limiter,
+      ledger: stores.ledger,
+      onFailure: () => {},
+    }),
+    guard: new Guard(stores.access),
+    limiter,
+    prompt: { systemPrompt: '' },
+    metrics: new Metrics(),
+    inFlight: new BytesInFlight(config.maxInFlightBytes),
+    scheduler: new Scheduler(),
+    logger,
+  })
+  await app.ready()
+  const result = read(app)
+  await app.close()
+  await stores.close()
+  return result
+}
+
+/** Writes the OpenAPI document of the service from the TypeBox schemas of its routes, as the file's text. */
+export async function writeOpenApi(): Promise<string> {
+  const document = await withRoutes(describe, (app) => app.swagger())
+  const components: Record<string, unknown> = {}
+  const paths = tidied(document.paths, components)
+  const schemas = Object.fromEntries(Object.entries(components).sort(([a], [b]) => a.localeCompare(b)))
+  return `${JSON.stringify({ ...document, components: { securitySchemes, schemas }, paths }, null, 2)}\n`
+}
+
+/** Makes the app collect the description of its routes. */
+async function describe(app: FastifyInstance): Promise<void> {
   await app.register(swagger, {
     openapi: {
       openapi: '3.1.0',
@@ -58,33 +104,6 @@ export async function writeOpenApi(): Promise<string> {
       security: [{ bearer: [] }],
     },
   })
-  const limiter = stores.limiter(config.limits)
-  await registerService(app, {
-    config,
-    stores,
-    models: new ModelRegistry(defaultModels(undefined), config),
-    library: new CharacterLibrary({ store: stores.characters, largestCard: config.cardBodyLimit }),
-    metering: new Metering({
-      limiter,
-      ledger: stores.ledger,
-      onFailure: () => {},
-    }),
-    guard: new Guard(stores.access),
-    limiter,
-    prompt: { systemPrompt: '' },
-    metrics: new Metrics(),
-    inFlight: new BytesInFlight(config.maxInFlightBytes),
-    scheduler: new Scheduler(),
-    logger,
-  })
-  await app.ready()
-  const components: Record<string, unknown> = {}
-  const document = app.swagger()
-  const paths = tidied(document.paths, components)
-  const schemas = Object.fromEntries(Object.entries(components).sort(([a], [b]) => a.localeCompare(b)))
-  await app.close()
-  await stores.close()
-  return `${JSON.stringify({ ...document, components: { securitySchemes, schemas }, paths }, null, 2)}\n`
 }
 
 /**

@@ -148,11 +148,16 @@ function recorded(request: {
 
 const introduction = `# What upstreams do
 
-Services that speak like OpenAI differ in how they fail, how they count tokens, and how their streams begin and end. Each row is
-something that one of them was seen to do, by its documentation or by the report that its name links to; then what the caller gets, how the
-ledger has it (state, tokens of the prompt and of the answer; "about" where nobody has counted them), how often a model with \`"retries": 1\`
-is asked, whether the next model of a list is asked, and whether the breaker counts a failure. The table is made by
-\`test/chat/upstream.behaviours.test.ts\`, which measures each row.
+Services with OpenAI's interface differ in how they fail, how they count tokens, and how their streams begin and end. Each row is
+one behaviour of one service, from its documentation or from the report that its name links to. The other columns say:
+
+- the caller gets: the reply of Conservatory, with its [headers](interfaces.md#headers);
+- ledger: the state of the request, and the tokens of the prompt and of the answer; "about" marks an estimate;
+- asked: how often the service sends the request to a model with \`"retries": 1\`;
+- next asked: whether the next model of a fallback list is asked;
+- counted: whether the circuit breaker counts a failure.
+
+\`test/chat/upstream.behaviours.test.ts\` measures each row and makes the table.
 
 | upstream | version | what it sends | the caller gets | ledger | asked | next asked | counted |
 |---|---|---|---|---|---|---|---|`

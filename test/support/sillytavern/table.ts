@@ -10,7 +10,7 @@ export function pageOf(verdicts: readonly Verdict[]): string {
   const open = verdicts.filter((verdict) => !isSame(verdict) && verdict.compared.otherwise === undefined)
   return `# Beside SillyTavern
 
-${verdicts.length} cases, the same in ${same.length}: one conversation, one card and the same settings through SillyTavern and through \`POST /chat/prompt\`.
+${verdicts.length} cases, the same in ${same.length}: one conversation, one card and the same settings through SillyTavern and through [\`POST /chat/prompt\`](interfaces.md#routes).
 ${decided.length} were decided otherwise, each with its reason${open.length === 0 ? '' : `, and ${open.length} are not the same yet`}. \`npm run trials -- compare\` plays them and writes this page.
 
 SillyTavern (\`${version}\` from npm) is started as a program and used in headless Chromium: it imports the card, the user's messages are
