@@ -1,5 +1,5 @@
-# What the service needs to run, and nothing that built it. No compiler is needed: better-sqlite3 brings its binaries,
-# and .npmrc keeps install scripts off. Nothing here depends on the platform that it is for, but which binary is kept.
+# The packages that the service needs at runtime. No compiler: better-sqlite3 brings its binaries, and .npmrc disables install
+# scripts. Only the choice of the binary depends on the target platform.
 FROM --platform=$BUILDPLATFORM node:24.21.0-slim AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
@@ -8,8 +8,8 @@ COPY ops/prune.ts ops/
 ARG TARGETARCH
 RUN node ops/prune.ts node_modules "linux-$(echo "$TARGETARCH" | sed s/amd64/x64/)"
 
-# It writes to /data and /tmp alone, so that everything else may be read-only. /config is for models.json, characters/ and
-# lorebooks/, which it only reads.
+# The service writes only to /data and /tmp, so the rest can be read-only. It reads models.json, characters/ and lorebooks/
+# from /config.
 FROM node:24.21.0-slim
 WORKDIR /app
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000 DATA_DIR=/data CONFIG_DIR=/config

@@ -8,24 +8,24 @@ export function pageOf(verdicts: readonly Verdict[]): string {
   const same = verdicts.filter(isSame)
   const decided = verdicts.filter((verdict) => !isSame(verdict) && verdict.compared.otherwise !== undefined)
   const open = verdicts.filter((verdict) => !isSame(verdict) && verdict.compared.otherwise === undefined)
-  return `# Beside SillyTavern
+  return `# Comparison with SillyTavern
 
-${verdicts.length} cases, the same in ${same.length}: one conversation, one card and the same settings through SillyTavern and through [\`POST /chat/prompt\`](interfaces.md#routes).
-${decided.length} were decided otherwise, each with its reason${open.length === 0 ? '' : `, and ${open.length} are not the same yet`}. \`npm run trials -- compare\` plays them and writes this page.
+${verdicts.length} cases, ${same.length} of them the same: one conversation, one card and the same settings through SillyTavern and through [\`POST /chat/prompt\`](interfaces.md#routes).
+${decided.length} differ on purpose, each with its reason${open.length === 0 ? '' : `, and ${open.length} are not the same yet`}. \`npm run trials -- compare\` runs them and writes this page.
 
-SillyTavern (\`${version}\` from npm) is started as a program and used in headless Chromium: it imports the card, the user's messages are
-typed, and its last request to an upstream is what it sends. Its settings are those of a fresh installation, but for these: the main
+SillyTavern (\`${version}\` from npm) runs as a program in headless Chromium: it imports the card, the trial types the user's messages,
+and its last request to an upstream is compared. Its settings are those of a fresh installation, with these exceptions: the main
 prompt is the service's own (\`${builtInSystemPrompt}\`),
-\`[Start a new Chat]\` is empty, four messages are looked at for lore, names are not put before them, a continuation is a
+\`[Start a new Chat]\` is empty, four messages are searched for lore, messages have no names before them, a continuation is a
 prefill, the context has 100,000 tokens, and nothing is streamed.
 
-How messages are compared: each is trimmed, empty ones are left out, and neighbours of one role count as one message (but for example
-dialogues, whose messages have names), joined by a blank line before the conversation and by a line break in it. All else counts: roles,
+The comparison trims messages, leaves out empty ones, and joins adjacent messages of one role (except example
+dialogues, whose messages have names): by a blank line before the conversation and by a line break in it. Everything else counts: roles,
 names, order, and every character.
 
 The tables leave out the main prompt where a message begins with it. \`⏎\` is a line break.
 
-${sectionOf('Not the same yet', open)}${sectionOf('Decided otherwise', decided)}## The same
+${sectionOf('Not the same yet', open)}${sectionOf('Different on purpose', decided)}## The same
 
 | area | case | what both send |
 |---|---|---|
