@@ -24,7 +24,7 @@ const securitySchemes = {
     type: 'apiKey' as const,
     in: 'header' as const,
     name: 'Authorization',
-    description: 'The API key itself, as `Authorization: <API_KEY>`; `Bearer <API_KEY>` is taken as well.',
+    description: 'The API key, as `Authorization: <API_KEY>` or `Authorization: Bearer <API_KEY>`.',
   },
 }
 
@@ -75,9 +75,41 @@ export async function withRoutes<T>(
 export async function writeOpenApi(): Promise<string> {
   const document = await withRoutes(describe, (app) => app.swagger())
   const components: Record<string, unknown> = {}
-  const paths = tidied(document.paths, components)
+  const paths = tidied(withMeanings(document.paths), components)
   const schemas = Object.fromEntries(Object.entries(components).sort(([a], [b]) => a.localeCompare(b)))
   return `${JSON.stringify({ ...document, components: { securitySchemes, schemas }, paths }, null, 2)}\n`
+}
+
+/** The description of a response by its status, for routes that say nothing of their own. */
+const meanings: Readonly<Record<string, string>> = {
+  200: 'The request is done.',
+  201: 'The object is made.',
+  400: 'The request is not valid; the message says what to change.',
+  401: 'The key is missing or wrong, or it has expired or was revoked.',
+  403: 'The key may not do this.',
+  404: 'There is no such object for this key.',
+  409: 'The request conflicts with an object that exists.',
+  413: 'The body is too large.',
+  415: 'The type of the body is not supported.',
+  422: 'The `Idempotency-Key` was used for another request.',
+  429: 'A limit is reached; the message names it.',
+  500: 'The service has a fault.',
+  502: "The model's service failed.",
+  503: 'The service is busy, is stopping, or has no database; try again after `Retry-After`.',
+  504: "The model's service took too long.",
+  507: 'The disk is full.',
+}
+
+/** Puts the meaning of a status where @fastify/swagger says "Default Response". */
+function withMeanings(value: unknown, status = ''): unknown {
+  if (Array.isArray(value)) return value.map((item) => withMeanings(item))
+  if (typeof value !== 'object' || value === null) return value
+  const entries = Object.entries(value).map(([name, item]): [string, unknown] =>
+    name === 'description' && item === 'Default Response'
+      ? [name, meanings[status] ?? item]
+      : [name, withMeanings(item, name)],
+  )
+  return Object.fromEntries(entries)
 }
 
 /** Makes the app collect the description of its routes. */
@@ -95,10 +127,13 @@ async function describe(app: FastifyInstance): Promise<void> {
       servers: [{ url: '/' }],
       tags: [
         { name: 'plants', description: 'The plant store.' },
-        { name: 'characters', description: 'Character cards: your own, and those that everybody may talk to.' },
-        { name: 'keys', description: 'The keys of your account, for those with the scope `admin`.' },
+        { name: 'characters', description: 'Character cards: your own, and those for every account.' },
+        {
+          name: 'keys',
+          description: 'The keys of your account, for keys with the scope `keys` or `admin`, and the audit trail.',
+        },
         { name: 'chat', description: "Character chat, in the shapes of OpenAI's chat completions." },
-        { name: 'usage', description: "What became of your account's chat requests, and what they used." },
+        { name: 'usage', description: "The records of your account's chat requests, their use, and limits." },
       ],
       components: { securitySchemes },
       security: [{ bearer: [] }],

@@ -25,7 +25,7 @@ export const auditPlugin: FastifyPluginAsyncTypebox<AuditOptions> = async (app, 
         operationId: 'listAuditRecords',
         summary: 'List who changed what',
         description:
-          'Changes of keys, accounts, shares and characters, and what happened to the database and the models, the oldest first: ask for those after the last one to go on. All of them for keys with the scope `admin`, for those with `keys` what is about their own account.',
+          'Lists changes of keys, accounts, shares, characters, the database and the models, oldest first. For the next page pass the id of the last record as `after`. A key with the scope `admin` gets all records, a key with `keys` those of its own account.',
         tags: ['keys'],
         security,
         querystring: AuditQuery,

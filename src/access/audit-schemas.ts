@@ -14,15 +14,17 @@ const AuditRecordBody = Type.Object(
     id: Type.String(),
     at: Type.Integer({ description: 'Unix seconds.' }),
     actor: Type.Object({
-      kind: Type.String({ description: '`key`, `command_line`, or `service`: what it does by itself.' }),
-      key: textOrNull('The prefix of the key; null beside the other kinds.'),
-      account: textOrNull('The name of its account.'),
+      kind: Type.String({ description: 'The actor: `key`, `command_line`, or `service` for its own work.' }),
+      key: textOrNull('The prefix of the key; null for other actors.'),
+      account: textOrNull('The name of the account of the key.'),
     }),
     from: textOrNull("The caller's address."),
     action: Type.String({ description: `One of ${auditActions.map((name) => `\`${name}\``).join(', ')}.` }),
-    target: textOrNull("A key's prefix, an account's or a character's name, `A>B` of a share (with `#tag`), or null."),
-    before: facts('What has changed, as it was.'),
-    after: facts('The same as it is since.'),
+    target: textOrNull(
+      'The prefix of a key, the name of an account or a character, `A>B` for a share (with `#tag`), or null.',
+    ),
+    before: facts('The values before the change.'),
+    after: facts('The values after the change.'),
   },
   {
     title: 'AuditRecord',
@@ -61,7 +63,7 @@ TypeRegistry.Set('AuditAction', (_schema, value) => auditActions.some((action) =
 export const AuditQuery = Type.Object({
   since: Type.Optional(
     Type.Integer({
-      description: 'Only what happened at this moment or later: Unix seconds.',
+      description: 'Only records from this time on, in Unix seconds.',
       minimum: 0,
       maximum: latestExpiry,
       errorMessage: 'send a moment as whole Unix seconds, once',
@@ -70,7 +72,7 @@ export const AuditQuery = Type.Object({
   ),
   account: Type.Optional(
     Type.String({
-      description: 'Only what is about the account of this name; for keys with the scope `admin`.',
+      description: 'Only records about the account of this name, for keys with the scope `admin`.',
       examples: ['greenhouse-app'],
       errorMessage: 'send it once',
     }),
@@ -86,7 +88,7 @@ export const AuditQuery = Type.Object({
   ),
   limit: Type.Optional(
     Type.Integer({
-      description: 'Maximum number of records to return; 100 without it.',
+      description: 'The maximum number of records; the default is 100.',
       minimum: 1,
       maximum: 1000,
       errorMessage: 'send a whole number from 1 to 1000, once',
@@ -94,6 +96,6 @@ export const AuditQuery = Type.Object({
     }),
   ),
   after: Type.Optional(
-    Type.String({ description: 'The id of the last record of the page before.', errorMessage: 'send it once' }),
+    Type.String({ description: 'The id of the last record of the previous page.', errorMessage: 'send it once' }),
   ),
 })

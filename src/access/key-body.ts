@@ -19,7 +19,7 @@ const limit: TInteger = Type.Integer({
 
 const limits = Type.Object(Object.fromEntries(limitNames.map((name) => [name, Type.Optional(limit)])), {
   additionalProperties: false,
-  description: "They hold beside the account's, and lift none of those.",
+  description: 'The limits of the key. They apply beside the limits of the account, and raise none of those.',
 })
 
 const models = (description: string) =>
@@ -34,14 +34,14 @@ const moment = (description: string) => Type.Union([Type.Integer(), Type.Null()]
 const listed = {
   object: Type.Literal('key'),
   id: Type.String(),
-  prefix: Type.String({ description: 'The begin of the key, to recognise it by.' }),
+  prefix: Type.String({ description: 'The beginning of the key, to recognise it.' }),
   name: Type.Union([Type.String(), Type.Null()]),
   scopes: Type.Array(scope),
   created: Type.Integer({ description: 'Unix seconds.' }),
-  expires: moment('Unix seconds; of a rotated key, when it ends.'),
-  last_used: moment('Unix seconds, about.'),
+  expires: moment('The end of the key in Unix seconds; of a rotated key, the end of its overlap.'),
+  last_used: moment('The approximate time of the last use, in Unix seconds.'),
   limits,
-  models: models("The models that it may use, as far as its account may; null for all of the account's."),
+  models: models('The models that the key may use, within those of its account; null for all models of the account.'),
 }
 
 const example = {
@@ -63,7 +63,7 @@ export type KeyBody = Static<typeof KeyBody>
 
 /** A key that was just made, with its secret. */
 export const NewKeyBody = Type.Object(
-  { ...listed, key: Type.String({ description: 'The key itself, this once.' }) },
+  { ...listed, key: Type.String({ description: 'The key with its secret, this once.' }) },
   { title: 'NewKey', examples: [{ ...example, key: 'cv_…' }] },
 )
 
@@ -80,14 +80,14 @@ export const KeyRequestBody = Type.Object(
     name: Type.Optional(Type.Union([Type.String(), Type.Null()], { errorMessage: 'send a text' })),
     expires: Type.Optional(
       Type.Union([Type.Integer({ maximum: latestExpiry }), Type.Null()], {
-        description: 'Unix seconds, to come; never without it.',
+        description: 'The end of the key in Unix seconds, in the future; by default it has none.',
         errorMessage: 'send a moment to come as whole Unix seconds, not in quotes',
       }),
     ),
     limits: Type.Optional(limits),
     models: Type.Optional(
       models(
-        'Ids of models that the key may use, as requests name them; `local/*` is every id that begins with `local/`. All without it, or null. Whether there is such a model is not checked.',
+        'The ids of the models that the key may use, as requests name them; `local/*` is every id that begins with `local/`. Without this field, or with null, all models. The service does not check whether the models exist.',
       ),
     ),
   },
@@ -106,7 +106,7 @@ export const RotationBody = Type.Object(
     overlap_seconds: Type.Integer({
       minimum: 0,
       maximum: longestOverlap,
-      description: 'How long the old key goes on working beside the new one; 0 ends it at once.',
+      description: 'Seconds that the old key works beside the new one; 0 ends it at once.',
       errorMessage: `send a whole number from 0 to ${longestOverlap}`,
     }),
   },

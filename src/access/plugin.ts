@@ -43,7 +43,7 @@ function addListRoutes(app: TypedInstance, store: AccessStore, guard: Guard): vo
       schema: {
         operationId: 'listKeys',
         summary: "List your account's keys",
-        description: 'Those that work, oldest first (those of one second by their ids), without their secrets.',
+        description: 'Lists the working keys, oldest first (keys of one second by their ids), without their secrets.',
         tags: ['keys'],
         security,
         response: answers({ 200: KeyList }, ChatError, refusals),
@@ -64,7 +64,7 @@ function addListRoutes(app: TypedInstance, store: AccessStore, guard: Guard): vo
         operationId: 'createKey',
         summary: 'Make a key for your account',
         description:
-          'The reply has the key itself, this once. No scope that your key lacks, no later end, no limit of yours left out or raised, and no model beyond yours: those are a 403 `exceeds_your_key`. The scope `admin` is given by the command line alone.',
+          'Makes a key. Only this reply has its secret. A scope that your key lacks, a later end, a missing or higher limit, or a model beyond yours is a 403 `exceeds_your_key`. Only the command line gives the scope `admin`.',
         tags: ['keys'],
         security,
         body: KeyRequestBody,
@@ -108,7 +108,8 @@ function addKeyRoutes(app: TypedInstance, store: AccessStore, guard: Guard): voi
       schema: {
         operationId: 'getKey',
         summary: "Get one of your account's keys",
-        description: 'A key of your account, without its secret. A key that was revoked or has expired is a 404.',
+        description:
+          'Returns a key of your account, without its secret. A key that was revoked or has expired is a 404.',
         tags: ['keys'],
         security,
         params: KeyPath,
@@ -125,11 +126,11 @@ function addKeyRoutes(app: TypedInstance, store: AccessStore, guard: Guard): voi
         operationId: 'revokeKey',
         summary: "Revoke one of your account's keys",
         description:
-          'At once: streams that go on with it end as well. The last working key with the scope `admin` stays, and a key that has more than yours is a 403 `exceeds_your_key`.',
+          'Revokes the key at once; its open streams end too. The last working key with the scope `admin` cannot be revoked. A key with more rights than yours is a 403 `exceeds_your_key`.',
         tags: ['keys'],
         security,
         params: KeyPath,
-        response: answers({ 204: Type.Null({ description: 'It is revoked.' }) }, ChatError, [
+        response: answers({ 204: Type.Null({ description: 'The key was revoked.' }) }, ChatError, [
           ...refusals,
           404,
           409,
@@ -153,7 +154,7 @@ function addKeyRoutes(app: TypedInstance, store: AccessStore, guard: Guard): voi
         operationId: 'rotateKey',
         summary: 'Replace a key by a new one like it',
         description:
-          'Same scopes, name, limits, models and expiry. The old key goes on working for the overlap. A key that has more than yours is a 403 `exceeds_your_key`.',
+          'Makes a key with the same scopes, name, limits, models and expiry. The old key works until the end of the overlap. A key with more rights than yours is a 403 `exceeds_your_key`.',
         tags: ['keys'],
         security,
         params: KeyPath,

@@ -28,7 +28,7 @@ export function avatarRoute(
         operationId: 'getCharacterAvatar',
         summary: "Get a character's picture",
         description:
-          "The main icon of the card, or the picture that the card is in: PNG, JPEG, WebP or GIF. A PNG comes without its texts, which hold the card, so that pictures of the operator's cards are for everybody who may talk to them.",
+          "Returns the main icon of the card, or the picture that contains the card: PNG, JPEG, WebP or GIF. A PNG comes without its text chunks, which contain the card, so that all accounts may see the pictures of the operator's cards.",
         tags: ['characters'],
         security,
         // No starter has a picture.
@@ -38,7 +38,7 @@ export function avatarRoute(
             description: 'The picture.',
             content: Object.fromEntries(pictureTypes.map((type) => [type, { schema: picture(type) }])),
           },
-          304: Type.Null({ description: 'It is the one of the `ETag` in `If-None-Match`.' }),
+          304: Type.Null({ description: 'The picture has not changed since the `ETag` in `If-None-Match`.' }),
           ...answers({}, ChatError, [...refusals, 404]),
         },
       },

@@ -42,7 +42,7 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
         operationId: 'listCharacters',
         summary: 'List characters',
         description:
-          "The characters that you can talk to, by name: your own, those of the operator's folder, the starters.",
+          "Lists the characters that you can talk to, by name: your own, those of the operator's folder, and the starters.",
         tags: ['characters'],
         security,
         querystring: CharacterQuery,
@@ -64,7 +64,7 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
         operationId: 'getCharacter',
         summary: 'Get a character, or its card',
         description:
-          "What a character tells of itself; with `format`, its card as a file. Cards of the operator's folder are read by keys with the scope `admin`. `name@sha256:…` names one version.",
+          "Returns a character with its greetings, or with `format` its card as a file. Only keys with the scope `admin` read cards of the operator's folder. `name@sha256:…` names one version.",
         tags: ['characters'],
         security,
         params: CharacterPath,

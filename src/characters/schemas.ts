@@ -6,24 +6,28 @@ const origin = Type.Unsafe<'account' | 'folder' | 'starter'>({
   type: 'string',
   [Kind]: 'String',
   enum: ['account', 'folder', 'starter'],
-  description: "Yours, from the operator's folder, or shipped with the service.",
+  description: "The source of the character: your upload, the operator's folder, or the service itself.",
 })
 
 const listed = {
   object: Type.Literal('character'),
-  name: text('What `character` of a chat completion takes.'),
+  name: text('The value for `character` of a chat completion.'),
   origin,
-  digest: text('SHA-256 of the card, for `name@sha256:…`.'),
+  digest: text('The SHA-256 of the card, for `name@sha256:…`.'),
   tags: Type.Array(Type.String()),
   creator: Type.String(),
   has_avatar: Type.Optional(
     Type.Boolean({
       description:
-        'Whether `GET /characters/{name}/avatar` has a picture; missing of uploads from before 0.2.0 until a minute or more after the start.',
+        'Whether `GET /characters/{name}/avatar` has a picture; missing for uploads from before 0.2.0 until a minute or more after the start.',
     }),
   ),
-  created: Type.Optional(Type.Integer({ description: 'Unix seconds; only of uploads.' })),
-  updated: Type.Optional(Type.Integer({ description: 'Unix seconds; only of uploads.' })),
+  created: Type.Optional(
+    Type.Integer({ description: 'The time of the upload in Unix seconds; only uploads have it.' }),
+  ),
+  updated: Type.Optional(
+    Type.Integer({ description: 'The time of the upload in Unix seconds; only uploads have it.' }),
+  ),
 }
 
 const digest = 'sha256:0d0c4c7f5e2f4f0b8a3d8f1c5b6a79e8d7c6b5a4938271605f4e3d2c1b0a9988'
@@ -61,18 +65,20 @@ export const CharacterSummary = Type.Object(
     lore_entries: Type.Integer(),
     regexes: Type.Integer(),
     refused_regexes: Type.Array(Type.String(), { description: 'Regular expressions that never match here, and why.' }),
-    remote_assets: Type.Integer({ description: 'Assets with a web address; never fetched.' }),
+    remote_assets: Type.Integer({
+      description: 'The number of assets with a web address; the service never fetches them.',
+    }),
     has_system_prompt: Type.Boolean(),
     model: Type.Union([Type.String(), Type.Null()], {
       description:
-        'The model that the card asks for (`extensions.conservatory.model`), which is honoured where the operator has set `CHARACTER_MODELS=on`.',
+        'The model in the card (`extensions.conservatory.model`), which is used if the operator has set `CHARACTER_MODELS=on`.',
     }),
-    ignored: Type.Array(Type.String(), { description: 'Fields that change nothing here; kept for export.' }),
+    ignored: Type.Array(Type.String(), { description: 'Fields without effect in this service; exports keep them.' }),
     never_fire: Type.Array(Type.String(), {
-      description: 'Lore that is switched on and can never be in a prompt, each with the reason.',
+      description: 'Enabled lore that can never be in a prompt, each entry with the reason.',
     }),
     warnings: Type.Array(Type.String(), {
-      description: 'What was not understood, or read otherwise than it may be meant; a sentence each.',
+      description: 'Parts of the card that were not understood, or that may mean something else; a sentence each.',
     }),
   },
   {
@@ -103,11 +109,11 @@ export const CharacterBody = Type.Object(
   {
     ...listed,
     spec: Type.String(),
-    creator_notes: text('For people, in the language of `Accept-Language` where the card has it.'),
+    creator_notes: text("The creator's notes for people, in the language of `Accept-Language` if the card has it."),
     character_version: Type.String(),
     greetings: Type.Array(Type.Object({ index: Type.Integer(), text: Type.String() }), {
       description:
-        'What `greeting` of a chat completion picks from, as the user "User" reads them. Prompts have the same texts: what a greeting picks by lot turns on the card, its index and `conversation_id`.',
+        'The greetings for `greeting` of a chat completion, with "User" as the user. Prompts have the same texts: random choices in a greeting depend on the card, its index and `conversation_id`.',
     }),
     lore_entries: Type.Integer(),
     regexes: Type.Integer(),
@@ -115,7 +121,7 @@ export const CharacterBody = Type.Object(
     has_system_prompt: Type.Boolean(),
     model: Type.Union([Type.String(), Type.Null()], {
       description:
-        'The model that the card asks for (`extensions.conservatory.model`), which is honoured where the operator has set `CHARACTER_MODELS=on`.',
+        'The model in the card (`extensions.conservatory.model`), which is used if the operator has set `CHARACTER_MODELS=on`.',
     }),
     refused_regexes: Type.Optional(Type.Array(Type.String())),
     ignored: Type.Optional(Type.Array(Type.String())),
@@ -123,7 +129,7 @@ export const CharacterBody = Type.Object(
     warnings: Type.Optional(Type.Array(Type.String())),
     card: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), {
-        description: "What the model is told, as it stands in the card. Not shown for a card of the operator's folder.",
+        description: "The texts for the model, unchanged from the card. Missing for a card of the operator's folder.",
       }),
     ),
   },
@@ -133,7 +139,7 @@ export const CharacterBody = Type.Object(
 export const CharacterQuery = Type.Object({
   limit: Type.Optional(
     Type.Integer({
-      description: 'Maximum number of characters to return; 100 without it.',
+      description: 'The maximum number of characters; the default is 100.',
       minimum: 1,
       maximum: 1000,
       errorMessage: 'send a whole number from 1 to 1000, once',
@@ -142,13 +148,13 @@ export const CharacterQuery = Type.Object({
   ),
   tag: Type.Optional(
     Type.String({
-      description: "Only characters with this tag, whatever its letters' case.",
+      description: 'Only characters with this tag, in any letter case.',
       examples: ['botanist'],
       errorMessage: 'send it once',
     }),
   ),
   after: Type.Optional(
-    Type.String({ description: 'The name of the last character of the page before.', errorMessage: 'send it once' }),
+    Type.String({ description: 'The name of the last character of the previous page.', errorMessage: 'send it once' }),
   ),
 })
 
@@ -174,7 +180,7 @@ export const CharacterFormat = Type.Object({
   conversation_id: Type.Optional(
     Type.String({
       maxLength: 200,
-      description: 'The `conversation_id` that chat completions will have: shows the greetings as these have them.',
+      description: 'The `conversation_id` of later chat completions: the reply has the greetings with the same texts.',
       errorMessage: 'send a text of at most 200 characters, once',
     }),
   ),
@@ -189,7 +195,7 @@ export const UploadQuery = Type.Object({
       [Kind]: 'Switch',
       type: 'string',
       enum: switches,
-      description: '`true`: the card is read and nothing of it is kept.',
+      description: '`true` checks the card and stores nothing.',
       errorMessage: 'send true or false, once',
     }),
   ),

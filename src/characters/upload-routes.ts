@@ -57,7 +57,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
         operationId: 'addCharacter',
         summary: 'Upload a character card',
         description:
-          'The bytes of a card, JSON, PNG or CHARX. It is kept as it came, for your account alone, under its own name. With `dry_run=true` nothing is kept: the reply is a 200 with the same summary, and neither limits nor a character of the same name count.',
+          'Takes the bytes of a card, JSON, PNG or CHARX. The card is stored unchanged, for your account only, under its own name. With `dry_run=true` nothing is stored: the reply is a 200 with the same summary, and neither limits nor a character of the same name matter.',
         tags: ['characters'],
         security,
         querystring: UploadQuery,
@@ -86,7 +86,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
         operationId: 'putCharacter',
         summary: 'Upload a character card under a name',
         description:
-          'Replaces your character of this name. Its newest 20 versions can be pinned, and earlier ones that were used within 90 days. With `dry_run=true` nothing is kept.',
+          'Replaces your character of this name. Requests can pin its newest 20 versions, and older ones that were used within 90 days. With `dry_run=true` nothing is stored.',
         tags: ['characters'],
         security,
         params: CharacterPath,
@@ -114,11 +114,11 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       schema: {
         operationId: 'deleteCharacter',
         summary: 'Delete one of your characters',
-        description: 'It goes with all its versions, and makes room for others.',
+        description: 'Deletes the character with all its versions, which count in no limit any more.',
         tags: ['characters'],
         security,
         params: CharacterPath,
-        response: answers({ 204: Type.Null({ description: 'It is gone.' }) }, ChatError, [...refusals, 404, 507]),
+        response: answers({ 204: Type.Null({ description: 'Deleted.' }) }, ChatError, [...refusals, 404, 507]),
       },
     },
     async (request, reply) => {

@@ -26,7 +26,7 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
         operationId: 'createChatPrompt',
         summary: 'Show what a model would be told',
         description:
-          'Takes the same body as a completion and asks no model: the exact messages, the tokens of each part, which lore fired, what was left out and why. It takes a place of `chat_at_once`, and the tokens of its prompt count in `tokens_per_minute`; in no day, no month and no report of usage.',
+          'Takes the body of a completion and asks no model. Returns the exact messages, the tokens of each part, the lore that fired, and the parts that were left out with the reason. It counts in `chat_at_once`, and the tokens of its prompt in `tokens_per_minute`, but in no day, month or report of usage.',
         tags: ['chat'],
         security,
         body: CompletionRequest,

@@ -9,10 +9,10 @@ export const PromptReceipt = Type.Object(
     character: Type.Union([Type.String(), Type.Null()], {
       description: "The character's name, and the digest of its card.",
     }),
-    messages: Type.Array(Message, { description: 'The messages as the model would get them.' }),
+    messages: Type.Array(Message, { description: 'The messages that the model would get.' }),
     tokens: Type.Object({
       total: Type.Integer(),
-      exact: Type.Boolean({ description: "Whether the model's own tokenizer is the one that was counted with." }),
+      exact: Type.Boolean({ description: "Whether the count used the model's own tokenizer." }),
       sections: Type.Array(Type.Object({ section: Type.String(), tokens: Type.Integer() })),
     }),
     lore: Type.Array(
@@ -23,7 +23,10 @@ export const PromptReceipt = Type.Object(
         keys: Type.Optional(Type.Array(Type.String())),
         tokens: Type.Integer(),
         dropped: Type.Optional(
-          Type.String({ description: 'Why it is not there: probability, group, position, limit, budget or context.' }),
+          Type.String({
+            description:
+              'The reason why the entry is not in the prompt: probability, group, position, limit, budget or context.',
+          }),
         ),
       }),
     ),

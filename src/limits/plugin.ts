@@ -32,14 +32,14 @@ const LimitBody = Type.Object(
       [Kind]: 'LimitOf',
       type: 'string',
       enum: ['account', 'key'],
-      description: "The account's, over all its keys, or the key's own: both hold.",
+      description: "Whether the limit is the account's, over all its keys, or the key's own. Both apply.",
     }),
     value: integerOrNull('Null where there is no limit.'),
     used: integerOrNull(
-      'What counts now. Tokens of a day and a month have with them what requests hold that go on; requests and tokens of a minute count only where they are limited; what is kept is that of the account, and null where it has no limit and is over 10,000.',
+      "The current use. Tokens of a day and a month include the reservations of running requests. Requests and tokens of a minute are counted only under a limit. For plants and characters it is the account's number, or null if there is no limit and the number is over 10,000.",
     ),
     resets: integerOrNull(
-      'When all of it has come back, Unix seconds; null without a limit, and where time brings nothing back.',
+      'The time when the full limit is available again, in Unix seconds; null without a limit, and for limits that time does not restore.',
     ),
   },
   {
@@ -51,10 +51,10 @@ const LimitBody = Type.Object(
 const LimitedKey = Type.Object(
   {
     account: Type.String({ description: 'The name of the account that the key belongs to.' }),
-    prefix: Type.String({ description: 'The begin of the key, to recognise it by.' }),
+    prefix: Type.String({ description: 'The beginning of the key, to recognise it.' }),
     name: Type.Union([Type.String(), Type.Null()]),
-    scopes: Type.Array(Type.String(), { description: 'What the key may do.' }),
-    expires: integerOrNull('When the key ends, Unix seconds; null where it does not.'),
+    scopes: Type.Array(Type.String(), { description: 'The scopes of the key.' }),
+    expires: integerOrNull('The end of the key in Unix seconds; null if it has none.'),
   },
   {
     title: 'LimitedKey',
@@ -80,7 +80,7 @@ export const limitsPlugin: FastifyPluginAsyncTypebox<LimitsOptions> = async (app
         operationId: 'listLimits',
         summary: 'List what limits your key and your account',
         description:
-          'Every limit there can be, for the account and for the key, with how far it is used; and whose key it is, and what it may do. For any key.',
+          'Lists every limit of the account and of the key with its use, and the account and the rights of the key. Any key may ask.',
         tags: ['usage'],
         security,
         response: answers({ 200: LimitList }, ChatError, refusals),

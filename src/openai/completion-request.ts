@@ -21,7 +21,7 @@ const maximumLorebooks = 16
 const AddressedPart = Type.Object({
   url: Type.String({
     minLength: 1,
-    description: 'An http:, https: or data: URL.',
+    description: 'A URL with the scheme `http:`, `https:` or `data:`.',
     errorMessage: 'send a text that is not empty',
   }),
 })
@@ -35,7 +35,7 @@ export const ContentPart = Type.Object(
       Type.Object({
         url: Type.String({
           minLength: 1,
-          description: 'An http:, https: or data: URL.',
+          description: 'A URL with the scheme `http:`, `https:` or `data:`.',
           errorMessage: 'send a text that is not empty',
         }),
         detail: nullable(text()),
@@ -97,12 +97,12 @@ const ResponseFormat = Type.Object({
 /** A text of the user's that is to stand so many messages before the end of the conversation. */
 const AuthorNote = Type.Object(
   {
-    text: shortText(maximumTextLength, { description: 'What the model is told there; macros stand for their values.' }),
+    text: shortText(maximumTextLength, { description: 'The text of the note; macros in it are expanded.' }),
     depth: nullable(
       Type.Integer({
         minimum: 0,
         maximum: 999,
-        description: 'Messages that stand after it; 4 without it.',
+        description: 'The number of messages after the note; the default is 4.',
         errorMessage: 'send a whole number from 0 to 999',
       }),
     ),
@@ -119,13 +119,13 @@ const AuthorNote = Type.Object(
 export const OwnFields = Type.Object({
   character: nullable(
     shortText(maximumCharacterLength, {
-      description: 'Character the reply is given as. One that is not known here is played by its name alone.',
+      description: 'The character that answers. A character without a card is played by its name alone.',
       examples: ['Fern'],
     }),
   ),
   user_name: nullable(
     shortText(maximumCharacterLength, {
-      description: 'What the character calls the user; "User" without it.',
+      description: 'The name of the user for the character; the default is "User".',
     }),
   ),
   greeting: nullable(
@@ -133,19 +133,19 @@ export const OwnFields = Type.Object({
       minimum: -1,
       maximum: 100_000,
       description:
-        "Greeting that opens the conversation: 0 is the card's first message, 1 the first of its alternate greetings; -1 for none, as a client that leaves out the oldest messages needs it. Without it, the one that the messages begin with, or the card's first.",
+        "The greeting that opens the conversation: 0 is the card's first message, 1 the first of its alternate greetings. -1 is no greeting, for clients that leave out the oldest messages. Without this field it is the greeting that the messages begin with, otherwise the card's first message.",
       errorMessage: 'send a whole number from -1 on',
     }),
   ),
   conversation_id: nullable(
     shortText(maximumCharacterLength, {
       description:
-        'Any text that stays the same for a conversation: what the card picks by lot, its greeting too, stays the same with it.',
+        'Any text that identifies the conversation. With the same text, the random choices of the card and of its greeting stay the same.',
     }),
   ),
   persona: nullable(
     shortText(maximumTextLength, {
-      description: 'Who the user is: a text for the prompt, which the macro `{{persona}}` stands for as well.',
+      description: 'A description of the user for the prompt, also the value of the macro `{{persona}}`.',
       examples: ['{{user}} is a retired teacher who grows tomatoes.'],
     }),
   ),
@@ -154,7 +154,7 @@ export const OwnFields = Type.Object({
     Type.Array(Type.Record(Type.String(), Type.Unknown(), { errorMessage: 'send a lorebook object' }), {
       maxItems: maximumLorebooks,
       description:
-        'Lorebooks for this request, each an object as Character Card V3 has it. None is kept, and none is named by its name.',
+        'Lorebooks for this request, each an object in the format of Character Card V3. The service does not store them, and stored lorebooks cannot be named here.',
       errorMessage: `send an array of at most ${maximumLorebooks} lorebook objects`,
     }),
   ),
@@ -185,7 +185,7 @@ const mostTokens = Type.Union([Type.Literal(-1), Type.Integer({ minimum: 1, maxi
 export const ModelId = Type.String({
   minLength: 1,
   maxLength: 500,
-  description: 'Identifier of the model to use; GET /models lists them.',
+  description: 'The id of the model; `GET /models` lists them.',
   errorMessage: 'send the id of a model; GET /models lists them',
   examples: ['understudy'],
 })

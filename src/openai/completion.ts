@@ -120,9 +120,9 @@ export function usageIn(chunk: Pick<Chunk, 'choices' | 'usage'>): unknown {
 export const ChatError = Type.Object(
   {
     error: Type.Object({
-      message: Type.String({ description: 'What to change.' }),
+      message: Type.String({ description: 'A sentence that says what to change.' }),
       type: Type.String(),
-      param: Type.Union([Type.String(), Type.Null()], { description: 'The field at fault.' }),
+      param: Type.Union([Type.String(), Type.Null()], { description: 'The field with the fault.' }),
       code: Type.String(),
     }),
   },

@@ -102,7 +102,7 @@ export const ResponseRequest = Type.Object(
   {
     model: ModelId,
     input: Type.Union([Type.String(), Type.Array(InputItem, { minItems: 1, maxItems: maximumItems })], {
-      description: 'A text of the user, or the items of the conversation so far.',
+      description: 'A text of the user, or the items of the conversation.',
       errorMessage: `send a text or an array of 1 to ${maximumItems} items`,
     }),
     instructions: nullable(text()),

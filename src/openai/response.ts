@@ -75,7 +75,7 @@ export const ResponseObject = Type.Object(
     parallel_tool_calls: Type.Boolean(),
     previous_response_id: Nothing,
     reasoning: Type.Object({ effort: Type.Union([Type.String(), Nothing]), summary: Nothing }),
-    store: Type.Literal(false, { description: 'No response can be asked for again.' }),
+    store: Type.Literal(false, { description: 'Always false: the service stores no response.' }),
     temperature: Type.Union([Type.Number(), Nothing]),
     text: Type.Object({ format: Anything, verbosity: Type.Optional(Type.String()) }),
     tool_choice: Anything,

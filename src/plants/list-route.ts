@@ -22,7 +22,7 @@ interface Lists {
 const ListQuery = Type.Object({
   limit: Type.Optional(
     Type.Integer({
-      description: 'Maximum number of plants to return; all of them without it.',
+      description: 'The maximum number of plants; by default all.',
       examples: [10],
       minimum: 1,
       maximum: 2 ** 31 - 1,
@@ -35,7 +35,7 @@ const ListQuery = Type.Object({
   ),
   after: Type.Optional(
     Type.String({
-      description: 'Where to go on: taken from the `Link` header of the reply before.',
+      description: 'The cursor of the next page, from the `Link` header of the previous reply.',
       errorMessage: 'send it once',
     }),
   ),
@@ -55,7 +55,7 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
         operationId: 'listPlants',
         summary: 'List plants',
         description:
-          'Returns the plants that the caller has access to: its own, ordered by id, then those that other accounts share with it, by account and id. With a limit and more to come, the `Link` header has the address of the next page, `include` and all. The weak `ETag` names the version of the list: sent as `If-None-Match`, it gets a 304 without a body while nothing has changed. Query parameters that are not listed here are ignored, and named in the reply header `x-ignored-params`.',
+          'Returns your own plants, ordered by id, then the plants that other accounts share with you, by account and id. If there are more plants than the `limit`, the `Link` header has the address of the next page, with all parameters. The weak `ETag` names the version of the list: sent as `If-None-Match`, it gets a 304 without a body while nothing has changed. Unknown query parameters are ignored, and named in the reply header `x-ignored-params`.',
         tags: ['plants'],
         security,
         querystring: ListQuery,

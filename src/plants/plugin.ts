@@ -60,7 +60,7 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
         operationId: 'addPlant',
         summary: 'Create a plant',
         description:
-          'Adds a plant to the store. The reply comes when the plant is on disk. Fields that are not listed here are ignored, and named in the reply header `x-ignored-params`.',
+          'Adds a plant to the store. The reply comes when the plant is on disk. Unknown fields are ignored, and named in the reply header `x-ignored-params`.',
         tags: ['plants'],
         security,
         querystring: OnePlantQuery,
@@ -125,7 +125,7 @@ function addPlantRoutes(app: TypedInstance, store: PlantStore): void {
         operationId: 'getPlant',
         summary: 'Get one of your plants',
         description:
-          "A plant of your own account by its id. A plant that another account shares with you is a 404: ids are each account's own.",
+          'Returns a plant of your own account by its id. A plant that another account shares with you is a 404, because each account has its own ids.',
         tags: ['plants'],
         security,
         params: PlantPath,
@@ -153,7 +153,11 @@ function addPlantRoutes(app: TypedInstance, store: PlantStore): void {
         tags: ['plants'],
         security,
         params: PlantPath,
-        response: answers({ 204: Type.Null({ description: 'It is gone.' }) }, PlantError, [...refusals, 404, 507]),
+        response: answers({ 204: Type.Null({ description: 'The plant was deleted.' }) }, PlantError, [
+          ...refusals,
+          404,
+          507,
+        ]),
       },
     },
     async (request, reply) => {

@@ -7,15 +7,14 @@ const name = Type.String({
   examples: ['Monstera'],
 })
 const tag = Type.String({
-  description: 'Tag that specifies the type; the same rule as for the name.',
+  description: 'A tag for the type, with the same rule as the name.',
   examples: ['aroid'],
 })
 
 /** The query parameter by which the caller's own plants come with their ids. */
 export const include = Type.Optional(
   Type.Literal('id', {
-    description:
-      'Adds the `id`, by which `/plants/{id}` finds it, to each of your own plants; never to those of others.',
+    description: '`id` adds the `id` for `/plants/{id}` to each of your own plants; shared plants never have one.',
     errorMessage: 'send "id", once',
   }),
 )
@@ -28,7 +27,7 @@ export const Plant = Type.Object(
   {
     id: Type.Optional(
       Type.Integer({
-        description: 'With `include=id`, and of your own plants alone.',
+        description: 'The id; only with `include=id`, and only for your own plants.',
         minimum: Number.MIN_SAFE_INTEGER,
         maximum: Number.MAX_SAFE_INTEGER,
       }),
@@ -46,7 +45,7 @@ export const NewPlant = Type.Object(
     name,
     id: Type.Optional(
       Type.Integer({
-        description: 'Unique within the account. Left out: one more than the highest id there is, at least 1.',
+        description: 'The id, unique within the account. The default is the highest id plus one, at least 1.',
         minimum: Number.MIN_SAFE_INTEGER,
         maximum: Number.MAX_SAFE_INTEGER,
         errorMessage: 'send a whole number from -(2^53-1) to 2^53-1, not in quotes',
@@ -62,8 +61,8 @@ export type NewPlant = Static<typeof NewPlant>
 /** The error body of the plants interface (spec, section 2). */
 export const PlantError = Type.Object(
   {
-    error: Type.Integer({ format: 'int32', description: 'The HTTP status again.' }),
-    message: Type.String({ description: 'What to change.' }),
+    error: Type.Integer({ format: 'int32', description: 'The HTTP status.' }),
+    message: Type.String({ description: 'A sentence that says what to change.' }),
   },
   { title: 'PlantError', examples: [{ error: 400, message: 'The field "name" is missing. Send it.' }] },
 )

@@ -29,7 +29,7 @@ export const responsesPlugin: FastifyPluginAsyncTypebox<ResponsesOptions> = asyn
         operationId: 'createResponse',
         summary: 'Create a response',
         description:
-          'Answers the conversation as the character, in the shapes of the Responses API. With `stream: true` the reply is `text/event-stream` with typed events. No response is kept: `store` is always false in the reply. Items that a response has put out can be referred to for an hour, unless `store: false` was sent; they are kept in memory alone.',
+          'Answers the conversation as the character, in the format of the Responses API. With `stream: true` the reply is `text/event-stream` with typed events. No response is stored: `store` is always false in the reply. For an hour, later requests can refer to the items of a response, unless it was made with `store: false`; the items are kept in memory only.',
         tags: ['chat'],
         security,
         body: ResponseRequest,

@@ -49,7 +49,7 @@ function addRequestRoutes(app: TypedInstance, options: UsageOptions, reports: Re
         operationId: 'listRequests',
         summary: "List your account's chat requests",
         description:
-          'Newest first, whichever of its keys they came with, as far back as the ledger is kept. With `has_more` the next page comes with `after`.',
+          'Lists the chat requests of all keys of your account, newest first, as far back as the ledger is kept. With `has_more` there is another page: pass `after`.',
         tags: ['usage'],
         security,
         querystring: RequestsQuery,
@@ -80,7 +80,7 @@ function addRequestRoutes(app: TypedInstance, options: UsageOptions, reports: Re
       schema: {
         operationId: 'getRequest',
         summary: 'Get what became of a chat request',
-        description: "One of your account's, whichever of its keys it came with. Texts are never kept.",
+        description: 'Returns the record of a chat request of your account. Texts are never stored.',
         tags: ['usage'],
         security,
         params: RequestPath,
@@ -105,7 +105,7 @@ function addUsageRoute(app: TypedInstance, options: UsageOptions, reports: Repor
         operationId: 'getUsage',
         summary: 'Sum up what your account used',
         description:
-          'The chat requests of all keys of your account that have ended, as far back as the ledger is kept. Days come in order, anything else by its tokens, the most first. With `has_more` there are more lines than are shown: ask for a shorter time.',
+          'Sums up the ended chat requests of all keys of your account, as far back as the ledger is kept. Days are in order, other lines by their tokens, highest first. With `has_more` there are more lines than shown: ask for a shorter time.',
         tags: ['usage'],
         security,
         querystring: UsageQuery,

@@ -12,20 +12,22 @@ export const RequestBody = Type.Object(
     object: Type.Literal('request'),
     id: Type.String(),
     created: Type.Integer({ description: 'Unix seconds.' }),
-    key: Type.String({ description: 'The prefix of the key that it came with.' }),
-    model: Type.String({ description: 'As it was asked for.' }),
-    model_used: orNull('string', 'The model that answered, by its name here.'),
-    character: orNull('string', 'Who was played, with the digest of the card.'),
+    key: Type.String({ description: 'The prefix of the key of the request.' }),
+    model: Type.String({ description: 'The model as the request named it.' }),
+    model_used: orNull('string', 'The model that answered, by its name in this service.'),
+    character: orNull('string', 'The character that was played, with the digest of the card.'),
     prompt_tokens: Type.Integer(),
     completion_tokens: Type.Integer(),
-    tokens_exact: Type.Boolean({ description: 'Whether the model counted them; they are estimated otherwise.' }),
+    tokens_exact: Type.Boolean({ description: 'Whether the model counted the tokens; otherwise they are estimated.' }),
     first_token_ms: orNull('integer', 'Milliseconds until the first token.'),
     total_ms: Type.Integer({ description: 'Milliseconds.' }),
     retries: Type.Integer(),
-    state: Type.String({ description: 'How it ended: `stop`, `length`, `client_gone`, `timeout` …; or `running`.' }),
+    state: Type.String({
+      description: 'The end of the request: `stop`, `length`, `client_gone`, `timeout` …; or `running`.',
+    }),
     upstream_truncated: orNull(
       'string',
-      'Tokens of the prompt as the upstream counted them, and as they are counted here, such as `2048/8190`, where the upstream has counted under half of them: it has cut the prompt. Null otherwise.',
+      "The tokens of the prompt by the upstream's count and by ours, such as `2048/8190`, if the upstream counted under half of them: then it has cut the prompt. Otherwise null.",
     ),
   },
   {
@@ -62,12 +64,13 @@ const UsageLineBody = Type.Object(
     day: Type.Optional(Type.String({ description: 'In UTC.' })),
     model: Type.Optional(Type.String()),
     key: Type.Optional(Type.String({ description: 'The prefix of the key.' })),
-    character: Type.Optional(orNull('string', 'Null for requests that named none.')),
-    requests: Type.Integer({ description: 'Those that have ended.' }),
+    character: Type.Optional(orNull('string', 'The character of the line; null for requests without one.')),
+    requests: Type.Integer({ description: 'The requests that have ended.' }),
     prompt_tokens: Type.Integer(),
     completion_tokens: Type.Integer(),
     failed: Type.Integer({
-      description: 'Those that got no whole answer through a fault. A caller who left early is not one.',
+      description:
+        'The requests that got no complete answer because of an error. A caller that disconnected is not counted.',
     }),
   },
   {
@@ -106,38 +109,38 @@ const name = (description: string, ...examples: readonly string[]) =>
 export const RequestsQuery = Type.Object({
   limit: Type.Optional(
     Type.Integer({
-      description: 'Maximum number of requests to return; 100 without it.',
+      description: 'The maximum number of requests; the default is 100.',
       minimum: 1,
       maximum: 1000,
       errorMessage: 'send a whole number from 1 to 1000, once',
       examples: [20],
     }),
   ),
-  after: name('Where to go on: the last `id` of the page before.'),
-  from: moment('The first day, or a moment; UTC. As far back as the ledger is kept without it.', '2026-11-01'),
-  to: moment('The last day, or the moment before which it ends; UTC. Now without it.', '2026-11-30'),
-  model: name('Only those that asked for this model.', 'best'),
+  after: name('The last `id` of the previous page.'),
+  from: moment('The first day, or a moment, in UTC; by default as far back as the ledger is kept.', '2026-11-01'),
+  to: moment('The last day, or the moment of the end (exclusive), in UTC; the default is now.', '2026-11-30'),
+  model: name('Only requests for this model.', 'best'),
   state: Type.Optional(
     Type.Unsafe<string>({
       [Kind]: 'RequestState',
       type: 'string',
       enum: allStates,
-      description: 'Only those that ended so, or run.',
+      description: 'Only requests in this state.',
       errorMessage: `send one of ${allStates.join(', ')}, once`,
     }),
   ),
-  account: name('The name of another account, whose requests to list; for keys with the scope `admin`.'),
+  account: name('The name of another account, for keys with the scope `admin`.'),
 })
 
 export const UsageQuery = Type.Object({
-  from: moment('The first day, or a moment; UTC. 29 days before the last day without it.', '2026-11-01'),
-  to: moment('The last day, or the moment before which it ends; UTC. Now without it.', '2026-11-30'),
+  from: moment('The first day, or a moment, in UTC; the default is 29 days before the last day.', '2026-11-01'),
+  to: moment('The last day, or the moment of the end (exclusive), in UTC; the default is now.', '2026-11-30'),
   by: Type.Optional(
     Type.Unsafe<(typeof groupings)[number]>({
       [Kind]: 'UsageGrouping',
       type: 'string',
       enum: groupings,
-      description: 'What each line is of; `day` without it.',
+      description: 'The subject of each line; the default is `day`.',
       errorMessage: `send one of ${groupings.join(', ')}, once`,
     }),
   ),
