@@ -23,7 +23,7 @@ export const auditPlugin: FastifyPluginAsyncTypebox<AuditOptions> = async (app, 
       onRequest: [guard.admitApiKey, requireScope('keys', 'admin')],
       schema: {
         operationId: 'listAuditRecords',
-        summary: 'List who changed what',
+        summary: 'List the audit trail',
         description:
           'Lists changes of keys, accounts, shares, characters, the database and the models, oldest first. For the next page pass the id of the last record as `after`. A key with the scope `admin` gets all records, a key with `keys` those of its own account.',
         tags: ['keys'],

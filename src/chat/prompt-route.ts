@@ -24,7 +24,7 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
       schema: {
         hide: options.isAlias === true,
         operationId: 'createChatPrompt',
-        summary: 'Show what a model would be told',
+        summary: 'Show the prompt for a model',
         description:
           'Takes the body of a completion and asks no model. Returns the exact messages, the tokens of each part, the lore that fired, and the parts that were left out with the reason. It counts in `chat_at_once`, and the tokens of its prompt in `tokens_per_minute`, but in no day, month or report of usage.',
         tags: ['chat'],

@@ -78,7 +78,7 @@ export const limitsPlugin: FastifyPluginAsyncTypebox<LimitsOptions> = async (app
     {
       schema: {
         operationId: 'listLimits',
-        summary: 'List what limits your key and your account',
+        summary: 'List the limits of your key and your account',
         description:
           'Lists every limit of the account and of the key with its use, and the account and the rights of the key. Any key may ask.',
         tags: ['usage'],

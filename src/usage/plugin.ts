@@ -79,7 +79,7 @@ function addRequestRoutes(app: TypedInstance, options: UsageOptions, reports: Re
     {
       schema: {
         operationId: 'getRequest',
-        summary: 'Get what became of a chat request',
+        summary: 'Get the record of a chat request',
         description: 'Returns the record of a chat request of your account. Texts are never stored.',
         tags: ['usage'],
         security,
@@ -103,7 +103,7 @@ function addUsageRoute(app: TypedInstance, options: UsageOptions, reports: Repor
     {
       schema: {
         operationId: 'getUsage',
-        summary: 'Sum up what your account used',
+        summary: 'Sum up the use of your account',
         description:
           'Sums up the ended chat requests of all keys of your account, as far back as the ledger is kept. Days are in order, other lines by their tokens, highest first. With `has_more` there are more lines than shown: ask for a shorter time.',
         tags: ['usage'],
