@@ -15,7 +15,7 @@ import { openSqliteStores } from '../src/stores/stores.ts'
 import { Metering } from '../src/usage/metered-request.ts'
 import { Scheduler } from '../src/work.ts'
 
-/** Where the description of the two interfaces is kept; the service serves this very file. */
+/** The committed OpenAPI document, which the service serves as it is. */
 export const openApiFile = new URL('conservatory.json', import.meta.url)
 
 const securitySchemes = {
@@ -28,7 +28,7 @@ const securitySchemes = {
   },
 }
 
-/** Where the schema is kept that editors check `models.json` with. */
+/** The committed JSON Schema of `models.json`, for editors. */
 export const modelsSchemaFile = new URL('models.schema.json', import.meta.url)
 
 /**
@@ -142,7 +142,8 @@ async function describe(app: FastifyInstance): Promise<void> {
 }
 
 /**
- * Moves titled schemas to the components, writes unions of words as enums, and leaves out what only our validator reads.
+ * Moves titled schemas to the components, turns unions of string constants into enums, and removes `errorMessage`, which
+ * only our validator reads.
  */
 function tidied(value: unknown, components: Record<string, unknown>): unknown {
   if (Array.isArray(value)) return value.map((item) => tidied(item, components))

@@ -3,14 +3,14 @@
  * the browser run no other script, and ask no other host.
  */
 
-/** The script beside this one, which is there before: both are deferred. */
+/** From the other script, which runs before this one: both are deferred. */
 const { SwaggerUIBundle } = window
 
 const response = await fetch('/openapi.json')
 if (!response.ok) throw new Error(`/openapi.json: ${response.status}`)
 const spec = await response.json()
 
-// Every route takes the key behind `Bearer`: so it is typed once, whatever else the document says that a group takes.
+// Every route accepts `Bearer`, so the user types the key once, whichever schemes the document lists for a group.
 const { bearer } = spec.components.securitySchemes
 spec.components.securitySchemes = { bearer }
 for (const operation of Object.values(spec.paths).flatMap((path) => Object.values(path))) {
