@@ -1,6 +1,6 @@
 /*
- * The page at /docs: shows the document of this service, and sends what is tried. All is from here: the page's policy lets
- * the browser run no other script, and ask no other host.
+ * The page at /docs: shows the OpenAPI document of this service, and sends requests. It loads everything from the service,
+ * because its policy allows no other script and no other host.
  */
 
 /** From the other script, which runs before this one: both are deferred. */
