@@ -5,7 +5,7 @@ import { ApiError, toApiError } from '../errors.ts'
 import { promptEstimate, replyEstimate } from '../limits/estimate.ts'
 import { UpstreamReason } from '../models/reason.ts'
 import type { Candidate } from '../models/routing/candidate.ts'
-import type { Route, TellFailure } from '../models/routing/route.ts'
+import type { ReportFailure, Route } from '../models/routing/route.ts'
 import { countsOf, isEmptyUsage } from '../openai/completion.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
 import { recordedReason } from '../openai/finish-reasons.ts'
@@ -180,7 +180,7 @@ function lookForTruncation(
 }
 
 /** Leaves a line for each model of a list that failed: where a later one answers, nothing else tells of it. */
-function tellOfFailures({ log, id }: FastifyRequest): TellFailure {
+function tellOfFailures({ log, id }: FastifyRequest): ReportFailure {
   return ({ traits }, error) =>
     log.warn(
       { request_id: id, model: traits.name, err: error.cause ?? error },

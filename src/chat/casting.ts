@@ -56,7 +56,7 @@ export interface WantedRequest {
  */
 export function wantedRequest(sent: CompletionRequest, models: ModelRegistry, user: ModelUser): WantedRequest {
   checkRequest(sent)
-  const { model, character, route } = models.wanted(sent.model, user)
+  const { model, character, route } = models.resolveRequested(sent.model, user)
   const body = withOwnDefaults(sent, route.candidates[0]?.traits.defaults ?? {})
   const isDefault = model === 'default'
   if (character === null) return { body, route, isDefault, playedModel: null }

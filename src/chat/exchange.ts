@@ -185,7 +185,7 @@ export class Exchange {
     const request = {
       body: { ...sent, model: traits.upstreamId, messages },
       persona: this.#persona,
-      told: composition,
+      composition,
       work: this.#work,
       onIgnored: (parameter: string) => void ignored.add(parameter),
       ...this.#more,

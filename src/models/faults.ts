@@ -11,25 +11,25 @@ export function isCallersFault({ status }: Failure): boolean {
 }
 
 /** Failures that say nothing of the model, and that another model would not mend: the caller's, and that there is no room here. */
-export function saysNothingOfModel(error: Failure): boolean {
+export function isUnrelatedToModel(error: Failure): boolean {
   return isCallersFault(error) || error.code === 'overloaded'
 }
 
-const limitingCodes = new Set(['context_length_exceeded', 'unsupported_input', 'unsupported_by_model'])
+const modelLimitCodes = new Set(['context_length_exceeded', 'unsupported_input', 'unsupported_by_model'])
 
 /**
  * Failures of which another model of a list may be free: an id that the model's service does not know, a context window that
  * is too small, a kind of input that it does not take.
  */
-export function isOfOneModel({ status, code }: Failure): boolean {
-  return status === 404 || limitingCodes.has(code)
+export function isLimitOfOneModel({ status, code }: Failure): boolean {
+  return status === 404 || modelLimitCodes.has(code)
 }
 
-const passingCodes = new Set(['upstream_error', 'upstream_unreachable', 'rate_limit_exceeded', 'model_busy'])
+const transientCodes = new Set(['upstream_error', 'upstream_unreachable', 'rate_limit_exceeded', 'model_busy'])
 
 /** Failures that another try may not have. */
-export function isPassing({ code }: Failure): boolean {
-  return passingCodes.has(code)
+export function isTransient({ code }: Failure): boolean {
+  return transientCodes.has(code)
 }
 
 /**

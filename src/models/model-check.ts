@@ -26,7 +26,7 @@ export const notAsked = 'not asked'
 const question: readonly Message[] = [{ role: 'user', content: 'Say one word.' }]
 
 /** Longest wait for one model's word, milliseconds. */
-const patience = 30_000
+const timeoutMs = 30_000
 
 /**
  * Asks each configured model for one word, one after the other; a prefix has no model of its own to ask.
@@ -61,8 +61,8 @@ async function ask(
   const begun = clock.now()
   const giveUp = new AbortController()
   const timer = clock.setTimeout(() => {
-    giveUp.abort(new ApiError(504, 'upstream_timeout', `The model has not answered for ${patience / 1000} s.`))
-  }, patience)
+    giveUp.abort(new ApiError(504, 'upstream_timeout', `The model has not answered for ${timeoutMs / 1000} s.`))
+  }, timeoutMs)
   try {
     await registry.resolve(model).complete(
       ({ traits }) => ({

@@ -12,7 +12,7 @@ export interface ModelRequest {
   /** Who is being played, for models that play from the card itself. */
   readonly persona: Persona
   /** What the prompt was composed of, for the same models; without it, of the card's texts but no lore, and of the messages. */
-  readonly told?: Told
+  readonly composition?: ComposedParts
   /** What takes the steps of a computation that grows with the request. */
   readonly work: Work
   /** Whether every event of a stream is to be read, and none passes as it came. */
@@ -29,7 +29,7 @@ export interface ModelRequest {
 }
 
 /** What of a composed prompt a model is told: its sections, the lore that fired, and how much did not fit. */
-export type Told = Pick<Composition, 'sections' | 'lore' | 'dropped'>
+export type ComposedParts = Pick<Composition, 'sections' | 'lore' | 'dropped'>
 
 /** A whole reply. */
 export interface ModelReply {

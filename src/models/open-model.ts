@@ -7,16 +7,20 @@ import type { Model } from './model.ts'
 import { createUnderstudy } from './understudy/understudy.ts'
 
 /** Where adapters may keep files, and how they get to their upstreams. */
-export interface ModelPlace {
+export interface AdapterOptions {
   readonly dataDirectory: string
   /** The proxies that requests to models go through. */
   readonly proxies?: Proxies
 }
 
 /** Opens the adapter of a model's settings: a new adapter is a file of its own and a line here. */
-export function openModel(settings: AdapterSettings, { dataDirectory, ...place }: ModelPlace, clock: Clock): Model {
+export function openModel(
+  settings: AdapterSettings,
+  { dataDirectory, proxies: allProxies = noProxies }: AdapterOptions,
+  clock: Clock,
+): Model {
   if (isUnderstudy(settings)) return understudyOf(settings.adapter)
-  const proxies = settings.proxy === false ? noProxies : (place.proxies ?? noProxies)
+  const proxies = settings.proxy === false ? noProxies : allProxies
   if (isOpenAi(settings))
     return lazily(async () => (await import('./openai-model.ts')).createOpenAiModel(settings, clock, proxies))
   if (isLlamaCpp(settings)) {
@@ -29,17 +33,17 @@ export function openModel(settings: AdapterSettings, { dataDirectory, ...place }
 }
 
 function isUnderstudy(settings: AdapterSettings): settings is UnderstudySettings {
-  return namesUnderstudy(settings.adapter)
+  return isUnderstudyAdapter(settings.adapter)
 }
 
 /** Whether an adapter is the understudy, well-behaved or not. */
-export function namesUnderstudy(adapter: string): boolean {
+export function isUnderstudyAdapter(adapter: string): boolean {
   return /^understudy(\/|$)/.test(adapter)
 }
 
 /** Whether it is one that misbehaves on purpose. */
-export function misbehaves(adapter: string): boolean {
-  return namesUnderstudy(adapter) && adapter !== 'understudy'
+export function isMisbehavingAdapter(adapter: string): boolean {
+  return isUnderstudyAdapter(adapter) && adapter !== 'understudy'
 }
 
 function isOpenAi(settings: AdapterSettings): settings is OpenAiSettings {

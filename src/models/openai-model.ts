@@ -7,19 +7,19 @@ import type { OpenAiSettings } from './configuration/settings.ts'
 import type { Model, ModelRequest } from './model.ts'
 import { isCompletion, parseAnswer, readAnswer, readWhole } from './upstream/answer.ts'
 import { type UpstreamAnswer, UpstreamConnections } from './upstream/connections.ts'
+import { decompressed } from './upstream/decompressed.ts'
 import { failureOf, notUnderstood, readRefusal, refusalFrom } from './upstream/errors.ts'
 import { readEvents } from './upstream/event-stream.ts'
 import { StreamUsage } from './upstream/stream-usage.ts'
-import { answerTurns, unitsOf } from './upstream/turns.ts'
-import { unpacked } from './upstream/unpacked.ts'
+import { answerScheduler, unitsOf } from './upstream/turn-scheduler.ts'
 
 /** How many models of an upstream are listed, and how long their ids may be, in characters. */
-const mostListed = 1000
-const longestId = 400
+const maxListedModels = 1000
+const maxIdLength = 400
 
 /** Relays to any service that answers `POST {baseUrl}/chat/completions` as OpenAI does. */
 export function createOpenAiModel(
-  { baseUrl, apiKey, headers: more, timeouts, streamUsage: isAskedForUsage }: OpenAiSettings,
+  { baseUrl, apiKey, headers: configuredHeaders, timeouts, streamUsage: isAskedForUsage }: OpenAiSettings,
   clock: Clock,
   proxies: Proxies,
 ): Model {
@@ -31,15 +31,15 @@ export function createOpenAiModel(
     'content-type': 'application/json',
     ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
     // Whatever case they are written in, they take the place of the above.
-    ...Object.fromEntries(Object.entries(more ?? {}).map(([name, value]) => [name.toLowerCase(), value])),
+    ...Object.fromEntries(Object.entries(configuredHeaders ?? {}).map(([name, value]) => [name.toLowerCase(), value])),
   }
 
   // Short values are no secrets, and would be found in any sentence.
-  const secrets = [apiKey ?? '', ...Object.values(more ?? {})].filter((value) => value.length >= 8)
+  const secrets = [apiKey ?? '', ...Object.values(configuredHeaders ?? {})].filter((value) => value.length >= 8)
 
   const post = ({ trace }: ModelRequest, body: CompletionRequest, signal: AbortSignal): Promise<UpstreamAnswer> => {
     const sent = trace ? { ...headers, ...trace } : headers
-    return connections.post(url.pathname, sent, Buffer.from(JSON.stringify(body)), signal).then(unpacked)
+    return connections.post(url.pathname, sent, Buffer.from(JSON.stringify(body)), signal).then(decompressed)
   }
 
   const accepted = (answer: UpstreamAnswer): UpstreamAnswer | Promise<never> =>
@@ -59,14 +59,14 @@ export function createOpenAiModel(
 
   const askForStream = async (request: ModelRequest, signal: AbortSignal): Promise<UpstreamAnswer> => {
     try {
-      const asked = streamUsage.asking(request.body)
+      const asked = streamUsage.withUsage(request.body)
       const response = await post(request, asked, signal)
       if (response.status === 200) return response
       const refusal = await readRefusal(response)
-      const again = streamUsage.askingAgain(asked, refusal)
+      const again = streamUsage.retryWithoutUsage(asked, refusal)
       if (!again) throw refusalFrom(refusal, secrets)
       const answer = await accepted(await post(request, again, signal))
-      streamUsage.refused(again)
+      streamUsage.rememberRefusal(again)
       return answer
     } catch (error) {
       throw failureOf(error)
@@ -81,7 +81,7 @@ export function createOpenAiModel(
       const held = request.openHeld?.()
       try {
         const bytes = await readWhole(response, held)
-        const turn = answerTurns.take(unitsOf(bytes.length))
+        const turn = answerScheduler.take(unitsOf(bytes.length))
         if (turn) await turn
         const completion = await readAnswer(bytes, request.work, secrets)
         if (isCompletion(completion)) return { completion, bytes }
@@ -102,7 +102,7 @@ export function createOpenAiModel(
     async list(signal) {
       const { 'content-type': _ofBodies, ...more } = headers
       const path = `${new URL(baseUrl).pathname.replace(/\/+$/, '')}/models`
-      const response = await accepted(unpacked(await connections.get(path, more, signal)))
+      const response = await accepted(decompressed(await connections.get(path, more, signal)))
       return idsIn(parseAnswer((await readWhole(response)).toString('utf8'), secrets))
     },
 
@@ -112,9 +112,9 @@ export function createOpenAiModel(
 
 /** The ids of a list of models, as OpenAI's API has it; none of another shape. */
 function idsIn(list: unknown): readonly string[] {
-  const listed = listIn(isFields(list) ? list : {}, 'data').slice(0, mostListed)
+  const listed = listIn(isFields(list) ? list : {}, 'data').slice(0, maxListedModels)
   return listed.flatMap((model) => {
     const id = field(model, 'id')
-    return typeof id === 'string' && id !== '' && id.length <= longestId ? [id] : []
+    return typeof id === 'string' && id !== '' && id.length <= maxIdLength ? [id] : []
   })
 }

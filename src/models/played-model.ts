@@ -1,5 +1,5 @@
 /** What the id of a model asks for: a model, and the character that is played on it where the id names one. */
-export interface WantedModel {
+export interface RequestedModel {
   readonly model: string
   readonly character: string | null
 }
@@ -16,7 +16,7 @@ export function playedModelId(character: string): string {
  * Reads `character/NAME`, a character on the default model, and `MODEL/character/NAME`. Whatever else an id is, it is a model's.
  * @param isModel tells what is the id of a model: the first `/character/` with one before it counts
  */
-export function readPlayedModel(id: string, isModel: (id: string) => boolean): WantedModel {
+export function readPlayedModel(id: string, isModel: (id: string) => boolean): RequestedModel {
   if (id.startsWith(mark) && id.length > mark.length) return { model: 'default', character: id.slice(mark.length) }
   for (let at = id.indexOf(`/${mark}`); at !== -1; at = id.indexOf(`/${mark}`, at + 1)) {
     const [model, character] = [id.slice(0, at), id.slice(at + 1 + mark.length)]

@@ -40,7 +40,7 @@ const ModelList = Type.Object(
 )
 
 /** Characters that are listed as models: programs show them all in one menu. */
-const mostCharacters = 1000
+const maxCharacters = 1000
 
 /** Whose a character is, as the list says it. */
 const owners: Readonly<Record<Origin, string>> = { account: 'account', folder: 'operator', starter: 'conservatory' }
@@ -82,20 +82,20 @@ export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (
     async (request) => {
       const caller = callerOf(request)
       const characters = models.mayUseDefault(caller)
-        ? await library.list(caller.account.id, '', mostCharacters + 1)
+        ? await library.list(caller.account.id, '', maxCharacters + 1)
         : []
       const named = models.list(caller).map((model) => listed(model))
       const names = new Set(named.map(({ id }) => id))
       // A model of the same name is what the id means.
-      const others = characters.slice(0, mostCharacters).map(played)
+      const others = characters.slice(0, maxCharacters).map(played)
       const data = [...named, ...others.filter(({ id }) => !names.has(id))]
-      return { object: 'list' as const, data, has_more: characters.length > mostCharacters }
+      return { object: 'list' as const, data, has_more: characters.length > maxCharacters }
     },
   )
 
   const describe = async (id: string, caller: Key) => {
     if (id === '') throw unknownRoute(app)
-    const { route, character } = models.wanted(id, caller)
+    const { route, character } = models.resolveRequested(id, caller)
     if (character === null) return listed(models.listing(route))
     const found = await library.resolve(caller.account.id, character)
     if (!found) throw models.notFound(id, caller)

@@ -1,5 +1,5 @@
 /** Characters of a request's texts in which quotes are looked for; of a longer one no sentence is kept. */
-const longestRequest = 64 * 1024
+const maxRequestLength = 64 * 1024
 /** Properties of a request whose texts are words of the protocol, or the operator's. */
 const openNames = new Set(['model', 'role', 'type'])
 
@@ -22,7 +22,7 @@ const escapes = /\\+(?:u[\da-f]{4}|.)/gi
  */
 export function withoutTextsOf(request: object, sentence: string): string | undefined {
   const texts: string[] = []
-  if (!gatherTexts(request, texts, longestRequest)) return undefined
+  if (!gatherTexts(request, texts, maxRequestLength)) return undefined
   const text = plain(texts.join('\n'))
   const known = new Set<string>()
   const own = text.match(words) ?? []

@@ -2,7 +2,7 @@ import { ApiError } from '../errors.ts'
 import { withoutTextsOf } from './quoted-texts.ts'
 
 /** What an upstream did, as far as the operator may read it. */
-interface Happened {
+interface ReasonDetails {
   /** The HTTP status that it answered. */
   readonly status?: number | undefined
   /** The network's own code (`ECONNREFUSED`, `ENOTFOUND`, `CERT_HAS_EXPIRED` …). */
@@ -22,7 +22,7 @@ export class UpstreamReason extends Error {
   /** The model's name in the settings. */
   readonly model: string | undefined
 
-  constructor(message: string, { status, code, said, host }: Happened = {}, model?: string) {
+  constructor(message: string, { status, code, said, host }: ReasonDetails = {}, model?: string) {
     super(message)
     this.name = 'UpstreamReason'
     this.status = status
@@ -40,13 +40,13 @@ export class UpstreamReason extends Error {
     if (status !== undefined) return `${host} answered ${status}${said ? `: ${said.replace(/\.$/, '')}` : ''}.`
     if (code === undefined) return said
     const refusal = /\bproxy\b.*?\((\d{3})\)/i.exec(this.message)?.[1]
-    const words = refusal === undefined ? wordsOf(code) : `the proxy answered ${refusal}`
+    const words = refusal === undefined ? sentenceOf(code) : `the proxy answered ${refusal}`
     return `${host}: ${code}${words === undefined ? '' : `, ${words}`}.`
   }
 }
 
 /** An error with another cause. */
-export function because({ status, code, message, param, headers }: ApiError, cause: UpstreamReason): ApiError {
+export function withCause({ status, code, message, param, headers }: ApiError, cause: UpstreamReason): ApiError {
   return new ApiError(status, code, message, { headers, cause, ...(param === null ? {} : { param }) })
 }
 
@@ -55,7 +55,7 @@ export function because({ status, code, message, param, headers }: ApiError, cau
  * it goes to the log. Whatever else it is stays as it is.
  * @param body the request that the model was asked with
  */
-export function explained(
+export function withModel(
   error: ApiError,
   { name, host }: { readonly name: string; readonly host?: string },
   body: object,
@@ -65,7 +65,7 @@ export function explained(
   if (!reason && !error.code.startsWith('upstream_')) return error
   const known = reason ?? new UpstreamReason(cause instanceof Error ? cause.message : error.message)
   const said = known.said === undefined ? undefined : withoutTextsOf(body, known.said)
-  return because(error, new UpstreamReason(known.message, { ...known, said, host: known.host ?? host }, name))
+  return withCause(error, new UpstreamReason(known.message, { ...known, said, host: known.host ?? host }, name))
 }
 
 const words: readonly (readonly [RegExp, string])[] = [
@@ -81,6 +81,6 @@ const words: readonly (readonly [RegExp, string])[] = [
   [/^(?:ERR_SSL|EPROTO)/, 'it does not speak TLS as it should'],
 ]
 
-function wordsOf(code: string): string | undefined {
+function sentenceOf(code: string): string | undefined {
   return words.find(([pattern]) => pattern.test(code))?.[1]
 }

@@ -4,13 +4,13 @@ import { ApiError } from '../errors.ts'
 import { isFallback, type ModelSettings, type ModelsConfiguration } from './configuration/model-settings.ts'
 import type { AdapterSettings } from './configuration/settings.ts'
 import type { Model } from './model.ts'
-import { isLlamaCpp, type ModelPlace, misbehaves, namesUnderstudy, openModel } from './open-model.ts'
-import { readPlayedModel, type WantedModel } from './played-model.ts'
-import { type WatchAttempt, watchNothing } from './routing/attempt.ts'
+import { type AdapterOptions, isLlamaCpp, isMisbehavingAdapter, isUnderstudyAdapter, openModel } from './open-model.ts'
+import { type RequestedModel, readPlayedModel } from './played-model.ts'
+import { ignoreAttempts, type WatchAttempt } from './routing/attempt.ts'
 import { Breaker, type BreakerState } from './routing/breaker.ts'
 import { Candidate, type CandidateTraits } from './routing/candidate.ts'
 import { InFlightRequests, Route } from './routing/route.ts'
-import { UpstreamLists } from './upstream-lists.ts'
+import { UpstreamModelsCache } from './upstream-models-cache.ts'
 
 /** A model as `GET /models` lists it. */
 export interface ModelListing {
@@ -19,12 +19,12 @@ export interface ModelListing {
 }
 
 /** What a request's id asks for. */
-export interface WantedRoute extends WantedModel {
+export interface RequestedRoute extends RequestedModel {
   readonly route: Route
 }
 
 /** What adapters are opened with, and what is listed. */
-interface Place extends ModelPlace {
+interface RegistryOptions extends AdapterOptions {
   /** Whether the list has the understudies that misbehave on purpose. */
   readonly listMisbehaving?: 'on' | 'off'
 }
@@ -47,18 +47,18 @@ interface Generation {
   readonly routes: Map<string, Route>
   readonly inFlight: InFlightRequests
   /** What is behind the prefixes. */
-  readonly lists: UpstreamLists
+  readonly upstreamModels: UpstreamModelsCache
 }
 
 /** Whoever asks without a key: the operator's commands. */
-const anybody: ModelUser = { models: null, account: { models: null } }
+const unrestrictedUser: ModelUser = { models: null, account: { models: null } }
 
 /** How many routes are remembered: ids behind a prefix are the callers' choice. */
-const mostRoutes = 1000
+const maxCachedRoutes = 1000
 
 /** All models of the service, by the ids that requests name them with. */
 export class ModelRegistry {
-  readonly #place: Place
+  readonly #options: RegistryOptions
   readonly #watch: WatchAttempt
   readonly #clock: Clock
   #generation: Generation
@@ -71,14 +71,14 @@ export class ModelRegistry {
    */
   constructor(
     configuration: ModelsConfiguration,
-    place: Place,
-    watch: WatchAttempt = watchNothing,
+    options: RegistryOptions,
+    watch: WatchAttempt = ignoreAttempts,
     clock: Clock = machineClock,
   ) {
-    this.#place = place
+    this.#options = options
     this.#watch = watch
     this.#clock = clock
-    this.#generation = open(configuration, place, clock)
+    this.#generation = open(configuration, options, clock)
   }
 
   /**
@@ -86,7 +86,7 @@ export class ModelRegistry {
    * @param user the key that asks; a fallback's models are the operator's choice, and not asked for by it
    * @throws ApiError 404 `model_not_found` that lists what the key may use, for one that is not there and one that it may not use
    */
-  resolve(id: string, user: ModelUser = anybody): Route {
+  resolve(id: string, user: ModelUser = unrestrictedUser): Route {
     const route = this.#usable(id, user)
     if (!route) throw this.notFound(id, user)
     return route
@@ -96,14 +96,14 @@ export class ModelRegistry {
    * What the id of a request asks for: the model of this name, else a character on a model, else a model behind a prefix.
    * @throws ApiError 404 `model_not_found`, as `resolve` does
    */
-  wanted(id: string, user: ModelUser): WantedRoute {
+  resolveRequested(id: string, user: ModelUser): RequestedRoute {
     const wanted = this.#read(id)
     const route = this.#usable(wanted.model, user)
     if (!route) throw this.notFound(id, user)
     return { ...wanted, route }
   }
 
-  #read(id: string): WantedModel {
+  #read(id: string): RequestedModel {
     const isNamed = this.#generation.configuration.models.has(id) && !id.endsWith('*')
     return isNamed ? { model: id, character: null } : readPlayedModel(id, (model) => this.#routeOf(model) !== undefined)
   }
@@ -134,11 +134,11 @@ export class ModelRegistry {
 
   /** The models behind prefixes, as their upstreams list them; an id that means a character here is none. */
   #listedBehind(user: ModelUser): readonly ModelListing[] {
-    const { configuration, opened, prefixes, lists } = this.#generation
+    const { configuration, opened, prefixes, upstreamModels } = this.#generation
     return prefixes.flatMap((prefix) => {
       const found = opened.get(prefix)
       if (!found || 'model' in found.settings) return []
-      const ids = lists.idsOf(prefix, found.model).map((id) => prefix.slice(0, -1) + id)
+      const ids = upstreamModels.idsOf(prefix, found.model).map((id) => prefix.slice(0, -1) + id)
       const own = ids.filter(
         (id) =>
           !configuration.models.has(id) &&
@@ -151,7 +151,7 @@ export class ModelRegistry {
   }
 
   #isListed(settings: ModelSettings): boolean {
-    return isFallback(settings) || this.#place.listMisbehaving === 'on' || !misbehaves(settings.adapter)
+    return isFallback(settings) || this.#options.listMisbehaving === 'on' || !isMisbehavingAdapter(settings.adapter)
   }
 
   /** The names of the settings, with those that end in a star. */
@@ -172,7 +172,7 @@ export class ModelRegistry {
    */
   async replace(configuration: ModelsConfiguration): Promise<void> {
     const old = this.#generation
-    this.#generation = open(configuration, this.#place, this.#clock)
+    this.#generation = open(configuration, this.#options, this.#clock)
     const closing = closeUnused(old).finally(() => this.#closing.delete(closing))
     this.#closing.add(closing)
   }
@@ -193,7 +193,7 @@ export class ModelRegistry {
     if (known) return known
     const route = this.#find(id)
     if (!route) return undefined
-    if (routes.size >= mostRoutes) routes.clear()
+    if (routes.size >= maxCachedRoutes) routes.clear()
     routes.set(id, route)
     return route
   }
@@ -262,7 +262,7 @@ export class ModelRegistry {
 
 /** Whose a model is, as the list says it. */
 function ownerOf(settings: ModelSettings): string {
-  return isFallback(settings) || namesUnderstudy(settings.adapter) ? 'conservatory' : settings.adapter
+  return isFallback(settings) || isUnderstudyAdapter(settings.adapter) ? 'conservatory' : settings.adapter
 }
 
 /** The prefix behind which an id is. @param prefixes the longest first */
@@ -270,20 +270,20 @@ function longestPrefix(prefixes: readonly string[], id: string): string | undefi
   return prefixes.find((key) => id.startsWith(key.slice(0, -1)) && id.length >= key.length)
 }
 
-function open(configuration: ModelsConfiguration, place: Place, clock: Clock): Generation {
+function open(configuration: ModelsConfiguration, options: RegistryOptions, clock: Clock): Generation {
   const opened = new Map<string, OpenedModel>()
   for (const [name, settings] of configuration.models) {
     if (isFallback(settings)) continue
     opened.set(name, {
       name,
       settings,
-      model: openModel(settings, place, clock),
-      breaker: namesUnderstudy(settings.adapter) ? null : new Breaker(clock, settings.breaker),
+      model: openModel(settings, options, clock),
+      breaker: isUnderstudyAdapter(settings.adapter) ? null : new Breaker(clock, settings.breaker),
     })
   }
   const prefixes = [...opened.keys()].filter((name) => name.endsWith('*')).toSorted((a, b) => b.length - a.length)
-  const lists = new UpstreamLists(clock)
-  return { configuration, opened, prefixes, routes: new Map(), inFlight: new InFlightRequests(), lists }
+  const upstreamModels = new UpstreamModelsCache(clock)
+  return { configuration, opened, prefixes, routes: new Map(), inFlight: new InFlightRequests(), upstreamModels }
 }
 
 /** Closes what was replaced, once no request looks for an answer there. Whether that fails matters to nobody any more. */
@@ -292,7 +292,7 @@ async function closeUnused(generation: Generation): Promise<void> {
   await close(generation).catch(() => {})
 }
 
-async function close({ opened, lists }: Generation): Promise<void> {
-  lists.close()
+async function close({ opened, upstreamModels }: Generation): Promise<void> {
+  upstreamModels.close()
   await Promise.all([...opened.values()].map(({ model }) => model.close?.()))
 }

@@ -23,22 +23,25 @@ export interface Tokenizer {
    */
   split(text: string): Steps<readonly string[]>
   /** The longest beginning of the text, in whole `split` texts, that has no more than so many tokens. */
-  cut(text: string, maximumTokens: number): Steps<string>
+  cut(text: string, maxTokens: number): Steps<string>
 }
 
 /**
  * A word is merged in a time that grows with its square, so runs of one kind of characters are cut at this length.
  * Words and sentences are shorter; for what is longer the count can be too high by one for each cut.
  */
-const longestRun = 128
-const longRun = new RegExp(`[\\p{L}\\p{M}]{${longestRun}}|[^\\s\\p{L}\\p{N}]{${longestRun}}|\\s{${longestRun}}`, 'gu')
+const maxRunLength = 128
+const longRun = new RegExp(
+  `[\\p{L}\\p{M}]{${maxRunLength}}|[^\\s\\p{L}\\p{N}]{${maxRunLength}}|\\s{${maxRunLength}}`,
+  'gu',
+)
 
 /** Texts shorter than this are counted sooner than looked up. */
-const shortestRemembered = 256
+const minCachedLength = 256
 /** Characters that are looked at in one stretch to find runs and words: some 2 ms where words are as long as they can be. */
-const longestPart = 8 * 1024
-const rememberedTexts = 16384
-const rememberedWords = 16384
+const maxPartLength = 8 * 1024
+const maxCachedTexts = 16384
+const maxCachedWords = 16384
 
 /** What counting costs in units of work: a text or a word that is known, and the bytes of a word that must be merged. */
 const unitsOfText = 30
@@ -62,7 +65,7 @@ export function loadTokenizer(): Promise<Tokenizer> {
 }
 
 async function createTokenizer(): Promise<Tokenizer> {
-  const [encoding, { default: tokens }, { O200K_TOKEN_SPLIT_REGEX: word }] = await Promise.all([
+  const [encoding, { default: tokens }, { O200K_TOKEN_SPLIT_REGEX: wordPattern }] = await Promise.all([
     import('gpt-tokenizer/encoding/o200k_base'),
     import('gpt-tokenizer/bpeRanks/o200k_base'),
     import('gpt-tokenizer/encodingParams/constants'),
@@ -70,14 +73,14 @@ async function createTokenizer(): Promise<Tokenizer> {
   // Its own cache keeps slices of the texts, each of which would keep a whole request body in memory.
   encoding.setMergeCacheSize(0)
   const countTokens = (text: string) => encoding.countTokens(text, plainText)
-  const words = new Map<string, number>()
-  const { countSteps, countMessages } = countingWith(word, words, countTokens)
-  const count = (text: string) => atOnce(countSteps(text))
+  const wordCounts = new Map<string, number>()
+  const { countSteps, countMessages } = createCounter(wordPattern, wordCounts, countTokens)
+  const count = (text: string) => runSteps(countSteps(text))
 
   /** The texts of a word's tokens, each with how many tokens it takes. */
-  function* piecesOf(each: string, decoder: TextDecoder): Iterable<Piece> {
+  function* piecesOf(word: string, decoder: TextDecoder): Iterable<Piece> {
     let tokensOfPiece = 0
-    for (const id of encoding.encode(each, plainText)) {
+    for (const id of encoding.encode(word, plainText)) {
       const token = tokens[id] ?? ''
       const decoded = typeof token === 'string' ? token : decoder.decode(Uint8Array.from(token), { stream: true })
       tokensOfPiece += 1
@@ -91,21 +94,21 @@ async function createTokenizer(): Promise<Tokenizer> {
   function* pieces(text: string): Iterable<Piece> {
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
     for (const part of partsOf(text)) {
-      for (const each of wordsIn(part, word)) {
-        if (words.get(each) === 1) yield { text: each.toWellFormed(), tokens: 1, units: unitsOfWord + each.length }
-        else yield* piecesOf(each, decoder)
+      for (const word of wordsIn(part, wordPattern)) {
+        if (wordCounts.get(word) === 1) yield { text: word.toWellFormed(), tokens: 1, units: unitsOfWord + word.length }
+        else yield* piecesOf(word, decoder)
       }
     }
   }
 
   /** The first pieces of a text, as far as they have so many tokens together. */
-  function* firstPieces(text: string, maximumTokens: number): Steps<string[]> {
+  function* firstPieces(text: string, maxTokens: number): Steps<string[]> {
     const texts: string[] = []
     let sum = 0
     let units = 0
     for (const piece of pieces(text)) {
       sum += piece.tokens
-      if (sum > maximumTokens) break
+      if (sum > maxTokens) break
       texts.push(piece.text)
       units += piece.units
       if (units < unitsOfStep) continue
@@ -116,11 +119,11 @@ async function createTokenizer(): Promise<Tokenizer> {
     return texts
   }
 
-  function* cut(text: string, maximumTokens: number): Steps<string> {
-    if (maximumTokens === Infinity || (yield* countSteps(text)) <= maximumTokens) return text
-    const kept = yield* firstPieces(text, maximumTokens)
+  function* cut(text: string, maxTokens: number): Steps<string> {
+    if (maxTokens === Infinity || (yield* countSteps(text)) <= maxTokens) return text
+    const kept = yield* firstPieces(text, maxTokens)
     // Cut off from what followed them, the last letters may have more tokens than before.
-    while (kept.length > 0 && (yield* countSteps(kept.join(''))) > maximumTokens) kept.pop()
+    while (kept.length > 0 && (yield* countSteps(kept.join(''))) > maxTokens) kept.pop()
     return kept.join('')
   }
 
@@ -135,7 +138,7 @@ interface Piece {
   readonly units: number
 }
 
-function atOnce<T>(steps: Steps<T>): T {
+function runSteps<T>(steps: Steps<T>): T {
   for (;;) {
     const { done, value } = steps.next()
     if (done) return value
@@ -148,24 +151,24 @@ function atOnce<T>(steps: Steps<T>): T {
  * @param words how many tokens the words have that are known
  * @param countTokens counts the tokens of one word
  */
-function countingWith(
-  word: RegExp,
-  words: Map<string, number>,
+function createCounter(
+  wordPattern: RegExp,
+  wordCounts: Map<string, number>,
   countTokens: (text: string) => number,
 ): Pick<Tokenizer, 'countSteps' | 'countMessages'> {
   // Texts are known by their digests, so that no conversation stays in memory.
-  const texts = new Map<string, number>()
+  const textCounts = new Map<string, number>()
   // A card gives each of its requests the same messages, which are never changed.
-  const messages = new WeakMap<Message, number>()
+  const messageCounts = new WeakMap<Message, number>()
 
   function* countWords(part: string): Steps<number> {
     let sum = 0
     let units = unitsOfText
-    for (const each of wordsIn(part, word)) {
-      const known = words.get(each)
-      sum += known ?? keep(words, rememberedWords, copyOf(each), countTokens(each))
-      units += unitsOfWord + each.length
-      if (known === undefined) units += unitsOfMerge + Buffer.byteLength(each) * unitsOfMergedByte
+    for (const word of wordsIn(part, wordPattern)) {
+      const known = wordCounts.get(word)
+      sum += known ?? remember(wordCounts, maxCachedWords, copyOf(word), countTokens(word))
+      units += unitsOfWord + word.length
+      if (known === undefined) units += unitsOfMerge + Buffer.byteLength(word) * unitsOfMergedByte
       if (units < unitsOfStep) continue
       yield units
       units = 0
@@ -177,14 +180,14 @@ function countingWith(
   function* countPart(part: string): Steps<number> {
     const digest = digestOf(part)
     if (digest === undefined) return yield* countWords(part)
-    const known = texts.get(digest)
-    if (known === undefined) return keep(texts, rememberedTexts, digest, yield* countWords(part))
+    const known = textCounts.get(digest)
+    if (known === undefined) return remember(textCounts, maxCachedTexts, digest, yield* countWords(part))
     yield unitsOfText + (part.length >> 3)
     return known
   }
 
   function* countSteps(text: string): Steps<number> {
-    if (text.length <= longestPart) return yield* countPart(text)
+    if (text.length <= maxPartLength) return yield* countPart(text)
     let sum = 0
     for (const part of partsOf(text)) sum += yield* countPart(part)
     return sum
@@ -193,7 +196,7 @@ function countingWith(
   function* countMessage(message: Message): Steps<number> {
     let sum = tokensBesideTexts(message)
     for (const text of textsOf(message)) sum += yield* countSteps(text)
-    messages.set(message, sum)
+    messageCounts.set(message, sum)
     return sum
   }
 
@@ -201,7 +204,7 @@ function countingWith(
     let sum = tokensPerReply
     let units = 0
     for (const message of conversation) {
-      sum += messages.get(message) ?? (yield* countMessage(message))
+      sum += messageCounts.get(message) ?? (yield* countMessage(message))
       units += unitsOfText
       if (units < unitsOfStep) continue
       yield units
@@ -216,21 +219,21 @@ function countingWith(
 
 /** What a part of a text is remembered by; undefined for one that is not. */
 function digestOf(text: string): string | undefined {
-  if (text.length < shortestRemembered) return undefined
+  if (text.length < minCachedLength) return undefined
   return hash('sha256', text, 'base64')
 }
 
 /** The words of a part of a text, over which no token reaches. */
-function wordsIn(part: string, word: RegExp): readonly string[] {
-  const runs = withoutLongRuns(part)
-  return runs.flatMap((run) => run.match(word) ?? [])
+function wordsIn(part: string, wordPattern: RegExp): readonly string[] {
+  const runs = splitLongRuns(part)
+  return runs.flatMap((run) => run.match(wordPattern) ?? [])
 }
 
 /** Cuts a long text before blanks, where tokens begin, so that the parts have as many tokens as the whole. */
 function* partsOf(text: string): Iterable<string> {
   let start = 0
-  while (text.length - start > longestPart) {
-    const part = text.slice(start, start + longestPart)
+  while (text.length - start > maxPartLength) {
+    const part = text.slice(start, start + maxPartLength)
     const blank = part.lastIndexOf(' ')
     // Without a blank it is cut anywhere but inside a character.
     const end = blank > 0 ? blank : /[\uD800-\uDBFF]$/.test(part) ? part.length - 1 : part.length
@@ -241,7 +244,7 @@ function* partsOf(text: string): Iterable<string> {
 }
 
 /** Cuts a text where a run of one kind of characters gets longer than `longestRun`, never inside a character. */
-function withoutLongRuns(text: string): readonly string[] {
+function splitLongRuns(text: string): readonly string[] {
   const runs: string[] = []
   let start = 0
   for (const { index, 0: run } of text.matchAll(longRun)) {
@@ -258,7 +261,7 @@ export function copyOf(text: string): string {
 }
 
 /** Remembers a count, and starts anew when that gets too much. */
-function keep(counts: Map<string, number>, limit: number, key: string, count: number): number {
+function remember(counts: Map<string, number>, limit: number, key: string, count: number): number {
   if (counts.size >= limit) counts.clear()
   counts.set(key, count)
   return count

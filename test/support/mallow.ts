@@ -56,7 +56,7 @@ export function asking(
   return {
     body: { model: 'understudy', messages: conversation, ...body },
     persona,
-    told: composedAtOnce({ persona, messages: conversation, settings: { systemPrompt: 'MAIN' } }),
+    composition: composedAtOnce({ persona, messages: conversation, settings: { systemPrompt: 'MAIN' } }),
     work: workAtOnce(),
   } satisfies ModelRequest
 }

@@ -40,7 +40,7 @@ export async function talk(file: string, said: readonly string[]): Promise<Talk>
   for (const [index, line] of said.entries()) {
     messages.push({ role: 'user', content: line })
     const request = asking(messages, {}, card, 'User')
-    for (const { fired, source } of request.told.lore) if (fired) closed.delete(source)
+    for (const { fired, source } of request.composition.lore) if (fired) closed.delete(source)
     const reply = await textOf(request)
     turns.push({ line, reply, heard: said.slice(0, index + 1), heldBack: Array.from(closed, ({ body }) => body) })
     messages.push({ role: 'assistant', content: reply })

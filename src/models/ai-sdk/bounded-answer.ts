@@ -1,19 +1,19 @@
 import { Response } from 'undici'
 import type { HeldBytes } from '../../http/bytes-in-flight.ts'
 import { readWhole } from '../upstream/answer.ts'
-import { type Pieces, readStart, tooMuch } from '../upstream/errors.ts'
-import { answerTurns, unitsOf } from '../upstream/turns.ts'
-import { EventWeigher, mostUnits, Weigher } from '../upstream/weigher.ts'
+import { CostCounter, EventCostCounter, maxUnitsAtOnce } from '../upstream/cost-counter.ts'
+import { type Pieces, readStart, tooLarge } from '../upstream/errors.ts'
+import { answerScheduler, unitsOf } from '../upstream/turn-scheduler.ts'
 
 /** Bytes of a streamed answer. */
-const maximumStream = 64 * 1024 ** 2
+const maxStreamBytes = 64 * 1024 ** 2
 /** Events of a streamed answer: more than the longest answers of models have tokens. A package takes some 10 µs for each. */
-const mostEvents = 150_000
+const maxEvents = 150_000
 /** Units of the events that are handed over together. */
-const unitsTogether = 8000
+const maxUnitsPerGroup = 8000
 
 /** What a package is asked for. */
-export interface Asking {
+export interface AnswerContext {
   readonly isStream: boolean
   /** Opens a count of the bytes that an answer holds; the request ends it. */
   readonly openHeld: () => Pick<HeldBytes, 'set'> | undefined
@@ -24,7 +24,7 @@ export interface Asking {
  * in it. So it is bounded before, and has its turn of the event loop.
  * @throws ApiError 502 for what is more than is taken, 503 where there is no room for its bytes; a stream fails with it
  */
-export async function boundedAnswer(response: Response, { isStream, openHeld }: Asking): Promise<Response> {
+export async function boundedAnswer(response: Response, { isStream, openHeld }: AnswerContext): Promise<Response> {
   const { body, status, statusText } = response
   if (!body) return response
   const headers = new Headers(response.headers)
@@ -36,12 +36,12 @@ export async function boundedAnswer(response: Response, { isStream, openHeld }: 
   if (status >= 300) return as(await readStart(pieces))
   const held = openHeld()
   if (isStream) return as(ReadableStream.from(boundedEvents(pieces, held)))
-  const weigher = new Weigher()
+  const counter = new CostCounter()
   const bytes = await readWhole(pieces, held, (piece) => {
-    weigher.all(piece)
-    if (weigher.units > mostUnits) throw tooMuch()
+    counter.countAll(piece)
+    if (counter.units > maxUnitsAtOnce) throw tooLarge()
   })
-  await answerTurns.take(weigher.units + unitsOf(bytes.length))
+  await answerScheduler.take(counter.units + unitsOf(bytes.length))
   return as(bytes)
 }
 
@@ -66,7 +66,7 @@ function piecesOf(body: NonNullable<Response['body']>): Pieces {
  * @throws ApiError 502 for too large an event, too many of them, and too long a stream
  */
 async function* boundedEvents(pieces: Pieces, held: Pick<HeldBytes, 'set'> | undefined): AsyncIterable<Uint8Array> {
-  const weigher = new EventWeigher()
+  const counter = new EventCostCounter()
   let size = 0
   let count = 0
   for await (const piece of pieces) {
@@ -74,14 +74,14 @@ async function* boundedEvents(pieces: Pieces, held: Pick<HeldBytes, 'set'> | und
     let start = 0
     let together = 0
     for (let end = 0; end < piece.length; ) {
-      const event = weigher.next(piece, end)
+      const event = counter.next(piece, end)
       if (event.units !== undefined) count++
-      if (size > maximumStream || count > mostEvents) throw tooMuch()
+      if (size > maxStreamBytes || count > maxEvents) throw tooLarge()
       end = event.end
       together += event.units ?? 0
-      if (together < unitsTogether && end < piece.length) continue
-      held?.set(2 * weigher.unended)
-      await answerTurns.take(together)
+      if (together < maxUnitsPerGroup && end < piece.length) continue
+      held?.set(2 * counter.unended)
+      await answerScheduler.take(together)
       yield piece.subarray(start, end)
       start = end
       together = 0

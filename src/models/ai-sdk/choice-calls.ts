@@ -19,9 +19,9 @@ export async function toChoiceCalls(
 ): Promise<readonly CallOptions[]> {
   const { body, work } = request
   tellUntranslated(model, request)
-  const wanted = await work.run('messages', toCallOptions(body, await model.supportedUrls, providerOptions))
-  const adjusted = await adjust(wanted)
-  if (wanted.reasoning !== adjusted.reasoning) request.onIgnored?.('reasoning_effort')
+  const translated = await work.run('messages', toCallOptions(body, await model.supportedUrls, providerOptions))
+  const adjusted = await adjust(translated)
+  if (translated.reasoning !== adjusted.reasoning) request.onIgnored?.('reasoning_effort')
   const options = { ...adjusted, ...(request.trace ? { headers: request.trace } : {}) }
   // The APIs answer once: further choices are further calls, each with a seed of its own, or they would be alike.
   return Array.from({ length: body.n ?? 1 }, (_, index) =>

@@ -1,14 +1,14 @@
 import type { LanguageModelV4FinishReason, SharedV4ProviderMetadata } from '@ai-sdk/provider'
 import type { Chunk } from '../../openai/completion.ts'
 import { GrowingText } from '../../text.ts'
-import { brokenOff, tooMuch } from '../upstream/errors.ts'
+import { brokenOff, tooLarge } from '../upstream/errors.ts'
 import { keptMetadata, type MessageExtra } from './extra-content.ts'
 import { toFinishReason } from './finish-reason.ts'
 import type { StreamPart } from './language-model.ts'
 import { type DetailedUsage, toUsage } from './usage.ts'
 
 /** Calls of one answer: more than a request can have tools. Packages look through all of them for each piece of one. */
-const mostCalls = 1000
+const maxCalls = 1000
 
 type Choice = Chunk['choices'][number]
 
@@ -121,7 +121,7 @@ export class ChoiceStream {
 
   #beginCall(id: string, name: string): readonly TranslatedDelta[] {
     const index = this.#calls.size
-    if (index >= mostCalls) throw tooMuch()
+    if (index >= maxCalls) throw tooLarge()
     this.#calls.set(id, { index, sent: new GrowingText() })
     return this.#piece({ tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] })
   }

@@ -3,15 +3,15 @@ import type { RequestInfo, RequestInit, Response } from 'undici'
 import { Outbound } from '../../outbound.ts'
 import { noProxies, type Proxies } from '../../proxies.ts'
 import { loadPool } from '../upstream/connections.ts'
-import { overOpenConnection } from '../upstream/kept-connections.ts'
-import type { Asking } from './bounded-answer.ts'
+import { retryOnClosedConnection } from '../upstream/reused-connections.ts'
+import type { AnswerContext } from './bounded-answer.ts'
 
 /** What the package is asked for that fetches: packages hand nothing of it on. */
-const asking = new AsyncLocalStorage<Asking>()
+const answerContext = new AsyncLocalStorage<AnswerContext>()
 
 /** Asks a package, whose `fetch` bounds the answer as this says. */
-export function askingFor<T>(what: Asking, ask: () => T): T {
-  return asking.run(what, ask)
+export function withAnswerContext<T>(context: AnswerContext, ask: () => T): T {
+  return answerContext.run(context, ask)
 }
 
 /** The only way by which a provider package gets to the network, and the connections behind it. */
@@ -45,8 +45,8 @@ export function createFetch({ baseUrl, connectTimeout, proxies = noProxies }: Fe
       const [{ fetch }, { boundedAnswer }] = await Promise.all([import('undici'), import('./bounded-answer.ts')])
       const dispatcher = await outbound.dispatcherFor(url)
       const ask = { ...init, redirect: 'manual' as const, dispatcher }
-      const response = await overOpenConnection(() => fetch(url, ask))
-      return boundedAnswer(response, asking.getStore() ?? { isStream: false, openHeld: () => undefined })
+      const response = await retryOnClosedConnection(() => fetch(url, ask))
+      return boundedAnswer(response, answerContext.getStore() ?? { isStream: false, openHeld: () => undefined })
     },
     close: () => outbound.close(),
   }

@@ -67,12 +67,12 @@ export function typeOfName(name: string): string | undefined {
 }
 
 /** Characters of the longest beginning of a `data:` URL, before its content. */
-const longestHead = 1000
+const maxHeadLength = 1000
 
 /** Reads a `data:` URL (RFC 2397). */
 function fileFromDataUrl(url: string, kind: 'image' | 'file', param: string): LanguageModelV4FilePart {
   const comma = url.indexOf(',')
-  if (comma === -1 || comma > longestHead) throw invalidField(param, 'is not a whole data: URL')
+  if (comma === -1 || comma > maxHeadLength) throw invalidField(param, 'is not a whole data: URL')
   const [type = '', ...attributes] = url.slice('data:'.length, comma).split(';')
   const mediaType = type.toLowerCase() || (kind === 'image' ? 'image/*' : 'application/pdf')
   const content = url.slice(comma + 1)

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
 /** Values that may wait: then their sources wait. */
-const mostWaiting = 256
+const maxWaiting = 256
 
 /** Hands over values until it resolves, at its end; where it gets a promise, it waits for that. */
 export type Source<T> = (take: (value: T) => Promise<void> | undefined) => Promise<void>
@@ -19,7 +19,7 @@ export async function* merge<T>(sources: readonly Source<T>[]): AsyncIterable<re
   const take = (value: T) => {
     waiting.push(value)
     something.resolve()
-    return waiting.length < mostWaiting ? undefined : room.promise
+    return waiting.length < maxWaiting ? undefined : room.promise
   }
   for (const source of sources) {
     source(take)

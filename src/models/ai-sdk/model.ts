@@ -5,7 +5,7 @@ import type { Model, ModelEvent, ModelRequest } from '../model.ts'
 import { beginCall, toChoiceCalls } from './choice-calls.ts'
 import { type AnswerPart, CompletionStream, toCompletion } from './completion.ts'
 import { failureOfProvider } from './failure.ts'
-import { askingFor, createFetch, type ProviderFetch } from './fetch.ts'
+import { createFetch, type ProviderFetch, withAnswerContext } from './fetch.ts'
 import type { CallOptions, LanguageModel, StreamPart } from './language-model.ts'
 import { merge, type Source } from './merge-streams.ts'
 import { dialectOf, ignoredParameters } from './parameters.ts'
@@ -23,7 +23,7 @@ export interface AiSdkModel extends Model {
 }
 
 /** The shortest header or option that counts as a secret, as keys do at any length. Characters. */
-const minimumSecretLength = 8
+const minSecretLength = 8
 
 /**
  * A model of any AI SDK provider, by the name of its npm package, which is loaded with the first request. Requests go
@@ -53,9 +53,11 @@ export function createAiSdkModel(
       try {
         const model = await open()
         const calls = await callsOf(model, request)
-        const asking = { isStream: false, openHeld: () => scope.hold(request.openHeld?.()) }
+        const context = { isStream: false, openHeld: () => scope.hold(request.openHeld?.()) }
         const generate = (options: CallOptions) =>
-          beginCall(request, () => askingFor(asking, () => model.generate({ ...options, abortSignal: scope.signal })))
+          beginCall(request, () =>
+            withAnswerContext(context, () => model.generate({ ...options, abortSignal: scope.signal })),
+          )
         const results = await scope.orAborted(Promise.all(calls.map(generate)))
         return { completion: toCompletion(request, calls, results, settings.model) }
       } catch (error) {
@@ -69,9 +71,9 @@ export function createAiSdkModel(
       try {
         const model = await open()
         const calls = await callsOf(model, request)
-        const asking = { isStream: true, openHeld: () => scope.hold(request.openHeld?.()) }
+        const context = { isStream: true, openHeld: () => scope.hold(request.openHeld?.()) }
         const answers = calls.map((options, index) => {
-          const stream = () => askingFor(asking, () => model.stream({ ...options, abortSignal: scope.signal }))
+          const stream = () => withAnswerContext(context, () => model.stream({ ...options, abortSignal: scope.signal }))
           const answer = () => beginCall(request, stream)
           return partsOf(answer, index, scope)
         })
@@ -108,7 +110,7 @@ function secretsOf({ apiKey, headers, options }: AiSdkSettings): readonly string
   const others = [...Object.values(headers ?? {}), ...Object.values(options ?? {})]
   return [
     ...(apiKey === undefined ? [] : [apiKey]),
-    ...others.filter((value) => typeof value === 'string').filter((value) => value.length >= minimumSecretLength),
+    ...others.filter((value) => typeof value === 'string').filter((value) => value.length >= minSecretLength),
   ]
 }
 

@@ -2,7 +2,7 @@ import type { JSONObject, SharedV3Warning, SharedV4Warning } from '@ai-sdk/provi
 import type { CompletionRequest } from '../../openai/completion-request.ts'
 import { cacheControlOf } from './cache-control.ts'
 import type { CallOptions } from './language-model.ts'
-import { withinReply } from './thinking.ts'
+import { limitThinking } from './thinking.ts'
 
 /** The request parameters that the AI SDK's call options have a field for, or that are served without one. */
 const translated = [
@@ -59,7 +59,7 @@ const dialects: ReadonlyMap<string, Dialect> = new Map<string, Dialect>([
           },
         }
       },
-      adjust: withinReply,
+      adjust: limitThinking,
     },
   ],
 ])

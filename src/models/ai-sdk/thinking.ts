@@ -1,7 +1,7 @@
 import type { CallOptions } from './language-model.ts'
 
 /** The least budget that Claude's API takes (platform.claude.com/docs/en/build-with-claude/extended-thinking). Tokens. */
-const leastBudget = 1024
+const minBudgetTokens = 1024
 
 /** How much of a reply is for thinking, by effort: the AI SDK's own shares (`map-reasoning-to-provider.ts`). */
 const shares = new Map([
@@ -13,14 +13,14 @@ const shares = new Map([
   ['max', 0.95],
 ])
 /** Beyond this there is no room for an answer. */
-const mostShare = 0.95
+const maxShare = 0.95
 
 /**
  * Keeps the thinking of Claude's older models, which think by a budget, within the tokens that a reply may have: the package
  * takes a share of all that the model could say, and adds it to them. Where they are too few to think, `reasoning` is left out.
  * @param modelId the id that the model goes by upstream
  */
-export async function withinReply(options: CallOptions, modelId: string): Promise<CallOptions> {
+export async function limitThinking(options: CallOptions, modelId: string): Promise<CallOptions> {
   const { maxOutputTokens, reasoning, providerOptions } = options
   const own = providerOptions?.['anthropic']
   const share = shares.get(reasoning ?? '')
@@ -31,12 +31,12 @@ export async function withinReply(options: CallOptions, modelId: string): Promis
   const { getModelCapabilities } = await import('@ai-sdk/anthropic/internal')
   const model = getModelCapabilities(modelId)
   if (model.supportsAdaptiveThinking) return options
-  const most = model.isKnownModel ? Math.min(maxOutputTokens, model.maxOutputTokens) : maxOutputTokens
-  if (leastBudget > most * mostShare) {
+  const maxTokens = model.isKnownModel ? Math.min(maxOutputTokens, model.maxOutputTokens) : maxOutputTokens
+  if (minBudgetTokens > maxTokens * maxShare) {
     const { reasoning: _reasoning, ...rest } = options
     return rest
   }
-  const budgetTokens = Math.max(leastBudget, Math.round(most * share))
+  const budgetTokens = Math.max(minBudgetTokens, Math.round(maxTokens * share))
   return {
     ...options,
     maxOutputTokens: maxOutputTokens - budgetTokens,

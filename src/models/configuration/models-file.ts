@@ -174,12 +174,12 @@ function faultsOfDefaults({ defaults }: Fields, path: string): readonly string[]
     .map((name) => fault(`${path}.defaults.${name}`, 'can have no default'))
   const wrong = ownFields
     .filter((name) => name in defaults && !Value.Check(OwnFields.properties[name], defaults[name]))
-    .map((name) => fault(`${path}.defaults.${name}`, `is not valid; give ${wantedOf(OwnFields.properties[name])}`))
+    .map((name) => fault(`${path}.defaults.${name}`, `is not valid; give ${expectedOf(OwnFields.properties[name])}`))
   return [...forbidden, ...wrong]
 }
 
 /** What a field asks for, in the words that callers are told. */
-function wantedOf({ anyOf = [] }: TSchema): string {
+function expectedOf({ anyOf = [] }: TSchema): string {
   const [schema] = anyOf
   return String(schema?.errorMessage ?? 'another value').replace(/^send /, '')
 }
@@ -223,7 +223,7 @@ function describeFaults(schema: TSchema, value: unknown, raw: unknown, path: str
 }
 
 /** Settings whose values may be secrets, or hold one. */
-const secretive = /^\/(?:apiKey|baseUrl|headers|options|providerOptions|defaults|params\/set)(?:\/|$)/
+const mayHoldSecrets = /^\/(?:apiKey|baseUrl|headers|options|providerOptions|defaults|params\/set)(?:\/|$)/
 
 function describe({ type, schema, path }: ValueError, raw: unknown): string {
   if (type === ValueErrorType.ObjectAdditionalProperties) {
@@ -231,7 +231,7 @@ function describe({ type, schema, path }: ValueError, raw: unknown): string {
     return `is not a setting of this adapter${hint(name, Object.keys(schema['properties'] ?? {}))}`
   }
   if (type === ValueErrorType.ObjectRequiredProperty) return 'is missing'
-  const before = secretive.test(path) ? 'is not valid; ' : shown(raw)
+  const before = mayHoldSecrets.test(path) ? 'is not valid; ' : shown(raw)
   if (path === '/baseUrl' && type === ValueErrorType.StringPattern) return notPlain
   if (type === ValueErrorType.StringPattern) return `${before}give ${lowerFirst(schema.description ?? '')}`
   return `${before}give ${expected(schema)}`

@@ -11,14 +11,14 @@ interface Problem {
 }
 
 /** What the service goes by: to change it would make it misread the answer. */
-const fixed = ['model', 'messages', 'stream']
+const unchangeable = ['model', 'messages', 'stream']
 const own = Object.keys(OwnFields.properties)
 
 /** The two names of one bound, which the service reads under either. */
 const bounds = ['max_tokens', 'max_completion_tokens']
 
 /** What the service reads of a request besides: a caller's value must not get there unchecked, by another name. */
-const read = ['n', 'stop', 'stream_options', 'tools', 'tool_choice', 'response_format']
+const readByService = ['n', 'stop', 'stream_options', 'tools', 'tool_choice', 'response_format']
 
 /** What the schema of a model's `params` cannot say. @param params of whatever shape, whose faults are told elsewhere */
 export function paramsProblems(params: unknown): readonly Problem[] {
@@ -45,10 +45,10 @@ function valuesIn(key: 'set' | 'cap', values: unknown): readonly Problem[] {
     const place = `${key}.${name}`
     const problem = problemOfName(name)
     if (problem !== undefined) return [{ place, problem }]
-    const isRead = bounds.includes(name) || read.includes(name)
+    const isRead = bounds.includes(name) || readByService.includes(name)
     // A cap of another kind is told of by its schema.
-    const isJudged = isRead && (key === 'set' || typeof value === 'number')
-    const fits = !isJudged || (fitsRequest(name, value) && (key === 'set' || Number(value) > 0))
+    const isChecked = isRead && (key === 'set' || typeof value === 'number')
+    const fits = !isChecked || (fitsRequest(name, value) && (key === 'set' || Number(value) > 0))
     return problemsOf(place, fits ? undefined : 'is no value that this parameter can have')
   })
 }
@@ -64,12 +64,12 @@ function problemOfRename(from: string, to: unknown, targets: readonly unknown[])
   if (from === to) return 'is the name that it has'
   if (targets.indexOf(to) !== targets.lastIndexOf(to)) return `becomes ${to}, and so does another parameter`
   if (redirecting.includes(to)) return `cannot become ${to}, by which callers would lead elsewhere`
-  const isUnchecked = read.includes(to) || (bounds.includes(to) && !bounds.includes(from))
+  const isUnchecked = readByService.includes(to) || (bounds.includes(to) && !bounds.includes(from))
   return isUnchecked ? `cannot become ${to}, which the service reads itself` : undefined
 }
 
 function problemOfName(name: unknown): string | undefined {
   if (typeof name !== 'string') return undefined
-  if (fixed.includes(name)) return `names ${name}, which the service itself goes by`
+  if (unchangeable.includes(name)) return `names ${name}, which the service itself goes by`
   return own.includes(name) ? `names ${name}, which no upstream is sent` : undefined
 }

@@ -23,14 +23,14 @@ export const Timeouts = Type.Object(
 export type Timeouts = Static<typeof Timeouts>
 
 /** When a model that keeps failing is left alone. */
-export const Breaking = Type.Object(
+export const BreakerSettings = Type.Object(
   {
     failures: Type.Optional(Type.Integer({ minimum: 0, description: 'So many in a row; 0 for never (5).' })),
     pause: Type.Optional(Type.Integer({ minimum: 1, description: 'Milliseconds until it is asked again (10000).' })),
   },
   { ...closed, description: 'When a model that keeps failing is left alone for a while.' },
 )
-export type Breaking = Static<typeof Breaking>
+export type BreakerSettings = Static<typeof BreakerSettings>
 
 const byName = <T extends TSchema>(schema: T, description: string) =>
   Type.Optional(Type.Record(Type.String({ minLength: 1 }), schema, { description }))
@@ -65,7 +65,7 @@ const common = {
       description: 'How often a failed request is sent again, before the first byte has gone out.',
     }),
   ),
-  breaker: Type.Optional(Breaking),
+  breaker: Type.Optional(BreakerSettings),
   contextWindow: Type.Optional(
     Type.Integer({ minimum: 1, description: 'Tokens that the model takes, the answer included.' }),
   ),

@@ -6,7 +6,7 @@ import type { ProgressOutput } from '../../print.ts'
 import type { Proxies } from '../../proxies.ts'
 import { Progress } from './progress.ts'
 
-const maximumRedirects = 5
+const maxRedirects = 5
 
 /** A failure that the operator is told, with paths and addresses; callers are not. */
 export class WeightsError extends Error {}
@@ -118,7 +118,7 @@ async function request(
     await response.body?.cancel()
     const next = followRedirect(at, location)
     if (next === null) throw new WeightsError(`${shown(url)} redirects to where a download is not followed.`)
-    if (followed === maximumRedirects) throw new WeightsError(`${shown(url)} redirects again and again.`)
+    if (followed === maxRedirects) throw new WeightsError(`${shown(url)} redirects again and again.`)
     at = next
   }
 }

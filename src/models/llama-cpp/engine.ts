@@ -7,7 +7,7 @@ import type { Chat, HistoryItem, Llama, LlamaModel, NodeLlamaCpp, Sequence, Toke
 import type { Sampling } from './request.ts'
 
 /** The window of a model whose settings name none, at most; what it was trained on can take many gigabytes. */
-const defaultWindow = 8192
+const defaultWindowTokens = 8192
 /** Tokens beyond the window, so that node-llama-cpp never comes to shift the context, which would cut silently. */
 const spareTokens = 64
 
@@ -70,7 +70,7 @@ export class Engine {
     })
     try {
       const model = await llama.loadModel({ modelPath: file, loadSignal: signal })
-      const window = settings.contextWindow ?? Math.min(model.trainContextSize, defaultWindow)
+      const window = settings.contextWindow ?? Math.min(model.trainContextSize, defaultWindowTokens)
       const threads = Math.min(cores, Math.max(1, llama.cpuMathCores))
       const context = await model.createContext({ contextSize: window + spareTokens, threads, createSignal: signal })
       const sequence = context.getSequence()
@@ -137,7 +137,7 @@ export class Engine {
   async answer(
     { history, tokens }: Prompt,
     sampling: Sampling,
-    maximumTokens: number | undefined,
+    maxTokens: number | undefined,
     signal: AbortSignal,
     onPiece: (piece: Piece) => void,
   ): Promise<Answer> {
@@ -150,7 +150,7 @@ export class Engine {
       const response = await this.#chat.generateResponse(history, {
         ...sampling,
         signal: AbortSignal.any([signal, isFull.signal]),
-        maxTokens: Math.min(maximumTokens ?? Number.POSITIVE_INFINITY, this.window - tokens.length),
+        maxTokens: Math.min(maxTokens ?? Number.POSITIVE_INFINITY, this.window - tokens.length),
         contextShift: {
           // The spare tokens keep this from happening. If it does, the answer ends here as one that is too long.
           strategy: () => {

@@ -9,7 +9,7 @@ import { Channel } from './channel.ts'
 import { type Answer, Engine } from './engine.ts'
 import { loadNodeLlamaCpp, NodeLlamaCppError } from './node-llama-cpp.ts'
 import { Queue } from './queue.ts'
-import { Reply, type Turn } from './reply.ts'
+import { type AnswerEvent, Reply } from './reply.ts'
 import { ignoredParameters, readTask, type Task } from './request.ts'
 import { findWeights } from './weights.ts'
 
@@ -29,10 +29,10 @@ export interface LlamaCppOptions {
 }
 
 /** Requests that may wait for the one that runs. */
-const defaultQueue = 32
+const defaultMaxWaiting = 32
 
 /** Milliseconds for which a failure to load is remembered, so that not every request downloads the weights anew. */
-const failureMemory = 60_000
+const failureCacheMs = 60_000
 
 /**
  * Runs weights from a GGUF file in this process, with node-llama-cpp. It is loaded with the first request: the weights
@@ -44,7 +44,7 @@ export function createLlamaCppModel(
   folder: string,
   { output = progressOutput(), packageName = 'node-llama-cpp', proxies = noProxies }: LlamaCppOptions = {},
 ): LlamaCppModel {
-  const queue = new Queue(settings.queue ?? defaultQueue)
+  const queue = new Queue(settings.queue ?? defaultMaxWaiting)
   const closing = new AbortController()
   let loading: Promise<Engine> | undefined
   let closed: Promise<void> | undefined
@@ -60,20 +60,20 @@ export function createLlamaCppModel(
     loading ??= open().catch((error: unknown) => {
       setTimeout(() => {
         loading = undefined
-      }, failureMemory).unref()
+      }, failureCacheMs).unref()
       throw loadFailure(error)
     })
     return loading
   }
 
   /** Does the task in its turn, and tells of each step; the turn lasts until the work has really ended. */
-  const work = async (task: Task, caller: AbortSignal, tell: (turn: Turn) => void): Promise<Usage> => {
+  const work = async (task: Task, caller: AbortSignal, onEvent: (event: AnswerEvent) => void): Promise<Usage> => {
     const signal = AbortSignal.any([caller, closing.signal])
     let leave: (() => void) | undefined
     try {
       leave = await queue.enter(signal)
       const engine = await untilAborted(load(), signal)
-      return await answerAll(engine, task, signal, tell)
+      return await answerAll(engine, task, signal, onEvent)
     } catch (error) {
       throw failure(error, caller, closing.signal)
     } finally {
@@ -95,8 +95,8 @@ export function createLlamaCppModel(
 
     async complete(request, signal): Promise<ModelReply> {
       const answers: Answer[] = []
-      const usage = await work(readTask(request), signal, (turn) => {
-        if ('ends' in turn) answers.push(turn.ends)
+      const usage = await work(readTask(request), signal, (event) => {
+        if ('ends' in event) answers.push(event.ends)
       })
       return { completion: new Reply(request.body.model).completion(answers, usage) }
     },
@@ -104,15 +104,15 @@ export function createLlamaCppModel(
     async *stream(request: ModelRequest, signal): AsyncIterable<readonly ModelEvent[]> {
       const reply = new Reply(request.body.model)
       const left = new AbortController()
-      const turns = new Channel<Turn>()
-      const usage = work(readTask(request), AbortSignal.any([signal, left.signal]), (turn) => turns.push(turn))
+      const answerEvents = new Channel<AnswerEvent>()
+      const usage = work(readTask(request), AbortSignal.any([signal, left.signal]), (event) => answerEvents.push(event))
       // A failure is met below, when everything before it has been told.
       const over = usage.then(
-        () => turns.close(),
-        () => turns.close(),
+        () => answerEvents.close(),
+        () => answerEvents.close(),
       )
       try {
-        for await (const group of turns) yield group.map((turn) => reply.event(turn))
+        for await (const group of answerEvents) yield group.map((event) => reply.event(event))
         yield [reply.usage(await usage)]
       } finally {
         left.abort()
@@ -128,23 +128,28 @@ export function createLlamaCppModel(
 }
 
 /** Answers as often as was asked, each time with another seed. */
-async function answerAll(engine: Engine, task: Task, signal: AbortSignal, tell: (turn: Turn) => void): Promise<Usage> {
+async function answerAll(
+  engine: Engine,
+  task: Task,
+  signal: AbortSignal,
+  onEvent: (event: AnswerEvent) => void,
+): Promise<Usage> {
   const prompt = await engine.prepare(task.history, signal)
   const prompt_tokens = prompt.tokens.length
   let completion_tokens = 0
   for (let index = 0; index < task.choices; index += 1) {
     let hasBegun = false
     const begin = () => {
-      if (!hasBegun) tell({ index, begins: true })
+      if (!hasBegun) onEvent({ index, begins: true })
       hasBegun = true
     }
     const sampling = { ...task.sampling, seed: (task.sampling.seed + index) >>> 0 }
-    const answer = await engine.answer(prompt, sampling, task.maximumTokens, signal, (piece) => {
+    const answer = await engine.answer(prompt, sampling, task.maxTokens, signal, (piece) => {
       begin()
-      tell({ index, piece })
+      onEvent({ index, piece })
     })
     begin()
-    tell({ index, ends: answer })
+    onEvent({ index, ends: answer })
     completion_tokens += answer.tokens
   }
   return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens }
@@ -166,7 +171,7 @@ function loadFailure(cause: unknown): ApiError {
     cause instanceof NodeLlamaCppError
       ? cause.message
       : 'The model cannot be loaded. Tell the operator, whose log says why.'
-  const headers = { 'retry-after': String(failureMemory / 1000) }
+  const headers = { 'retry-after': String(failureCacheMs / 1000) }
   return new ApiError(503, 'model_unavailable', reason, { cause, headers })
 }
 

@@ -2,9 +2,9 @@ import type { ProgressOutput } from '../../print.ts'
 
 const barWidth = 30
 /** Milliseconds between two states of the bar. */
-const redraw = 100
+const redrawMs = 100
 /** Bytes after which a line is written, when nobody knows how many there will be. */
-const lineEvery = 256 * 1024 ** 2
+const bytesPerLine = 256 * 1024 ** 2
 
 /** Shows how far a download is: a bar on a terminal, elsewhere a line for every tenth. */
 export class Progress {
@@ -31,7 +31,7 @@ export class Progress {
     this.#done += bytes
     if (this.#output.isTTY) {
       const now = performance.now()
-      if (now - this.#drawnAt < redraw) return
+      if (now - this.#drawnAt < redrawMs) return
       this.#drawnAt = now
       this.#draw('')
       return
@@ -47,7 +47,7 @@ export class Progress {
   }
 
   #stepOf(bytes: number): number {
-    return Math.floor(this.#total ? (bytes / this.#total) * 10 : bytes / lineEvery)
+    return Math.floor(this.#total ? (bytes / this.#total) * 10 : bytes / bytesPerLine)
   }
 
   #draw(end: string): void {

@@ -1,19 +1,19 @@
 import { ApiError } from '../../errors.ts'
 
 /** Seconds that a refused caller is told to wait, at the least and at the most. */
-const shortestRetry = 1
-const longestRetry = 60
+const minRetrySeconds = 1
+const maxRetrySeconds = 60
 
 /** One at a time, in the order of coming; only so many may wait. */
 export class Queue {
-  readonly #maximumWaiting: number
+  readonly #maxWaiting: number
   /** Those who wait, first come first. */
   readonly #waiting = new Set<() => void>()
   #isBusy = false
   #lastSeconds = 0
 
-  constructor(maximumWaiting: number) {
-    this.#maximumWaiting = maximumWaiting
+  constructor(maxWaiting: number) {
+    this.#maxWaiting = maxWaiting
   }
 
   /**
@@ -21,7 +21,7 @@ export class Queue {
    * @throws ApiError 503 `model_busy` when too many wait already; the signal's reason when it aborts
    */
   async enter(signal: AbortSignal): Promise<() => void> {
-    if (this.#isBusy && this.#waiting.size >= this.#maximumWaiting) throw this.#refusal()
+    if (this.#isBusy && this.#waiting.size >= this.#maxWaiting) throw this.#refusal()
     return this.#enter(signal)
   }
 
@@ -71,7 +71,7 @@ export class Queue {
   }
 
   #refusal(): ApiError {
-    const seconds = Math.min(Math.max(Math.ceil(this.#lastSeconds), shortestRetry), longestRetry)
+    const seconds = Math.min(Math.max(Math.ceil(this.#lastSeconds), minRetrySeconds), maxRetrySeconds)
     return new ApiError(503, 'model_busy', 'Too many requests wait for this model already. Try again later.', {
       headers: { 'retry-after': String(seconds) },
     })

@@ -7,7 +7,7 @@ import type { Answer, Piece } from './engine.ts'
 type Delta = Chunk['choices'][number]['delta']
 
 /** What happens to one of the answers of a request. */
-export type Turn = { readonly index: number } & (
+export type AnswerEvent = { readonly index: number } & (
   | { readonly begins: true }
   | { readonly piece: Piece }
   | { readonly ends: Answer }
@@ -21,11 +21,11 @@ export class Reply {
     this.#head = { id: `chatcmpl-${randomUUID()}`, created: unixSeconds(), model }
   }
 
-  event(turn: Turn): ModelEvent {
-    if ('begins' in turn) return this.#event(turn.index, { role: 'assistant', content: '', refusal: null }, null)
-    if ('ends' in turn) return this.#event(turn.index, {}, turn.ends.finish)
-    const { text, isThought } = turn.piece
-    return this.#event(turn.index, isThought ? { content: null, ...thought(text) } : { content: text }, null)
+  event(event: AnswerEvent): ModelEvent {
+    if ('begins' in event) return this.#event(event.index, { role: 'assistant', content: '', refusal: null }, null)
+    if ('ends' in event) return this.#event(event.index, {}, event.ends.finish)
+    const { text, isThought } = event.piece
+    return this.#event(event.index, isThought ? { content: null, ...thought(text) } : { content: text }, null)
   }
 
   usage(usage: Usage): ModelEvent {

@@ -11,7 +11,7 @@ export interface Task {
   /** How many answers. */
   readonly choices: number
   /** Undefined: as many as fit. */
-  readonly maximumTokens: number | undefined
+  readonly maxTokens: number | undefined
 }
 
 export type Sampling = Pick<
@@ -71,7 +71,7 @@ export function readTask({ body, persona }: ModelRequest): Task {
       customStopTriggers: [body.stop ?? []].flat().filter((text) => text !== ''),
     },
     choices: number('n', 1, maximumChoices, 1),
-    maximumTokens: mostTokensOf(body),
+    maxTokens: mostTokensOf(body),
   }
 }
 

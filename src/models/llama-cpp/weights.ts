@@ -74,9 +74,9 @@ async function checkMagic(file: string): Promise<void> {
   }
 }
 
-async function checkDigest(file: string, wanted: string, signal: AbortSignal): Promise<void> {
+async function checkDigest(file: string, expected: string, signal: AbortSignal): Promise<void> {
   const hash = createHash('sha256')
   await pipeline(createReadStream(file, { highWaterMark: 1024 ** 2 }), hash, { signal })
   const digest = hash.digest('hex')
-  if (digest !== wanted) throw new WeightsError(`The file ${file} has the SHA-256 ${digest} instead of ${wanted}.`)
+  if (digest !== expected) throw new WeightsError(`The file ${file} has the SHA-256 ${digest} instead of ${expected}.`)
 }

@@ -2,7 +2,7 @@ import type { ApiError } from '../../errors.ts'
 import type { ModelRequest } from '../model.ts'
 
 /** Which model is tried, and with what. */
-export interface Attempted {
+export interface AttemptDetails {
   /** Its name in `models.json` as it is written there, with the star where it has one. */
   readonly configuredName: string
   /** The id that it goes by upstream. */
@@ -24,9 +24,9 @@ export interface Attempt {
 }
 
 /** Told of each try at a model. */
-export type WatchAttempt = (attempted: Attempted) => Attempt
+export type WatchAttempt = (attempted: AttemptDetails) => Attempt
 
 const unwatched: Attempt = { began() {}, ended() {} }
 
 /** Lets tries go uncounted, as where a command asks a model. */
-export const watchNothing: WatchAttempt = () => unwatched
+export const ignoreAttempts: WatchAttempt = () => unwatched

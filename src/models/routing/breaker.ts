@@ -1,9 +1,9 @@
 import type { Clock } from '../../clock.ts'
 import { ApiError } from '../../errors.ts'
-import type { Breaking } from '../configuration/settings.ts'
+import type { BreakerSettings } from '../configuration/settings.ts'
 
 /** How many failures in a row open the breaker, and for how many milliseconds nothing is asked then. */
-const standard = { failures: 5, pause: 10_000 } as const
+const defaults = { failures: 5, pause: 10_000 } as const
 
 /** What the breaker is doing: letting requests through, refusing them, or waiting for what one probe says. */
 export type BreakerState = 'closed' | 'open' | 'probing'
@@ -15,16 +15,16 @@ export type BreakerState = 'closed' | 'open' | 'probing'
 export class Breaker {
   readonly #clock: Clock
   readonly #threshold: number
-  readonly #pause: number
+  readonly #pauseMs: number
   #failures = 0
   #openedAt = 0
   /** Of the probe that is under way; resolves when it is not any more. */
   #probe: PromiseWithResolvers<void> | undefined
 
-  constructor(clock: Clock, { failures = standard.failures, pause = standard.pause }: Breaking = {}) {
+  constructor(clock: Clock, { failures = defaults.failures, pause = defaults.pause }: BreakerSettings = {}) {
     this.#clock = clock
     this.#threshold = failures === 0 ? Number.POSITIVE_INFINITY : failures
-    this.#pause = pause
+    this.#pauseMs = pause
   }
 
   get state(): BreakerState {
@@ -33,12 +33,12 @@ export class Breaker {
   }
 
   /** Whether a request would be refused now. */
-  get isShut(): boolean {
-    return this.#failures >= this.#threshold && (this.#probe !== undefined || this.#wait > 0)
+  get isRefusing(): boolean {
+    return this.#failures >= this.#threshold && (this.#probe !== undefined || this.#remainingMs > 0)
   }
 
   /** Resolves when no probe is under way. */
-  async probed(): Promise<void> {
+  async probeEnded(): Promise<void> {
     await this.#probe?.promise
   }
 
@@ -47,9 +47,9 @@ export class Breaker {
    * and of a stream `answered` before that.
    * @throws ApiError 503 `model_unavailable` with `Retry-After`
    */
-  pass(): void {
-    if (this.isShut) {
-      const seconds = Math.max(1, Math.ceil(this.#wait / 1000))
+  admit(): void {
+    if (this.isRefusing) {
+      const seconds = Math.max(1, Math.ceil(this.#remainingMs / 1000))
       throw new ApiError(
         503,
         'model_unavailable',
@@ -63,31 +63,31 @@ export class Breaker {
   }
 
   /** An answer has begun: others may ask again, but a model that breaks off now is left alone at once. */
-  answered(): void {
+  recordFirstEvent(): void {
     if (!this.#probe) return
     this.#failures = this.#threshold - 1
     this.#endProbe()
   }
 
-  succeeded(): void {
+  recordSuccess(): void {
     this.#failures = 0
     this.#endProbe()
   }
 
-  failed(): void {
+  recordFailure(): void {
     this.#failures++
     this.#openedAt = this.#clock.now()
     this.#endProbe()
   }
 
   /** The request ended without telling anything about the model: the client left, or it was the caller's fault. */
-  gaveUp(): void {
+  endWithoutResult(): void {
     this.#endProbe()
   }
 
   /** Milliseconds until it may be asked again. */
-  get #wait(): number {
-    return this.#openedAt + this.#pause - this.#clock.now()
+  get #remainingMs(): number {
+    return this.#openedAt + this.#pauseMs - this.#clock.now()
   }
 
   #endProbe(): void {

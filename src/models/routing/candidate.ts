@@ -2,13 +2,13 @@ import { type Clock, machineClock, pause } from '../../clock.ts'
 import { ApiError, toApiError } from '../../errors.ts'
 import type { Params, Timeouts } from '../configuration/settings.ts'
 import type { ContentKind } from '../content-kinds.ts'
-import { isPassing, saysNothingOfModel } from '../faults.ts'
+import { isTransient, isUnrelatedToModel } from '../faults.ts'
 import type { Model, ModelEvent, ModelReply, ModelRequest } from '../model.ts'
-import { explained } from '../reason.ts'
-import { type Attempt, type WatchAttempt, watchNothing } from './attempt.ts'
+import { withModel } from '../reason.ts'
+import { type Attempt, ignoreAttempts, type WatchAttempt } from './attempt.ts'
 import type { Breaker } from './breaker.ts'
 import { Deadlines } from './deadlines.ts'
-import { OpenEvents, type Watchers } from './open-events.ts'
+import { OpenEvents, type StreamContext } from './open-events.ts'
 
 /** What a model of the configuration is, besides the adapter that talks to it. */
 export interface CandidateTraits {
@@ -39,12 +39,12 @@ export interface OpenedStream {
 }
 
 /** How long a request may wait for another one that tries a failed model again. Milliseconds. */
-const longestWait = 1000
+const maxProbeWaitMs = 1000
 
-const standardRetries = 2
+const defaultRetries = 2
 /** Milliseconds: the first pause, and the longest. */
-const firstPause = 250
-const longestPause = 8000
+const firstPauseMs = 250
+const maxPauseMs = 8000
 
 /** One model of the configuration: asks its adapter within time limits, again where that helps, and not while it is down. */
 export class Candidate {
@@ -61,7 +61,7 @@ export class Candidate {
     traits: CandidateTraits,
     model: Model,
     breaker: Breaker | null,
-    watch: WatchAttempt = watchNothing,
+    watch: WatchAttempt = ignoreAttempts,
     clock: Clock = machineClock,
   ) {
     this.traits = traits
@@ -77,8 +77,8 @@ export class Candidate {
   }
 
   /** Whether it would refuse a request now, since it keeps failing. */
-  get isShut(): boolean {
-    return this.breaker?.isShut ?? false
+  get isRefusing(): boolean {
+    return this.breaker?.isRefusing ?? false
   }
 
   /**
@@ -96,11 +96,11 @@ export class Candidate {
       const [attempt, asked] = this.#begin(request, false, retries)
       try {
         const reply = await this.model.complete(asked, deadlines.signal)
-        this.breaker?.succeeded()
+        this.breaker?.recordSuccess()
         attempt.ended()
         return { ...reply, retries }
       } catch (thrown) {
-        const error = explained(
+        const error = withModel(
           toApiError(deadlines.signal.aborted ? deadlines.signal.reason : thrown),
           this.traits,
           request.body,
@@ -128,13 +128,16 @@ export class Candidate {
       try {
         const first = await iterator.next()
         if (first.done) throw new ApiError(502, 'upstream_error', 'The model ended without an answer. Try again.')
-        this.breaker?.answered()
+        this.breaker?.recordFirstEvent()
         attempt.began()
         deadlines.startIdle()
-        return { retries, events: new OpenEvents(first.value, iterator, this.#watchersOf(deadlines, attempt, request)) }
+        return {
+          retries,
+          events: new OpenEvents(first.value, iterator, this.#streamContext(deadlines, attempt, request)),
+        }
       } catch (thrown) {
         deadlines.end()
-        const error = explained(
+        const error = withModel(
           toApiError(deadlines.signal.aborted ? deadlines.signal.reason : thrown),
           this.traits,
           request.body,
@@ -145,7 +148,7 @@ export class Candidate {
     })
   }
 
-  #watchersOf(deadlines: Deadlines, attempt: Attempt, { body }: ModelRequest): Watchers {
+  #streamContext(deadlines: Deadlines, attempt: Attempt, { body }: ModelRequest): StreamContext {
     return { deadlines, attempt, breaker: this.breaker, traits: this.traits, body }
   }
 
@@ -157,19 +160,19 @@ export class Candidate {
   }
 
   async #withRetries<T>(signal: AbortSignal, mayWait: boolean, attempt: (retries: number) => Promise<T>): Promise<T> {
-    const most = this.traits.retries ?? standardRetries
+    const maxRetries = this.traits.retries ?? defaultRetries
     for (let retries = 0; ; retries++) {
       if (this.breaker) await this.#pass(this.breaker, mayWait, signal)
       try {
         return await attempt(retries)
       } catch (thrown) {
         const error = toApiError(thrown)
-        if (saysNothingOfModel(error) || error.status === 429) this.breaker?.gaveUp()
-        else this.breaker?.failed()
-        const wait = pauseBefore(error, retries)
-        const mayHelp = isPassing(error) && wait <= longestPause && this.breaker?.state !== 'open'
-        if (retries >= most || !mayHelp || signal.aborted) throw error
-        await pause(this.#clock, wait, signal)
+        if (isUnrelatedToModel(error) || error.status === 429) this.breaker?.endWithoutResult()
+        else this.breaker?.recordFailure()
+        const waitMs = pauseMsBefore(error, retries)
+        const mayRetry = isTransient(error) && waitMs <= maxPauseMs && this.breaker?.state !== 'open'
+        if (retries >= maxRetries || !mayRetry || signal.aborted) throw error
+        await pause(this.#clock, waitMs, signal)
       }
     }
   }
@@ -177,25 +180,27 @@ export class Candidate {
   /** Is let through, where it may wait as soon as another request has tried the model. @throws ApiError as `Breaker.pass` */
   async #pass(breaker: Breaker, mayWait: boolean, signal: AbortSignal): Promise<void> {
     if (mayWait && breaker.state === 'probing') {
-      const over = new AbortController()
-      const time = pause(this.#clock, longestWait, AbortSignal.any([signal, over.signal])).catch(() => 'called off')
+      const probeWait = new AbortController()
+      const timeout = pause(this.#clock, maxProbeWaitMs, AbortSignal.any([signal, probeWait.signal])).catch(
+        () => 'called off',
+      )
       let isWaiting = true
-      void time.then(() => {
+      void timeout.then(() => {
         isWaiting = false
       })
       // Of those that wait, the first may become the next that tries.
-      while (isWaiting && breaker.state === 'probing') await Promise.race([breaker.probed(), time])
-      over.abort()
+      while (isWaiting && breaker.state === 'probing') await Promise.race([breaker.probeEnded(), timeout])
+      probeWait.abort()
       signal.throwIfAborted()
     }
-    breaker.pass()
+    breaker.admit()
   }
 }
 
 /** Milliseconds to wait before the next try: what the upstream asked for, else twice as long each time, give or take half. */
-function pauseBefore(error: ApiError, retries: number): number {
+function pauseMsBefore(error: ApiError, retries: number): number {
   const { 'retry-after-ms': milliseconds, 'retry-after': seconds } = error.headers
   const asked = milliseconds === undefined ? Number(seconds) * 1000 : Number(milliseconds)
   if (asked >= 0) return asked
-  return Math.min(longestPause / 1.5, firstPause * 2 ** retries) * (0.5 + Math.random())
+  return Math.min(maxPauseMs / 1.5, firstPauseMs * 2 ** retries) * (0.5 + Math.random())
 }

@@ -3,7 +3,7 @@ import { ApiError } from '../../errors.ts'
 import type { Timeouts } from '../configuration/settings.ts'
 
 /** How long a model may take when its settings do not say. Milliseconds. */
-const standard = { firstToken: 300_000, idle: 120_000, total: 1_800_000 } as const
+const defaultLimitsMs = { firstToken: 300_000, idle: 120_000, total: 1_800_000 } as const
 
 /**
  * The time limits of one attempt at one model: its signal aborts, with a 504 that says which limit it was,
@@ -13,17 +13,17 @@ export class Deadlines {
   readonly #controller = new AbortController()
   readonly #outer: AbortSignal
   readonly #clock: Clock
-  readonly #limits: Required<Pick<Timeouts, 'firstToken' | 'idle' | 'total'>>
+  readonly #limitsMs: Required<Pick<Timeouts, 'firstToken' | 'idle' | 'total'>>
   readonly #onOuterAbort = () => this.#controller.abort(this.#outer.reason)
   #silence: Alarm | undefined
   #total: Alarm | undefined
   /** Whether an event has come, and nobody asks for another one: the silence is not the model's. */
-  isHeld = false
+  isWaitingForReader = false
 
   constructor(outer: AbortSignal, clock: Clock, timeouts: Timeouts = {}) {
     this.#outer = outer
     this.#clock = clock
-    this.#limits = { ...standard, ...timeouts }
+    this.#limitsMs = { ...defaultLimitsMs, ...timeouts }
     if (outer.aborted) this.#onOuterAbort()
     else outer.addEventListener('abort', this.#onOuterAbort, { once: true })
   }
@@ -34,24 +34,24 @@ export class Deadlines {
 
   /** Starts the clock of the whole answer. */
   startTotal(): void {
-    this.#total = this.#timer(this.#limits.total, 'did not finish its answer')
+    this.#total = this.#timer(this.#limitsMs.total, 'did not finish its answer')
   }
 
   /** Starts the clock of a stream's first event. */
   startFirstToken(): void {
-    this.#silence = this.#timer(this.#limits.firstToken, 'sent nothing')
+    this.#silence = this.#timer(this.#limitsMs.firstToken, 'sent nothing')
   }
 
   /** Ends the clock of the first event; that of the silence between two events stands still until `resume`. */
   startIdle(): void {
     this.#silence?.close()
-    this.isHeld = true
-    this.#silence = this.#timer(this.#limits.idle, 'fell silent', () => this.isHeld)
+    this.isWaitingForReader = true
+    this.#silence = this.#timer(this.#limitsMs.idle, 'fell silent', () => this.isWaitingForReader)
   }
 
   /** Another event is waited for: the clock of the silence starts anew. */
   resume(): void {
-    this.isHeld = false
+    this.isWaitingForReader = false
     this.#silence?.refresh()
   }
 

@@ -1,13 +1,13 @@
 import { ApiError, toApiError } from '../../errors.ts'
-import { saysNothingOfModel } from '../faults.ts'
+import { isUnrelatedToModel } from '../faults.ts'
 import type { ModelEvent } from '../model.ts'
-import { explained } from '../reason.ts'
+import { withModel } from '../reason.ts'
 import type { Attempt } from './attempt.ts'
 import type { Breaker } from './breaker.ts'
 import type { Deadlines } from './deadlines.ts'
 
 /** What is told how a stream goes on. */
-export interface Watchers {
+export interface StreamContext {
   readonly deadlines: Deadlines
   readonly attempt: Attempt
   /** Null for a model that is asked however often it fails. */
@@ -29,14 +29,14 @@ const over: Step = { done: true, value: undefined }
 export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], undefined> {
   #first: readonly ModelEvent[] | undefined
   readonly #iterator: AsyncIterator<readonly ModelEvent[]>
-  readonly #watchers: Watchers
+  readonly #context: StreamContext
   #isOver = false
 
   /** @param first what has come already */
-  constructor(first: readonly ModelEvent[], iterator: AsyncIterator<readonly ModelEvent[]>, watchers: Watchers) {
+  constructor(first: readonly ModelEvent[], iterator: AsyncIterator<readonly ModelEvent[]>, context: StreamContext) {
     this.#first = first
     this.#iterator = iterator
-    this.#watchers = watchers
+    this.#context = context
   }
 
   [Symbol.asyncIterator](): this {
@@ -51,13 +51,13 @@ export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], 
       return { done: false, value: first }
     }
     if (this.#isOver) return over
-    const { deadlines } = this.#watchers
+    const { deadlines } = this.#context
     try {
       deadlines.resume()
       const step = await this.#iterator.next()
       if (!step.done) {
         // Whoever reads may be slow: that is no silence of the model.
-        deadlines.isHeld = true
+        deadlines.isWaitingForReader = true
         return { done: false, value: step.value }
       }
       this.#succeed()
@@ -71,7 +71,7 @@ export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], 
   async return(): Promise<Step> {
     if (this.#isOver) return over
     this.#isOver = true
-    const { deadlines, attempt } = this.#watchers
+    const { deadlines, attempt } = this.#context
     deadlines.end()
     attempt.ended(new ApiError(499, 'client_gone', 'Nobody wants the rest of the answer.'))
     deadlines.abort()
@@ -80,20 +80,20 @@ export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], 
   }
 
   #succeed(): void {
-    const { deadlines, attempt, breaker } = this.#watchers
+    const { deadlines, attempt, breaker } = this.#context
     this.#isOver = true
     deadlines.end()
-    breaker?.succeeded()
+    breaker?.recordSuccess()
     attempt.ended()
   }
 
   #fail(thrown: ApiError): ApiError {
-    const { deadlines, attempt, breaker, traits, body } = this.#watchers
-    const error = explained(thrown, traits, body)
+    const { deadlines, attempt, breaker, traits, body } = this.#context
+    const error = withModel(thrown, traits, body)
     this.#isOver = true
     deadlines.end()
     // A model that answered and then broke off or fell silent is failing as much as one that never answered.
-    if (!saysNothingOfModel(error)) breaker?.failed()
+    if (!isUnrelatedToModel(error)) breaker?.recordFailure()
     attempt.ended(error)
     return error
   }

@@ -1,5 +1,5 @@
 import { type ApiError, toApiError } from '../../errors.ts'
-import { isOfOneModel, saysNothingOfModel } from '../faults.ts'
+import { isLimitOfOneModel, isUnrelatedToModel } from '../faults.ts'
 import type { ModelReply, ModelRequest } from '../model.ts'
 import type { Candidate, OpenedStream } from './candidate.ts'
 
@@ -7,12 +7,12 @@ import type { Candidate, OpenedStream } from './candidate.ts'
 export type RequestFor = (candidate: Candidate) => ModelRequest | Promise<ModelRequest>
 
 /** Told of each candidate that failed where the next one is asked. */
-export type TellFailure = (candidate: Candidate, error: ApiError) => void
+export type ReportFailure = (candidate: Candidate, error: ApiError) => void
 
 /** An answer, and which candidate gave it. */
 export type Answered<T> = T & { readonly candidate: Candidate }
 
-const tellNobody: TellFailure = () => {}
+const ignoreFailure: ReportFailure = () => {}
 
 /** Counts the requests that use the models of one `models.json`: after a reload, the old models are closed when the last of them has ended. */
 export class InFlightRequests {
@@ -64,7 +64,7 @@ export class Route {
    * @throws ApiError where none can
    */
   firstAble(requestFor: RequestFor, signal: AbortSignal): Promise<Candidate> {
-    return this.#ask(signal, tellNobody, async (candidate) => {
+    return this.#ask(signal, ignoreFailure, async (candidate) => {
       await requestFor(candidate)
       return candidate
     })
@@ -74,9 +74,9 @@ export class Route {
   complete(
     requestFor: RequestFor,
     signal: AbortSignal,
-    tell: TellFailure = tellNobody,
+    reportFailure: ReportFailure = ignoreFailure,
   ): Promise<Answered<ModelReply & { readonly retries: number }>> {
-    return this.#ask(signal, tell, async (candidate, mayWait) => ({
+    return this.#ask(signal, reportFailure, async (candidate, mayWait) => ({
       ...(await candidate.complete(await requestFor(candidate), signal, mayWait)),
       candidate,
     }))
@@ -86,8 +86,12 @@ export class Route {
    * Resolves when the first event is there; nothing is tried elsewhere after that.
    * @throws ApiError of one that blames the caller, else of the last candidate that failed at what it can do, else of the last
    */
-  open(requestFor: RequestFor, signal: AbortSignal, tell: TellFailure = tellNobody): Promise<Answered<OpenedStream>> {
-    return this.#ask(signal, tell, async (candidate, mayWait) => ({
+  open(
+    requestFor: RequestFor,
+    signal: AbortSignal,
+    reportFailure: ReportFailure = ignoreFailure,
+  ): Promise<Answered<OpenedStream>> {
+    return this.#ask(signal, reportFailure, async (candidate, mayWait) => ({
       ...(await candidate.open(await requestFor(candidate), signal, mayWait)),
       candidate,
     }))
@@ -96,33 +100,33 @@ export class Route {
   /** Asks one candidate after the other, until one answers; one waits for another request's try only where no later one can be asked. */
   async #ask<T>(
     signal: AbortSignal,
-    tell: TellFailure,
+    reportFailure: ReportFailure,
     ask: (candidate: Candidate, mayWait: boolean) => Promise<T>,
   ): Promise<T> {
     let failure: unknown
     let limitation: unknown
     for (const [index, candidate] of this.candidates.entries()) {
       try {
-        return await ask(candidate, this.#isLastOpen(index))
+        return await ask(candidate, this.#isLastAvailable(index))
       } catch (thrown) {
         const error = toApiError(thrown)
         // Nobody waits for another candidate's answer once the request has been given up.
-        if (signal.aborted || isOfEveryModel(error)) throw thrown
-        if (isOfOneModel(error)) limitation = thrown
+        if (signal.aborted || isSameForEveryModel(error)) throw thrown
+        if (isLimitOfOneModel(error)) limitation = thrown
         else failure = thrown
-        if (index < this.candidates.length - 1) tell(candidate, error)
+        if (index < this.candidates.length - 1) reportFailure(candidate, error)
       }
     }
     throw failure ?? limitation
   }
 
   /** Whether no candidate after this one can be asked. */
-  #isLastOpen(index: number): boolean {
-    return this.candidates.every(({ isShut }, place) => place <= index || isShut)
+  #isLastAvailable(index: number): boolean {
+    return this.candidates.every(({ isRefusing }, position) => position <= index || isRefusing)
   }
 }
 
 /** Whether any model would have failed in this way. */
-function isOfEveryModel(error: ApiError): boolean {
-  return saysNothingOfModel(error) && !isOfOneModel(error)
+function isSameForEveryModel(error: ApiError): boolean {
+  return isUnrelatedToModel(error) && !isLimitOfOneModel(error)
 }

@@ -1,11 +1,21 @@
 import { type Persona, unnamedUser } from '../../characters/prompt/settings.ts'
 import type { Steps } from '../../work.ts'
-import type { Told } from '../model.ts'
+import type { ComposedParts } from '../model.ts'
 import { type Conversation, leaningOf } from './conversation.ts'
 import { personalSubject } from './personal.ts'
 import { endings, hedges, repetitions } from './phrases.ts'
 import { isStatement, recall } from './recall.ts'
-import { addressed, chanceOf, fresh, partOf, plainWords, type Scene, toldOf, untold, varied } from './reply-context.ts'
+import {
+  addressed,
+  chanceOf,
+  narrowToPrompt,
+  partOf,
+  plainWords,
+  type Scene,
+  unsaidOf,
+  unsaidPhrase,
+  varied,
+} from './reply-context.ts'
 import type { Find } from './search.ts'
 import { type SmallTalk, smallTalkOf } from './small-talk.ts'
 import { beCivil, deflect, goOn, ownWords, react, standIn } from './stock-replies.ts'
@@ -26,9 +36,9 @@ const shareOfPrevious = { partly: 0.6, wholly: 1 }
  * What the character says next: of what the prompt tells by retrieval and, where that has no words, an honest way out.
  * The same prompt, seed and choice give the same words; without a seed, choice 0 is the best there is.
  */
-export function* act(
+export function* answerAs(
   persona: Persona,
-  told: Told | undefined,
+  composition: ComposedParts | undefined,
   conversation: Conversation,
   seed: number | null,
   choice: number,
@@ -39,7 +49,7 @@ export function* act(
   const name = card.nickname || card.name
   const userName = conversation.givenName ?? (persona.userName === unnamedUser ? null : persona.userName)
   const part = yield* partOf(card)
-  const scene = { ...part, ...(yield* toldOf(part, told)), conversation, name, userName, seed, choice }
+  const scene = { ...part, ...(yield* narrowToPrompt(part, composition)), conversation, name, userName, seed, choice }
   return addressed(yield* perform(scene, persona), userName)
 }
 
@@ -60,19 +70,19 @@ function* lookUp(scene: Scene, smallTalk: SmallTalk | null): Steps<string> {
   const [best] = finds
   if (best && best.score >= sureScore) return yield* answer(scene, finds, best)
   if (smallTalk !== null) return yield* beCivil(scene, smallTalk)
-  const ofSelf = yield* tellOfSelf(scene)
+  const ofSelf = yield* answerAboutSelf(scene)
   if (ofSelf !== null) return ofSelf
   const isTelling = isStatement(scene.conversation.question)
   const about = isTelling ? undefined : finds.find(({ passage }) => passage.source === 'self')
   if (about && about.score >= selfScore) {
-    const [untoldYet] = yield* untold([about.passage.answer], String, scene)
-    if (untoldYet !== undefined) return untoldYet
+    const [unsaid] = yield* unsaidOf([about.passage.answer], String, scene)
+    if (unsaid !== undefined) return unsaid
     if (about.score >= nearScore) return yield* again(scene, about.passage.answer)
   }
   const near = finds.filter(({ score }) => score >= nearScore)
-  const [nearest] = yield* untold(near, ({ passage }) => passage.answer, scene)
+  const [nearest] = yield* unsaidOf(near, ({ passage }) => passage.answer, scene)
   if (!nearest) return yield* deflect(scene)
-  return `${yield* fresh(scene, hedges, chanceOf(scene), scene.choice)} ${nearest.passage.answer}`
+  return `${yield* unsaidPhrase(scene, hedges, chanceOf(scene), scene.choice)} ${nearest.passage.answer}`
 }
 
 /** What a message ends with, if that is a farewell or thanks: "I must sleep now. Good night!" */
@@ -121,11 +131,11 @@ function* answer(scene: Scene, finds: readonly Find[], best: Find): Steps<string
   const leansOnPrevious = leaningIn(scene) !== 'none'
   const enough = Math.max(leansOnPrevious ? nearScore : sureScore, goodEnoughInstead * best.score)
   const good = finds.filter(({ score }) => score >= enough)
-  const left = yield* untold(good, ({ passage }) => passage.answer, scene)
+  const left = yield* unsaidOf(good, ({ passage }) => passage.answer, scene)
   const [chosen] = left
   if (!chosen) {
     if (isStatement(question)) return yield* deflect(scene)
-    if (leansOnPrevious) return yield* goOn(scene, yield* fresh(scene, endings, chanceOf(scene), scene.choice))
+    if (leansOnPrevious) return yield* goOn(scene, yield* unsaidPhrase(scene, endings, chanceOf(scene), scene.choice))
     return yield* again(scene, best.passage.answer)
   }
   const alike = left.filter(({ score }) => score >= nearlyAsGood * chosen.score)
@@ -138,22 +148,22 @@ function* answer(scene: Scene, finds: readonly Find[], best: Find): Steps<string
 /** Tells what was told before, with a word on it: once in a conversation, and then no more. */
 function* again(scene: Scene, text: string): Steps<string> {
   const isSaid = scene.conversation.said.some((said) => repetitions.some((form) => said.startsWith(form)))
-  if (isSaid) return yield* goOn(scene, yield* fresh(scene, endings, chanceOf(scene), scene.choice))
-  return `${yield* fresh(scene, repetitions, chanceOf(scene), scene.choice)} ${text}`
+  if (isSaid) return yield* goOn(scene, yield* unsaidPhrase(scene, endings, chanceOf(scene), scene.choice))
+  return `${yield* unsaidPhrase(scene, repetitions, chanceOf(scene), scene.choice)} ${text}`
 }
 
 /** What the character tells of itself, where that is asked; null where it is not, or where the card has nothing of the kind. */
-function* tellOfSelf(scene: Scene): Steps<string | null> {
-  const isWanted = personalSubject(scene.conversation.question)
-  const wanted = isWanted === null ? [] : scene.passages.filter(isWanted)
-  if (wanted.length === 0) return null
-  const left = yield* untold(wanted, ({ answer }) => answer, scene)
-  if (left.length === 0) return yield* again(scene, wanted[0]?.answer ?? '')
+function* answerAboutSelf(scene: Scene): Steps<string | null> {
+  const isAnswer = personalSubject(scene.conversation.question)
+  const ofSubject = isAnswer === null ? [] : scene.passages.filter(isAnswer)
+  if (ofSubject.length === 0) return null
+  const left = yield* unsaidOf(ofSubject, ({ answer }) => answer, scene)
+  if (left.length === 0) return yield* again(scene, ofSubject[0]?.answer ?? '')
   return varied(
     scene,
-    left.slice(0, mostVariants).map(({ answer }) => answer),
+    left.slice(0, maxVariants).map(({ answer }) => answer),
   )
 }
 
 /** Of the character's own sentences, so many are taken for answers of one kind. */
-const mostVariants = 3
+const maxVariants = 3

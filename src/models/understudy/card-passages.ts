@@ -36,20 +36,20 @@ export interface Material {
 }
 
 /** How much of a card is read: real cards are far smaller, and the search index grows with it. */
-const mostPassages = 2000
-const longestAnswer = 4000
-const longestCue = 2000
-const longestText = 20_000
-const longestExamples = 100_000
-const longestGreeting = 100_000
-const mostLetters = 2_000_000
-const mostActions = 50
+const maxPassages = 2000
+const maxAnswerLength = 4000
+const maxCueLength = 2000
+const maxTextLength = 20_000
+const maxExamplesLength = 100_000
+const maxGreetingLength = 100_000
+const maxLetters = 2_000_000
+const maxActions = 50
 /** Letters of a line that traits are looked for in. */
-const longestLine = 2000
+const maxLineLength = 2000
 /** Letters of a sentence that is turned. */
-const longestSentence = 1000
+const maxSentenceLength = 1000
 /** Letters from which a piece of lore is told in parts. */
-const longestTelling = 420
+const maxLorePartLength = 420
 
 /** Units of work to read a text, besides each of its letters. */
 const unitsOfText = 500
@@ -58,7 +58,7 @@ const unitsOfLetter = 4
 const unitsOfTurning = 40
 
 /** The number of a block that stands in another text than the examples, and is never dropped. */
-const alwaysTold = -1
+const neverDropped = -1
 
 type Found = Omit<Passage, 'id'>
 
@@ -74,9 +74,9 @@ export class CardReader {
   constructor(card: Card) {
     this.#card = card
     this.#names = { character: card.nickname || card.name, user: userNameMark }
-    const description = `${card.description}\n${card.personality}`.slice(0, longestText)
+    const description = `${card.description}\n${card.personality}`.slice(0, maxTextLength)
     // A description that calls nobody by a pronoun leaves it to the scenario.
-    const about = anyPronoun.test(description) ? description : card.scenario.slice(0, longestText)
+    const about = anyPronoun.test(description) ? description : card.scenario.slice(0, maxTextLength)
     const names = [this.#names.character, card.name]
     this.#subject = subjectOf(names, about)
     this.#anybody = subjectOf(names, '')
@@ -87,28 +87,28 @@ export class CardReader {
     const card = this.#card
     const greetings: string[] = []
     const found: Found[] = []
-    const blocks = yield* this.#blocksOf(yield* this.#expanded(card.examples.slice(0, longestExamples)))
+    const blocks = yield* this.#blocksOf(yield* this.#expanded(card.examples.slice(0, maxExamplesLength)))
     for (const [block, utterances] of blocks.entries()) found.push(...answersIn(utterances, { block }))
     yield unitsOfText + card.examples.length * unitsOfLetter
-    found.push(...(yield* this.#told(card.description, 'self')))
+    found.push(...(yield* this.#factsIn(card.description, 'self')))
     found.push(...(yield* this.#personality()))
-    found.push(...(yield* this.#told(card.scenario, 'scene')))
+    found.push(...(yield* this.#factsIn(card.scenario, 'scene')))
     // Lore beyond that is read when it has fired.
     for (const entry of card.book?.entries ?? []) {
-      if (found.length < mostPassages) found.push(...(yield* this.#lore(entry)))
+      if (found.length < maxPassages) found.push(...(yield* this.#lore(entry)))
     }
     for (const greeting of card.greetings) {
-      if (greeting.length > longestGreeting) continue
+      if (greeting.length > maxGreetingLength) continue
       greetings.push(yield* this.#expanded(greeting))
       yield unitsOfText + greeting.length * unitsOfLetter
     }
     const passages = yield* numbered(found)
-    const said = [...greetings, ...passages.flatMap(({ source, answer }) => (isExample(source) ? answer : []))]
+    const spoken = [...greetings, ...passages.flatMap(({ source, answer }) => (isExample(source) ? answer : []))]
     return {
       greetings: greetings.filter((greeting) => greeting !== ''),
       passages,
       blocks: blocks.length,
-      actions: [...new Set(said.flatMap(actionsIn))].slice(0, mostActions),
+      actions: [...new Set(spoken.flatMap(actionsIn))].slice(0, maxActions),
     }
   }
 
@@ -155,25 +155,25 @@ export class CardReader {
 
   /** What a lorebook entry tells, in parts of a few sentences. */
   *#lore(entry: LoreEntry): Steps<readonly Found[]> {
-    if (entry.body.length > 4 * longestAnswer) return []
+    if (entry.body.length > 4 * maxAnswerLength) return []
     const { dialogue, prose } = yield* this.#split(entry.body)
     const written: string[] = []
     for (const key of entry.keys) if (key.text !== undefined) written.push(yield* this.#expanded(key.written))
     const title = yield* this.#expanded(entry.name)
-    const cue = [title, ...written.filter((key) => !isPhrase(key))].join('\n').slice(0, longestCue)
-    const hint = written.filter(isPhrase).join('\n').slice(0, longestCue)
-    const told = partsOf(yield* this.#turned(prose)).map((answer) => ({ cue, hint, answer, source: { entry } }))
-    const said = dialogue.flatMap((block) => answersIn(block, { entry }))
-    return [...told, ...said.map((each) => ({ ...each, cue: `${cue}\n${each.cue}`, hint }))]
+    const cue = [title, ...written.filter((key) => !isPhrase(key))].join('\n').slice(0, maxCueLength)
+    const hint = written.filter(isPhrase).join('\n').slice(0, maxCueLength)
+    const ofProse = partsOf(yield* this.#turned(prose)).map((answer) => ({ cue, hint, answer, source: { entry } }))
+    const ofDialogue = dialogue.flatMap((block) => answersIn(block, { entry }))
+    return [...ofProse, ...ofDialogue.map((each) => ({ ...each, cue: `${cue}\n${each.cue}`, hint }))]
   }
 
   /** A text about many things as the character says it: sentences about the character are turned, or left out. */
   *#turned(prose: string): Steps<string> {
-    if (isOrder(prose)) return ''
+    if (isInstruction(prose)) return ''
     const turned: string[] = []
     for (const [sentence] of prose.matchAll(/[^.!?\n]+[.!?]*["”*]*|[.!?\n]+/g)) {
       const plain = sentence.trim()
-      const own = plain === '' || plain.length > longestSentence ? plain : inFirstPerson(plain, this.#anybody)
+      const own = plain === '' || plain.length > maxSentenceLength ? plain : inFirstPerson(plain, this.#anybody)
       yield unitsOfText + plain.length * unitsOfTurning
       if (own !== null) turned.push(sentence.replace(plain, () => own))
     }
@@ -181,12 +181,12 @@ export class CardReader {
   }
 
   /** What a text tells of the character, sentence by sentence and trait by trait; its dialogues are examples. */
-  *#told(text: string, source: 'self' | 'scene'): Steps<readonly Found[]> {
-    const { dialogue, prose } = yield* this.#split(text.slice(0, longestText))
+  *#factsIn(text: string, source: 'self' | 'scene'): Steps<readonly Found[]> {
+    const { dialogue, prose } = yield* this.#split(text.slice(0, maxTextLength))
     const isAddressed = /^\W*you(?:'re| are) /i.test(prose) && !prose.includes(userNameMark)
-    const found = dialogue.flatMap((block) => answersIn(block, { block: alwaysTold }))
+    const found = dialogue.flatMap((block) => answersIn(block, { block: neverDropped }))
     for (const line of prose.split('\n')) {
-      const traits = line.length > longestLine ? [] : traitsIn(line)
+      const traits = line.length > maxLineLength ? [] : traitsIn(line)
       yield unitsOfText + line.length * unitsOfTurning
       for (const [name, value] of traits) {
         const answers = isProse(value) ? [] : this.#traitSaid(name, value)
@@ -201,7 +201,7 @@ export class CardReader {
   /** What a trait tells; one that has the character's own name is what the character is like. */
   #traitSaid(name: string, value: string): readonly string[] {
     const isOwn = [this.#names.character, this.#card.name].includes(name.trim())
-    if ((isOwn || isOfPersonality(name)) && value.length <= longestSentence)
+    if ((isOwn || isOfPersonality(name)) && value.length <= maxSentenceLength)
       return personalitySaid(value, this.#subject)
     const answer = trait(name, value, this.#subject)
     return answer === null ? [] : [answer]
@@ -226,14 +226,14 @@ export class CardReader {
 
   /** A personality is often a list of words, which makes one sentence. */
   *#personality(): Steps<readonly Found[]> {
-    const text = yield* this.#expanded(this.#card.personality.slice(0, longestText))
+    const text = yield* this.#expanded(this.#card.personality.slice(0, maxTextLength))
     const [first = '', ...rest] = text.split(/(?<=[.!?])\s+/)
     const isList =
       /^[^:(\n]+[,;]/.test(first) && !/\b(?:is|are|has|was|he|she|they|who|i)\b/i.test(first.split(',')[0] ?? '')
     const isVerb = /^\p{Lu}\p{L}+s\b(?!,)/u.test(first)
-    if (!isList || isVerb) return yield* this.#told(text, 'self')
-    const said = first.length > longestSentence ? [] : personalitySaid(first, this.#subject)
-    const more = yield* this.#told(rest.join(' '), 'self')
+    if (!isList || isVerb) return yield* this.#factsIn(text, 'self')
+    const said = first.length > maxSentenceLength ? [] : personalitySaid(first, this.#subject)
+    const more = yield* this.#factsIn(rest.join(' '), 'self')
     return [...said.map((answer) => ({ cue: 'personality', hint: '', answer, source: 'self' as const })), ...more]
   }
 }
@@ -250,10 +250,10 @@ function* numbered(found: readonly Found[]): Steps<readonly Passage[]> {
   for (const passage of found) {
     const { cue, hint, answer } = passage
     yield answer.length * unitsOfLetter
-    if (answer === '' || answer.length > longestAnswer || isOrder(answer) || known.has(answer)) continue
+    if (answer === '' || answer.length > maxAnswerLength || isInstruction(answer) || known.has(answer)) continue
     known.add(answer)
     letters += cue.length + hint.length + answer.length
-    if (passages.length < mostPassages && letters <= mostLetters) passages.push({ ...passage, id: passages.length })
+    if (passages.length < maxPassages && letters <= maxLetters) passages.push({ ...passage, id: passages.length })
   }
   return passages
 }
@@ -263,7 +263,7 @@ function answersIn(block: readonly Utterance[], source: Source): readonly Found[
   return block.flatMap(({ speaker, text }, index) => {
     if (speaker !== 'character') return []
     const before = block[index - 1]
-    const cue = before?.speaker === 'user' ? before.text.slice(0, longestCue) : ''
+    const cue = before?.speaker === 'user' ? before.text.slice(0, maxCueLength) : ''
     return [{ cue, hint: '', answer: text, source }]
   })
 }
@@ -274,11 +274,11 @@ function isPhrase(key: string): boolean {
 
 /** A text in parts that can be said at once. */
 function partsOf(text: string): readonly string[] {
-  if (text.length <= longestTelling) return [text]
+  if (text.length <= maxLorePartLength) return [text]
   const parts: string[] = []
   for (const sentence of text.split(/(?<=[.!?]["”]?)\s+|\n+|(?<=[。！？])/u)) {
     const last = parts.at(-1)
-    if (last !== undefined && last.length + sentence.length < longestTelling)
+    if (last !== undefined && last.length + sentence.length < maxLorePartLength)
       parts[parts.length - 1] = `${last} ${sentence}`
     else parts.push(sentence)
   }
@@ -293,7 +293,7 @@ function actionsIn(text: string): readonly string[] {
 }
 
 /** Whether a text tells a model how to reply, which is none of the user's business. */
-function isOrder(text: string): boolean {
+function isInstruction(text: string): boolean {
   return /\b(?:respond|roleplay|rp|ooc|system (?:note|prompt)|your (?:reply|replies|responses?)|(?:each|every|next) (?:reply|response|message))\b/i.test(
     text,
   )
@@ -327,7 +327,7 @@ function sentencesOf(text: string): readonly string[] {
     .split(/(?<=[.!?]["”']?)(?<!\b(?:Dr|Mrs?|Ms|St|Prof|No)\.)\s+|(?<=[。！？])|\n+/u)
     .map((sentence) => sentence.trim())
     .filter((sentence) => /^["“']?\p{Lu}.{10,}[.!?]["”']?$|^\p{Lo}.{4,}$/u.test(sentence))
-    .filter((sentence) => sentence.length <= longestSentence && !/\b(must|write|user)\b/i.test(sentence))
+    .filter((sentence) => sentence.length <= maxSentenceLength && !/\b(must|write|user)\b/i.test(sentence))
 }
 
 /** A sentence that tells a model who it is, as that one says it: "You are a baker" is "I am a baker". */

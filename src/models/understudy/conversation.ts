@@ -22,19 +22,19 @@ export interface Conversation {
 }
 
 /** Characters of a message that are looked at, and how many of the character's messages. Messages can have megabytes. */
-const longestQuestion = 2000
-const longestSaid = 8000
-const mostSaid = 200
-const mostSaidLetters = 320_000
-const mostHeard = 40
+const maxQuestionLength = 2000
+const maxSaidLength = 8000
+const maxSaidMessages = 200
+const maxSaidLetters = 320_000
+const maxHeardMessages = 40
 
 /** Reads the conversation off the messages, the composed ones of the prompt included. */
 export function readConversation(messages: readonly Message[]): Conversation {
-  const spoken = lastOf('user', messages, mostHeard)
+  const spoken = lastOf('user', messages, maxHeardMessages)
   const words = lastWords(spoken.at(-1))
   const earlier = spoken.slice(0, -1).map((message) => spokenIn(lastWords(message)))
-  const said = lastOf('assistant', messages, mostSaid).map((message) =>
-    textOf(message).slice(0, longestSaid).replaceAll('\r', ''),
+  const said = lastOf('assistant', messages, maxSaidMessages).map((message) =>
+    textOf(message).slice(0, maxSaidLength).replaceAll('\r', ''),
   )
   const last = messages.findLast(({ role }) => role !== 'system' && role !== 'developer')
   return {
@@ -43,8 +43,8 @@ export function readConversation(messages: readonly Message[]): Conversation {
     earlier,
     previousQuestion: earlier.at(-1) ?? '',
     givenName: spoken.reduce<string | null>((known, message) => introducedName(textOf(message)) ?? known, null),
-    said: newestOf(said, mostSaidLetters),
-    toolResult: last && isToolResult(last) ? textOf(last).slice(0, longestQuestion) : null,
+    said: newestOf(said, maxSaidLetters),
+    toolResult: last && isToolResult(last) ? textOf(last).slice(0, maxQuestionLength) : null,
   }
 }
 
@@ -72,9 +72,9 @@ export function isToolResult({ role }: Message): boolean {
 }
 
 /** The last messages of a role, as many as are looked at. */
-function lastOf(role: Message['role'], messages: readonly Message[], most: number): readonly Message[] {
+function lastOf(role: Message['role'], messages: readonly Message[], maxCount: number): readonly Message[] {
   const found: Message[] = []
-  for (let index = messages.length - 1; index >= 0 && found.length < most; index--) {
+  for (let index = messages.length - 1; index >= 0 && found.length < maxCount; index--) {
     const message = messages[index]
     if (message?.role === role) found.unshift(message)
   }
@@ -95,20 +95,20 @@ function newestOf(texts: readonly string[], letters: number): readonly string[] 
 export function leaningOf(question: string): 'none' | 'partly' | 'wholly' {
   const words = wordsOf(question)
   const strong = words.filter(isStrong).length
-  if (words.length > longestFollowUp || strong > 2) return 'none'
+  if (words.length > maxFollowUpWords || strong > 2) return 'none'
   const refersBack = followUpOpening.test(question) || referringWord.test(question)
   if (strong === 0) return refersBack ? 'wholly' : 'partly'
   return refersBack ? 'partly' : 'none'
 }
 
-const longestFollowUp = 8
+const maxFollowUpWords = 8
 const followUpOpening =
   /^\W*(and|but|so|also|or|because|then|why|how so|how come|go on|tell me more|more|what else|what about|really|such as|like what)\b/i
 const referringWord = /\b(he|she|him|her|his|hers|it|its|they|them|their|theirs|that|those|these|this)\b/i
 
 /** The name in a message that says little more than the name: "Hi, I'm Anna." */
 export function introducedName(text: string): string | null {
-  if (text.length > longestIntroduction) return null
+  if (text.length > maxIntroductionLength) return null
   const found = introduction.exec(text.trim().replaceAll('’', "'"))?.groups
   const name = found?.['name']
   if (!found || name === undefined) return null
@@ -119,7 +119,7 @@ export function introducedName(text: string): string | null {
   return plain ? `${name.charAt(0).toUpperCase()}${name.slice(1)}` : name
 }
 
-const longestIntroduction = 120
+const maxIntroductionLength = 120
 const introduction = new RegExp(
   [
     '^(?<greeting>(?:hi|hello|hey|hiya|greetings|good (?:morning|afternoon|evening|day))\\b[\\p{L} ]{0,30}[,.!]*\\s+)?',
@@ -158,7 +158,7 @@ const articles: ReadonlyMap<string, string> = new Map([
 ])
 const leadingWord = /^(?:about|explain|like|love|enjoy|prefer|hate|of|some)$/i
 const noNounBefore = /^(?:with|who|that|which|between)$/i
-const longestNoun = 3
+const maxNounWords = 3
 
 /** The few telling words from a place on that end with a clause or before a word that tells nothing. */
 function nounFrom(words: readonly Word[], from: number, question: string, article: string): string | null {
@@ -184,7 +184,7 @@ function endOfNoun(words: readonly Word[], from: number, joined: (position: numb
   let end = from
   for (let word = words[end]; word && isNounLike(word) && (end === from || joined(end)); word = words[end]) {
     end += 1
-    if (end - from > longestNoun) return from
+    if (end - from > maxNounWords) return from
   }
   return end
 }
@@ -199,5 +199,5 @@ function isStrong({ term }: Word): boolean {
 
 /** The end of a message: as a copy, so that what is remembered of it does not keep all of it in memory. */
 function lastWords(message: Message | undefined): string {
-  return message === undefined ? '' : copyOf(textOf(message).slice(-longestQuestion)).trim()
+  return message === undefined ? '' : copyOf(textOf(message).slice(-maxQuestionLength)).trim()
 }

@@ -32,8 +32,8 @@ const pronounSets: readonly Pronouns[] = [
 const titles =
   /^(?:.{1,2}|the|and|von|van|del?|dr|mrs?|ms|miss|sir|lady|lord|prof|professor|captain|king|queen|prince|princess|saint|old|little)\.?$/i
 /** Letters of a name that is looked for in sentences, and how many names. */
-const mostNames = 12
-const longestName = 60
+const maxNames = 12
+const maxNameLength = 60
 
 /** Finds out which pronouns a text has for the one that it describes: those that it has most of. */
 export function subjectOf(names: readonly string[], text: string): Subject {
@@ -44,9 +44,9 @@ export function subjectOf(names: readonly string[], text: string): Subject {
   const pronouns = most === 0 ? null : (pronounSets[counts.indexOf(most)] ?? null)
   const parts = names.flatMap((name) => [name, ...name.split(/\s+/)])
   const known = [...new Set(parts)].filter(
-    (name) => name.length <= longestName && /^\p{L}/u.test(name) && !titles.test(name),
+    (name) => name.length <= maxNameLength && /^\p{L}/u.test(name) && !titles.test(name),
   )
-  const longestFirst = known.slice(0, mostNames).sort((one, other) => other.length - one.length)
+  const longestFirst = known.slice(0, maxNames).sort((one, other) => other.length - one.length)
   return { pronouns, patterns: patternsOf(longestFirst, pronouns ?? noPronouns) }
 }
 

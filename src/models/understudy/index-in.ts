@@ -1,7 +1,7 @@
 import type { Steps } from '../../work.ts'
 
 /** Letters that one step may compare: a millisecond. */
-const mostCompared = 1_000_000
+const maxCompared = 1_000_000
 /** Units of a step, so that the clock is looked at after each: nobody can tell how much of that a step compares. */
 const unitsOfWindow = 2000
 
@@ -10,7 +10,7 @@ const unitsOfWindow = 2000
  * that grows with the product of their lengths.
  */
 export function* indexIn(whole: string, text: string): Steps<number> {
-  const starts = Math.ceil(mostCompared / (text.length + 1))
+  const starts = Math.ceil(maxCompared / (text.length + 1))
   for (let from = 0; from + text.length <= whole.length; from += starts) {
     const index = whole.slice(from, from + starts - 1 + text.length).indexOf(text)
     if (index >= 0) return from + index

@@ -8,14 +8,14 @@ import type { Steps } from '../../work.ts'
 /** A pattern that is not understood here, or that asks for too much. */
 class UnknownSyntaxError extends Error {}
 
-const longestText = 10_000
-const longestPattern = 10_000
+const maxTextLength = 10_000
+const maxPatternLength = 10_000
 /** Units of work: of an atom, of reading a letter, and of trying one; and after how many of them a step ends. */
 const unitsOfAtom = 40
 const unitsOfReading = 6
 const unitsOfTrial = 6
 const unitsOfStep = 2000
-const deepest = 100
+const maxDepth = 100
 const printable = Array.from({ length: 95 }, (_, index) => String.fromCharCode(32 + index))
 const classes: Readonly<Record<string, (letter: string) => boolean>> = {
   d: (letter) => /[0-9]/.test(letter),
@@ -34,7 +34,7 @@ const byPlainness = [
  * undefined when the pattern is not understood. Variants of it differ if the pattern has room.
  */
 export function* textForPattern(pattern: string, shortest: number, variant: number): Steps<string | undefined> {
-  if (pattern.length > longestPattern) return undefined
+  if (pattern.length > maxPatternLength) return undefined
   try {
     let extra = 0
     let text = yield* new Walk(pattern, extra, variant).text()
@@ -98,7 +98,7 @@ class Walk {
       if (atom !== '') this.#extra -= added
       const times = atom === '' || this.#isIdle ? Math.min(1, least) : least + added
       for (let count = 0; count < times; count += 1) {
-        if (text.length > longestText) throw new UnknownSyntaxError()
+        if (text.length > maxTextLength) throw new UnknownSyntaxError()
         this.#position = start
         text += count === 0 ? atom : yield* this.#atom()
       }
@@ -135,7 +135,7 @@ class Walk {
       else if (!this.#take(':')) throw new UnknownSyntaxError()
     }
     this.#depth += 1
-    if (this.#depth > deepest) throw new UnknownSyntaxError()
+    if (this.#depth > maxDepth) throw new UnknownSyntaxError()
     const text = yield* this.#alternatives()
     this.#depth -= 1
     if (!this.#take(')')) throw new UnknownSyntaxError()
@@ -190,16 +190,16 @@ class Walk {
   }
 
   #quantifier(): readonly [number, number] | undefined {
-    if (this.#take('*')) return [0, longestText]
-    if (this.#take('+')) return [1, longestText]
+    if (this.#take('*')) return [0, maxTextLength]
+    if (this.#take('+')) return [1, maxTextLength]
     if (this.#take('?')) return [0, 1]
     const braces = /^\{(\d+)(,?)(\d*)\}/.exec(this.#letters.slice(this.#position, this.#position + 20).join(''))
     if (!braces) return undefined
     this.#position += braces[0].length
     const least = Number(braces[1])
-    if (least > longestText) throw new UnknownSyntaxError()
+    if (least > maxTextLength) throw new UnknownSyntaxError()
     if (braces[2] === '') return [least, least]
-    return [least, braces[3] === '' ? longestText : Number(braces[3])]
+    return [least, braces[3] === '' ? maxTextLength : Number(braces[3])]
   }
 
   /** One of the letters that pass a test. @param tests how many it is made of */

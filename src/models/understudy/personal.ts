@@ -5,7 +5,7 @@ import { fold } from './words.ts'
  * What people ask about whoever they talk to, and by what the answer is known in a sentence of the character's. A search
  * by words finds no "I am twenty-four" for "how old are you?".
  */
-const subjects: readonly (readonly [asked: RegExp, told: RegExp])[] = [
+const subjects: readonly (readonly [asked: RegExp, answering: RegExp])[] = [
   [
     /\bhow old\b|\byour age\b|\bwhen were you born\b|\byour birthday\b/,
     /\byears? old\b|\bmy (?:age|birthday)\b|-year-old|\bI (?:am|was) (?:\w+[- ]){0,2}(?:\d{1,4}|past \w+|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)|\bborn\b|\w+-odd\b/i,
@@ -64,10 +64,10 @@ const subjects: readonly (readonly [asked: RegExp, told: RegExp])[] = [
 export function personalSubject(question: string): ((passage: Passage) => boolean) | null {
   const asked = fold(question).replaceAll('’', "'")
   if (!/\b(?:you|your|yourself|we|am i|this place|happening|going on|look around|secrets?)\b/.test(asked)) return null
-  const [pattern, told] = subjects.find(([form]) => form.test(asked)) ?? []
-  if (!pattern || !told) return null
+  const [pattern, answering] = subjects.find(([form]) => form.test(asked)) ?? []
+  if (!pattern || !answering) return null
   return ({ source, answer, cue }) =>
     typeof source === 'string'
-      ? told.test(source === 'scene' ? `scene:${answer}` : answer)
+      ? answering.test(source === 'scene' ? `scene:${answer}` : answer)
       : isExample(source) && pattern.test(fold(cue))
 }

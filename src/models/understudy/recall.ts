@@ -1,6 +1,6 @@
 import type { Steps } from '../../work.ts'
 import * as phrases from './phrases.ts'
-import { chanceOf, fresh, type Scene } from './reply-context.ts'
+import { chanceOf, type Scene, unsaidPhrase } from './reply-context.ts'
 import { userNameMark } from './user-name-mark.ts'
 import { fold, isWeak, shortened, wordsOf } from './words.ts'
 
@@ -26,50 +26,52 @@ export function* recall(scene: Scene): Steps<string | null> {
     return userName === null ? 'You have not told me your name yet.' : `You are ${userNameMark}, unless I misheard.`
   }
   const said = conversation.said.at(-1)
-  if (asksOwnWords.test(asked) && said !== undefined) return `I said: ${said.slice(0, longestRecalled)}`
+  if (asksOwnWords.test(asked) && said !== undefined) return `I said: ${said.slice(0, maxRecalledLength)}`
   const asksBack = [asksFirst, asksWords, asksPlace].some((form) => form.test(asked))
   if (asksBack) {
-    const wanted = wantedWords(scene, asked)
+    const wanted = recalledText(scene, asked)
     return wanted ? `You said: “${shortened(wanted)}”` : 'Nothing yet; you have only just begun.'
   }
   if (!/\?\s*$|^do you remember/.test(asked) || !asksStatement.test(asked)) return null
-  const statement = told(scene, asked)
+  const statement = statementAbout(scene, asked)
   if (statement === undefined) return null
-  const turned = yield* fresh(scene, phrases.recollections, chanceOf(scene), choice)
-  return turned.replace('%', () => turnedToUser(statement))
+  const turned = yield* unsaidPhrase(scene, phrases.recollections, chanceOf(scene), choice)
+  return turned.replace('%', () => inSecondPerson(statement))
 }
 
 /** Which of the user's own words a question asks for. */
-function wantedWords(scene: Scene, asked: string): string | undefined {
+function recalledText(scene: Scene, asked: string): string | undefined {
   const { earlier } = scene.conversation
   if (asksFirst.test(asked)) return earlier[0]
-  const own = asksPlace.test(asked) ? undefined : (told(scene, asked) ?? lastOfOwn(scene))
+  const own = asksPlace.test(asked) ? undefined : (statementAbout(scene, asked) ?? lastStatement(scene))
   return own ?? earlier.at(-1)
 }
 
-const longestRecalled = 600
+const maxRecalledLength = 600
 
 /** What the user told of a thing that is asked about: the last sentence that shares a telling word with the question. */
-function told({ conversation }: Scene, question: string): string | undefined {
+function statementAbout({ conversation }: Scene, question: string): string | undefined {
   const asked = new Set(termsIn(question))
-  const sentences = conversation.earlier.flatMap((text) => text.slice(-longestRecalled).match(/[^.!?\n]+[.!?]*/g) ?? [])
+  const sentences = conversation.earlier.flatMap(
+    (text) => text.slice(-maxRecalledLength).match(/[^.!?\n]+[.!?]*/g) ?? [],
+  )
   return sentences
     .map((sentence) => sentence.trim())
     .filter((sentence) => isStatement(sentence) && /\b(?:my|i|i'm|we|our)\b/i.test(sentence))
-    .findLast((sentence) => termsIn(sentence).reduce((sum, term) => sum + weightOf(term, asked), 0) >= enoughShared)
+    .findLast((sentence) => termsIn(sentence).reduce((sum, term) => sum + weightOf(term, asked), 0) >= minSharedWeight)
 }
 
 /** What the user told last of themself. */
-function lastOfOwn({ conversation }: Scene): string | undefined {
+function lastStatement({ conversation }: Scene): string | undefined {
   return conversation.earlier.findLast((text) => isStatement(text) && echoOf(text) !== null)
 }
 
 /** One telling word, or two that tell little. */
-const enoughShared = 2
+const minSharedWeight = 2
 
 function weightOf(term: string, asked: ReadonlySet<string>): number {
   if (!asked.has(term)) return 0
-  return isWeak(term) ? 1 : enoughShared
+  return isWeak(term) ? 1 : minSharedWeight
 }
 
 function termsIn(text: string): readonly string[] {
@@ -94,14 +96,14 @@ export function echoOf(text: string): string | null {
   const plain = text
     .trim()
     .replace(/^(?:well|so|and|but|oh|ok|okay|yes|no|hm+|actually|anyway|by the way|you know)\b[\s,.!]*/i, '')
-  if (plain.length > longestEcho || !/^(?:i|i'm|i’m|i've|i’ve|my|we|our)\b/i.test(plain)) return null
+  if (plain.length > maxEchoLength || !/^(?:i|i'm|i’m|i've|i’ve|my|we|our)\b/i.test(plain)) return null
   const sentence = /^[^.!?\n;]+/.exec(plain)?.[0] ?? ''
-  return wordsOf(sentence).length < 3 || /\byou/i.test(sentence) ? null : turnedToUser(sentence)
+  return wordsOf(sentence).length < 3 || /\byou/i.test(sentence) ? null : inSecondPerson(sentence)
 }
 
-const longestEcho = 110
+const maxEchoLength = 110
 
-const turns: ReadonlyMap<string, string> = new Map([
+const secondPerson: ReadonlyMap<string, string> = new Map([
   ['i', 'you'],
   ["i'm", 'you are'],
   ["i've", 'you have'],
@@ -120,11 +122,11 @@ const turns: ReadonlyMap<string, string> = new Map([
 ])
 
 /** A sentence of the user's, said to the user: "I am late" is "you are late". */
-export function turnedToUser(sentence: string): string {
+export function inSecondPerson(sentence: string): string {
   return sentence
     .trim()
     .replace(/[.!?]+$/, '')
     .replaceAll('’', "'")
     .replace(/\bI was\b/gi, 'you were')
-    .replace(/[\p{L}']+/gu, (word) => turns.get(word.toLowerCase()) ?? word)
+    .replace(/[\p{L}']+/gu, (word) => secondPerson.get(word.toLowerCase()) ?? word)
 }

@@ -1,7 +1,7 @@
 import type { Card } from '../../characters/cards/card.ts'
 import type { LoreEntry } from '../../characters/lore/entry.ts'
 import type { Steps } from '../../work.ts'
-import type { Told } from '../model.ts'
+import type { ComposedParts } from '../model.ts'
 import { CardReader, isExample, type Material, type Passage } from './card-passages.ts'
 import type { Conversation } from './conversation.ts'
 import { indexIn } from './index-in.ts'
@@ -77,20 +77,23 @@ const unitsOfCue = 2000
 const unitsOfLetter = 50
 
 /** Narrows a part to what the prompt tells a model: examples that were not dropped, and lore that fired, of all books. */
-export function* toldOf(part: Part, told: Told | undefined): Steps<Pick<Scene, 'passages' | 'keys' | 'search'>> {
+export function* narrowToPrompt(
+  part: Part,
+  composition: ComposedParts | undefined,
+): Steps<Pick<Scene, 'passages' | 'keys' | 'search'>> {
   const { material, reader } = part
   const fired = new Map<LoreEntry, readonly string[]>()
-  for (const { fired: isTold, source, keys } of told?.lore ?? []) {
-    if (isTold)
+  for (const { fired: hasFired, source, keys } of composition?.lore ?? []) {
+    if (hasFired)
       fired.set(
         source,
         (keys ?? []).map((key) => key.toLowerCase()),
       )
   }
-  const blocks = material.blocks - (told?.dropped.examples ?? 0)
-  const isTold = ({ source }: Passage) =>
+  const blocks = material.blocks - (composition?.dropped.examples ?? 0)
+  const isInPrompt = ({ source }: Passage) =>
     typeof source === 'string' || (isExample(source) ? source.block < blocks : fired.has(source.entry))
-  const own = material.passages.filter(isTold)
+  const own = material.passages.filter(isInPrompt)
   yield material.passages.length
   const known = new Set(
     own.flatMap(({ source }) => (typeof source === 'object' && 'entry' in source ? source.entry : [])),
@@ -107,7 +110,7 @@ export function* toldOf(part: Part, told: Told | undefined): Steps<Pick<Scene, '
     passages,
     keys,
     *search(question): Steps<readonly Find[]> {
-      const found = (yield* part.search(question)).filter(({ passage }) => isTold(passage))
+      const found = (yield* part.search(question)).filter(({ passage }) => isInPrompt(passage))
       if (searchOthers === null) return found
       return [...found, ...(yield* searchOthers(question))].sort((one, other) => other.score - one.score)
     },
@@ -124,11 +127,11 @@ export function chanceOf({ seed, conversation }: Pick<Scene, 'seed' | 'conversat
 }
 
 /** Seeds that give different answers, at most. */
-const mostSeeds = 16
+const maxSeeds = 16
 
 /** How many steps from the best answer a choice is: a seed counts like so many choices. @param among how many answers there are */
 export function variantOf({ seed, choice }: Pick<Scene, 'seed' | 'choice'>, among: number): number {
-  return among === 0 ? choice : (Math.abs(seed ?? 0) % mostSeeds) + choice
+  return among === 0 ? choice : (Math.abs(seed ?? 0) % maxSeeds) + choice
 }
 
 /** One of the texts that are as good; with an opening where choices or seeds have come round to the same one. */
@@ -146,7 +149,7 @@ export function plainWords(question: string): string {
 }
 
 /** The texts that the character has not said already. */
-export function* untold<T>(items: Iterable<T>, textOf: (item: T) => string, scene: Scene): Steps<readonly T[]> {
+export function* unsaidOf<T>(items: Iterable<T>, textOf: (item: T) => string, scene: Scene): Steps<readonly T[]> {
   const found: T[] = []
   for (const item of items) {
     if (!(yield* isAmong(scene.conversation.said, longestPart(textOf(item))))) found.push(item)
@@ -160,8 +163,8 @@ function* isAmong(texts: readonly string[], text: string): Steps<boolean> {
 }
 
 /** One of the phrases, and none that was said already as long as there are others. */
-export function* fresh(scene: Scene, phrases: readonly string[], chance: string, step = 0): Steps<string> {
-  const unsaid = yield* untold(phrases, String, scene)
+export function* unsaidPhrase(scene: Scene, phrases: readonly string[], chance: string, step = 0): Steps<string> {
+  const unsaid = yield* unsaidOf(phrases, String, scene)
   return pick(unsaid.length > 0 ? unsaid : phrases, chance, step) ?? ''
 }
 

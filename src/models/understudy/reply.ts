@@ -4,9 +4,9 @@ import type { FinishReason } from '../../openai/finish-reasons.ts'
 import type { FunctionCall, FunctionTool } from '../../openai/tool-fields.ts'
 import { functionsOf } from '../../openai/tools.ts'
 import type { Steps } from '../../work.ts'
-import type { ModelEvent, ModelRequest, Told } from '../model.ts'
+import type { ComposedParts, ModelEvent, ModelRequest } from '../model.ts'
 import type { Tokenizer } from '../tokenizer.ts'
-import { act } from './card-answer.ts'
+import { answerAs } from './card-answer.ts'
 import { type Conversation, readConversation } from './conversation.ts'
 import { indexIn } from './index-in.ts'
 import { callOf, fittingValue, paramOf, textsOf, toolToCall } from './tool-call.ts'
@@ -36,7 +36,7 @@ export interface Reply {
 export async function playReply(request: ModelRequest, tokenizer: Tokenizer, signal: AbortSignal): Promise<Reply> {
   const { body, work } = request
   if (functionsOf(body).hasOthers) request.onIgnored?.('tools')
-  const conversation = readConversation(request.told ? spokenIn(request.told) : body.messages)
+  const conversation = readConversation(request.composition ? spokenIn(request.composition) : body.messages)
   const tool =
     body.tools || body.tool_choice ? await work.run('tools', toolToCall(body, conversation.question)) : undefined
   const param = tool ? paramOf(tool, body) : body.response_format?.type === 'json_schema' ? schemaParam : 'messages'
@@ -57,7 +57,7 @@ export async function playReply(request: ModelRequest, tokenizer: Tokenizer, sig
 }
 
 /** The caller's own messages of a prompt: what the card puts among them, the user has neither said nor heard. */
-function spokenIn({ sections }: Told): readonly Message[] {
+function spokenIn({ sections }: ComposedParts): readonly Message[] {
   return sections.flatMap(({ section, messages }) => (section === 'conversation' ? (messages ?? []) : []))
 }
 
@@ -82,12 +82,12 @@ function* call(
 
 /** A choice that is a text. */
 function* say(
-  { body, persona, told }: ModelRequest,
+  { body, persona, composition }: ModelRequest,
   conversation: Conversation,
   index: number,
   tokenizer: Tokenizer,
 ): Steps<Choice> {
-  const words = yield* act(persona, told, conversation, body.seed ?? null, index)
+  const words = yield* answerAs(persona, composition, conversation, body.seed ?? null, index)
   return yield* cutText(yield* inFormat(words.toWellFormed(), body, conversation.question), body, tokenizer)
 }
 
@@ -106,19 +106,19 @@ function* cutText(whole: string, body: CompletionRequest, tokenizer: Tokenizer):
     const end = stop === '' ? -1 : yield* indexIn(said, stop)
     if (end >= 0) said = said.slice(0, end)
   }
-  const text = yield* tokenizer.cut(said, mostTokens(body))
+  const text = yield* tokenizer.cut(said, maxTokens(body))
   return { call: null, text, finishReason: text.length < said.length ? 'length' : 'stop' }
 }
 
 /** Ends a call's arguments at the most tokens, as a model does that runs out of them. */
 function* cutCall(call: FunctionCall, body: CompletionRequest, tokenizer: Tokenizer): Steps<Choice> {
   const { name, arguments: whole } = call.function
-  const text = yield* tokenizer.cut(whole, Math.max(0, mostTokens(body) - (yield* tokenizer.countSteps(name))))
+  const text = yield* tokenizer.cut(whole, Math.max(0, maxTokens(body) - (yield* tokenizer.countSteps(name))))
   const finishReason = text.length < whole.length ? 'length' : 'tool_calls'
   return { text: null, call: { ...call, function: { name, arguments: text } }, finishReason }
 }
 
-function mostTokens(body: CompletionRequest): number {
+function maxTokens(body: CompletionRequest): number {
   return mostTokensOf(body) ?? Infinity
 }
 
@@ -174,7 +174,7 @@ export function* eventsOf(
 
 type Delta = Chunk['choices'][number]['delta']
 
-const longestWord = 16
+const maxWordLength = 16
 
 /** The words of each choice: its text, or the arguments of its call. */
 export function* wordsOfChoices(
@@ -191,7 +191,7 @@ function* wordsIn(text: string, tokenizer: Tokenizer): Steps<readonly string[]> 
   const words: string[] = []
   for (const token of yield* tokenizer.split(text)) {
     const word = words.at(-1)
-    if (word === undefined || /^\s/.test(token) || word.length >= longestWord) words.push(token)
+    if (word === undefined || /^\s/.test(token) || word.length >= maxWordLength) words.push(token)
     else words[words.length - 1] = word + token
   }
   return words

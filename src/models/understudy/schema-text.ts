@@ -1,6 +1,6 @@
 import type { Steps } from '../../work.ts'
 import { textForPattern } from './pattern.ts'
-import { mostLetters, numberIn, type Schema, SchemaTooLargeError } from './schema.ts'
+import { maxLetters, numberIn, type Schema, SchemaTooLargeError } from './schema.ts'
 
 /** A text of the `format`s that are in use; variants of it differ. */
 const formats: Readonly<Record<string, (variant: number) => string>> = {
@@ -34,11 +34,11 @@ export function* formattedText(schema: Schema, variant: number): Steps<string | 
 export function fillText(schema: Schema, text: string): string {
   const shortest = numberIn(schema, 'minLength') ?? 0
   const longest = numberIn(schema, 'maxLength') ?? Infinity
-  if (Math.max(shortest, Math.min(text.length / 2, longest)) > mostLetters) {
+  if (Math.max(shortest, Math.min(text.length / 2, longest)) > maxLetters) {
     throw new SchemaTooLargeError('it asks for too long a text')
   }
   // No letter takes more than two units, and no value has more letters than this.
-  const letters = [...text.slice(0, 2 * mostLetters).toWellFormed()]
+  const letters = [...text.slice(0, 2 * maxLetters).toWellFormed()]
   if (letters.length > longest) return letters.slice(0, longest).join('')
   return letters.join('') + '.'.repeat(Math.max(0, shortest - letters.length))
 }

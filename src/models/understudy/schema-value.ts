@@ -7,8 +7,8 @@ import {
   join,
   lettersOfPart,
   listIn,
+  maxLetters,
   membersOf,
-  mostLetters,
   numberIn,
   objectIn,
   resolve,
@@ -27,11 +27,11 @@ export interface TextSource {
 }
 
 /** Steps down into a schema that are made before it is too large. */
-const deepest = 100
+const maxDepth = 100
 /** Letters of a value that a conversation can name; no question is so long. */
-const longestMention = 2000
+const maxMentionLength = 2000
 /** Depth from which the branch that ends soonest is taken, so that recursive schemas come to an end. */
-const deep = 8
+const depthOfShortBranches = 8
 
 /** Units of work: of one part of a value, of each level above it that its steps pass through, of looking at a member. */
 const unitsOfPart = 300
@@ -64,7 +64,7 @@ class ValueMaker {
 
   /** A value for this part of the schema; variants of it differ, for arrays of unique items. */
   *make(schema: unknown, depth: number, variant: number): Steps<Json> {
-    if (depth > deepest) throw new SchemaTooLargeError('its least value nests too deep')
+    if (depth > maxDepth) throw new SchemaTooLargeError('its least value nests too deep')
     this.#grow(lettersOfPart)
     yield unitsOfPart + unitsOfLevel * depth + unitsOfMember * membersOf(schema)
     if (!isObject(schema)) return this.#said(variantOf(this.#texts.next(), variant))
@@ -78,7 +78,7 @@ class ValueMaker {
     for (const keyword of ['anyOf', 'oneOf']) {
       const branches = listIn(schema, keyword).filter((branch) => branch !== false)
       yield unitsOfMember * branches.length
-      const branch = depth < deep ? branches[0] : (branches.find(endsSoon) ?? branches[0])
+      const branch = depth < depthOfShortBranches ? branches[0] : (branches.find(endsSoon) ?? branches[0])
       if (branch !== undefined) return yield* this.#both(without(schema, keyword), branch, depth, variant)
     }
     const lettersBefore = this.#letters
@@ -131,8 +131,8 @@ class ValueMaker {
   *#mentionedOf(choices: readonly unknown[]): Steps<unknown> {
     for (const choice of choices) {
       if (typeof choice !== 'string' || choice === '') continue
-      yield unitsOfPart + unitsOfLetter * Math.min(choice.length, longestMention)
-      if (choice.length <= longestMention && this.#texts.mentions(choice)) return choice
+      yield unitsOfPart + unitsOfLetter * Math.min(choice.length, maxMentionLength)
+      if (choice.length <= maxMentionLength && this.#texts.mentions(choice)) return choice
     }
     return undefined
   }
@@ -152,7 +152,7 @@ class ValueMaker {
   /** Adds letters to what has been made. @throws SchemaTooLargeError when that gets too much */
   #grow(letters: number): void {
     this.#letters += letters
-    if (this.#letters > mostLetters) throw new SchemaTooLargeError('its least value is too large')
+    if (this.#letters > maxLetters) throw new SchemaTooLargeError('its least value is too large')
   }
 
   *#object(schema: Schema, depth: number): Steps<Json> {
@@ -164,7 +164,7 @@ class ValueMaker {
     }
     yield unitsOfMember * (names.size + membersOf(properties))
     for (let index = 1; names.size < least; index += 1) {
-      if (index > mostLetters) throw new SchemaTooLargeError('it asks for too many properties')
+      if (index > maxLetters) throw new SchemaTooLargeError('it asks for too many properties')
       names.add(`property${index}`)
     }
     const fields: [string, Json][] = []

@@ -12,8 +12,8 @@ export class SchemaTooLargeError extends Error {
 }
 
 /** Keywords, properties, branches or values that one place of a schema may have: as many properties as OpenAI takes in all. */
-const mostMembers = 5000
-const longestReference = 10_000
+const maxMembers = 5000
+const maxReferenceLength = 10_000
 /** Units of work to look at or copy a member. */
 const unitsOfMember = 10
 
@@ -47,7 +47,7 @@ export function objectIn(schema: Schema, keyword: string): Schema {
  */
 export function membersOf(value: unknown): number {
   const count = Array.isArray(value) ? value.length : isObject(value) ? Object.keys(value).length : 1
-  if (count > mostMembers) throw new SchemaTooLargeError(`a part of it has more than ${mostMembers} members`)
+  if (count > maxMembers) throw new SchemaTooLargeError(`a part of it has more than ${maxMembers} members`)
   return count
 }
 
@@ -59,7 +59,7 @@ export function asTypes(value: unknown): readonly unknown[] {
 /** What a schema refers to within its document (`#`, `#/$defs/name`); undefined when it is not there. */
 export function resolve(document: unknown, reference: string): unknown {
   if (!reference.startsWith('#')) return undefined
-  if (reference.length > longestReference) throw new SchemaTooLargeError('a reference in it is too long')
+  if (reference.length > maxReferenceLength) throw new SchemaTooLargeError('a reference in it is too long')
   return reference
     .slice(1)
     .split('/')
@@ -147,7 +147,7 @@ function* writtenOf(value: unknown): Steps<string> {
 }
 
 /** Letters that a value that is made of a schema may have as JSON. */
-export const mostLetters = 100_000
+export const maxLetters = 100_000
 
 /**
  * About how many letters a value has as JSON.
@@ -159,7 +159,7 @@ export function checkLetters(value: unknown): number {
   while (open.length > 0) {
     const each = open.pop()
     letters += typeof each === 'string' ? each.length : lettersOfPart
-    if (letters + open.length > mostLetters) throw new SchemaTooLargeError('a value in it is too large')
+    if (letters + open.length > maxLetters) throw new SchemaTooLargeError('a value in it is too large')
     for (const part of partsOf(each)) open.push(part)
   }
   return letters

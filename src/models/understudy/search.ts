@@ -22,9 +22,9 @@ const rankingConstants = { k: 1.2, b: 0.4, d: 0.5 }
 /** How much of its weight a word lends to coverage when only its meaning was met. */
 const coveredByMeaning = 0.6
 /** How much of its score a passage keeps that covers none of the question's weight. */
-const leastCoverage = 0.1
+const minCoverage = 0.1
 /** Distinct words of a question that are looked up, the last ones: a question comes at the end. */
-const mostTerms = 48
+const maxTerms = 48
 
 /** Units of work: to read a passage, besides each of its letters; and to score a passage that has a term. */
 const unitsOfPassage = 1000
@@ -87,7 +87,7 @@ export function* createSearch(passages: readonly Passage[]): Steps<Search> {
       .flatMap(([id, { score, covered }]) => {
         const passage = passages[id]
         if (!passage) return []
-        const coverage = leastCoverage + covered / total
+        const coverage = minCoverage + covered / total
         return [
           {
             passage,
@@ -102,11 +102,11 @@ export function* createSearch(passages: readonly Passage[]): Steps<Search> {
     const found: Founds = new Map()
     let total = 0
     const words = wordsOf(question)
-    for (const term of [...new Set(words.flatMap(termsOf))].slice(-mostTerms)) {
+    for (const term of [...new Set(words.flatMap(termsOf))].slice(-maxTerms)) {
       total += addTerm(term, found)
       yield unitsOfTerm
     }
-    for (const pair of new Set(neighbours(words).slice(-mostTerms))) {
+    for (const pair of new Set(neighbours(words).slice(-maxTerms))) {
       for (const [id, score] of exactScoresOf(pair)) add(found, id, weights.neighbours * score, 0)
       yield unitsOfTerm
     }

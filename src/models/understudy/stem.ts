@@ -19,13 +19,13 @@ const irregularForms = new Map(
 )
 
 /** Letters of the longest word with an ending: what it takes to find that grows with the square of the letters. */
-const longestWord = 40
+const maxWordLength = 40
 
 /** A light English stemmer: plurals, past and progressive forms, adverbs and a few noun endings; no meaning is lost. */
 export function stem(text: string): string {
   const regular = irregularForms.get(text)
   if (regular !== undefined) return stem(regular)
-  if (text.length < 4 || text.length > longestWord || !/^[a-z]+$/.test(text)) return text
+  if (text.length < 4 || text.length > maxWordLength || !/^[a-z]+$/.test(text)) return text
   const singular = text
     .replace(/(ss|sh|ch|x|z|o)es$/, '$1')
     .replace(/([^aeiou])ies$/, '$1y')

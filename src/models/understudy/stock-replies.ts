@@ -5,7 +5,7 @@ import { capitalised } from './first-person.ts'
 import * as phrases from './phrases.ts'
 import { pick } from './pick.ts'
 import { echoOf, isStatement } from './recall.ts'
-import { chanceOf, fresh, type Scene, untold, variantOf, varied } from './reply-context.ts'
+import { chanceOf, type Scene, unsaidOf, unsaidPhrase, variantOf, varied } from './reply-context.ts'
 import { isMisleading, moodOf, type SmallTalk, smallTalkOf } from './small-talk.ts'
 import { userNameMark } from './user-name-mark.ts'
 import { shortened } from './words.ts'
@@ -17,7 +17,7 @@ export function* ownWords(scene: Scene, smallTalk: SmallTalk): Steps<string | nu
     .filter((passage) => scene.passages.includes(passage))
     .map(({ answer }) => answer)
     .filter((answer) => smallTalk !== 'introduction' || answer.includes(userNameMark))
-  const own = yield* untold(answers, String, scene)
+  const own = yield* unsaidOf(answers, String, scene)
   if (own.length === 0) return null
   return varied(scene, own)
 }
@@ -26,7 +26,7 @@ export function* ownWords(scene: Scene, smallTalk: SmallTalk): Steps<string | nu
 export function* beCivil(scene: Scene, smallTalk: SmallTalk): Steps<string> {
   const { name } = scene
   const stock = function* (list: readonly string[]) {
-    return (yield* fresh(scene, list, chanceOf(scene), variantOf(scene, 1))).replace('%', () => name)
+    return (yield* unsaidPhrase(scene, list, chanceOf(scene), variantOf(scene, 1))).replace('%', () => name)
   }
   switch (smallTalk) {
     case 'greeting':
@@ -39,10 +39,10 @@ export function* beCivil(scene: Scene, smallTalk: SmallTalk): Steps<string> {
     case 'assent':
       return yield* goOn(scene, '')
     case 'who': {
-      const [told] = yield* untold(scene.passages.filter(isOfSelf), ({ answer }) => answer, scene)
-      const [isNew] = yield* untold([`I am ${name}`], String, scene)
-      if (!told) return isNew ? `I am ${name}.` : `I am still ${name}. ${yield* stock(phrases.questionsBack)}`
-      return isNew && !told.answer.startsWith(`I am ${name}`) ? `I am ${name}. ${told.answer}` : told.answer
+      const [ownFact] = yield* unsaidOf(scene.passages.filter(isOfSelf), ({ answer }) => answer, scene)
+      const [isNew] = yield* unsaidOf([`I am ${name}`], String, scene)
+      if (!ownFact) return isNew ? `I am ${name}.` : `I am still ${name}. ${yield* stock(phrases.questionsBack)}`
+      return isNew && !ownFact.answer.startsWith(`I am ${name}`) ? `I am ${name}. ${ownFact.answer}` : ownFact.answer
     }
     default:
       return yield* stock(phrases.civilities[smallTalk])
@@ -58,7 +58,7 @@ function* cardGreeting(scene: Scene, hasName: boolean): Steps<string | null> {
   const { material, conversation } = scene
   if (hasName && conversation.said.length > 0) return null
   const fitting = material.greetings.filter((greeting) => !hasName || greeting.includes(userNameMark))
-  const greetings = yield* untold(fitting, String, scene)
+  const greetings = yield* unsaidOf(fitting, String, scene)
   return greetings[variantOf(scene, greetings.length) % greetings.length] ?? null
 }
 
@@ -72,8 +72,8 @@ export function* react(scene: Scene): Steps<string> {
       : /^(?:leaves?|exits?)\b|\b(?:walk|go|turn)\w* (?:away|out|off|home)\b/i.test(action)
         ? 'farewell'
         : 'other'
-  const own = kind === 'other' ? yield* untold(scene.material.actions, String, scene) : []
-  const stock = yield* fresh(scene, phrases.reactions[kind], chanceOf(scene), variantOf(scene, 1))
+  const own = kind === 'other' ? yield* unsaidOf(scene.material.actions, String, scene) : []
+  const stock = yield* unsaidPhrase(scene, phrases.reactions[kind], chanceOf(scene), variantOf(scene, 1))
   const deed = pick(own, chanceOf(scene), scene.choice) ?? stock
   return kind === 'farewell' ? deed : yield* goOn(scene, deed)
 }
@@ -84,7 +84,7 @@ export function* deflect(scene: Scene): Steps<string> {
   const { question } = conversation
   const chance = chanceOf(scene)
   const say = function* (list: readonly string[], filling = '') {
-    return capitalised((yield* fresh(scene, list, chance, choice)).replace('%', () => filling))
+    return capitalised((yield* unsaidPhrase(scene, list, chance, choice)).replace('%', () => filling))
   }
   const mood = moodOf(question)
   if (mood === 'sorrow') return yield* say(phrases.sympathies)
@@ -112,28 +112,28 @@ const turnsBetweenPointers = 7
 /** Goes on behind a few words: with something that was not told yet, else with a pointer to a topic, else with a question. */
 export function* goOn(scene: Scene, words: string): Steps<string> {
   const chance = `on/${chanceOf(scene)}`
-  const told = scene.passages.filter(({ source }) => typeof source === 'string' || 'entry' in source)
-  const facts = yield* untold(told, ({ answer }) => answer, scene)
-  const fact = facts[variantOf(scene, Math.min(facts.length, mostVariants)) % facts.length]
+  const ofCardAndLore = scene.passages.filter(({ source }) => typeof source === 'string' || 'entry' in source)
+  const facts = yield* unsaidOf(ofCardAndLore, ({ answer }) => answer, scene)
+  const fact = facts[variantOf(scene, Math.min(facts.length, maxVariants)) % facts.length]
   const pointer =
     (words !== '' && pick([true, false, false], chance, scene.choice)) || !fact ? yield* pointerOf(scene) : ''
   if (pointer !== '') return `${words} ${pointer}`.trim()
   const back = fact ? null : yield* returnToUser(scene)
   if (back !== null) return `${words} ${back}`.trim()
   if (!fact || (words !== '' && pick([true, false, false], `ask/${chance}`, scene.choice))) {
-    return `${words} ${yield* fresh(scene, phrases.questionsBack, chance, scene.choice)}`.trim()
+    return `${words} ${yield* unsaidPhrase(scene, phrases.questionsBack, chance, scene.choice)}`.trim()
   }
   const isLore = typeof fact.source === 'object'
-  const link = isLore || words === '' ? '' : yield* fresh(scene, phrases.continuations, chance, scene.choice)
+  const link = isLore || words === '' ? '' : yield* unsaidPhrase(scene, phrases.continuations, chance, scene.choice)
   return [words, link, fact.answer].filter((each) => each !== '').join(' ')
 }
 
-const mostVariants = 3
+const maxVariants = 3
 
 /** Comes back to what the user told last and was not come back to yet; null for nothing, and where it was told just now. */
 function* returnToUser(scene: Scene): Steps<string | null> {
   const { earlier, question, said } = scene.conversation
-  const told = new Set(
+  const statements = new Set(
     earlier
       .slice(0, -1)
       .filter(isNews)
@@ -141,9 +141,9 @@ function* returnToUser(scene: Scene): Steps<string | null> {
   )
   const isKnown = (echo: string) =>
     said.some((text) => phrases.returns.some((form) => text.includes(form.replace('%', () => echo))))
-  const echo = [...told].findLast((each) => !isMisleading(each) && !isKnown(each))
+  const echo = [...statements].findLast((each) => !isMisleading(each) && !isKnown(each))
   if (echo === undefined || isStatement(question)) return null
-  return (yield* fresh(scene, phrases.returns, chanceOf(scene), scene.choice)).replace('%', () => echo)
+  return (yield* unsaidPhrase(scene, phrases.returns, chanceOf(scene), scene.choice)).replace('%', () => echo)
 }
 
 function isNews(text: string): boolean {
@@ -165,18 +165,18 @@ function* pointerOf(scene: Scene): Steps<string> {
   if (pointed.slice(-(turnsBetweenPointers - 1)).some((topics) => topics.length > 0)) return ''
   const known = new Set(pointed.flat())
   const examples = passages.filter(({ source }) => typeof source === 'object' && 'block' in source)
-  const left = yield* untold(examples, ({ answer }) => answer, scene)
+  const left = yield* unsaidOf(examples, ({ answer }) => answer, scene)
   const topics = left.flatMap(({ cue }) => {
-    const noun = cue.length > longestTopicCue || smallTalkOf(cue, [scene.name]) !== null ? null : nounOf(cue)
+    const noun = cue.length > maxTopicCueLength || smallTalkOf(cue, [scene.name]) !== null ? null : nounOf(cue)
     return noun !== null && /^(?:the|an?) /.test(noun) && !known.has(noun) && !isMisleading(noun) ? noun : []
   })
   const topic = pick(topics, `topic/${chanceOf(scene)}`, choice)
   if (topic === undefined) return ''
-  return (yield* fresh(scene, phrases.pointers, chanceOf(scene), choice)).replace('%', () => topic)
+  return (yield* unsaidPhrase(scene, phrases.pointers, chanceOf(scene), choice)).replace('%', () => topic)
 }
 
 /** Letters of a line that a topic is taken from. */
-const longestTopicCue = 200
+const maxTopicCueLength = 200
 
 /** Says who stands in, and what was asked, when there is no card to play from. */
 export function standIn(name: string | null, conversation: Conversation, seed: number | null, choice: number): string {

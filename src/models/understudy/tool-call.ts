@@ -111,7 +111,7 @@ function* namedTool(tools: readonly FunctionTool[], messages: readonly Message[]
   const last = messages.findLastIndex(({ role }) => role === 'user')
   const message = messages[last]
   if (tools.length === 0 || !message || messages.slice(last).some(isToolResult)) return undefined
-  const text = textOf(message).slice(-longestSearched)
+  const text = textOf(message).slice(-maxSearchedLength)
   const said = ` ${spaced(text)} `
   yield text.length * unitsOfSpacing
   let named: FunctionTool | undefined
@@ -127,7 +127,7 @@ function* namedTool(tools: readonly FunctionTool[], messages: readonly Message[]
 }
 
 /** Characters of a message that names of tools are looked for in, from its end. */
-const longestSearched = 100_000
+const maxSearchedLength = 100_000
 /** Units of work to read a letter, and letters of a text that are searched with one. */
 const unitsOfSpacing = 6
 const lettersPerUnit = 20

@@ -53,7 +53,7 @@ function isLong(value: string): boolean {
 }
 
 /** Letters of a trait's value. */
-const longestTrait = 300
+const maxTraitLength = 300
 /** Traits that nobody says of themself. */
 const unspoken =
   /^(?:gender|sex|char(?:acter)?|creator|version|tags?|notes?|setting|genre|language|style|(?:full |real )?name)$/
@@ -61,7 +61,7 @@ const unspoken =
 /** A trait of the character as the character says it: "Age" and "24" are "I am 24 years old." */
 export function trait(name: string, value: string, subject: Subject): string | null {
   const key = keyOf(name)
-  if (value.length > longestTrait || unspoken.test(key) || /^human$/i.test(value)) return null
+  if (value.length > maxTraitLength || unspoken.test(key) || /^human$/i.test(value)) return null
   const list = spoken(itemsOf(value))
   const form = traits.find(([pattern]) => pattern.test(key))?.[1]
   if (!form || list === '') return null
@@ -87,7 +87,7 @@ export function isOfPersonality(name: string): boolean {
 }
 
 /** Traits of one sentence: nobody says twenty words of themself at once. A single one that is left goes with the last. */
-const together = 3
+const traitsPerSentence = 3
 const forms = ['They call me %.', 'Some would say that I am %.', 'I am said to be %.', 'You will find me %.']
 
 /** What a list of traits tells, as the character says it: a few to a sentence, and what one does in one of its own. */
@@ -104,9 +104,9 @@ export function personalitySaid(list: string, subject: Subject): readonly string
 }
 
 function groupsOf(traits: readonly string[]): readonly (readonly string[])[] {
-  const count = Math.max(1, Math.floor((traits.length + 1) / together))
+  const count = Math.max(1, Math.floor((traits.length + 1) / traitsPerSentence))
   return Array.from({ length: count }, (_, index) =>
-    traits.slice(index * together, index === count - 1 ? undefined : (index + 1) * together),
+    traits.slice(index * traitsPerSentence, index === count - 1 ? undefined : (index + 1) * traitsPerSentence),
   ).filter((group) => group.length > 0)
 }
 

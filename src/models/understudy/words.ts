@@ -73,21 +73,21 @@ export function fold(text: string): string {
 }
 
 /** Terms of recent words: a language has few words, and folding and stemming one takes microseconds. */
-const knownTerms = new Map<string, string | null>()
-const mostKnownTerms = 10_000
-const longestKnownTerm = 40
+const termCache = new Map<string, string | null>()
+const maxCachedTerms = 10_000
+const maxCachedTermLength = 40
 
 function termOf(text: string): string | null {
-  const known = knownTerms.get(text)
+  const known = termCache.get(text)
   if (known !== undefined) return known
   const copy = copyOf(text)
   const folded = fold(copy).replaceAll('’', "'")
   const plain = folded.replace(/'.*$/, '')
   const stopped = stopWords.has(folded.replaceAll("'", '')) || stopWords.has(plain) || plain === ''
   const term = stopped ? null : stem(plain)
-  if (text.length <= longestKnownTerm) {
-    if (knownTerms.size >= mostKnownTerms) knownTerms.clear()
-    knownTerms.set(copy, term)
+  if (text.length <= maxCachedTermLength) {
+    if (termCache.size >= maxCachedTerms) termCache.clear()
+    termCache.set(copy, term)
   }
   return term
 }
@@ -97,10 +97,10 @@ function pairsOf(run: string): readonly string[] {
   return letters.length < 2 ? letters : letters.slice(1).map((letter, index) => `${letters[index]}${letter}`)
 }
 
-const longestEcho = 300
+const maxEchoLength = 300
 
 /** The beginning of a text, on one line: enough to show what was said. */
 export function shortened(text: string): string {
   const line = text.replace(/\s+/g, ' ').trim()
-  return line.length <= longestEcho ? line : `${line.slice(0, longestEcho).toWellFormed()}…`
+  return line.length <= maxEchoLength ? line : `${line.slice(0, maxEchoLength).toWellFormed()}…`
 }

@@ -4,20 +4,20 @@ import type { HeldBytes } from '../../http/bytes-in-flight.ts'
 import { JsonFault, jsonSteps } from '../../json.ts'
 import type { Chunk, Completion } from '../../openai/completion.ts'
 import type { Work } from '../../work.ts'
-import { notUnderstood, tooMuch } from './errors.ts'
+import { notUnderstood, tooLarge } from './errors.ts'
 import { errorInside } from './inside-error.ts'
 
 /**
  * The largest answer, and the largest event of one, that is taken from an upstream: each is parsed in one stretch. Text is
  * far under a megabyte; pictures in base64 have some. Bytes.
  */
-export const maximumAnswer = 16 * 1024 ** 2
+export const maxAnswerBytes = 16 * 1024 ** 2
 
 /** Bytes of JSON that are parsed at once; more are read in steps. */
-export const shortJson = 16 * 1024
+export const maxBytesAtOnce = 16 * 1024
 
 /** Properties of completions that are long, and that nobody here reads. */
-const unread = new Set(['logprobs'])
+const droppedProperties = new Set(['logprobs'])
 
 /**
  * Reads the whole of an answer.
@@ -36,7 +36,7 @@ export async function readWhole(
     for await (const piece of pieces) {
       all.push(piece)
       size += piece.length
-      if (size > maximumAnswer) throw tooMuch()
+      if (size > maxAnswerBytes) throw tooLarge()
       held?.set(2 * size)
       look?.(piece)
     }
@@ -60,16 +60,19 @@ function bufferOf(bytes: Uint8Array): Buffer {
  */
 export function readAnswer(bytes: Buffer, work: Work, secrets: readonly string[]): unknown {
   const text = bytes.toString('utf8')
-  return bytes.length <= shortJson ? parseAnswer(text, secrets) : readInSteps(text, work, secrets)
+  return bytes.length <= maxBytesAtOnce ? parseAnswer(text, secrets) : readInSteps(text, work, secrets)
 }
 
 async function readInSteps(text: string, work: Work, secrets: readonly string[]): Promise<unknown> {
   try {
-    const value = await work.run('messages', jsonSteps(text, { depth: 100, duplicates: 'last', drops: unread }))
+    const value = await work.run(
+      'messages',
+      jsonSteps(text, { depth: 100, duplicates: 'last', drops: droppedProperties }),
+    )
     return checked(value, secrets)
   } catch (error) {
     if (!(error instanceof JsonFault)) throw error
-    throw error.kind === 'count' ? tooMuch() : notUnderstood()
+    throw error.kind === 'count' ? tooLarge() : notUnderstood()
   }
 }
 

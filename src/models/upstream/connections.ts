@@ -2,13 +2,13 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Dispatcher } from 'undici'
 import { type Clock, machineClock } from '../../clock.ts'
 import { openOrigin } from '../../outbound.ts'
-import { overOpenConnection } from './kept-connections.ts'
+import { retryOnClosedConnection } from './reused-connections.ts'
 
 /** How much of an answer waits here for its reader before the upstream is held up. Bytes. */
-const highWater = 256 * 1024
+const maxBufferedBytes = 256 * 1024
 
 /** Milliseconds that an upstream has to end an answer that its reader has done with, so that the connection is kept. */
-const drainFor = 1000
+const maxDrainMs = 1000
 
 /** Loads what opens connections that know whether they had been kept. */
 export const loadPool = async () => (await import('./pool.ts')).openPool
@@ -16,7 +16,7 @@ export const loadPool = async () => (await import('./pool.ts')).openPool
 /** The connections to one upstream. Redirects are not followed. */
 export class UpstreamConnections {
   readonly #origin: string
-  readonly #connectTimeout: number
+  readonly #connectTimeoutMs: number
   readonly #clock: Clock
   readonly #proxy: string | undefined
   #pool: Promise<Dispatcher> | undefined
@@ -28,7 +28,7 @@ export class UpstreamConnections {
    */
   constructor(origin: string, connectTimeout: number, clock: Clock = machineClock, proxy?: string) {
     this.#origin = origin
-    this.#connectTimeout = connectTimeout
+    this.#connectTimeoutMs = connectTimeout
     this.#clock = clock
     this.#proxy = proxy
   }
@@ -54,12 +54,12 @@ export class UpstreamConnections {
 
   async #send(request: Dispatcher.DispatchOptions, signal: AbortSignal): Promise<UpstreamResponse> {
     // Loaded with the first request, so that a service without an upstream starts without it.
-    this.#pool ??= openOrigin(this.#origin, this.#proxy, this.#connectTimeout, loadPool).catch((error: unknown) => {
+    this.#pool ??= openOrigin(this.#origin, this.#proxy, this.#connectTimeoutMs, loadPool).catch((error: unknown) => {
       this.#pool = undefined
       throw error
     })
     const pool = await this.#pool
-    return overOpenConnection(
+    return retryOnClosedConnection(
       () =>
         new Promise<UpstreamResponse>((resolve, reject) => {
           signal.throwIfAborted()
@@ -134,20 +134,20 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, UpstreamAns
   onResponseData(controller: Dispatcher.DispatchController, piece: Buffer): void {
     this.#pieces.push(piece)
     this.#size += piece.length
-    if (this.#size > highWater) controller.pause()
+    if (this.#size > maxBufferedBytes) controller.pause()
     this.#wake?.()
   }
 
   onResponseEnd(): void {
     this.#isEnded = true
-    this.#letGo()
+    this.#release()
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     this.#isEnded = true
     this.#failure = this.#signal.aborted ? this.#signal.reason : error
     this.#reject(this.#failure)
-    this.#letGo()
+    this.#release()
   }
 
   /** The body as it arrives, what came together in one piece. Whoever stops early ends the request. */
@@ -160,7 +160,7 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, UpstreamAns
     while (this.#pieces.length === 0) {
       if (this.#failure !== undefined) throw this.#failure
       if (this.#isEnded) return { done: true, value: undefined }
-      await this.#more()
+      await this.#nextPiece()
     }
     return { done: false, value: this.#take() }
   }
@@ -175,7 +175,10 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, UpstreamAns
     if (this.#isEnded) return
     this.#isDraining = true
     this.#controller?.resume()
-    const giveUp = this.#clock.setTimeout(() => this.#controller?.abort(new Error('the answer does not end')), drainFor)
+    const giveUp = this.#clock.setTimeout(
+      () => this.#controller?.abort(new Error('the answer does not end')),
+      maxDrainMs,
+    )
     this.#wake = () => {
       this.#pieces = []
       if (this.#isEnded) giveUp.close()
@@ -189,21 +192,21 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, UpstreamAns
   #take(): Buffer {
     const pieces = this.#pieces
     this.#pieces = []
-    const isHeldUp = this.#size > highWater
+    const isPaused = this.#size > maxBufferedBytes
     this.#size = 0
     // Resuming may hand over more at once.
-    if (isHeldUp) this.#controller?.resume()
+    if (isPaused) this.#controller?.resume()
     const [first] = pieces
     return pieces.length === 1 && first ? first : Buffer.concat(pieces)
   }
 
-  #more(): Promise<void> {
+  #nextPiece(): Promise<void> {
     return new Promise((resolve) => {
       this.#wake = resolve
     })
   }
 
-  #letGo(): void {
+  #release(): void {
     this.#signal.removeEventListener('abort', this.#onAbort)
     this.#wake?.()
   }

@@ -1,20 +1,20 @@
 import { ApiError, type ApiErrorDetails, clientGone } from '../../errors.ts'
 import { field } from '../../fields.ts'
-import { because, UpstreamReason } from '../reason.ts'
+import { UpstreamReason, withCause } from '../reason.ts'
 import type { UpstreamAnswer } from './connections.ts'
-import { readError, type SaidError } from './said-error.ts'
-import { isOperatorsAccount, meansContextTooLong, meansUnsupportedInput } from './words.ts'
+import { readErrorBody, type UpstreamErrorBody } from './error-body.ts'
+import { isOperatorsAccount, meansContextTooLong, meansUnsupportedInput } from './error-patterns.ts'
 
 /** Statuses of an upstream that are the caller's doing, and so are told as they are. */
-const callersFault = new Set([400, 404, 409, 413, 422])
+const callersStatuses = new Set([400, 404, 409, 413, 422])
 
 /** How much of an upstream's error body is read. Bytes. */
-const maximumErrorBody = 64 * 1024
+const maxErrorBodyBytes = 64 * 1024
 /** Milliseconds that it may take. */
-const errorBodyFor = 1000
+const errorBodyTimeoutMs = 1000
 
 /** How much of an upstream's sentence is looked at and repeated. Characters. */
-const maximumMessage = 1000
+const maxMessageLength = 1000
 
 /** A failure of the upstream, told without anything that the upstream said. */
 export function upstreamFailure(status: number, code: string, message: string, cause?: unknown): ApiError {
@@ -42,16 +42,16 @@ export interface UpstreamRefusal {
  */
 export function refusalFrom(refusal: UpstreamRefusal, secrets: readonly string[]): ApiError {
   const { status, host, isInside } = refusal
-  const { message } = readError(refusal.body)
+  const { message } = readErrorBody(refusal.body)
   // The log has not what stood in a 200: it may quote the prompt.
   const said = message === undefined || isInside ? undefined : cleaned(message, secrets)
-  return because(toldRefusal(refusal, secrets), new UpstreamReason(`it answered ${status}`, { status, said, host }))
+  return withCause(publicError(refusal, secrets), new UpstreamReason(`it answered ${status}`, { status, said, host }))
 }
 
 /** What callers are told of a refusal. */
-function toldRefusal(refusal: UpstreamRefusal, secrets: readonly string[]): ApiError {
+function publicError(refusal: UpstreamRefusal, secrets: readonly string[]): ApiError {
   const { status, body, isInside } = refusal
-  const said = readError(body)
+  const said = readErrorBody(body)
   if (isOperatorsFault(status, said)) {
     return upstreamFailure(
       502,
@@ -70,31 +70,31 @@ function toldRefusal(refusal: UpstreamRefusal, secrets: readonly string[]): ApiE
   }
   if (meansContextTooLong(said)) return callersError('context_length_exceeded', said, secrets)
   if (meansUnsupportedInput(said)) return callersError('unsupported_input', said, secrets)
-  if (callersFault.has(status)) return callersError(said.code ?? 'upstream_refused', said, secrets, status)
+  if (callersStatuses.has(status)) return callersError(said.code ?? 'upstream_refused', said, secrets, status)
   if (isInside) return reportedFailure(said, secrets, headers)
   return new ApiError(502, 'upstream_error', `The model's service failed (${status}). Try again.`, headers)
 }
 
-function isOperatorsFault(status: number, said: SaidError): boolean {
+function isOperatorsFault(status: number, said: UpstreamErrorBody): boolean {
   return status === 401 || status === 402 || status === 403 || isOperatorsAccount(status, said)
 }
 
 /** The error for a failure within a 200, in the upstream's own words; the log has them not, since they may quote the prompt. */
-function reportedFailure(said: SaidError, secrets: readonly string[], headers: ApiErrorDetails): ApiError {
+function reportedFailure(said: UpstreamErrorBody, secrets: readonly string[], headers: ApiErrorDetails): ApiError {
   const message = sentenceOf(said, secrets) ?? 'The model reported an error instead of an answer. Ask again.'
   const cause = new Error('the upstream reported an error within a 200')
   return new ApiError(502, 'upstream_error', message, { ...headers, cause })
 }
 
 /** The error for what the caller can mend, in the upstream's own words as far as they may be repeated. */
-function callersError(code: string, said: SaidError, secrets: readonly string[], status = 400): ApiError {
+function callersError(code: string, said: UpstreamErrorBody, secrets: readonly string[], status = 400): ApiError {
   const message = sentenceOf(said, secrets) ?? 'The model refused the request.'
   const param = said.param ?? (code === 'context_length_exceeded' ? 'messages' : undefined)
   return new ApiError(status, code, message, param === undefined ? {} : { param })
 }
 
 /** An upstream's sentence as far as it may be repeated; undefined where nothing is left of it. */
-function sentenceOf({ message }: SaidError, secrets: readonly string[]): string | undefined {
+function sentenceOf({ message }: UpstreamErrorBody, secrets: readonly string[]): string | undefined {
   const sentence = message === undefined ? '' : cleaned(message, secrets).trim()
   return /\p{L}/u.test(sentence) ? sentence : undefined
 }
@@ -140,7 +140,7 @@ export function notUnderstood(cause?: unknown): ApiError {
 }
 
 /** The error for an answer that is larger, or has more in it, than is taken. */
-export function tooMuch(): ApiError {
+export function tooLarge(): ApiError {
   return upstreamFailure(502, 'upstream_error', 'The model sent more at once than is taken. Ask again.')
 }
 
@@ -165,7 +165,10 @@ export function waitIn(headers: unknown): Pick<UpstreamRefusal, 'retryAfter' | '
 }
 
 /** When to ask again, as headers: in milliseconds where the upstream said so, and in whole seconds (RFC 9110) in any case. */
-function waitOf({ retryAfter, retryAfterMs }: UpstreamRefusal, said: SaidError): Readonly<Record<string, string>> {
+function waitOf(
+  { retryAfter, retryAfterMs }: UpstreamRefusal,
+  said: UpstreamErrorBody,
+): Readonly<Record<string, string>> {
   const milliseconds = /^\d{1,9}(?:\.\d{1,9})?$/.test(retryAfterMs ?? '') ? Math.ceil(Number(retryAfterMs)) : undefined
   if (milliseconds !== undefined) {
     return { 'retry-after': String(Math.ceil(milliseconds / 1000)), 'retry-after-ms': String(milliseconds) }
@@ -185,7 +188,7 @@ function seconds(retryAfter: string | undefined): string | undefined {
 export function cleaned(message: string, secrets: readonly string[]): string {
   const known = secrets.reduce((text, secret) => text.replaceAll(secret, '…'), message)
   return known
-    .slice(0, maximumMessage)
+    .slice(0, maxMessageLength)
     .replace(/<[^>]*>/g, '')
     .replace(/\b[a-z][a-z0-9+.-]*:\/\/\S+/gi, '…')
     .replace(/\b(?:sk|pk)[-_]\S+|\bbearer\s+\S+/gi, '…')
@@ -202,12 +205,12 @@ export interface Pieces extends AsyncIterable<Uint8Array> {
 export async function readStart(response: Pieces): Promise<string> {
   const pieces: Uint8Array[] = []
   let size = 0
-  const giveUp = setTimeout(() => void response.return(), errorBodyFor)
+  const giveUp = setTimeout(() => void response.return(), errorBodyTimeoutMs)
   try {
     for await (const piece of response) {
       size += piece.length
       pieces.push(piece)
-      if (size > maximumErrorBody) break
+      if (size > maxErrorBodyBytes) break
     }
   } catch {
     // The status says what matters: what has come of the body must do.

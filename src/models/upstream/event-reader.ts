@@ -2,18 +2,18 @@ import { createParser } from 'eventsource-parser'
 import { field } from '../../fields.ts'
 import type { Chunk } from '../../openai/completion.ts'
 import type { ChunkEvent, ModelEvent } from '../model.ts'
-import { isChunk, parseAnswer, shortJson } from './answer.ts'
+import { isChunk, maxBytesAtOnce, parseAnswer } from './answer.ts'
 import { ChoiceRoles } from './choice-roles.ts'
-import { notUnderstood, tooMuch } from './errors.ts'
+import { costOf, EventCostCounter, maxUnitsAtOnce } from './cost-counter.ts'
+import { notUnderstood, tooLarge } from './errors.ts'
 import { errorInside } from './inside-error.ts'
 import { dataPrefix, eventEnd, unreadPassage } from './unread-passages.ts'
-import { EventWeigher, mostUnits, weightOf } from './weigher.ts'
 
 /** The data of the event that ends a stream. */
 const done = '[DONE]'
 
 /** What arrived together: its events up to the end, or up to what cannot be one. */
-export interface Group {
+export interface EventGroup {
   readonly events: readonly ModelEvent[]
   readonly isDone: boolean
   readonly failure?: unknown
@@ -24,12 +24,12 @@ interface ReadEvent extends ChunkEvent {
   readonly isMended?: true
 }
 
-interface ReadGroup extends Group {
+interface ReadEventGroup extends EventGroup {
   readonly events: readonly ReadEvent[]
 }
 
 /** Bytes of an event without an end, from which on it is no longer read anew with each piece that comes. */
-const longEvent = 256 * 1024
+const longEventBytes = 256 * 1024
 
 /**
  * Cuts bytes into events. Plain events that say nothing the service must know pass unread, since reading them would cost
@@ -44,14 +44,14 @@ export class EventReader {
   /** From then on the parser gets every byte, and keeps what has not ended. */
   #isParsing: boolean
   /** Weighs what the parser gets. */
-  readonly #weigher = new EventWeigher()
+  readonly #costs = new EventCostCounter()
   /** Events are read until the answer has begun: whether there is one at all, and with a role, is known then. */
   readonly #roles = new ChoiceRoles()
   readonly #secrets: readonly string[]
 
   /** Bytes of an event that has not ended. */
   get unended(): number {
-    return this.#rest?.length ?? this.#weigher.unended
+    return this.#rest?.length ?? this.#costs.unended
   }
 
   /**
@@ -63,7 +63,7 @@ export class EventReader {
     this.#secrets = secrets
   }
 
-  read(bytes: Buffer): Group {
+  read(bytes: Buffer): EventGroup {
     const all = this.#rest ? Buffer.concat([this.#rest, bytes]) : bytes
     this.#rest = undefined
     // One character to a byte, so that places in the text are places in the bytes; searching a text is much quicker.
@@ -73,7 +73,7 @@ export class EventReader {
     if (this.#isParsing) return this.#parse(all)
     const end = text.lastIndexOf(eventEnd) + eventEnd.length
     if (end < eventEnd.length) {
-      this.#isParsing = all.length > longEvent
+      this.#isParsing = all.length > longEventBytes
       if (this.#isParsing) return this.#parse(all)
       this.#rest = all
       return { events: [], isDone: false }
@@ -83,7 +83,7 @@ export class EventReader {
   }
 
   /** The last event may lack its blank line; a piece of one is none. Some services send an error by itself, without an event around it. */
-  end(): Group {
+  end(): EventGroup {
     const rest = this.#decoder.decode(this.#rest)
     if (!this.#roles.hasBegun && isJson(rest)) {
       const failure = errorInside(JSON.parse(rest), this.#secrets)
@@ -94,7 +94,7 @@ export class EventReader {
   }
 
   /** Whole events: passages as long as they can be, and by themselves the events that cannot be in one. */
-  #readWhole(bytes: Buffer, text: string, length: number): Group {
+  #readWhole(bytes: Buffer, text: string, length: number): EventGroup {
     const events: ModelEvent[] = []
     let read: Chunk[] = []
     let start = 0
@@ -136,11 +136,11 @@ export class EventReader {
     return { events, isDone: false }
   }
 
-  #parse(bytes: Buffer): ReadGroup {
+  #parse(bytes: Buffer): ReadEventGroup {
     let at = 0
     let failure: unknown
     try {
-      while (at < bytes.length) at = this.#weigher.next(bytes, at).end
+      while (at < bytes.length) at = this.#costs.next(bytes, at).end
     } catch (thrown) {
       failure = thrown
     }
@@ -152,12 +152,12 @@ export class EventReader {
   }
 
   /** The event of one line of data. */
-  #readLine(data: Buffer): ReadGroup {
-    const isHeavy = data.length > shortJson && weightOf(data) > mostUnits
-    return isHeavy ? { events: [], isDone: false, failure: tooMuch() } : this.#groupOf([data.toString('utf8')])
+  #readLine(data: Buffer): ReadEventGroup {
+    const isTooCostly = data.length > maxBytesAtOnce && costOf(data) > maxUnitsAtOnce
+    return isTooCostly ? { events: [], isDone: false, failure: tooLarge() } : this.#groupOf([data.toString('utf8')])
   }
 
-  #groupOf(texts: readonly string[]): ReadGroup {
+  #groupOf(texts: readonly string[]): ReadEventGroup {
     const events: ReadEvent[] = []
     for (const text of texts) {
       if (text.trim() === done) return { events, isDone: true }

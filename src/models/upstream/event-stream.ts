@@ -2,8 +2,8 @@ import { ApiError } from '../../errors.ts'
 import type { ModelEvent, ModelRequest } from '../model.ts'
 import type { UpstreamAnswer } from './connections.ts'
 import { brokenOff, failureOf } from './errors.ts'
-import { EventReader, type Group } from './event-reader.ts'
-import { answerTurns, unitsOf } from './turns.ts'
+import { type EventGroup, EventReader } from './event-reader.ts'
+import { answerScheduler, unitsOf } from './turn-scheduler.ts'
 
 /** What is asked of a stream besides its events. */
 export interface EventStreamOptions {
@@ -33,7 +33,7 @@ export async function* readEvents(
   const held = openHeld?.()
   try {
     for await (const bytes of response) {
-      await answerTurns.take(unitsOf(bytes.length + reader.unended))
+      await answerScheduler.take(unitsOf(bytes.length + reader.unended))
       const group = reader.read(bytes)
       held?.set(2 * reader.unended)
       progress.note(group)
@@ -44,7 +44,7 @@ export async function* readEvents(
       if (group.isDone) break
     }
   } catch (error) {
-    if (takesNothing(error, progress)) return
+    if (losesNothing(error, progress)) return
     throw failureOf(error, true)
   } finally {
     held?.release()
@@ -54,7 +54,7 @@ export async function* readEvents(
 }
 
 /** After every choice has said why it ended, a connection that breaks or falls silent takes nothing with it. */
-function takesNothing(error: unknown, { isComplete }: Progress): boolean {
+function losesNothing(error: unknown, { isComplete }: Progress): boolean {
   return isComplete && (!(error instanceof ApiError) || error.code === 'upstream_timeout')
 }
 
@@ -79,7 +79,7 @@ class Progress {
     this.#choices = choices
   }
 
-  note({ events, isDone }: Group): void {
+  note({ events, isDone }: EventGroup): void {
     this.isDone = isDone
     for (const event of events) {
       for (const { choices } of 'passage' in event ? event.read : [event.chunk]) {

@@ -1,5 +1,5 @@
 import { Client, type Dispatcher, Pool } from 'undici'
-import { ofKeptConnections } from './kept-connections.ts'
+import { errorsOfReusedConnections } from './reused-connections.ts'
 
 /** Counts the requests of its connection, and so knows of one that breaks whether it had been kept. */
 class CountingClient extends Client {
@@ -11,7 +11,7 @@ class CountingClient extends Client {
       this.#requests = 1
     })
     this.on('disconnect', (_origin, _targets, error) => {
-      if (this.#requests > 1) ofKeptConnections.add(error)
+      if (this.#requests > 1) errorsOfReusedConnections.add(error)
       this.#requests = 0
     })
   }

@@ -2,7 +2,7 @@ import type { CompletionRequest } from '../../openai/completion-request.ts'
 import type { UpstreamRefusal } from './errors.ts'
 
 /** How many models are remembered: behind a prefix their ids are the callers' choice. */
-const mostModels = 1000
+const maxModels = 1000
 
 /** Asks streams for their usage, which is told at the end only then, and remembers the models whose service refuses to be asked. */
 export class StreamUsage {
@@ -15,7 +15,7 @@ export class StreamUsage {
   }
 
   /** What a stream is asked with. */
-  asking(body: CompletionRequest): CompletionRequest {
+  withUsage(body: CompletionRequest): CompletionRequest {
     if (!this.#isAsked || this.#refusing.has(body.model)) return withoutUsage(body)
     return { ...body, stream_options: { ...body.stream_options, include_usage: true } }
   }
@@ -24,15 +24,15 @@ export class StreamUsage {
    * What a stream that was refused is asked with once more: without the question for usage, where that is what was refused;
    * else undefined. Options of the caller's own may be at fault themselves.
    */
-  askingAgain(asked: CompletionRequest, { body: said }: UpstreamRefusal): CompletionRequest | undefined {
+  retryWithoutUsage(asked: CompletionRequest, { body: said }: UpstreamRefusal): CompletionRequest | undefined {
     const again = withoutUsage(asked)
     const isOnlyOption = asked.stream_options?.include_usage === true && again.stream_options === undefined
     return isOnlyOption && /stream_options|include_usage/i.test(said) ? again : undefined
   }
 
   /** A model that refused has answered without being asked for usage: it is not asked for that any more. */
-  refused({ model }: CompletionRequest): void {
-    if (this.#refusing.size >= mostModels) this.#refusing.clear()
+  rememberRefusal({ model }: CompletionRequest): void {
+    if (this.#refusing.size >= maxModels) this.#refusing.clear()
     this.#refusing.add(model)
   }
 }

@@ -334,7 +334,7 @@ describe('a request', () => {
       history: [{ type: 'user', text: 'Hi' }],
       sampling: { temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05, customStopTriggers: [] },
       choices: 1,
-      maximumTokens: undefined,
+      maxTokens: undefined,
     })
     const sent = { temperature: 0, top_p: 0.5, top_k: 7, min_p: 0, repeat_penalty: 1.1, presence_penalty: -1, n: 2 }
     expect(readTask(ask({ ...sent, seed: -1, stop: ['a', ''], max_tokens: 5, frequency_penalty: null }))).toMatchObject(
@@ -349,12 +349,12 @@ describe('a request', () => {
           customStopTriggers: ['a'],
         },
         choices: 2,
-        maximumTokens: 5,
+        maxTokens: 5,
       },
     )
     expect(readTask(ask({ stop: 'x', max_completion_tokens: 3, max_tokens: 5 }))).toMatchObject({
       sampling: { customStopTriggers: ['x'] },
-      maximumTokens: 3,
+      maxTokens: 3,
     })
     const seeds = Array.from({ length: 5 }, () => readTask(ask({})).sampling.seed)
     expect(new Set(seeds).size).toBe(5)

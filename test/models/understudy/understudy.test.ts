@@ -291,8 +291,8 @@ describe('only what a model is told', () => {
   test('lore of the books for all characters is', async () => {
     const question = 'Who rules the harbour?'
     const { book } = cardWithLore([{ keys: ['harbour'], content: 'Three herons rule the harbour.' }])
-    const told = composed(mallow, question, book ? { worldBooks: [book] } : {})
-    expect(await textOf({ ...asking(question), told })).toBe('Three herons rule the harbour.')
+    const composition = composed(mallow, question, book ? { worldBooks: [book] } : {})
+    expect(await textOf({ ...asking(question), composition })).toBe('Three herons rule the harbour.')
     expect(await textOf(asking(question))).not.toContain('heron')
   })
 
@@ -300,8 +300,8 @@ describe('only what a model is told', () => {
     const request = asking('Which tea is good against a cold?')
     expect(await textOf(request)).toContain('Ginger')
     const dropped = { lore: 0, examples: 2, messages: 0 }
-    const { sections, lore } = request.told
-    expect(await textOf({ ...request, told: { sections, lore, dropped } })).not.toContain('Ginger')
+    const { sections, lore } = request.composition
+    expect(await textOf({ ...request, composition: { sections, lore, dropped } })).not.toContain('Ginger')
   })
 
   test('what the card puts among the messages is no line of the user’s', async () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { EventWeigher, mostUnits, Weigher, weightOf } from '../../../src/models/upstream/weigher.ts'
+import { CostCounter, costOf, EventCostCounter, maxUnitsAtOnce } from '../../../src/models/upstream/cost-counter.ts'
 import { failureFrom } from '../../support/ai-sdk.ts'
 import { often } from '../../support/often.ts'
 
@@ -23,7 +23,7 @@ describe('the weight of JSON', () => {
   it('is that of its arrays, objects and values, whatever its strings hold', () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.constantFrom(undefined, 2), (value, indent) => {
-        expect(weightOf(Buffer.from(JSON.stringify(value, null, indent)))).toBe(weightOfValue(value))
+        expect(costOf(Buffer.from(JSON.stringify(value, null, indent)))).toBe(weightOfValue(value))
       }),
       { numRuns: often(500) },
     )
@@ -33,9 +33,9 @@ describe('the weight of JSON', () => {
     fc.assert(
       fc.property(fc.array(fc.json(), { maxLength: 3 }), places, (texts, places) => {
         const text = texts.join('\n')
-        const weigher = new Weigher()
-        for (const piece of cut(text, places)) for (let at = 0; at < piece.length; ) at = weigher.next(piece, at)
-        expect(weigher.units).toBe(weightOf(Buffer.from(text)))
+        const counter = new CostCounter()
+        for (const piece of cut(text, places)) for (let at = 0; at < piece.length; ) at = counter.next(piece, at)
+        expect(counter.units).toBe(costOf(Buffer.from(text)))
       }),
       { numRuns: often(500) },
     )
@@ -48,11 +48,11 @@ describe('the weight of JSON', () => {
         const text = events
           .map(({ value, end }) => `event: {"${end}data: ${JSON.stringify(value)}${end}${end}`)
           .join('')
-        const weigher = new EventWeigher()
+        const counter = new EventCostCounter()
         const told: number[] = []
         for (const piece of cut(text, places)) {
           for (let at = 0; at < piece.length; ) {
-            const { end, units } = weigher.next(piece, at)
+            const { end, units } = counter.next(piece, at)
             if (units !== undefined) told.push(units)
             at = end
           }
@@ -67,11 +67,11 @@ describe('the weight of JSON', () => {
   })
 
   it('has a bound for each event, and none for all of them', async () => {
-    const weigher = new EventWeigher()
-    const light = Buffer.from(`data: [${'1,'.repeat(mostUnits - 6)}1]\n\n`)
-    for (let count = 0; count < 3; count++) expect(weigher.next(light, 0).end).toBe(light.length)
-    const heavy = Buffer.from(`data: [${'1,'.repeat(mostUnits - 5)}1,1]\n\n`)
-    const failure = await failureFrom(Promise.resolve().then(() => weigher.next(heavy, 0)))
+    const counter = new EventCostCounter()
+    const light = Buffer.from(`data: [${'1,'.repeat(maxUnitsAtOnce - 6)}1]\n\n`)
+    for (let count = 0; count < 3; count++) expect(counter.next(light, 0).end).toBe(light.length)
+    const heavy = Buffer.from(`data: [${'1,'.repeat(maxUnitsAtOnce - 5)}1,1]\n\n`)
+    const failure = await failureFrom(Promise.resolve().then(() => counter.next(heavy, 0)))
     expect(failure).toMatchObject({ status: 502, code: 'upstream_error' })
   })
 })

@@ -1,10 +1,10 @@
 import { field } from '../../fields.ts'
 
 /** How much of an upstream's sentence is looked at. Characters. */
-const longestMessage = 4000
+const maxMessageLength = 4000
 
 /** What an upstream says of an error. */
-export interface SaidError {
+export interface UpstreamErrorBody {
   /** As it came: to be cleaned before anybody sees it. */
   readonly message?: string
   readonly code?: string
@@ -16,7 +16,7 @@ export interface SaidError {
 }
 
 /** What an upstream's JSON error body says; nothing of a body in another form. */
-export function readError(body: string): SaidError {
+export function readErrorBody(body: string): UpstreamErrorBody {
   let parsed: unknown
   try {
     parsed = JSON.parse(body)
@@ -31,7 +31,7 @@ export function readError(body: string): SaidError {
   const param = field(error, 'param')
   const retryAfter = retryDelay(field(error, 'details'))
   return {
-    ...(typeof message === 'string' ? { message: message.slice(0, longestMessage) } : {}),
+    ...(typeof message === 'string' ? { message: message.slice(0, maxMessageLength) } : {}),
     ...(typeof code === 'string' && /^\w{1,64}$/.test(code) ? { code } : {}),
     ...(typeof type === 'string' ? { type } : {}),
     ...(typeof param === 'string' && /^[\w.[\]]{1,100}$/.test(param) ? { param } : {}),

@@ -1,4 +1,4 @@
-import type { SaidError } from './said-error.ts'
+import type { UpstreamErrorBody } from './error-body.ts'
 
 /*
  * How upstreams say what went wrong, where no code of OpenAI's says it: docs/upstreams.md has the sentences with their
@@ -57,17 +57,17 @@ const accountIsEmpty: ReadonlySet<string | undefined> = new Set([
 ])
 
 /** Whether an upstream says that the conversation is too long for its model. */
-export function meansContextTooLong({ message = '', code, type }: SaidError): boolean {
+export function meansContextTooLong({ message = '', code, type }: UpstreamErrorBody): boolean {
   return contextCodes.has(code) || contextCodes.has(type) || contextTooLong.test(message)
 }
 
 /** Whether an upstream says that its model does not take a kind of what was sent. */
-export function meansUnsupportedInput({ message = '' }: SaidError): boolean {
+export function meansUnsupportedInput({ message = '' }: UpstreamErrorBody): boolean {
   return unsupportedInput.test(message)
 }
 
 /** Whether an upstream says, with a status that is not for that, that the operator's key or account is at fault. */
-export function isOperatorsAccount(status: number, { message = '', code, type }: SaidError): boolean {
+export function isOperatorsAccount(status: number, { message = '', code, type }: UpstreamErrorBody): boolean {
   if (status === 400) return operatorsAccount.test(message)
   return status === 429 && (accountIsEmpty.has(code) || accountIsEmpty.has(type))
 }

@@ -1,12 +1,12 @@
-import { maximumAnswer } from './answer.ts'
-import { tooMuch } from './errors.ts'
-import { unitsOf } from './turns.ts'
+import { maxAnswerBytes } from './answer.ts'
+import { tooLarge } from './errors.ts'
+import { unitsOf } from './turn-scheduler.ts'
 
 /**
  * Units of JSON that are read in one stretch: a package of the AI SDK takes up to 3 µs for each, some 130 ms together. The
  * longest tool call that a model can write has fewer, and text is one value however long it is.
  */
-export const mostUnits = 40_000
+export const maxUnitsAtOnce = 40_000
 
 /** Units of an array or object. A value in one is a unit. */
 const unitsOfContainer = 5
@@ -31,7 +31,7 @@ kinds[0x0a] = lineFeed
  * Weighs JSON as its bytes come, by what is costly to read: its arrays, objects and values. A string cannot go on in another
  * line: so what stands in other lines of an event stream misleads it for that line alone.
  */
-export class Weigher {
+export class CostCounter {
   /** Units of what has been weighed. */
   units = 0
   /** Whether an event ended where it stopped. */
@@ -53,18 +53,18 @@ export class Weigher {
         return at + 1
       }
       if (this.#isEscaped) this.#isEscaped = false
-      else if (kind !== plain) this.#weigh(kind)
+      else if (kind !== plain) this.#count(kind)
     }
     if (start < bytes.length) this.#last = kindAt(bytes, bytes.length - 1)
     return bytes.length
   }
 
   /** Weighs all bytes of a piece. */
-  all(bytes: Uint8Array): void {
+  countAll(bytes: Uint8Array): void {
     for (let at = 0; at < bytes.length; ) at = this.next(bytes, at)
   }
 
-  #weigh(kind: number): void {
+  #count(kind: number): void {
     if (kind === quote) this.#isInString = !this.#isInString
     else if (this.#isInString) this.#isEscaped = kind === backslash
     else if (kind === opening) this.units += unitsOfContainer
@@ -84,15 +84,15 @@ function kindAt(bytes: Uint8Array, at: number): number {
 }
 
 /** What of a JSON text is costly to read in one stretch. Units. */
-export function weightOf(bytes: Uint8Array): number {
-  const weigher = new Weigher()
-  weigher.all(bytes)
-  return weigher.units
+export function costOf(bytes: Uint8Array): number {
+  const counter = new CostCounter()
+  counter.countAll(bytes)
+  return counter.units
 }
 
 /** Follows the events of a stream through its bytes. */
-export class EventWeigher {
-  readonly #weigher = new Weigher()
+export class EventCostCounter {
+  readonly #counter = new CostCounter()
   /** Bytes of the event that has not ended. */
   unended = 0
 
@@ -102,12 +102,12 @@ export class EventWeigher {
    * @throws ApiError 502 for an event that is too large, or has too much in it
    */
   next(bytes: Uint8Array, start: number): { readonly end: number; readonly units: number | undefined } {
-    const end = this.#weigher.next(bytes, start)
+    const end = this.#counter.next(bytes, start)
     this.unended += end - start
-    if (this.unended > maximumAnswer || this.#weigher.units > mostUnits) throw tooMuch()
-    if (!this.#weigher.hasEnded) return { end, units: undefined }
-    const units = this.#weigher.units + unitsOf(this.unended)
-    this.#weigher.units = 0
+    if (this.unended > maxAnswerBytes || this.#counter.units > maxUnitsAtOnce) throw tooLarge()
+    if (!this.#counter.hasEnded) return { end, units: undefined }
+    const units = this.#counter.units + unitsOf(this.unended)
+    this.#counter.units = 0
     this.unended = 0
     return { end, units }
   }

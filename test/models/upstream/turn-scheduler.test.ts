@@ -1,10 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { Turns } from '../../../src/models/upstream/turns.ts'
+import { TurnScheduler } from '../../../src/models/upstream/turn-scheduler.ts'
 
 /** Takes turns, and notes in which turn of the event loop each came. */
 function taking(units: readonly number[]) {
-  const turns = new Turns()
+  const turns = new TurnScheduler()
   const came: number[] = units.map(() => Number.NaN)
   // Zero is the first turn after the one in which all is asked for.
   let turn = -1
