@@ -15,9 +15,9 @@ const kinds = {
 } as const
 
 /**
- * Makes sure that a model takes every kind of content that the messages have: nothing is left out silently.
- * @param taken the kinds that it takes
- * @throws ApiError 400 `unsupported_input` that names the part
+ * Checks that a model takes every kind of content in the messages: nothing is left out silently.
+ * @param taken the kinds that the model takes
+ * @throws ApiError 400 `unsupported_input` that names the first other part
  */
 export function checkInput(messages: readonly Message[], model: string, taken: readonly ContentKind[]): void {
   for (const [index, { content }] of messages.entries()) {

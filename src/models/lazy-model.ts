@@ -1,6 +1,6 @@
 import type { Model, ModelRequest } from './model.ts'
 
-/** A model whose adapter is loaded with the first request: a service that does not use it starts without it. */
+/** A model whose adapter is loaded with the first request, so that a service that never uses it starts faster. */
 export function lazily(load: () => Promise<Model>): Model {
   let loading: Promise<Model> | undefined
   let loaded: Model | undefined
@@ -13,7 +13,7 @@ export function lazily(load: () => Promise<Model>): Model {
     return loaded
   }
   return {
-    // Asked for after an answer, when it is loaded.
+    // Callers read this after an answer, when the adapter is loaded.
     get ignoredParameters() {
       return loaded?.ignoredParameters ?? null
     },

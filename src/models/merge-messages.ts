@@ -4,12 +4,12 @@ import type { Steps } from '../work.ts'
 /** Units of work of one message. */
 const unitsOfMessage = 30
 
-/** Stands before an assistant's message that nobody of the user's precedes; chat programs begin with the like. */
+/** Goes before an assistant's message that would begin the conversation. Chat programs use similar texts. */
 const opening: Message = { role: 'user', content: '[Start a new chat]' }
 
 /**
- * Gives the messages as chat templates with strict alternation want them: neighbours of one role joined by a blank line,
- * and a neutral user line before a conversation that the assistant begins. Tool calls and results stay as they are.
+ * Merges messages for chat templates with strict alternation. Neighbours of one role are joined by a blank line, and a neutral
+ * user message goes before a conversation that the assistant begins. Tool calls and results stay as they are.
  */
 export function* mergeMessages(messages: readonly Message[]): Steps<readonly Message[]> {
   const merged: Message[] = []
@@ -26,7 +26,7 @@ export function* mergeMessages(messages: readonly Message[]): Steps<readonly Mes
   return merged
 }
 
-/** The message at a place, and those behind it that can be joined to it. */
+/** The message at an index, and those after it that can be joined to it. */
 function neighboursFrom(messages: readonly Message[], start: number): readonly Message[] {
   let end = start + 1
   for (let [one, next] = [messages[end - 1], messages[end]]; one && next && canJoin(one, next); ) {
@@ -46,7 +46,7 @@ function canJoin(first: Message, second: Message): boolean {
   return isPlain(first) && isPlain(second) && first.role === second.role
 }
 
-/** One message of several: the texts in one, or what has parts behind the texts before it. */
+/** Joins messages. Texts before the first message with content parts become one text; all parts follow it. */
 function joined([first, ...others]: readonly [Message, ...Message[]]): Message {
   const { name: _name, ...rest } = first
   const all = [first, ...others]

@@ -9,7 +9,7 @@ import { UpstreamReason } from './reason.ts'
 import { ModelRegistry } from './registry.ts'
 import { fitParameters } from './request-parameters.ts'
 
-/** What came of asking one model for one word. */
+/** The result of a test request to one model. */
 export interface ModelCheck {
   readonly model: string
   readonly adapter: string
@@ -19,18 +19,17 @@ export interface ModelCheck {
   readonly message: string | null
 }
 
-/** The state of a model that there is no way to ask. */
+/** The state of a model that has no id to ask for. */
 export const notAsked = 'not asked'
 
-/** What each model is asked. */
+/** The test request. */
 const question: readonly Message[] = [{ role: 'user', content: 'Say one word.' }]
 
-/** Longest wait for one model's word, milliseconds. */
 const timeoutMs = 30_000
 
 /**
- * Asks each configured model for one word, one after the other; a prefix has no model of its own to ask.
- * @throws ConfigError when `models.json` has faults
+ * Asks each configured model for one word, one after the other. A prefix is not asked: it has no model id.
+ * @throws ConfigError when `models.json` is not valid
  */
 export async function checkModels(config: Config, clock = machineClock): Promise<readonly ModelCheck[]> {
   const configuration = await loadModels(config)

@@ -5,72 +5,72 @@ import type { Chunk, Completion } from '../openai/completion.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
 import type { Work } from '../work.ts'
 
-/** What a model is asked. */
+/** A request to a model. */
 export interface ModelRequest {
-  /** The caller's request in OpenAI's shape, with the composed messages and without the fields that are only ours. */
+  /** The caller's request in OpenAI's shape, with the composed messages, and without this service's own fields. */
   readonly body: CompletionRequest
-  /** Who is being played, for models that play from the card itself. */
+  /** The character, for models that answer from the card itself. */
   readonly persona: Persona
-  /** What the prompt was composed of, for the same models; without it, of the card's texts but no lore, and of the messages. */
+  /** The parts of the prompt, for the same models. Without it they use the card's texts without lore, and the messages. */
   readonly composition?: ComposedParts
-  /** What takes the steps of a computation that grows with the request. */
+  /** Runs computations whose time grows with the request, in steps. */
   readonly work: Work
-  /** Whether every event of a stream is to be read, and none passes as it came. */
+  /** Whether every event of a stream must be parsed, instead of passing unread. */
   readonly readAll?: boolean | undefined
-  /** Opens a count of the bytes that an upstream's answer holds until it is passed on; without it they are not counted. */
+  /** Starts to count the bytes of an upstream's answer that wait here; without it they are not counted. */
   readonly openHeld?: (() => HeldBytes) | undefined
   /**
-   * Told of each parameter that turns out, with this request, not to be honoured as it was sent; before the answer,
-   * or before its first event.
+   * Called with each parameter that this request cannot have honoured as it was sent. All calls come before the answer, or
+   * before its first event.
    */
   readonly onIgnored?: (parameter: string) => void
-  /** W3C trace context, as headers that go upstream; of the caller's request until a try at a model has its own. */
+  /** W3C trace context as headers for the upstream: the caller's, until an attempt sets its own. */
   readonly trace?: Readonly<Record<string, string>> | undefined
 }
 
-/** What of a composed prompt a model is told: its sections, the lore that fired, and how much did not fit. */
+/** The parts of a composed prompt that a model may use: its sections, the lore that fired, and how much did not fit. */
 export type ComposedParts = Pick<Composition, 'sections' | 'lore' | 'dropped'>
 
 /** A whole reply. */
 export interface ModelReply {
   readonly completion: Completion
-  /** The upstream's own JSON of it, when there is one: it is what the caller gets, unchanged. */
+  /** The upstream's own JSON, where there is one: the caller gets it unchanged. */
   readonly bytes?: Buffer
 }
 
-/** One event of a streamed reply, or several that pass as they came. */
+/** One event of a streamed reply, or several that pass unread. */
 export type ModelEvent = ChunkEvent | Passage
 
-/** An event that has been read. */
+/** An event that has been parsed. */
 export interface ChunkEvent {
   readonly chunk: Chunk
-  /** The upstream's own JSON text of it, when there is one: it is what the caller gets, unchanged. */
+  /** The upstream's own JSON text, where there is one: the caller gets it unchanged. */
   readonly text?: string
 }
 
-/** Whole events as the upstream sent them: no error, no chunk of usage alone, and not the end. */
+/** Whole events as the upstream sent them. An error, a chunk of usage alone and the end of the stream are never in it. */
 export interface Passage {
   readonly passage: Buffer
-  /** How many events these are. */
+  /** The number of events. */
   readonly events: number
-  /** Bytes of the first of them. */
+  /** Bytes of the first event. */
   readonly firstLength: number
-  /** Those of them that have been read, because they begin or end a choice or tell of usage. */
+  /** The parsed chunks of some of the events, which begin or end a choice or have usage. */
   readonly read: readonly Chunk[]
 }
 
 /**
- * A language model, or a stand-in for one. All it has to do; it speaks OpenAI's shapes, so that the commonest
- * upstreams pass through with nothing lost. Failures are thrown as `ApiError`; an aborted signal ends the work at once.
+ * The contract of adapters: a language model, or a stand-in for one. It has OpenAI's shapes, so that the answers of most upstreams
+ * pass through unchanged. Failures are thrown as `ApiError`; an aborted signal ends the work at once.
  */
 export interface Model {
-  /** Request parameters that this model never honours; they are named to the caller when sent. Null: it honours all. */
+  /** Request parameters that this model never honours; callers that send one get its name. Null: the model honours all. */
   readonly ignoredParameters: Pick<ReadonlySet<string>, 'has'> | null
   complete(request: ModelRequest, signal: AbortSignal): Promise<ModelReply>
-  /** Yields the events in groups that arrived together. A final usage chunk is welcome whether it was asked for or not. */
+  /** Yields the events in groups that arrived together. It may end with a usage chunk even if the request did not ask for one. */
   stream(request: ModelRequest, signal: AbortSignal): AsyncIterable<readonly ModelEvent[]>
-  /** The ids that the upstream lists as its models; absent where there is no such list. */
+  /** The model ids that the upstream lists; absent where there is no such list. */
   list?(signal: AbortSignal): Promise<readonly string[]>
-  /** Lets what is under way end, and closes the connections. */
+  /** Waits for requests in flight, then closes the connections. */
   close?(): Promise<void>
 }

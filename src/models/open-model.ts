@@ -6,14 +6,14 @@ import { lazily } from './lazy-model.ts'
 import type { Model } from './model.ts'
 import { createUnderstudy } from './understudy/understudy.ts'
 
-/** Where adapters may keep files, and how they get to their upstreams. */
+/** What adapters need besides their settings: a folder for files, and proxies. */
 export interface AdapterOptions {
   readonly dataDirectory: string
-  /** The proxies that requests to models go through. */
+  /** The proxies for requests to models. */
   readonly proxies?: Proxies
 }
 
-/** Opens the adapter of a model's settings: a new adapter is a file of its own and a line here. */
+/** Opens the adapter of a model's settings. Each adapter is a file of its own with a line here. */
 export function openModel(
   settings: AdapterSettings,
   { dataDirectory, proxies: allProxies = noProxies }: AdapterOptions,
@@ -41,7 +41,7 @@ export function isUnderstudyAdapter(adapter: string): boolean {
   return /^understudy(\/|$)/.test(adapter)
 }
 
-/** Whether it is one that misbehaves on purpose. */
+/** Whether an adapter is an understudy that misbehaves on purpose. */
 export function isMisbehavingAdapter(adapter: string): boolean {
   return isUnderstudyAdapter(adapter) && adapter !== 'understudy'
 }
@@ -50,7 +50,7 @@ function isOpenAi(settings: AdapterSettings): settings is OpenAiSettings {
   return settings.adapter === 'openai'
 }
 
-/** Whether a model is weights in a file. */
+/** Whether the settings are of weights in a file. */
 export function isLlamaCpp(settings: AdapterSettings): settings is LlamaCppSettings {
   return settings.adapter === 'llama.cpp'
 }

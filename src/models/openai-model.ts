@@ -13,7 +13,7 @@ import { readEvents } from './upstream/event-stream.ts'
 import { StreamUsage } from './upstream/stream-usage.ts'
 import { answerScheduler, unitsOf } from './upstream/turn-scheduler.ts'
 
-/** How many models of an upstream are listed, and how long their ids may be, in characters. */
+/** Bounds of an upstream's list of models, and of the length of their ids in characters. */
 const maxListedModels = 1000
 const maxIdLength = 400
 
@@ -30,11 +30,11 @@ export function createOpenAiModel(
   const headers = {
     'content-type': 'application/json',
     ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
-    // Whatever case they are written in, they take the place of the above.
+    // Lower-case names, so that configured headers replace those above.
     ...Object.fromEntries(Object.entries(configuredHeaders ?? {}).map(([name, value]) => [name.toLowerCase(), value])),
   }
 
-  // Short values are no secrets, and would be found in any sentence.
+  // A short value is no secret, and removing it would damage ordinary sentences.
   const secrets = [apiKey ?? '', ...Object.values(configuredHeaders ?? {})].filter((value) => value.length >= 8)
 
   const post = ({ trace }: ModelRequest, body: CompletionRequest, signal: AbortSignal): Promise<UpstreamAnswer> => {
@@ -110,7 +110,7 @@ export function createOpenAiModel(
   }
 }
 
-/** The ids of a list of models, as OpenAI's API has it; none of another shape. */
+/** The ids in a list of models of OpenAI's API; none for another shape. */
 function idsIn(list: unknown): readonly string[] {
   const listed = listIn(isFields(list) ? list : {}, 'data').slice(0, maxListedModels)
   return listed.flatMap((model) => {

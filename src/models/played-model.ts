@@ -1,20 +1,20 @@
-/** What the id of a model asks for: a model, and the character that is played on it where the id names one. */
+/** The model that an id names, and the character that plays on it, where the id names one. */
 export interface RequestedModel {
   readonly model: string
   readonly character: string | null
 }
 
-/** What stands before a character's name in the id of a model. */
+/** Precedes a character's name in a model id. */
 const mark = 'character/'
 
-/** The id of a character as a model that is played on the default model. */
+/** The model id of a character that is played on the default model. */
 export function playedModelId(character: string): string {
   return mark + character
 }
 
 /**
- * Reads `character/NAME`, a character on the default model, and `MODEL/character/NAME`. Whatever else an id is, it is a model's.
- * @param isModel tells what is the id of a model: the first `/character/` with one before it counts
+ * Reads `character/NAME`, a character on the default model, and `MODEL/character/NAME`. Any other id is a model's.
+ * @param isModel whether a text is the id of a model; the first `/character/` after such an id separates model and character
  */
 export function readPlayedModel(id: string, isModel: (id: string) => boolean): RequestedModel {
   if (id.startsWith(mark) && id.length > mark.length) return { model: 'default', character: id.slice(mark.length) }

@@ -11,12 +11,12 @@ import { unixSeconds } from '../time.ts'
 import { playedModelId } from './played-model.ts'
 import type { ModelListing, ModelRegistry } from './registry.ts'
 
-/** What the list of models is built from. */
+/** Options of the routes of models. */
 export interface ModelsOptions {
   readonly guard: Guard
   readonly models: ModelRegistry
   readonly library: Pick<CharacterLibrary, 'list' | 'resolve'>
-  /** The `/v1` alias is outside the contract, and so not in the OpenAPI document. */
+  /** The `/v1` alias is not part of the contract, so the OpenAPI document does not show it. */
   readonly isAlias?: boolean
 }
 
@@ -39,13 +39,13 @@ const ModelList = Type.Object(
   { title: 'ModelList' },
 )
 
-/** Characters that are listed as models: programs show them all in one menu. */
+/** Bound of the listed characters: client programs show all models in one menu. */
 const maxCharacters = 1000
 
-/** Whose a character is, as the list says it. */
+/** The `owned_by` of a character in the list, by where the character comes from. */
 const owners: Readonly<Record<Origin, string>> = { account: 'account', folder: 'operator', starter: 'conservatory' }
 
-/** The list of models, as OpenAI's clients read it; the characters are models too. */
+/** The routes `GET /models` and `GET /models/:id` of OpenAI's API. Characters are listed as models too. */
 export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (
   app,
   { guard, models, library, isAlias },
@@ -86,7 +86,7 @@ export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (
         : []
       const named = models.list(caller).map((model) => listed(model))
       const names = new Set(named.map(({ id }) => id))
-      // A model of the same name is what the id means.
+      // An id that is both a model and a character means the model.
       const others = characters.slice(0, maxCharacters).map(played)
       const data = [...named, ...others.filter(({ id }) => !names.has(id))]
       return { object: 'list' as const, data, has_more: characters.length > maxCharacters }
@@ -119,7 +119,7 @@ export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (
     },
     async (request) => describe(request.params.id, callerOf(request)),
   )
-  // Ids may hold slashes, and not every client encodes them.
+  // Ids may contain slashes, and some clients do not encode them.
   app.get('/models/*', { schema: { hide: true, params: Type.Object({ '*': Type.String() }) } }, async (request) =>
     describe(request.params['*'], callerOf(request)),
   )

@@ -1,24 +1,24 @@
-/** Characters of a request's texts in which quotes are looked for; of a longer one no sentence is kept. */
+/** Characters of a request's texts that are searched for quotes. Of a longer request, no sentence is kept. */
 const maxRequestLength = 64 * 1024
-/** Properties of a request whose texts are words of the protocol, or the operator's. */
+/** Properties of a request whose texts are words of the protocol, or chosen by the operator. */
 const openNames = new Set(['model', 'role', 'type'])
 
-/** So many words of a request in a row are a quote. */
+/** This many consecutive words of the request are a quote. */
 const wordsOfQuote = 3
-/** A word of so many letters is one by itself. */
+/** A single word with this many letters is a quote. */
 const longWord = 8
 
 const words = /[\p{L}\p{N}]+/gu
-/** A number, and a word of a script that may have no blanks: they tell more than short words of the Latin alphabet. */
+/** Numbers, and words of scripts that may have no blanks: they reveal more than short words of the Latin alphabet. */
 const number = /\p{N}/u
 const otherScript = /[^\p{Script=Latin}\p{N}]/u
-/** How JSON writes what is no letter. */
+/** The escape sequences of JSON. */
 const escapes = /\\+(?:u[\da-f]{4}|.)/gi
 
 /**
- * An upstream's sentence without what it quotes of the request, for the log, which no text of a conversation may reach: runs of
- * three words that stand in the request, and words of it that are long, or no plain ones.
- * @returns undefined where nothing is left, or the request is too long to be looked through
+ * Removes from an upstream's sentence what it quotes of the request, because no text of a conversation may reach the log: runs of
+ * three words of the request, and its long words, numbers and words of other scripts.
+ * @returns undefined where nothing is left, or the request is too long to be searched
  */
 export function withoutTextsOf(request: object, sentence: string): string | undefined {
   const texts: string[] = []
@@ -42,9 +42,9 @@ export function withoutTextsOf(request: object, sentence: string): string | unde
 }
 
 /**
- * Gathers the texts of a value of JSON, whatever its shape.
- * @param room characters that they may have together
- * @returns the room that is left; 0 where they have more
+ * Gathers the texts of a JSON value of any shape.
+ * @param room the characters that the texts may have together
+ * @returns the room that is left; 0 where the texts have more
  */
 function gatherTexts(value: unknown, texts: string[], room: number): number {
   if (typeof value === 'string') {
@@ -59,14 +59,14 @@ function gatherTexts(value: unknown, texts: string[], room: number): number {
   return left
 }
 
-/** Lower case, and a blank for each character that JSON writes as an escape: places stay the same. */
+/** Lower case, and a blank for each character of a JSON escape, so that indices stay the same. */
 function plain(text: string): string {
   return text
     .replace(escapes, (written) => ' '.repeat(written.length))
     .replace(/[A-Z]/g, (letter) => letter.toLowerCase())
 }
 
-/** Whether a word by itself tells something of a text. @param own all words of it */
+/** Whether a single word quotes the text. @param own all words of the text */
 function isWordOf(word: string, text: string, own: ReadonlySet<string>): boolean {
   if (word.length >= longWord || otherScript.test(word)) return text.includes(word)
   return number.test(word) && own.has(word)
@@ -76,7 +76,7 @@ function runAt(all: readonly string[], index: number): string {
   return all.slice(index, index + wordsOfQuote).join(' ')
 }
 
-/** The sentence with a mark in the place of each run of such words, whatever stands between them. */
+/** The sentence with `…` in place of each run of quoted words and of what is between them. */
 function withoutWords(sentence: string, found: readonly RegExpExecArray[], quoted: ReadonlySet<number>): string {
   let left = ''
   let at = 0

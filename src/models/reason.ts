@@ -1,15 +1,15 @@
 import { ApiError } from '../errors.ts'
 import { withoutTextsOf } from './quoted-texts.ts'
 
-/** What an upstream did, as far as the operator may read it. */
+/** The details of an upstream's failure that the operator may read. */
 interface ReasonDetails {
-  /** The HTTP status that it answered. */
+  /** The HTTP status of the upstream's answer. */
   readonly status?: number | undefined
-  /** The network's own code (`ECONNREFUSED`, `ENOTFOUND`, `CERT_HAS_EXPIRED` …). */
+  /** The code of the network error (`ECONNREFUSED`, `ENOTFOUND`, `CERT_HAS_EXPIRED` …). */
   readonly code?: string | undefined
-  /** Its own sentence, cleaned of keys, addresses and markup. */
+  /** The upstream's own message, without keys, addresses and markup. */
   readonly said?: string | undefined
-  /** Where the model was asked, with the port. */
+  /** Host and port of the upstream. */
   readonly host?: string | undefined
 }
 
@@ -30,11 +30,11 @@ export class UpstreamReason extends Error {
     this.said = said
     this.host = host
     this.model = model
-    // Where it was made says nothing of why an upstream failed, and would be most of a line.
+    // A stack trace says nothing about an upstream's failure, and would be most of the log line.
     this.stack = `UpstreamReason: ${message}`
   }
 
-  /** All of it as one sentence; undefined where there is nothing but where it was. */
+  /** The details as one sentence; undefined where nothing but the host is known. */
   get sentence(): string | undefined {
     const { host = 'Its service', status, code, said } = this
     if (status !== undefined) return `${host} answered ${status}${said ? `: ${said.replace(/\.$/, '')}` : ''}.`
@@ -45,15 +45,15 @@ export class UpstreamReason extends Error {
   }
 }
 
-/** An error with another cause. */
+/** Returns a copy of an error with this cause. */
 export function withCause({ status, code, message, param, headers }: ApiError, cause: UpstreamReason): ApiError {
   return new ApiError(status, code, message, { headers, cause, ...(param === null ? {} : { param }) })
 }
 
 /**
- * A failure of an upstream, with the model and its host in the reason, and without what the upstream quotes of the request there:
- * it goes to the log. Whatever else it is stays as it is.
- * @param body the request that the model was asked with
+ * Adds the model and its host to the reason of an upstream's failure, and removes what the upstream quotes of the request, because
+ * the reason goes to the log. Other errors are returned unchanged.
+ * @param body the request that failed
  */
 export function withModel(
   error: ApiError,

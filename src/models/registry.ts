@@ -18,18 +18,18 @@ export interface ModelListing {
   readonly ownedBy: string
 }
 
-/** What a request's id asks for. */
+/** The route of a request's model id, with the character where the id names one. */
 export interface RequestedRoute extends RequestedModel {
   readonly route: Route
 }
 
-/** What adapters are opened with, and what is listed. */
+/** Options of the adapters and of the list of models. */
 interface RegistryOptions extends AdapterOptions {
-  /** Whether the list has the understudies that misbehave on purpose. */
+  /** Whether the list includes the understudies that misbehave on purpose. */
   readonly listMisbehaving?: 'on' | 'off'
 }
 
-/** One model of the configuration with its adapter opened. */
+/** A configured model with its adapter. */
 interface OpenedModel {
   readonly name: string
   readonly settings: AdapterSettings
@@ -37,23 +37,23 @@ interface OpenedModel {
   readonly breaker: Breaker | null
 }
 
-/** All of one configuration, opened. */
+/** The opened models of one `models.json`. A reload makes a new generation. */
 interface Generation {
   readonly configuration: ModelsConfiguration
   readonly opened: ReadonlyMap<string, OpenedModel>
   /** The names that end in a star, longest first. */
   readonly prefixes: readonly string[]
-  /** Routes by the ids that they have been asked for with. */
+  /** Cache of routes, by the ids of requests. */
   readonly routes: Map<string, Route>
   readonly inFlight: InFlightRequests
-  /** What is behind the prefixes. */
+  /** The models that the upstreams behind the prefixes list. */
   readonly upstreamModels: UpstreamModelsCache
 }
 
-/** Whoever asks without a key: the operator's commands. */
+/** For requests without a key, which are the operator's commands. */
 const unrestrictedUser: ModelUser = { models: null, account: { models: null } }
 
-/** How many routes are remembered: ids behind a prefix are the callers' choice. */
+/** Bound of the cache of routes: callers choose the ids behind a prefix. */
 const maxCachedRoutes = 1000
 
 /** All models of the service, by the ids that requests name them with. */
@@ -62,12 +62,12 @@ export class ModelRegistry {
   readonly #watch: WatchAttempt
   readonly #clock: Clock
   #generation: Generation
-  /** Resolve when those that were replaced are closed. */
+  /** Resolve when the replaced generations are closed. */
   readonly #closing = new Set<Promise<void>>()
 
   /**
-   * @param watch is told of each try at a model
-   * @param clock tells of time limits, of pauses between tries, and how long a model is left alone
+   * @param watch called at the start of each attempt
+   * @param clock for deadlines, pauses between attempts, and breakers
    */
   constructor(
     configuration: ModelsConfiguration,
@@ -82,9 +82,9 @@ export class ModelRegistry {
   }
 
   /**
-   * The route of a model id: the model of this name, else of the longest prefix that it begins with.
-   * @param user the key that asks; a fallback's models are the operator's choice, and not asked for by it
-   * @throws ApiError 404 `model_not_found` that lists what the key may use, for one that is not there and one that it may not use
+   * The route of a model id: the model of this name, else the longest prefix that the id begins with.
+   * @param user the key of the request; it needs no right to a fallback's models, which the operator has chosen
+   * @throws ApiError 404 `model_not_found` for an unknown id and for an id that the key may not use; it lists what the key may use
    */
   resolve(id: string, user: ModelUser = unrestrictedUser): Route {
     const route = this.#usable(id, user)
@@ -93,7 +93,7 @@ export class ModelRegistry {
   }
 
   /**
-   * What the id of a request asks for: the model of this name, else a character on a model, else a model behind a prefix.
+   * Resolves the id of a request: the model of this name, else a character on a model, else a model behind a prefix.
    * @throws ApiError 404 `model_not_found`, as `resolve` does
    */
   resolveRequested(id: string, user: ModelUser): RequestedRoute {
@@ -108,17 +108,17 @@ export class ModelRegistry {
     return isNamed ? { model: id, character: null } : readPlayedModel(id, (model) => this.#routeOf(model) !== undefined)
   }
 
-  /** The route of the model of exactly this id, `default` among them, for a key that may use it; undefined where there is none. */
+  /** The route of the model of exactly this id, `default` included; undefined where there is none that the key may use. */
   find(id: string, user: ModelUser): Route | undefined {
     return this.#usable(id, user)
   }
 
-  /** Whether a key may use what the id `default` stands for. */
+  /** Whether a key may use the model that `default` stands for. */
   mayUseDefault(user: ModelUser): boolean {
     return this.#usable('default', user) !== undefined
   }
 
-  /** The models with a name of their own that a key may use. */
+  /** The models that a key may use: those of `models.json`, then those that upstreams behind prefixes list. */
   list(user: ModelUser): readonly ModelListing[] {
     const named = [...this.#generation.configuration.models]
       .filter(([name, settings]) => !name.endsWith('*') && this.#isOpenTo(user, name) && this.#isListed(settings))
@@ -126,13 +126,13 @@ export class ModelRegistry {
     return [...named, ...this.#listedBehind(user)]
   }
 
-  /** A model that a key may use, listed or not, by the name of its route. */
+  /** The list entry of a route's model, even if the list does not show it. */
   listing({ name }: Route): ModelListing {
     const settings = this.#generation.configuration.models.get(name)
     return { id: name, ownedBy: settings ? ownerOf(settings) : 'upstream' }
   }
 
-  /** The models behind prefixes, as their upstreams list them; an id that means a character here is none. */
+  /** The models behind prefixes, as their upstreams list them. An id that means a character here is left out. */
   #listedBehind(user: ModelUser): readonly ModelListing[] {
     const { configuration, opened, prefixes, upstreamModels } = this.#generation
     return prefixes.flatMap((prefix) => {
@@ -154,12 +154,12 @@ export class ModelRegistry {
     return isFallback(settings) || this.#options.listMisbehaving === 'on' || !isMisbehavingAdapter(settings.adapter)
   }
 
-  /** The names of the settings, with those that end in a star. */
+  /** The names in the settings, including those that end in a star. */
   get names(): readonly string[] {
     return [...this.#generation.configuration.models.keys()]
   }
 
-  /** What the breakers are doing, by the names in the settings; a model that is never left alone has none. */
+  /** The states of the breakers, by the names in the settings; a model without a breaker is left out. */
   breakers(): readonly { readonly name: string; readonly state: BreakerState }[] {
     return [...this.#generation.opened.values()].flatMap(({ name, breaker }) =>
       breaker === null ? [] : [{ name, state: breaker.state }],
@@ -167,8 +167,8 @@ export class ModelRegistry {
   }
 
   /**
-   * Takes another configuration from the next request on; what is under way ends with the old one, its retries and
-   * fallbacks too, and is not waited for.
+   * Uses another configuration from the next request on. Requests in flight end with the old one, including their retries and
+   * fallbacks; this method does not wait for them.
    */
   async replace(configuration: ModelsConfiguration): Promise<void> {
     const old = this.#generation
@@ -181,7 +181,7 @@ export class ModelRegistry {
     await Promise.all([...this.#closing, close(this.#generation)])
   }
 
-  /** The route of an id, where there is one and the key may use it. */
+  /** The route of an id; undefined where there is none that the key may use. */
   #usable(id: string, user: ModelUser): Route | undefined {
     const route = this.#routeOf(id)
     return route && this.#isOpenTo(user, route.name) ? route : undefined
@@ -201,7 +201,7 @@ export class ModelRegistry {
   #find(id: string): Route | undefined {
     const { configuration, opened, prefixes, inFlight } = this.#generation
     const isDefault = id === 'default' && !configuration.models.has(id)
-    // Where all names are prefixes and none is named, no upstream is to get that word for a model.
+    // Without a default, a prefix must not send the word `default` upstream as a model id.
     if (isDefault && configuration.default === undefined) return undefined
     const name = isDefault ? (configuration.default ?? id) : id
     const settings = configuration.models.get(name)
@@ -211,7 +211,7 @@ export class ModelRegistry {
     const prefix = longestPrefix(prefixes, name)
     const model = prefix === undefined ? undefined : opened.get(prefix)
     if (!model || prefix === undefined) return undefined
-    // The quick way has no name of its own for what it passes on.
+    // The upstream of OPENAI_BASE_URL has the prefix `*`, which is no name to show: the id itself is the name.
     return new Route(
       name,
       [this.#candidateOf(model, name.slice(prefix.length - 1), prefix === '*' ? name : prefix)],
@@ -230,24 +230,24 @@ export class ModelRegistry {
   }
 
   #candidateOf({ name: configuredName, settings, model, breaker }: OpenedModel, id: string, name: string): Candidate {
-    // The weights of a file are no id: they go by the name that they have here.
+    // The path of weights is no model id; such a model has the name of the settings.
     const given = 'model' in settings && !isLlamaCpp(settings) ? settings.model : undefined
     const upstreamId = given ?? id
-    // An understudy that fails does so on purpose, and each time it is asked to.
+    // An understudy that fails on purpose must fail at each request, so it has no retries.
     const retries = breaker === null ? { retries: 0 } : {}
     const host = 'baseUrl' in settings && settings.baseUrl ? { host: new URL(settings.baseUrl).host } : {}
     const traits: CandidateTraits = { ...retries, ...settings, ...host, name, configuredName, upstreamId }
     return new Candidate(traits, model, breaker, this.#watch, this.#clock)
   }
 
-  /** Whether a key may use the model of a route: `default` and the model that it stands for are one. */
+  /** Whether a key may use the model of a route. `default` and the model that it stands for count as one. */
   #isOpenTo(user: ModelUser, name: string): boolean {
     const { configuration } = this.#generation
     const isDefault = name === configuration.default && !configuration.models.has('default')
     return mayUseModel(user, isDefault ? [name, 'default'] : [name])
   }
 
-  /** The 404 for an id that is not there, or not for this key: it lists what the key may use. */
+  /** The 404 for an unknown id, or an id that the key may not use. It lists what the key may use. */
   notFound(id: string, user: ModelUser): ApiError {
     const names = [...this.#generation.configuration.models.keys()].flatMap((name) => {
       if (this.#isOpenTo(user, name)) return [name]
@@ -260,12 +260,12 @@ export class ModelRegistry {
   }
 }
 
-/** Whose a model is, as the list says it. */
+/** The `owned_by` of a model in the list. */
 function ownerOf(settings: ModelSettings): string {
   return isFallback(settings) || isUnderstudyAdapter(settings.adapter) ? 'conservatory' : settings.adapter
 }
 
-/** The prefix behind which an id is. @param prefixes the longest first */
+/** The longest prefix that an id begins with. @param prefixes longest first */
 function longestPrefix(prefixes: readonly string[], id: string): string | undefined {
   return prefixes.find((key) => id.startsWith(key.slice(0, -1)) && id.length >= key.length)
 }
@@ -286,7 +286,7 @@ function open(configuration: ModelsConfiguration, options: RegistryOptions, cloc
   return { configuration, opened, prefixes, routes: new Map(), inFlight: new InFlightRequests(), upstreamModels }
 }
 
-/** Closes what was replaced, once no request looks for an answer there. Whether that fails matters to nobody any more. */
+/** Closes a replaced generation after its last request. A failure to close has no effect on requests, so it is ignored. */
 async function closeUnused(generation: Generation): Promise<void> {
   await generation.inFlight.none()
   await close(generation).catch(() => {})

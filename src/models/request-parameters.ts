@@ -2,23 +2,23 @@ import { field } from '../fields.ts'
 import { type CompletionRequest, ownFields } from '../openai/completion-request.ts'
 import type { Params } from './configuration/settings.ts'
 
-/** What a model's settings say of the parameters of requests. */
+/** The settings of a model that change request parameters. */
 interface ParameterSettings {
   readonly defaults?: Readonly<Record<string, unknown>>
   readonly params?: Params
 }
 
-/** A request with the parameters that its model is to get. */
+/** A request with the parameters for its model. */
 interface Fitted<T> {
   readonly body: T
-  /** The names, as they were sent, of parameters that were left out. */
+  /** The names, as the caller sent them, of parameters that were left out. */
   readonly dropped: readonly string[]
 }
 
-/** What bounds a reply. */
+/** The parameters that bound a reply. */
 export type ReplyBounds = Pick<CompletionRequest, 'max_completion_tokens' | 'max_tokens' | 'n'>
 
-/** Whether a parameter is only ours: it is read from the defaults before anybody is asked, and goes to no upstream. */
+/** Whether a parameter is this service's own. It is read from the defaults earlier, and goes to no upstream. */
 function isOwn(name: string): boolean {
   return ownFields.some((own) => own === name)
 }
@@ -26,8 +26,8 @@ function isOwn(name: string): boolean {
 type Entries = readonly (readonly [name: string, value: unknown])[]
 
 /**
- * Gives a request the parameters that its model is to get: the operator's defaults for what was not sent (null is as good
- * as that), then what is set, renamed, capped and dropped, in this order.
+ * Gives a request the parameters for its model: the operator's defaults for parameters that are absent or null, then `set`,
+ * `rename`, `cap` and `drop`, in this order.
  */
 export function fitParameters<T extends object>(sent: T, { defaults, params }: ParameterSettings): Fitted<T> {
   const filled = defaults ? withDefaults(sent, defaults) : sent
@@ -50,8 +50,8 @@ function withDefaults<T extends object>(sent: T, defaults: Readonly<Record<strin
 }
 
 /**
- * What bounds the reply to a fitted request, under the names that requests have for it: limits hold it, and the context
- * has room for it, also where the upstream has another name.
+ * The bounds of the reply to a fitted request, by the names that requests have for them, even if the upstream has another name.
+ * Limits and the context window are checked with these names.
  */
 export function replyBounds(body: CompletionRequest, { params }: ParameterSettings): ReplyBounds {
   const bound = (name: string): number | null => {
@@ -65,7 +65,7 @@ export function replyBounds(body: CompletionRequest, { params }: ParameterSettin
   }
 }
 
-/** Gives values their new names, all at once; one that is there by its new name already stays, and the other is left out. */
+/** Renames all parameters at once. Where a request also has a parameter of the new name, that one stays and the other is left out. */
 function withNewNames<T extends object>(body: T, renames: readonly (readonly [string, string])[]): Fitted<T> {
   const rest = without(
     body,
@@ -81,8 +81,8 @@ function withNewNames<T extends object>(body: T, renames: readonly (readonly [st
 }
 
 /**
- * The caps that are exceeded; a number that is sent as a text counts, since upstreams take it for the number. Of a number of
- * tokens -1 is none at all, which is more than any.
+ * The caps that the request exceeds. A number as text counts, since upstreams read it as a number. A number of tokens of -1 means
+ * no bound, and so exceeds every cap.
  */
 function tooHigh(body: object, caps: readonly (readonly [string, number])[]): Entries {
   return caps.filter(([name, most]) => {
@@ -91,7 +91,7 @@ function tooHigh(body: object, caps: readonly (readonly [string, number])[]): En
   })
 }
 
-/** The number that a value is, or says; NaN for any other value. */
+/** The number in a value, or in its text; NaN for any other value. */
 function numberIn(value: unknown): number {
   if (typeof value === 'number') return value
   return typeof value === 'string' && value.trim() !== '' ? Number(value.replaceAll('_', '')) : Number.NaN

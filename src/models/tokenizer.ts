@@ -4,31 +4,31 @@ import { textsOf, tokensBesideTexts, tokensPerReply } from '../openai/messages.t
 import type { Steps } from '../work.ts'
 
 /**
- * Counts and splits text in OpenAI's `o200k_base` tokens. What looks like a special token counts as plain text.
- * All but `count` are steps for a request's `Work`: a megabyte takes from 0.05 s (prose) to 1.3 s (random letters).
+ * Counts and splits text in tokens of OpenAI's `o200k_base`. Text that looks like a special token counts as plain text.
+ * All methods but `count` work in steps for a request's `Work`: a megabyte takes from 0.05 s (prose) to 1.3 s (random letters).
  */
 export interface Tokenizer {
-  /** How many tokens a text has, counted at once: for texts of a few thousand characters, such as names and sentences. */
+  /** The number of tokens of a text, without steps: for texts of a few thousand characters, such as names and sentences. */
   count(text: string): number
-  /** How many tokens a text has. */
+  /** The number of tokens of a text. */
   countSteps(text: string): Steps<number>
   /**
-   * How many tokens a conversation costs by OpenAI's rule: three for each message besides its role and content,
-   * one more for a name, and three that open the reply.
+   * The number of tokens of a conversation by OpenAI's rule: three for each message besides its role and content,
+   * one more for a name, and three that begin the reply.
    */
   countMessages(messages: readonly Message[]): Steps<number>
   /**
-   * The texts of the tokens; joined they are the text. Tokens that share a character stay together, so that none of
-   * the texts ends inside one. Lone surrogates come back as U+FFFD.
+   * The texts of the tokens; joined, they are the text. Tokens that share a character stay together, so that no text ends
+   * inside a character. Lone surrogates become U+FFFD.
    */
   split(text: string): Steps<readonly string[]>
-  /** The longest beginning of the text, in whole `split` texts, that has no more than so many tokens. */
+  /** The longest beginning of the text, in whole `split` texts, that has at most `maxTokens` tokens. */
   cut(text: string, maxTokens: number): Steps<string>
 }
 
 /**
- * A word is merged in a time that grows with its square, so runs of one kind of characters are cut at this length.
- * Words and sentences are shorter; for what is longer the count can be too high by one for each cut.
+ * Merging a word into tokens takes a time that grows with the square of its length, so runs of one kind of characters are cut at
+ * this length. Words are shorter; for a longer run, each cut may add one token to the count.
  */
 const maxRunLength = 128
 const longRun = new RegExp(
@@ -36,26 +36,26 @@ const longRun = new RegExp(
   'gu',
 )
 
-/** Texts shorter than this are counted sooner than looked up. */
+/** A shorter text is not cached: counting it is faster than a lookup. */
 const minCachedLength = 256
-/** Characters that are looked at in one stretch to find runs and words: some 2 ms where words are as long as they can be. */
+/** Characters that are searched for runs and words without a step: about 2 ms where the words have their maximum length. */
 const maxPartLength = 8 * 1024
 const maxCachedTexts = 16384
 const maxCachedWords = 16384
 
-/** What counting costs in units of work: a text or a word that is known, and the bytes of a word that must be merged. */
+/** Units of work: of a cached text or word, of merging a word, and of each byte of that word. */
 const unitsOfText = 30
 const unitsOfWord = 15
 const unitsOfMerge = 100
 const unitsOfMergedByte = 100
-/** Units after which a step ends: so many that stepping costs next to nothing beside them. */
+/** Units after which a step ends: enough to make the cost of stepping negligible. */
 const unitsOfStep = 2000
 
 const plainText = { disallowedSpecial: new Set<string>() }
 
 let loading: Promise<Tokenizer> | undefined
 
-/** Gives the tokenizer, which is loaded when it is first asked for: it takes 65 MB and an eighth of a second. */
+/** Returns the tokenizer. The first call loads it, which takes 65 MB and 0.125 s. */
 export function loadTokenizer(): Promise<Tokenizer> {
   loading ??= createTokenizer().catch((error: unknown) => {
     loading = undefined
@@ -70,14 +70,14 @@ async function createTokenizer(): Promise<Tokenizer> {
     import('gpt-tokenizer/bpeRanks/o200k_base'),
     import('gpt-tokenizer/encodingParams/constants'),
   ])
-  // Its own cache keeps slices of the texts, each of which would keep a whole request body in memory.
+  // The library's own cache keeps slices of the texts, and each slice would keep a whole request body in memory.
   encoding.setMergeCacheSize(0)
   const countTokens = (text: string) => encoding.countTokens(text, plainText)
   const wordCounts = new Map<string, number>()
   const { countSteps, countMessages } = createCounter(wordPattern, wordCounts, countTokens)
   const count = (text: string) => runSteps(countSteps(text))
 
-  /** The texts of a word's tokens, each with how many tokens it takes. */
+  /** The texts of a word's tokens, each with its number of tokens. */
   function* piecesOf(word: string, decoder: TextDecoder): Iterable<Piece> {
     let tokensOfPiece = 0
     for (const id of encoding.encode(word, plainText)) {
@@ -90,7 +90,7 @@ async function createTokenizer(): Promise<Tokenizer> {
     }
   }
 
-  /** The texts of a text's tokens. A word of one token, which most are, need not be merged once more. */
+  /** The texts of a text's tokens. Most words are one token, and need not be merged again. */
   function* pieces(text: string): Iterable<Piece> {
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
     for (const part of partsOf(text)) {
@@ -101,7 +101,7 @@ async function createTokenizer(): Promise<Tokenizer> {
     }
   }
 
-  /** The first pieces of a text, as far as they have so many tokens together. */
+  /** The first pieces of a text that have at most `maxTokens` tokens together. */
   function* firstPieces(text: string, maxTokens: number): Steps<string[]> {
     const texts: string[] = []
     let sum = 0
@@ -122,7 +122,7 @@ async function createTokenizer(): Promise<Tokenizer> {
   function* cut(text: string, maxTokens: number): Steps<string> {
     if (maxTokens === Infinity || (yield* countSteps(text)) <= maxTokens) return text
     const kept = yield* firstPieces(text, maxTokens)
-    // Cut off from what followed them, the last letters may have more tokens than before.
+    // Without the letters that followed them, the last letters may have more tokens than before.
     while (kept.length > 0 && (yield* countSteps(kept.join(''))) > maxTokens) kept.pop()
     return kept.join('')
   }
@@ -130,11 +130,11 @@ async function createTokenizer(): Promise<Tokenizer> {
   return { count, countSteps, countMessages, split: (text) => firstPieces(text, Infinity), cut }
 }
 
-/** The text of one token, or of the tokens that share a character. */
+/** The text of one token, or of several tokens that share a character. */
 interface Piece {
   readonly text: string
   readonly tokens: number
-  /** What it cost to find it, in units of work. */
+  /** Units of work that it took to find the piece. */
   readonly units: number
 }
 
@@ -146,9 +146,9 @@ function runSteps<T>(steps: Steps<T>): T {
 }
 
 /**
- * Counts texts word by word, and remembers: each word, text and message is counted once.
- * @param word matches the words that no token reaches over
- * @param words how many tokens the words have that are known
+ * Counts the tokens of texts word by word, with a cache for each of words, texts and messages.
+ * @param wordPattern matches words; no token reaches over the end of a word
+ * @param wordCounts the cache of words
  * @param countTokens counts the tokens of one word
  */
 function createCounter(
@@ -156,9 +156,9 @@ function createCounter(
   wordCounts: Map<string, number>,
   countTokens: (text: string) => number,
 ): Pick<Tokenizer, 'countSteps' | 'countMessages'> {
-  // Texts are known by their digests, so that no conversation stays in memory.
+  // The keys are digests, so that no conversation stays in memory.
   const textCounts = new Map<string, number>()
-  // A card gives each of its requests the same messages, which are never changed.
+  // The messages that a card adds are the same frozen objects in each of its requests.
   const messageCounts = new WeakMap<Message, number>()
 
   function* countWords(part: string): Steps<number> {
@@ -217,13 +217,13 @@ function createCounter(
   return { countSteps, countMessages }
 }
 
-/** What a part of a text is remembered by; undefined for one that is not. */
+/** The cache key of a part of a text; undefined for a part that is not cached. */
 function digestOf(text: string): string | undefined {
   if (text.length < minCachedLength) return undefined
   return hash('sha256', text, 'base64')
 }
 
-/** The words of a part of a text, over which no token reaches. */
+/** The words of a part of a text. No token reaches over the end of a word. */
 function wordsIn(part: string, wordPattern: RegExp): readonly string[] {
   const runs = splitLongRuns(part)
   return runs.flatMap((run) => run.match(wordPattern) ?? [])
@@ -235,7 +235,7 @@ function* partsOf(text: string): Iterable<string> {
   while (text.length - start > maxPartLength) {
     const part = text.slice(start, start + maxPartLength)
     const blank = part.lastIndexOf(' ')
-    // Without a blank it is cut anywhere but inside a character.
+    // A part without a blank is cut anywhere but inside a character.
     const end = blank > 0 ? blank : /[\uD800-\uDBFF]$/.test(part) ? part.length - 1 : part.length
     yield part.slice(0, end)
     start += end
@@ -243,7 +243,7 @@ function* partsOf(text: string): Iterable<string> {
   yield text.slice(start)
 }
 
-/** Cuts a text where a run of one kind of characters gets longer than `longestRun`, never inside a character. */
+/** Cuts each run of one kind of characters at `maxRunLength`, never inside a character. */
 function splitLongRuns(text: string): readonly string[] {
   const runs: string[] = []
   let start = 0
@@ -255,12 +255,12 @@ function splitLongRuns(text: string): readonly string[] {
   return runs
 }
 
-/** The same text, and not a slice of a longer one: that would be kept in memory whole. */
+/** A copy of a text. A slice would keep the whole text that it was cut from in memory. */
 export function copyOf(text: string): string {
   return Buffer.from(text).toString()
 }
 
-/** Remembers a count, and starts anew when that gets too much. */
+/** Caches a count. A full cache is cleared first. */
 function remember(counts: Map<string, number>, limit: number, key: string, count: number): number {
   if (counts.size >= limit) counts.clear()
   counts.set(key, count)

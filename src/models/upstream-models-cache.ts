@@ -1,20 +1,20 @@
 import type { Clock } from '../clock.ts'
 import type { Model } from './model.ts'
 
-/** Milliseconds for which a list holds, after which one that could not be had is asked for again, and that an upstream has. */
+/** The age at which a list is read again, the pause after a failed read, and the timeout of a read. */
 const maxAgeMs = 300_000
 const retryAfterMs = 60_000
 const timeoutMs = 10_000
 
 interface CacheEntry {
   ids: readonly string[]
-  /** When it is asked for again. */
+  /** When the list is read again. */
   dueAt: number
 }
 
 /**
- * What upstreams list as their models, by the names that their prefixes have in the settings. It is read in the background: nobody
- * waits for it, and who asks first finds none yet.
+ * The lists of models of upstreams, by the names of their prefixes in the settings. Lists are read in the background, so no
+ * request waits for one, and the first request gets an empty list.
  */
 export class UpstreamModelsCache {
   readonly #clock: Clock
@@ -25,7 +25,7 @@ export class UpstreamModelsCache {
     this.#clock = clock
   }
 
-  /** The ids that the upstream of a model has listed lately. */
+  /** The ids that the model's upstream has listed last. */
   idsOf(name: string, model: Model): readonly string[] {
     const entry = this.#entries.get(name) ?? { ids: [], dueAt: 0 }
     this.#entries.set(name, entry)
@@ -36,12 +36,12 @@ export class UpstreamModelsCache {
     return entry.ids
   }
 
-  /** Ends what is being read. */
+  /** Aborts reads in flight. */
   close(): void {
     this.#closing.abort()
   }
 
-  /** What cannot be had is no fault of anybody who waits: the list before stays. */
+  /** Reads a list. After a failure the list before stays: no request waits for this read. */
   async #read(list: NonNullable<Model['list']>, entry: CacheEntry): Promise<void> {
     const tooLate = new AbortController()
     const alarm = this.#clock.setTimeout(() => tooLate.abort(), timeoutMs)
@@ -49,7 +49,7 @@ export class UpstreamModelsCache {
       entry.ids = await list(AbortSignal.any([tooLate.signal, this.#closing.signal]))
       entry.dueAt = this.#clock.now() + maxAgeMs
     } catch {
-      // It is asked for again.
+      // The next read may succeed.
     } finally {
       alarm.close()
     }

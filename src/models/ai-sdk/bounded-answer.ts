@@ -7,28 +7,28 @@ import { answerScheduler, unitsOf } from '../upstream/turn-scheduler.ts'
 
 /** Bytes of a streamed answer. */
 const maxStreamBytes = 64 * 1024 ** 2
-/** Events of a streamed answer: more than the longest answers of models have tokens. A package takes some 10 µs for each. */
+/** Events of a streamed answer: more than the tokens of the longest answers. A package takes about 10 µs for each. */
 const maxEvents = 150_000
-/** Units of the events that are handed over together. */
+/** Units of events that go to the package together. */
 const maxUnitsPerGroup = 8000
 
-/** What a package is asked for. */
+/** What `fetch` must know of the call of a package. */
 export interface AnswerContext {
   readonly isStream: boolean
-  /** Opens a count of the bytes that an answer holds; the request ends it. */
+  /** Starts to count the bytes of an answer that wait here; the end of the request ends the count. */
   readonly openHeld: () => Pick<HeldBytes, 'set'> | undefined
 }
 
 /**
- * An upstream's answer as a package may see it: packages read an answer, and each event of one, in one stretch, whatever is
- * in it. So it is bounded before, and has its turn of the event loop.
- * @throws ApiError 502 for what is more than is taken, 503 where there is no room for its bytes; a stream fails with it
+ * Bounds an upstream's answer before its package gets it: packages parse an answer, and each event of a stream, without a step.
+ * The answer also waits for its share of the event loop.
+ * @throws ApiError 502 for an answer over a bound, 503 where there is no room for its bytes; a stream fails with the same error
  */
 export async function boundedAnswer(response: Response, { isStream, openHeld }: AnswerContext): Promise<Response> {
   const { body, status, statusText } = response
   if (!body) return response
   const headers = new Headers(response.headers)
-  // It is unpacked already.
+  // undici's `fetch` has decompressed the body.
   headers.delete('content-encoding')
   headers.delete('content-length')
   const as = (bounded: string | Buffer | ReadableStream) => new Response(bounded, { status, statusText, headers })
@@ -45,7 +45,7 @@ export async function boundedAnswer(response: Response, { isStream, openHeld }: 
   return as(bytes)
 }
 
-/** The pieces of an answer; `return` ends it at once. */
+/** The pieces of an answer; `return` aborts it. */
 function piecesOf(body: NonNullable<Response['body']>): Pieces {
   const reader = body.getReader()
   const end = () => reader.cancel().catch(() => {})
@@ -62,8 +62,8 @@ function piecesOf(body: NonNullable<Response['body']>): Pieces {
 }
 
 /**
- * Events as they come, so many together as are read in one stretch, each such group in its turn.
- * @throws ApiError 502 for too large an event, too many of them, and too long a stream
+ * Passes events on in groups that are read in one turn of the event loop.
+ * @throws ApiError 502 for too large an event, too many events, or too long a stream
  */
 async function* boundedEvents(pieces: Pieces, held: Pick<HeldBytes, 'set'> | undefined): AsyncIterable<Uint8Array> {
   const counter = new EventCostCounter()

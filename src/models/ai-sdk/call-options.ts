@@ -13,7 +13,7 @@ import type { CallOptions } from './language-model.ts'
 import type { SupportedUrls } from './media.ts'
 import { toPrompt } from './prompt.ts'
 
-/** OpenAI's `reasoning_effort` values, which the AI SDK has taken over. */
+/** OpenAI's values of `reasoning_effort`, which the AI SDK uses too. */
 const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
 
 /** Translates a request to the AI SDK's call options (`LanguageModelV4CallOptions`). */
@@ -41,7 +41,7 @@ export function* toCallOptions(
   }
 }
 
-/** The effort that a request asks for; undefined for none, and for a word that nobody knows. */
+/** The reasoning effort of a request; undefined for none, and for an unknown value. */
 export function effortOf({ reasoning_effort }: CompletionRequest): CallOptions['reasoning'] {
   return efforts.find((effort) => effort === reasoning_effort)
 }
@@ -81,7 +81,7 @@ function toTool(offered: FunctionTool): LanguageModelV4FunctionTool {
   }
 }
 
-/** Tells whether a value is a JSON Schema, as far as anybody but the provider can. */
+/** Whether a value may be a JSON Schema; only the provider can check more. */
 function isSchema(value: unknown): value is JSONSchema7 {
   return typeof value === 'object' && value !== null
 }

@@ -6,9 +6,9 @@ import { effortOf, toCallOptions } from './call-options.ts'
 import type { CallOptions, LanguageModel } from './language-model.ts'
 
 /**
- * Translates a request into one call for each of its choices, and tells the request what of it is ignored.
- * @param providerOptions options for the provider's package alone
- * @param adjust changes what the package would make too much of
+ * Translates a request into one call for each choice, and reports ignored parameters to the request.
+ * @param providerOptions options for the provider's package only
+ * @param adjust changes call options that the package would translate badly
  * @throws ApiError 400 for messages that cannot be translated
  */
 export async function toChoiceCalls(
@@ -23,15 +23,15 @@ export async function toChoiceCalls(
   const adjusted = await adjust(translated)
   if (translated.reasoning !== adjusted.reasoning) request.onIgnored?.('reasoning_effort')
   const options = { ...adjusted, ...(request.trace ? { headers: request.trace } : {}) }
-  // The APIs answer once: further choices are further calls, each with a seed of its own, or they would be alike.
+  // The APIs give one choice, so further choices are further calls. Each has its own seed, or the choices would be the same.
   return Array.from({ length: body.n ?? 1 }, (_, index) =>
     options.seed === undefined ? options : { ...options, seed: options.seed + index },
   )
 }
 
 /**
- * Begins a call where the event loop has time for it: the provider's package translates it in one stretch.
- * @param begin asks the model
+ * Begins a call when the event loop has time: the provider's package translates the call without a step.
+ * @param begin calls the model
  */
 export async function beginCall<T>({ work }: ModelRequest, begin: () => PromiseLike<T>): Promise<T> {
   return await work.run('n', inOneStep(begin))
@@ -42,10 +42,10 @@ function* inOneStep<T>(begin: () => T): Steps<T> {
   return begin()
 }
 
-/** Units of work of a call, so many that the clock is looked at before the next. */
+/** Units of work of a call: so many that the clock is checked before the next call. */
 const unitsOfCall = 2000
 
-/** Tells what the call options have no place for; what the provider ignores, it tells with its answer. */
+/** Reports what the call options cannot express. The provider's answer reports what the provider ignores. */
 function tellUntranslated(model: LanguageModel, request: ModelRequest): void {
   const { body } = request
   if (body.reasoning_effort != null && (!model.takesReasoning || effortOf(body) === undefined)) {

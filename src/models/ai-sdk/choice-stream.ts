@@ -7,12 +7,12 @@ import { toFinishReason } from './finish-reason.ts'
 import type { StreamPart } from './language-model.ts'
 import { type DetailedUsage, toUsage } from './usage.ts'
 
-/** Calls of one answer: more than a request can have tools. Packages look through all of them for each piece of one. */
+/** Bound of the tool calls in one answer: more than the tools of a request. Packages search all of them for each piece of a call. */
 const maxCalls = 1000
 
 type Choice = Chunk['choices'][number]
 
-/** A piece of a choice, with the fields that OpenAI's own has not. */
+/** A piece of a choice, with two fields that OpenAI's API does not have. */
 export interface TranslatedDelta extends Choice {
   readonly delta: Choice['delta'] & {
     readonly reasoning_content?: string
@@ -22,13 +22,13 @@ export interface TranslatedDelta extends Choice {
 
 interface OpenCall {
   readonly index: number
-  /** The arguments that have gone out. */
+  /** The arguments that have been sent to the caller. */
   readonly sent: GrowingText
 }
 
 /**
- * Translates one streamed answer (parts of `LanguageModelV4StreamPart`) to the pieces of one choice. What OpenAI's
- * shape cannot say (files, sources, tools that the provider itself runs) is left out.
+ * Translates one streamed answer (`LanguageModelV4StreamPart`) to the pieces of one choice. Files, sources and tools that the
+ * provider itself runs are left out: OpenAI's shape has no place for them.
  */
 export class ChoiceStream {
   readonly #index: number
@@ -50,7 +50,7 @@ export class ChoiceStream {
   }
 
   /**
-   * The pieces that a part stands for: none, one, or at the very beginning two, the first with the role.
+   * The pieces for a part: none, one, or two at the beginning, where the first has the role.
    * @throws ApiError 502 for too many calls
    */
   next(part: StreamPart): readonly TranslatedDelta[] {
@@ -72,7 +72,7 @@ export class ChoiceStream {
         if (part.providerExecuted || this.#foreignCalls.has(part.toolCallId)) return []
         return this.#endCall(part.toolCallId, part.toolName, part.input, keptMetadata(part.providerMetadata))
       case 'finish':
-        // The last one counts, and the stream has to end after it: an error can still follow.
+        // The last `finish` counts: after one, an error or another `finish` can follow.
         this.#finish = part.finishReason
         this.usage = toUsage(part.usage)
         return []
@@ -83,7 +83,7 @@ export class ChoiceStream {
 
   /**
    * The last piece, with the reason why the answer ended.
-   * @throws ApiError 502 when it did not end by itself
+   * @throws ApiError 502 for an answer that failed or was cut off
    */
   end(): readonly TranslatedDelta[] {
     if (this.#finish === undefined) throw brokenOff()
@@ -134,7 +134,7 @@ export class ChoiceStream {
     return this.#piece({ tool_calls: [{ index: call.index, function: { arguments: text } }] })
   }
 
-  /** The call as a whole: it brings what its pieces did not, all of it when there were none. */
+  /** Ends a call: sends the arguments that its pieces lacked, which are all arguments for a call without pieces. */
   #endCall(
     id: string,
     name: string,

@@ -5,14 +5,14 @@ import { keptMetadata, type MessageExtra, type SignedReasoning } from './extra-c
 import { toFinishReason } from './finish-reason.ts'
 import type { Content, GenerateResult } from './language-model.ts'
 
-/** A tool call, with what its provider wants back. */
+/** A tool call, with the metadata that its provider needs back. */
 export interface TranslatedCall extends FunctionCall {
   readonly extra_content?: SharedV4ProviderMetadata
 }
 
 type Choice = Completion['choices'][number]
 
-/** A whole choice, with the fields that OpenAI's own has not. */
+/** A whole choice, with two fields that OpenAI's API does not have. */
 export interface TranslatedChoice extends Choice {
   readonly message: Choice['message'] & {
     readonly reasoning_content?: string
@@ -21,9 +21,9 @@ export interface TranslatedChoice extends Choice {
 }
 
 /**
- * Translates a whole answer (`LanguageModelV4GenerateResult`) to a choice. Text, reasoning and the calls of the client's
- * own tools are what OpenAI's shape can say; files, sources, and tools that the provider itself ran are left out.
- * @param wantsJson whether the request asked for JSON: then the provider may mark which text is the JSON
+ * Translates a whole answer (`LanguageModelV4GenerateResult`) to a choice: text, reasoning and calls of the client's own tools.
+ * Files, sources and tools that the provider itself ran are left out: OpenAI's shape has no place for them.
+ * @param wantsJson whether the request asked for JSON: then the provider may mark the text that is the JSON
  */
 export function toChoice(result: GenerateResult, index: number, wantsJson: boolean): TranslatedChoice {
   const reasoning = textOf(result.content, 'reasoning')
@@ -45,7 +45,7 @@ export function toChoice(result: GenerateResult, index: number, wantsJson: boole
   }
 }
 
-/** The pieces of one kind, as one text. */
+/** The pieces of one kind, joined. */
 function textOf(content: readonly Content[], kind: 'text' | 'reasoning'): string {
   let text = ''
   for (const part of content) if (part.type === kind) text += part.text

@@ -9,8 +9,8 @@ import { warnedParameters } from './parameters.ts'
 import { sumOf, toUsage } from './usage.ts'
 
 /**
- * Puts the answers to the calls of one request together, a choice each, and tells the request what they ignored.
- * @param model the model's name, where the provider tells none
+ * Joins the answers to the calls of one request, one for each choice, and reports to the request what the provider ignored.
+ * @param model the model's name, where the provider does not send one
  */
 export function toCompletion(
   request: ModelRequest,
@@ -28,7 +28,7 @@ export function toCompletion(
   }
 }
 
-/** Bytes of memory of a piece of a call's arguments: packages put them together by +=, so that each is kept to the end. */
+/** Memory of a piece of a call's arguments, in bytes: packages join pieces by +=, and V8 keeps each piece until the end. */
 const bytesOfPiece = 64
 
 /** A part of the streamed answer to the call of a choice. */
@@ -38,7 +38,7 @@ export interface AnswerPart {
   readonly part: StreamPart | undefined
 }
 
-/** The streamed answers to the calls of one request, put together to one. */
+/** Joins the streamed answers to the calls of one request. */
 export class CompletionStream {
   readonly #request: ModelRequest
   readonly #model: string
@@ -46,24 +46,24 @@ export class CompletionStream {
   #modelId: string | undefined
   #head: Envelope<'chat.completion.chunk'> | undefined
 
-  /** @param model the model's name, where the provider tells none */
+  /** @param model the model's name, where the provider does not send one */
   constructor(request: ModelRequest, model: string) {
     this.#request = request
     this.#model = model
     this.#choices = Array.from({ length: request.body.n ?? 1 }, (_, index) => new ChoiceStream(index))
   }
 
-  /** Whether an event has been given. */
+  /** Whether `nextOf` has returned an event. */
   get hasBegun(): boolean {
     return this.#head !== undefined
   }
 
-  /** Bytes of memory, about, that packages keep of the answers until they end. */
+  /** Approximate memory in bytes that packages keep of the answers until they end. */
   get keptBytes(): number {
     return this.#choices.reduce((sum, { argumentPieces }) => sum + bytesOfPiece * argumentPieces, 0)
   }
 
-  /** The events for some parts, up to one that tells of a failure; and that failure. */
+  /** The events for some parts, up to a failure; and that failure. */
   nextOf(parts: readonly AnswerPart[]): {
     readonly events: readonly ModelEvent[]
     readonly failure?: { readonly error: unknown }
@@ -78,9 +78,9 @@ export class CompletionStream {
   }
 
   /**
-   * The events for a part of a choice's answer, or for its end; tells the request what the provider ignores.
+   * The events for a part of a choice's answer, or for its end. Reports to the request what the provider ignores.
    * @param part undefined for the end
-   * @throws what the provider says went wrong; ApiError 502 for an end that comes too early
+   * @throws the error that the provider reports; ApiError 502 for an answer that ends too early
    */
   #next(index: number, part: StreamPart | undefined): readonly ModelEvent[] {
     if (part?.type === 'error') throw part.error
@@ -91,7 +91,7 @@ export class CompletionStream {
     return pieces.map((piece) => this.#event([piece]))
   }
 
-  /** The last event, with the tokens of all choices; undefined where they are not known. */
+  /** The last event, with the tokens of all choices; undefined where the tokens of a choice are not known. */
   usage(): ModelEvent | undefined {
     const usage = sumOf(this.#choices.map((choice) => choice.usage))
     return usage && this.#event([], { usage })

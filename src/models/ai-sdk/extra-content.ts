@@ -3,14 +3,14 @@ import { field } from '../../fields.ts'
 import type { Message } from '../../openai/completion-request.ts'
 
 /*
- * What a provider wants back with the next request of a tool loop, though OpenAI's shapes have no place for it:
+ * Metadata that a provider needs back with the next request of a tool loop, though OpenAI's shapes have no field for it:
  * Gemini's thought signatures of tool calls (ai.google.dev/gemini-api/docs/thought-signatures, whose OpenAI-compatible
  * form names the field `extra_content`), Claude's signed thinking (platform.claude.com/docs/en/build-with-claude/
- * extended-thinking, "Preserving thinking blocks"). It goes out as `extra_content` of the call and of the message, and
- * comes back from every client that sends an assistant message as it got it.
+ * extended-thinking, "Preserving thinking blocks"). It is sent as `extra_content` of the call and of the message. Every client
+ * that sends an assistant message back as it got it returns it.
  */
 
-/** Reasoning with the provider's signature on it. */
+/** Reasoning with the provider's signature. */
 export interface SignedReasoning {
   readonly text: string
   readonly provider: SharedV4ProviderMetadata
@@ -21,10 +21,10 @@ export interface MessageExtra {
   readonly reasoning: readonly SignedReasoning[]
 }
 
-/** Names of the metadata that are kept: opaque texts. Everything else would be options, which are the operator's. */
+/** Names of the metadata that clients may send back: opaque texts. Any other metadata would act as options, which only the operator may set. */
 const keptNames = /signature|redacted|encrypted/i
 
-/** The part of a provider's metadata that has to come back, as it is; undefined when there is none. */
+/** The part of a provider's metadata that must come back unchanged; undefined where there is none. */
 export function keptMetadata(metadata: unknown): SharedV4ProviderMetadata | undefined {
   if (typeof metadata !== 'object' || metadata === null) return undefined
   const kept = Object.entries(metadata).flatMap(([provider, values]) => {

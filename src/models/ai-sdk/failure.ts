@@ -14,11 +14,11 @@ import {
 import { ProviderError } from './provider.ts'
 
 /**
- * The error for what a provider package threw, or put into its stream. The package's own errors hold the request, the
- * address and the upstream's words: none of them becomes a message or a cause, only what the shared mapping lets through.
- * They are told apart by their names and fields (`AI_APICallError`, `statusCode` …), since a package brings its own
- * copies of the AI SDK's classes.
- * @param secrets what must not be repeated even when the upstream quotes it
+ * The error for what a provider package threw, or put into its stream. The package's own errors contain the request, the address and
+ * the upstream's words, so none of them becomes a message or a cause; the shared mapping of upstream errors makes both.
+ * The errors are recognized by names and fields (`AI_APICallError`, `statusCode` …), because a package has its own copies of the
+ * AI SDK's classes.
+ * @param secrets texts that must not be repeated even if the upstream quotes them
  * @param isAnswering whether the answer had begun
  */
 export function failureOfProvider(error: unknown, secrets: readonly string[], isAnswering = false): ApiError {
@@ -43,7 +43,7 @@ export function failureOfProvider(error: unknown, secrets: readonly string[], is
   return notUnderstood(withoutWords(error))
 }
 
-/** The failure that was thrown to the package here, which it may have wrapped. */
+/** An `ApiError` that this service threw inside the package, which may have wrapped it. */
 function ownFailure(error: unknown): ApiError | undefined {
   let current = error
   for (let depth = 0; depth < 8 && current instanceof Error; depth += 1) {
@@ -53,7 +53,7 @@ function ownFailure(error: unknown): ApiError | undefined {
   return undefined
 }
 
-/** What the upstream answered: an HTTP answer in an `APICallError`, the fields of an error event in a stream's error. */
+/** The upstream's answer: an HTTP answer in an `APICallError`, or the fields of an error event in a stream's error. */
 function answerIn(error: unknown): Omit<UpstreamRefusal, 'status'> {
   const body = field(error, 'responseBody')
   return {
@@ -63,12 +63,12 @@ function answerIn(error: unknown): Omit<UpstreamRefusal, 'status'> {
   }
 }
 
-/** Where the package asked: it may know an address that nobody here does. */
+/** The host that the package asked. Only the package may know this address. */
 function hostIn(error: unknown): string | undefined {
   return URL.parse(String(field(error, 'url')))?.host
 }
 
-/** What the log may have of an error: its kind, its status, the network's code. */
+/** The parts of an error that the log may have: its name, its status and the network's code. */
 function withoutWords(error: unknown): Error {
   const code = networkCode(error)
   const status = field(error, 'statusCode')

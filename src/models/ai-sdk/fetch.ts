@@ -6,23 +6,23 @@ import { loadPool } from '../upstream/connections.ts'
 import { retryOnClosedConnection } from '../upstream/reused-connections.ts'
 import type { AnswerContext } from './bounded-answer.ts'
 
-/** What the package is asked for that fetches: packages hand nothing of it on. */
+/** Carries the context of a call to `fetch`, because packages do not pass it on. */
 const answerContext = new AsyncLocalStorage<AnswerContext>()
 
-/** Asks a package, whose `fetch` bounds the answer as this says. */
+/** Calls a package; its `fetch` bounds the answer as the context says. */
 export function withAnswerContext<T>(context: AnswerContext, ask: () => T): T {
   return answerContext.run(context, ask)
 }
 
-/** The only way by which a provider package gets to the network, and the connections behind it. */
+/** The `fetch` of a provider package, which is its only way to the network, and the connections behind it. */
 export interface ProviderFetch {
   fetch(input: RequestInfo, init?: RequestInit): Promise<Response>
   close(): Promise<void>
 }
 
-/** What the outgoing requests of a model may do. */
+/** Rules for the outgoing requests of a model. */
 export interface FetchRules {
-  /** With it, every other origin is refused, whatever the package does. */
+  /** With it, requests to every other origin are refused. */
   readonly baseUrl?: string | undefined
   /** Milliseconds. */
   readonly connectTimeout?: number | undefined
@@ -30,8 +30,8 @@ export interface FetchRules {
 }
 
 /**
- * Makes the `fetch` of one provider: it never follows a redirect, it bounds what is answered, and it only posts. Asking a model is always a POST;
- * a GET would be a package downloading an address that a request named.
+ * Makes the `fetch` of one provider: it follows no redirect, bounds the answers, and sends nothing but POST. Requests to models are
+ * POSTs; a GET would be a package that downloads an address from a request.
  */
 export function createFetch({ baseUrl, connectTimeout, proxies = noProxies }: FetchRules): ProviderFetch {
   const origin = baseUrl === undefined ? undefined : new URL(baseUrl).origin
@@ -41,7 +41,7 @@ export function createFetch({ baseUrl, connectTimeout, proxies = noProxies }: Fe
       const url = new URL(typeof input === 'string' || input instanceof URL ? input : input.url)
       if (init?.method !== 'POST') throw new Error('Only POST requests go to a model.')
       if (origin !== undefined && url.origin !== origin) throw new Error('A model is asked at its base URL only.')
-      // Loaded with the first request, so that a service that asks no such model starts without it.
+      // Loaded with the first request, so that a service without such a model starts faster.
       const [{ fetch }, { boundedAnswer }] = await Promise.all([import('undici'), import('./bounded-answer.ts')])
       const dispatcher = await outbound.dispatcherFor(url)
       const ask = { ...init, redirect: 'manual' as const, dispatcher }

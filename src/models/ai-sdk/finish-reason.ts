@@ -3,10 +3,10 @@ import type { FinishReason } from '../../openai/finish-reasons.ts'
 import { brokenOff, upstreamFailure } from '../upstream/errors.ts'
 
 /**
- * Translates why an answer ended (`LanguageModelV4FinishReason`; v3's reasons are some of them).
- * @param hasCalls whether it calls tools that the client has
- * @param isEmpty whether it says nothing at all
- * @throws ApiError 502 when it did not end by itself: it failed, was cut off, or nobody says why it is over
+ * Translates the reason why an answer ended (`LanguageModelV4FinishReason`; v3 has a subset of its reasons).
+ * @param hasCalls whether the answer calls tools of the client
+ * @param isEmpty whether the answer has neither text nor calls
+ * @throws ApiError 502 for an answer that failed, was cut off, or has no reason to end
  */
 export function toFinishReason(reason: LanguageModelV4FinishReason, hasCalls: boolean, isEmpty: boolean): FinishReason {
   switch (reason.unified) {
@@ -18,7 +18,7 @@ export function toFinishReason(reason: LanguageModelV4FinishReason, hasCalls: bo
     case 'content-filter':
       return 'content_filter'
     case 'other':
-      // The provider gave a reason that the AI SDK has no word for: an end all the same, if there is an answer.
+      // The provider's reason is one that the AI SDK does not know. The answer has ended normally if it has content.
       if (reason.raw !== undefined && !isEmpty) return hasCalls ? 'tool_calls' : 'stop'
       throw brokenOff()
     default:

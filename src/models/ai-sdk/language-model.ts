@@ -18,8 +18,8 @@ import type {
 } from '@ai-sdk/provider'
 
 /*
- * The AI SDK's language model interface (package @ai-sdk/provider, `language-model/v4` and `language-model/v3`):
- * providers of the current major speak v4, those of the major before v3, which differs in how files are handed over.
+ * The AI SDK's language model interface (package @ai-sdk/provider, `language-model/v4` and `language-model/v3`): providers of its
+ * current major version implement v4. Those of the major version before implement v3, which differs in how files are passed.
  */
 
 /** A piece of a whole answer. */
@@ -30,7 +30,7 @@ export type StreamPart = LanguageModelV4StreamPart | LanguageModelV3StreamPart
 
 export type CallOptions = LanguageModelV4CallOptions
 
-/** A whole answer, as far as it is read here. */
+/** The parts of a whole answer that are read here. */
 export interface GenerateResult
   extends Pick<
     LanguageModelV4GenerateResult,
@@ -39,16 +39,16 @@ export interface GenerateResult
   readonly content: readonly Content[]
 }
 
-/** A provider's model in the one form that is spoken here, whichever version it has. */
+/** A provider's model, whichever version it implements. */
 export interface LanguageModel {
-  /** Whether it takes `reasoning`; without it, `reasoning_effort` has nowhere to go. */
+  /** Whether the model takes `reasoning`, to which `reasoning_effort` is translated. */
   readonly takesReasoning: boolean
   readonly supportedUrls: LanguageModelV4['supportedUrls']
   generate(options: CallOptions): PromiseLike<GenerateResult>
   stream(options: CallOptions): PromiseLike<{ readonly stream: ReadableStream<StreamPart> }>
 }
 
-/** Gives a provider's model its one form; undefined for what is not a model of a version that is spoken here. */
+/** Wraps a provider's model; undefined for a value that implements neither v4 nor v3. */
 export function toLanguageModel(value: unknown): LanguageModel | undefined {
   if (isV4(value)) {
     return {
@@ -97,7 +97,7 @@ function toV3({ prompt, reasoning: _reasoning, ...options }: LanguageModelV4Call
   return { ...options, prompt: toV3Prompt(prompt) }
 }
 
-/** Hands files over as v3 wants them. Of the parts that v4 knows more than v3, the prompts made here hold none. */
+/** Converts files to the form of v3. Prompts of this service contain no other part that v3 lacks. */
 function toV3Prompt(prompt: LanguageModelV4Prompt): LanguageModelV3Prompt {
   return prompt.map(toV3Message)
 }

@@ -1,10 +1,10 @@
 import type { LanguageModelV4FilePart } from '@ai-sdk/provider'
 import { invalidField } from '../../errors.ts'
 
-/** The addresses that a provider's own service fetches, by media type; patterns may be `*`, `image/*` and the like. */
+/** The addresses that a provider's own service fetches, by media type. A type may be `*`, `image/*` and the like. */
 export type SupportedUrls = Readonly<Record<string, readonly RegExp[]>>
 
-/** Media types of addresses, by their last path segment's ending; what vision and document models take. */
+/** Media types by the file extension of an address: those that vision and document models take. */
 const typesByEnding = new Map([
   ['bmp', 'image/bmp'],
   ['gif', 'image/gif'],
@@ -27,10 +27,10 @@ const misspelt = new Map([
 ])
 
 /**
- * A file for the model, from the URL of an OpenAI content part. A `data:` URL becomes its bytes. An address stays one:
- * the provider's own service fetches it. This service never does, since it would dial wherever a request says.
- * @param kind what the part is for, when nothing else tells the media type: `image` or `file`
- * @param param the field, for the caller
+ * Makes a file part from the URL of an OpenAI content part. A `data:` URL becomes its bytes. Any other address is passed on, for
+ * the provider's own service to fetch. This service never fetches it: a request could make it connect to any host.
+ * @param kind the kind of the content part, for a URL from which the media type cannot be read
+ * @param param the field, for the error message
  */
 export function fileFromUrl(
   url: string,
@@ -50,23 +50,23 @@ export function fileFromUrl(
   return { type: 'file', mediaType, data: { type: 'url', url: address } }
 }
 
-/** A file for the model from base64, as OpenAI's `input_audio.data` and `file.file_data` hold it. */
+/** Makes a file part from base64, as OpenAI's `input_audio.data` and `file.file_data` have it. */
 export function fileFromBase64(data: string, mediaType: string, param: string): LanguageModelV4FilePart {
   if (!/^[A-Za-z0-9+/_-]+={0,2}$/.test(data)) throw invalidField(param, 'is not base64')
   return { type: 'file', mediaType: misspelt.get(mediaType) ?? mediaType, data: { type: 'data', data } }
 }
 
-/** The media type of the format names of OpenAI's `input_audio`. */
+/** The media type of a format name of OpenAI's `input_audio`. */
 export function audioType(format: string): string {
   return typesByEnding.get(format.toLowerCase()) ?? `audio/${format.toLowerCase()}`
 }
 
-/** The media type that the ending of a file's name tells. */
+/** The media type of a file name's extension. */
 export function typeOfName(name: string): string | undefined {
   return typesByEnding.get(/\.([a-z0-9]{1,5})$/i.exec(name)?.[1]?.toLowerCase() ?? '')
 }
 
-/** Characters of the longest beginning of a `data:` URL, before its content. */
+/** Maximum characters of a `data:` URL before its content. */
 const maxHeadLength = 1000
 
 /** Reads a `data:` URL (RFC 2397). */

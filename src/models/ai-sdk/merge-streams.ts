@@ -1,14 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
-/** Values that may wait: then their sources wait. */
+/** Values that wait for the reader, beyond which the sources pause (backpressure). */
 const maxWaiting = 256
 
-/** Hands over values until it resolves, at its end; where it gets a promise, it waits for that. */
+/** Passes values to `take` and resolves at its end. It awaits each promise that `take` returns. */
 export type Source<T> = (take: (value: T) => Promise<void> | undefined) => Promise<void>
 
 /**
- * Yields what several sources hand over, what comes in one turn of the event loop in one group: each by itself would cost
- * more than all that is done with it. The first failure is thrown, after what came before it.
+ * Yields the values of several sources, grouped by turn of the event loop: yielding each value alone would cost more than all other
+ * work on it. The first failure is thrown after the values that came before it.
  */
 export async function* merge<T>(sources: readonly Source<T>[]): AsyncIterable<readonly T[]> {
   let waiting: T[] = []

@@ -15,19 +15,19 @@ import { Scope } from './request-scope.ts'
 /** A model of an AI SDK provider package, and the connections to its service. */
 export interface AiSdkModel extends Model {
   /**
-   * Loads the package and makes the provider's model, without asking it anything.
-   * @throws ProviderError with one sentence that says what to mend
+   * Loads the package and makes the provider's model, without a request to it.
+   * @throws ProviderError with one sentence that says what to change
    */
   prepare(): Promise<void>
   close(): Promise<void>
 }
 
-/** The shortest header or option that counts as a secret, as keys do at any length. Characters. */
+/** Headers and options with fewer characters are no secrets. Keys of any length are. */
 const minSecretLength = 8
 
 /**
- * A model of any AI SDK provider, by the name of its npm package, which is loaded with the first request. Requests go
- * by the package's own `doGenerate` and `doStream`, below the AI SDK's core: nothing here retries.
+ * A model of any AI SDK provider, by the name of its npm package, which is loaded with the first request. Requests use the
+ * package's own `doGenerate` and `doStream`, below the AI SDK's core, so the AI SDK does not retry them.
  */
 export function createAiSdkModel(
   settings: AiSdkSettings,
@@ -99,13 +99,13 @@ export function createAiSdkModel(
   }
 }
 
-/** The address that a model is asked at; undefined where only its package knows. */
+/** The base URL of a model; undefined where only its package knows it. */
 function baseUrlOf({ adapter, baseUrl, options }: AiSdkSettings): string | undefined {
   const otherUrl = options?.['baseURL']
   return baseUrl ?? (typeof otherUrl === 'string' ? otherUrl : dialectOf(adapter).baseUrl)
 }
 
-/** What no sentence may repeat. */
+/** Texts that no error may repeat. */
 function secretsOf({ apiKey, headers, options }: AiSdkSettings): readonly string[] {
   const others = [...Object.values(headers ?? {}), ...Object.values(options ?? {})]
   return [
@@ -114,7 +114,7 @@ function secretsOf({ apiKey, headers, options }: AiSdkSettings): readonly string
   ]
 }
 
-/** Gives a function that loads the package and makes the provider's model, once. */
+/** Returns a function that loads the package and makes the provider's model, once. */
 function opener(
   { adapter, apiKey, headers, options, model }: AiSdkSettings,
   baseUrl: string | undefined,
@@ -133,7 +133,7 @@ function opener(
     opened ??= loadProvider(adapter, importPackage)
       .then((factories) => openModel(adapter, factories, factoryOptions, model))
       .catch((error: unknown) => {
-        // A package that is installed later is found by a later request.
+        // After a failure, the next request tries again: the package may have been installed.
         opened = undefined
         throw error
       })
@@ -154,13 +154,13 @@ function partsOf(
   }
 }
 
-/** The operator's own options, which came as JSON, as the AI SDK types them. */
+/** The operator's options, parsed from JSON, with the AI SDK's type. */
 function toProviderOptions(options: NonNullable<AiSdkSettings['providerOptions']>): SharedV4ProviderOptions {
   const copy: SharedV4ProviderOptions = JSON.parse(JSON.stringify(options))
   return copy
 }
 
-/** A request's options for the provider, under the operator's: where both say something, the operator's word counts. */
+/** Merges a request's options for the provider with the operator's; the operator's win. */
 function withOwn(options: Readonly<SharedV4ProviderOptions>, own: SharedV4ProviderOptions): SharedV4ProviderOptions {
   const names = new Set([...Object.keys(options), ...Object.keys(own)])
   return Object.fromEntries([...names].map((name) => [name, { ...options[name], ...own[name] }]))

@@ -4,7 +4,7 @@ import { cacheControlOf } from './cache-control.ts'
 import type { CallOptions } from './language-model.ts'
 import { limitThinking } from './thinking.ts'
 
-/** The request parameters that the AI SDK's call options have a field for, or that are served without one. */
+/** Request parameters that have a field in the AI SDK's call options, or need none. */
 const translated = [
   'model',
   'messages',
@@ -25,17 +25,17 @@ const translated = [
   'reasoning_effort',
 ]
 
-/** What one provider package does otherwise than the AI SDK's interface says of all. */
+/** The differences of one provider package from the AI SDK's common interface. */
 interface Dialect {
-  /** Its own address: given, so that no environment variable that the package reads can name another. */
+  /** The provider's address. It is set here so that no environment variable that the package reads can replace it. */
   readonly baseUrl?: string
-  /** Parameters that it takes by its own options. */
+  /** Parameters that the provider takes as its own options. */
   readonly takes: readonly string[]
-  /** Parameters that its API has nothing for. */
+  /** Parameters that the provider's API does not have. */
   readonly lacks: readonly string[]
-  /** Its own options for a request, by the name that it reads them under. */
+  /** The provider's own options for a request, by the name under which the package reads them. */
   options(body: CompletionRequest): Readonly<Record<string, JSONObject>>
-  /** What it needs changed of a call. @param modelId the id that the model goes by upstream */
+  /** Changes call options for this provider. @param modelId the model's id at the upstream */
   adjust?(options: CallOptions, modelId: string): Promise<CallOptions>
 }
 
@@ -64,14 +64,14 @@ const dialects: ReadonlyMap<string, Dialect> = new Map<string, Dialect>([
   ],
 ])
 
-/** What a provider package does otherwise than others. */
+/** The differences of a provider package; none for an unknown one. */
 export function dialectOf(adapter: string): Dialect {
   return dialects.get(adapter) ?? plain
 }
 
 /**
- * The parameters that a provider package cannot be given: all that are not translated. A set by its test alone,
- * since the names that OpenAI or a caller may come up with have no end.
+ * The parameters that a provider package cannot be given: all that are not translated. The result can only be tested, because the
+ * possible names of parameters have no bound.
  */
 export function ignoredParameters(adapter: string): Pick<ReadonlySet<string>, 'has'> {
   const { takes, lacks } = dialectOf(adapter)
@@ -79,7 +79,7 @@ export function ignoredParameters(adapter: string): Pick<ReadonlySet<string>, 'h
   return { has: (parameter) => !honoured.has(parameter) }
 }
 
-/** The request parameters behind the AI SDK's names of features. */
+/** Request parameters by the AI SDK's names of features. */
 const parametersByFeature: ReadonlyMap<string, readonly string[]> = new Map([
   ['maxOutputTokens', ['max_completion_tokens', 'max_tokens']],
   ['temperature', ['temperature']],
@@ -93,7 +93,7 @@ const parametersByFeature: ReadonlyMap<string, readonly string[]> = new Map([
   ['reasoning', ['reasoning_effort']],
 ])
 
-/** The parameters of a request that the provider warns of: it left them out, or changed them. */
+/** The parameters of a request that the provider warns of, because it left them out or changed them. */
 export function warnedParameters(
   warnings: readonly (SharedV4Warning | SharedV3Warning)[],
   body: CompletionRequest,

@@ -13,7 +13,7 @@ export function textParts(
 }
 
 /**
- * What `plainText` gives, in one part, and one more behind each up to which the prompt is to be kept.
+ * The text of `plainText` in parts: one part ends after each content part with `cache_control`.
  * @throws ApiError as `plainText`
  */
 export function plainParts(message: Message): LanguageModelV4TextPart[] {
@@ -31,8 +31,8 @@ export function plainParts(message: Message): LanguageModelV4TextPart[] {
 }
 
 /**
- * The text of a message of a role that has nothing but text.
- * @throws ApiError 400 for a picture, a sound or a file in it, rather than to leave it out
+ * The text of a message whose role takes nothing but text.
+ * @throws ApiError 400 for an image, a sound or a file, which must not be left out silently
  */
 export function plainText(message: Message): string {
   const other = partsOf(message).find(({ type }) => type !== 'text' && type !== 'refusal')
@@ -41,7 +41,7 @@ export function plainText(message: Message): string {
   return textOf(message)
 }
 
-/** What an assistant message refuses, in its own field or in its parts. */
+/** The refusal of an assistant message, from its own field or its parts. */
 export function refusalOf(message: Message): string {
   return [message.refusal ?? '', ...partsOf(message).map((part) => part.refusal ?? '')].join('')
 }
@@ -73,12 +73,12 @@ export function toolResult(message: Message, toolNames: ReadonlyMap<string, stri
     output:
       files.length === 0
         ? { type: 'text', value: text }
-        : // No addresses here: some packages would download them.
+        : // No addresses are passed on here: some packages would download them.
           { type: 'content', value: [...textParts(text), ...files.map((part) => filePart(part, {}))] },
   }
 }
 
-/** The id that ties a `function` message to its `function_call`, neither of which has one. */
+/** The id that connects a `function` message with its `function_call`, which have no ids themselves. */
 export function olderId(name: string): string {
   return `function_${name.replace(/[^A-Za-z0-9_-]/g, '_')}`
 }
@@ -87,7 +87,7 @@ function partsOf({ content }: Message): readonly ContentPart[] {
   return Array.isArray(content) ? content : []
 }
 
-/** A file for the model, from a content part of one of OpenAI's kinds; `image_url.detail` is a hint of OpenAI's alone. */
+/** Makes a file part from a content part of one of OpenAI's kinds. `image_url.detail` is a hint for OpenAI only. */
 function filePart(part: ContentPart, supported: SupportedUrls): LanguageModelV4FilePart {
   const at = `messages[].content[].${part.type}`
   if (part.type === 'image_url' && part.image_url) {
@@ -99,7 +99,7 @@ function filePart(part: ContentPart, supported: SupportedUrls): LanguageModelV4F
   if (part.type === 'file' && part.file?.file_data !== undefined) {
     const { file_data: data, filename } = part.file
     const param = `${at}.file_data`
-    // OpenAI's files are PDFs, where nothing tells otherwise.
+    // OpenAI's files are PDFs unless their name says otherwise.
     const file = /^(?:data|https?):/i.test(data)
       ? fileFromUrl(data, 'file', param, supported)
       : fileFromBase64(data, typeOfName(filename ?? '') ?? 'application/pdf', param)

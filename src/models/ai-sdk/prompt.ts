@@ -16,22 +16,22 @@ import { keptMetadata, signedReasoning } from './extra-content.ts'
 import type { SupportedUrls } from './media.ts'
 import { olderId, plainParts, plainText, refusalOf, textParts, toolResult, userContent } from './prompt-parts.ts'
 
-/** A neutral user line: where a conversation begins that would otherwise begin with the assistant. */
+/** A neutral user message, for a conversation that would begin with the assistant. */
 export const startOfChat = '[Start a new chat]'
 
 /**
- * Translates OpenAI's messages to the AI SDK's prompt (`LanguageModelV4Prompt`), with what every provider can take:
- * - system messages before the conversation are one system text; a later one stays where it is, as a user message,
- *   because the providers' APIs have one system text, at the top, and hoisting it would change what it means;
- * - example dialogues (system messages named `example_user` and `example_assistant`) are turns of their own,
- *   closed by a line that tells where the real conversation begins;
- * - the conversation begins with the user (Anthropic requires it), and neighbours of one role are joined, which is
- *   also what parallel tool results need: all of them in one message.
+ * Translates OpenAI's messages to the AI SDK's prompt (`LanguageModelV4Prompt`), in a form that every provider takes:
+ * - System messages before the conversation are one system text. A later one stays in its place as a user message: the providers'
+ *   APIs have one system text, at the top, and moving the message there would change its meaning.
+ * - Example dialogues (system messages named `example_user` and `example_assistant`) become turns. A line after them says where the
+ *   real conversation begins.
+ * - The conversation begins with the user (Anthropic requires it), and neighbours of one role are joined. Parallel tool results
+ *   need this too: they must be in one message.
  */
 export function* toPrompt(messages: readonly Message[], supported: SupportedUrls): Steps<LanguageModelV4Prompt> {
   const writer = new PromptWriter(supported)
   const lastUser = messages.findLastIndex(({ role }) => role === 'user')
-  // Where the next message stands that is not the system's: looked for once for all in between.
+  // The index of the next message that is not a system message; found once for all messages before it.
   let next = 0
   for (const [index, message] of messages.entries()) {
     if (next <= index) next = nextOfConversation(messages, index)
@@ -44,11 +44,11 @@ export function* toPrompt(messages: readonly Message[], supported: SupportedUrls
   return writer.end()
 }
 
-/** Units of work to translate a message, and each of its parts and calls. */
+/** Units of work of a message, and of each of its parts and calls. */
 const unitsOfMessage = 200
 const unitsOfPart = 100
 
-/** Units of work to translate a message: letters of what is parsed or checked are looked at one by one. */
+/** Units of work to translate a message: each character of what is parsed or checked counts. */
 function unitsOf({ content, tool_calls: calls }: Message): number {
   let units = unitsOfMessage
   for (const call of calls ?? []) units += unitsOfPart + calledBy(call).text.length
@@ -66,7 +66,7 @@ class PromptWriter {
   readonly #prompt: LanguageModelV4Prompt = []
   /** The names of called tools, by the ids of the calls. */
   readonly #toolNames = new Map<string, string>()
-  /** System messages from between a tool call and its results, which nothing may part. */
+  /** System messages between a tool call and its results, which must follow the call directly. */
   readonly #held: LanguageModelV4Message[] = []
   #isExample = false
 
@@ -78,12 +78,12 @@ class PromptWriter {
     append(this.#prompt, { role: 'tool', content: [toolResult(message, this.#toolNames)] })
   }
 
-  /** Takes a system message that is to stand behind the results of tools. */
+  /** Holds back a system message until the results of tools are written. */
   hold(message: Message): void {
     this.#held.push(...systemMessages(message, this.#prompt, false))
   }
 
-  /** Adds a system message, which may be a turn of an example dialogue. */
+  /** Adds a system message, or a turn of an example dialogue. */
   addSystem(message: Message, following: Message | undefined): void {
     this.#release()
     const speaker = exampleSpeaker(message)
@@ -96,7 +96,7 @@ class PromptWriter {
     }
   }
 
-  /** Adds a turn of the conversation. @param isInToolLoop whether the user has said nothing since */
+  /** Adds a turn of the conversation. @param isInToolLoop whether no user message follows */
   addTurn(message: Message, isInToolLoop: boolean): void {
     this.#release()
     if (this.#isExample) append(this.#prompt, user(startOfChat))
@@ -122,7 +122,7 @@ class PromptWriter {
   }
 }
 
-/** The index of the first message after this one that is not the system's. */
+/** The index of the next message that is not a system message. */
 function nextOfConversation(messages: readonly Message[], index: number): number {
   let next = index + 1
   for (let later = messages[next]; later && isSystem(later); later = messages[next]) next++
@@ -137,11 +137,11 @@ function isResult(message: Message | undefined): boolean {
   return message?.role === 'tool' || message?.role === 'function'
 }
 
-/** Adds a message: to the one before when both have one role; an empty one is left out, as most APIs refuse it. */
+/** Adds a message, or joins it to the one before of the same role. An empty message is left out, because most APIs refuse it. */
 function append(prompt: LanguageModelV4Prompt, message: LanguageModelV4Message): void {
   if (message.content.length === 0) return
   const last = prompt.at(-1)
-  // Up to where a prompt is kept, it must stay as it is.
+  // A cached prefix must not change, so nothing is joined to its last message.
   if (last?.role === 'system' && message.role === 'system' && !last.providerOptions) {
     prompt.splice(-1, 1, { ...message, content: `${last.content}\n\n${message.content}` })
   } else if (last?.role === 'user' && message.role === 'user') addAll(last.content, message.content)
@@ -150,7 +150,7 @@ function append(prompt: LanguageModelV4Prompt, message: LanguageModelV4Message):
   else prompt.push(message)
 }
 
-/** One by one: so many arguments as a message can have parts are too many for a call. */
+/** Pushes one by one: a message may have more parts than a call may have arguments. */
 function addAll<T>(parts: T[], more: readonly T[]): void {
   for (const part of more) parts.push(part)
 }
@@ -165,7 +165,7 @@ function exampleSpeaker(message: Message | undefined): 'user' | 'assistant' | un
   return message.name === 'example_assistant' ? 'assistant' : undefined
 }
 
-/** A system message where it stands, which may be several: up to each the prompt is kept. One that only marks something, `[in brackets]`, needs no other mark. */
+/** Translates a system message; each cached prefix ends a message of its own. As a user message it gets a mark, unless it is in `[brackets]`. */
 function systemMessages(
   message: Message,
   before: LanguageModelV4Prompt,
@@ -200,7 +200,7 @@ function assistantContent(
   ]
 }
 
-/** The calls of an assistant message, the one of OpenAI's older `function_call` field among them. */
+/** The calls of an assistant message, including OpenAI's older `function_call`. */
 function callsOf(message: Message): readonly ToolCall[] {
   const calls = message.tool_calls ?? []
   const older = field(message, 'function_call')
@@ -217,7 +217,7 @@ function toolCall(call: ToolCall): LanguageModelV4ToolCallPart {
     type: 'tool-call',
     toolCallId: call.id,
     toolName: name,
-    // Providers' calls have an object for their input.
+    // The input of a provider's call must be an object.
     input: call.type === 'custom' ? { input: call.custom.input } : readArguments(call.function.arguments),
     ...(extra === undefined ? {} : { providerOptions: extra }),
   }
@@ -229,7 +229,7 @@ function readArguments(text: string): unknown {
     const value = readJson(text, { depth: 100, duplicates: 'last' })
     if (isFields(value)) return value
   } catch {
-    // Told below.
+    // The error below says what is wrong.
   }
   throw invalidField('messages[].tool_calls[].function.arguments', 'is not a JSON object')
 }

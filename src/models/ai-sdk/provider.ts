@@ -2,7 +2,7 @@ import { howToInstall } from '../configuration/adapters.ts'
 import { networkCode } from '../upstream/errors.ts'
 import { type LanguageModel, toLanguageModel } from './language-model.ts'
 
-/** What an AI SDK provider package is set up with; every package takes these names, and its own beside them. */
+/** Options of a provider package's factory: every package takes these names, and some of its own. */
 export interface ProviderOptions {
   readonly apiKey?: string
   readonly baseURL?: string
@@ -11,13 +11,13 @@ export interface ProviderOptions {
   readonly [name: string]: unknown
 }
 
-/** A provider package's function that makes a provider, such as `createAnthropic`. */
+/** A function of a provider package that makes a provider, such as `createAnthropic`. */
 export type ProviderFactory = (options: ProviderOptions) => unknown
 
-/** How a package is loaded; tests put their own here. */
+/** Loads a package; tests replace it. */
 export type ImportPackage = (name: string) => Promise<unknown>
 
-/** Why a provider cannot be used, in one sentence for the operator. */
+/** Says in one sentence for the operator why a provider cannot be used. */
 export class ProviderError extends Error {
   constructor(message: string) {
     super(message)
@@ -28,9 +28,9 @@ export class ProviderError extends Error {
 const importPackage: ImportPackage = (name) => import(name)
 
 /**
- * Loads an AI SDK provider package and finds the functions in it that make a provider, the likeliest first.
+ * Loads an AI SDK provider package. @returns its functions that make a provider, the most likely one first
  * @param adapter the package's name
- * @throws ProviderError with one sentence: not installed, or not a provider
+ * @throws ProviderError for a package that is not installed, or has no such function
  */
 export async function loadProvider(
   adapter: string,
@@ -49,8 +49,8 @@ export async function loadProvider(
 }
 
 /**
- * Makes a provider's model: with the first function whose provider has language models.
- * @throws ProviderError with one sentence that repeats nothing of the options
+ * Makes a provider's model with the first function whose provider has language models.
+ * @throws ProviderError with one sentence that repeats no option
  */
 export function openModel(
   adapter: string,
@@ -78,7 +78,7 @@ export function openModel(
 
 function whyNotLoaded(adapter: string, error: unknown): string {
   if (networkCode(error) !== 'ERR_MODULE_NOT_FOUND') return `The package ${JSON.stringify(adapter)} fails to load.`
-  // It may also be a package that this one needs; Node names the one that is missing.
+  // The missing package may also be a dependency of this one; Node names it.
   const message = error instanceof Error ? error.message : ''
   const missing = /Cannot find package '([^']+)'/.exec(message)?.[1] ?? adapter
   const needs = missing === adapter ? '' : ` It is needed by ${JSON.stringify(adapter)}.`
@@ -86,9 +86,8 @@ function whyNotLoaded(adapter: string, error: unknown): string {
 }
 
 /**
- * The exported functions named `create…`. A package can have several (one for language models, one for something
- * else), and a module's exports have no order of their own: those whose name is in the package's name come first,
- * the longest before the others.
+ * The exported functions named `create…`. A package can have several, for language models and for other things, and the order of
+ * a module's exports has no meaning. Functions whose name is part of the package's name come first, the longest name before others.
  */
 function factoriesOf(module: object, adapter: string): readonly ProviderFactory[] {
   const likeness = (name: string) => {
@@ -109,7 +108,7 @@ function isFactory(value: unknown): value is ProviderFactory {
   return typeof value === 'function'
 }
 
-/** A provider's model: by `languageModel(id)`, which every provider has, or by calling the provider itself. */
+/** Gets a model by `languageModel(id)`, which every provider should have, or by calling the provider itself. */
 function modelOf(provider: unknown, modelId: string): unknown {
   if ((typeof provider !== 'object' && typeof provider !== 'function') || provider === null) return undefined
   if ('languageModel' in provider && typeof provider.languageModel === 'function') {

@@ -3,7 +3,7 @@ import type { HeldBytes } from '../../http/bytes-in-flight.ts'
 import { failureOf } from '../upstream/errors.ts'
 import type { StreamPart } from './language-model.ts'
 
-/** The life of one request: it ends when the caller's signal says so, and with it all that was begun for it. */
+/** The lifetime of one request. When the caller's signal aborts, or the scope is disposed, all its work ends. */
 export class Scope implements Disposable {
   readonly #caller: AbortSignal
   readonly #own = new AbortController()
@@ -15,7 +15,7 @@ export class Scope implements Disposable {
     this.signal = AbortSignal.any([caller, this.#own.signal])
   }
 
-  /** Waits for the promise, or until the request ends, for packages that do not look at the signal. */
+  /** Waits for the promise, or until the request ends: some packages ignore the signal. */
   async orAborted<T>(promise: PromiseLike<T>): Promise<T> {
     const { signal } = this
     let stop = () => {}
@@ -37,13 +37,13 @@ export class Scope implements Disposable {
     return held
   }
 
-  /** Hands over a stream's parts until the request ends. @param take may give a promise, which is waited for */
+  /** Passes a stream's parts to `take` until the request ends, and awaits each promise that `take` returns. */
   async read(stream: ReadableStream<StreamPart>, take: (part: StreamPart) => Promise<void> | undefined): Promise<void> {
     const reader = stream.getReader()
     const stop = () => {
       reader.cancel(this.signal.reason).catch(() => {})
     }
-    // A package that does not look at the signal may begin a stream after the end.
+    // A package that ignores the signal may begin a stream after the request has ended.
     if (this.signal.aborted) stop()
     else this.signal.addEventListener('abort', stop, { once: true })
     try {
@@ -58,7 +58,7 @@ export class Scope implements Disposable {
     }
   }
 
-  /** The error for what was thrown: when the caller's signal has aborted, that is the reason, whatever else was. */
+  /** Converts a thrown error. After an abort by the caller, the error is the reason of that abort. */
   failure(error: unknown, failure: (error: unknown) => ApiError): ApiError {
     if (!this.#caller.aborted) return failure(error)
     const reason: unknown = this.#caller.reason

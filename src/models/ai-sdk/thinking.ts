@@ -1,9 +1,9 @@
 import type { CallOptions } from './language-model.ts'
 
-/** The least budget that Claude's API takes (platform.claude.com/docs/en/build-with-claude/extended-thinking). Tokens. */
+/** The smallest budget that Claude's API takes (platform.claude.com/docs/en/build-with-claude/extended-thinking). */
 const minBudgetTokens = 1024
 
-/** How much of a reply is for thinking, by effort: the AI SDK's own shares (`map-reasoning-to-provider.ts`). */
+/** The share of a reply that thinking may use, by effort: the AI SDK's own values (`map-reasoning-to-provider.ts`). */
 const shares = new Map([
   ['minimal', 0.02],
   ['low', 0.1],
@@ -12,19 +12,19 @@ const shares = new Map([
   ['xhigh', 0.9],
   ['max', 0.95],
 ])
-/** Beyond this there is no room for an answer. */
+/** A larger share would leave no room for an answer. */
 const maxShare = 0.95
 
 /**
- * Keeps the thinking of Claude's older models, which think by a budget, within the tokens that a reply may have: the package
- * takes a share of all that the model could say, and adds it to them. Where they are too few to think, `reasoning` is left out.
- * @param modelId the id that the model goes by upstream
+ * Keeps the thinking of Claude's older models, which have a thinking budget, within the tokens of the reply. The package would take
+ * a share of the model's maximum, and add it to them. Where they are too few to think, `reasoning` is left out.
+ * @param modelId the model's id at the upstream
  */
 export async function limitThinking(options: CallOptions, modelId: string): Promise<CallOptions> {
   const { maxOutputTokens, reasoning, providerOptions } = options
   const own = providerOptions?.['anthropic']
   const share = shares.get(reasoning ?? '')
-  // What the operator says of thinking counts for more.
+  // The operator's own settings of thinking win.
   if (maxOutputTokens === undefined || share === undefined || own?.['thinking'] != null || own?.['effort'] != null) {
     return options
   }

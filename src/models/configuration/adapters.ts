@@ -2,12 +2,12 @@ import { isBuiltin } from 'node:module'
 import { nearest } from '../../text.ts'
 import { misbehaviours } from './model-settings.ts'
 
-/** The adapters of this service, by the names that `models.json` has for them. */
+/** The adapters of this service, by their names in `models.json`. */
 const ownAdapters = ['understudy', 'openai', 'llama.cpp', ...misbehaviours.map((name) => `understudy/${name}`)]
 
 /**
- * Packages that a sentence of ours may tell somebody to install: the AI SDK's own providers. Any other name may be a
- * typing mistake, and an attacker may have published a package under it.
+ * Packages that an error message may recommend to install: the AI SDK's own providers. Any other name may be a typing mistake, for
+ * which an attacker may have published a package.
  */
 const knownProviders: readonly string[] = [
   'amazon-bedrock',
@@ -29,8 +29,8 @@ const knownProviders: readonly string[] = [
 ].map((name) => `@ai-sdk/${name}`)
 
 /**
- * What is wrong with the name of an adapter, as the end of a sentence; undefined for one that can be used.
- * @param written the name as the file has it, which is what the sentence repeats
+ * What is wrong with the name of an adapter, as the end of a sentence; undefined for a usable name.
+ * @param written the name as the file has it, before `${NAME}` is filled in, which the sentence repeats
  */
 export function adapterProblem(adapter: string, written = adapter): string | undefined {
   if (ownAdapters.includes(adapter) || isInstalled(adapter)) return undefined
@@ -44,7 +44,7 @@ export function adapterProblem(adapter: string, written = adapter): string | und
   return `is ${JSON.stringify(written)}, which is no adapter and no installed package. ${wayOut}`
 }
 
-/** What is to be said of a package that is not there: how it is installed only where its name is known. */
+/** Says that a package is not installed, and for a known provider how to install it. */
 export function howToInstall(packageName: string): string {
   const isKnown = knownProviders.includes(packageName)
   return isKnown ? `is not installed. Run "npm install ${packageName}"` : 'is not installed'
@@ -52,7 +52,7 @@ export function howToInstall(packageName: string): string {
 
 const packageName = /^(@[a-z0-9][a-z0-9._-]*\/)?[a-z0-9][a-z0-9._-]*$/
 
-/** Whether this is an installed package, whatever its name, that Node would load; its own modules are none. */
+/** Whether Node would load an installed package of this name; Node's own modules do not count. */
 function isInstalled(name: string): boolean {
   if (isBuiltin(name) || !packageName.test(name)) return false
   try {

@@ -5,13 +5,12 @@ import { codeOf } from '../../errors.ts'
 import { type ModelSettings, type ModelsConfiguration, misbehaviours, namesCharacter } from './model-settings.ts'
 
 /**
- * The models that the operator configured: those of the `models.json` in `CONFIG_DIR`, else of the one in `DATA_DIR`, or
- * the defaults when there is no such file.
+ * The configured models: those of the `models.json` in `CONFIG_DIR`, else of the one in `DATA_DIR`, else the defaults.
  * @throws ConfigError that lists every fault of the file, or says why it cannot be read
  */
 export async function loadModels(config: Config): Promise<ModelsConfiguration> {
   const { configDirectory, dataDirectory, environment, upstream, defaultModel } = config
-  // Without this, a folder that is misspelt or not mounted would start a service with other models than were meant.
+  // A folder that is misspelt or not mounted must not start a service with other models.
   if (configDirectory !== dataDirectory && !isFolder(configDirectory)) {
     throw new ConfigError([
       `CONFIG_DIR names ${configDirectory}, where there is no folder. Make the folder, or set CONFIG_DIR to another.`,
@@ -36,7 +35,7 @@ function isFolder(path: string): boolean {
   }
 }
 
-/** A file's text; undefined when there is no such file. @throws ConfigError when there is one that cannot be read */
+/** A file's text; undefined where there is no such file. @throws ConfigError for a file that cannot be read */
 function readIfThere(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8')
@@ -50,28 +49,28 @@ function readIfThere(path: string): string | undefined {
 }
 
 /**
- * The models when there is no `models.json`: the understudy with all its manners, and the upstream of the quick way.
- * @param standard the model that `default` stands for
- * @throws ConfigError for one that is no model
+ * The models without a `models.json`: the understudies, and the upstream of OPENAI_BASE_URL.
+ * @param defaultModel the model that `default` stands for
+ * @throws ConfigError where it is no model
  */
-export function defaultModels(upstream: Upstream | undefined, standard = 'understudy'): ModelsConfiguration {
+export function defaultModels(upstream: Upstream | undefined, defaultModel = 'understudy'): ModelsConfiguration {
   const understudies = ['understudy', ...misbehaviours.map((name) => `understudy/${name}` as const)] as const
   const models = new Map<string, ModelSettings>(understudies.map((name) => [name, { adapter: name }]))
   if (upstream) {
     const { baseUrl, apiKey } = upstream
     models.set('*', { adapter: 'openai', baseUrl, ...(apiKey === undefined ? {} : { apiKey }) })
   }
-  if (namesCharacter(standard)) {
+  if (namesCharacter(defaultModel)) {
     const advice = 'Give the id of a model; a character is played on it as character/NAME.'
     throw new ConfigError([
-      `DEFAULT_MODEL is ${JSON.stringify(standard)}, which is a character, and no model. ${advice}`,
+      `DEFAULT_MODEL is ${JSON.stringify(defaultModel)}, which is a character, and no model. ${advice}`,
     ])
   }
-  if (standard === '*' || !(upstream || models.has(standard))) {
+  if (defaultModel === '*' || !(upstream || models.has(defaultModel))) {
     const advice = upstream
       ? 'Give the id of one model.'
       : 'Without OPENAI_BASE_URL or OPENAI_API_KEY there are the understudies alone.'
-    throw new ConfigError([`DEFAULT_MODEL is ${JSON.stringify(standard)}, which is no model. ${advice}`])
+    throw new ConfigError([`DEFAULT_MODEL is ${JSON.stringify(defaultModel)}, which is no model. ${advice}`])
   }
-  return { default: standard, models }
+  return { default: defaultModel, models }
 }

@@ -17,7 +17,7 @@ import {
   UnderstudySettings,
 } from './settings.ts'
 
-/** The whole of `models.json`, for editors. What the service itself checks is finer, and told better. */
+/** The schema of `models.json`, for editors. The service checks more, and with better messages. */
 export const ModelsFile = Type.Object(
   {
     $schema: Type.Optional(Type.String()),
@@ -56,32 +56,35 @@ export function readModels(text: string, environment: Environment): ModelsConfig
   }
   const names = new Set(entries.map(([name]) => name))
   faults.push(...faultsOfFallbacks(models, names, new Map(entries)))
-  const standard = readDefault(document['default'], [...names], faults)
+  const defaultModel = readDefault(document['default'], [...names], faults)
   if (faults.length > 0) throw new ConfigError(faults)
-  return standard === undefined ? { models } : { default: standard, models }
+  return defaultModel === undefined ? { models } : { default: defaultModel, models }
 }
 
-/** Settings of the whole file that there are not. */
+/** Faults for unknown top-level settings. */
 function faultsOfNames(document: Fields): readonly string[] {
   return Object.keys(document)
     .filter((name) => !['$schema', 'default', 'models'].includes(name))
     .map((name) => fault(name, `is not a setting; there are default and models${hint(name, ['default', 'models'])}`))
 }
 
-/** The model that "default" names, or the first of the file that is no prefix; undefined where there is none, or a fault. */
+/** The model that "default" names, else the first model that is no prefix; undefined without one, or for a fault. */
 function readDefault(written: unknown, names: readonly string[], faults: string[]): string | undefined {
   const plain = names.filter((name) => !name.endsWith('*'))
-  const standard = written ?? plain[0]
-  const found = plain.find((name) => name === standard) ?? behindPrefix(standard, names)
-  if (standard !== undefined && found === undefined) {
+  const defaultModel = written ?? plain[0]
+  const found = plain.find((name) => name === defaultModel) ?? behindPrefix(defaultModel, names)
+  if (defaultModel !== undefined && found === undefined) {
     faults.push(
-      fault('default', `${shown(standard)}give the name of one of the models, not of a prefix${hint(standard, plain)}`),
+      fault(
+        'default',
+        `${shown(defaultModel)}give the name of one of the models, not of a prefix${hint(defaultModel, plain)}`,
+      ),
     )
   }
   return found
 }
 
-/** An id that a prefix takes, as a request's would be; a character is played on a model, and is none. */
+/** The id itself where a prefix of the file takes it; undefined for the id of a character, which is no model. */
 function behindPrefix(id: unknown, names: readonly string[]): string | undefined {
   if (typeof id !== 'string' || id.endsWith('*') || namesCharacter(id)) return undefined
   return names.some((name) => name.endsWith('*') && id.length >= name.length && id.startsWith(name.slice(0, -1)))
@@ -94,7 +97,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(bare)
   } catch (error) {
-    // The parser's own words quote the file, which may hold a key.
+    // The parser's message quotes the file, which may contain a key.
     const before = bare.slice(0, faultPosition(bare, error)).split('\n')
     throw new ConfigError([
       `models.json: it is not valid JSON at line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}.`,
@@ -102,11 +105,11 @@ function parse(text: string): unknown {
   }
 }
 
-/** Where a text stops being JSON. The parser tells it for most faults, but not for a character that it did not expect. */
+/** The index at which a text stops being JSON. The parser reports it for most faults, but not for an unexpected character. */
 function faultPosition(text: string, error: unknown): number {
   const position = error instanceof Error ? /position (\d+)/.exec(error.message)?.[1] : undefined
   if (position !== undefined) return Number(position)
-  // The fault is in every beginning of the text that holds that character, and in no shorter one.
+  // Binary search: each beginning of the text that contains the unexpected character has the fault, and no shorter one has it.
   let without = 0
   let withIt = text.length
   while (withIt - without > 1) {
@@ -126,7 +129,7 @@ function hasUnexpected(text: string): boolean {
   }
 }
 
-/** A copy with every `${NAME}` in its texts replaced from the environment. */
+/** A copy of a value with every `${NAME}` in its texts filled in from the environment. */
 function filledIn(value: unknown, path: string, environment: Environment, faults: string[]): unknown {
   if (typeof value === 'string') {
     return value.replace(/\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g, (match, name: string) => {
@@ -143,7 +146,7 @@ function filledIn(value: unknown, path: string, environment: Environment, faults
   )
 }
 
-/** @param raw the settings as they are written, which a fault may repeat; the values of the environment it may not */
+/** @param raw the settings as the file has them. A fault may repeat these, but no value of the environment. */
 function faultsOfModel(name: string, raw: unknown, settings: unknown, path: string): readonly string[] {
   if (name.trim() === '') return [fault('models', 'has a model without a name')]
   if (name.indexOf('*') !== -1 && name !== '*' && !/^[^*]+\/\*$/.test(name)) {
@@ -156,17 +159,17 @@ function faultsOfModel(name: string, raw: unknown, settings: unknown, path: stri
   }
   const { adapter } = settings
   if (typeof adapter !== 'string') return [fault(path, 'needs an "adapter" or a "fallback"')]
-  // As it is written: what the environment has put in may be a secret.
+  // The fault repeats the name as the file has it: a filled-in value may be a secret.
   const written = isFields(raw) && typeof raw['adapter'] === 'string' ? raw['adapter'] : ''
   const problem = adapterProblem(adapter, written)
-  // The settings of an unknown adapter are not known.
+  // The settings of an unknown adapter cannot be checked.
   if (problem !== undefined) return [fault(`${path}.adapter`, problem)]
   const misshapen = describeFaults(settingsSchema(adapter), settings, raw, path)
   const finer = misshapen.length > 0 ? [] : faultsOfConnection(settings, path)
   return [...misshapen, ...faultsOfDefaults(settings, path), ...faultsOfParams(settings, path), ...finer]
 }
 
-/** Parameters that every request has, or that the service goes by: a default would make it misread the answer. */
+/** Parameters that the service itself needs: with a default for one of them, it would misread the answer. */
 function faultsOfDefaults({ defaults }: Fields, path: string): readonly string[] {
   if (!isFields(defaults)) return []
   const forbidden = ['model', 'messages', 'stream']
@@ -178,7 +181,7 @@ function faultsOfDefaults({ defaults }: Fields, path: string): readonly string[]
   return [...forbidden, ...wrong]
 }
 
-/** What a field asks for, in the words that callers are told. */
+/** The values that a field takes, in the words of the request's error message. */
 function expectedOf({ anyOf = [] }: TSchema): string {
   const [schema] = anyOf
   return String(schema?.errorMessage ?? 'another value').replace(/^send /, '')
@@ -190,10 +193,10 @@ function faultsOfParams({ params }: Fields, path: string): readonly string[] {
 
 const notPlain = 'is not a plain address such as https://api.openai.com/v1'
 
-/** Headers that follow from the request, and so cannot be set. */
+/** Headers that each request determines. */
 const headersOfRequests = new Set(['content-length', 'transfer-encoding', 'connection', 'host', 'upgrade', 'expect'])
 
-/** An address that is none, and what no HTTP header can carry: they would fail with each request, as if nobody were there. */
+/** Faults of the address, and of values that no HTTP header can carry. Without this check, each request would fail as if the upstream were down. */
 function faultsOfConnection({ baseUrl, apiKey, headers }: Fields, path: string): readonly string[] {
   const faults: string[] = []
   const checkValue = (place: string, value: unknown): void => {
@@ -222,7 +225,7 @@ function describeFaults(schema: TSchema, value: unknown, raw: unknown, path: str
   return [...byPlace].map(([place, problem]) => fault(place, problem))
 }
 
-/** Settings whose values may be secrets, or hold one. */
+/** Settings whose values may be secrets or contain one. */
 const mayHoldSecrets = /^\/(?:apiKey|baseUrl|headers|options|providerOptions|defaults|params\/set)(?:\/|$)/
 
 function describe({ type, schema, path }: ValueError, raw: unknown): string {
@@ -237,7 +240,7 @@ function describe({ type, schema, path }: ValueError, raw: unknown): string {
   return `${before}give ${expected(schema)}`
 }
 
-/** What a schema asks for, in words. */
+/** The values that a schema takes, in words. */
 function expected(schema: TSchema): string {
   const { minimum, maximum, minItems } = schema
   if (schema['const'] !== undefined) return JSON.stringify(schema['const'])
@@ -253,13 +256,13 @@ function expected(schema: TSchema): string {
   return minItems === undefined ? 'a list' : 'a list of one or more, none of them twice'
 }
 
-/** A wrong value as the begin of a sentence, where it is short enough to be read. */
+/** A wrong value as the start of a sentence; left out where it is long. */
 function shown(value: unknown): string {
   const text = typeof value === 'object' ? undefined : JSON.stringify(value)
   return text === undefined || text.length > 100 ? 'is not valid; ' : `is ${text}; `
 }
 
-/** The name that may have been meant, as the end of a sentence. */
+/** The name that the operator may have meant, as the end of a sentence. */
 function hint(word: unknown, names: readonly string[]): string {
   const meant = typeof word === 'string' ? nearest(word, names) : undefined
   return meant === undefined ? '' : `. Did you mean ${meant}?`
@@ -269,7 +272,7 @@ function lowerFirst(text: string): string {
   return text.charAt(0).toLowerCase() + text.slice(1).replace(/\.$/, '')
 }
 
-/** Names that are not there, and lists that come back to themselves. */
+/** Faults for unknown names in fallback lists, and for circular lists. */
 function faultsOfFallbacks(
   models: ReadonlyMap<string, ModelSettings>,
   names: ReadonlySet<string>,
@@ -290,7 +293,7 @@ function faultsOfFallbacks(
     for (const [index, target] of settings.fallback.entries()) {
       const isThere = names.has(target) && !target.endsWith('*')
       if (isThere) continue
-      // As it is written: what the environment has put in may be a secret.
+      // The fault repeats the name as the file has it: a filled-in value may be a secret.
       const raw = field(field(written.get(name), 'fallback'), String(index))
       const problem = `is ${JSON.stringify(raw)}, which is no model of this file${hint(raw, [...names])}`
       faults.push(fault(`models.${name}.fallback[${index}]`, problem))

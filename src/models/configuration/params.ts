@@ -2,25 +2,25 @@ import { Value } from '@sinclair/typebox/value'
 import { isFields } from '../../fields.ts'
 import { CompletionRequest, OwnFields, redirecting } from '../../openai/completion-request.ts'
 
-/** What is wrong with a model's `params`, and where in them. */
+/** A fault in a model's `params`. */
 interface Problem {
-  /** Such as `rename.max_tokens`. */
+  /** The path in `params`, such as `rename.max_tokens`. */
   readonly place: string
   /** The end of a sentence. */
   readonly problem: string
 }
 
-/** What the service goes by: to change it would make it misread the answer. */
+/** Parameters that the service needs unchanged: otherwise it would misread the answer. */
 const unchangeable = ['model', 'messages', 'stream']
 const own = Object.keys(OwnFields.properties)
 
-/** The two names of one bound, which the service reads under either. */
+/** Two names of one bound; the service reads both. */
 const bounds = ['max_tokens', 'max_completion_tokens']
 
-/** What the service reads of a request besides: a caller's value must not get there unchecked, by another name. */
+/** Other parameters that the service reads. No rename may write an unchecked value to them. */
 const readByService = ['n', 'stop', 'stream_options', 'tools', 'tool_choice', 'response_format']
 
-/** What the schema of a model's `params` cannot say. @param params of whatever shape, whose faults are told elsewhere */
+/** Faults of a model's `params` that its schema cannot find. @param params any value: the schema reports a wrong shape */
 export function paramsProblems(params: unknown): readonly Problem[] {
   if (!isFields(params)) return []
   const { set, rename, cap, drop } = params
@@ -38,7 +38,7 @@ function problemsOf(place: string, problem: string | undefined): readonly Proble
   return problem === undefined ? [] : [{ place, problem }]
 }
 
-/** Names that are not to be changed, and values that the service would stumble over. */
+/** Faults for unchangeable names, and for values that the service could not read. */
 function valuesIn(key: 'set' | 'cap', values: unknown): readonly Problem[] {
   if (!isFields(values)) return []
   return Object.entries(values).flatMap(([name, value]) => {
@@ -46,7 +46,7 @@ function valuesIn(key: 'set' | 'cap', values: unknown): readonly Problem[] {
     const problem = problemOfName(name)
     if (problem !== undefined) return [{ place, problem }]
     const isRead = bounds.includes(name) || readByService.includes(name)
-    // A cap of another kind is told of by its schema.
+    // The schema reports a cap that is not a number.
     const isChecked = isRead && (key === 'set' || typeof value === 'number')
     const fits = !isChecked || (fitsRequest(name, value) && (key === 'set' || Number(value) > 0))
     return problemsOf(place, fits ? undefined : 'is no value that this parameter can have')

@@ -1,12 +1,12 @@
 import { type Static, type TObject, type TSchema, Type } from '@sinclair/typebox'
 
 /*
- * The shapes of `models.json`. Unknown properties are faults: a misspelt setting would otherwise do nothing, silently.
+ * The schemas of `models.json`. An unknown property is a fault, because a misspelt setting would otherwise silently do nothing.
  */
 
 const closed = { additionalProperties: false }
 
-/** Node's timers take no more: beyond it they fire at once. */
+/** The maximum of Node's timers: a longer one fires at once. */
 const milliseconds = (description: string) =>
   Type.Optional(Type.Integer({ minimum: 1, maximum: 2 ** 31 - 1, description }))
 
@@ -22,7 +22,7 @@ export const Timeouts = Type.Object(
 )
 export type Timeouts = Static<typeof Timeouts>
 
-/** When a model that keeps failing is left alone. */
+/** The circuit breaker of a model. */
 export const BreakerSettings = Type.Object(
   {
     failures: Type.Optional(Type.Integer({ minimum: 0, description: 'So many in a row; 0 for never (5).' })),
@@ -35,7 +35,7 @@ export type BreakerSettings = Static<typeof BreakerSettings>
 const byName = <T extends TSchema>(schema: T, description: string) =>
   Type.Optional(Type.Record(Type.String({ minLength: 1 }), schema, { description }))
 
-/** What is changed of a request's parameters, in this order, after the defaults. */
+/** Changes to a request's parameters, in this order, after the defaults. */
 export const Params = Type.Object(
   {
     set: byName(Type.Unknown(), 'Parameters that are sent with these values, whatever the request says.'),
@@ -55,7 +55,7 @@ export const Params = Type.Object(
 )
 export type Params = Static<typeof Params>
 
-/** What every model can be given, whatever its adapter. */
+/** Settings of every adapter. */
 const common = {
   timeouts: Type.Optional(Timeouts),
   retries: Type.Optional(
@@ -117,7 +117,7 @@ const upstreamModel = Type.String({ minLength: 1, description: 'The id that the 
 
 /** The embedded stand-in; `understudy/slow` and its like misbehave on purpose. */
 export const UnderstudySettings = Type.Object(
-  // Its type tells it from the others, whose settings would be settings of an understudy too.
+  // The narrow type keeps the union apart: as a plain string, it would match the adapters of other settings too.
   { adapter: Type.Unsafe<`understudy${string}`>(Type.String({ pattern: '^understudy(/[a-z0-9]+)?$' })), ...common },
   { ...closed, title: 'UnderstudySettings' },
 )
@@ -173,7 +173,7 @@ export const LlamaCppSettings = Type.Object(
 )
 export type LlamaCppSettings = Static<typeof LlamaCppSettings>
 
-/** An AI SDK provider by the name of its npm package; `options` goes to the provider's factory as it is. */
+/** An AI SDK provider by the name of its npm package. `options` are passed to the provider's factory unchanged. */
 export const AiSdkSettings = Type.Object(
   {
     adapter: Type.String({ pattern: '^(@[a-z0-9][a-z0-9._-]*/)?[a-z0-9][a-z0-9._-]*$' }),
@@ -196,7 +196,7 @@ export const AiSdkSettings = Type.Object(
 )
 export type AiSdkSettings = Static<typeof AiSdkSettings>
 
-/** Models to try one after the other. */
+/** A list of models to try in order. */
 export const FallbackSettings = Type.Object(
   {
     fallback: Type.Array(Type.String({ minLength: 1 }), {
@@ -209,10 +209,10 @@ export const FallbackSettings = Type.Object(
 )
 export type FallbackSettings = Static<typeof FallbackSettings>
 
-/** Settings of one model that answers by itself, its `${NAME}`s filled in. */
+/** Settings of a model with an adapter, with every `${NAME}` filled in. */
 export type AdapterSettings = UnderstudySettings | OpenAiSettings | LlamaCppSettings | AiSdkSettings
 
-/** The schema that the settings of a model must fit, by its `adapter`. */
+/** The schema of a model's settings, by its `adapter`. */
 export function settingsSchema(adapter: string): TObject {
   if (/^understudy(\/|$)/.test(adapter)) return UnderstudySettings
   if (adapter === 'openai') return OpenAiSettings

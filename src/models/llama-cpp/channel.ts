@@ -1,4 +1,4 @@
-/** Carries what a callback is told to a loop. It holds whatever the loop has not taken yet. */
+/** A queue from a callback to a loop. It has no bound. */
 export class Channel<T> implements AsyncIterable<readonly T[]> {
   #items: T[] = []
   #isClosed = false
@@ -9,13 +9,13 @@ export class Channel<T> implements AsyncIterable<readonly T[]> {
     this.#wake?.()
   }
 
-  /** Ends the loop once it has everything. */
+  /** Ends the loop after the items that it has not read yet. */
   close(): void {
     this.#isClosed = true
     this.#wake?.()
   }
 
-  /** Gives the items in groups that came together. */
+  /** Yields the items in groups that came together. */
   async *[Symbol.asyncIterator](): AsyncIterator<readonly T[]> {
     while (true) {
       if (this.#items.length > 0) {

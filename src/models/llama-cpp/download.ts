@@ -8,15 +8,15 @@ import { Progress } from './progress.ts'
 
 const maxRedirects = 5
 
-/** A failure that the operator is told, with paths and addresses; callers are not. */
+/** A failure with paths and addresses, which the operator may read and callers may not. */
 export class WeightsError extends Error {}
 
 /**
- * Downloads a file, once: under a temporary name beside it, renamed when it is whole. What an earlier try has left is
- * continued when the server still has the same file, which its strong ETag says.
+ * Downloads a file under a temporary name beside it, and renames it when it is complete. The rest of an earlier attempt is
+ * continued if the server still has the same file, which its strong ETag says.
  *
- * Redirects are followed, unlike everywhere else: the operator, not a request, named the address; weights hubs answer
- * with one to their storage; and what is read goes into a file that only the model reads. Never from https to http.
+ * Only downloads follow redirects. The operator, not a request, has named the address; hubs of weights redirect to their storage;
+ * and only the model reads the file. A redirect from https to http is not followed.
  */
 export async function download(
   url: URL,
@@ -69,10 +69,10 @@ function continues({ status, headers }: Response, start: number): boolean {
   return status === 206 && headers.get('content-range')?.startsWith(`bytes ${start}-`) === true
 }
 
-/** Gives an answer up that is no download, and the part with it that it refuses to continue. */
+/** Cancels an answer that is no download, and deletes a partial file that the server refuses to continue. */
 async function refused(response: Response, part: Part | undefined, url: URL): Promise<WeightsError> {
   await response.body?.cancel()
-  // A range that no longer fits would not fit the next time either.
+  // The server would refuse this range the next time too.
   if (part && response.status === 416) await rm(part.path, { force: true })
   return new WeightsError(`${shown(url)} cannot be downloaded: its server answered ${response.status}.`)
 }
@@ -89,7 +89,7 @@ function brokenOff(error: unknown, url: URL): WeightsError {
   return new WeightsError(`The download of ${shown(url)} broke off; the next try goes on from there.`, { cause: error })
 }
 
-/** Sends the request, and follows redirects by hand, so that each can be looked at. */
+/** Sends the request, and follows redirects itself, to check each. */
 async function request(
   outbound: Outbound,
   url: URL,
@@ -97,7 +97,7 @@ async function request(
   signal: AbortSignal,
 ): Promise<Response> {
   const headers = {
-    // A compressed answer could neither be continued nor be measured.
+    // A compressed answer cannot be continued, and its length is not that of the file.
     'accept-encoding': 'identity',
     ...(resume.tag === undefined ? {} : { range: `bytes=${resume.start}-`, 'if-range': resume.tag }),
   }
@@ -123,7 +123,7 @@ async function request(
   }
 }
 
-/** Where a redirect leads; null when it is not to be followed. */
+/** The address of a redirect; null where it must not be followed. */
 export function followRedirect(from: URL, location: string): URL | null {
   const to = URL.parse(location, from)
   if (to === null || !['http:', 'https:'].includes(to.protocol)) return null
@@ -133,13 +133,13 @@ export function followRedirect(from: URL, location: string): URL | null {
 interface Part {
   readonly path: string
   readonly size: number
-  /** The strong ETag of the file that it is the beginning of. */
+  /** The strong ETag of the whole file. */
   readonly tag?: string
 }
 
 /**
- * The beginning of a download that nobody is writing any more. Its name holds the process that wrote it, so that two
- * processes (the service and `models check`) never write into one file, and the ETag.
+ * Finds a partial file that no process is writing. Its name contains the ETag and the id of the process that wrote it, so that two
+ * processes (the service and `models check`) never write to one file.
  */
 async function findPart(file: string): Promise<Part | undefined> {
   const start = `${basename(file)}.`
@@ -163,7 +163,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** A strong ETag as a part of a file name; empty for a weak one, a long one or none, which cannot be continued. */
+/** A strong ETag as part of a file name; empty for a weak, a long or no ETag, with which a download cannot be continued. */
 function tagName(tag: string | null): string {
   return tag === null || tag.startsWith('W/') || tag.length > 100 ? '' : Buffer.from(tag).toString('base64url')
 }
@@ -182,7 +182,7 @@ async function checkSize(handle: FileHandle, total: number | undefined, url: URL
   }
 }
 
-/** An address without what may be secret in it. */
+/** An address without its query and credentials, which may be secret. */
 function shown(url: URL): string {
   return `${url.origin}${url.pathname}`
 }

@@ -6,21 +6,21 @@ import type { LlamaCppSettings } from '../configuration/settings.ts'
 import type { Chat, HistoryItem, Llama, LlamaModel, NodeLlamaCpp, Sequence, Token } from './node-llama-cpp.ts'
 import type { Sampling } from './request.ts'
 
-/** The window of a model whose settings name none, at most; what it was trained on can take many gigabytes. */
+/** Maximum context window of a model whose settings have none: the window of its training can take many gigabytes. */
 const defaultWindowTokens = 8192
-/** Tokens beyond the window, so that node-llama-cpp never comes to shift the context, which would cut silently. */
+/** Extra tokens of the context, so that node-llama-cpp never shifts the context: it would remove messages silently. */
 const spareTokens = 64
 
-/** A conversation as the model reads it. */
+/** A conversation, and its tokens. */
 export interface Prompt {
   readonly history: readonly HistoryItem[]
   readonly tokens: readonly Token[]
 }
 
-/** A piece of an answer while it grows. */
+/** A piece of an unfinished answer. */
 export interface Piece {
   readonly text: string
-  /** Said to itself, before the answer. */
+  /** Whether the piece is reasoning, and not the answer. */
   readonly isThought: boolean
 }
 
@@ -32,9 +32,9 @@ export interface Answer {
   readonly finish: 'stop' | 'length'
 }
 
-/** A model in memory with one sequence: it answers one prompt at a time. What prompts begin with alike is read once. */
+/** A model in memory with one sequence, which answers one prompt at a time. A common prefix of two prompts is read once. */
 export class Engine {
-  /** Tokens that prompt and answer may have together. */
+  /** Maximum tokens of prompt and answer together. */
   readonly window: number
   readonly #llama: Llama
   readonly #model: LlamaModel
@@ -49,15 +49,15 @@ export class Engine {
     this.#chat = chat
   }
 
-  /** Loads a model. Nothing is compiled or downloaded for it. */
+  /** Loads a model. It compiles and downloads nothing. */
   static async open(
     { getLlama, LlamaChat }: NodeLlamaCpp,
     file: string,
     settings: LlamaCppSettings,
     { signal, output }: { readonly signal: AbortSignal; readonly output: ProgressOutput },
   ): Promise<Engine> {
-    // One core is left to the service: threads that have to wait for a core hold up all others, which made an answer
-    // take 5 times as long with as many threads as cores on a busy machine, and 100 times with one more.
+    // One core stays free for the service: a thread that waits for a core delays all others. On a busy machine an answer took 5 times
+    // as long with as many threads as cores, and 100 times as long with one more.
     const cores = Math.max(1, availableParallelism() - 1)
     const llama = await getLlama({
       gpu: settings.gpu === false ? false : 'auto',
@@ -82,8 +82,8 @@ export class Engine {
   }
 
   /**
-   * Writes a conversation out as the model's own template has it.
-   * @throws ApiError 400 when it is too long, or when the template refuses it
+   * Formats a conversation with the model's own chat template.
+   * @throws ApiError 400 where it is too long, or the template refuses it
    */
   async prepare(history: readonly HistoryItem[], signal: AbortSignal): Promise<Prompt> {
     const least = await this.#countAtLeast(history, signal)
@@ -106,8 +106,8 @@ export class Engine {
   }
 
   /**
-   * Counts the tokens of the texts alone, and stops as soon as there are too many: a body of megabytes would hold up
-   * everybody if it were written out and counted whole. A cut can make a few tokens more.
+   * Counts the tokens of the texts alone, and stops at the window: formatting and counting megabytes at once would delay all other
+   * requests. Cutting the texts can add a few tokens, which are subtracted for each cut.
    */
   async #countAtLeast(history: readonly HistoryItem[], signal: AbortSignal): Promise<number> {
     const slice = 16_384
@@ -133,7 +133,7 @@ export class Engine {
     )
   }
 
-  /** Reads the prompt and answers it. Rejects with the signal's reason soon after that aborts. */
+  /** Reads the prompt and answers it. Rejects with the signal's reason soon after an abort. */
   async answer(
     { history, tokens }: Prompt,
     sampling: Sampling,
@@ -152,7 +152,7 @@ export class Engine {
         signal: AbortSignal.any([signal, isFull.signal]),
         maxTokens: Math.min(maxTokens ?? Number.POSITIVE_INFINITY, this.window - tokens.length),
         contextShift: {
-          // The spare tokens keep this from happening. If it does, the answer ends here as one that is too long.
+          // The spare tokens prevent this. If it happens nevertheless, the answer ends here, as one that is too long.
           strategy: () => {
             isFull.abort()
             throw new Error('The context is full.')
@@ -178,8 +178,7 @@ export class Engine {
   }
 
   /**
-   * Lets the model read a prompt in steps of about a quarter of a second, between which the work can be aborted:
-   * a long one can take a minute on a small machine.
+   * Reads a prompt in steps of about 0.25 s, between which an abort is noticed: a long prompt can take a minute on a small machine.
    */
   async #read(tokens: readonly Token[], signal: AbortSignal): Promise<void> {
     await this.#sequence.adaptStateToTokens(tokens, false)
@@ -196,7 +195,7 @@ export class Engine {
     signal.throwIfAborted()
   }
 
-  /** Frees the memory. Nothing may be going on. */
+  /** Frees the memory. No request may be running. */
   async close(): Promise<void> {
     await this.#llama.dispose()
   }

@@ -13,31 +13,31 @@ import { type AnswerEvent, Reply } from './reply.ts'
 import { ignoredParameters, readTask, type Task } from './request.ts'
 import { findWeights } from './weights.ts'
 
-/** A model in this process, and the memory that it takes. */
+/** A model in the memory of this process. */
 export interface LlamaCppModel extends Model {
-  /** Ends what is going on, and frees the memory. */
+  /** Ends requests in flight, and frees the memory. */
   close(): Promise<void>
 }
 
-/** The way to weights elsewhere, and what a test can put in the place of the real ones. */
+/** Options of downloads, and what tests replace. */
 export interface LlamaCppOptions {
-  /** Where the progress of a download and llama.cpp's own errors are written: standard error. */
+  /** For the progress of a download and llama.cpp's own errors: standard error. */
   readonly output?: ProgressOutput
   readonly packageName?: string
-  /** The proxies that weights are downloaded through. */
+  /** The proxies for downloads of weights. */
   readonly proxies?: Proxies
 }
 
-/** Requests that may wait for the one that runs. */
+/** Maximum requests that wait for the running one. */
 const defaultMaxWaiting = 32
 
-/** Milliseconds for which a failure to load is remembered, so that not every request downloads the weights anew. */
+/** How long a failure to load is cached, so that not every request downloads the weights again. */
 const failureCacheMs = 60_000
 
 /**
- * Runs weights from a GGUF file in this process, with node-llama-cpp. It is loaded with the first request: the weights
- * are downloaded where the settings give an address, checked, and read. One request is answered at a time.
- * @param folder where weights are downloaded to, and relative paths start
+ * Runs weights from a GGUF file in this process, with node-llama-cpp. The first request loads the model: it downloads the weights
+ * where the settings have an address, checks them, and reads them. Requests are answered one at a time.
+ * @param folder the folder for downloads, where relative paths start too
  */
 export function createLlamaCppModel(
   settings: LlamaCppSettings,
@@ -51,7 +51,7 @@ export function createLlamaCppModel(
 
   const open = async (): Promise<Engine> => {
     const options = { folder, signal: closing.signal, output, proxies }
-    // Before gigabytes are downloaded for nothing.
+    // The package is loaded first: without it, gigabytes would be downloaded in vain.
     const nodeLlamaCpp = await loadNodeLlamaCpp(packageName)
     return Engine.open(nodeLlamaCpp, await findWeights(settings, options), settings, options)
   }
@@ -66,7 +66,7 @@ export function createLlamaCppModel(
     return loading
   }
 
-  /** Does the task in its turn, and tells of each step; the turn lasts until the work has really ended. */
+  /** Does the task in its turn, and reports each event. The turn lasts until the work has really ended. */
   const work = async (task: Task, caller: AbortSignal, onEvent: (event: AnswerEvent) => void): Promise<Usage> => {
     const signal = AbortSignal.any([caller, closing.signal])
     let leave: (() => void) | undefined
@@ -106,7 +106,7 @@ export function createLlamaCppModel(
       const left = new AbortController()
       const answerEvents = new Channel<AnswerEvent>()
       const usage = work(readTask(request), AbortSignal.any([signal, left.signal]), (event) => answerEvents.push(event))
-      // A failure is met below, when everything before it has been told.
+      // `await usage` throws a failure after all earlier events.
       const over = usage.then(
         () => answerEvents.close(),
         () => answerEvents.close(),
@@ -127,7 +127,7 @@ export function createLlamaCppModel(
   }
 }
 
-/** Answers as often as was asked, each time with another seed. */
+/** Makes all choices, each with its own seed. */
 async function answerAll(
   engine: Engine,
   task: Task,
@@ -155,7 +155,7 @@ async function answerAll(
   return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens }
 }
 
-/** Waits for something that others wait for too, and that therefore goes on when one of them leaves. */
+/** Waits for a shared promise until the signal aborts; the promise itself goes on for others. */
 function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason)
@@ -165,7 +165,7 @@ function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   })
 }
 
-/** Why there is no model. Paths and addresses are for the log; what to install may be read by everybody. */
+/** The error for a model that is not loaded. Paths and addresses go to the log only; which package to install, callers may read too. */
 function loadFailure(cause: unknown): ApiError {
   const reason =
     cause instanceof NodeLlamaCppError

@@ -1,13 +1,13 @@
 /*
- * The part of node-llama-cpp 3 that is used here, written down by hand: the package is an optional peer that the
- * operator installs, and everything else must compile and run without it.
+ * The types of node-llama-cpp 3 that are used here, written by hand: the package is an optional peer dependency that the operator
+ * installs, and all other code must compile and run without it.
  * The originals are in its `dist/`: bindings/getLlama.d.ts, evaluator/{LlamaModel,LlamaContext,LlamaChat}, types.d.ts.
  */
 
 /** The id of a token in the vocabulary of the model. */
 export type Token = number
 
-/** One message, as node-llama-cpp takes it. A text is never read as one of the template's control tokens. */
+/** A message for node-llama-cpp. Its text is never read as control tokens of the template. */
 export type HistoryItem =
   | { readonly type: 'system' | 'user'; readonly text: string }
   | { readonly type: 'model'; readonly response: readonly string[] }
@@ -16,11 +16,11 @@ export type HistoryItem =
 export interface ResponseChunk {
   readonly text: string
   readonly tokens: readonly Token[]
-  /** `thought` and the like for what is not part of the answer itself. */
+  /** `thought` and similar for text that is not part of the answer itself. */
   readonly segmentType?: string | undefined
 }
 
-/** How an answer is sampled, when it ends, and who is told. */
+/** How an answer is sampled, when it ends, and its callback. */
 export interface ResponseOptions {
   readonly signal: AbortSignal
   readonly maxTokens: number
@@ -40,7 +40,7 @@ export interface ResponseOptions {
   readonly onResponseChunk: (chunk: ResponseChunk) => void
 }
 
-/** A conversation over one sequence: it holds the chat template. */
+/** A conversation over one sequence, with the chat template. */
 export interface Chat {
   readonly chatWrapper: {
     generateContextState(options: { readonly chatHistory: readonly HistoryItem[] }): {
@@ -53,7 +53,7 @@ export interface Chat {
   ): Promise<{ readonly metadata: { readonly stopReason: string } }>
 }
 
-/** The tokens that the model has read, kept from one answer to the next. */
+/** The tokens that the model has read, which it keeps between answers. */
 export interface Sequence {
   readonly nextTokenIndex: number
   readonly tokenMeter: { readonly usedOutputTokens: number }
@@ -63,7 +63,7 @@ export interface Sequence {
 
 export interface LlamaModel {
   readonly tokenizer: unknown
-  /** How many tokens the model was trained on at once. */
+  /** The context window of the training, in tokens. */
   readonly trainContextSize: number
   tokenize(text: string): Token[]
   createContext(options: {
@@ -74,7 +74,7 @@ export interface LlamaModel {
 }
 
 export interface Llama {
-  /** Cores that are any good for inference; not hyper-threads, not efficiency cores. */
+  /** Cores that are useful for inference: no hyper-threads and no efficiency cores. */
   readonly cpuMathCores: number
   loadModel(options: { readonly modelPath: string; readonly loadSignal: AbortSignal }): Promise<LlamaModel>
   /** Frees the models and contexts as well. */
@@ -85,7 +85,7 @@ export interface Llama {
 export interface NodeLlamaCpp {
   getLlama(options: {
     readonly gpu: 'auto' | false
-    /** `never`: the prebuilt binary or none; nothing is compiled or downloaded. */
+    /** `never` uses a prebuilt binary or fails; nothing is compiled or downloaded. */
     readonly build: 'never'
     readonly skipDownload: true
     readonly progressLogs: false
@@ -96,12 +96,12 @@ export interface NodeLlamaCpp {
   readonly LlamaChat: new (options: { readonly contextSequence: Sequence }) => Chat
 }
 
-/** A sentence for the operator, which callers may read as well: it names nothing of theirs. */
+/** A message for the operator that callers may read too: it contains no path and no address. */
 export class NodeLlamaCppError extends Error {}
 
 /**
- * Loads the package, which takes a quarter of a second and 100 MB.
- * @throws NodeLlamaCppError when it is not installed, or is another one than was expected
+ * Loads the package, which takes 0.25 s and 100 MB.
+ * @throws NodeLlamaCppError where it is not installed, or is another package than expected
  */
 export async function loadNodeLlamaCpp(name = 'node-llama-cpp'): Promise<NodeLlamaCpp> {
   let loaded: unknown

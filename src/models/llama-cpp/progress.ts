@@ -3,10 +3,10 @@ import type { ProgressOutput } from '../../print.ts'
 const barWidth = 30
 /** Milliseconds between two states of the bar. */
 const redrawMs = 100
-/** Bytes after which a line is written, when nobody knows how many there will be. */
+/** Bytes between two lines where the size of the download is not known. */
 const bytesPerLine = 256 * 1024 ** 2
 
-/** Shows how far a download is: a bar on a terminal, elsewhere a line for every tenth. */
+/** Shows the progress of a download: a bar on a terminal, elsewhere a line for every tenth. */
 export class Progress {
   readonly #label: string
   readonly #total: number | undefined
@@ -17,7 +17,7 @@ export class Progress {
   #drawnAt = Number.NEGATIVE_INFINITY
   #step: number
 
-  /** @param done bytes that are there already, from an earlier try */
+  /** @param done bytes that an earlier attempt has downloaded */
   constructor(label: string, done: number, total: number | undefined, output: ProgressOutput) {
     this.#label = label
     this.#total = total
@@ -41,7 +41,7 @@ export class Progress {
     this.#step = step
   }
 
-  /** Leaves the last state standing. */
+  /** Draws the last state, and ends its line. */
   end(): void {
     if (this.#output.isTTY) this.#draw('\n')
   }

@@ -1,13 +1,13 @@
 import { ApiError } from '../../errors.ts'
 
-/** Seconds that a refused caller is told to wait, at the least and at the most. */
+/** Bounds of `Retry-After`. */
 const minRetrySeconds = 1
 const maxRetrySeconds = 60
 
-/** One at a time, in the order of coming; only so many may wait. */
+/** Admits one request at a time, first come first served. The number of waiting requests is bounded. */
 export class Queue {
   readonly #maxWaiting: number
-  /** Those who wait, first come first. */
+  /** Resolve functions of the waiting requests, first come first. */
   readonly #waiting = new Set<() => void>()
   #isBusy = false
   #lastSeconds = 0
@@ -17,15 +17,15 @@ export class Queue {
   }
 
   /**
-   * Waits for one's turn, and gives the function that ends it. An aborted signal leaves the queue at once.
-   * @throws ApiError 503 `model_busy` when too many wait already; the signal's reason when it aborts
+   * Waits for a turn, and returns the function that ends it. An aborted signal leaves the queue at once.
+   * @throws ApiError 503 `model_busy` where too many requests wait already; the signal's reason when it aborts
    */
   async enter(signal: AbortSignal): Promise<() => void> {
     if (this.#isBusy && this.#waiting.size >= this.#maxWaiting) throw this.#refusal()
     return this.#enter(signal)
   }
 
-  /** Waits, however many do, until nothing goes on, and lets nobody in any more. */
+  /** Waits behind all requests, even in a full queue, and keeps the turn for good, so that no request runs after it. */
   async close(): Promise<void> {
     await this.#enter(new AbortController().signal)
   }
@@ -59,7 +59,7 @@ export class Queue {
     })
   }
 
-  /** Hands the turn on; it stays taken in between, so that nobody slips in before the one who has waited. */
+  /** Passes the turn on. `#isBusy` stays true, so that no new request overtakes the waiting one. */
   #next(): void {
     const [first] = this.#waiting
     if (first === undefined) {

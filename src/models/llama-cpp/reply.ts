@@ -6,14 +6,14 @@ import type { Answer, Piece } from './engine.ts'
 
 type Delta = Chunk['choices'][number]['delta']
 
-/** What happens to one of the answers of a request. */
+/** An event of one of the answers to a request. */
 export type AnswerEvent = { readonly index: number } & (
   | { readonly begins: true }
   | { readonly piece: Piece }
   | { readonly ends: Answer }
 )
 
-/** Writes what a model says in OpenAI's shapes, with every field that they require. */
+/** Writes a model's answers in OpenAI's shapes, with every required field. */
 export class Reply {
   readonly #head: { readonly id: string; readonly created: number; readonly model: string }
 
@@ -52,7 +52,7 @@ export class Reply {
   }
 }
 
-/** What a model thought before it spoke, by the name that most servers of open models use; OpenAI has none. */
+/** Reasoning, in the field that most servers of open models use; OpenAI's API has none. */
 function thought(text: string): { readonly reasoning_content: string } {
   return { reasoning_content: text }
 }

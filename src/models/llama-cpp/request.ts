@@ -4,13 +4,13 @@ import { type CompletionRequest, type Message, maximumChoices, mostTokensOf } fr
 import type { ModelRequest } from '../model.ts'
 import type { HistoryItem, ResponseOptions } from './node-llama-cpp.ts'
 
-/** What a request asks of the engine. */
+/** A request as the engine takes it. */
 export interface Task {
   readonly history: readonly HistoryItem[]
   readonly sampling: Sampling
-  /** How many answers. */
+  /** The number of answers. */
   readonly choices: number
-  /** Undefined: as many as fit. */
+  /** Of one answer; undefined for as many as fit. */
   readonly maxTokens: number | undefined
 }
 
@@ -19,7 +19,7 @@ export type Sampling = Pick<
   'temperature' | 'topK' | 'topP' | 'minP' | 'seed' | 'repeatPenalty' | 'customStopTriggers'
 >
 
-/** Parameters of OpenAI's that a local model here does not honour. Tools would need a parser for every template. */
+/** OpenAI's parameters that a local model here does not honour. Tools would need a parser for each chat template. */
 export const ignoredParameters: ReadonlySet<string> = new Set([
   'audio',
   'function_call',
@@ -40,12 +40,12 @@ export const ignoredParameters: ReadonlySet<string> = new Set([
   'web_search_options',
 ])
 
-/** How many of its last tokens an answer is penalised for repeating. */
+/** The last tokens of an answer whose repetition is penalised. */
 const penaltyTokens = 256
 
 /**
- * Reads a request. What it leaves out is as llama.cpp's own server has it, and so are the names of the parameters that
- * OpenAI lacks: `top_k`, `min_p` and `repeat_penalty`.
+ * Reads a request. Absent parameters get the defaults of llama.cpp's own server. Parameters that OpenAI's API lacks have its names:
+ * `top_k`, `min_p` and `repeat_penalty`.
  * @throws ApiError 400 that names the field
  */
 export function readTask({ body, persona }: ModelRequest): Task {
@@ -60,7 +60,7 @@ export function readTask({ body, persona }: ModelRequest): Task {
       topK: Math.floor(number('top_k', 0, 2 ** 31 - 1, 40)),
       topP: number('top_p', 0, 1, 0.95),
       minP: number('min_p', 0, 1, 0.05),
-      // The sampler takes 32 bits, and without a seed it would take the time of day.
+      // The sampler takes 32 bits. Without a seed it would use the time of day.
       seed: body.seed == null ? randomInt(2 ** 32) : body.seed >>> 0,
       repeatPenalty: {
         lastTokens: penaltyTokens,
@@ -75,7 +75,7 @@ export function readTask({ body, persona }: ModelRequest): Task {
   }
 }
 
-/** Looks numbers up by name, for those as well that the schema of the request does not know. */
+/** Returns a function that reads a number by name, even where the schema of requests does not know the name. */
 function numbersOf(body: CompletionRequest) {
   const fields = new Map<string, unknown>(Object.entries(body))
   return (name: string, minimum: number, maximum: number, fallback: number): number => {
@@ -107,10 +107,10 @@ function contentOf({ content, refusal }: Message): string {
   return content?.map((part) => part.text ?? part.refusal ?? '').join('') ?? refusal ?? ''
 }
 
-/** Who speaks, written before the text, since templates have no place for names; nothing where none is given. */
+/** The speaker's name, which goes before the text, because templates have no place for names; empty without a name. */
 function speakerOf({ name }: Message, { card, name: character, userName }: ModelRequest['persona']): string {
   if (!name) return ''
-  // The names that OpenAI's guide gives to the speakers of an example dialogue.
+  // The names that OpenAI's guide gives to the speakers of example dialogues.
   if (name === 'example_user') return `${userName}: `
   if (name === 'example_assistant') return `${card?.nickname || (character ?? 'Assistant')}: `
   return `${name}: `

@@ -8,7 +8,7 @@ import type { Proxies } from '../../proxies.ts'
 import type { LlamaCppSettings } from '../configuration/settings.ts'
 import { download, WeightsError } from './download.ts'
 
-/** Where weights are looked for and downloaded to, through which proxies, and who is shown how far that is. */
+/** The folder of weights, and how they are downloaded. */
 export interface WeightsOptions {
   readonly folder: string
   readonly signal: AbortSignal
@@ -16,13 +16,13 @@ export interface WeightsOptions {
   readonly proxies: Proxies
 }
 
-/** Downloads that go on, by their file: two models of one address share one. */
+/** Downloads in progress, by file: two models with one address share one download. */
 const downloads = new Map<string, Promise<void>>()
 
 /**
- * Gives the path of a model's GGUF file, downloaded when it is not there yet, and checked. A relative path starts at
- * the folder. A downloaded file that is not what it must be is deleted; the operator's own files never are.
- * @throws WeightsError that says what is wrong with it
+ * Returns the path of a model's GGUF file, after downloading it where it is missing, and checking it. A relative path starts at
+ * the folder. A downloaded file with a wrong content is deleted; the operator's own files never are.
+ * @throws WeightsError that says what is wrong with the file
  */
 export async function findWeights(settings: LlamaCppSettings, options: WeightsOptions): Promise<string> {
   const url = /^https?:\/\//i.test(settings.model) ? URL.parse(settings.model) : null
@@ -38,7 +38,7 @@ export async function findWeights(settings: LlamaCppSettings, options: WeightsOp
   return file
 }
 
-/** The last part of the path, for the reader, after a digest of the whole address. */
+/** A digest of the whole address, and the last part of its path for readability. */
 function fileName(url: URL): string {
   const digest = createHash('sha256').update(url.href).digest('hex').slice(0, 12)
   const name = basename(url.pathname)
@@ -61,7 +61,7 @@ async function isThere(file: string): Promise<boolean> {
   )
 }
 
-/** The first four bytes of every GGUF file; a page that asks to log in begins otherwise. */
+/** Checks the first four bytes: another file may be an HTML page that asks to log in. */
 async function checkMagic(file: string): Promise<void> {
   const handle = await open(file, 'r').catch((cause: unknown) => {
     throw new WeightsError(`The file ${file} cannot be read.`, { cause })

@@ -1,32 +1,32 @@
 import type { ApiError } from '../../errors.ts'
 import type { ModelRequest } from '../model.ts'
 
-/** Which model is tried, and with what. */
+/** The model that an attempt asks, and the request that it sends. */
 export interface AttemptDetails {
-  /** Its name in `models.json` as it is written there, with the star where it has one. */
+  /** The model's name as `models.json` has it, with the star where there is one. */
   readonly configuredName: string
-  /** The id that it goes by upstream. */
+  /** The model's id at the upstream. */
   readonly upstreamId: string
   readonly request: ModelRequest
   readonly isStream: boolean
-  /** How often it has been tried before. */
+  /** How many attempts came before this one. */
   readonly retries: number
 }
 
-/** One try at a model, as it is counted and traced. */
+/** One attempt to get an answer from a model, as metrics count it and traces show it. */
 export interface Attempt {
-  /** Headers that go upstream with it, such as `traceparent`. */
+  /** Headers that this attempt sends upstream, such as `traceparent`. */
   readonly headers?: Readonly<Record<string, string>>
-  /** The first event of a stream is there. */
+  /** To be called when the first event of a stream has come. */
   began(): void
-  /** It is over; with the error that it failed with, or `client_gone` when nobody wants the rest. */
+  /** To be called at the end, with the error of a failed attempt: `client_gone` when the client has left. */
   ended(error?: ApiError): void
 }
 
-/** Told of each try at a model. */
+/** Called at the start of each attempt. */
 export type WatchAttempt = (attempted: AttemptDetails) => Attempt
 
 const unwatched: Attempt = { began() {}, ended() {} }
 
-/** Lets tries go uncounted, as where a command asks a model. */
+/** Records nothing: for attempts that metrics and traces should not see, such as those of a command. */
 export const ignoreAttempts: WatchAttempt = () => unwatched

@@ -2,15 +2,15 @@ import type { Clock } from '../../clock.ts'
 import { ApiError } from '../../errors.ts'
 import type { BreakerSettings } from '../configuration/settings.ts'
 
-/** How many failures in a row open the breaker, and for how many milliseconds nothing is asked then. */
+/** Failures in a row that open the breaker, and the milliseconds for which it stays open. */
 const defaults = { failures: 5, pause: 10_000 } as const
 
-/** What the breaker is doing: letting requests through, refusing them, or waiting for what one probe says. */
+/** `closed`: requests pass. `open`: requests are refused. `probing`: one request tests the model, and others are refused. */
 export type BreakerState = 'closed' | 'open' | 'probing'
 
 /**
- * Stops asking a model that keeps failing, so that callers and the model are spared the wait,
- * and asks it again with one request after a pause.
+ * Circuit breaker of one model. After some failures in a row it refuses requests at once, so that callers do not wait and the
+ * model gets no more load. After a pause it lets one request through as a probe.
  */
 export class Breaker {
   readonly #clock: Clock
@@ -18,7 +18,7 @@ export class Breaker {
   readonly #pauseMs: number
   #failures = 0
   #openedAt = 0
-  /** Of the probe that is under way; resolves when it is not any more. */
+  /** Resolves at the end of the probe that is in flight; undefined without a probe. */
   #probe: PromiseWithResolvers<void> | undefined
 
   constructor(clock: Clock, { failures = defaults.failures, pause = defaults.pause }: BreakerSettings = {}) {
@@ -32,19 +32,19 @@ export class Breaker {
     return this.#probe ? 'probing' : 'open'
   }
 
-  /** Whether a request would be refused now. */
+  /** Whether `admit` would throw now. */
   get isRefusing(): boolean {
     return this.#failures >= this.#threshold && (this.#probe !== undefined || this.#remainingMs > 0)
   }
 
-  /** Resolves when no probe is under way. */
+  /** Resolves when no probe is in flight. */
   async probeEnded(): Promise<void> {
     await this.#probe?.promise
   }
 
   /**
-   * Asks for a request to be let through; whoever is, tells `succeeded`, `failed` or `gaveUp` afterwards,
-   * and of a stream `answered` before that.
+   * Lets a request through, or throws. After the request, the caller calls `recordSuccess`, `recordFailure` or
+   * `endWithoutResult`; for a stream, it calls `recordFirstEvent` before that.
    * @throws ApiError 503 `model_unavailable` with `Retry-After`
    */
   admit(): void {
@@ -62,7 +62,7 @@ export class Breaker {
     if (this.#failures >= this.#threshold) this.#probe = Promise.withResolvers()
   }
 
-  /** An answer has begun: others may ask again, but a model that breaks off now is left alone at once. */
+  /** Ends the probe when its answer begins, so that other requests pass. The next failure opens the breaker again. */
   recordFirstEvent(): void {
     if (!this.#probe) return
     this.#failures = this.#threshold - 1
@@ -80,12 +80,12 @@ export class Breaker {
     this.#endProbe()
   }
 
-  /** The request ended without telling anything about the model: the client left, or it was the caller's fault. */
+  /** For a request whose end says nothing about the model: the client left, or the request was at fault. */
   endWithoutResult(): void {
     this.#endProbe()
   }
 
-  /** Milliseconds until it may be asked again. */
+  /** Milliseconds until the next probe may pass. */
   get #remainingMs(): number {
     return this.#openedAt + this.#pauseMs - this.#clock.now()
   }

@@ -10,53 +10,53 @@ import type { Breaker } from './breaker.ts'
 import { Deadlines } from './deadlines.ts'
 import { OpenEvents, type StreamContext } from './open-events.ts'
 
-/** What a model of the configuration is, besides the adapter that talks to it. */
+/** The settings of a configured model that do not depend on its adapter. */
 export interface CandidateTraits {
-  /** Its name in `models.json`. */
+  /** The model's name in `models.json`. */
   readonly name: string
-  /** The name as it is written there, with its star, where that is another. */
+  /** The name as `models.json` has it, with its star, where it differs from `name`. */
   readonly configuredName?: string
-  /** The id that it goes by upstream. */
+  /** The model's id at the upstream. */
   readonly upstreamId: string
-  /** Where it is asked, with the port, where the settings say so. */
+  /** Host and port of the upstream, where the settings name it. */
   readonly host?: string
   readonly timeouts?: Timeouts
   readonly retries?: number
-  /** Tokens, the answer included; unknown without it. */
+  /** Tokens of prompt and answer together; undefined where it is not known. */
   readonly contextWindow?: number
   readonly defaults?: Readonly<Record<string, unknown>>
   readonly params?: Params
-  /** Kinds of content that it takes; all of them without it. */
+  /** Kinds of content that the model takes; undefined for all kinds. */
   readonly input?: readonly ContentKind[]
   readonly mergeMessages?: boolean
   readonly overflow?: 'drop-oldest'
 }
 
-/** A stream that has begun: what came first, and the rest. */
+/** A stream whose first events have come. */
 export interface OpenedStream {
   readonly retries: number
   readonly events: AsyncIterable<readonly ModelEvent[]>
 }
 
-/** How long a request may wait for another one that tries a failed model again. Milliseconds. */
+/** How long a request may wait for the result of another request's probe. */
 const maxProbeWaitMs = 1000
 
 const defaultRetries = 2
-/** Milliseconds: the first pause, and the longest. */
+/** Bounds of the pause between two attempts. */
 const firstPauseMs = 250
 const maxPauseMs = 8000
 
-/** One model of the configuration: asks its adapter within time limits, again where that helps, and not while it is down. */
+/** One configured model: calls its adapter with deadlines, retries and a circuit breaker. */
 export class Candidate {
   readonly traits: CandidateTraits
   readonly model: Model
-  /** Null for a model that is asked however often it fails. */
+  /** Null for a model that is asked even if it keeps failing. */
   readonly breaker: Breaker | null
 
   readonly #watch: WatchAttempt
   readonly #clock: Clock
 
-  /** @param watch is told of each try */
+  /** @param watch called at the start of each attempt */
   constructor(
     traits: CandidateTraits,
     model: Model,
@@ -71,19 +71,19 @@ export class Candidate {
     this.#clock = clock
   }
 
-  /** Its name in the settings, of which there are not more than the operator gave. */
+  /** The model's name in the settings. Metrics use it as a label, because callers cannot add names to the settings. */
   get configuredName(): string {
     return this.traits.configuredName ?? this.traits.name
   }
 
-  /** Whether it would refuse a request now, since it keeps failing. */
+  /** Whether the breaker would refuse a request now. */
   get isRefusing(): boolean {
     return this.breaker?.isRefusing ?? false
   }
 
   /**
-   * @param mayWait whether it is worth waiting for another request that tries the model again
-   * @throws ApiError when the last try has failed
+   * @param mayWait whether to wait for the probe of another request
+   * @throws ApiError when the last attempt has failed
    */
   async complete(
     request: ModelRequest,
@@ -114,9 +114,9 @@ export class Candidate {
   }
 
   /**
-   * Resolves when the first event is there; until then a failure is tried again, later ones are the stream's.
-   * @param mayWait whether it is worth waiting for another request that tries the model again
-   * @throws ApiError when the last try has failed
+   * Resolves when the first event has come. A failure before that is retried; a later failure ends the stream.
+   * @param mayWait whether to wait for the probe of another request
+   * @throws ApiError when the last attempt has failed
    */
   async open(request: ModelRequest, signal: AbortSignal, mayWait = false): Promise<OpenedStream> {
     return this.#withRetries(signal, mayWait, async (retries) => {
@@ -152,7 +152,7 @@ export class Candidate {
     return { deadlines, attempt, breaker: this.breaker, traits: this.traits, body }
   }
 
-  /** Tells of a try, and gives what is asked in it. */
+  /** Starts an attempt. @returns the attempt, and the request with the attempt's trace headers */
   #begin(request: ModelRequest, isStream: boolean, retries: number): [Attempt, ModelRequest] {
     const { upstreamId } = this.traits
     const attempt = this.#watch({ configuredName: this.configuredName, upstreamId, request, isStream, retries })
@@ -177,7 +177,7 @@ export class Candidate {
     }
   }
 
-  /** Is let through, where it may wait as soon as another request has tried the model. @throws ApiError as `Breaker.pass` */
+  /** Passes the breaker, after waiting for another request's probe where `mayWait`. @throws ApiError as `Breaker.admit` */
   async #pass(breaker: Breaker, mayWait: boolean, signal: AbortSignal): Promise<void> {
     if (mayWait && breaker.state === 'probing') {
       const probeWait = new AbortController()
@@ -188,7 +188,7 @@ export class Candidate {
       void timeout.then(() => {
         isWaiting = false
       })
-      // Of those that wait, the first may become the next that tries.
+      // After a failed probe, the first waiting request may start the next probe, for which the others wait.
       while (isWaiting && breaker.state === 'probing') await Promise.race([breaker.probeEnded(), timeout])
       probeWait.abort()
       signal.throwIfAborted()
@@ -197,7 +197,7 @@ export class Candidate {
   }
 }
 
-/** Milliseconds to wait before the next try: what the upstream asked for, else twice as long each time, give or take half. */
+/** Milliseconds before the next attempt: as the upstream asked, else exponential backoff with a jitter of half. */
 function pauseMsBefore(error: ApiError, retries: number): number {
   const { 'retry-after-ms': milliseconds, 'retry-after': seconds } = error.headers
   const asked = milliseconds === undefined ? Number(seconds) * 1000 : Number(milliseconds)

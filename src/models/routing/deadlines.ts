@@ -2,12 +2,12 @@ import type { Alarm, Clock } from '../../clock.ts'
 import { ApiError } from '../../errors.ts'
 import type { Timeouts } from '../configuration/settings.ts'
 
-/** How long a model may take when its settings do not say. Milliseconds. */
+/** The limits of a model whose settings have none. */
 const defaultLimitsMs = { firstToken: 300_000, idle: 120_000, total: 1_800_000 } as const
 
 /**
- * The time limits of one attempt at one model: its signal aborts, with a 504 that says which limit it was,
- * when one of them is over, and with the outer signal's reason when that one aborts.
+ * The deadlines of one attempt. The signal aborts at the first deadline that passes, with a 504 that names it. It also aborts
+ * with the outer signal, for the same reason.
  */
 export class Deadlines {
   readonly #controller = new AbortController()
@@ -17,7 +17,7 @@ export class Deadlines {
   readonly #onOuterAbort = () => this.#controller.abort(this.#outer.reason)
   #silence: Alarm | undefined
   #total: Alarm | undefined
-  /** Whether an event has come, and nobody asks for another one: the silence is not the model's. */
+  /** Whether an event has come and the reader has not asked for the next: this silence is not the model's. */
   isWaitingForReader = false
 
   constructor(outer: AbortSignal, clock: Clock, timeouts: Timeouts = {}) {
@@ -32,37 +32,37 @@ export class Deadlines {
     return this.#controller.signal
   }
 
-  /** Starts the clock of the whole answer. */
+  /** Starts the deadline of the whole answer. */
   startTotal(): void {
     this.#total = this.#timer(this.#limitsMs.total, 'did not finish its answer')
   }
 
-  /** Starts the clock of a stream's first event. */
+  /** Starts the deadline of a stream's first event. */
   startFirstToken(): void {
     this.#silence = this.#timer(this.#limitsMs.firstToken, 'sent nothing')
   }
 
-  /** Ends the clock of the first event; that of the silence between two events stands still until `resume`. */
+  /** Ends the deadline of the first event. The idle deadline, between two events, begins with `resume`. */
   startIdle(): void {
     this.#silence?.close()
     this.isWaitingForReader = true
     this.#silence = this.#timer(this.#limitsMs.idle, 'fell silent', () => this.isWaitingForReader)
   }
 
-  /** Another event is waited for: the clock of the silence starts anew. */
+  /** Restarts the idle deadline: the reader waits for the next event. */
   resume(): void {
     this.isWaitingForReader = false
     this.#silence?.refresh()
   }
 
-  /** Ends every clock, and lets go of the outer signal. */
+  /** Ends every deadline, and removes the listener from the outer signal. */
   end(): void {
     this.#silence?.close()
     this.#total?.close()
     this.#outer.removeEventListener('abort', this.#onOuterAbort)
   }
 
-  /** Ends whatever still goes on under the signal. */
+  /** Aborts the work that uses the signal. */
   abort(): void {
     this.#controller.abort()
   }

@@ -6,15 +6,15 @@ import type { Attempt } from './attempt.ts'
 import type { Breaker } from './breaker.ts'
 import type { Deadlines } from './deadlines.ts'
 
-/** What is told how a stream goes on. */
+/** The parts that learn how a stream goes on. */
 export interface StreamContext {
   readonly deadlines: Deadlines
   readonly attempt: Attempt
-  /** Null for a model that is asked however often it fails. */
+  /** Null for a model that is asked even if it keeps failing. */
   readonly breaker: Breaker | null
-  /** The model that answers, and where. */
+  /** Name and host of the model. */
   readonly traits: { readonly name: string; readonly host?: string }
-  /** What it was asked. */
+  /** The body of the request. */
   readonly body: object
 }
 
@@ -23,8 +23,8 @@ type Step = IteratorResult<readonly ModelEvent[], undefined>
 const over: Step = { done: true, value: undefined }
 
 /**
- * The events of a stream that has begun, under its time limits; how it ends is told to the breaker and the attempt.
- * No generator: with one more of them each event would cost noticeably more.
+ * The events of a stream that has begun, with its deadlines. Its end is reported to the breaker and the attempt.
+ * It is not a generator: one more generator would make each event noticeably more expensive.
  */
 export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], undefined> {
   #first: readonly ModelEvent[] | undefined
@@ -32,7 +32,7 @@ export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], 
   readonly #context: StreamContext
   #isOver = false
 
-  /** @param first what has come already */
+  /** @param first the events that have come already */
   constructor(first: readonly ModelEvent[], iterator: AsyncIterator<readonly ModelEvent[]>, context: StreamContext) {
     this.#first = first
     this.#iterator = iterator
@@ -56,7 +56,7 @@ export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], 
       deadlines.resume()
       const step = await this.#iterator.next()
       if (!step.done) {
-        // Whoever reads may be slow: that is no silence of the model.
+        // A slow reader must not count as a silent model.
         deadlines.isWaitingForReader = true
         return { done: false, value: step.value }
       }
@@ -67,7 +67,7 @@ export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], 
     }
   }
 
-  /** Nobody wants the rest: ends what the model still does. */
+  /** Stops the model: the reader does not want the rest. */
   async return(): Promise<Step> {
     if (this.#isOver) return over
     this.#isOver = true
@@ -92,7 +92,7 @@ export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], 
     const error = withModel(thrown, traits, body)
     this.#isOver = true
     deadlines.end()
-    // A model that answered and then broke off or fell silent is failing as much as one that never answered.
+    // A model that breaks off or falls silent in an answer counts as failed, like one that never answered.
     if (!isUnrelatedToModel(error)) breaker?.recordFailure()
     attempt.ended(error)
     return error

@@ -3,18 +3,18 @@ import { isLimitOfOneModel, isUnrelatedToModel } from '../faults.ts'
 import type { ModelReply, ModelRequest } from '../model.ts'
 import type { Candidate, OpenedStream } from './candidate.ts'
 
-/** What one candidate would be asked; made anew for each, since each has its own context, defaults and id. */
+/** Makes the request for one candidate: each candidate has its own context window, defaults and model id. */
 export type RequestFor = (candidate: Candidate) => ModelRequest | Promise<ModelRequest>
 
-/** Told of each candidate that failed where the next one is asked. */
+/** Called for each failed candidate after which another candidate is asked. */
 export type ReportFailure = (candidate: Candidate, error: ApiError) => void
 
-/** An answer, and which candidate gave it. */
+/** An answer, with the candidate that gave it. */
 export type Answered<T> = T & { readonly candidate: Candidate }
 
 const ignoreFailure: ReportFailure = () => {}
 
-/** Counts the requests that use the models of one `models.json`: after a reload, the old models are closed when the last of them has ended. */
+/** Counts the requests that use the models of one `models.json`. After a reload, the old models close when the last of these requests has ended. */
 export class InFlightRequests {
   #count = 0
   #onNone: (() => void) | undefined
@@ -28,13 +28,13 @@ export class InFlightRequests {
     if (this.#count === 0) this.#onNone?.()
   }
 
-  /** Resolves when there is none; nobody may enter after this. */
+  /** Resolves when no request is in flight. No request may enter after this call. */
   async none(): Promise<void> {
     if (this.#count > 0) await new Promise<void>((resolve) => (this.#onNone = resolve))
   }
 }
 
-/** A model as requests name it: its candidates in the order in which they are tried. */
+/** The candidates behind a model id of requests, in the order in which they are asked. */
 export class Route {
   readonly name: string
   readonly candidates: readonly Candidate[]
@@ -47,8 +47,8 @@ export class Route {
   }
 
   /**
-   * Does some work for which the candidates stay open, though other models may take their place meanwhile: where models are
-   * read again, `complete` and `open` are part of such a work.
+   * Keeps the candidates open during some work, even if a reload replaces them meanwhile. Where `models.json` can be reloaded,
+   * `complete` and `open` must be called inside such work.
    */
   async use<T>(work: () => Promise<T>): Promise<T> {
     this.#inFlight.enter()
@@ -60,8 +60,8 @@ export class Route {
   }
 
   /**
-   * The first candidate that can be asked for this at all.
-   * @throws ApiError where none can
+   * Finds the first candidate for which a request can be made.
+   * @throws ApiError where there is none
    */
   firstAble(requestFor: RequestFor, signal: AbortSignal): Promise<Candidate> {
     return this.#ask(signal, ignoreFailure, async (candidate) => {
@@ -83,8 +83,9 @@ export class Route {
   }
 
   /**
-   * Resolves when the first event is there; nothing is tried elsewhere after that.
-   * @throws ApiError of one that blames the caller, else of the last candidate that failed at what it can do, else of the last
+   * Resolves when the first event has come; after that, no other candidate is asked.
+   * @throws ApiError of the first failure that every model would have, else of the last candidate that failed for another reason
+   *   than its own limits, else of the last candidate
    */
   open(
     requestFor: RequestFor,
@@ -97,7 +98,7 @@ export class Route {
     }))
   }
 
-  /** Asks one candidate after the other, until one answers; one waits for another request's try only where no later one can be asked. */
+  /** Asks the candidates in order until one answers. A candidate waits for another request's probe only where no later candidate can be asked. */
   async #ask<T>(
     signal: AbortSignal,
     reportFailure: ReportFailure,
@@ -110,7 +111,7 @@ export class Route {
         return await ask(candidate, this.#isLastAvailable(index))
       } catch (thrown) {
         const error = toApiError(thrown)
-        // Nobody waits for another candidate's answer once the request has been given up.
+        // An aborted request needs no answer from another candidate.
         if (signal.aborted || isSameForEveryModel(error)) throw thrown
         if (isLimitOfOneModel(error)) limitation = thrown
         else failure = thrown
@@ -126,7 +127,7 @@ export class Route {
   }
 }
 
-/** Whether any model would have failed in this way. */
+/** Whether every model would fail in this way. */
 function isSameForEveryModel(error: ApiError): boolean {
   return isUnrelatedToModel(error) && !isLimitOfOneModel(error)
 }

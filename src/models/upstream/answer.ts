@@ -8,22 +8,22 @@ import { notUnderstood, tooLarge } from './errors.ts'
 import { errorInside } from './inside-error.ts'
 
 /**
- * The largest answer, and the largest event of one, that is taken from an upstream: each is parsed in one stretch. Text is
- * far under a megabyte; pictures in base64 have some. Bytes.
+ * Bytes of the largest answer, and of the largest event, that is taken from an upstream: an event is parsed without a step. Text
+ * is far below a megabyte; pictures in base64 have a few.
  */
 export const maxAnswerBytes = 16 * 1024 ** 2
 
-/** Bytes of JSON that are parsed at once; more are read in steps. */
+/** Bytes of JSON that are parsed without steps; longer JSON is parsed in steps. */
 export const maxBytesAtOnce = 16 * 1024
 
-/** Properties of completions that are long, and that nobody here reads. */
+/** Long properties of completions that this service never reads. */
 const droppedProperties = new Set(['logprobs'])
 
 /**
- * Reads the whole of an answer.
- * @param held counts its bytes twice: what is made of them takes as much again
- * @param look is shown each piece, and may throw
- * @throws ApiError 502 for more than `maximumAnswer`, 503 where there is no room for so many bytes
+ * Reads a whole answer.
+ * @param held counts its bytes twice, because the value parsed from them takes as much again
+ * @param look called with each piece; may throw
+ * @throws ApiError 502 for more than `maxAnswerBytes`, 503 where there is no room for the bytes
  */
 export async function readWhole(
   pieces: AsyncIterable<Uint8Array>,
@@ -43,7 +43,7 @@ export async function readWhole(
     const only = all.length === 1 ? all.pop() : undefined
     return only ? bufferOf(only) : Buffer.concat(all, size)
   } finally {
-    // Refused or put together: they wait for no collection.
+    // The pieces are copied or refused by now: their memory is freed without waiting for a garbage collection.
     for (const piece of all) freeBytes(piece)
   }
 }
@@ -53,10 +53,10 @@ function bufferOf(bytes: Uint8Array): Buffer {
 }
 
 /**
- * Reads the JSON of a whole answer, a long one in steps, and without its log probabilities.
- * @param secrets what no error may repeat
- * @returns the value; a promise of it for a long one
- * @throws ApiError as `parseAnswer`, 502 for one of too many values, and as `Work.run`
+ * Parses the JSON of a whole answer; a long one in steps, and without its log probabilities.
+ * @param secrets texts that no error may repeat
+ * @returns the value, or a promise of it for a long answer
+ * @throws ApiError as `parseAnswer`, 502 for too many values, and as `Work.run`
  */
 export function readAnswer(bytes: Buffer, work: Work, secrets: readonly string[]): unknown {
   const text = bytes.toString('utf8')
@@ -77,14 +77,14 @@ async function readInSteps(text: string, work: Work, secrets: readonly string[])
 }
 
 /**
- * Parses what an upstream sent with a 200.
- * @param secrets what no error may repeat
- * @throws ApiError 502 for what is no JSON, and as `errorInside` for an error, which is a failure all the same
+ * Parses the body of an upstream's 200.
+ * @param secrets texts that no error may repeat
+ * @throws ApiError 502 for a body that is not JSON, and as `errorInside` for an error in the body
  */
 export function parseAnswer(text: string, secrets: readonly string[]): unknown {
   let value: unknown
   try {
-    // Its names are words of the protocol, and unescaped ones are never misread (json.ts).
+    // The property names are words of the protocol; without escapes they are never misread (json.ts).
     value = JSON.parse(text)
   } catch {
     throw notUnderstood()
@@ -98,14 +98,14 @@ function checked(value: unknown, secrets: readonly string[]): unknown {
   return value
 }
 
-/** Tells whether a value is a completion, as far as this service reads one; the rest is the upstream's business. */
+/** Whether a value is a completion, as far as this service reads it. */
 export function isCompletion(value: unknown): value is Completion {
   return (
     hasChoices(value) && value.choices.length > 0 && value.choices.every((choice) => isFields(field(choice, 'message')))
   )
 }
 
-/** Tells whether a value is a chunk, as far as this service reads one. */
+/** Whether a value is a chunk, as far as this service reads it. */
 export function isChunk(value: unknown): value is Chunk {
   return hasChoices(value)
 }

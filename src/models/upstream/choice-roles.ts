@@ -1,6 +1,6 @@
 import type { Chunk } from '../../openai/completion.ts'
 
-/** Sees to it that each choice of a stream begins with a role: clients put a message together by it, and some servers send none. */
+/** Adds a missing role to the first chunk of each choice: clients need it to build a message, and some servers send none. */
 export class ChoiceRoles {
   readonly #begun = new Set<number>()
 
@@ -9,7 +9,7 @@ export class ChoiceRoles {
     return this.#begun.size > 0
   }
 
-  /** The chunk with the roles that it lacks; undefined where it lacks none. */
+  /** Returns the chunk with the missing roles; undefined where none is missing. */
   mend(chunk: Chunk): Chunk | undefined {
     if (chunk.choices.every(({ index }) => this.#begun.has(index))) return undefined
     let isLacking = false

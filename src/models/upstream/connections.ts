@@ -4,13 +4,13 @@ import { type Clock, machineClock } from '../../clock.ts'
 import { openOrigin } from '../../outbound.ts'
 import { retryOnClosedConnection } from './reused-connections.ts'
 
-/** How much of an answer waits here for its reader before the upstream is held up. Bytes. */
+/** Bytes of an answer that wait for their reader, beyond which reading from the upstream pauses. */
 const maxBufferedBytes = 256 * 1024
 
-/** Milliseconds that an upstream has to end an answer that its reader has done with, so that the connection is kept. */
+/** An answer that its reader has finished must end within this time; otherwise its connection is not reused. */
 const maxDrainMs = 1000
 
-/** Loads what opens connections that know whether they had been kept. */
+/** Loads the pool whose errors say whether a connection was reused. */
 export const loadPool = async () => (await import('./pool.ts')).openPool
 
 /** The connections to one upstream. Redirects are not followed. */
@@ -22,9 +22,9 @@ export class UpstreamConnections {
   #pool: Promise<Dispatcher> | undefined
 
   /**
-   * @param connectTimeout milliseconds; every other time limit is the caller's, by its signal
-   * @param clock tells how long an answer that its reader has done with may take to end
-   * @param proxy the address of the proxy that they go through
+   * @param connectTimeout milliseconds; all other deadlines come with the caller's signal
+   * @param clock measures how long an answer takes to end after its reader has finished
+   * @param proxy the address of a proxy for the connections
    */
   constructor(origin: string, connectTimeout: number, clock: Clock = machineClock, proxy?: string) {
     this.#origin = origin
@@ -34,8 +34,8 @@ export class UpstreamConnections {
   }
 
   /**
-   * Sends a POST, and resolves when the answer's status and headers are there. A connection that was kept since another
-   * request, and turns out to be closed, is replaced at once: upstreams close them when they like.
+   * Sends a POST, and resolves when status and headers of the answer have come. Upstreams may close idle connections at any time: a
+   * reused connection that turns out to be closed is replaced at once.
    * @throws undici's errors, and the signal's reason
    */
   post(
@@ -47,13 +47,13 @@ export class UpstreamConnections {
     return this.#send({ path, method: 'POST', headers, body }, signal)
   }
 
-  /** Sends a GET, in the same way. */
+  /** Sends a GET in the same way. */
   get(path: string, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<UpstreamResponse> {
     return this.#send({ path, method: 'GET', headers }, signal)
   }
 
   async #send(request: Dispatcher.DispatchOptions, signal: AbortSignal): Promise<UpstreamResponse> {
-    // Loaded with the first request, so that a service without an upstream starts without it.
+    // The pool is loaded with the first request, so that a service without an upstream starts faster.
     this.#pool ??= openOrigin(this.#origin, this.#proxy, this.#connectTimeoutMs, loadPool).catch((error: unknown) => {
       this.#pool = undefined
       throw error
@@ -69,23 +69,23 @@ export class UpstreamConnections {
     )
   }
 
-  /** Lets what is under way end, then closes. */
+  /** Waits for requests in flight, then closes the connections. */
   async close(): Promise<void> {
     await (await this.#pool)?.close()
   }
 }
 
-/** An upstream's answer, as whoever reads it knows it. */
+/** An upstream's answer for its reader. */
 export interface UpstreamAnswer extends AsyncIterable<Buffer> {
   readonly status: number
   readonly headers: IncomingHttpHeaders
-  /** Ends the answer. */
+  /** Aborts the answer. */
   return(): Promise<unknown>
-  /** The reader has all that it needs: what still comes is read and dropped. */
+  /** The reader needs no more: the rest of the answer is read and dropped. */
   drain(): void
 }
 
-/** An upstream's answer as it arrives. It is undici's handler itself: a stream object between would cost as much as the relay. */
+/** An upstream's answer as it arrives. It is undici's handler itself: a stream object in between would cost as much as the relay. */
 export class UpstreamResponse implements Dispatcher.DispatchHandler, UpstreamAnswer {
   status = 0
   headers: IncomingHttpHeaders = {}
@@ -101,7 +101,7 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, UpstreamAns
   #wake: (() => void) | undefined
   #isDraining = false
   readonly #onAbort = () => {
-    // Also while a connection is being made, of which undici tells nothing.
+    // undici does not call the handler while it connects, so the promise is rejected here.
     this.#reject(this.#signal.reason)
     this.#controller?.abort(this.#signal.reason)
   }
@@ -150,12 +150,12 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, UpstreamAns
     this.#release()
   }
 
-  /** The body as it arrives, what came together in one piece. Whoever stops early ends the request. */
+  /** The body as it arrives, with bytes that came together in one piece. A reader that stops early ends the request. */
   [Symbol.asyncIterator](): AsyncIterator<Buffer, undefined> {
     return this
   }
 
-  // No generator: of all that an event passes through, generators would cost the most.
+  // It is not a generator, which would be the most expensive part of an event's way.
   async next(): Promise<IteratorResult<Buffer, undefined>> {
     while (this.#pieces.length === 0) {
       if (this.#failure !== undefined) throw this.#failure
@@ -170,7 +170,7 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, UpstreamAns
     return { done: true, value: undefined }
   }
 
-  /** The reader has all that it needs: what still comes is read and dropped, so that the connection can be kept. */
+  /** The reader needs no more: the rest of the answer is read and dropped, so that the connection can be reused. */
   drain(): void {
     if (this.#isEnded) return
     this.#isDraining = true
@@ -194,7 +194,7 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, UpstreamAns
     this.#pieces = []
     const isPaused = this.#size > maxBufferedBytes
     this.#size = 0
-    // Resuming may hand over more at once.
+    // Resuming may deliver more data at once.
     if (isPaused) this.#controller?.resume()
     const [first] = pieces
     return pieces.length === 1 && first ? first : Buffer.concat(pieces)

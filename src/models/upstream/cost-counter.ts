@@ -3,15 +3,15 @@ import { tooLarge } from './errors.ts'
 import { unitsOf } from './turn-scheduler.ts'
 
 /**
- * Units of JSON that are read in one stretch: a package of the AI SDK takes up to 3 µs for each, some 130 ms together. The
- * longest tool call that a model can write has fewer, and text is one value however long it is.
+ * Units of JSON that are parsed without a step: a package of the AI SDK takes up to 3 µs for each, about 130 ms together. The
+ * longest tool call that a model can write has fewer. A text is one value, however long.
  */
 export const maxUnitsAtOnce = 40_000
 
-/** Units of an array or object. A value in one is a unit. */
+/** Units of an array or object. Each value in it is one unit. */
 const unitsOfContainer = 5
 
-/** What bytes mean to JSON and to event streams; all others are plain. */
+/** The bytes that matter to JSON and to event streams; all others are plain. */
 const plain = 0
 const quote = 1
 const backslash = 2
@@ -28,20 +28,20 @@ kinds[0x0d] = carriageReturn
 kinds[0x0a] = lineFeed
 
 /**
- * Weighs JSON as its bytes come, by what is costly to read: its arrays, objects and values. A string cannot go on in another
- * line: so what stands in other lines of an event stream misleads it for that line alone.
+ * Estimates the cost of parsing JSON as its bytes come, from its arrays, objects and values. A JSON string ends within its line, so
+ * other lines of an event stream can mislead the counter for their own line only.
  */
 export class CostCounter {
-  /** Units of what has been weighed. */
+  /** Units so far. */
   units = 0
-  /** Whether an event ended where it stopped. */
+  /** Whether `next` stopped at the end of an event. */
   hasEnded = false
   #isInString = false
   #isEscaped = false
-  /** What came last. */
+  /** The kind of the last byte. */
   #last = lineFeed
 
-  /** Weighs on from a place. @returns the place behind the blank line that ends an event; the end where there is none */
+  /** Counts from an index. @returns the index after the blank line that ends an event; the length where no event ends */
   next(bytes: Uint8Array, start: number): number {
     this.hasEnded = false
     for (let at = start; at < bytes.length; at++) {
@@ -59,7 +59,7 @@ export class CostCounter {
     return bytes.length
   }
 
-  /** Weighs all bytes of a piece. */
+  /** Counts all bytes. */
   countAll(bytes: Uint8Array): void {
     for (let at = 0; at < bytes.length; ) at = this.next(bytes, at)
   }
@@ -71,7 +71,7 @@ export class CostCounter {
     else if (kind === comma) this.units++
   }
 
-  /** Notes a line break, of which a carriage return and a line feed are one. @returns whether its line was empty */
+  /** Handles a line break; a carriage return with a line feed is one. @returns whether the line before it was empty */
   #endsEvent(kind: number, before: number): boolean {
     this.#isInString = false
     this.#isEscaped = false
@@ -83,23 +83,23 @@ function kindAt(bytes: Uint8Array, at: number): number {
   return kinds[bytes[at] ?? 0] ?? plain
 }
 
-/** What of a JSON text is costly to read in one stretch. Units. */
+/** Units of a JSON text. */
 export function costOf(bytes: Uint8Array): number {
   const counter = new CostCounter()
   counter.countAll(bytes)
   return counter.units
 }
 
-/** Follows the events of a stream through its bytes. */
+/** Counts the cost of each event of a stream from its bytes. */
 export class EventCostCounter {
   readonly #counter = new CostCounter()
   /** Bytes of the event that has not ended. */
   unended = 0
 
   /**
-   * Reads on to the end of an event.
-   * @returns the place behind it, and what reading it costs; where it does not end, the end of the bytes and undefined
-   * @throws ApiError 502 for an event that is too large, or has too much in it
+   * Counts to the end of the event.
+   * @returns the index after the event and its units; for an event that goes on, the length and undefined
+   * @throws ApiError 502 for an event of too many bytes or units
    */
   next(bytes: Uint8Array, start: number): { readonly end: number; readonly units: number | undefined } {
     const end = this.#counter.next(bytes, start)

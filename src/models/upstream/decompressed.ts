@@ -3,7 +3,7 @@ import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import type { UpstreamAnswer } from './connections.ts'
 import { notUnderstood } from './errors.ts'
 
-/** What undoes a content coding (RFC 9110, section 8.4.1). */
+/** Decompressors by content coding (RFC 9110, section 8.4.1). */
 const decompressors: ReadonlyMap<string, () => Transform> = new Map<string, () => Transform>([
   ['gzip', createGunzip],
   ['deflate', createInflate],
@@ -11,9 +11,9 @@ const decompressors: ReadonlyMap<string, () => Transform> = new Map<string, () =
 ])
 
 /**
- * The answer as it was before it was packed: some gateways pack what nobody asked them to. It is unpacked no faster than it
- * is read, so that its reader's bounds hold for what it becomes.
- * @throws ApiError 502 for a coding that nobody here knows
+ * Decompresses an answer: some gateways compress without being asked to. It decompresses no faster than the reader reads, so that
+ * the reader's bounds hold for the decompressed bytes.
+ * @throws ApiError 502 for an unknown coding
  */
 export function decompressed(response: UpstreamAnswer): UpstreamAnswer {
   const coding = String(response.headers['content-encoding'] ?? 'identity')
@@ -27,7 +27,7 @@ export function decompressed(response: UpstreamAnswer): UpstreamAnswer {
     throw notUnderstood(new Error('the answer is packed in a way that is not known here'))
   }
   const decompressor = createDecompressor()
-  // It fails with the connection, and ends the answer when nobody reads it any more.
+  // The decompressor fails with the connection, and ends the answer when its reader stops.
   pipeline(response, decompressor, () => {})
   return {
     status: response.status,

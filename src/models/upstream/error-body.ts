@@ -1,21 +1,21 @@
 import { field } from '../../fields.ts'
 
-/** How much of an upstream's sentence is looked at. Characters. */
+/** Characters of an upstream's message that are looked at. */
 const maxMessageLength = 4000
 
-/** What an upstream says of an error. */
+/** The fields of an upstream's error body. */
 export interface UpstreamErrorBody {
-  /** As it came: to be cleaned before anybody sees it. */
+  /** Unchanged: to be cleaned before it reaches a caller or the log. */
   readonly message?: string
   readonly code?: string
-  /** The class of the error, which some have in place of a code. */
+  /** The class of the error, which some upstreams send instead of a code. */
   readonly type?: string
   readonly param?: string
-  /** Seconds, from the body. */
+  /** Whole seconds, as the body names them. */
   readonly retryAfter?: string
 }
 
-/** What an upstream's JSON error body says; nothing of a body in another form. */
+/** Reads an upstream's JSON error body. A body of another form has no fields. */
 export function readErrorBody(body: string): UpstreamErrorBody {
   let parsed: unknown
   try {
@@ -39,7 +39,7 @@ export function readErrorBody(body: string): UpstreamErrorBody {
   }
 }
 
-/** Google's wait, a `google.rpc.RetryInfo` among the details (`"retryDelay": "34.5s"`), in whole seconds. */
+/** Whole seconds of Google's `google.rpc.RetryInfo` in `details` (`"retryDelay": "34.5s"`). */
 function retryDelay(details: unknown): string | undefined {
   if (!Array.isArray(details)) return undefined
   const delays = details.map((detail: unknown) => field(detail, 'retryDelay'))

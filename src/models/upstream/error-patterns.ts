@@ -1,8 +1,7 @@
 import type { UpstreamErrorBody } from './error-body.ts'
 
 /*
- * How upstreams say what went wrong, where no code of OpenAI's says it: docs/upstreams.md has the sentences with their
- * sources.
+ * Error messages of upstreams whose meaning no code of OpenAI's API names: docs/upstreams.md has the messages with their sources.
  */
 
 /**
@@ -43,30 +42,30 @@ const unsupportedInput =
   /(?:image|audio|video) inputs? (?:is|are) not supported|that support (?:image|audio|video) input|(?:image_url|input_audio) is only supported by|at most 0 (?:image|audio|video)|is not a multimodal model|unknown variant `?(?:image_url|input_audio|file)\b|unsupported content part type/i
 
 /**
- * It is the operator's key or account, told with a 400:
+ * The operator's key or account is at fault, reported with a 400:
  * Google ("API key not valid. Please pass a valid API key.", "Please enable billing on your project in Google AI Studio."),
  * Anthropic ("Your credit balance is too low to access the Anthropic API.").
  */
 const operatorsAccount = /API key (?:not valid|not found|expired)|enable billing|credit balance is too low/i
 
-/** The account has nothing left, told with a 429 as if it were asked too often; Google's sentence for both is the same, and counts as the latter. */
+/** The account is empty, reported with a 429 like a rate limit. Google's message for both is the same, and counts as a rate limit. */
 const accountIsEmpty: ReadonlySet<string | undefined> = new Set([
   'insufficient_quota',
   'billing_not_active',
   'exceeded_current_quota_error',
 ])
 
-/** Whether an upstream says that the conversation is too long for its model. */
+/** Whether an upstream reports that the conversation is too long for its model. */
 export function meansContextTooLong({ message = '', code, type }: UpstreamErrorBody): boolean {
   return contextCodes.has(code) || contextCodes.has(type) || contextTooLong.test(message)
 }
 
-/** Whether an upstream says that its model does not take a kind of what was sent. */
+/** Whether an upstream reports that its model does not take a kind of content in the request. */
 export function meansUnsupportedInput({ message = '' }: UpstreamErrorBody): boolean {
   return unsupportedInput.test(message)
 }
 
-/** Whether an upstream says, with a status that is not for that, that the operator's key or account is at fault. */
+/** Whether an upstream reports a fault of the operator's key or account with a 400 or 429. */
 export function isOperatorsAccount(status: number, { message = '', code, type }: UpstreamErrorBody): boolean {
   if (status === 400) return operatorsAccount.test(message)
   return status === 429 && (accountIsEmpty.has(code) || accountIsEmpty.has(type))

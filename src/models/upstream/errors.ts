@@ -5,18 +5,18 @@ import type { UpstreamAnswer } from './connections.ts'
 import { readErrorBody, type UpstreamErrorBody } from './error-body.ts'
 import { isOperatorsAccount, meansContextTooLong, meansUnsupportedInput } from './error-patterns.ts'
 
-/** Statuses of an upstream that are the caller's doing, and so are told as they are. */
+/** Statuses of an upstream that mean a fault of the caller, who gets them unchanged. */
 const callersStatuses = new Set([400, 404, 409, 413, 422])
 
-/** How much of an upstream's error body is read. Bytes. */
+/** Bytes of an upstream's error body that are read. */
 const maxErrorBodyBytes = 64 * 1024
-/** Milliseconds that it may take. */
+/** The time in which they must come. */
 const errorBodyTimeoutMs = 1000
 
-/** How much of an upstream's sentence is looked at and repeated. Characters. */
+/** Characters of an upstream's message that are cleaned and repeated. */
 const maxMessageLength = 1000
 
-/** A failure of the upstream, told without anything that the upstream said. */
+/** An error for a failure of the upstream, with a message of this service. */
 export function upstreamFailure(status: number, code: string, message: string, cause?: unknown): ApiError {
   return new ApiError(status, code, message, { cause })
 }
@@ -27,28 +27,28 @@ export interface UpstreamRefusal {
   /** The headers `retry-after` and `retry-after-ms`, as they came. */
   readonly retryAfter?: string | undefined
   readonly retryAfterMs?: string | undefined
-  /** The start of the body, in whatever form. */
+  /** The start of the body, in any form. */
   readonly body: string
-  /** Whether it stood in a 200: then nothing but its own sentence says what went wrong. */
+  /** Whether the error was in a 200, so that only its own message says what went wrong. */
   readonly isInside?: boolean
-  /** Where it came from, where only this answer tells. */
+  /** The upstream's host, where only this answer names it. */
   readonly host?: string | undefined
 }
 
 /**
- * The error for an upstream's answer that is not a success, the same for every adapter.
- * Its key, its address and its HTML never get through.
- * @param secrets what must not be repeated even when the upstream quotes it
+ * The error for an upstream's answer that is not a success, the same for every adapter. Keys, addresses and HTML of the upstream
+ * are removed.
+ * @param secrets texts that must not be repeated even if the upstream quotes them
  */
 export function refusalFrom(refusal: UpstreamRefusal, secrets: readonly string[]): ApiError {
   const { status, host, isInside } = refusal
   const { message } = readErrorBody(refusal.body)
-  // The log has not what stood in a 200: it may quote the prompt.
+  // An error in a 200 may quote the prompt, so the log does not get its message.
   const said = message === undefined || isInside ? undefined : cleaned(message, secrets)
   return withCause(publicError(refusal, secrets), new UpstreamReason(`it answered ${status}`, { status, said, host }))
 }
 
-/** What callers are told of a refusal. */
+/** The error that the caller gets. */
 function publicError(refusal: UpstreamRefusal, secrets: readonly string[]): ApiError {
   const { status, body, isInside } = refusal
   const said = readErrorBody(body)
@@ -79,34 +79,34 @@ function isOperatorsFault(status: number, said: UpstreamErrorBody): boolean {
   return status === 401 || status === 402 || status === 403 || isOperatorsAccount(status, said)
 }
 
-/** The error for a failure within a 200, in the upstream's own words; the log has them not, since they may quote the prompt. */
+/** The error for a failure in a 200, with the upstream's message. That may quote the prompt, so the log gets another one. */
 function reportedFailure(said: UpstreamErrorBody, secrets: readonly string[], headers: ApiErrorDetails): ApiError {
   const message = sentenceOf(said, secrets) ?? 'The model reported an error instead of an answer. Ask again.'
   const cause = new Error('the upstream reported an error within a 200')
   return new ApiError(502, 'upstream_error', message, { ...headers, cause })
 }
 
-/** The error for what the caller can mend, in the upstream's own words as far as they may be repeated. */
+/** The error for a fault of the caller, with the upstream's message as far as it may be repeated. */
 function callersError(code: string, said: UpstreamErrorBody, secrets: readonly string[], status = 400): ApiError {
   const message = sentenceOf(said, secrets) ?? 'The model refused the request.'
   const param = said.param ?? (code === 'context_length_exceeded' ? 'messages' : undefined)
   return new ApiError(status, code, message, param === undefined ? {} : { param })
 }
 
-/** An upstream's sentence as far as it may be repeated; undefined where nothing is left of it. */
+/** An upstream's message as far as it may be repeated; undefined where nothing is left. */
 function sentenceOf({ message }: UpstreamErrorBody, secrets: readonly string[]): string | undefined {
   const sentence = message === undefined ? '' : cleaned(message, secrets).trim()
   return /\p{L}/u.test(sentence) ? sentence : undefined
 }
 
-/** Reads what an HTTP answer that is not a 200 says; its body is given up after a while. */
+/** Reads an answer that is not a 200; a slow body is read in part. */
 export async function readRefusal(response: UpstreamAnswer): Promise<UpstreamRefusal> {
   return { status: response.status, ...waitIn(response.headers), body: await readStart(response) }
 }
 
 /**
- * The error for whatever went wrong between here and the upstream.
- * @param isAnswering whether its answer had begun
+ * The error for any failure between this service and the upstream.
+ * @param isAnswering whether the answer had begun
  */
 export function failureOf(error: unknown, isAnswering = false): ApiError {
   if (error instanceof ApiError) return error
@@ -115,13 +115,13 @@ export function failureOf(error: unknown, isAnswering = false): ApiError {
   if (name === 'TimeoutError' || /TIMEOUT|TIMEDOUT/.test(networkCode(error) ?? '')) {
     return upstreamFailure(504, 'upstream_timeout', 'The model took too long to answer. Try again.', cause)
   }
-  // undici has that name, with a code, for a tunnel too that a proxy refused.
+  // undici also uses this name, with a code, for a tunnel that a proxy refused.
   if (name === 'AbortError' && networkCode(error) === undefined) return clientGone(cause)
   if (isAnswering) return brokenOff(cause)
   return upstreamFailure(502, 'upstream_unreachable', "The model's service cannot be reached. Try again later.", cause)
 }
 
-/** A network error's words alone: others of its properties may hold what the upstream sent. */
+/** Only name, code and message of a network error: its other properties may contain what the upstream sent. */
 function withoutData(error: unknown): Error {
   if (error instanceof UpstreamReason) return error
   const code = networkCode(error)
@@ -134,17 +134,17 @@ export function brokenOff(cause?: unknown): ApiError {
   return upstreamFailure(502, 'upstream_error', 'The model broke off before its answer was complete. Ask again.', cause)
 }
 
-/** The error for an answer that is nothing that a model answers. */
+/** The error for an answer of an unknown shape. */
 export function notUnderstood(cause?: unknown): ApiError {
   return upstreamFailure(502, 'upstream_error', 'The answer of the model was not understood. Ask again.', cause)
 }
 
-/** The error for an answer that is larger, or has more in it, than is taken. */
+/** The error for an answer over a bound. */
 export function tooLarge(): ApiError {
   return upstreamFailure(502, 'upstream_error', 'The model sent more at once than is taken. Ask again.')
 }
 
-/** The code of the network's own error (`ECONNREFUSED`, `UND_ERR_SOCKET` …), which may be the cause of others. */
+/** The code of the network error (`ECONNREFUSED`, `UND_ERR_SOCKET` …), which other errors may wrap. */
 export function networkCode(error: unknown): string | undefined {
   let current = error
   for (let depth = 0; depth < 8 && current instanceof Error; depth += 1) {
@@ -155,7 +155,7 @@ export function networkCode(error: unknown): string | undefined {
   return undefined
 }
 
-/** The headers that say when to ask again. */
+/** The headers that say when to retry. */
 export function waitIn(headers: unknown): Pick<UpstreamRefusal, 'retryAfter' | 'retryAfterMs'> {
   const text = (name: string) => {
     const value = field(headers, name)
@@ -164,7 +164,7 @@ export function waitIn(headers: unknown): Pick<UpstreamRefusal, 'retryAfter' | '
   return { retryAfter: text('retry-after'), retryAfterMs: text('retry-after-ms') }
 }
 
-/** When to ask again, as headers: in milliseconds where the upstream said so, and in whole seconds (RFC 9110) in any case. */
+/** When to retry, as reply headers: in milliseconds where the upstream said so, and always in whole seconds (RFC 9110). */
 function waitOf(
   { retryAfter, retryAfterMs }: UpstreamRefusal,
   said: UpstreamErrorBody,
@@ -177,14 +177,14 @@ function waitOf(
   return wait === undefined ? {} : { 'retry-after': wait }
 }
 
-/** A `Retry-After` in seconds; in its other form, a date, it is as many seconds from now (RFC 9110, section 10.2.3). */
+/** A `Retry-After` in seconds. Its other form, a date, is converted to seconds from now (RFC 9110, section 10.2.3). */
 function seconds(retryAfter: string | undefined): string | undefined {
   if (retryAfter === undefined || /^\d{1,6}$/.test(retryAfter)) return retryAfter
   const date = /^[A-Z][a-z]{2}, [\w: ]+ GMT$/.test(retryAfter) ? Date.parse(retryAfter) : Number.NaN
   return Number.isNaN(date) ? undefined : String(Math.max(0, Math.ceil((date - Date.now()) / 1000)))
 }
 
-/** An upstream's sentence without addresses, keys and markup. */
+/** Removes addresses, keys and markup from an upstream's message. */
 export function cleaned(message: string, secrets: readonly string[]): string {
   const known = secrets.reduce((text, secret) => text.replaceAll(secret, '…'), message)
   return known
@@ -196,12 +196,12 @@ export function cleaned(message: string, secrets: readonly string[]): string {
     .replace(/\b[A-Za-z0-9_-]{32,}\b/g, '…')
 }
 
-/** An answer as it comes, and what ends it. */
+/** The pieces of an answer as they come; `return` ends it. */
 export interface Pieces extends AsyncIterable<Uint8Array> {
   return(): Promise<unknown>
 }
 
-/** The start of an error's body, as much as comes within a second. */
+/** The start of an error body: the bytes that come within a second, at most 64 KiB. */
 export async function readStart(response: Pieces): Promise<string> {
   const pieces: Uint8Array[] = []
   let size = 0
@@ -213,7 +213,7 @@ export async function readStart(response: Pieces): Promise<string> {
       if (size > maxErrorBodyBytes) break
     }
   } catch {
-    // The status says what matters: what has come of the body must do.
+    // The status is enough: the part of the body that has come is used.
   } finally {
     clearTimeout(giveUp)
   }

@@ -12,14 +12,14 @@ import { dataPrefix, eventEnd, unreadPassage } from './unread-passages.ts'
 /** The data of the event that ends a stream. */
 const done = '[DONE]'
 
-/** What arrived together: its events up to the end, or up to what cannot be one. */
+/** Events that arrived together, up to the end of the stream or a failure. */
 export interface EventGroup {
   readonly events: readonly ModelEvent[]
   readonly isDone: boolean
   readonly failure?: unknown
 }
 
-/** An event that was read; it does not pass as it came where it is mended. */
+/** A parsed event. A mended one cannot pass unread. */
 interface ReadEvent extends ChunkEvent {
   readonly isMended?: true
 }
@@ -28,35 +28,35 @@ interface ReadEventGroup extends EventGroup {
   readonly events: readonly ReadEvent[]
 }
 
-/** Bytes of an event without an end, from which on it is no longer read anew with each piece that comes. */
+/** Bytes of an unfinished event after which it goes to the parser, instead of being scanned again with each piece. */
 const longEventBytes = 256 * 1024
 
 /**
- * Cuts bytes into events. Plain events that say nothing the service must know pass unread, since reading them would cost
- * as much as relaying them; every other one is parsed.
+ * Splits bytes into events. An event without anything that the service needs passes unread, because parsing it would cost as much
+ * as relaying it. All other events are parsed.
  */
 export class EventReader {
   readonly #decoder = new TextDecoder()
   readonly #parser = createParser({ onEvent: ({ data }) => this.#texts.push(data) })
   #texts: string[] = []
-  /** Bytes of an event whose end has not come. */
+  /** Bytes of an unfinished event. */
   #rest: Buffer | undefined
-  /** From then on the parser gets every byte, and keeps what has not ended. */
+  /** Once true, the parser gets every byte, and keeps unfinished events. */
   #isParsing: boolean
-  /** Weighs what the parser gets. */
+  /** Counts the cost of the parser's input. */
   readonly #costs = new EventCostCounter()
-  /** Events are read until the answer has begun: whether there is one at all, and with a role, is known then. */
+  /** Every event is parsed until the answer has begun, to know that there is one and that it has a role. */
   readonly #roles = new ChoiceRoles()
   readonly #secrets: readonly string[]
 
-  /** Bytes of an event that has not ended. */
+  /** Bytes of the unfinished event. */
   get unended(): number {
     return this.#rest?.length ?? this.#costs.unended
   }
 
   /**
-   * @param readAll parse every event
-   * @param secrets what no error may repeat
+   * @param readAll whether to parse every event
+   * @param secrets texts that no error may repeat
    */
   constructor(readAll: boolean, secrets: readonly string[]) {
     this.#isParsing = readAll
@@ -66,9 +66,9 @@ export class EventReader {
   read(bytes: Buffer): EventGroup {
     const all = this.#rest ? Buffer.concat([this.#rest, bytes]) : bytes
     this.#rest = undefined
-    // One character to a byte, so that places in the text are places in the bytes; searching a text is much quicker.
+    // In latin1 each byte is one character: indices are the same, and searching a string is much faster than searching bytes.
     const text = all.toString('latin1')
-    // Lines that end in another way than with a line feed are rare, and the parser's business.
+    // Lines that do not end with a line feed are rare, and left to the parser.
     this.#isParsing ||= text.includes('\r')
     if (this.#isParsing) return this.#parse(all)
     const end = text.lastIndexOf(eventEnd) + eventEnd.length
@@ -82,7 +82,7 @@ export class EventReader {
     return this.#readWhole(all, text, end)
   }
 
-  /** The last event may lack its blank line; a piece of one is none. Some services send an error by itself, without an event around it. */
+  /** Reads the end of the stream. The last event may lack its blank line. Some services send an error as plain JSON, not as an event. */
   end(): EventGroup {
     const rest = this.#decoder.decode(this.#rest)
     if (!this.#roles.hasBegun && isJson(rest)) {
@@ -93,7 +93,7 @@ export class EventReader {
     return this.#groupOf(this.#texts.filter((text) => text === done || isJson(text)))
   }
 
-  /** Whole events: passages as long as they can be, and by themselves the events that cannot be in one. */
+  /** Reads whole events: passages as long as possible, and other events by themselves. */
   #readWhole(bytes: Buffer, text: string, length: number): EventGroup {
     const events: ModelEvent[] = []
     let read: Chunk[] = []
@@ -151,7 +151,7 @@ export class EventReader {
     return failure === undefined || group.isDone || group.failure ? group : { ...group, failure }
   }
 
-  /** The event of one line of data. */
+  /** Parses an event of one line of data. */
   #readLine(data: Buffer): ReadEventGroup {
     const isTooCostly = data.length > maxBytesAtOnce && costOf(data) > maxUnitsAtOnce
     return isTooCostly ? { events: [], isDone: false, failure: tooLarge() } : this.#groupOf([data.toString('utf8')])
@@ -176,7 +176,7 @@ export class EventReader {
 function readChunk(text: string, secrets: readonly string[]): Chunk {
   const chunk = parseAnswer(text, secrets)
   if (isChunk(chunk)) return chunk
-  // Some services leave the choices out where there is only usage to tell.
+  // Some services send a usage chunk without `choices`.
   if (typeof chunk === 'object' && field(chunk, 'usage') != null && field(chunk, 'choices') == null) {
     const usageOnly = { ...chunk, choices: [] }
     if (isChunk(usageOnly)) return usageOnly

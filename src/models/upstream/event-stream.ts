@@ -5,23 +5,23 @@ import { brokenOff, failureOf } from './errors.ts'
 import { type EventGroup, EventReader } from './event-reader.ts'
 import { answerScheduler, unitsOf } from './turn-scheduler.ts'
 
-/** What is asked of a stream besides its events. */
+/** Options of reading a stream. */
 export interface EventStreamOptions {
-  /** How many choices were asked for. */
+  /** The number of choices in the request. */
   readonly choices: number
-  /** Whether every chunk must be read; otherwise events that say nothing the service must know pass unread. */
+  /** Whether every event must be parsed; otherwise events that the service does not need pass unread. */
   readonly readAll: boolean
-  /** What no error may repeat. */
+  /** Texts that no error may repeat. */
   readonly secrets: readonly string[]
   readonly openHeld?: ModelRequest['openHeld']
 }
 
 /**
  * Reads a server-sent event stream (WHATWG HTML, section 9.2) into groups of events, one group to a network read.
- * What came before a failure is yielded before it is thrown.
- * @param answer resolves when the stream's status and headers are there
- * @throws ApiError for an error in an event as if it had come with its status, 502 for nonsense in one, for an end before
- *   every choice had finished, and for a connection that breaks; and what the answer rejects with
+ * Events before a failure are yielded before it is thrown.
+ * @param answer resolves when status and headers of the stream have come
+ * @throws ApiError for an error in an event as if it had come with its status; 502 for an invalid event, for an end before every
+ *   choice has finished, and for a broken connection; and the rejection of `answer`
  */
 export async function* readEvents(
   answer: Promise<UpstreamAnswer>,
@@ -37,7 +37,7 @@ export async function* readEvents(
       const group = reader.read(bytes)
       held?.set(2 * reader.unended)
       progress.note(group)
-      // Before the last events go out: whoever has them may not ask for more.
+      // Before the last events are yielded: their reader may not ask for more.
       if (group.isDone) response.drain()
       if (group.events.length > 0) yield group.events
       if (group.failure) throw group.failure
@@ -53,12 +53,12 @@ export async function* readEvents(
   if (progress.isCut) throw brokenOff()
 }
 
-/** After every choice has said why it ended, a connection that breaks or falls silent takes nothing with it. */
+/** Whether a broken or silent connection loses nothing, because every choice has its finish reason. */
 function losesNothing(error: unknown, { isComplete }: Progress): boolean {
   return isComplete && (!(error instanceof ApiError) || error.code === 'upstream_timeout')
 }
 
-/** What the connection's end leaves of events. */
+/** The events that the end of the connection completes. */
 function* lastEvents(reader: EventReader, progress: Progress): Iterable<readonly ModelEvent[]> {
   const group = reader.end()
   progress.note(group)
@@ -66,15 +66,15 @@ function* lastEvents(reader: EventReader, progress: Progress): Iterable<readonly
   if (group.failure) throw group.failure
 }
 
-/** Which choices of a stream have begun, and which have said why they ended. */
+/** Which choices of a stream have begun, and which have their finish reason. */
 class Progress {
-  /** Whether the event came that ends a stream. */
+  /** Whether `[DONE]` has come. */
   isDone = false
   readonly #choices: number
   readonly #open = new Set<number>()
   readonly #finished = new Set<number>()
 
-  /** @param choices how many were asked for */
+  /** @param choices the number of choices in the request */
   constructor(choices: number) {
     this.#choices = choices
   }
@@ -91,18 +91,18 @@ class Progress {
     }
   }
 
-  /** Whether a stream that has ended has lost something. Some services give fewer choices than were asked for, and say that they are done. */
+  /** Whether an ended stream is incomplete. Some services send fewer choices than the request asked for, and then `[DONE]`. */
   get isCut(): boolean {
     return this.isDone ? !this.#hasFinished(1) : !this.isComplete
   }
 
-  /** Whether every choice has said why it ended. */
+  /** Whether every choice has its finish reason. */
   get isComplete(): boolean {
     return this.#hasFinished(this.#choices)
   }
 
-  /** Whether so many choices at least, and all that have begun, have said why they ended. */
-  #hasFinished(least: number): boolean {
-    return this.#finished.size >= least && [...this.#open].every((index) => this.#finished.has(index))
+  /** Whether at least `minCount` choices, and all that have begun, have their finish reason. */
+  #hasFinished(minCount: number): boolean {
+    return this.#finished.size >= minCount && [...this.#open].every((index) => this.#finished.has(index))
   }
 }

@@ -2,7 +2,7 @@ import type { ApiError } from '../../errors.ts'
 import { type Fields, field, isFields } from '../../fields.ts'
 import { refusalFrom } from './errors.ts'
 
-/** The HTTP statuses that upstreams' words for an error stand for, where they give no number. */
+/** The HTTP statuses of upstreams' error types and codes, for errors without a number. */
 const statuses: Readonly<Record<string, number>> = {
   invalid_request_error: 400,
   BadRequestError: 400,
@@ -22,9 +22,9 @@ const statuses: Readonly<Record<string, number>> = {
 }
 
 /**
- * The error for what an upstream reports within a 200, as it would have been with its own status; undefined where it
- * reports none. It stands in place of the answer (LM Studio, OpenRouter, vLLM), in a choice, or is a choice's reason to end.
- * @param secrets what must not be repeated even when the upstream quotes it
+ * The error that an upstream reports within a 200, as if it had come with its own status; undefined without one. The error is in
+ * place of the answer (LM Studio, OpenRouter, vLLM), in a choice, or is the finish reason of a choice.
+ * @param secrets texts that must not be repeated even if the upstream quotes them
  */
 export function errorInside(value: unknown, secrets: readonly string[]): ApiError | undefined {
   const error = isFields(value) ? reportedIn(value) : undefined
@@ -41,7 +41,7 @@ function reportedIn(value: Fields): unknown {
   return failed === undefined ? undefined : field(failed, 'error') || {}
 }
 
-/** The status that an error names, as a number or by a word; 502 where it names none. */
+/** The status that an error names by a number or a word; 502 without one. */
 function statusOf(error: unknown): number {
   const named = ['code', 'status', 'status_code', 'http_status_code', 'type'].map((name) => field(error, name))
   for (const name of named) {

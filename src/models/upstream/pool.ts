@@ -1,7 +1,7 @@
 import { Client, type Dispatcher, Pool } from 'undici'
 import { errorsOfReusedConnections } from './reused-connections.ts'
 
-/** Counts the requests of its connection, and so knows of one that breaks whether it had been kept. */
+/** Counts the requests of its connection, to know whether a broken connection had been reused. */
 class CountingClient extends Client {
   #requests = 0
 
@@ -22,7 +22,7 @@ class CountingClient extends Client {
   }
 }
 
-/** Opens the connections to one origin; `overOpenConnection` tells their errors apart. */
+/** Opens the connections to one origin. `retryOnClosedConnection` recognizes the errors of reused ones. */
 export function openPool(origin: string | URL, options: Pool.Options): Pool {
   return new Pool(origin, { ...options, factory: (url, clientOptions) => new CountingClient(url, clientOptions) })
 }

@@ -1,17 +1,17 @@
 import { field } from '../../fields.ts'
 
-/** How the network says that the other side has closed a connection. */
+/** Error codes of a connection that the other side has closed. */
 const closedCodes: ReadonlySet<unknown> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 
-/** What connections broke with that had been kept since another request. */
+/** The errors of connections that broke after they had been reused. */
 export const errorsOfReusedConnections = new WeakSet<Error>()
 
-/** How many connections are replaced for one request: others that were kept may be closed too, but an upstream may close them all. */
+/** Connections that are replaced for one request. Several reused ones may be closed, but an upstream may also close each new one. */
 const maxReplacements = 5
 
 /**
- * Asks again at once where the connection, which was kept since another request, turns out to be closed before the answer began:
- * upstreams close such connections when they like, and that says nothing of them.
+ * Retries at once where a reused connection turns out to be closed before the answer began. Upstreams may close idle connections at
+ * any time, so this is no failure of the upstream.
  */
 export async function retryOnClosedConnection<T>(ask: () => Promise<T>): Promise<T> {
   for (let replaced = 0; ; replaced++) {
@@ -26,6 +26,6 @@ export async function retryOnClosedConnection<T>(ask: () => Promise<T>): Promise
 function wasReusedAndClosed(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const isOfReused = closedCodes.has(field(error, 'code')) && errorsOfReusedConnections.has(error)
-  // `fetch` has the network's error as a cause.
+  // `fetch` wraps the network error as a cause.
   return isOfReused || wasReusedAndClosed(error.cause)
 }

@@ -1,28 +1,28 @@
 import type { CompletionRequest } from '../../openai/completion-request.ts'
 import type { UpstreamRefusal } from './errors.ts'
 
-/** How many models are remembered: behind a prefix their ids are the callers' choice. */
+/** Bound of the remembered models: callers choose the ids behind a prefix. */
 const maxModels = 1000
 
-/** Asks streams for their usage, which is told at the end only then, and remembers the models whose service refuses to be asked. */
+/** Asks streams for a usage chunk at their end (`stream_options.include_usage`), and remembers the models whose service refuses the option. */
 export class StreamUsage {
   readonly #isAsked: boolean
   readonly #refusing = new Set<string>()
 
-  /** @param isAsked false for a service that the operator knows to refuse it */
+  /** @param isAsked false for a service that the operator knows to refuse the option */
   constructor(isAsked = true) {
     this.#isAsked = isAsked
   }
 
-  /** What a stream is asked with. */
+  /** The request with the option, unless the model is known to refuse it. */
   withUsage(body: CompletionRequest): CompletionRequest {
     if (!this.#isAsked || this.#refusing.has(body.model)) return withoutUsage(body)
     return { ...body, stream_options: { ...body.stream_options, include_usage: true } }
   }
 
   /**
-   * What a stream that was refused is asked with once more: without the question for usage, where that is what was refused;
-   * else undefined. Options of the caller's own may be at fault themselves.
+   * The request to retry after a refusal: without the option, where the refusal names it. Undefined otherwise, and where the caller
+   * sent stream options, which may be at fault themselves.
    */
   retryWithoutUsage(asked: CompletionRequest, { body: said }: UpstreamRefusal): CompletionRequest | undefined {
     const again = withoutUsage(asked)
@@ -30,7 +30,7 @@ export class StreamUsage {
     return isOnlyOption && /stream_options|include_usage/i.test(said) ? again : undefined
   }
 
-  /** A model that refused has answered without being asked for usage: it is not asked for that any more. */
+  /** To be called when the retry has succeeded: the model does not get the option again. */
   rememberRefusal({ model }: CompletionRequest): void {
     if (this.#refusing.size >= maxModels) this.#refusing.clear()
     this.#refusing.add(model)

@@ -1,25 +1,25 @@
-/** Units of answers that one turn of the event loop is for: some 10 ms of the costliest. */
+/** Units of answers that one turn of the event loop may read: about 10 ms of the most expensive ones. */
 const maxUnitsPerTurn = 8000
-/** Units of a piece that waits for none: it is a few events of an honest stream, which come one by one. */
+/** A smaller piece never waits: it is a few events of an ordinary stream, which come one by one. */
 const maxUnitsWithoutWait = 100
-/** Bytes of a unit: what is only passed on, or is one long string, costs next to nothing. */
+/** Relayed bytes and long strings cost next to nothing. */
 const bytesPerUnit = 32
 
-/** What so many bytes of an answer cost, whatever is in them. Units. */
+/** Units that the bytes of an answer cost, whatever they contain. */
 export function unitsOf(bytes: number): number {
   return bytes / bytesPerUnit
 }
 
 /**
- * Shares the event loop among the answers of upstreams: many can be there in one turn of it, and each is read in one
- * stretch. What is more than a turn's share has a turn for itself.
+ * Shares the event loop among the answers of upstreams: many may arrive in one turn, and each is read without a step. An answer of
+ * more units than a turn may read has a turn for itself.
  */
 export class TurnScheduler {
   #taken = 0
   #endsTurn = false
   readonly #waiting: { readonly units: number; readonly go: () => void }[] = []
 
-  /** @returns nothing where there is room in this turn, or little is needed, and it is taken; else a promise of it in a later turn */
+  /** @returns undefined where the units fit into this turn or are few; else a promise of a later turn */
   take(units: number): Promise<void> | undefined {
     if (units <= maxUnitsWithoutWait || (this.#waiting.length === 0 && this.#fits(units))) {
       this.#count(units)
@@ -50,5 +50,5 @@ export class TurnScheduler {
   }
 }
 
-/** The turns of all answers: there is one event loop. */
+/** Shared by all answers, because there is one event loop. */
 export const answerScheduler = new TurnScheduler()
