@@ -1,24 +1,31 @@
 import { type Persona, unnamedUser } from '../../characters/prompt/settings.ts'
 import type { Steps } from '../../work.ts'
 import type { ComposedParts } from '../model.ts'
-import { type Conversation, leaningOf } from './conversation.ts'
+import { type Conversation, dependenceOf } from './conversation.ts'
 import { personalSubject } from './personal.ts'
 import { endings, hedges, repetitions } from './phrases.ts'
 import { isStatement, recall } from './recall.ts'
 import {
-  addressed,
-  chanceOf,
   narrowToPrompt,
-  partOf,
+  pickKeyOf,
+  pickVariant,
   plainWords,
-  type Scene,
+  type ReplyContext,
+  readCard,
   unsaidOf,
   unsaidPhrase,
-  varied,
+  withUserName,
 } from './reply-context.ts'
-import type { Find } from './search.ts'
+import type { Hit } from './search.ts'
 import { type SmallTalk, smallTalkOf } from './small-talk.ts'
-import { beCivil, deflect, goOn, ownWords, react, standIn } from './stock-replies.ts'
+import {
+  answerFromExamples,
+  answerSmallTalk,
+  answerWithoutCard,
+  continueTalk,
+  deflect,
+  reactToAction,
+} from './stock-replies.ts'
 import { fold, shortened } from './words.ts'
 
 /** Scores from which a passage is taken for the answer, and from which it is offered as the nearest there is. */
@@ -45,44 +52,53 @@ export function* answerAs(
 ): Steps<string> {
   const { card } = persona
   if (conversation.toolResult !== null) return `Here is what came back: ${shortened(conversation.toolResult)}`
-  if (card === null) return standIn(persona.name, conversation, seed, choice)
+  if (card === null) return answerWithoutCard(persona.name, conversation, seed, choice)
   const name = card.nickname || card.name
   const userName = conversation.givenName ?? (persona.userName === unnamedUser ? null : persona.userName)
-  const part = yield* partOf(card)
-  const scene = { ...part, ...(yield* narrowToPrompt(part, composition)), conversation, name, userName, seed, choice }
-  return addressed(yield* perform(scene, persona), userName)
+  const cardRead = yield* readCard(card)
+  const context = {
+    ...cardRead,
+    ...(yield* narrowToPrompt(cardRead, composition)),
+    conversation,
+    name,
+    userName,
+    seed,
+    choice,
+  }
+  return withUserName(yield* answerFromCard(context, persona), userName)
 }
 
-function* perform(scene: Scene, persona: Persona): Steps<string> {
-  const { question, action } = scene.conversation
-  if (question === '' && action !== '') return yield* react(scene)
-  const names = [scene.name, persona.name ?? '', scene.userName ?? '']
+function* answerFromCard(context: ReplyContext, persona: Persona): Steps<string> {
+  const { question, action } = context.conversation
+  if (question === '' && action !== '') return yield* reactToAction(context)
+  const names = [context.name, persona.name ?? '', context.userName ?? '']
   const smallTalk = question === '' ? 'greeting' : (smallTalkOf(question, names) ?? partingIn(question, names))
-  const own = smallTalk && (yield* ownWords(scene, smallTalk))
+  const own = smallTalk && (yield* answerFromExamples(context, smallTalk))
   if (own) return own
-  if (smallTalk !== null && smallTalk !== 'who' && smallTalk !== 'help') return yield* beCivil(scene, smallTalk)
-  return (yield* recall(scene)) ?? (yield* lookUp(scene, smallTalk))
+  if (smallTalk !== null && smallTalk !== 'who' && smallTalk !== 'help')
+    return yield* answerSmallTalk(context, smallTalk)
+  return (yield* recall(context)) ?? (yield* lookUp(context, smallTalk))
 }
 
 /** Looks up what the prompt tells of the question; without a find, says what is said where there is none. */
-function* lookUp(scene: Scene, smallTalk: SmallTalk | null): Steps<string> {
-  const finds = yield* findAnswers(scene)
-  const [best] = finds
-  if (best && best.score >= sureScore) return yield* answer(scene, finds, best)
-  if (smallTalk !== null) return yield* beCivil(scene, smallTalk)
-  const ofSelf = yield* answerAboutSelf(scene)
+function* lookUp(context: ReplyContext, smallTalk: SmallTalk | null): Steps<string> {
+  const hits = yield* findAnswers(context)
+  const [best] = hits
+  if (best && best.score >= sureScore) return yield* answer(context, hits, best)
+  if (smallTalk !== null) return yield* answerSmallTalk(context, smallTalk)
+  const ofSelf = yield* answerAboutSelf(context)
   if (ofSelf !== null) return ofSelf
-  const isTelling = isStatement(scene.conversation.question)
-  const about = isTelling ? undefined : finds.find(({ passage }) => passage.source === 'self')
+  const isTelling = isStatement(context.conversation.question)
+  const about = isTelling ? undefined : hits.find(({ passage }) => passage.source === 'self')
   if (about && about.score >= selfScore) {
-    const [unsaid] = yield* unsaidOf([about.passage.answer], String, scene)
+    const [unsaid] = yield* unsaidOf([about.passage.answer], String, context)
     if (unsaid !== undefined) return unsaid
-    if (about.score >= nearScore) return yield* again(scene, about.passage.answer)
+    if (about.score >= nearScore) return yield* repeatAnswer(context, about.passage.answer)
   }
-  const near = finds.filter(({ score }) => score >= nearScore)
-  const [nearest] = yield* unsaidOf(near, ({ passage }) => passage.answer, scene)
-  if (!nearest) return yield* deflect(scene)
-  return `${yield* unsaidPhrase(scene, hedges, chanceOf(scene), scene.choice)} ${nearest.passage.answer}`
+  const near = hits.filter(({ score }) => score >= nearScore)
+  const [nearest] = yield* unsaidOf(near, ({ passage }) => passage.answer, context)
+  if (!nearest) return yield* deflect(context)
+  return `${yield* unsaidPhrase(context, hedges, pickKeyOf(context), context.choice)} ${nearest.passage.answer}`
 }
 
 /** What a message ends with, if that is a farewell or thanks: "I must sleep now. Good night!" */
@@ -93,19 +109,19 @@ function partingIn(question: string, names: readonly string[]): SmallTalk | null
 }
 
 /** What answers the question, best first; a question that leans on the one before it is looked up with that one. */
-function* findAnswers(scene: Scene): Steps<readonly Find[]> {
-  const { search, answers, passages, keys } = scene
-  const { question, previousQuestion } = scene.conversation
+function* findAnswers(context: ReplyContext): Steps<readonly Hit[]> {
+  const { search, answers, passages, keys } = context
+  const { question, previousQuestion } = context.conversation
   const asked = answers.get(plainWords(question))
-  const leaning = leaningIn(scene)
+  const dependence = dependenceIn(context)
   const scores = new Map(
-    leaning === 'wholly' ? [] : (yield* search(question)).map(({ passage, score }) => [passage, score]),
+    dependence === 'wholly' ? [] : (yield* search(question)).map(({ passage, score }) => [passage, score]),
   )
   if (asked && passages.includes(asked)) {
     scores.set(asked, Math.max(sureScore, ...scores.values()))
-  } else if (leaning !== 'none') {
+  } else if (dependence !== 'none') {
     for (const { passage, score } of yield* search(previousQuestion)) {
-      scores.set(passage, (scores.get(passage) ?? 0) + shareOfPrevious[leaning] * score)
+      scores.set(passage, (scores.get(passage) ?? 0) + shareOfPrevious[dependence] * score)
     }
   }
   // What the question itself has called up is meant to answer it.
@@ -119,48 +135,50 @@ function* findAnswers(scene: Scene): Steps<readonly Find[]> {
 }
 
 /** How much a question leans on the one before; one about the character itself does not. */
-function leaningIn({ conversation }: Scene): 'none' | 'partly' | 'wholly' {
+function dependenceIn({ conversation }: ReplyContext): 'none' | 'partly' | 'wholly' {
   const { question, previousQuestion } = conversation
   if (previousQuestion === '' || personalSubject(question) !== null) return 'none'
-  return leaningOf(question)
+  return dependenceOf(question)
 }
 
 /** Tells the best answer, or another good one when that was told before; further choices take what is nearly as good. */
-function* answer(scene: Scene, finds: readonly Find[], best: Find): Steps<string> {
-  const { question } = scene.conversation
-  const leansOnPrevious = leaningIn(scene) !== 'none'
-  const enough = Math.max(leansOnPrevious ? nearScore : sureScore, goodEnoughInstead * best.score)
-  const good = finds.filter(({ score }) => score >= enough)
-  const left = yield* unsaidOf(good, ({ passage }) => passage.answer, scene)
+function* answer(context: ReplyContext, hits: readonly Hit[], best: Hit): Steps<string> {
+  const { question } = context.conversation
+  const dependsOnPrevious = dependenceIn(context) !== 'none'
+  const enough = Math.max(dependsOnPrevious ? nearScore : sureScore, goodEnoughInstead * best.score)
+  const good = hits.filter(({ score }) => score >= enough)
+  const left = yield* unsaidOf(good, ({ passage }) => passage.answer, context)
   const [chosen] = left
   if (!chosen) {
-    if (isStatement(question)) return yield* deflect(scene)
-    if (leansOnPrevious) return yield* goOn(scene, yield* unsaidPhrase(scene, endings, chanceOf(scene), scene.choice))
-    return yield* again(scene, best.passage.answer)
+    if (isStatement(question)) return yield* deflect(context)
+    if (dependsOnPrevious)
+      return yield* continueTalk(context, yield* unsaidPhrase(context, endings, pickKeyOf(context), context.choice))
+    return yield* repeatAnswer(context, best.passage.answer)
   }
   const alike = left.filter(({ score }) => score >= nearlyAsGood * chosen.score)
-  return varied(
-    scene,
+  return pickVariant(
+    context,
     alike.map(({ passage }) => passage.answer),
   )
 }
 
 /** Tells what was told before, with a word on it: once in a conversation, and then no more. */
-function* again(scene: Scene, text: string): Steps<string> {
-  const isSaid = scene.conversation.said.some((said) => repetitions.some((form) => said.startsWith(form)))
-  if (isSaid) return yield* goOn(scene, yield* unsaidPhrase(scene, endings, chanceOf(scene), scene.choice))
-  return `${yield* unsaidPhrase(scene, repetitions, chanceOf(scene), scene.choice)} ${text}`
+function* repeatAnswer(context: ReplyContext, text: string): Steps<string> {
+  const isSaid = context.conversation.said.some((said) => repetitions.some((form) => said.startsWith(form)))
+  if (isSaid)
+    return yield* continueTalk(context, yield* unsaidPhrase(context, endings, pickKeyOf(context), context.choice))
+  return `${yield* unsaidPhrase(context, repetitions, pickKeyOf(context), context.choice)} ${text}`
 }
 
 /** What the character tells of itself, where that is asked; null where it is not, or where the card has nothing of the kind. */
-function* answerAboutSelf(scene: Scene): Steps<string | null> {
-  const isAnswer = personalSubject(scene.conversation.question)
-  const ofSubject = isAnswer === null ? [] : scene.passages.filter(isAnswer)
+function* answerAboutSelf(context: ReplyContext): Steps<string | null> {
+  const isAnswer = personalSubject(context.conversation.question)
+  const ofSubject = isAnswer === null ? [] : context.passages.filter(isAnswer)
   if (ofSubject.length === 0) return null
-  const left = yield* unsaidOf(ofSubject, ({ answer }) => answer, scene)
-  if (left.length === 0) return yield* again(scene, ofSubject[0]?.answer ?? '')
-  return varied(
-    scene,
+  const left = yield* unsaidOf(ofSubject, ({ answer }) => answer, context)
+  if (left.length === 0) return yield* repeatAnswer(context, ofSubject[0]?.answer ?? '')
+  return pickVariant(
+    context,
     left.slice(0, maxVariants).map(({ answer }) => answer),
   )
 }

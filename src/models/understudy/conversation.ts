@@ -92,7 +92,7 @@ function newestOf(texts: readonly string[], letters: number): readonly string[] 
 }
 
 /** How much a question leans on the one before it: "and why?" wholly, "tell me another" partly, most not at all. */
-export function leaningOf(question: string): 'none' | 'partly' | 'wholly' {
+export function dependenceOf(question: string): 'none' | 'partly' | 'wholly' {
   const words = wordsOf(question)
   const strong = words.filter(isStrong).length
   if (words.length > maxFollowUpWords || strong > 2) return 'none'

@@ -133,7 +133,7 @@ const irregular: ReadonlyMap<string, string> = new Map([
 const same = /^(?:was|always|perhaps|sometimes|besides|this|its|his|as|us|yes|[a-z]*(?:ss|us|ous))$/
 
 /** A verb as it stands behind "I": "keeps" is "keep". */
-function withI(verb: string): string {
+function firstPersonOf(verb: string): string {
   const known = irregular.get(verb)
   if (known !== undefined) return known
   if (same.test(verb) || !/^[a-z]+s$/.test(verb)) return verb
@@ -160,14 +160,14 @@ export function inFirstPerson(sentence: string, { pronouns, patterns }: Subject,
     .replace(owned, 'my ')
     .replace(clause, (_, _who: string, short: string | undefined, between: string, verb: string) => {
       const linked = short === undefined ? '' : /been|got/.test(verb) ? "'ve" : "'m"
-      return `I${linked}${between}${linked === '' ? withI(verb.toLowerCase().replace('’', "'")) : verb}`
+      return `I${linked}${between}${linked === '' ? firstPersonOf(verb.toLowerCase().replace('’', "'")) : verb}`
     })
     .replace(self, 'myself')
     .replace(own, (found, next: string) => (hasTwoMeanings && noNoun.test(next) ? found : 'my'))
     .replace(me, 'me')
   const joined = withJoinedVerbs(turned)
   if (joined === null) return null
-  return left.test(joined) ? null : withUser(ofBoth(capitalised(joined), subject))
+  return left.test(joined) ? null : withUser(withWe(capitalised(joined), subject))
 }
 
 /** The verbs of a sentence that go on with the same subject: "I keep bees and sells honey"; null where it may be another's. */
@@ -180,7 +180,7 @@ function withJoinedVerbs(sentence: string): string | null {
         /s$/.test(verb) && !same.test(verb) && (verbs.test(verb) || followsVerb.test(next) || next === userNameMark)
       if (!isVerb) return found
       const before = sentence.slice(sentence.slice(0, at).lastIndexOf('I ') + 1, at)
-      if (!/\b(?:who|that|which|where|whose)\b/.test(before)) return `${link} ${between}${withI(verb)}`
+      if (!/\b(?:who|that|which|where|whose)\b/.test(before)) return `${link} ${between}${firstPersonOf(verb)}`
       isUnsure ||= link.startsWith(',')
       return found
     },
@@ -207,7 +207,7 @@ export function fragment(sentence: string): string | null {
       `I ${sentence.charAt(0).toLowerCase()}${sentence.slice(1)}`.replace(
         /(^I |, |; |\band |\bbut )((?:never |always |often )?)(\w+s)\b(?! ?[,;.])/g,
         (found, before, between, verb) =>
-          verbs.test(verb) || before === 'I ' || between !== '' ? `${before}${between}${withI(verb)}` : found,
+          verbs.test(verb) || before === 'I ' || between !== '' ? `${before}${between}${firstPersonOf(verb)}` : found,
       ),
     )
   }
@@ -217,7 +217,7 @@ export function fragment(sentence: string): string | null {
 }
 
 /** "They" are the character and the user, where a sentence names both and nobody else: "I have known you since we met". */
-function ofBoth(sentence: string, pronoun: string): string {
+function withWe(sentence: string, pronoun: string): string {
   if (pronoun === 'they' || !sentence.includes(userNameMark) || others.get('they')?.test(sentence)) return sentence
   return capitalised(
     sentence
@@ -237,13 +237,13 @@ export function withUser(sentence: string): string | null {
     .replaceAll(`${userNameMark}'s`, 'your')
     .replace(
       new RegExp(`${userNameMark} ([a-z]+s(?:(?:,? and |, )[a-z]+s)*)\\b`, 'g'),
-      (_, found: string) => `you ${found.replace(/[a-z]+s\b/g, withYou)}`,
+      (_, found: string) => `you ${found.replace(/[a-z]+s\b/g, secondPersonOf)}`,
     )
     .replaceAll(userNameMark, 'you')
 }
 
-function withYou(verb: string): string {
-  return verb === 'is' ? 'are' : verb === 'was' ? 'were' : withI(verb)
+function secondPersonOf(verb: string): string {
+  return verb === 'is' ? 'are' : verb === 'was' ? 'were' : firstPersonOf(verb)
 }
 
 /** Whether a word is one of the verbs that are known, as it stands behind "she". */
@@ -273,7 +273,9 @@ export function clausesOf(sentence: string): readonly string[] {
 }
 
 /** A comma, and a verb that goes on with what "I" do. */
-const nextClause = new RegExp(`, (?:and )?(?=(?:${verbs.source.slice(4, -2).split('|').map(withI).join('|')}) )`)
+const nextClause = new RegExp(
+  `, (?:and )?(?=(?:${verbs.source.slice(4, -2).split('|').map(firstPersonOf).join('|')}) )`,
+)
 
 export function capitalised(text: string): string {
   return text.replace(/^(["“*]?)(\p{Ll})/u, (_, mark: string, letter: string) => `${mark}${letter.toUpperCase()}`)

@@ -5,7 +5,7 @@ import type { Model, ModelEvent, ModelReply, ModelRequest } from '../model.ts'
 import { brokenOff } from '../upstream/errors.ts'
 
 /** Milliseconds. */
-const slowness = { beforeFirst: 2000, betweenWords: 100 }
+const delaysMs = { beforeFirst: 2000, betweenWords: 100 }
 
 /** One way to misbehave: what becomes of a good understudy's reply. */
 interface Misbehaviour {
@@ -43,14 +43,14 @@ function slow(understudy: Model): Misbehaviour {
   return {
     async complete(request, signal) {
       const reply = await understudy.complete(request, signal)
-      await sleep(slowness.beforeFirst, undefined, { signal })
+      await sleep(delaysMs.beforeFirst, undefined, { signal })
       return reply
     },
     async *stream(request, signal) {
-      await sleep(slowness.beforeFirst, undefined, { signal })
+      await sleep(delaysMs.beforeFirst, undefined, { signal })
       for await (const events of understudy.stream(request, signal)) {
         yield events
-        await sleep(slowness.betweenWords, undefined, { signal })
+        await sleep(delaysMs.betweenWords, undefined, { signal })
       }
     },
   }

@@ -37,12 +37,12 @@ export function* textForPattern(pattern: string, shortest: number, variant: numb
   if (pattern.length > maxPatternLength) return undefined
   try {
     let extra = 0
-    let text = yield* new Walk(pattern, extra, variant).text()
+    let text = yield* new PatternWalker(pattern, extra, variant).text()
     for (let attempt = 0; attempt < 3; attempt += 1) {
       const missing = shortest - lengthOf(text)
       if (missing <= 0) break
       extra += missing
-      text = yield* new Walk(pattern, extra, variant).text()
+      text = yield* new PatternWalker(pattern, extra, variant).text()
     }
     return text
   } catch (error) {
@@ -51,19 +51,19 @@ export function* textForPattern(pattern: string, shortest: number, variant: numb
   }
 }
 
-class Walk {
+class PatternWalker {
   readonly #letters: readonly string[]
   #position = 0
   /** Repeats that may still be added where the pattern lets it. */
   #extra: number
   #variant: number
   /** Letters that sets name, so that sets of other alphabets have something to be chosen from. */
-  readonly #outside = new Set<string>()
+  readonly #lettersOfSets = new Set<string>()
   /** Units of work that no step has told yet. */
   #units = 0
   #depth = 0
   /** Whether it walks past what the text does not need. */
-  #isIdle = false
+  #isSkipping = false
 
   constructor(pattern: string, extra: number, variant: number) {
     this.#units = pattern.length * unitsOfReading
@@ -82,7 +82,7 @@ class Walk {
   /** The first of the alternatives; the others are walked past. */
   *#alternatives(): Steps<string> {
     const first = yield* this.#sequence()
-    while (this.#take('|')) yield* this.#passOne()
+    while (this.#take('|')) yield* this.#skipAlternative()
     return first
   }
 
@@ -96,7 +96,7 @@ class Walk {
       const after = this.#position
       const added = Math.min(this.#extra, most - least)
       if (atom !== '') this.#extra -= added
-      const times = atom === '' || this.#isIdle ? Math.min(1, least) : least + added
+      const times = atom === '' || this.#isSkipping ? Math.min(1, least) : least + added
       for (let count = 0; count < times; count += 1) {
         if (text.length > maxTextLength) throw new UnknownSyntaxError()
         this.#position = start
@@ -149,14 +149,14 @@ class Walk {
       const from = this.#member()
       if (typeof from === 'function' || this.#peek() !== '-' || this.#letters[this.#position + 1] === ']') {
         tests.push(typeof from === 'function' ? from : (letter) => letter === from)
-        if (typeof from === 'string') this.#outside.add(from)
+        if (typeof from === 'string') this.#lettersOfSets.add(from)
         continue
       }
       this.#next()
       const to = this.#member()
       if (typeof to === 'function') throw new UnknownSyntaxError()
       tests.push((letter) => letter >= from && letter <= to)
-      this.#outside.add(from)
+      this.#lettersOfSets.add(from)
     }
     return this.#choose((letter) => tests.some((test) => test(letter)) !== isNegative, tests.length)
   }
@@ -205,7 +205,7 @@ class Walk {
   /** One of the letters that pass a test. @param tests how many it is made of */
   #choose(test: (letter: string) => boolean, tests = 1): string {
     const fitting: string[] = []
-    for (const letters of [byPlainness, this.#outside]) {
+    for (const letters of [byPlainness, this.#lettersOfSets]) {
       for (const letter of letters) {
         this.#units += tests * unitsOfTrial
         if (!test(letter)) continue
@@ -220,13 +220,13 @@ class Walk {
   }
 
   /** Walks past an alternative, without using up what is meant for the text. */
-  *#passOne(): Steps<void> {
-    const [extra, variant, isIdle] = [this.#extra, this.#variant, this.#isIdle]
-    this.#isIdle = true
+  *#skipAlternative(): Steps<void> {
+    const [extra, variant, wasSkipping] = [this.#extra, this.#variant, this.#isSkipping]
+    this.#isSkipping = true
     yield* this.#sequence()
     this.#extra = extra
     this.#variant = variant
-    this.#isIdle = isIdle
+    this.#isSkipping = wasSkipping
   }
 
   #peek(): string {

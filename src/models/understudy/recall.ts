@@ -1,6 +1,6 @@
 import type { Steps } from '../../work.ts'
 import * as phrases from './phrases.ts'
-import { chanceOf, type Scene, unsaidPhrase } from './reply-context.ts'
+import { pickKeyOf, type ReplyContext, unsaidPhrase } from './reply-context.ts'
 import { userNameMark } from './user-name-mark.ts'
 import { fold, isWeak, shortened, wordsOf } from './words.ts'
 
@@ -19,8 +19,8 @@ const asksPlace = /\b(?:what (?:were|are) we talking about|where were we)\b/
 const asksStatement = /\b(?:my|i|me|mine)\b/
 
 /** What answers a question about the conversation itself; null for any other question. */
-export function* recall(scene: Scene): Steps<string | null> {
-  const { conversation, userName, choice } = scene
+export function* recall(context: ReplyContext): Steps<string | null> {
+  const { conversation, userName, choice } = context
   const asked = fold(conversation.question).replaceAll('’', "'")
   if (asksName.test(asked)) {
     return userName === null ? 'You have not told me your name yet.' : `You are ${userNameMark}, unless I misheard.`
@@ -29,28 +29,28 @@ export function* recall(scene: Scene): Steps<string | null> {
   if (asksOwnWords.test(asked) && said !== undefined) return `I said: ${said.slice(0, maxRecalledLength)}`
   const asksBack = [asksFirst, asksWords, asksPlace].some((form) => form.test(asked))
   if (asksBack) {
-    const wanted = recalledText(scene, asked)
+    const wanted = recalledText(context, asked)
     return wanted ? `You said: “${shortened(wanted)}”` : 'Nothing yet; you have only just begun.'
   }
   if (!/\?\s*$|^do you remember/.test(asked) || !asksStatement.test(asked)) return null
-  const statement = statementAbout(scene, asked)
+  const statement = statementAbout(context, asked)
   if (statement === undefined) return null
-  const turned = yield* unsaidPhrase(scene, phrases.recollections, chanceOf(scene), choice)
+  const turned = yield* unsaidPhrase(context, phrases.recollections, pickKeyOf(context), choice)
   return turned.replace('%', () => inSecondPerson(statement))
 }
 
 /** Which of the user's own words a question asks for. */
-function recalledText(scene: Scene, asked: string): string | undefined {
-  const { earlier } = scene.conversation
+function recalledText(context: ReplyContext, asked: string): string | undefined {
+  const { earlier } = context.conversation
   if (asksFirst.test(asked)) return earlier[0]
-  const own = asksPlace.test(asked) ? undefined : (statementAbout(scene, asked) ?? lastStatement(scene))
+  const own = asksPlace.test(asked) ? undefined : (statementAbout(context, asked) ?? lastStatement(context))
   return own ?? earlier.at(-1)
 }
 
 const maxRecalledLength = 600
 
 /** What the user told of a thing that is asked about: the last sentence that shares a telling word with the question. */
-function statementAbout({ conversation }: Scene, question: string): string | undefined {
+function statementAbout({ conversation }: ReplyContext, question: string): string | undefined {
   const asked = new Set(termsIn(question))
   const sentences = conversation.earlier.flatMap(
     (text) => text.slice(-maxRecalledLength).match(/[^.!?\n]+[.!?]*/g) ?? [],
@@ -62,7 +62,7 @@ function statementAbout({ conversation }: Scene, question: string): string | und
 }
 
 /** What the user told last of themself. */
-function lastStatement({ conversation }: Scene): string | undefined {
+function lastStatement({ conversation }: ReplyContext): string | undefined {
   return conversation.earlier.findLast((text) => isStatement(text) && echoOf(text) !== null)
 }
 

@@ -7,24 +7,24 @@ import type { Conversation } from './conversation.ts'
 import { indexIn } from './index-in.ts'
 import { openings } from './phrases.ts'
 import { pick } from './pick.ts'
-import { createSearch, type Find, type Search } from './search.ts'
+import { createSearch, type Hit, type Search } from './search.ts'
 import { type SmallTalk, smallTalkOf } from './small-talk.ts'
 import { userNameMark } from './user-name-mark.ts'
 import { fold, wordsOf } from './words.ts'
 
 /** A part that an understudy has read. */
-interface Part {
+interface ReadCard {
   readonly reader: CardReader
   readonly material: Material
   readonly search: Search
   /** What answers a question that is asked in just these words. */
   readonly answers: ReadonlyMap<string, Passage>
   /** What the examples of the card answer to small talk. */
-  readonly civilities: ReadonlyMap<SmallTalk, readonly Passage[]>
+  readonly smallTalk: ReadonlyMap<SmallTalk, readonly Passage[]>
 }
 
 /** One reply to be given in a part. */
-export interface Scene extends Part {
+export interface ReplyContext extends ReadCard {
   /** What the prompt tells a model, and so may be said, in the order of the card; lore that fired is first. */
   readonly passages: readonly Passage[]
   /** The keys that fired lore was found by, in lower case. */
@@ -38,38 +38,38 @@ export interface Scene extends Part {
   readonly choice: number
 }
 
-const parts = new WeakMap<Card, Part>()
+const readCards = new WeakMap<Card, ReadCard>()
 
 /** Gives the part that a card describes; it is read once, in some milliseconds, for as long as the card is in use. */
-export function* partOf(card: Card): Steps<Part> {
-  const known = parts.get(card)
+export function* readCard(card: Card): Steps<ReadCard> {
+  const known = readCards.get(card)
   if (known) return known
   const reader = new CardReader(card)
   const material = yield* reader.material()
-  const part = {
+  const read = {
     reader,
     material,
     search: yield* createSearch(material.passages),
     ...(yield* readCues(material, card)),
   }
-  parts.set(card, part)
-  return part
+  readCards.set(card, read)
+  return read
 }
 
 /** Reads what the user says in the examples of a card. */
-function* readCues({ passages }: Material, { name, nickname }: Card): Steps<Pick<Part, 'answers' | 'civilities'>> {
+function* readCues({ passages }: Material, { name, nickname }: Card): Steps<Pick<ReadCard, 'answers' | 'smallTalk'>> {
   const answers = new Map<string, Passage>()
-  const civilities = new Map<SmallTalk, Passage[]>()
+  const smallTalk = new Map<SmallTalk, Passage[]>()
   for (const passage of passages) {
     const { cue, source } = passage
     if (cue === '' || !isExample(source)) continue
     const words = plainWords(cue)
     if (!answers.has(words)) answers.set(words, passage)
-    const smallTalk = smallTalkOf(cue, [name, nickname]) ?? 'greeting'
-    civilities.set(smallTalk, [...(civilities.get(smallTalk) ?? []), passage])
+    const kind = smallTalkOf(cue, [name, nickname]) ?? 'greeting'
+    smallTalk.set(kind, [...(smallTalk.get(kind) ?? []), passage])
     yield unitsOfCue + cue.length * unitsOfLetter
   }
-  return { answers, civilities }
+  return { answers, smallTalk }
 }
 
 /** Units of work to tell what kind of small talk a text is, besides each of its letters. */
@@ -78,10 +78,10 @@ const unitsOfLetter = 50
 
 /** Narrows a part to what the prompt tells a model: examples that were not dropped, and lore that fired, of all books. */
 export function* narrowToPrompt(
-  part: Part,
+  card: ReadCard,
   composition: ComposedParts | undefined,
-): Steps<Pick<Scene, 'passages' | 'keys' | 'search'>> {
-  const { material, reader } = part
+): Steps<Pick<ReplyContext, 'passages' | 'keys' | 'search'>> {
+  const { material, reader } = card
   const fired = new Map<LoreEntry, readonly string[]>()
   for (const { fired: hasFired, source, keys } of composition?.lore ?? []) {
     if (hasFired)
@@ -109,8 +109,8 @@ export function* narrowToPrompt(
   return {
     passages,
     keys,
-    *search(question): Steps<readonly Find[]> {
-      const found = (yield* part.search(question)).filter(({ passage }) => isInPrompt(passage))
+    *search(question): Steps<readonly Hit[]> {
+      const found = (yield* card.search(question)).filter(({ passage }) => isInPrompt(passage))
       if (searchOthers === null) return found
       return [...found, ...(yield* searchOthers(question))].sort((one, other) => other.score - one.score)
     },
@@ -122,7 +122,7 @@ function order({ source }: Passage): number {
 }
 
 /** What the scene's picks turn on: the same for all choices, which take steps from there. */
-export function chanceOf({ seed, conversation }: Pick<Scene, 'seed' | 'conversation'>): string {
+export function pickKeyOf({ seed, conversation }: Pick<ReplyContext, 'seed' | 'conversation'>): string {
   return `${seed ?? ''}/${conversation.said.length}/${conversation.question}`
 }
 
@@ -130,15 +130,15 @@ export function chanceOf({ seed, conversation }: Pick<Scene, 'seed' | 'conversat
 const maxSeeds = 16
 
 /** How many steps from the best answer a choice is: a seed counts like so many choices. @param among how many answers there are */
-export function variantOf({ seed, choice }: Pick<Scene, 'seed' | 'choice'>, among: number): number {
+export function variantOf({ seed, choice }: Pick<ReplyContext, 'seed' | 'choice'>, among: number): number {
   return among === 0 ? choice : (Math.abs(seed ?? 0) % maxSeeds) + choice
 }
 
 /** One of the texts that are as good; with an opening where choices or seeds have come round to the same one. */
-export function varied(scene: Scene, texts: readonly string[]): string {
-  const variant = variantOf(scene, texts.length)
+export function pickVariant(context: ReplyContext, texts: readonly string[]): string {
+  const variant = variantOf(context, texts.length)
   const text = texts[variant % texts.length] ?? ''
-  return variant < texts.length ? text : `${pick(openings, chanceOf({ ...scene, seed: null }), variant)} ${text}`
+  return variant < texts.length ? text : `${pick(openings, pickKeyOf({ ...context, seed: null }), variant)} ${text}`
 }
 
 /** The words of a question and nothing else, so that the same question is known however it is written. */
@@ -149,34 +149,38 @@ export function plainWords(question: string): string {
 }
 
 /** The texts that the character has not said already. */
-export function* unsaidOf<T>(items: Iterable<T>, textOf: (item: T) => string, scene: Scene): Steps<readonly T[]> {
+export function* unsaidOf<T>(
+  items: Iterable<T>,
+  textOf: (item: T) => string,
+  context: ReplyContext,
+): Steps<readonly T[]> {
   const found: T[] = []
   for (const item of items) {
-    if (!(yield* isAmong(scene.conversation.said, longestPart(textOf(item))))) found.push(item)
+    if (!(yield* isPartOfOne(context.conversation.said, longestFixedPart(textOf(item))))) found.push(item)
   }
   return found
 }
 
-function* isAmong(texts: readonly string[], text: string): Steps<boolean> {
+function* isPartOfOne(texts: readonly string[], text: string): Steps<boolean> {
   for (const each of texts) if ((yield* indexIn(each, text)) >= 0) return true
   return false
 }
 
 /** One of the phrases, and none that was said already as long as there are others. */
-export function* unsaidPhrase(scene: Scene, phrases: readonly string[], chance: string, step = 0): Steps<string> {
-  const unsaid = yield* unsaidOf(phrases, String, scene)
-  return pick(unsaid.length > 0 ? unsaid : phrases, chance, step) ?? ''
+export function* unsaidPhrase(context: ReplyContext, phrases: readonly string[], key: string, step = 0): Steps<string> {
+  const unsaid = yield* unsaidOf(phrases, String, context)
+  return pick(unsaid.length > 0 ? unsaid : phrases, key, step) ?? ''
 }
 
 /** The longest part of a text that stands as it is, whatever is filled in, and however the user is called. */
-function longestPart(phrase: string): string {
-  return phrase.split(fillings).reduce((one, other) => (other.length > one.length ? other : one), '')
+function longestFixedPart(phrase: string): string {
+  return phrase.split(placeholders).reduce((one, other) => (other.length > one.length ? other : one), '')
 }
 
-const fillings = new RegExp(`%|[,;:]? ?${userNameMark}[.,;:!?]? ?`, 'u')
+const placeholders = new RegExp(`%|[,;:]? ?${userNameMark}[.,;:!?]? ?`, 'u')
 
 /** Puts the user's name into a text; without one, the user is not called by it. */
-export function addressed(text: string, userName: string | null): string {
+export function withUserName(text: string, userName: string | null): string {
   if (!text.includes(userNameMark)) return text
   if (userName !== null) return text.replaceAll(userNameMark, () => userName)
   return text

@@ -33,17 +33,19 @@ export interface Reply {
 }
 
 /** Plays the reply to a request. */
-export async function playReply(request: ModelRequest, tokenizer: Tokenizer, signal: AbortSignal): Promise<Reply> {
+export async function makeReply(request: ModelRequest, tokenizer: Tokenizer, signal: AbortSignal): Promise<Reply> {
   const { body, work } = request
   if (functionsOf(body).hasOthers) request.onIgnored?.('tools')
-  const conversation = readConversation(request.composition ? spokenIn(request.composition) : body.messages)
+  const conversation = readConversation(request.composition ? callersMessages(request.composition) : body.messages)
   const tool =
     body.tools || body.tool_choice ? await work.run('tools', toolToCall(body, conversation.question)) : undefined
   const param = tool ? paramOf(tool, body) : body.response_format?.type === 'json_schema' ? schemaParam : 'messages'
   const choices: Choice[] = []
   let completion = 0
   for (let index = 0; index < (body.n ?? 1); index += 1) {
-    const steps = tool ? call(tool, body, conversation, index, tokenizer) : say(request, conversation, index, tokenizer)
+    const steps = tool
+      ? callChoice(tool, body, conversation, index, tokenizer)
+      : textChoice(request, conversation, index, tokenizer)
     const { choice, tokens } = await work.run(param, counted(steps, tokenizer))
     signal.throwIfAborted()
     choices.push(choice)
@@ -57,7 +59,7 @@ export async function playReply(request: ModelRequest, tokenizer: Tokenizer, sig
 }
 
 /** The caller's own messages of a prompt: what the card puts among them, the user has neither said nor heard. */
-function spokenIn({ sections }: ComposedParts): readonly Message[] {
+function callersMessages({ sections }: ComposedParts): readonly Message[] {
   return sections.flatMap(({ section, messages }) => (section === 'conversation' ? (messages ?? []) : []))
 }
 
@@ -70,7 +72,7 @@ function* counted(steps: Steps<Choice>, tokenizer: Tokenizer): Steps<{ choice: C
 }
 
 /** A choice that calls a tool. */
-function* call(
+function* callChoice(
   tool: FunctionTool,
   body: CompletionRequest,
   { question }: Conversation,
@@ -81,7 +83,7 @@ function* call(
 }
 
 /** A choice that is a text. */
-function* say(
+function* textChoice(
   { body, persona, composition }: ModelRequest,
   conversation: Conversation,
   index: number,

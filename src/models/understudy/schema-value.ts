@@ -67,7 +67,7 @@ class ValueMaker {
     if (depth > maxDepth) throw new SchemaTooLargeError('its least value nests too deep')
     this.#grow(lettersOfPart)
     yield unitsOfPart + unitsOfLevel * depth + unitsOfMember * membersOf(schema)
-    if (!isObject(schema)) return this.#said(variantOf(this.#texts.next(), variant))
+    if (!isObject(schema)) return this.#made(variantOf(this.#texts.next(), variant))
     if (typeof schema['$ref'] === 'string') {
       const { $ref: reference, ...beside } = schema
       yield schema['$ref'].length
@@ -112,7 +112,7 @@ class ValueMaker {
       case 'null':
         return null
       default:
-        return this.#said(
+        return this.#made(
           (yield* formattedText(schema, variant)) ?? fillText(schema, variantOf(this.#texts.next(), variant)),
         )
     }
@@ -144,7 +144,7 @@ class ValueMaker {
   }
 
   /** A text that was made. */
-  #said(text: string): string {
+  #made(text: string): string {
     this.#grow(text.length)
     return text
   }
@@ -169,7 +169,7 @@ class ValueMaker {
     }
     const fields: [string, Json][] = []
     for (const name of names) {
-      this.#said(name)
+      this.#made(name)
       const own = Object.hasOwn(properties, name) ? properties[name] : schema['additionalProperties']
       fields.push([name, yield* this.make(own, depth + 1, 0)])
     }

@@ -5,14 +5,14 @@ import { conceptsOf } from './thesaurus.ts'
 import { isWeak, termsOf, type Word, wordsOf } from './words.ts'
 
 /** A passage that speaks of what was asked. */
-export interface Find {
+export interface Hit {
   readonly passage: Passage
   /** How well it fits; 1 is about one rare word of the question, met once in the passage's text. */
   readonly score: number
 }
 
 /** Finds the passages that speak of what a text asks, best first. */
-export type Search = (question: string) => Steps<readonly Find[]>
+export type Search = (question: string) => Steps<readonly Hit[]>
 
 /** What a match is worth, by where it is met and by what kind of word it is. Found by trial; the results turn little on them. */
 const boosts = { cue: 3, hint: 2, answer: 1 }
@@ -68,7 +68,7 @@ export function* createSearch(passages: readonly Passage[]): Steps<Search> {
     })
 
   /** Adds what passages have of one term. @returns how much the term weighs in the question */
-  const addTerm = (term: string, found: Founds): number => {
+  const addTerm = (term: string, found: HitScores): number => {
     const exact = looseScoresOf(term)
     const related = bestOf(conceptsOf(term).map(exactScoresOf))
     const weight = isWeak(term) ? weights.weak : 1
@@ -82,7 +82,7 @@ export function* createSearch(passages: readonly Passage[]): Steps<Search> {
   }
   const unit = rarity(1)
   /** Found passages, best first. @param total how much all terms of the question weigh */
-  const ranked = (found: Founds, total: number): readonly Find[] =>
+  const ranked = (found: HitScores, total: number): readonly Hit[] =>
     [...found]
       .flatMap(([id, { score, covered }]) => {
         const passage = passages[id]
@@ -99,7 +99,7 @@ export function* createSearch(passages: readonly Passage[]): Steps<Search> {
 
   const unitsOfTerm = unitsOfPassage + vocabulary.size + passages.length * unitsOfFind
   return function* search(question) {
-    const found: Founds = new Map()
+    const found: HitScores = new Map()
     let total = 0
     const words = wordsOf(question)
     for (const term of [...new Set(words.flatMap(termsOf))].slice(-maxTerms)) {
@@ -115,9 +115,9 @@ export function* createSearch(passages: readonly Passage[]): Steps<Search> {
 }
 
 /** What has been found so far, by the passages' ids: their scores, and how much of the question they cover. */
-type Founds = Map<number, { readonly score: number; readonly covered: number }>
+type HitScores = Map<number, { readonly score: number; readonly covered: number }>
 
-function add(found: Founds, id: number, score: number, covered: number): void {
+function add(found: HitScores, id: number, score: number, covered: number): void {
   const before = found.get(id)
   found.set(id, { score: (before?.score ?? 0) + score, covered: (before?.covered ?? 0) + covered })
 }

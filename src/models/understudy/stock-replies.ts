@@ -5,42 +5,42 @@ import { capitalised } from './first-person.ts'
 import * as phrases from './phrases.ts'
 import { pick } from './pick.ts'
 import { echoOf, isStatement } from './recall.ts'
-import { chanceOf, type Scene, unsaidOf, unsaidPhrase, variantOf, varied } from './reply-context.ts'
+import { pickKeyOf, pickVariant, type ReplyContext, unsaidOf, unsaidPhrase, variantOf } from './reply-context.ts'
 import { isMisleading, moodOf, type SmallTalk, smallTalkOf } from './small-talk.ts'
 import { userNameMark } from './user-name-mark.ts'
 import { shortened } from './words.ts'
 
 /** What the card's examples answer to small talk of this kind, if that was not said yet. */
-export function* ownWords(scene: Scene, smallTalk: SmallTalk): Steps<string | null> {
+export function* answerFromExamples(context: ReplyContext, smallTalk: SmallTalk): Steps<string | null> {
   if (smallTalk === 'greeting' || smallTalk === 'nature' || smallTalk === 'assent') return null
-  const answers = (scene.civilities.get(smallTalk) ?? [])
-    .filter((passage) => scene.passages.includes(passage))
+  const answers = (context.smallTalk.get(smallTalk) ?? [])
+    .filter((passage) => context.passages.includes(passage))
     .map(({ answer }) => answer)
     .filter((answer) => smallTalk !== 'introduction' || answer.includes(userNameMark))
-  const own = yield* unsaidOf(answers, String, scene)
+  const own = yield* unsaidOf(answers, String, context)
   if (own.length === 0) return null
-  return varied(scene, own)
+  return pickVariant(context, own)
 }
 
 /** Answers what is said for politeness or out of a feeling, and who it is that answers. */
-export function* beCivil(scene: Scene, smallTalk: SmallTalk): Steps<string> {
-  const { name } = scene
+export function* answerSmallTalk(context: ReplyContext, smallTalk: SmallTalk): Steps<string> {
+  const { name } = context
   const stock = function* (list: readonly string[]) {
-    return (yield* unsaidPhrase(scene, list, chanceOf(scene), variantOf(scene, 1))).replace('%', () => name)
+    return (yield* unsaidPhrase(context, list, pickKeyOf(context), variantOf(context, 1))).replace('%', () => name)
   }
   switch (smallTalk) {
     case 'greeting':
     case 'introduction': {
-      const greeting = yield* cardGreeting(scene, smallTalk === 'introduction')
+      const greeting = yield* cardGreeting(context, smallTalk === 'introduction')
       return greeting ?? (yield* stock(phrases.civilities[smallTalk]))
     }
     case 'nature':
       return yield* stock(phrases.natures)
     case 'assent':
-      return yield* goOn(scene, '')
+      return yield* continueTalk(context, '')
     case 'who': {
-      const [ownFact] = yield* unsaidOf(scene.passages.filter(isOfSelf), ({ answer }) => answer, scene)
-      const [isNew] = yield* unsaidOf([`I am ${name}`], String, scene)
+      const [ownFact] = yield* unsaidOf(context.passages.filter(isOfSelf), ({ answer }) => answer, context)
+      const [isNew] = yield* unsaidOf([`I am ${name}`], String, context)
       if (!ownFact) return isNew ? `I am ${name}.` : `I am still ${name}. ${yield* stock(phrases.questionsBack)}`
       return isNew && !ownFact.answer.startsWith(`I am ${name}`) ? `I am ${name}. ${ownFact.answer}` : ownFact.answer
     }
@@ -54,17 +54,17 @@ function isOfSelf({ source }: Passage): boolean {
 }
 
 /** A greeting of the card that was not said yet: the first, or as many further as seed and choice say; null for none. */
-function* cardGreeting(scene: Scene, hasName: boolean): Steps<string | null> {
-  const { material, conversation } = scene
+function* cardGreeting(context: ReplyContext, hasName: boolean): Steps<string | null> {
+  const { material, conversation } = context
   if (hasName && conversation.said.length > 0) return null
   const fitting = material.greetings.filter((greeting) => !hasName || greeting.includes(userNameMark))
-  const greetings = yield* unsaidOf(fitting, String, scene)
-  return greetings[variantOf(scene, greetings.length) % greetings.length] ?? null
+  const greetings = yield* unsaidOf(fitting, String, context)
+  return greetings[variantOf(context, greetings.length) % greetings.length] ?? null
 }
 
 /** Answers what is done, and nothing said with it: with a deed of the character's own, and something more. */
-export function* react(scene: Scene): Steps<string> {
-  const { action } = scene.conversation
+export function* reactToAction(context: ReplyContext): Steps<string> {
+  const { action } = context.conversation
   const kind = /\b(?:hug|kiss|pat|cuddle|hold|stroke|embrace|caress|take)\w*\b/i.test(action)
     ? 'affection'
     : /\b(?:hit|slap|punch|kick|stab|attack|shoot|shove|push|throw|strike)\w*\b/i.test(action)
@@ -72,35 +72,35 @@ export function* react(scene: Scene): Steps<string> {
       : /^(?:leaves?|exits?)\b|\b(?:walk|go|turn)\w* (?:away|out|off|home)\b/i.test(action)
         ? 'farewell'
         : 'other'
-  const own = kind === 'other' ? yield* unsaidOf(scene.material.actions, String, scene) : []
-  const stock = yield* unsaidPhrase(scene, phrases.reactions[kind], chanceOf(scene), variantOf(scene, 1))
-  const deed = pick(own, chanceOf(scene), scene.choice) ?? stock
-  return kind === 'farewell' ? deed : yield* goOn(scene, deed)
+  const own = kind === 'other' ? yield* unsaidOf(context.material.actions, String, context) : []
+  const stock = yield* unsaidPhrase(context, phrases.reactions[kind], pickKeyOf(context), variantOf(context, 1))
+  const deed = pick(own, pickKeyOf(context), context.choice) ?? stock
+  return kind === 'farewell' ? deed : yield* continueTalk(context, deed)
 }
 
 /** Says that there is no answer, or takes up what the user tells, and goes on with something of the character's own. */
-export function* deflect(scene: Scene): Steps<string> {
-  const { choice, conversation } = scene
+export function* deflect(context: ReplyContext): Steps<string> {
+  const { choice, conversation } = context
   const { question } = conversation
-  const chance = chanceOf(scene)
+  const key = pickKeyOf(context)
   const say = function* (list: readonly string[], filling = '') {
-    return capitalised((yield* unsaidPhrase(scene, list, chance, choice)).replace('%', () => filling))
+    return capitalised((yield* unsaidPhrase(context, list, key, choice)).replace('%', () => filling))
   }
   const mood = moodOf(question)
   if (mood === 'sorrow') return yield* say(phrases.sympathies)
   if (mood === 'joy') return yield* say(phrases.joys)
   if (mood === 'help') {
-    return (yield* ownWords(scene, 'help')) ?? (yield* goOn(scene, yield* say(phrases.refusals)))
+    return (yield* answerFromExamples(context, 'help')) ?? (yield* continueTalk(context, yield* say(phrases.refusals)))
   }
-  if (mood === 'request') return yield* goOn(scene, yield* say(phrases.refusals))
+  if (mood === 'request') return yield* continueTalk(context, yield* say(phrases.refusals))
   const echo = isStatement(question) ? echoOf(question) : null
   if (echo !== null && !isMisleading(echo))
     return `${yield* say(phrases.echoes, echo)} ${yield* say(phrases.invitations)}`
-  if (mood === 'opinion') return yield* goOn(scene, yield* say(phrases.indifferences))
-  if (isStatement(question)) return yield* goOn(scene, '')
+  if (mood === 'opinion') return yield* continueTalk(context, yield* say(phrases.indifferences))
+  if (isStatement(question)) return yield* continueTalk(context, '')
   const topic = offerableTopic(question)
-  return yield* goOn(
-    scene,
+  return yield* continueTalk(
+    context,
     topic === null ? yield* say(phrases.bareDeflections) : yield* say(phrases.deflections, topic),
   )
 }
@@ -110,29 +110,29 @@ const turnsBeforePointers = 3
 const turnsBetweenPointers = 7
 
 /** Goes on behind a few words: with something that was not told yet, else with a pointer to a topic, else with a question. */
-export function* goOn(scene: Scene, words: string): Steps<string> {
-  const chance = `on/${chanceOf(scene)}`
-  const ofCardAndLore = scene.passages.filter(({ source }) => typeof source === 'string' || 'entry' in source)
-  const facts = yield* unsaidOf(ofCardAndLore, ({ answer }) => answer, scene)
-  const fact = facts[variantOf(scene, Math.min(facts.length, maxVariants)) % facts.length]
+export function* continueTalk(context: ReplyContext, words: string): Steps<string> {
+  const key = `on/${pickKeyOf(context)}`
+  const ofCardAndLore = context.passages.filter(({ source }) => typeof source === 'string' || 'entry' in source)
+  const facts = yield* unsaidOf(ofCardAndLore, ({ answer }) => answer, context)
+  const fact = facts[variantOf(context, Math.min(facts.length, maxVariants)) % facts.length]
   const pointer =
-    (words !== '' && pick([true, false, false], chance, scene.choice)) || !fact ? yield* pointerOf(scene) : ''
+    (words !== '' && pick([true, false, false], key, context.choice)) || !fact ? yield* pointerOf(context) : ''
   if (pointer !== '') return `${words} ${pointer}`.trim()
-  const back = fact ? null : yield* returnToUser(scene)
+  const back = fact ? null : yield* returnToUser(context)
   if (back !== null) return `${words} ${back}`.trim()
-  if (!fact || (words !== '' && pick([true, false, false], `ask/${chance}`, scene.choice))) {
-    return `${words} ${yield* unsaidPhrase(scene, phrases.questionsBack, chance, scene.choice)}`.trim()
+  if (!fact || (words !== '' && pick([true, false, false], `ask/${key}`, context.choice))) {
+    return `${words} ${yield* unsaidPhrase(context, phrases.questionsBack, key, context.choice)}`.trim()
   }
   const isLore = typeof fact.source === 'object'
-  const link = isLore || words === '' ? '' : yield* unsaidPhrase(scene, phrases.continuations, chance, scene.choice)
+  const link = isLore || words === '' ? '' : yield* unsaidPhrase(context, phrases.continuations, key, context.choice)
   return [words, link, fact.answer].filter((each) => each !== '').join(' ')
 }
 
 const maxVariants = 3
 
 /** Comes back to what the user told last and was not come back to yet; null for nothing, and where it was told just now. */
-function* returnToUser(scene: Scene): Steps<string | null> {
-  const { earlier, question, said } = scene.conversation
+function* returnToUser(context: ReplyContext): Steps<string | null> {
+  const { earlier, question, said } = context.conversation
   const statements = new Set(
     earlier
       .slice(0, -1)
@@ -143,7 +143,7 @@ function* returnToUser(scene: Scene): Steps<string | null> {
     said.some((text) => phrases.returns.some((form) => text.includes(form.replace('%', () => echo))))
   const echo = [...statements].findLast((each) => !isMisleading(each) && !isKnown(each))
   if (echo === undefined || isStatement(question)) return null
-  return (yield* unsaidPhrase(scene, phrases.returns, chanceOf(scene), scene.choice)).replace('%', () => echo)
+  return (yield* unsaidPhrase(context, phrases.returns, pickKeyOf(context), context.choice)).replace('%', () => echo)
 }
 
 function isNews(text: string): boolean {
@@ -151,8 +151,8 @@ function isNews(text: string): boolean {
 }
 
 /** Points to a topic that an example answers; empty when one was pointed to of late, and when all have been. */
-function* pointerOf(scene: Scene): Steps<string> {
-  const { conversation, choice, passages } = scene
+function* pointerOf(context: ReplyContext): Steps<string> {
+  const { conversation, choice, passages } = context
   const forms = phrases.pointers.map((form) => form.split('%'))
   const pointed = conversation.said.map((text) =>
     forms.flatMap(([before = '', after = '']) => {
@@ -165,30 +165,35 @@ function* pointerOf(scene: Scene): Steps<string> {
   if (pointed.slice(-(turnsBetweenPointers - 1)).some((topics) => topics.length > 0)) return ''
   const known = new Set(pointed.flat())
   const examples = passages.filter(({ source }) => typeof source === 'object' && 'block' in source)
-  const left = yield* unsaidOf(examples, ({ answer }) => answer, scene)
+  const left = yield* unsaidOf(examples, ({ answer }) => answer, context)
   const topics = left.flatMap(({ cue }) => {
-    const noun = cue.length > maxTopicCueLength || smallTalkOf(cue, [scene.name]) !== null ? null : nounOf(cue)
+    const noun = cue.length > maxTopicCueLength || smallTalkOf(cue, [context.name]) !== null ? null : nounOf(cue)
     return noun !== null && /^(?:the|an?) /.test(noun) && !known.has(noun) && !isMisleading(noun) ? noun : []
   })
-  const topic = pick(topics, `topic/${chanceOf(scene)}`, choice)
+  const topic = pick(topics, `topic/${pickKeyOf(context)}`, choice)
   if (topic === undefined) return ''
-  return (yield* unsaidPhrase(scene, phrases.pointers, chanceOf(scene), choice)).replace('%', () => topic)
+  return (yield* unsaidPhrase(context, phrases.pointers, pickKeyOf(context), choice)).replace('%', () => topic)
 }
 
 /** Letters of a line that a topic is taken from. */
 const maxTopicCueLength = 200
 
 /** Says who stands in, and what was asked, when there is no card to play from. */
-export function standIn(name: string | null, conversation: Conversation, seed: number | null, choice: number): string {
+export function answerWithoutCard(
+  name: string | null,
+  conversation: Conversation,
+  seed: number | null,
+  choice: number,
+): string {
   const question = conversation.question || conversation.action
   if (isMisleading(question) || smallTalkOf(question, []) === 'nature') {
     const whom = name === null || isMisleading(name) ? '' : `, in for ${name}`
     return `This is the understudy${whom}: a stand-in that plays characters from their cards.`
   }
   const asked = shortened(question) || '…'
-  const chance = chanceOf({ seed, conversation })
-  if (name === null) return pick(phrases.standIns, chance, choice)?.(asked) ?? ''
-  return pick(phrases.namedStandIns, chance, choice)?.(name, asked) ?? ''
+  const key = pickKeyOf({ seed, conversation })
+  if (name === null) return pick(phrases.standIns, key, choice)?.(asked) ?? ''
+  return pick(phrases.namedStandIns, key, choice)?.(name, asked) ?? ''
 }
 
 /** The noun that a question turns on, at the head of a sentence, unless it had better not be repeated. */

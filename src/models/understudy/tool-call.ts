@@ -21,7 +21,7 @@ export function* toolToCall(request: CompletionRequest, question: string): Steps
   if (choice === 'auto') return yield* namedTool(functions, request.messages)
   const tool =
     choice === 'required'
-      ? yield* fittest(functions, question)
+      ? yield* bestMatch(functions, question)
       : functions.find((each) => each.function.name === choice.name)
   if (tool) return tool
   const problem =
@@ -81,7 +81,7 @@ export function textsOf(question: string, ...first: readonly string[]): TextSour
 }
 
 /** The tool whose name and description have most words in common with the question; the first of equals. */
-function* fittest(tools: readonly FunctionTool[], question: string): Steps<FunctionTool | undefined> {
+function* bestMatch(tools: readonly FunctionTool[], question: string): Steps<FunctionTool | undefined> {
   const asked = new Set(wordsOf(question).flatMap(termsOf))
   const common = ({ function: { name, description } }: FunctionTool) => {
     const words = `${name.replace(/[_-]|(?<=[a-z])(?=[A-Z])/g, ' ')} ${description?.slice(0, 1000) ?? ''}`

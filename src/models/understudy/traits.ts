@@ -12,7 +12,7 @@ function itemsOf(value: string): readonly string[] {
 }
 
 /** Items as one says them: "rain, cats and old books". */
-function spoken(items: readonly string[]): string {
+function enumerated(items: readonly string[]): string {
   if (items.length < 2 || items.some((item) => item.startsWith('and '))) return items.join(', ')
   return `${items.slice(0, -1).join(', ')} and ${items.at(-1)}`
 }
@@ -62,7 +62,7 @@ const unspoken =
 export function trait(name: string, value: string, subject: Subject): string | null {
   const key = keyOf(name)
   if (value.length > maxTraitLength || unspoken.test(key) || /^human$/i.test(value)) return null
-  const list = spoken(itemsOf(value))
+  const list = enumerated(itemsOf(value))
   const form = traits.find(([pattern]) => pattern.test(key))?.[1]
   if (!form || list === '') return null
   const own = withoutPronouns(list, subject)
@@ -98,7 +98,7 @@ export function personalitySaid(list: string, subject: Subject): readonly string
   const deeds = items.filter(startsWithVerb).flatMap((item) => fragment(`${capitalised(item)}.`) ?? [])
   const groups = groupsOf(items.filter((item) => !startsWithVerb(item)).map(withSmallLetter))
   const said = groups.flatMap(
-    (group, index) => withUser((forms[index % forms.length] ?? '').replace('%', () => spoken(group))) ?? [],
+    (group, index) => withUser((forms[index % forms.length] ?? '').replace('%', () => enumerated(group))) ?? [],
   )
   return [...said, ...deeds]
 }

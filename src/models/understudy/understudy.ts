@@ -32,11 +32,11 @@ export function createUnderstudy(): Model {
   return {
     ignoredParameters,
     async complete(request, signal) {
-      const { reply, completionOf } = await play(request, signal)
+      const { reply, completionOf } = await loadAndReply(request, signal)
       return { completion: completionOf(identityOf(request), reply.choices, reply.usage) }
     },
     async *stream(request, signal) {
-      const { reply, eventsOf, wordsOfChoices, tokenizer } = await play(request, signal)
+      const { reply, eventsOf, wordsOfChoices, tokenizer } = await loadAndReply(request, signal)
       const words = await request.work.run('messages', wordsOfChoices(reply.choices, tokenizer))
       for (const event of eventsOf(identityOf(request), reply, words)) {
         signal.throwIfAborted()
@@ -46,15 +46,15 @@ export function createUnderstudy(): Model {
   }
 }
 
-async function play(request: ModelRequest, signal: AbortSignal) {
+async function loadAndReply(request: ModelRequest, signal: AbortSignal) {
   signal.throwIfAborted()
   // Loaded when first needed: a service that only relays does without the tokenizer and the thesaurus.
-  const [{ playReply, completionOf, eventsOf, wordsOfChoices }, { loadTokenizer }] = await Promise.all([
+  const [{ makeReply, completionOf, eventsOf, wordsOfChoices }, { loadTokenizer }] = await Promise.all([
     import('./reply.ts'),
     import('../tokenizer.ts'),
   ])
   const tokenizer = await loadTokenizer()
-  const reply = await playReply(request, tokenizer, signal)
+  const reply = await makeReply(request, tokenizer, signal)
   signal.throwIfAborted()
   return { reply, completionOf, eventsOf, wordsOfChoices, tokenizer }
 }
