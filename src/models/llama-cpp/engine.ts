@@ -86,8 +86,8 @@ export class Engine {
    * @throws ApiError 400 where it is too long, or the template refuses it
    */
   async prepare(history: readonly HistoryItem[], signal: AbortSignal): Promise<Prompt> {
-    const least = await this.#countAtLeast(history, signal)
-    if (least >= this.window) throw this.#tooLong(`more than ${least}`)
+    const atLeast = await this.#countAtLeast(history, signal)
+    if (atLeast >= this.window) throw this.#tooLong(`more than ${atLeast}`)
     const isOpen = history.at(-1)?.type === 'model'
     const chatHistory: readonly HistoryItem[] = isOpen ? history : [...history, { type: 'model', response: [] }]
     let tokens: readonly Token[]

@@ -28,20 +28,20 @@ import {
 } from './stock-replies.ts'
 import { fold, shortened } from './words.ts'
 
-/** Scores from which a passage is taken for the answer, and from which it is offered as the nearest there is. */
+/** Minimum scores of a passage to be the answer, and to be offered as the nearest match. */
 const sureScore = 1.8
 const nearScore = 0.85
-/** The same for a sentence about the character, which has no question that it answers. */
+/** The minimum score of a sentence about the character, which is no answer to a question in the card. */
 const selfScore = 0.35
-/** How much of the best score a passage must have to come instead of one that was told already, or as a further choice. */
+/** Shares of the best score: of a passage in place of one that was said already, and of a passage for a further choice. */
 const goodEnoughInstead = 0.5
 const nearlyAsGood = 0.8
-/** What the question before counts for one that leans on it. */
+/** The weight of the previous question for a question that depends on it. */
 const shareOfPrevious = { partly: 0.6, wholly: 1 }
 
 /**
- * What the character says next: of what the prompt tells by retrieval and, where that has no words, an honest way out.
- * The same prompt, seed and choice give the same words; without a seed, choice 0 is the best there is.
+ * The next words of the character: a passage of the prompt, found by search, or a stock phrase where the prompt has none.
+ * The same prompt, seed and choice give the same words. Without a seed, choice 0 is the best answer.
  */
 export function* answerAs(
   persona: Persona,
@@ -80,7 +80,7 @@ function* answerFromCard(context: ReplyContext, persona: Persona): Steps<string>
   return (yield* recall(context)) ?? (yield* lookUp(context, smallTalk))
 }
 
-/** Looks up what the prompt tells of the question; without a find, says what is said where there is none. */
+/** Searches the prompt for an answer, and falls back to stock phrases. */
 function* lookUp(context: ReplyContext, smallTalk: SmallTalk | null): Steps<string> {
   const hits = yield* findAnswers(context)
   const [best] = hits
@@ -101,14 +101,14 @@ function* lookUp(context: ReplyContext, smallTalk: SmallTalk | null): Steps<stri
   return `${yield* unsaidPhrase(context, hedges, pickKeyOf(context), context.choice)} ${nearest.passage.answer}`
 }
 
-/** What a message ends with, if that is a farewell or thanks: "I must sleep now. Good night!" */
+/** The farewell or thanks at the end of a message: "I must sleep now. Good night!" */
 function partingIn(question: string, names: readonly string[]): SmallTalk | null {
   const last = /[.!]\s+([^.!?]+[.!]*)$/.exec(question)?.[1]
   const found = last === undefined ? null : smallTalkOf(last, names)
   return found === 'farewell' || found === 'thanks' ? found : null
 }
 
-/** What answers the question, best first; a question that leans on the one before it is looked up with that one. */
+/** The passages that answer the question, best first. A question that depends on the previous one is searched together with it. */
 function* findAnswers(context: ReplyContext): Steps<readonly Hit[]> {
   const { search, answers, passages, keys } = context
   const { question, previousQuestion } = context.conversation
@@ -124,7 +124,7 @@ function* findAnswers(context: ReplyContext): Steps<readonly Hit[]> {
       scores.set(passage, (scores.get(passage) ?? 0) + shareOfPrevious[dependence] * score)
     }
   }
-  // What the question itself has called up is meant to answer it.
+  // Lore that the question itself has fired is meant to answer it.
   const lower = fold(question)
   for (const [passage, found] of keys) {
     if (found.some((key) => lower.includes(key))) scores.set(passage, Math.max(sureScore, scores.get(passage) ?? 0))
@@ -134,14 +134,14 @@ function* findAnswers(context: ReplyContext): Steps<readonly Hit[]> {
   )
 }
 
-/** How much a question leans on the one before; one about the character itself does not. */
+/** How much a question depends on the previous one. A question about the character itself does not. */
 function dependenceIn({ conversation }: ReplyContext): 'none' | 'partly' | 'wholly' {
   const { question, previousQuestion } = conversation
   if (previousQuestion === '' || personalSubject(question) !== null) return 'none'
   return dependenceOf(question)
 }
 
-/** Tells the best answer, or another good one when that was told before; further choices take what is nearly as good. */
+/** Returns the best answer, or another good one where the best was said already. Further choices may be nearly as good. */
 function* answer(context: ReplyContext, hits: readonly Hit[], best: Hit): Steps<string> {
   const { question } = context.conversation
   const dependsOnPrevious = dependenceIn(context) !== 'none'
@@ -162,7 +162,7 @@ function* answer(context: ReplyContext, hits: readonly Hit[], best: Hit): Steps<
   )
 }
 
-/** Tells what was told before, with a word on it: once in a conversation, and then no more. */
+/** Repeats an answer after a phrase that says so, but only once in a conversation. */
 function* repeatAnswer(context: ReplyContext, text: string): Steps<string> {
   const isSaid = context.conversation.said.some((said) => repetitions.some((form) => said.startsWith(form)))
   if (isSaid)
@@ -170,7 +170,7 @@ function* repeatAnswer(context: ReplyContext, text: string): Steps<string> {
   return `${yield* unsaidPhrase(context, repetitions, pickKeyOf(context), context.choice)} ${text}`
 }
 
-/** What the character tells of itself, where that is asked; null where it is not, or where the card has nothing of the kind. */
+/** A sentence of the card about the character, where the question asks for one; null where there is none. */
 function* answerAboutSelf(context: ReplyContext): Steps<string | null> {
   const isAnswer = personalSubject(context.conversation.question)
   const ofSubject = isAnswer === null ? [] : context.passages.filter(isAnswer)
@@ -183,5 +183,5 @@ function* answerAboutSelf(context: ReplyContext): Steps<string | null> {
   )
 }
 
-/** Of the character's own sentences, so many are taken for answers of one kind. */
+/** Sentences about the character that are equally good answers. */
 const maxVariants = 3

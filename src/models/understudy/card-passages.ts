@@ -10,32 +10,32 @@ import { isOfPersonality, personalitySaid, trait } from './traits.ts'
 import { userNameMark } from './user-name-mark.ts'
 import { wordsOf } from './words.ts'
 
-/** Something that a character can say, and what it is found by. */
+/** A text that a character can say, with the texts by which a search finds it. */
 export interface Passage {
   readonly id: number
-  /** What the user says before it, in an example dialogue; the name and the keys of one word, of a lorebook entry. */
+  /** Of an example dialogue, the user's text before it. Of a lorebook entry, its name and its keys of one word. */
   readonly cue: string
-  /** The keys of several words, one on each line: single words of them are no sure sign. */
+  /** The keys of several words, one on each line: a single word of such a key is a weak match. */
   readonly hint: string
   readonly answer: string
-  /** Where it is from: only what a model is told is said. */
+  /** Its source in the card. A passage is said only if its source is in the prompt. */
   readonly source: Source
 }
 
-/** An example block by its number, a lorebook entry, what the card tells of the character, or of the place and the hour. */
+/** An example block by its number, a lorebook entry, or a text of the card about the character (`self`), or the place and the hour (`scene`). */
 export type Source = { readonly block: number } | { readonly entry: LoreEntry } | 'self' | 'scene'
 
-/** All that an understudy can say as a character; `userNameMark` stands where the user's name belongs. */
+/** Everything that an understudy can say as a character. `userNameMark` stands in place of the user's name. */
 export interface Material {
   readonly greetings: readonly string[]
   readonly passages: readonly Passage[]
-  /** How many blocks the example dialogues have. */
+  /** The number of blocks in the example dialogues. */
   readonly blocks: number
-  /** What the character does in the card, between asterisks. */
+  /** Actions of the character in the card, between asterisks. */
   readonly actions: readonly string[]
 }
 
-/** How much of a card is read: real cards are far smaller, and the search index grows with it. */
+/** Bounds of what is read of a card, because the search index grows with it; real cards are far smaller. Lengths are in characters. */
 const maxPassages = 2000
 const maxAnswerLength = 4000
 const maxCueLength = 2000
@@ -44,45 +44,45 @@ const maxExamplesLength = 100_000
 const maxGreetingLength = 100_000
 const maxLetters = 2_000_000
 const maxActions = 50
-/** Letters of a line that traits are looked for in. */
+/** Longest line that is searched for traits. */
 const maxLineLength = 2000
-/** Letters of a sentence that is turned. */
+/** Longest sentence that is turned into the first person. */
 const maxSentenceLength = 1000
-/** Letters from which a piece of lore is told in parts. */
+/** A longer text of a lorebook entry is split into parts. */
 const maxLorePartLength = 420
 
-/** Units of work to read a text, besides each of its letters. */
+/** Units of work to read a text, and each of its letters. */
 const unitsOfText = 500
 const unitsOfLetter = 4
-/** Units of work of turning a sentence, for each of its letters. */
+/** Units of work for each letter of a sentence that is turned into the first person. */
 const unitsOfTurning = 40
 
-/** The number of a block that stands in another text than the examples, and is never dropped. */
+/** The block number of a dialogue outside the examples, which is never dropped. */
 const neverDropped = -1
 
 type Found = Omit<Passage, 'id'>
 
-/** Reads what a card has to say. */
+/** Reads the passages of a card. */
 export class CardReader {
   readonly #names: { readonly character: string; readonly user: string }
   readonly #card: Card
   readonly #subject: Subject
 
-  /** The same where pronouns may be somebody else's. */
+  /** The same subject for texts whose pronouns may mean somebody else. */
   readonly #anybody: Subject
 
   constructor(card: Card) {
     this.#card = card
     this.#names = { character: card.nickname || card.name, user: userNameMark }
     const description = `${card.description}\n${card.personality}`.slice(0, maxTextLength)
-    // A description that calls nobody by a pronoun leaves it to the scenario.
+    // A description without pronouns takes those of the scenario.
     const about = anyPronoun.test(description) ? description : card.scenario.slice(0, maxTextLength)
     const names = [this.#names.character, card.name]
     this.#subject = subjectOf(names, about)
     this.#anybody = subjectOf(names, '')
   }
 
-  /** Reads greetings, example dialogues, lore, and what the card tells of the character. */
+  /** Reads greetings, example dialogues, lore, and texts about the character. */
   *material(): Steps<Material> {
     const card = this.#card
     const greetings: string[] = []
@@ -93,7 +93,7 @@ export class CardReader {
     found.push(...(yield* this.#factsIn(card.description, 'self')))
     found.push(...(yield* this.#personality()))
     found.push(...(yield* this.#factsIn(card.scenario, 'scene')))
-    // Lore beyond that is read when it has fired.
+    // Further lore is read when it has fired.
     for (const entry of card.book?.entries ?? []) {
       if (found.length < maxPassages) found.push(...(yield* this.#lore(entry)))
     }
@@ -119,14 +119,14 @@ export class CardReader {
     return yield* numbered(found)
   }
 
-  /** Puts in what macros stand for; the same for the same card, since an understudy says the same to the same request. */
+  /** Expands macros. The values depend on the card alone, because an understudy gives the same answer to the same request. */
   *#expanded(text: string): Steps<string> {
     const { name } = this.#card
     const values = { ...this.#names, seed: name, random: seededRandom(name), clock: clockAt(new Date(0)) }
     return (yield* expandMacros(text.replaceAll('\r', ''), values)).trim()
   }
 
-  /** The blocks of a dialogue. Cards write speakers with wide colons as well, and call the user by other names. */
+  /** The blocks of a dialogue. Some cards write speakers with full-width colons, or call the user by other names. */
   *#blocksOf(text: string): Steps<readonly (readonly Utterance[])[]> {
     const lines = text
       .replace(/^([^\n:：]{1,60})：/gmu, '$1:')
@@ -136,7 +136,7 @@ export class CardReader {
     return blocks.filter((block) => block.some((utterance) => utterance.text !== ''))
   }
 
-  /** What a text tells, and what is said in dialogues within it: no line of the user's, nor what follows one. */
+  /** Splits a text into its dialogues and its prose. Lines of the user, and the text after them, are not prose. */
   *#split(text: string): Steps<{ readonly dialogue: readonly (readonly Utterance[])[]; readonly prose: string }> {
     const whole = yield* this.#expanded(text)
     yield unitsOfText + whole.length * unitsOfLetter
@@ -153,7 +153,7 @@ export class CardReader {
     return { dialogue, prose: prose.join('\n') }
   }
 
-  /** What a lorebook entry tells, in parts of a few sentences. */
+  /** The passages of a lorebook entry, in parts of a few sentences. */
   *#lore(entry: LoreEntry): Steps<readonly Found[]> {
     if (entry.body.length > 4 * maxAnswerLength) return []
     const { dialogue, prose } = yield* this.#split(entry.body)
@@ -167,7 +167,7 @@ export class CardReader {
     return [...ofProse, ...ofDialogue.map((each) => ({ ...each, cue: `${cue}\n${each.cue}`, hint }))]
   }
 
-  /** A text about many things as the character says it: sentences about the character are turned, or left out. */
+  /** Turns a text about many things into the character's words. A sentence about the character is turned into the first person, or left out. */
   *#turned(prose: string): Steps<string> {
     if (isInstruction(prose)) return ''
     const turned: string[] = []
@@ -180,7 +180,7 @@ export class CardReader {
     return turned.join('').trim()
   }
 
-  /** What a text tells of the character, sentence by sentence and trait by trait; its dialogues are examples. */
+  /** The passages of a text about the character: its sentences and traits. Its dialogues count as examples. */
   *#factsIn(text: string, source: 'self' | 'scene'): Steps<readonly Found[]> {
     const { dialogue, prose } = yield* this.#split(text.slice(0, maxTextLength))
     const isAddressed = /^\W*you(?:'re| are) /i.test(prose) && !prose.includes(userNameMark)
@@ -198,7 +198,7 @@ export class CardReader {
     return found
   }
 
-  /** What a trait tells; one that has the character's own name is what the character is like. */
+  /** The sentences of a trait. A trait with the character's own name describes the personality. */
   #traitSaid(name: string, value: string): readonly string[] {
     const isOwn = [this.#names.character, this.#card.name].includes(name.trim())
     if ((isOwn || isOfPersonality(name)) && value.length <= maxSentenceLength)
@@ -224,7 +224,7 @@ export class CardReader {
     return inFirstPerson(sentence, this.#subject, source === 'self')
   }
 
-  /** A personality is often a list of words, which makes one sentence. */
+  /** The passages of the personality, which is often a list of words that makes one sentence. */
   *#personality(): Steps<readonly Found[]> {
     const text = yield* this.#expanded(this.#card.personality.slice(0, maxTextLength))
     const [first = '', ...rest] = text.split(/(?<=[.!?])\s+/)
@@ -242,7 +242,7 @@ export function isExample(source: Source): source is { readonly block: number } 
   return typeof source === 'object' && 'block' in source
 }
 
-/** Numbers what can be said, and leaves out what is too long, or too much. */
+/** Numbers passages, and leaves out those that are too long or too many. */
 function* numbered(found: readonly Found[]): Steps<readonly Passage[]> {
   const passages: Passage[] = []
   const known = new Set<string>()
@@ -258,7 +258,7 @@ function* numbered(found: readonly Found[]): Steps<readonly Passage[]> {
   return passages
 }
 
-/** The answers of one example dialogue, each with what the user said before it. */
+/** The character's lines of one example dialogue, each with the user's line before it. */
 function answersIn(block: readonly Utterance[], source: Source): readonly Found[] {
   return block.flatMap(({ speaker, text }, index) => {
     if (speaker !== 'character') return []
@@ -272,7 +272,7 @@ function isPhrase(key: string): boolean {
   return wordsOf(key).filter(({ term }) => term !== null).length > 1
 }
 
-/** A text in parts that can be said at once. */
+/** Splits a text into parts that are short enough for one reply. */
 function partsOf(text: string): readonly string[] {
   if (text.length <= maxLorePartLength) return [text]
   const parts: string[] = []
@@ -285,21 +285,21 @@ function partsOf(text: string): readonly string[] {
   return parts
 }
 
-/** What is done in a text, between asterisks: short things, as somebody does them while listening. */
+/** Short actions between asterisks that suit a character who is listening. */
 function actionsIn(text: string): readonly string[] {
   return Array.from(text.matchAll(/(?<!\*)\*([^*\n]{3,80})\*(?!\*)/g), ([action]) => action).filter(
     (action) => !action.includes(userNameMark) && /^\*\p{Ll}/u.test(action),
   )
 }
 
-/** Whether a text tells a model how to reply, which is none of the user's business. */
+/** Whether a text instructs a model how to reply; the user must not hear it. */
 function isInstruction(text: string): boolean {
   return /\b(?:respond|roleplay|rp|ooc|system (?:note|prompt)|your (?:reply|replies|responses?)|(?:each|every|next) (?:reply|response|message))\b/i.test(
     text,
   )
 }
 
-/** The traits that a line names: "Age: 24", `Likes("rain" + "tea")`, "[hair: red; eyes: grey]". */
+/** The traits in a line: "Age: 24", `Likes("rain" + "tea")`, "[hair: red; eyes: grey]". */
 function traitsIn(line: string): readonly (readonly [string, string])[] {
   const plain = line
     .replaceAll('**', '')
@@ -321,7 +321,7 @@ function isProse(value: string): boolean {
   return /[.!?]\s+\p{Lu}/u.test(value) || /\b(?:she|he|they|is|was|has) /i.test(value)
 }
 
-/** The sentences of a text that tell something, and do not tell a model what to do. */
+/** The sentences of a text that state something and do not instruct a model. */
 function sentencesOf(text: string): readonly string[] {
   return text
     .split(/(?<=[.!?]["”']?)(?<!\b(?:Dr|Mrs?|Ms|St|Prof|No)\.)\s+|(?<=[。！？])|\n+/u)
@@ -330,7 +330,7 @@ function sentencesOf(text: string): readonly string[] {
     .filter((sentence) => sentence.length <= maxSentenceLength && !/\b(must|write|user)\b/i.test(sentence))
 }
 
-/** A sentence that tells a model who it is, as that one says it: "You are a baker" is "I am a baker". */
+/** Turns a sentence that addresses the model into the first person: "You are a baker" becomes "I am a baker". */
 function addressedInFirstPerson(sentence: string): string | null {
   if (/\b(?:never|always|do not|don't|will|should|answer|reply|stay)\b/i.test(sentence)) return null
   return sentence

@@ -3,32 +3,32 @@ import { copyOf } from '../tokenizer.ts'
 import { userNameMark } from './user-name-mark.ts'
 import { fold, isWeak, type Word, wordsOf } from './words.ts'
 
-/** What an understudy looks at in the messages of a request. */
+/** The parts of a request's messages that an understudy uses. */
 export interface Conversation {
-  /** The end of the user's last message, without what is done in it. */
+  /** The end of the user's last message, without its actions. */
   readonly question: string
-  /** What the user does in it, between asterisks; empty for nothing. */
+  /** The user's actions in that message, between asterisks; empty without one. */
   readonly action: string
-  /** The ends of the user's messages before that, the last one last. */
+  /** The ends of the user's earlier messages, oldest first. */
   readonly earlier: readonly string[]
-  /** The end of the user's message before that. */
+  /** The end of the user's previous message. */
   readonly previousQuestion: string
-  /** The name that the user gave, if it was in one of the last messages: "I'm Anna." */
+  /** The name that the user gave in one of the last messages: "I'm Anna." */
   readonly givenName: string | null
-  /** What the character said of late. */
+  /** The character's last messages. */
   readonly said: readonly string[]
-  /** What the tool answered, when it spoke last: what the prompt puts behind a conversation is no answer to it. */
+  /** The result of a tool, where it is the last message of the conversation; system messages after it do not count. */
   readonly toolResult: string | null
 }
 
-/** Characters of a message that are looked at, and how many of the character's messages. Messages can have megabytes. */
+/** Bounds of what is read: characters of a message, and the number of messages. Messages can have megabytes. */
 const maxQuestionLength = 2000
 const maxSaidLength = 8000
 const maxSaidMessages = 200
 const maxSaidLetters = 320_000
 const maxHeardMessages = 40
 
-/** Reads the conversation off the messages, the composed ones of the prompt included. */
+/** Reads the conversation from the messages, which may include composed ones of the prompt. */
 export function readConversation(messages: readonly Message[]): Conversation {
   const spoken = lastOf('user', messages, maxHeardMessages)
   const words = lastWords(spoken.at(-1))
@@ -48,7 +48,7 @@ export function readConversation(messages: readonly Message[]): Conversation {
   }
 }
 
-/** What is said in a message: what stands between single asterisks is done, unless that is all, or emphasis within a sentence. */
+/** The spoken part of a message. Text between single asterisks is an action, unless it is the whole message or an emphasis. */
 function spokenIn(words: string): string {
   const spoken = words.replace(/(^|[\s"”.!?…])\*[^*\n]{2,400}\*(?=$|[\s"“.!?…])/g, (found, before: string) =>
     isEmphasis(found) ? found : before,
@@ -66,12 +66,12 @@ function isEmphasis(done: string): boolean {
   return !/\s/.test(done.trim().replace(/^\*|\*$/g, '')) && !/s\*?$/.test(done.trim())
 }
 
-/** Whether a message is what a tool answered. */
+/** Whether a message is the result of a tool. */
 export function isToolResult({ role }: Message): boolean {
   return role === 'tool' || role === 'function'
 }
 
-/** The last messages of a role, as many as are looked at. */
+/** The last messages of a role, oldest first. */
 function lastOf(role: Message['role'], messages: readonly Message[], maxCount: number): readonly Message[] {
   const found: Message[] = []
   for (let index = messages.length - 1; index >= 0 && found.length < maxCount; index--) {
@@ -81,7 +81,7 @@ function lastOf(role: Message['role'], messages: readonly Message[], maxCount: n
   return found
 }
 
-/** The last of the texts, as many as have so many letters together. */
+/** The last of the texts that have at most `letters` letters together. */
 function newestOf(texts: readonly string[], letters: number): readonly string[] {
   let left = letters
   const from = texts.findLastIndex(({ length }) => {
@@ -91,7 +91,7 @@ function newestOf(texts: readonly string[], letters: number): readonly string[] 
   return texts.slice(from + 1)
 }
 
-/** How much a question leans on the one before it: "and why?" wholly, "tell me another" partly, most not at all. */
+/** How much a question depends on the previous one: "and why?" wholly, "tell me another" partly, most questions not at all. */
 export function dependenceOf(question: string): 'none' | 'partly' | 'wholly' {
   const words = wordsOf(question)
   const strong = words.filter(isStrong).length
@@ -106,7 +106,7 @@ const followUpOpening =
   /^\W*(and|but|so|also|or|because|then|why|how so|how come|go on|tell me more|more|what else|what about|really|such as|like what)\b/i
 const referringWord = /\b(he|she|him|her|his|hers|it|its|they|them|their|theirs|that|those|these|this)\b/i
 
-/** The name in a message that says little more than the name: "Hi, I'm Anna." */
+/** The name in a message with little other content: "Hi, I'm Anna." */
 export function introducedName(text: string): string | null {
   if (text.length > maxIntroductionLength) return null
   const found = introduction.exec(text.trim().replaceAll('’', "'"))?.groups
@@ -135,7 +135,7 @@ const notNames = new Set(
   tired unhappy unsure upset well worried you not`.split(/\s+/),
 )
 
-/** The noun that a question turns on, as it can be said back: "the capital of Peru", "your printer"; null when that is not plain. */
+/** The main noun of a question, in a form for a reply: "the capital of Peru", "your printer"; null where it is not clear. */
 export function nounOf(question: string): string | null {
   const words = wordsOf(question)
   const nouns = words.flatMap((word, position) => {
@@ -160,7 +160,7 @@ const leadingWord = /^(?:about|explain|like|love|enjoy|prefer|hate|of|some)$/i
 const noNounBefore = /^(?:with|who|that|which|between)$/i
 const maxNounWords = 3
 
-/** The few telling words from a place on that end with a clause or before a word that tells nothing. */
+/** A noun of a few significant words that begins at a position, and ends with the clause or before an insignificant word. */
 function nounFrom(words: readonly Word[], from: number, question: string, article: string): string | null {
   const joined = (position: number) => {
     const [one, next] = [words[position - 1], words[position]]
@@ -179,7 +179,7 @@ function nounFrom(words: readonly Word[], from: number, question: string, articl
   return rest === null ? noun : `${noun} ${next.text} ${rest}`
 }
 
-/** Where the words end that may be a noun together; where they begin, when they are none or too many. */
+/** The position after the words that may be one noun; `from` for no word or too many. */
 function endOfNoun(words: readonly Word[], from: number, joined: (position: number) => unknown): number {
   let end = from
   for (let word = words[end]; word && isNounLike(word) && (end === from || joined(end)); word = words[end]) {
@@ -197,7 +197,7 @@ function isStrong({ term }: Word): boolean {
   return term !== null && !isWeak(term)
 }
 
-/** The end of a message: as a copy, so that what is remembered of it does not keep all of it in memory. */
+/** The end of a message, as a copy: a slice would keep the whole message in memory. */
 function lastWords(message: Message | undefined): string {
   return message === undefined ? '' : copyOf(textOf(message).slice(-maxQuestionLength)).trim()
 }

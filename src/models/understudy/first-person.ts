@@ -1,18 +1,18 @@
 import { userNameMark } from './user-name-mark.ts'
 
 /*
- * How a text about a character becomes what the character says: "Mallow keeps bees, and her house is small" is said as
- * "I keep bees, and my house is small". It is made for plain English sentences; a sentence that it cannot turn is left out.
+ * Turns a text about a character into the character's words: "Mallow keeps bees, and her house is small" becomes "I keep bees, and
+ * my house is small". It works for plain English sentences. A sentence that it cannot turn is left out.
  */
 
-/** Whom a text is about. */
+/** The character that a text is about. */
 export interface Subject {
-  /** The pronouns that the text has for the character; null where it has none, or several. */
+  /** The text's pronouns for the character; null where the text has none. */
   readonly pronouns: Pronouns | null
   readonly patterns: Patterns
 }
 
-/** What is looked for in sentences: made once for each card, since that takes longer than looking. */
+/** Patterns of a card. They are compiled once, because that takes longer than a search. */
 type Patterns = ReturnType<typeof patternsOf>
 
 interface Pronouns {
@@ -28,14 +28,14 @@ const pronounSets: readonly Pronouns[] = [
   { subject: 'they', object: 'them', possessive: 'their', reflexive: 'themselves' },
 ]
 
-/** Words of a name that are none by themselves. */
+/** Parts of names that are no names by themselves. */
 const titles =
   /^(?:.{1,2}|the|and|von|van|del?|dr|mrs?|ms|miss|sir|lady|lord|prof|professor|captain|king|queen|prince|princess|saint|old|little)\.?$/i
-/** Letters of a name that is looked for in sentences, and how many names. */
+/** Bounds of the names that are searched for in sentences: their number, and their letters. */
 const maxNames = 12
 const maxNameLength = 60
 
-/** Finds out which pronouns a text has for the one that it describes: those that it has most of. */
+/** Finds the pronouns of a text for the character: the most frequent set. */
 export function subjectOf(names: readonly string[], text: string): Subject {
   const count = ({ subject, possessive }: Pronouns) =>
     text.match(new RegExp(`\\b(?:${subject}|${possessive})\\b`, 'gi'))?.length ?? 0
@@ -56,12 +56,12 @@ function patternsOf(names: readonly string[], { subject, object, possessive, ref
   const word = (text: string, flags = 'iu') => new RegExp(`(?<![\\p{L}\\p{N}])(?:${text})(?![\\p{L}\\p{N}])`, flags)
   return {
     mentions: word(`${name}|${subject}|${object}|${possessive}|${reflexive}`),
-    /** "She is a tall woman": somebody, and no other. */
+    /** "She is a tall woman": here "woman" is the character, and no other person. */
     kind: new RegExp(
       `^(?:${name}|${subject}) (?:is|was) an? (?:[\\p{L}\\d'’,-]+ ){0,6}?(?:${females}|${males})(?![\\p{L}\\p{N}])`,
       'iu',
     ),
-    /** A pronoun that stands for somebody. */
+    /** A pronoun that may mean either person. */
     either: new RegExp(`[^\\p{L}](?:${subject}|${object})[^\\p{L}]`, 'iu'),
     owned: new RegExp(
       `(?<![\\p{L}\\p{N}])(?:${name})['’]s? (?=\\p{Ll})(?!(?:an?|the|not|been|\\p{L}+ing|\\p{L}+ed) )`,
@@ -75,7 +75,7 @@ function patternsOf(names: readonly string[], { subject, object, possessive, ref
     own: new RegExp(`(?<![\\p{L}\\p{N}'’])${possessive}(?= ["“]?([\\p{L}'’-]+))(?![\\p{L}])`, 'giu'),
     me: new RegExp(`(?<![\\p{L}\\p{N}'’])(?:${object}|${name})(?![\\p{L}\\p{N}'’])`, 'giu'),
     left: word(`${subject}|${name}|hers|theirs`),
-    /** "Her" is "my" before a noun, and "me" elsewhere. */
+    /** "Her" becomes "my" before a noun, and "me" elsewhere. */
     hasTwoMeanings: possessive === object,
     ofTrait: new RegExp(`\\b(?:${possessive})(?= \\p{Ll})`, 'giu'),
     inTrait: word(object, 'giu'),
@@ -84,7 +84,7 @@ function patternsOf(names: readonly string[], { subject, object, possessive, ref
 
 const adverb =
   '(?:(?:always|often|never|sometimes|also|still|usually|just|only|once|now|rarely|seldom|even|then|\\w+ly) )'
-/** Verbs that a second clause may go on with: "keeps bees and sells honey"; other words that end so are taken for nouns. */
+/** Verbs that may begin a second clause: "keeps bees and sells honey". Other words with the same ending count as nouns. */
 const verbs = new RegExp(
   `^(?:${`is has does goes says tells asks gives takes makes keeps sells loves likes hates wants needs knows thinks believes feels
   lives works runs walks sits stands speaks talks sings writes reads teaches learns helps treats wears carries holds brings
@@ -99,7 +99,7 @@ const verbs = new RegExp(
 )
 const followsVerb =
   /^(?:only|(?!family|early|mostly)\w+ly|the|an?|his|her|their|its|my|your|every|each|all|no|to|him|them|it|herself|himself|themselves|with|whatever|you)$/i
-/** What follows "her" where it is no possessive. */
+/** Words after "her" where it is no possessive. */
 const noNoun =
   /^(?:and|or|but|to|in|on|at|with|from|for|of|by|as|something|nothing|everything|anything|how|what|than|when|while|because|if|that|who|which|the|an?|is|was|are|were|has|had|so|out|up|down|off|away|back|into|about)$/i
 const females =
@@ -107,7 +107,7 @@ const females =
 const males =
   'father|dad|brother|son|husband|uncle|grandfather|boy|man|king|prince|master|lord|friend|men|squire|knight'
 const people = 'people|others|children|parents|friends|villagers|men|women|customers|everyone|boys|girls'
-/** Others that a pronoun may stand for as well, by the pronoun. */
+/** Nouns for other persons that a pronoun may mean, by the pronoun. */
 const others: ReadonlyMap<string, RegExp> = new Map(
   [
     ['she', females],
@@ -132,7 +132,7 @@ const irregular: ReadonlyMap<string, string> = new Map([
 ])
 const same = /^(?:was|always|perhaps|sometimes|besides|this|its|his|as|us|yes|[a-z]*(?:ss|us|ous))$/
 
-/** A verb as it stands behind "I": "keeps" is "keep". */
+/** The form of a verb after "I": "keeps" becomes "keep". */
 function firstPersonOf(verb: string): string {
   const known = irregular.get(verb)
   if (known !== undefined) return known
@@ -144,8 +144,8 @@ function firstPersonOf(verb: string): string {
 }
 
 /**
- * A sentence as its subject says it; null for one that is about somebody else, or that cannot be turned.
- * @param isAbout whether the sentence is about the subject even where it does not name it
+ * Turns a sentence into the words of its subject; null for a sentence about somebody else, and for one that it cannot turn.
+ * @param isAbout whether the sentence is about the subject even without naming it
  */
 export function inFirstPerson(sentence: string, { pronouns, patterns }: Subject, isAbout = false): string | null {
   if (/\b(?:I|I'm|I've|my|me)\b/.test(sentence.replace(/["“][^"”]*["”]/g, ''))) return sentence
@@ -170,7 +170,7 @@ export function inFirstPerson(sentence: string, { pronouns, patterns }: Subject,
   return left.test(joined) ? null : withUser(withWe(capitalised(joined), subject))
 }
 
-/** The verbs of a sentence that go on with the same subject: "I keep bees and sells honey"; null where it may be another's. */
+/** Turns further verbs with the same subject: "I keep bees and sells honey"; null where they may have another subject. */
 function withJoinedVerbs(sentence: string): string | null {
   let isUnsure = false
   const joined = sentence.replace(
@@ -193,12 +193,12 @@ const joinedVerb = new RegExp(
   'gu',
 )
 
-/** Where nobody knows whom the pronouns of a text stand for, a sentence with one cannot be turned. */
+/** A sentence with one of these cannot be turned where the pronouns of the text are not known. */
 const anyPronoun = /\b(?:he|she)\b/i
 
 const noPronouns: Pronouns = { subject: '(?!)', object: '(?!)', possessive: '(?!)', reflexive: '(?!)' }
 
-/** A sentence without a subject: "Tells true things slantwise", "A noticer of hours", "Patient, courteous". */
+/** Turns a sentence without a subject: "Tells true things slantwise", "A noticer of hours", "Patient, courteous". */
 export function fragment(sentence: string): string | null {
   const [first = ''] = /^[\p{L}'-]+/u.exec(sentence) ?? []
   const lower = first.toLowerCase()
@@ -216,7 +216,7 @@ export function fragment(sentence: string): string | null {
   return null
 }
 
-/** "They" are the character and the user, where a sentence names both and nobody else: "I have known you since we met". */
+/** Turns "they" into "we" in a sentence that names only the character and the user: "I have known you since we met". */
 function withWe(sentence: string, pronoun: string): string {
   if (pronoun === 'they' || !sentence.includes(userNameMark) || others.get('they')?.test(sentence)) return sentence
   return capitalised(
@@ -230,7 +230,7 @@ function withWe(sentence: string, pronoun: string): string {
 
 const both = new RegExp(`(?:\\bI and ${userNameMark}|${userNameMark} and (?:I|me)) (are|were|have)\\b`, 'g')
 
-/** The user in a sentence of the character's: "you", in place of the name. */
+/** Replaces the user's name by "you" in a sentence of the character. */
 export function withUser(sentence: string): string | null {
   if (sentence.startsWith(userNameMark)) return null
   return sentence
@@ -246,19 +246,19 @@ function secondPersonOf(verb: string): string {
   return verb === 'is' ? 'are' : verb === 'was' ? 'were' : firstPersonOf(verb)
 }
 
-/** Whether a word is one of the verbs that are known, as it stands behind "she". */
+/** Whether a word is a known verb, in its form after "she". */
 export function isVerb(word: string): boolean {
   return verbs.test(word)
 }
 
-/** What a card says of the character by pronouns, as the character says it: "loves her cat" is "loves my cat". */
+/** Replaces the character's pronouns: "loves her cat" becomes "loves my cat". */
 export function withoutPronouns(text: string, { patterns }: Subject): string {
   return text.replace(patterns.ofTrait, 'my').replace(patterns.inTrait, 'me')
 }
 
 /**
- * The clauses of a sentence in the first person, each as one: a card's long lists of what somebody does make several
- * answers. Only the sentence itself, where one of the clauses may be about something else.
+ * Splits a sentence in the first person into its clauses, because a card's long lists of actions make several answers. Returns the
+ * sentence itself where a clause may be about something else.
  */
 export function clausesOf(sentence: string): readonly string[] {
   const clauses = sentence.split(nextClause)
@@ -272,7 +272,7 @@ export function clausesOf(sentence: string): readonly string[] {
   return clauses.map((clause, index) => `${index === 0 ? '' : 'I '}${clause}${index === clauses.length - 1 ? '' : end}`)
 }
 
-/** A comma, and a verb that goes on with what "I" do. */
+/** A comma before a verb with the subject "I". */
 const nextClause = new RegExp(
   `, (?:and )?(?=(?:${verbs.source.slice(4, -2).split('|').map(firstPersonOf).join('|')}) )`,
 )

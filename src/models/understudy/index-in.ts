@@ -1,13 +1,13 @@
 import type { Steps } from '../../work.ts'
 
-/** Letters that one step may compare: a millisecond. */
+/** Comparisons of letters in one step, at most: a millisecond. */
 const maxCompared = 1_000_000
-/** Units of a step, so that the clock is looked at after each: nobody can tell how much of that a step compares. */
+/** Units of a step: enough for the clock to be checked after each, because the real number of comparisons is not known. */
 const unitsOfWindow = 2000
 
 /**
- * Where a text first stands in another; -1 when it does not. In steps, since two texts that repeat themselves take a time
- * that grows with the product of their lengths.
+ * The index of a text in another; -1 where it is not there. It works in steps: for two texts that repeat themselves, the time grows
+ * with the product of their lengths.
  */
 export function* indexIn(whole: string, text: string): Steps<number> {
   const starts = Math.ceil(maxCompared / (text.length + 1))

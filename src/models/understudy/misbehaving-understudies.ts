@@ -4,18 +4,17 @@ import type { Chunk } from '../../openai/completion.ts'
 import type { Model, ModelEvent, ModelReply, ModelRequest } from '../model.ts'
 import { brokenOff } from '../upstream/errors.ts'
 
-/** Milliseconds. */
 const delaysMs = { beforeFirst: 2000, betweenWords: 100 }
 
-/** One way to misbehave: what becomes of a good understudy's reply. */
+/** One way to misbehave: it changes the reply of the ordinary understudy. */
 interface Misbehaviour {
   complete(request: ModelRequest, signal: AbortSignal): Promise<ModelReply>
   stream(request: ModelRequest, signal: AbortSignal): AsyncIterable<readonly ModelEvent[]>
 }
 
 /**
- * Understudies that misbehave on purpose, so that the author of a client can test against each offline.
- * @param understudy the good one, whose words they use
+ * Understudies that misbehave on purpose, so that authors of clients can test each failure offline.
+ * @param understudy the ordinary one, whose replies they change
  */
 export function misbehavingUnderstudies(understudy: Model): Readonly<Record<string, Model>> {
   const misbehaviours: Readonly<Record<string, Misbehaviour>> = {
@@ -56,7 +55,7 @@ function slow(understudy: Model): Misbehaviour {
   }
 }
 
-/** Says three words and falls silent for good; a whole reply never comes. */
+/** Sends three words, and then nothing. A whole reply never comes. */
 function stalling(understudy: Model): Misbehaviour {
   return {
     complete: (_request, signal) => untilAborted(signal),
@@ -67,7 +66,7 @@ function stalling(understudy: Model): Misbehaviour {
   }
 }
 
-/** Breaks off after three words; a whole reply is a 502. */
+/** Breaks off after three words. Instead of a whole reply comes a 502. */
 function cut(understudy: Model): Misbehaviour {
   return {
     async complete() {
@@ -93,7 +92,7 @@ function refusing(error: () => ApiError): Misbehaviour {
   }
 }
 
-/** Sends what is no JSON: whole, or as the third event of a stream. */
+/** Sends invalid JSON: as the whole reply, or as the third event of a stream. */
 function garbled(understudy: Model): Misbehaviour {
   return {
     async complete(request, signal) {
@@ -111,7 +110,7 @@ function garbled(understudy: Model): Misbehaviour {
   }
 }
 
-/** Answers without a word. */
+/** Sends an empty reply. */
 function empty(understudy: Model): Misbehaviour {
   return {
     async complete(request, signal) {

@@ -1,16 +1,16 @@
 import type { Steps } from '../../work.ts'
 
 /*
- * Makes a text that a regular expression matches by walking through the expression, never by running it: it comes from
- * a request, and running it could take for ever. Lookarounds, back references and the like are beyond it.
+ * Makes a text that matches a regular expression by walking through the expression, without running it: it comes from a request, and
+ * running it could take forever. Lookarounds, back references and the like are not supported.
  */
 
-/** A pattern that is not understood here, or that asks for too much. */
+/** A pattern with unsupported syntax, or for too long a text. */
 class UnknownSyntaxError extends Error {}
 
 const maxTextLength = 10_000
 const maxPatternLength = 10_000
-/** Units of work: of an atom, of reading a letter, and of trying one; and after how many of them a step ends. */
+/** Units of work: of an atom, of reading a letter, and of testing one; and the units after which a step ends. */
 const unitsOfAtom = 40
 const unitsOfReading = 6
 const unitsOfTrial = 6
@@ -22,7 +22,7 @@ const classes: Readonly<Record<string, (letter: string) => boolean>> = {
   w: (letter) => /\w/.test(letter),
   s: (letter) => letter === ' ',
 }
-/** Letters that a choice is made from, the plainest first. */
+/** The letters to choose from, the plainest first. */
 const byPlainness = [
   ...'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789',
   ...printable.filter((letter) => !/\w/.test(letter)),
@@ -30,16 +30,16 @@ const byPlainness = [
 ]
 
 /**
- * A text that matches a pattern and is no shorter than so many characters, if the pattern's own repeats allow it;
- * undefined when the pattern is not understood. Variants of it differ if the pattern has room.
+ * Makes a text that matches a pattern, with at least `minLength` characters if the pattern's repeats allow it; undefined for an
+ * unsupported pattern. Different variants give different texts if the pattern has room.
  */
-export function* textForPattern(pattern: string, shortest: number, variant: number): Steps<string | undefined> {
+export function* textForPattern(pattern: string, minLength: number, variant: number): Steps<string | undefined> {
   if (pattern.length > maxPatternLength) return undefined
   try {
     let extra = 0
     let text = yield* new PatternWalker(pattern, extra, variant).text()
     for (let attempt = 0; attempt < 3; attempt += 1) {
-      const missing = shortest - lengthOf(text)
+      const missing = minLength - lengthOf(text)
       if (missing <= 0) break
       extra += missing
       text = yield* new PatternWalker(pattern, extra, variant).text()
@@ -54,15 +54,15 @@ export function* textForPattern(pattern: string, shortest: number, variant: numb
 class PatternWalker {
   readonly #letters: readonly string[]
   #position = 0
-  /** Repeats that may still be added where the pattern lets it. */
+  /** Repeats that may still be added where the pattern allows them. */
   #extra: number
   #variant: number
-  /** Letters that sets name, so that sets of other alphabets have something to be chosen from. */
+  /** Letters that the pattern's sets name, for sets of other alphabets. */
   readonly #lettersOfSets = new Set<string>()
-  /** Units of work that no step has told yet. */
+  /** Units of work since the last step. */
   #units = 0
   #depth = 0
-  /** Whether it walks past what the text does not need. */
+  /** Whether it skips an alternative that the text does not need. */
   #isSkipping = false
 
   constructor(pattern: string, extra: number, variant: number) {
@@ -79,7 +79,7 @@ class PatternWalker {
     return text
   }
 
-  /** The first of the alternatives; the others are walked past. */
+  /** Returns the first alternative, and skips the others. */
   *#alternatives(): Steps<string> {
     const first = yield* this.#sequence()
     while (this.#take('|')) yield* this.#skipAlternative()
@@ -92,11 +92,11 @@ class PatternWalker {
       const start = this.#position
       const atom = yield* this.#atom()
       const end = this.#position
-      const [least, most] = this.#repeats()
+      const [minRepeats, maxRepeats] = this.#repeats()
       const after = this.#position
-      const added = Math.min(this.#extra, most - least)
+      const added = Math.min(this.#extra, maxRepeats - minRepeats)
       if (atom !== '') this.#extra -= added
-      const times = atom === '' || this.#isSkipping ? Math.min(1, least) : least + added
+      const times = atom === '' || this.#isSkipping ? Math.min(1, minRepeats) : minRepeats + added
       for (let count = 0; count < times; count += 1) {
         if (text.length > maxTextLength) throw new UnknownSyntaxError()
         this.#position = start
@@ -117,7 +117,7 @@ class PatternWalker {
     return letter === '(' ? yield* this.#group() : this.#single(letter)
   }
 
-  /** An atom that is no group. */
+  /** An atom that is not a group. */
   #single(letter: string): string {
     if (letter === '^' || letter === '$') return ''
     if (letter === '.') return this.#choose(() => true)
@@ -182,8 +182,8 @@ class PatternWalker {
     return escaped
   }
 
-  /** The least and the most times that the atom before may stand. */
-  #repeats(): readonly [least: number, most: number] {
+  /** The minimum and maximum repeats of the atom before. */
+  #repeats(): readonly [min: number, max: number] {
     const repeats = this.#quantifier()
     if (repeats) this.#take('?')
     return repeats ?? [1, 1]
@@ -196,13 +196,13 @@ class PatternWalker {
     const braces = /^\{(\d+)(,?)(\d*)\}/.exec(this.#letters.slice(this.#position, this.#position + 20).join(''))
     if (!braces) return undefined
     this.#position += braces[0].length
-    const least = Number(braces[1])
-    if (least > maxTextLength) throw new UnknownSyntaxError()
-    if (braces[2] === '') return [least, least]
-    return [least, braces[3] === '' ? maxTextLength : Number(braces[3])]
+    const min = Number(braces[1])
+    if (min > maxTextLength) throw new UnknownSyntaxError()
+    if (braces[2] === '') return [min, min]
+    return [min, braces[3] === '' ? maxTextLength : Number(braces[3])]
   }
 
-  /** One of the letters that pass a test. @param tests how many it is made of */
+  /** Chooses a letter that passes a test. @param tests the number of tests that this test consists of */
   #choose(test: (letter: string) => boolean, tests = 1): string {
     const fitting: string[] = []
     for (const letters of [byPlainness, this.#lettersOfSets]) {
@@ -219,7 +219,7 @@ class PatternWalker {
     return letter
   }
 
-  /** Walks past an alternative, without using up what is meant for the text. */
+  /** Skips an alternative, and restores the state that is meant for the text. */
   *#skipAlternative(): Steps<void> {
     const [extra, variant, wasSkipping] = [this.#extra, this.#variant, this.#isSkipping]
     this.#isSkipping = true

@@ -2,8 +2,8 @@ import { isExample, type Passage } from './card-passages.ts'
 import { fold } from './words.ts'
 
 /*
- * What people ask about whoever they talk to, and by what the answer is known in a sentence of the character's. A search
- * by words finds no "I am twenty-four" for "how old are you?".
+ * Common questions about a person, and patterns that recognize their answers in the character's sentences: a search by words does
+ * not find "I am twenty-four" for "how old are you?".
  */
 const subjects: readonly (readonly [asked: RegExp, answering: RegExp])[] = [
   [
@@ -60,7 +60,7 @@ const subjects: readonly (readonly [asked: RegExp, answering: RegExp])[] = [
   ],
 ]
 
-/** Whether a text asks about the character, and what of the character's own sentences would answer it. */
+/** Returns a test for passages that answer a question about the character; null for any other question. */
 export function personalSubject(question: string): ((passage: Passage) => boolean) | null {
   const asked = fold(question).replaceAll('’', "'")
   if (!/\b(?:you|your|yourself|we|am i|this place|happening|going on|look around|secrets?)\b/.test(asked)) return null

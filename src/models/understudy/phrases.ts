@@ -1,12 +1,11 @@
 import { userNameMark as user } from './user-name-mark.ts'
 
 /*
- * What an understudy says when the card has no words for it. The voice is nobody's in particular, so that it suits
- * every character; nothing here claims to know more than the card and the conversation tell. `%` stands for what is
- * filled in.
+ * Stock phrases for questions that the card does not answer. Their style is neutral, so that they suit every character, and none
+ * claims more knowledge than the card and the conversation have. `%` is replaced.
  */
 
-/** Replies to what is asked beyond the card, with the noun that it turns on. */
+/** Replies to a question that the card does not answer, with its main noun. */
 export const deflections = [
   '%? I would only be guessing.',
   '%? There you have me.',
@@ -30,7 +29,7 @@ export const bareDeflections = [
   'Ask me again when I am wiser.',
 ]
 
-/** Replies to what is asked to be done. */
+/** Replies to a request to do something. */
 export const refusals = [
   'I would be no use to you there, I am afraid.',
   'I had better not promise that.',
@@ -38,7 +37,7 @@ export const refusals = [
   'You would regret asking me, of all people.',
 ]
 
-/** Replies to what asks for an opinion. */
+/** Replies to a question for an opinion. */
 export const indifferences = [
   'I have never made up my mind about that.',
   'I have no strong feelings there, one way or the other.',
@@ -46,7 +45,7 @@ export const indifferences = [
   'Ask me on another day and I might say the opposite.',
 ]
 
-/** Replies to somebody's sorrow, and to somebody's joy. */
+/** Replies to sorrow, and to joy. */
 export const sympathies = [
   'I am sorry to hear it. Stay a while, there is no hurry here.',
   'I am sorry. Tell me about it, if that helps.',
@@ -58,7 +57,7 @@ export const joys = [
   'I am glad to hear it, truly.',
 ]
 
-/** What is said for politeness, or in answer to a feeling, when the card has no words of its own for it. */
+/** Replies to small talk and feelings for which the card has no answer of its own. */
 export const civilities = {
   greeting: [
     `Hello, ${user}. I am %.`,
@@ -109,7 +108,7 @@ export const civilities = {
   apology: [`It is forgotten, ${user}.`, `No harm done, ${user}.`, `Think no more of it, ${user}.`],
 } as const
 
-/** What leads to something else that the character can tell, where the talk has come to a stop. */
+/** Introduce another passage of the character when the conversation has stopped. */
 export const continuations = [
   'Since we are talking:',
   'Here is something that I can tell you:',
@@ -123,7 +122,7 @@ export const continuations = [
   'It puts me in mind of something.',
 ]
 
-/** What is asked back. */
+/** Questions back to the user. */
 export const questionsBack = [
   'What brings it to your mind?',
   'But tell me of yourself.',
@@ -135,7 +134,7 @@ export const questionsBack = [
   'You go on; I like to listen.',
 ]
 
-/** What asks for more of a thing that the user tells. */
+/** Ask the user for more about a statement. */
 export const invitations = [
   'Tell me more of that.',
   'And what do you make of it?',
@@ -144,7 +143,7 @@ export const invitations = [
   'I should like to hear more.',
 ]
 
-/** What answers a thing that the user tells, turned to the user: "your dog is called Rex". */
+/** Repeat a statement of the user, in the second person: "your dog is called Rex". */
 export const echoes = [
   'So %.',
   'I see: %.',
@@ -154,17 +153,17 @@ export const echoes = [
   'Well, well: %.',
 ]
 
-/** What tells the user's own words again. */
+/** Introduce the user's own words. */
 export const recollections = ['You told me that %.', 'You said it yourself: %.', 'As you told me, %.']
 
-/** What comes back to a thing that the user told, where the card has nothing more. */
+/** Come back to a statement of the user where the card has nothing more. */
 export const returns = [
   'I keep coming back to what you told me: %.',
   'Let us go back to you. You said that %.',
   'One thing has stayed with me: %.',
 ]
 
-/** What answers a deed of the user's. */
+/** Replies to an action of the user. */
 export const reactions = {
   affection: ['*holds still, and smiles*', '*leans into it for a moment*', '*does not pull away*', '*warms visibly*'],
   violence: [
@@ -183,7 +182,7 @@ export const reactions = {
   ],
 } as const
 
-/** What leads to the nearest thing there is, when it may not be what was asked for. */
+/** Introduce the nearest match, which may not be the answer. */
 export const hedges = [
   'I am not sure that it answers you, but here is what I have.',
   'It may not be quite what you asked, but this is the nearest I can come.',
@@ -192,7 +191,7 @@ export const hedges = [
   'The nearest I have is this.',
 ]
 
-/** What points to a subject that there is something to say about. */
+/** Point to a topic of the card. */
 export const pointers = [
   'Ask me about %, though, and I can tell you something.',
   'Now, had you asked about %, I could help.',
@@ -200,17 +199,17 @@ export const pointers = [
   'Let us talk about % instead, if you like.',
 ]
 
-/** What says that there is no more to tell. */
+/** Say that there is nothing more to say. */
 export const endings = [
   'That is all I can tell you about it.',
   'There is no more to it that I know.',
   'I have told you what I know of it.',
 ]
 
-/** What leads to something that was told before. */
+/** Introduce a repeated answer. */
 export const repetitions = ['As I said:', 'I can only say it again:', 'It is still so:']
 
-/** Openings that make an answer differ from the same one without. */
+/** Openings that distinguish a repeated answer. */
 export const openings = [
   'Well now.',
   'Since you ask.',
@@ -222,14 +221,14 @@ export const openings = [
   'I can tell you that.',
 ]
 
-/** What it says of itself, behind the name that it plays. */
+/** What the understudy says about itself when the user asks what it is. */
 export const natures = [
   'This is the understudy, playing %: a stand-in that looks its answers up in the character’s card, and has stock phrases for the rest.',
   'It is the understudy that you hear, as %. It finds what the card says, and has a few phrases of its own for the rest.',
   'The understudy, still in for %: what it tells is looked up in the card, and what joins it is stock.',
 ]
 
-/** Replies of a character that is known by its name alone; they say so, and what they were asked. */
+/** Replies of a character without a card: they say so, and repeat the question. */
 export const namedStandIns: readonly ((name: string, question: string) => string)[] = [
   (name, question) => `The understudy here, in for ${name}, with no card to play from. You said: “${question}”`,
   (name, question) => `${name} is known here by name alone, so the understudy can only repeat it: “${question}”`,
@@ -237,7 +236,7 @@ export const namedStandIns: readonly ((name: string, question: string) => string
   (name, question) => `“${question}” is noted. It is the understudy speaking; ${name} has no card here yet.`,
 ]
 
-/** Replies when no character was asked for. */
+/** Replies without a character. */
 export const standIns: readonly ((question: string) => string)[] = [
   (question) => `The understudy here, playing nobody in particular. You said: “${question}”`,
   (question) =>

@@ -5,8 +5,8 @@ import { userNameMark } from './user-name-mark.ts'
 import { fold, isWeak, shortened, wordsOf } from './words.ts'
 
 /*
- * What was said before in the conversation, told again in the second person: "my dog is called Rex" is "your dog is
- * called Rex".
+ * Answers about what was said before in the conversation. It repeats the user's sentences in the second person: "my dog is called
+ * Rex" becomes "your dog is called Rex".
  */
 
 const asksName = /\b(?:what(?:'s| is| was) my name|(?:know|remember|recall|forgot|forgotten|say) my name|who am i)\b/
@@ -18,7 +18,7 @@ const asksWords =
 const asksPlace = /\b(?:what (?:were|are) we talking about|where were we)\b/
 const asksStatement = /\b(?:my|i|me|mine)\b/
 
-/** What answers a question about the conversation itself; null for any other question. */
+/** Answers a question about the conversation itself; null for any other question. */
 export function* recall(context: ReplyContext): Steps<string | null> {
   const { conversation, userName, choice } = context
   const asked = fold(conversation.question).replaceAll('’', "'")
@@ -39,7 +39,7 @@ export function* recall(context: ReplyContext): Steps<string | null> {
   return turned.replace('%', () => inSecondPerson(statement))
 }
 
-/** Which of the user's own words a question asks for. */
+/** The text of the user that a question asks for. */
 function recalledText(context: ReplyContext, asked: string): string | undefined {
   const { earlier } = context.conversation
   if (asksFirst.test(asked)) return earlier[0]
@@ -49,7 +49,7 @@ function recalledText(context: ReplyContext, asked: string): string | undefined 
 
 const maxRecalledLength = 600
 
-/** What the user told of a thing that is asked about: the last sentence that shares a telling word with the question. */
+/** The user's last statement that shares a significant word with the question. */
 function statementAbout({ conversation }: ReplyContext, question: string): string | undefined {
   const asked = new Set(termsIn(question))
   const sentences = conversation.earlier.flatMap(
@@ -61,12 +61,12 @@ function statementAbout({ conversation }: ReplyContext, question: string): strin
     .findLast((sentence) => termsIn(sentence).reduce((sum, term) => sum + weightOf(term, asked), 0) >= minSharedWeight)
 }
 
-/** What the user told last of themself. */
+/** The user's last statement about themself. */
 function lastStatement({ conversation }: ReplyContext): string | undefined {
   return conversation.earlier.findLast((text) => isStatement(text) && echoOf(text) !== null)
 }
 
-/** One telling word, or two that tell little. */
+/** One significant word, or two weak ones. */
 const minSharedWeight = 2
 
 function weightOf(term: string, asked: ReadonlySet<string>): number {
@@ -78,7 +78,7 @@ function termsIn(text: string): readonly string[] {
   return [...new Set(wordsOf(text).flatMap(({ term }) => (term === null ? [] : [term])))]
 }
 
-/** Whether a text tells something, and asks for nothing. */
+/** Whether a text states something, and neither asks nor orders anything. */
 export function isStatement(text: string): boolean {
   const plain = text
     .trim()
@@ -91,7 +91,7 @@ export function isStatement(text: string): boolean {
   )
 }
 
-/** A short thing that the user told of themself, as it is said back; null for what is no such thing. */
+/** A short statement of the user about themself, in the second person; null for any other text. */
 export function echoOf(text: string): string | null {
   const plain = text
     .trim()
@@ -121,7 +121,7 @@ const secondPerson: ReadonlyMap<string, string> = new Map([
   ['your', 'my'],
 ])
 
-/** A sentence of the user's, said to the user: "I am late" is "you are late". */
+/** A sentence of the user in the second person: "I am late" becomes "you are late". */
 export function inSecondPerson(sentence: string): string {
   return sentence
     .trim()

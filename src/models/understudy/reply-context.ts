@@ -12,35 +12,35 @@ import { type SmallTalk, smallTalkOf } from './small-talk.ts'
 import { userNameMark } from './user-name-mark.ts'
 import { fold, wordsOf } from './words.ts'
 
-/** A part that an understudy has read. */
+/** A card that an understudy has read. */
 interface ReadCard {
   readonly reader: CardReader
   readonly material: Material
   readonly search: Search
-  /** What answers a question that is asked in just these words. */
+  /** Passages by the exact words of the question that they answer. */
   readonly answers: ReadonlyMap<string, Passage>
-  /** What the examples of the card answer to small talk. */
+  /** Passages of the card's examples that answer small talk. */
   readonly smallTalk: ReadonlyMap<SmallTalk, readonly Passage[]>
 }
 
-/** One reply to be given in a part. */
+/** Everything that one reply depends on. */
 export interface ReplyContext extends ReadCard {
-  /** What the prompt tells a model, and so may be said, in the order of the card; lore that fired is first. */
+  /** The passages whose source is in the prompt, and which may be said: lore that fired first, then the card's own order. */
   readonly passages: readonly Passage[]
-  /** The keys that fired lore was found by, in lower case. */
+  /** The keys that have fired a passage's lore, in lower case. */
   readonly keys: ReadonlyMap<Passage, readonly string[]>
   readonly conversation: Conversation
   readonly name: string
-  /** Null when the user has not said it. */
+  /** Null where the user has given no name. */
   readonly userName: string | null
   readonly seed: number | null
-  /** Which of the request's choices it is; 0 gets the best there is. */
+  /** The index of the choice; choice 0 gets the best answer. */
   readonly choice: number
 }
 
 const readCards = new WeakMap<Card, ReadCard>()
 
-/** Gives the part that a card describes; it is read once, in some milliseconds, for as long as the card is in use. */
+/** Reads a card, which takes some milliseconds. The result is cached for as long as the card is in use. */
 export function* readCard(card: Card): Steps<ReadCard> {
   const known = readCards.get(card)
   if (known) return known
@@ -56,7 +56,7 @@ export function* readCard(card: Card): Steps<ReadCard> {
   return read
 }
 
-/** Reads what the user says in the examples of a card. */
+/** Reads the user's lines in the examples of a card. */
 function* readCues({ passages }: Material, { name, nickname }: Card): Steps<Pick<ReadCard, 'answers' | 'smallTalk'>> {
   const answers = new Map<string, Passage>()
   const smallTalk = new Map<SmallTalk, Passage[]>()
@@ -72,11 +72,11 @@ function* readCues({ passages }: Material, { name, nickname }: Card): Steps<Pick
   return { answers, smallTalk }
 }
 
-/** Units of work to tell what kind of small talk a text is, besides each of its letters. */
+/** Units of work to classify a text as small talk, and of each of its letters. */
 const unitsOfCue = 2000
 const unitsOfLetter = 50
 
-/** Narrows a part to what the prompt tells a model: examples that were not dropped, and lore that fired, of all books. */
+/** Narrows a card's passages to those in the prompt: examples that were not dropped, and lore of all books that fired. */
 export function* narrowToPrompt(
   card: ReadCard,
   composition: ComposedParts | undefined,
@@ -121,34 +121,34 @@ function order({ source }: Passage): number {
   return typeof source === 'object' ? (isExample(source) ? 1 : 0) : 2
 }
 
-/** What the scene's picks turn on: the same for all choices, which take steps from there. */
+/** The text on which picks depend. It is the same for all choices; a choice is a number of steps from the pick. */
 export function pickKeyOf({ seed, conversation }: Pick<ReplyContext, 'seed' | 'conversation'>): string {
   return `${seed ?? ''}/${conversation.said.length}/${conversation.question}`
 }
 
-/** Seeds that give different answers, at most. */
+/** Seeds with different answers, at most. */
 const maxSeeds = 16
 
-/** How many steps from the best answer a choice is: a seed counts like so many choices. @param among how many answers there are */
+/** The number of steps from the best answer. A seed counts like that many choices. @param among the number of answers */
 export function variantOf({ seed, choice }: Pick<ReplyContext, 'seed' | 'choice'>, among: number): number {
   return among === 0 ? choice : (Math.abs(seed ?? 0) % maxSeeds) + choice
 }
 
-/** One of the texts that are as good; with an opening where choices or seeds have come round to the same one. */
+/** Picks one of equally good texts. Where choices or seeds come to the same text again, it gets an opening. */
 export function pickVariant(context: ReplyContext, texts: readonly string[]): string {
   const variant = variantOf(context, texts.length)
   const text = texts[variant % texts.length] ?? ''
   return variant < texts.length ? text : `${pick(openings, pickKeyOf({ ...context, seed: null }), variant)} ${text}`
 }
 
-/** The words of a question and nothing else, so that the same question is known however it is written. */
+/** Only the words of a question, so that punctuation and case make no difference. */
 export function plainWords(question: string): string {
   return wordsOf(fold(question))
     .map(({ text }) => text)
     .join(' ')
 }
 
-/** The texts that the character has not said already. */
+/** The items whose texts the character has not said yet. */
 export function* unsaidOf<T>(
   items: Iterable<T>,
   textOf: (item: T) => string,
@@ -166,20 +166,20 @@ function* isPartOfOne(texts: readonly string[], text: string): Steps<boolean> {
   return false
 }
 
-/** One of the phrases, and none that was said already as long as there are others. */
+/** Picks a phrase that was not said yet; any phrase where all were said. */
 export function* unsaidPhrase(context: ReplyContext, phrases: readonly string[], key: string, step = 0): Steps<string> {
   const unsaid = yield* unsaidOf(phrases, String, context)
   return pick(unsaid.length > 0 ? unsaid : phrases, key, step) ?? ''
 }
 
-/** The longest part of a text that stands as it is, whatever is filled in, and however the user is called. */
+/** The longest part of a phrase without placeholders, which is the same in every use of the phrase. */
 function longestFixedPart(phrase: string): string {
   return phrase.split(placeholders).reduce((one, other) => (other.length > one.length ? other : one), '')
 }
 
 const placeholders = new RegExp(`%|[,;:]? ?${userNameMark}[.,;:!?]? ?`, 'u')
 
-/** Puts the user's name into a text; without one, the user is not called by it. */
+/** Fills in the user's name. Without a name, forms of address are removed. */
 export function withUserName(text: string, userName: string | null): string {
   if (!text.includes(userNameMark)) return text
   if (userName !== null) return text.replaceAll(userNameMark, () => userName)

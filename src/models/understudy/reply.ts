@@ -11,14 +11,14 @@ import { type Conversation, readConversation } from './conversation.ts'
 import { indexIn } from './index-in.ts'
 import { callOf, fittingValue, paramOf, textsOf, toolToCall } from './tool-call.ts'
 
-/** One choice of a reply: a text, or a call of a tool. */
+/** One choice of a reply: a text, or a tool call. */
 export interface Choice {
   readonly text: string | null
   readonly call: FunctionCall | null
   readonly finishReason: FinishReason
 }
 
-/** What identifies a reply. */
+/** The identifying fields of a reply. */
 export interface Identity {
   readonly id: string
   /** Unix seconds. */
@@ -26,13 +26,13 @@ export interface Identity {
   readonly model: string
 }
 
-/** All choices of a reply, and what they cost. */
+/** All choices of a reply, with its token counts. */
 export interface Reply {
   readonly choices: readonly Choice[]
   readonly usage: Usage
 }
 
-/** Plays the reply to a request. */
+/** Makes the reply to a request. */
 export async function makeReply(request: ModelRequest, tokenizer: Tokenizer, signal: AbortSignal): Promise<Reply> {
   const { body, work } = request
   if (functionsOf(body).hasOthers) request.onIgnored?.('tools')
@@ -58,20 +58,20 @@ export async function makeReply(request: ModelRequest, tokenizer: Tokenizer, sig
   }
 }
 
-/** The caller's own messages of a prompt: what the card puts among them, the user has neither said nor heard. */
+/** The caller's own messages in a prompt: the user has neither written nor read the card's messages. */
 function callersMessages({ sections }: ComposedParts): readonly Message[] {
   return sections.flatMap(({ section, messages }) => (section === 'conversation' ? (messages ?? []) : []))
 }
 
 const schemaParam = 'response_format.json_schema.schema'
 
-/** A choice, and how many tokens it has. */
+/** A choice, with its number of tokens. */
 function* counted(steps: Steps<Choice>, tokenizer: Tokenizer): Steps<{ choice: Choice; tokens: number }> {
   const choice = yield* steps
   return { choice, tokens: yield* tokensOf(choice, tokenizer) }
 }
 
-/** A choice that calls a tool. */
+/** Makes a choice that calls a tool. */
 function* callChoice(
   tool: FunctionTool,
   body: CompletionRequest,
@@ -82,7 +82,7 @@ function* callChoice(
   return yield* cutCall(yield* callOf(tool, body, question, index), body, tokenizer)
 }
 
-/** A choice that is a text. */
+/** Makes a choice with a text. */
 function* textChoice(
   { body, persona, composition }: ModelRequest,
   conversation: Conversation,
@@ -93,7 +93,7 @@ function* textChoice(
   return yield* cutText(yield* inFormat(words.toWellFormed(), body, conversation.question), body, tokenizer)
 }
 
-/** Puts the words into the JSON that the request asks for. */
+/** Wraps the words in the JSON that the request asks for. */
 function* inFormat(words: string, { response_format: format }: CompletionRequest, question: string): Steps<string> {
   if (format?.type === 'json_object') return JSON.stringify({ reply: words })
   if (format?.type !== 'json_schema') return words
@@ -101,7 +101,7 @@ function* inFormat(words: string, { response_format: format }: CompletionRequest
   return JSON.stringify(yield* fittingValue(schema, textsOf(question, words), schemaParam))
 }
 
-/** Ends a text before the first stop sequence and at the most tokens, whichever comes first. */
+/** Cuts a text before its first stop sequence, and at the maximum tokens. */
 function* cutText(whole: string, body: CompletionRequest, tokenizer: Tokenizer): Steps<Choice> {
   let said = whole
   for (const stop of [body.stop ?? []].flat()) {
@@ -112,7 +112,7 @@ function* cutText(whole: string, body: CompletionRequest, tokenizer: Tokenizer):
   return { call: null, text, finishReason: text.length < said.length ? 'length' : 'stop' }
 }
 
-/** Ends a call's arguments at the most tokens, as a model does that runs out of them. */
+/** Cuts a call's arguments at the maximum tokens, as a model would. */
 function* cutCall(call: FunctionCall, body: CompletionRequest, tokenizer: Tokenizer): Steps<Choice> {
   const { name, arguments: whole } = call.function
   const text = yield* tokenizer.cut(whole, Math.max(0, maxTokens(body) - (yield* tokenizer.countSteps(name))))
@@ -130,7 +130,7 @@ function* tokensOf({ text, call }: Choice, tokenizer: Tokenizer): Steps<number> 
   return (yield* tokenizer.countSteps(name)) + (yield* tokenizer.countSteps(fields))
 }
 
-/** Puts a whole reply in OpenAI's shape, with every field that its schema requires. */
+/** Writes a whole reply in OpenAI's shape, with every field that its schema requires. */
 export function completionOf(identity: Identity, choices: readonly Choice[], usage: Usage): Completion {
   return {
     id: identity.id,
@@ -148,7 +148,7 @@ export function completionOf(identity: Identity, choices: readonly Choice[], usa
 }
 
 /**
- * The events of a streamed reply: each choice's role, its text word by word, its end; and the usage at last.
+ * The events of a streamed reply: for each choice its role, its text word by word, and its end; then the usage.
  * @param words the words of each choice
  */
 export function* eventsOf(
@@ -178,7 +178,7 @@ type Delta = Chunk['choices'][number]['delta']
 
 const maxWordLength = 16
 
-/** The words of each choice: its text, or the arguments of its call. */
+/** The words of each choice: of its text, or of its call's arguments. */
 export function* wordsOfChoices(
   choices: readonly Choice[],
   tokenizer: Tokenizer,
@@ -188,7 +188,7 @@ export function* wordsOfChoices(
   return words
 }
 
-/** A text in pieces that a model would send: whole tokens, as far as they make one word. */
+/** Splits a text into words as a model would send it: each word is whole tokens. */
 function* wordsIn(text: string, tokenizer: Tokenizer): Steps<readonly string[]> {
   const words: string[] = []
   for (const token of yield* tokenizer.split(text)) {

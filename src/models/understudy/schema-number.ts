@@ -1,6 +1,6 @@
 import { numberIn, type Schema } from './schema.ts'
 
-/** A number that fits a schema: 0 where it can be, else the one nearest to it; variants of it differ while there is room. */
+/** A number that fits a schema: 0 where it fits, else the nearest number. Variants differ while there is room. */
 export function numberFor(schema: Schema, isInteger: boolean, variant: number): number {
   const [low, isAboveLow] = bound(schema, 'minimum', 'exclusiveMinimum', Math.max, -Infinity)
   const [high, isBelowHigh] = bound(schema, 'maximum', 'exclusiveMaximum', Math.min, Infinity)
@@ -18,7 +18,7 @@ export function numberFor(schema: Schema, isInteger: boolean, variant: number): 
   return rounded((upwards ? count + variant : count - variant) * step, step)
 }
 
-/** The tighter of two bounds, and whether it is itself outside. Draft 4 says the latter with `true`. */
+/** The tighter of two bounds, and whether the bound itself is excluded, for which draft 4 has `true`. */
 function bound(
   schema: Schema,
   inclusive: string,
@@ -33,7 +33,7 @@ function bound(
   return [tighter(including, excluding), tighter(including, excluding) === excluding]
 }
 
-/** The distance between the numbers that fit; undefined when any number does. */
+/** The distance between numbers that fit; undefined where any number fits. */
 function stepOf(schema: Schema, isInteger: boolean): number | undefined {
   const multiple = numberIn(schema, 'multipleOf')
   if (multiple === undefined || !(multiple > 0)) return isInteger ? 1 : undefined
@@ -44,7 +44,7 @@ function stepOf(schema: Schema, isInteger: boolean): number | undefined {
   return multiple
 }
 
-/** A number near 0 between two bounds that both lie on one side of it. */
+/** The number nearest to 0 between two bounds on one side of it. */
 function between(low: number, isAboveLow: boolean, high: number, isBelowHigh: boolean): number {
   if (low >= 0) {
     if (!isAboveLow) return low
@@ -61,7 +61,7 @@ function vary(start: number, variant: number, fits: (value: number) => boolean, 
   return start + ((end - start) * variant) / (variant + 1)
 }
 
-/** Takes off what binary fractions add: 3 * 0.1 is to be 0.3. */
+/** Removes errors of binary fractions: 3 * 0.1 must be 0.3. */
 function rounded(value: number, step: number): number {
   const decimals = /\.(\d+)$/.exec(String(step))?.[1]?.length ?? 0
   return decimals > 0 ? Number(value.toFixed(decimals)) : value + 0

@@ -2,7 +2,7 @@ import type { Steps } from '../../work.ts'
 import { textForPattern } from './pattern.ts'
 import { maxLetters, numberIn, type Schema, SchemaTooLargeError } from './schema.ts'
 
-/** A text of the `format`s that are in use; variants of it differ. */
+/** Texts of common `format`s; variants differ. */
 const formats: Readonly<Record<string, (variant: number) => string>> = {
   date: (variant) => day(variant).slice(0, 10),
   'date-time': day,
@@ -22,7 +22,7 @@ const formats: Readonly<Record<string, (variant: number) => string>> = {
   regex: (variant) => `a{${variant + 1}}`,
 }
 
-/** A text that a schema's `format` or `pattern` asks for; undefined when it has none that is known. */
+/** A text for a schema's `format` or `pattern`; undefined without one, and for an unknown one. */
 export function* formattedText(schema: Schema, variant: number): Steps<string | undefined> {
   const { format, pattern } = schema
   if (typeof format === 'string' && Object.hasOwn(formats, format)) return formats[format]?.(variant)
@@ -30,17 +30,17 @@ export function* formattedText(schema: Schema, variant: number): Steps<string | 
   return yield* textForPattern(pattern, numberIn(schema, 'minLength') ?? 0, variant)
 }
 
-/** A text, cut or filled up to the lengths that a schema asks for, counted in code points as JSON Schema does. */
+/** Cuts or fills a text to the lengths of a schema, counted in code points as JSON Schema does. */
 export function fillText(schema: Schema, text: string): string {
-  const shortest = numberIn(schema, 'minLength') ?? 0
-  const longest = numberIn(schema, 'maxLength') ?? Infinity
-  if (Math.max(shortest, Math.min(text.length / 2, longest)) > maxLetters) {
+  const minLength = numberIn(schema, 'minLength') ?? 0
+  const maxLength = numberIn(schema, 'maxLength') ?? Infinity
+  if (Math.max(minLength, Math.min(text.length / 2, maxLength)) > maxLetters) {
     throw new SchemaTooLargeError('it asks for too long a text')
   }
-  // No letter takes more than two units, and no value has more letters than this.
+  // A code point has at most two UTF-16 code units, and no value has more letters than this.
   const letters = [...text.slice(0, 2 * maxLetters).toWellFormed()]
-  if (letters.length > longest) return letters.slice(0, longest).join('')
-  return letters.join('') + '.'.repeat(Math.max(0, shortest - letters.length))
+  if (letters.length > maxLength) return letters.slice(0, maxLength).join('')
+  return letters.join('') + '.'.repeat(Math.max(0, minLength - letters.length))
 }
 
 function day(variant: number): string {

@@ -18,32 +18,32 @@ import {
 import { numberFor } from './schema-number.ts'
 import { fillText, formattedText } from './schema-text.ts'
 
-/** Where a value's free texts come from. */
+/** The source of free texts in a value. */
 export interface TextSource {
   /** The next text for a property that can hold any. */
   next(): string
-  /** Whether the conversation names this value, so that it is the one to choose. */
+  /** Whether the conversation names this value, which is then chosen. */
   mentions(value: string): boolean
 }
 
-/** Steps down into a schema that are made before it is too large. */
+/** Maximum depth of a value; a deeper schema is too large. */
 const maxDepth = 100
-/** Letters of a value that a conversation can name; no question is so long. */
+/** Maximum letters of a value that the conversation may name; no question is so long. */
 const maxMentionLength = 2000
-/** Depth from which the branch that ends soonest is taken, so that recursive schemas come to an end. */
+/** Depth from which the shortest branch is chosen, so that recursive schemas end. */
 const depthOfShortBranches = 8
 
-/** Units of work: of one part of a value, of each level above it that its steps pass through, of looking at a member. */
+/** Units of work: of one part of a value, of each level above it, of reading a member. */
 const unitsOfPart = 300
 const unitsOfLevel = 10
 const unitsOfMember = 20
-/** Units of a letter that is made and written, and of asking whether the conversation names it. */
+/** Units of a letter that is made and written, and of testing whether the conversation names it. */
 const unitsOfLetter = 10
 
 /**
- * Makes a small value that fits a JSON Schema: required properties, least items, the first branch, the least number.
- * What it does not look at: `not`, `if`, `contains`, `dependent…`, `propertyNames` and `format`s beyond the common ones.
- * @throws SchemaTooLargeError when even the least value is too large
+ * Makes a small value that fits a JSON Schema: required properties, minimum items, the first branch, the smallest number.
+ * It ignores `not`, `if`, `contains`, `dependent…`, `propertyNames` and uncommon `format`s.
+ * @throws SchemaTooLargeError where even the smallest value is too large
  */
 export function valueFor(schema: unknown, texts: TextSource): Steps<Json> {
   return new ValueMaker(schema, texts).make(schema, 0, 0)
@@ -52,9 +52,9 @@ export function valueFor(schema: unknown, texts: TextSource): Steps<Json> {
 class ValueMaker {
   readonly #document: unknown
   readonly #texts: TextSource
-  /** Letters of what has been made so far. */
+  /** Letters of the value so far. */
   #letters = 0
-  /** Which value of an `enum` the conversation names, by the enum's own array. */
+  /** The values of `enum`s that the conversation names, by the array of the `enum`. */
   readonly #mentioned = new Map<readonly unknown[], unknown>()
 
   constructor(document: unknown, texts: TextSource) {
@@ -62,7 +62,7 @@ class ValueMaker {
     this.#texts = texts
   }
 
-  /** A value for this part of the schema; variants of it differ, for arrays of unique items. */
+  /** Makes a value for this part of the schema. Variants differ, for arrays of unique items. */
   *make(schema: unknown, depth: number, variant: number): Steps<Json> {
     if (depth > maxDepth) throw new SchemaTooLargeError('its least value nests too deep')
     this.#grow(lettersOfPart)
@@ -127,7 +127,7 @@ class ValueMaker {
     return isJson(chosen) ? this.#given(chosen) : null
   }
 
-  /** The first of the choices that the conversation names. */
+  /** The first choice that the conversation names. */
   *#mentionedOf(choices: readonly unknown[]): Steps<unknown> {
     for (const choice of choices) {
       if (typeof choice !== 'string' || choice === '') continue
@@ -137,19 +137,19 @@ class ValueMaker {
     return undefined
   }
 
-  /** A value that the schema itself brings. */
+  /** Counts the letters of a value that is part of the schema. */
   #given<T extends Json>(value: T): T {
     this.#grow(checkLetters(value))
     return value
   }
 
-  /** A text that was made. */
+  /** Counts the letters of a made text. */
   #made(text: string): string {
     this.#grow(text.length)
     return text
   }
 
-  /** Adds letters to what has been made. @throws SchemaTooLargeError when that gets too much */
+  /** Counts letters. @throws SchemaTooLargeError where there are too many */
   #grow(letters: number): void {
     this.#letters += letters
     if (this.#letters > maxLetters) throw new SchemaTooLargeError('its least value is too large')
@@ -158,12 +158,13 @@ class ValueMaker {
   *#object(schema: Schema, depth: number): Steps<Json> {
     const properties = objectIn(schema, 'properties')
     const names = new Set(listIn(schema, 'required').filter((name) => typeof name === 'string'))
-    const least = numberIn(schema, 'minProperties') ?? 0
-    if (names.size < least) {
-      for (const name of Object.keys(properties).slice(0, Math.max(0, least))) if (names.size < least) names.add(name)
+    const minCount = numberIn(schema, 'minProperties') ?? 0
+    if (names.size < minCount) {
+      for (const name of Object.keys(properties).slice(0, Math.max(0, minCount)))
+        if (names.size < minCount) names.add(name)
     }
     yield unitsOfMember * (names.size + membersOf(properties))
-    for (let index = 1; names.size < least; index += 1) {
+    for (let index = 1; names.size < minCount; index += 1) {
       if (index > maxLetters) throw new SchemaTooLargeError('it asks for too many properties')
       names.add(`property${index}`)
     }
@@ -177,7 +178,7 @@ class ValueMaker {
   }
 
   *#array(schema: Schema, depth: number): Steps<Json> {
-    // Until 2019 a tuple's items stood in `items`, and `additionalItems` followed them.
+    // Before draft 2020-12, the items of a tuple were in `items`, and `additionalItems` described the rest.
     const isOldTuple = Array.isArray(schema['items'])
     const first = listIn(schema, isOldTuple ? 'items' : 'prefixItems')
     const isUnique = schema['uniqueItems'] === true
@@ -199,7 +200,7 @@ function without(schema: Schema, keyword: string): Schema {
   return Object.fromEntries(Object.entries(schema).filter(([name]) => name !== keyword))
 }
 
-/** Whether a branch needs nothing below it. */
+/** Whether a value of this branch has no members. */
 function endsSoon(branch: unknown): boolean {
   if (!isObject(branch)) return true
   return (
@@ -214,7 +215,7 @@ const keywordTypes: readonly (readonly [type: string, keywords: readonly string[
   ['number', ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf']],
 ]
 
-/** The type of the value to make: the first that the schema names but null, or what its keywords speak of. */
+/** The type of the value to make: the schema's first type except null, else the type to which its keywords belong. */
 function typeOf(schema: Schema): string {
   const types = asTypes(schema['type'])
   const names = types.filter((name) => typeof name === 'string')

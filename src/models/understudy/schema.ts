@@ -6,15 +6,15 @@ export type Json = null | boolean | number | string | readonly Json[] | { readon
 /** A JSON Schema, or a part of one, that is an object. */
 export type Schema = Readonly<Record<string, unknown>>
 
-/** A schema that asks for a value too large to make. */
+/** The value that a schema asks for is too large to make. */
 export class SchemaTooLargeError extends Error {
   override readonly name = 'SchemaTooLargeError'
 }
 
-/** Keywords, properties, branches or values that one place of a schema may have: as many properties as OpenAI takes in all. */
+/** Maximum keywords, properties, branches or values in one place of a schema. OpenAI takes as many properties in a whole schema. */
 const maxMembers = 5000
 const maxReferenceLength = 10_000
-/** Units of work to look at or copy a member. */
+/** Units of work to read or copy a member. */
 const unitsOfMember = 10
 
 /** Whether a JSON value is an object. */
@@ -22,18 +22,18 @@ export function isObject(value: unknown): value is Schema {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** A keyword's value when it is a number; 0 and the like included. */
+/** A keyword's value where it is a number; 0 included. */
 export function numberIn(schema: Schema, keyword: string): number | undefined {
   const value = schema[keyword]
   return typeof value === 'number' ? value : undefined
 }
 
-/** A keyword's array; empty when there is none. */
+/** A keyword's array; empty without one. */
 export function listIn(schema: Schema, keyword: string): readonly unknown[] {
   return asList(schema[keyword])
 }
 
-/** A keyword's object; empty when there is none. */
+/** A keyword's object; empty without one. */
 export function objectIn(schema: Schema, keyword: string): Schema {
   const value = schema[keyword]
   if (!isObject(value)) return {}
@@ -42,8 +42,8 @@ export function objectIn(schema: Schema, keyword: string): Schema {
 }
 
 /**
- * How many members an array or an object has itself; 1 for another value.
- * @throws SchemaTooLargeError when they are too many
+ * The number of members of an array or an object, without those of its members; 1 for another value.
+ * @throws SchemaTooLargeError where they are too many
  */
 export function membersOf(value: unknown): number {
   const count = Array.isArray(value) ? value.length : isObject(value) ? Object.keys(value).length : 1
@@ -51,12 +51,12 @@ export function membersOf(value: unknown): number {
   return count
 }
 
-/** A value as a list of types: itself, where it is one. */
+/** A value as a list of types: a single type becomes a list of one. */
 export function asTypes(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? asList(value) : [value]
 }
 
-/** What a schema refers to within its document (`#`, `#/$defs/name`); undefined when it is not there. */
+/** Resolves a reference within the document (`#`, `#/$defs/name`); undefined where there is nothing. */
 export function resolve(document: unknown, reference: string): unknown {
   if (!reference.startsWith('#')) return undefined
   if (reference.length > maxReferenceLength) throw new SchemaTooLargeError('a reference in it is too long')
@@ -79,7 +79,7 @@ function decodeStep(step: string): string {
   }
 }
 
-/** One schema that asks for what both ask for, as far as their keywords can be joined. */
+/** Joins two schemas into one that requires both, as far as their keywords can be joined. */
 export function* join(one: Schema, other: Schema): Steps<Schema> {
   yield unitsOfMember * (membersOf(one) + membersOf(other))
   const joined: Record<string, unknown> = { ...one }
@@ -112,7 +112,7 @@ function* joinKeyword(keyword: string, one: unknown, other: unknown): Steps<unkn
   }
 }
 
-/** The number that holds where both do; undefined where the keyword is none that numbers are joined for. */
+/** The number that satisfies both; undefined for other keywords. */
 function joinNumbers(keyword: string, one: number, other: number): number | undefined {
   if (/^(min|exclusiveMin)/.test(keyword)) return Math.max(one, other)
   if (/^(max|exclusiveMax)/.test(keyword)) return Math.min(one, other)
@@ -146,12 +146,12 @@ function* writtenOf(value: unknown): Steps<string> {
   return written
 }
 
-/** Letters that a value that is made of a schema may have as JSON. */
+/** Maximum letters of a made value as JSON. */
 export const maxLetters = 100_000
 
 /**
- * About how many letters a value has as JSON.
- * @throws SchemaTooLargeError when they are too many
+ * The approximate number of letters of a value as JSON.
+ * @throws SchemaTooLargeError where they are too many
  */
 export function checkLetters(value: unknown): number {
   let letters = 0
@@ -165,16 +165,16 @@ export function checkLetters(value: unknown): number {
   return letters
 }
 
-/** What a value has in it: items, or names and fields. */
+/** The items of an array, or the names and values of an object. */
 function partsOf(value: unknown): readonly unknown[] {
   if (Array.isArray(value)) return asList(value)
   return isObject(value) && membersOf(value) > 0 ? Object.entries(value).flat() : []
 }
 
-/** What a part of a value counts as, however short it is written: it is made, written and counted in tokens. */
+/** Letters that each part of a value counts for, even if it is shorter: making, writing and tokenizing it has a cost too. */
 export const lettersOfPart = 5
 
-/** A value as a list; empty when it is none. */
+/** A value as a list; empty for any other value. */
 function asList(value: unknown): readonly unknown[] {
   if (!Array.isArray(value)) return []
   membersOf(value)

@@ -4,34 +4,34 @@ import type { Passage } from './card-passages.ts'
 import { conceptsOf } from './thesaurus.ts'
 import { isWeak, termsOf, type Word, wordsOf } from './words.ts'
 
-/** A passage that speaks of what was asked. */
+/** A passage that matches a question. */
 export interface Hit {
   readonly passage: Passage
-  /** How well it fits; 1 is about one rare word of the question, met once in the passage's text. */
+  /** How well it matches: 1 is about one rare word of the question, found once in the passage's text. */
   readonly score: number
 }
 
-/** Finds the passages that speak of what a text asks, best first. */
+/** Finds the passages that match a question, best first. */
 export type Search = (question: string) => Steps<readonly Hit[]>
 
-/** What a match is worth, by where it is met and by what kind of word it is. Found by trial; the results turn little on them. */
+/** Weights of matches, by the field and the kind of word. They were found by experiment; small changes have little effect. */
 const boosts = { cue: 3, hint: 2, answer: 1 }
 const weights = { concept: 0.5, weak: 0.35, neighbours: 0.5, aboutCharacter: 0.5 }
 const rankingConstants = { k: 1.2, b: 0.4, d: 0.5 }
 
-/** How much of its weight a word lends to coverage when only its meaning was met. */
+/** The share of a word's weight that counts as covered where only a synonym was found. */
 const coveredByMeaning = 0.6
-/** How much of its score a passage keeps that covers none of the question's weight. */
+/** The share of its score that a passage keeps even if it covers none of the question's weight. */
 const minCoverage = 0.1
-/** Distinct words of a question that are looked up, the last ones: a question comes at the end. */
+/** Maximum distinct words that are searched: the last ones, because a question comes at the end. */
 const maxTerms = 48
 
-/** Units of work: to read a passage, besides each of its letters; and to score a passage that has a term. */
+/** Units of work: of indexing a passage, of each of its letters, and of scoring a passage that has a term. */
 const unitsOfPassage = 1000
 const unitsOfLetter = 30
 const unitsOfFind = 100
 
-/** Makes the index of a character's passages. Every word of a question counts once, by its best match in a passage. */
+/** Makes the search index of a character's passages. Each word of a question counts once in a passage, by its best match. */
 export function* createSearch(passages: readonly Passage[]): Steps<Search> {
   const vocabulary = new Set<string>()
   const index = new MiniSearch<Passage>({
@@ -56,7 +56,7 @@ export function* createSearch(passages: readonly Passage[]): Steps<Search> {
     new Map(
       index
         .search(term, options)
-        // A slip of the pen leaves the first letter: "president" is no "residence".
+        // Typing errors rarely change the first letter: "president" must not find "residence".
         .filter(({ terms }) => terms.some((found) => found.charAt(0) === term.charAt(0)))
         .map(({ id, score }): [number, number] => [Number(id), score]),
     )
@@ -67,7 +67,7 @@ export function* createSearch(passages: readonly Passage[]): Steps<Search> {
       fuzzy: vocabulary.has(term) || conceptsOf(term).length > 0 ? 0 : typosIn(term),
     })
 
-  /** Adds what passages have of one term. @returns how much the term weighs in the question */
+  /** Adds the scores of one term to the passages. @returns the weight of the term in the question */
   const addTerm = (term: string, found: HitScores): number => {
     const exact = looseScoresOf(term)
     const related = bestOf(conceptsOf(term).map(exactScoresOf))
@@ -81,7 +81,7 @@ export function* createSearch(passages: readonly Passage[]): Steps<Search> {
     return share
   }
   const unit = rarity(1)
-  /** Found passages, best first. @param total how much all terms of the question weigh */
+  /** The hits, best first. @param total the weight of all terms of the question */
   const ranked = (found: HitScores, total: number): readonly Hit[] =>
     [...found]
       .flatMap(([id, { score, covered }]) => {
@@ -114,7 +114,7 @@ export function* createSearch(passages: readonly Passage[]): Steps<Search> {
   }
 }
 
-/** What has been found so far, by the passages' ids: their scores, and how much of the question they cover. */
+/** Hits so far, by passage id: the score, and the covered weight of the question. */
 type HitScores = Map<number, { readonly score: number; readonly covered: number }>
 
 function add(found: HitScores, id: number, score: number, covered: number): void {
@@ -124,20 +124,20 @@ function add(found: HitScores, id: number, score: number, covered: number): void
 
 const noScores: ReadonlyMap<number, number> = new Map()
 
-/** The best score that each passage has in any of the maps. */
+/** The best score of each passage in any of the maps. */
 function bestOf(maps: readonly ReadonlyMap<number, number>[]): ReadonlyMap<number, number> {
   const best = new Map<number, number>()
   for (const map of maps) for (const [id, score] of map) best.set(id, Math.max(score, best.get(id) ?? 0))
   return best
 }
 
-/** How many letters can be wrong in a word of this length. */
+/** The number of wrong letters that a word of this length may have. */
 function typosIn(term: string): number {
   if (term.length < 5) return 0
   return term.length < 8 ? 1 : 2
 }
 
-/** Neighbouring words joined, so that "fly trap" finds "flytrap" and a pair counts more than its words apart. */
+/** Neighbouring words, joined: "fly trap" finds "flytrap", and a pair counts more than its words apart. */
 function neighbours(words: readonly Word[]): readonly string[] {
   return words.flatMap(({ term }, position) => {
     const next = words[position + 1]?.term

@@ -1,7 +1,7 @@
 import { introducedName } from './conversation.ts'
 import { fold, wordsOf } from './words.ts'
 
-/** What is said for politeness, and is looked up in no card. */
+/** Kinds of polite or emotional messages, which are not looked up in the card. */
 export type SmallTalk =
   | 'greeting'
   | 'introduction'

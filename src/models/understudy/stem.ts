@@ -1,4 +1,4 @@
-/** English forms that no rule finds, and British spellings, with the form that they count as. */
+/** Irregular English forms and British spellings, each with the form to which it is reduced. */
 const irregularForms = new Map(
   `went:go gone:go bought:buy broke:break broken:break flew:fly flown:fly flies:fly grew:grow grown:grow stuck:stick
   kept:keep lost:lose found:find made:make saw:see seen:see said:say told:tell thought:think took:take taken:take
@@ -18,10 +18,10 @@ const irregularForms = new Map(
     .map((pair): [string, string] => [pair.slice(0, pair.indexOf(':')), pair.slice(pair.indexOf(':') + 1)]),
 )
 
-/** Letters of the longest word with an ending: what it takes to find that grows with the square of the letters. */
+/** Maximum letters of a word that is stemmed: the time grows with the square of the letters. */
 const maxWordLength = 40
 
-/** A light English stemmer: plurals, past and progressive forms, adverbs and a few noun endings; no meaning is lost. */
+/** A light English stemmer for plurals, past and progressive forms, adverbs and a few noun endings. Forms that it joins have one meaning. */
 export function stem(text: string): string {
   const regular = irregularForms.get(text)
   if (regular !== undefined) return stem(regular)

@@ -10,7 +10,7 @@ import { isMisleading, moodOf, type SmallTalk, smallTalkOf } from './small-talk.
 import { userNameMark } from './user-name-mark.ts'
 import { shortened } from './words.ts'
 
-/** What the card's examples answer to small talk of this kind, if that was not said yet. */
+/** An answer of the card's examples to this kind of small talk; null where all were said, or there is none. */
 export function* answerFromExamples(context: ReplyContext, smallTalk: SmallTalk): Steps<string | null> {
   if (smallTalk === 'greeting' || smallTalk === 'nature' || smallTalk === 'assent') return null
   const answers = (context.smallTalk.get(smallTalk) ?? [])
@@ -22,7 +22,7 @@ export function* answerFromExamples(context: ReplyContext, smallTalk: SmallTalk)
   return pickVariant(context, own)
 }
 
-/** Answers what is said for politeness or out of a feeling, and who it is that answers. */
+/** Answers small talk, and questions about the character's identity. */
 export function* answerSmallTalk(context: ReplyContext, smallTalk: SmallTalk): Steps<string> {
   const { name } = context
   const stock = function* (list: readonly string[]) {
@@ -53,7 +53,7 @@ function isOfSelf({ source }: Passage): boolean {
   return source === 'self'
 }
 
-/** A greeting of the card that was not said yet: the first, or as many further as seed and choice say; null for none. */
+/** A greeting of the card that was not said yet; seed and choice say which. Null without one. */
 function* cardGreeting(context: ReplyContext, hasName: boolean): Steps<string | null> {
   const { material, conversation } = context
   if (hasName && conversation.said.length > 0) return null
@@ -62,7 +62,7 @@ function* cardGreeting(context: ReplyContext, hasName: boolean): Steps<string | 
   return greetings[variantOf(context, greetings.length) % greetings.length] ?? null
 }
 
-/** Answers what is done, and nothing said with it: with a deed of the character's own, and something more. */
+/** Answers an action without words: with an action of the character, and a passage. */
 export function* reactToAction(context: ReplyContext): Steps<string> {
   const { action } = context.conversation
   const kind = /\b(?:hug|kiss|pat|cuddle|hold|stroke|embrace|caress|take)\w*\b/i.test(action)
@@ -78,7 +78,7 @@ export function* reactToAction(context: ReplyContext): Steps<string> {
   return kind === 'farewell' ? deed : yield* continueTalk(context, deed)
 }
 
-/** Says that there is no answer, or takes up what the user tells, and goes on with something of the character's own. */
+/** Says that there is no answer, or repeats a statement of the user; then continues with a passage of the character. */
 export function* deflect(context: ReplyContext): Steps<string> {
   const { choice, conversation } = context
   const { question } = conversation
@@ -105,11 +105,11 @@ export function* deflect(context: ReplyContext): Steps<string> {
   )
 }
 
-/** Turns before the first pointer to a topic, and between two of them, at least: a character that points on and on has nothing to say. */
+/** Minimum turns before the first pointer to a topic, and between two: a character that keeps pointing at topics seems to have nothing to say. */
 const turnsBeforePointers = 3
 const turnsBetweenPointers = 7
 
-/** Goes on behind a few words: with something that was not told yet, else with a pointer to a topic, else with a question. */
+/** Continues after a few words: with an unsaid passage, else with a pointer to a topic, else with a question. */
 export function* continueTalk(context: ReplyContext, words: string): Steps<string> {
   const key = `on/${pickKeyOf(context)}`
   const ofCardAndLore = context.passages.filter(({ source }) => typeof source === 'string' || 'entry' in source)
@@ -130,7 +130,7 @@ export function* continueTalk(context: ReplyContext, words: string): Steps<strin
 
 const maxVariants = 3
 
-/** Comes back to what the user told last and was not come back to yet; null for nothing, and where it was told just now. */
+/** Comes back to a statement of the user, once; null without one, and where the user has just stated something. */
 function* returnToUser(context: ReplyContext): Steps<string | null> {
   const { earlier, question, said } = context.conversation
   const statements = new Set(
@@ -150,7 +150,7 @@ function isNews(text: string): boolean {
   return isStatement(text) && introducedName(text) === null
 }
 
-/** Points to a topic that an example answers; empty when one was pointed to of late, and when all have been. */
+/** A pointer to a topic that an example answers; empty after a recent pointer, and where all topics were offered. */
 function* pointerOf(context: ReplyContext): Steps<string> {
   const { conversation, choice, passages } = context
   const forms = phrases.pointers.map((form) => form.split('%'))
@@ -175,10 +175,10 @@ function* pointerOf(context: ReplyContext): Steps<string> {
   return (yield* unsaidPhrase(context, phrases.pointers, pickKeyOf(context), choice)).replace('%', () => topic)
 }
 
-/** Letters of a line that a topic is taken from. */
+/** Longest line from which a topic is taken. */
 const maxTopicCueLength = 200
 
-/** Says who stands in, and what was asked, when there is no card to play from. */
+/** Says that an understudy answers without a card, and repeats the question. */
 export function answerWithoutCard(
   name: string | null,
   conversation: Conversation,
@@ -196,7 +196,7 @@ export function answerWithoutCard(
   return pick(phrases.namedStandIns, key, choice)?.(name, asked) ?? ''
 }
 
-/** The noun that a question turns on, at the head of a sentence, unless it had better not be repeated. */
+/** The main noun of a question, as the start of a sentence; null where it should not be repeated. */
 function offerableTopic(question: string): string | null {
   const noun = nounOf(question)
   return noun === null || isMisleading(noun) ? null : capitalised(noun)

@@ -1,8 +1,8 @@
 import { stem } from './stem.ts'
 
 /*
- * Everyday English words that people use for one thing, a small thesaurus: "faucet" finds what was written of a tap.
- * One line is one group; a word may stand in several. It is general on purpose: nothing in it belongs to one card.
+ * Groups of everyday English words for one thing, a small thesaurus: "faucet" finds a text about a tap.
+ * Each line is one group, and a word may be in several. It is general on purpose: no word belongs to one card.
  */
 const groups = `
   begin start commence
@@ -292,7 +292,7 @@ for (const [index, line] of groups.trim().split('\n').entries()) {
   for (const term of terms) conceptsByTerm.set(term, [...(conceptsByTerm.get(term) ?? []), `~${index}`])
 }
 
-/** Marks for the groups of words that a term belongs to; none of them is a word. */
+/** Marks of the groups that a term belongs to. No mark is a word. */
 export function conceptsOf(term: string): readonly string[] {
   return conceptsByTerm.get(term) ?? []
 }

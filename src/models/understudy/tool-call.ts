@@ -10,10 +10,10 @@ import { type TextSource, valueFor } from './schema-value.ts'
 import { fold, shortened, termsOf, wordsOf } from './words.ts'
 
 /**
- * The tool that a request is answered with a call of: the one that it asks for or, where it leaves that to the model, one
- * that the user names. Without `tool_choice` it is left to the model, as OpenAI has it.
- * @param question the end of what the user said last
- * @throws ApiError 400 when `tool_choice` asks for a tool that is not there
+ * The tool to call: the one that `tool_choice` names or requires, else one that the user names. Without `tool_choice` the model
+ * decides, as in OpenAI's API.
+ * @param question the end of the user's last message
+ * @throws ApiError 400 where `tool_choice` names a tool that is not there
  */
 export function* toolToCall(request: CompletionRequest, question: string): Steps<FunctionTool | undefined> {
   const { functions, choice = 'auto' } = functionsOf(request)
@@ -31,12 +31,12 @@ export function* toolToCall(request: CompletionRequest, question: string): Steps
   throw invalidField('tool_choice', problem)
 }
 
-/** The field that a tool's arguments are made from. */
+/** The field with the schema of a tool's arguments. */
 export function paramOf(tool: FunctionTool, { tools }: CompletionRequest): string {
   return `tools[${(tools ?? []).indexOf(tool)}].function.parameters`
 }
 
-/** A call of the tool with arguments that fit its schema; the same request gives the same call. */
+/** Makes a call of the tool with arguments that fit its schema. The same request gives the same call. */
 export function* callOf(
   tool: FunctionTool,
   request: CompletionRequest,
@@ -56,8 +56,8 @@ export function* callOf(
 }
 
 /**
- * A value that fits a caller's schema.
- * @throws ApiError 400 `too_complex` when the least such value is too large
+ * Makes a value that fits a caller's schema.
+ * @throws ApiError 400 `too_complex` where the smallest such value is too large
  */
 export function* fittingValue(schema: unknown, texts: TextSource, param: string): Steps<Json> {
   try {
@@ -69,7 +69,7 @@ export function* fittingValue(schema: unknown, texts: TextSource, param: string)
   }
 }
 
-/** Texts out of what the user said: first those given, then the names in it one by one, then all of it. */
+/** Texts for a value: first the given ones, then the names in the question one by one, then the whole question. */
 export function textsOf(question: string, ...first: readonly string[]): TextSource {
   const rest = shortened(question) || 'text'
   const texts = [...first, ...namesIn(question)]
@@ -80,7 +80,7 @@ export function textsOf(question: string, ...first: readonly string[]): TextSour
   }
 }
 
-/** The tool whose name and description have most words in common with the question; the first of equals. */
+/** The tool whose name and description share most words with the question; the first of equals. */
 function* bestMatch(tools: readonly FunctionTool[], question: string): Steps<FunctionTool | undefined> {
   const asked = new Set(wordsOf(question).flatMap(termsOf))
   const common = ({ function: { name, description } }: FunctionTool) => {
@@ -104,8 +104,8 @@ function* bestMatch(tools: readonly FunctionTool[], question: string): Steps<Fun
 }
 
 /**
- * The tool whose whole name the user's last message has in it, the longest of several. There is none once a tool has
- * answered that message: its result is to be told then.
+ * The tool whose whole name is in the user's last message; the longest name of several. None after the result of a tool, which is
+ * reported instead.
  */
 function* namedTool(tools: readonly FunctionTool[], messages: readonly Message[]): Steps<FunctionTool | undefined> {
   const last = messages.findLastIndex(({ role }) => role === 'user')
@@ -126,13 +126,13 @@ function* namedTool(tools: readonly FunctionTool[], messages: readonly Message[]
   return named
 }
 
-/** Characters of a message that names of tools are looked for in, from its end. */
+/** Characters at the end of a message that are searched for names of tools. */
 const maxSearchedLength = 100_000
-/** Units of work to read a letter, and letters of a text that are searched with one. */
+/** Units of work to read a letter, and letters of a text that one unit searches. */
 const unitsOfSpacing = 6
 const lettersPerUnit = 20
 
-/** A text's words with a blank between them where blanks or underscores stand, and a bar where anything else does. */
+/** The words of a text, with a blank for blanks and underscores between them, and a bar for anything else. */
 function spaced(text: string): string {
   return fold(text)
     .replace(/[^\p{L}\p{M}\p{N}]+/gu, (between) => (/^[_\s]+$/.test(between) ? ' ' : ' | '))
@@ -142,7 +142,7 @@ function spaced(text: string): string {
 /** Units of work to read the words of one tool. */
 const unitsOfTool = 20_000
 
-/** Runs of words with capital letters, which do not open a sentence. */
+/** Runs of capitalized words that do not begin a sentence. */
 function namesIn(question: string): readonly string[] {
   return (
     question.match(/(?<![.!?]\s*|^\W*)(?<=\s["“'(]?)\p{Lu}[\p{L}\p{N}'’-]+(?: \p{Lu}[\p{L}\p{N}'’-]+)*/gu) ?? []

@@ -1,6 +1,6 @@
 import { capitalised, fragment, isVerb, type Subject, withoutPronouns, withUser } from './first-person.ts'
 
-/* How a line such as "Age: 24" of a card's list becomes what the character says. */
+/* Turns a line of a card's list, such as "Age: 24", into the character's words. */
 
 /** The items of a list, without their quotation marks. */
 function itemsOf(value: string): readonly string[] {
@@ -11,13 +11,13 @@ function itemsOf(value: string): readonly string[] {
     .filter((item) => item !== '')
 }
 
-/** Items as one says them: "rain, cats and old books". */
+/** Items as a list in a sentence: "rain, cats and old books". */
 function enumerated(items: readonly string[]): string {
   if (items.length < 2 || items.some((item) => item.startsWith('and '))) return items.join(', ')
   return `${items.slice(0, -1).join(', ')} and ${items.at(-1)}`
 }
 
-/** How a line such as "Age: 24" is said, by its name. The first that fits. */
+/** Sentence forms by the name of the trait. The first match counts. */
 const traits: readonly (readonly [RegExp, (value: string, name: string) => string])[] = [
   [/^age$/, (value) => (/^\d+$/.test(value) ? `I am ${value} years old.` : `I am ${value}.`)],
   [
@@ -44,21 +44,21 @@ const traits: readonly (readonly [RegExp, (value: string, name: string) => strin
   [/$/, (value, name) => (isLong(value) ? `My ${name}: ${value}.` : `My ${name} is ${value}.`)],
 ]
 
-/** What a sentence can go on with behind "is". */
+/** Starts of texts that can follow "is". */
 const isOfWords = /^(?:to|an?|the|my|that|for|more|\p{L}+ing)\b/u
 
-/** A list of notes rather than of things: it would make no sentence. */
+/** Whether a text is a long list, which makes no sentence. */
 function isLong(value: string): boolean {
   return value.split(', ').length > 2
 }
 
-/** Letters of a trait's value. */
+/** Longest value of a trait. */
 const maxTraitLength = 300
-/** Traits that nobody says of themself. */
+/** Traits that people do not say of themselves. */
 const unspoken =
   /^(?:gender|sex|char(?:acter)?|creator|version|tags?|notes?|setting|genre|language|style|(?:full |real )?name)$/
 
-/** A trait of the character as the character says it: "Age" and "24" are "I am 24 years old." */
+/** A trait as the character says it: "Age" and "24" become "I am 24 years old." Null for a trait that is not said. */
 export function trait(name: string, value: string, subject: Subject): string | null {
   const key = keyOf(name)
   if (value.length > maxTraitLength || unspoken.test(key) || /^human$/i.test(value)) return null
@@ -73,7 +73,7 @@ export function trait(name: string, value: string, subject: Subject): string | n
   return withUser(form(lower, key))
 }
 
-/** What a trait is about: "Ada's Likes" are "likes". */
+/** The key of a trait's name: "Ada's Likes" becomes "likes". */
 function keyOf(name: string): string {
   return name
     .trim()
@@ -81,16 +81,16 @@ function keyOf(name: string): string {
     .replace(/^.*['’]s /, '')
 }
 
-/** Whether a trait is what somebody is like. */
+/** Whether a trait describes the personality. */
 export function isOfPersonality(name: string): boolean {
   return /^(?:personality|traits?|mind|mentality|temperament|demeanou?r)$/.test(keyOf(name))
 }
 
-/** Traits of one sentence: nobody says twenty words of themself at once. A single one that is left goes with the last. */
+/** Traits in one sentence: people do not say twenty words of themselves at once. A single remaining one joins the last sentence. */
 const traitsPerSentence = 3
 const forms = ['They call me %.', 'Some would say that I am %.', 'I am said to be %.', 'You will find me %.']
 
-/** What a list of traits tells, as the character says it: a few to a sentence, and what one does in one of its own. */
+/** Sentences for a list of traits: a few traits in each, and one sentence for each item that begins with a verb. */
 export function personalitySaid(list: string, subject: Subject): readonly string[] {
   const items = itemsOf(list.replace(/\s*\(\s*([^()]*?)\s*\)/g, ' $1')).map((item) =>
     withoutPronouns(item.replace(/^and /, ''), subject),

@@ -3,7 +3,7 @@ import { unixSeconds } from '../../time.ts'
 import type { Model, ModelRequest } from '../model.ts'
 import type { Identity } from './reply.ts'
 
-/** What it does as it is told, or what asks for nothing that a reply could show. */
+/** Parameters that the understudy honours, or that have no effect on a reply. */
 const honoured: ReadonlySet<string> = new Set([
   'model',
   'messages',
@@ -21,12 +21,12 @@ const honoured: ReadonlySet<string> = new Set([
   'metadata',
 ])
 
-/** Everything else is for a sampling model, or for another kind of reply. */
+/** All others are for a sampling model, or for another kind of reply. */
 const ignoredParameters = { has: (name: string) => !honoured.has(name) }
 
 /**
- * The embedded default: a stand-in that plays any character from its card by retrieval. It is no neural network, needs
- * nothing from outside, and says the same to the same request.
+ * The embedded default model: a stand-in that plays any character from its card by retrieval. It has no neural network, needs no
+ * other service, and gives the same reply to the same request.
  */
 export function createUnderstudy(): Model {
   return {
@@ -48,7 +48,7 @@ export function createUnderstudy(): Model {
 
 async function loadAndReply(request: ModelRequest, signal: AbortSignal) {
   signal.throwIfAborted()
-  // Loaded when first needed: a service that only relays does without the tokenizer and the thesaurus.
+  // Loaded with the first request: a service that only relays needs neither tokenizer nor thesaurus.
   const [{ makeReply, completionOf, eventsOf, wordsOfChoices }, { loadTokenizer }] = await Promise.all([
     import('./reply.ts'),
     import('../tokenizer.ts'),

@@ -1,2 +1,2 @@
-/** Stands for the user's name in what an understudy reads, so that one reading of a card serves every user. */
+/** Stands for the user's name in a read card, so that a card is read once for all users. */
 export const userNameMark = '\u{F0000}'

@@ -2,12 +2,11 @@ import { copyOf } from '../tokenizer.ts'
 import { stem } from './stem.ts'
 
 /*
- * How texts become the terms that are searched by: folded to plain lower-case letters, without words that say nothing,
- * reduced to a stem. It is made for English; other languages are searched by their words as they stand, and
- * those that put no blanks between words by their pairs of letters.
+ * Turns texts into search terms: plain lower-case letters, without stop words, reduced to their stems. It is made for English. Words
+ * of other languages are used unchanged, and words of languages without blanks as their pairs of letters.
  */
 
-/** Words that tell nothing of what a text is about. */
+/** Words that say nothing about the topic of a text. */
 const stopWords = new Set(
   `a about actually ah again all also am an and another any anybody anyone anything anyway are around as at be been being but
   by can cannot could did do does doing done each either else er even every everything exactly for from had has have
@@ -22,7 +21,7 @@ const stopWords = new Set(
   s t re ve ll d m`.split(/\s+/),
 )
 
-/** Words that tell little: they find nothing alone, but help to choose between what others find. */
+/** Weak words: they find nothing alone, but help to choose between hits of other words. */
 const weakWords = new Set(
   `ask bad become begin best better bit bring buy change come day deal end ever explain favourite favorite few feel
   find first get give go good got great happen help hold hear idea keep kind know last leave little live long look
@@ -37,7 +36,7 @@ const word = /[\p{L}\p{N}][\p{L}\p{M}\p{N}]*(?:['’][\p{L}\p{M}]+)*/gu
 const withoutBlanks =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}ー]+/gu
 
-/** A word of a text: where it stands, and the term it is searched by (null when it tells nothing). */
+/** A word of a text with its index, and its search term; null for a stop word. */
 export interface Word {
   readonly text: string
   readonly index: number
@@ -49,12 +48,12 @@ export function wordsOf(text: string): readonly Word[] {
   return Array.from(text.matchAll(word), ({ 0: found, index }) => ({ text: found, index, term: termOf(found) }))
 }
 
-/** Whether a term tells so little that it finds nothing alone. */
+/** Whether a term is too weak to find anything alone. */
 export function isWeak(term: string): boolean {
   return weakWords.has(term)
 }
 
-/** The terms that a word stands for: one, or for a run of letters without blanks its pairs of letters. */
+/** The search terms of a word: one, or the pairs of letters of a run without blanks. */
 export function termsOf({ term }: Word): readonly string[] {
   if (term === null) return []
   const runs = term.match(withoutBlanks)
@@ -63,7 +62,7 @@ export function termsOf({ term }: Word): readonly string[] {
   return [...runs.flatMap(pairsOf), ...others]
 }
 
-/** A text in plain lower-case letters, for comparison: without accents, wide forms and ligatures. */
+/** A text in plain lower-case letters for comparison: without accents, full-width forms and ligatures. */
 export function fold(text: string): string {
   return text
     .normalize('NFKD')
@@ -72,7 +71,7 @@ export function fold(text: string): string {
     .toLowerCase()
 }
 
-/** Terms of recent words: a language has few words, and folding and stemming one takes microseconds. */
+/** Cache of terms: a language has few words, and folding and stemming one takes microseconds. */
 const termCache = new Map<string, string | null>()
 const maxCachedTerms = 10_000
 const maxCachedTermLength = 40
@@ -99,7 +98,7 @@ function pairsOf(run: string): readonly string[] {
 
 const maxEchoLength = 300
 
-/** The beginning of a text, on one line: enough to show what was said. */
+/** The beginning of a text on one line, to quote it. */
 export function shortened(text: string): string {
   const line = text.replace(/\s+/g, ' ').trim()
   return line.length <= maxEchoLength ? line : `${line.slice(0, maxEchoLength).toWellFormed()}…`
