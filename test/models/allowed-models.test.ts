@@ -10,7 +10,7 @@ const models = {
   'understudy/500': { adapter: 'understudy/500' },
   'understudy/empty': { adapter: 'understudy/empty' },
   best: { fallback: ['understudy/500', 'understudy'] },
-  // Nobody listens there: what gets this far is no 404.
+  // No process listens there: a request that is admitted fails with another status than 404.
   'local/*': { adapter: 'openai', baseUrl: 'http://127.0.0.1:9/v1', retries: 0 },
 }
 let service: TestService
@@ -29,7 +29,7 @@ interface Caller {
   chat(model: string, path?: string): Promise<Response>
 }
 
-/** Makes a key with a list of models, of an account with another; null for all. */
+/** Makes a key with a list of models, in an account with another list; null for all models. */
 async function callerWith(ofKey: ModelList | null, ofAccount: ModelList | null = null): Promise<Caller> {
   const { access } = await storesForThisTest(service.dataDirectory)
   const account = `account ${++accounts}`
@@ -56,7 +56,7 @@ async function listsCharacters({ ask }: Caller): Promise<boolean> {
   return (await (await ask('/models')).text()).includes('"character/Fern"')
 }
 
-/** Which of these models a key can be answered by, or at least sent to. */
+/** The models of these that a key may use, even if they fail. */
 async function open({ chat }: Caller, ids: readonly string[]): Promise<readonly string[]> {
   const answers = await Promise.all(ids.map(async (id) => ({ id, status: (await chat(id)).status })))
   return answers.filter(({ status }) => status !== 404).map(({ id }) => id)
@@ -78,11 +78,11 @@ describe('a key', () => {
     [['understudy/*'], null, ['understudy/500', 'understudy/empty'], ['understudy/500', 'understudy/empty']],
     [['local/llama', 'best'], null, ['best'], ['best', 'local/llama']],
     [['local/llama/*', 'best'], ['local/*'], [], ['local/llama/small']],
-    // The default and the model that it stands for are one.
+    // The default and the model that it stands for count as one.
     [['default'], null, ['understudy'], ['understudy', 'default']],
     [['understudy'], ['default', 'best'], ['understudy'], ['understudy', 'default']],
     [['nobody', 'Best'], null, [], []],
-  ])('with %j of an account with %j sees %j and may use %j', async (ofKey, ofAccount, seen, usable) => {
+  ])('with %j in an account with %j sees %j and may use %j', async (ofKey, ofAccount, seen, usable) => {
     const caller = await callerWith(ofKey, ofAccount)
     expect(await listed(caller)).toStrictEqual(seen)
     expect(await open(caller, asked)).toStrictEqual(usable)
@@ -97,7 +97,7 @@ describe('a key', () => {
 
 describe('a model that a key may not use', () => {
   it.each(['/models/', '/chat/completions', '/v1/chat/completions', '/chat/prompt'])(
-    'is on %s the same 404 as one that is not there',
+    'is on %s the same 404 as an unknown one',
     async (path) => {
       const caller = await callerWith(['local/llama/*', 'local/phi', 'best'], ['local/*', 'best', 'understudy/*'])
       const answerFor = async (id: string) => {
@@ -113,24 +113,24 @@ describe('a model that a key may not use', () => {
         param: 'model',
         message: 'There is no model ID here. There is: best, local/llama/*, local/phi.',
       })
-      // Of the same length, so that the headers are comparable.
+      // The id has the same length, so that the headers can be compared.
       expect(await answerFor('understudy')).toStrictEqual(missing)
     },
   )
 
-  it('is told in plain words where there is none that the key may use', async () => {
+  it('is a 404 that says so where the key may use no model', async () => {
     const caller = await callerWith(['best'], ['understudy'])
     const { message } = await expectError(await caller.chat('best'), 'chat', 404)
     expect(message).toBe('There is no model "best" here. Your key may use none.')
   })
 
-  it('is asked for through a fallback that the key may use', async () => {
+  it('is used through a fallback that the key may use', async () => {
     const answer = await (await callerWith(['best'])).chat('best')
     expect([answer.status, answer.headers.get('x-model')]).toStrictEqual([200, 'understudy'])
   })
 })
 
-it('a list that is changed or taken away counts from the next requests on', async () => {
+it('a changed or removed list takes effect with the next requests', async () => {
   const caller = await callerWith(['best'])
   const run = (...args: readonly string[]) => conservatory(args, { DATA_DIR: service.dataDirectory })
   expect(await listed(caller)).toStrictEqual(['best'])

@@ -7,7 +7,7 @@ import { workAtOnce } from '../../src/work.ts'
 
 const toPrompt = (...request: Parameters<typeof promptSteps>) => workAtOnce().run('messages', promptSteps(...request))
 
-/** Counts how often the items of a list are looked at. */
+/** Counts the reads of a list's items. */
 function watched<T>(items: readonly T[]): { readonly items: readonly T[]; readonly looks: () => number } {
   let looks = 0
   const get = (target: readonly T[], name: string | symbol, receiver: unknown): unknown => {
@@ -23,7 +23,7 @@ describe('a conversation of twice the length takes twice the work', () => {
     [['system']],
     [['user', 'assistant']],
     [['assistant', 'system', 'system']],
-  ] as const)('for an adapter that translates: %s', (roles) => {
+  ] as const)('in an adapter that translates: %s', (roles) => {
     const looks = (count: number) => {
       const messages = Array.from({ length: count }, (_, index): Message => {
         return { role: roles[index % roles.length] ?? 'user', content: `Line ${index}` }
@@ -35,7 +35,7 @@ describe('a conversation of twice the length takes twice the work', () => {
     expect(looks(600)).toBeLessThan(2.2 * looks(300))
   })
 
-  test('in steps that are short, one for each message', () => {
+  test('in short steps, one for each message', () => {
     const arguments_ = JSON.stringify({ text: 'a'.repeat(1000) })
     const messages = Array.from({ length: 3000 }, (_, index): Message => {
       const calls = [{ id: `call_${index}`, type: 'function' as const, function: { name: 'f', arguments: arguments_ } }]
@@ -75,7 +75,7 @@ describe('mergeMessages', () => {
         ? [first.content, second.content].filter((text) => text !== '').join('\n\n')
         : [...partsOf(first), ...partsOf(second)],
   })
-  /** The same, one by one. */
+  /** The same, message by message, as the oracle. */
   const oneByOne = (messages: readonly Message[]) =>
     messages.reduce<readonly Message[]>((merged, message) => {
       const last = merged.at(-1)
@@ -97,7 +97,7 @@ describe('mergeMessages', () => {
     .record({ role, content, name })
     .map(({ name, ...rest }): Message => ({ ...rest, ...(name === undefined ? {} : { name }) }))
 
-  test('joins a run of neighbours as it would pair by pair', () => {
+  test('joins several neighbours like pairs of them', () => {
     fc.assert(
       fc.property(fc.array(message, { maxLength: 12 }), (messages) => {
         expect(workAtOnce().run('messages', mergeMessages(messages))).toEqual(oneByOne(messages))

@@ -13,7 +13,7 @@ const canary = 'CANARY-0123'
 const $ = (name: string) => `$\{${name}}`
 
 describe('conservatory models check', () => {
-  test('gives up a model that does not answer', async () => {
+  test('stops waiting for a model that does not answer', async () => {
     const upstream = await upstreamForThisTest(() => {})
     const folder = temporaryFolder()
     onTestFinished(folder.remove)
@@ -29,7 +29,7 @@ describe('conservatory models check', () => {
     ])
   })
 
-  test('asks each model for one word, and tells which answered', async () => {
+  test('asks each model for one word, and reports which answered', async () => {
     const upstream = await upstreamForThisTest((response, call) => {
       const status = call.body['model'] === 'broken' ? 401 : 200
       json(status === 200 ? completion('Word.') : { error: { message: `Wrong key ${canary}` } }, status)(response, call)

@@ -15,7 +15,7 @@ import {
   upstreamForThisTest,
 } from '../support/upstream.ts'
 
-/* Characters as models: whoever has only a field for the model can name one. */
+/* Characters as models, for client programs that have a field for the model only. */
 
 let upstream: ScriptedUpstream
 let service: TestService
@@ -88,7 +88,7 @@ describe('a character as a model', () => {
     expect(upstream.calls.every(({ body }) => !('character' in body) && !('user_name' in body))).toBe(true)
   })
 
-  it('is on record, and in a receipt, as if the character had been sent', async () => {
+  it('is recorded, and shown in a receipt, as if the request had a character', async () => {
     const record = async (sent: object) => {
       const response = await ask('/chat/completions', sent)
       await response.text()
@@ -101,7 +101,7 @@ describe('a character as a model', () => {
     expect(await receipt({ model: 'character/Fern' })).toBe(await receipt({ model: 'default', character: 'Fern' }))
   })
 
-  it('can be pinned', async () => {
+  it('can be pinned to a version', async () => {
     const first = await ask('/chat/completions', { model: 'character/Fern' })
     const pin = first.headers.get('x-character') ?? ''
     const again = await ask('/chat/completions', { model: `character/${pin}` })
@@ -109,16 +109,16 @@ describe('a character as a model', () => {
     await expectNoModel({ model: `character/Fern@sha256:${'0'.repeat(64)}` })
   })
 
-  it('takes the same character beside it, and no other', async () => {
+  it('may come with the same character in the request, and no other', async () => {
     expect((await ask('/chat/completions', { model: 'character/Fern', character: ' Fern ' })).status).toBe(200)
-    // Names mean the same in either case.
+    // Names of characters ignore case.
     expect((await ask('/chat/completions', { model: 'character/Fern', character: 'fern' })).status).toBe(200)
     const refused = await ask('/chat/completions', { model: 'character/Fern', character: 'Bolt' })
     expect(await expectError(refused, 'chat', 400)).toMatchObject({ code: 'invalid_field', param: 'character' })
   })
 
   it.each(['character/Nobody', 'gpt/character/Nobody', 'nowhere/character/Fern', 'character/', 'gpt/character/'])(
-    'that is not there is a 404 of the model: %s',
+    'that does not exist is a 404 of the model: %s',
     async (model) => {
       await expectNoModel({ model })
       expect((await ask(`/models/${model}`)).status).toBe(404)
@@ -136,7 +136,7 @@ describe('GET /models', () => {
   const list = async (key = ann): Promise<{ data: { id: string; owned_by: string }[]; has_more: boolean }> =>
     JSON.parse(await (await ask('/models', undefined, undefined, key)).text())
 
-  it('has the characters that the caller sees, after the models', async () => {
+  it('lists the caller’s characters after the models', async () => {
     const { data, has_more } = await list()
     const models = ['understudy', 'gpt', 'best', 'character/Taken', 'tolliver']
     expect(data.slice(0, models.length).map(({ id }) => id)).toEqual(models)
@@ -174,7 +174,7 @@ describe('GET /models', () => {
     crowd.remove()
   })
 
-  it('has no misbehaving understudies unless the operator wants them listed; they answer all the same', async () => {
+  it('lists misbehaving understudies only where the operator wants it; they answer in any case', async () => {
     const ids = async (at: TestService) =>
       JSON.parse(await (await at.request('/models')).text()).data.map(({ id }: { id: string }) => id)
     const usual = await serviceForThisTest()
@@ -193,7 +193,7 @@ describe('the models of an upstream behind a prefix', () => {
   const idsOf = async (at: TestService): Promise<readonly string[]> =>
     JSON.parse(await (await at.request('/models')).text()).data.map(({ id }: { id: string }) => id)
 
-  it('are listed once they have been read, and asked for once', async () => {
+  it('are listed after a read in the background, and read once', async () => {
     const asked: string[] = []
     const behind = await upstreamForThisTest((response, call) => {
       asked.push(`${call.path} ${call.headers.authorization}`)
@@ -215,7 +215,7 @@ describe('the models of an upstream behind a prefix', () => {
     expect(asked).toEqual(['/v1/models Bearer a-secret'])
   })
 
-  it('have no id twice, and none that means a character here', async () => {
+  it('have no id twice, and no id that means a character here', async () => {
     const behind = await upstreamForThisTest(
       json({ data: [{ id: 'character/Fern' }, { id: 'a/character/Fern' }, { id: 'b' }] }),
     )
@@ -240,10 +240,10 @@ describe('the models of an upstream behind a prefix', () => {
 
   it.each([
     ['an error', json({ error: { message: 'No.' } }, 500)],
-    ['nonsense', pieces(['<html>'])],
+    ['HTML', pieces(['<html>'])],
     ['another shape', json({ models: [] })],
-    ['nothing, for good', () => {}],
-  ])('are none where the upstream answers %s', async (_what, script) => {
+    ['nothing', () => {}],
+  ])('are not listed where the upstream sends %s', async (_what, script) => {
     const behind = await upstreamForThisTest(script)
     const at = await serviceForThisTest({ OPENAI_BASE_URL: behind.url })
     const before = await idsOf(at)
@@ -253,7 +253,7 @@ describe('the models of an upstream behind a prefix', () => {
 })
 
 describe('the default model', () => {
-  it('is what DEFAULT_MODEL names', async () => {
+  it('is the one that DEFAULT_MODEL names', async () => {
     const at = await serviceForThisTest({ OPENAI_BASE_URL: upstream.url, DEFAULT_MODEL: 'gpt-x' })
     for (const model of ['default', 'character/Fern']) {
       const response = await at.request('/chat/completions', { json: { model, messages } })
@@ -262,7 +262,7 @@ describe('the default model', () => {
     expect(upstream.calls.map(({ body }) => body['model'])).toEqual(['gpt-x', 'gpt-x'])
   })
 
-  it('stops the start where it is no model', () => {
+  it('stops the start where DEFAULT_MODEL is no model', () => {
     expect(() => defaultModels(undefined, 'gpt-x')).toThrow('DEFAULT_MODEL is "gpt-x"')
     expect(() => defaultModels({ baseUrl: 'http://127.0.0.1/v1', apiKey: undefined }, '*')).toThrow(
       'DEFAULT_MODEL is "*"',
@@ -275,7 +275,7 @@ describe('the default model', () => {
     expect(readConfig({ DEFAULT_MODEL: 'gpt-x' }).defaultModel).toBe('gpt-x')
   })
 
-  it('is none where all names are prefixes and none is named: no upstream gets that word for a model', async () => {
+  it('is none where all names are prefixes and no default is named: no upstream gets the word default as a model id', async () => {
     const settings = { adapter: 'openai', baseUrl: `${upstream.url}/v1` }
     const at = await serviceForThisTest({}, { '*': settings })
     for (const model of ['default', 'character/Fern']) {
@@ -287,7 +287,7 @@ describe('the default model', () => {
     expect(response.status).toBe(200)
   })
 
-  it('is an id behind a prefix where models.json names one, and never a character', () => {
+  it('may be an id behind a prefix where models.json names one, but no character', () => {
     const settings = { adapter: 'openai', baseUrl: 'http://127.0.0.1/v1' }
     const read = (name: string, standard: string) =>
       readModels(JSON.stringify({ default: standard, models: { [name]: settings } }), {}).default
@@ -299,7 +299,7 @@ describe('the default model', () => {
     expect(() => read('local/*', 'local/')).toThrow(/default is "local/)
   })
 
-  it('stops the start beside a models.json', async () => {
+  it('stops the start where DEFAULT_MODEL is beside a models.json', async () => {
     const models = { understudy: { adapter: 'understudy' } }
     await expect(startTestService({ DEFAULT_MODEL: 'understudy' }, models)).rejects.toThrow('beside a models.json')
   })
@@ -308,7 +308,7 @@ describe('the default model', () => {
 it.each([
   ['character', 5, 'give a text of at most 200 characters'],
   ['greeting', -2, 'give a whole number from -1 on'],
-])('a default of ours that is none is a fault of models.json: %s', (name, value, advice) => {
+])('an invalid default for a field of this service is a fault of models.json: %s', (name, value, advice) => {
   const text = JSON.stringify({ models: { a: { adapter: 'understudy', defaults: { [name]: value } } } })
   expect(() => readModels(text, {})).toThrow(`models.a.defaults.${name} is not valid; ${advice}`)
 })

@@ -13,16 +13,8 @@ const request = {
 }
 
 test.each<[string, string, string | undefined]>([
-  [
-    'keeps what is its own',
-    'Rate limit reached for requests per minute.',
-    'Rate limit reached for requests per minute.',
-  ],
-  [
-    'keeps short words that everybody has',
-    'The code of the model is not known.',
-    'The code of the model is not known.',
-  ],
+  ['keeps its own words', 'Rate limit reached for requests per minute.', 'Rate limit reached for requests per minute.'],
+  ['keeps common short words', 'The code of the model is not known.', 'The code of the model is not known.'],
   [
     'keeps the model and names of fields',
     'No gpt-5-mini with max_tokens 99999.',
@@ -30,22 +22,22 @@ test.each<[string, string, string | undefined]>([
   ],
   ['keeps roles', 'An assistant message is empty.', 'An assistant message is empty.'],
   ['hides a run of words', 'Invalid: I feel “so very sad” today, in messages[1].', 'Invalid: …, in messages[1].'],
-  ['hides it in any case', 'Refused: YOU ARE FERN, THE BOTANIST.', 'Refused: ….'],
+  ['hides a run of words in upper case', 'Refused: YOU ARE FERN, THE BOTANIST.', 'Refused: ….'],
   ['hides a long word', 'No botanist is allowed.', 'No … is allowed.'],
   ['hides a number', 'The value 4711 is too high; 4096 is the most.', 'The value … is too high; 4096 is the most.'],
   ['hides other scripts', 'Not allowed: 叶子', 'Not allowed: …'],
-  ['is nothing where it was all a quote', 'You are Fern, the botanist.', undefined],
+  ['is removed where it was only a quote', 'You are Fern, the botanist.', undefined],
 ])('an upstream’s sentence %s', (_what, sentence, left) => {
   expect(withoutTextsOf(request, sentence)).toBe(left)
 })
 
 test.each([JSON.stringify(request), JSON.stringify(JSON.stringify(request)), JSON.stringify(request, null, 2)])(
-  'no text is left of a request that is quoted whole: %s',
+  'hides all texts of a request that is quoted as a whole: %s',
   (quote) => {
     expect(withoutTextsOf(request, `Bad body ${quote}`) ?? '').not.toMatch(/botanist|4711|so very|叶|ada@|Stay in/i)
   },
 )
 
-test('of a long request no sentence is kept', () => {
+test('for a long request, no sentence is kept', () => {
   expect(withoutTextsOf({ messages: ['a'.repeat(70_000)] }, 'Too long.')).toBeUndefined()
 })

@@ -35,7 +35,7 @@ describe('tokenizer', () => {
     )
   })
 
-  test('a cut text is its beginning, and within the limit', () => {
+  test('a cut text is a beginning of the text, and within the limit', () => {
     fc.assert(
       fc.property(anyText, fc.nat(50), (text, limit) => {
         const cut = atOnce(tokenizer.cut(text, limit))
@@ -45,7 +45,7 @@ describe('tokenizer', () => {
     )
   })
 
-  test('what looks like a special token is text', () => {
+  test('text that looks like a special token is text', () => {
     for (const text of ['<|endoftext|>', '<|im_start|>system', 'a<|endofprompt|>'.repeat(3)]) {
       expect(tokenizer.count(text)).toBeGreaterThan(3)
       expect(atOnce(tokenizer.split(text)).join('')).toBe(text)
@@ -89,7 +89,7 @@ describe('tokenizer', () => {
     expect(tokenizer.count(atOnce(tokenizer.cut(text, 300)))).toBeLessThanOrEqual(300)
   })
 
-  test('what has been counted costs next to nothing', () => {
+  test('counting a cached text costs next to nothing', () => {
     const text = randomLetters(50_000, 2)
     const messages = [{ role: 'user' as const, content: text }]
     const first = sumOf(costsOf(tokenizer.countMessages(messages)))
@@ -98,7 +98,7 @@ describe('tokenizer', () => {
   })
 })
 
-/** More units than any step of counting may have: half a millisecond. */
+/** Bound of the units of one step: half a millisecond. */
 const mostUnits = 50_000
 
 function randomLetters(length: number, seed = 1): string {
@@ -109,7 +109,7 @@ function randomLetters(length: number, seed = 1): string {
   }).join('')
 }
 
-/** What each step costs. */
+/** The units of each step. */
 function costsOf<T>(steps: Steps<T>): readonly number[] {
   return Array.from(steps)
 }

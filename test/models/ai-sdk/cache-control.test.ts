@@ -6,7 +6,7 @@ import { replay } from '../../support/replay.ts'
 const control = { cache_control: { type: 'ephemeral' } }
 const hour = { cache_control: { type: 'ephemeral', ttl: '1h' } }
 
-/** What Claude's server is sent for a request, and what of it is told to be left out. */
+/** The body that Claude's server gets for a request, and the ignored parameters that are reported. */
 async function sent(more: Readonly<Record<string, unknown>>) {
   const ignored: string[] = []
   const { model, upstream } = await vendorForThisTest('anthropic', [replay('anthropic/text.json')])
@@ -21,7 +21,7 @@ async function sent(more: Readonly<Record<string, unknown>>) {
 const text = (words: string, more: object = {}) => ({ type: 'text', text: words, ...more })
 
 describe('cache_control reaches Claude', () => {
-  test('from parts of a user message, texts and others', async () => {
+  test('from text parts and other parts of a user message', async () => {
     const image = { type: 'image_url', image_url: { url: `data:image/png;base64,${pixel}` }, ...hour }
     const { body } = await sent({
       messages: [{ role: 'user', content: [text('Long.', control), image, text('Short.')] }],
@@ -34,7 +34,7 @@ describe('cache_control reaches Claude', () => {
     ])
   })
 
-  test('from a message, for its last part', async () => {
+  test('from a message, on its last part', async () => {
     const messages = [
       { role: 'user', content: 'One.', ...control },
       { role: 'assistant', content: 'Two.', ...control },
@@ -47,7 +47,7 @@ describe('cache_control reaches Claude', () => {
     ])
   })
 
-  test('from system messages, of which what is kept stays a block of its own', async () => {
+  test('from system messages, whose cached prefixes stay blocks of their own', async () => {
     const messages: Message[] = [
       { role: 'system', content: 'You are Fern.' },
       {
@@ -66,7 +66,7 @@ describe('cache_control reaches Claude', () => {
     expect(body['messages']).toEqual([{ role: 'user', content: [text('Hello'), text('[System note]\nLater.', hour)] }])
   })
 
-  test('from the results of tools, and from tools, on either of their levels', async () => {
+  test('from tool results, and from tools on either of their levels', async () => {
     const [first, second] = gardenTools ?? []
     const messages = toolTurn.map((message, index) => (index === 2 ? { ...message, ...control } : message))
     const tools = [
@@ -97,7 +97,7 @@ describe('cache_control reaches Claude', () => {
   )
 })
 
-test('a cache_control is nothing to another vendor, and the prompt stays as it is', async () => {
+test('another provider gets no cache_control, and its prompt stays the same', async () => {
   const { model, upstream } = await vendorForThisTest('google', [replay('google/text.json')])
   const messages: Message[] = [
     { role: 'system', content: [{ type: 'text', text: 'You are Fern.' }] },

@@ -12,7 +12,7 @@ const packed =
   }
 const answer = JSON.stringify(recorded('anthropic/text.json').body)
 
-test('an answer that came packed is read, and bounded by what it becomes', async () => {
+test('a compressed answer is read, and its bound holds for the decompressed bytes', async () => {
   const { model } = await vendorForThisTest('anthropic', [packed(answer), packed('a'.repeat(17 * 1024 ** 2))])
   expect((await complete(model, asked())).choices[0]?.message.content).not.toBe('')
   expect(await failureFrom(complete(model, asked()))).toMatchObject({
@@ -21,7 +21,7 @@ test('an answer that came packed is read, and bounded by what it becomes', async
   })
 })
 
-test('a wait in milliseconds is understood', async () => {
+test('retry-after-ms of a compressed answer is passed on', async () => {
   const { model } = await vendorForThisTest('anthropic', [packed('{}', 429, { 'retry-after-ms': '250' })])
   expect((await failureFrom(complete(model, asked()))).headers).toEqual({ 'retry-after': '1', 'retry-after-ms': '250' })
 })

@@ -13,12 +13,12 @@ import {
 import { eventsOf, replay, replayStream } from '../../support/replay.ts'
 import { json, pieces, type Script } from '../../support/upstream.ts'
 
-/** All that an error holds, for callers and for the log. */
+/** All texts of an error, for callers and for the log. */
 function everything(error: ApiError): string {
   return inspect(error, { depth: 10, showHidden: true }) + String(error.stack) + JSON.stringify(error)
 }
 
-describe("the vendors' refusals, whole and streamed", () => {
+describe("the providers' refusals, whole and streamed", () => {
   test.each<[string, number, string, RegExp, string | undefined]>([
     ['anthropic/error-401.json', 502, 'upstream_auth_error', /operator/, undefined],
     ['anthropic/error-400-credit.json', 502, 'upstream_auth_error', /operator/, undefined],
@@ -41,7 +41,7 @@ describe("the vendors' refusals, whole and streamed", () => {
       expect(error).toHaveProperty('headers', retryAfter === undefined ? {} : { 'retry-after': retryAfter })
     }
     if (code === 'context_length_exceeded') expect(whole.param).toBe('messages')
-    // The packages would retry some of these by themselves: nothing does.
+    // The packages could retry some of these themselves, and must not.
     expect(upstream.calls).toHaveLength(2)
   })
 
@@ -54,7 +54,7 @@ describe("the vendors' refusals, whole and streamed", () => {
   })
 
   // Failure mode 12.
-  test('a rate limit as the first event stays one', async () => {
+  test('a rate limit as the first event is a 429', async () => {
     const event = { type: 'error', error: { type: 'rate_limit_error', message: `Slow down, ${canaryKey}` } }
     const script = pieces([`event: error\ndata: ${JSON.stringify(event)}\n\n`])
     const { model } = await vendorForThisTest('anthropic', [script])
@@ -100,7 +100,7 @@ describe('garbage', () => {
     }
   })
 
-  test('nobody there', async () => {
+  test('a refused connection', async () => {
     for (const vendor of ['anthropic', 'google'] as const) {
       const { model, upstream } = await vendorForThisTest(vendor, [])
       await upstream.close()
@@ -112,7 +112,7 @@ describe('garbage', () => {
 })
 
 // Failure mode 9.
-test('the streams are understood however the network cuts them', async () => {
+test('a stream is read however the network splits its bytes', async () => {
   for (const vendor of ['anthropic', 'google'] as const) {
     const bytes = Buffer.from(eventsOf(`${vendor}/text-stream.txt`).join(''))
     const single = Array.from(bytes, (byte) => Uint8Array.of(byte))
@@ -124,7 +124,7 @@ test('the streams are understood however the network cuts them', async () => {
 })
 
 // Failure mode 27.
-test('no secret, address or prompt in anything of an error', async () => {
+test('an error contains no secret, no address and no prompt', async () => {
   const header = 'header-canary-0987654321'
   const words = `bad key ${canaryKey} and ${header} at https://api.example/v1?key=${canaryKey} for Why are my leaves yellow?`
   const scripts: Script[] = [400, 401, 404, 413, 422, 429, 500, 200].map((status) =>
@@ -140,7 +140,7 @@ test('no secret, address or prompt in anything of an error', async () => {
   }
 })
 
-describe('the caller leaves', () => {
+describe('when the caller leaves', () => {
   const silent: Script = () => {}
   const begun: Script = replayStream('anthropic/cut-stream.txt', 'hang')
 
@@ -149,7 +149,7 @@ describe('the caller leaves', () => {
     ['before a whole answer', false, silent],
     ['before the first event', true, silent],
     ['after the first event', true, begun],
-  ])('%s: the upstream is let go', async (_case, isStreamed, script) => {
+  ])('%s: the request to the upstream ends', async (_case, isStreamed, script) => {
     const { model, upstream } = await vendorForThisTest('anthropic', [script])
     const controller = new AbortController()
     const answer = isStreamed
@@ -161,13 +161,13 @@ describe('the caller leaves', () => {
     await call.aborted
   })
 
-  test('a reader that stops reading lets the upstream go', async () => {
+  test('a reader that stops reading ends the request to the upstream', async () => {
     const { model, upstream } = await vendorForThisTest('anthropic', [begun])
     for await (const _group of model.stream(asked({ stream: true }), new AbortController().signal)) break
     await upstream.calls[0]?.aborted
   })
 
-  test('one failing choice of several lets the others go', async () => {
+  test('a choice that fails ends the requests of the other choices', async () => {
     const { model, upstream } = await vendorForThisTest('anthropic', [silent])
     for (const isStreamed of [false, true]) {
       const before = upstream.calls.length
@@ -184,7 +184,7 @@ describe('the caller leaves', () => {
     }
   })
 
-  test('the reason of a deadline is told as it is', async () => {
+  test('the error of a deadline is passed on unchanged', async () => {
     const { model } = await vendorForThisTest('google', [silent])
     const error = await failureFrom(complete(model, asked(), AbortSignal.timeout(1)))
     expect(error).toMatchObject({ status: 504, code: 'upstream_timeout' })

@@ -3,7 +3,7 @@ import type { CompletionRequest } from '../../../src/openai/completion-request.t
 import { asked, complete, failureFrom, gardenTools, vendorForThisTest } from '../../support/ai-sdk.ts'
 import { replay } from '../../support/replay.ts'
 
-/** What Claude's server is sent for a request, and what of it is told to be left out. */
+/** The body that Claude's server gets for a request, and the ignored parameters that are reported. */
 async function sent(more: Partial<CompletionRequest>) {
   const ignored: string[] = []
   const { model, upstream } = await vendorForThisTest('anthropic', [replay('anthropic/text.json')])
@@ -17,27 +17,27 @@ async function sent(more: Partial<CompletionRequest>) {
 const shell = { type: 'custom', custom: { name: 'shell' } } as const
 const moisture = { type: 'function', function: { name: 'soil_moisture' } } as const
 
-describe('forms that Claude has none for', () => {
-  test('-1 is no end, and not sent', async () => {
+describe('parameters of OpenAI without a counterpart in Claude’s API', () => {
+  test('max_tokens -1 means no bound, and is not sent', async () => {
     const [free, endless] = [await sent({}), await sent({ max_tokens: -1 })]
     expect(endless.body['max_tokens']).toBe(free.body['max_tokens'])
     expect(endless.ignored).toEqual([])
   })
 
-  test('custom tools are left out, and that is told', async () => {
+  test('custom tools are left out, and reported as ignored', async () => {
     const { body, ignored } = await sent({ tools: [...(gardenTools ?? []), shell] })
     expect(body['tools']).toMatchObject([{ name: 'soil_moisture' }, { name: 'all_beds' }])
     expect(ignored).toEqual(['tools'])
   })
 
-  test('one that must be called is refused', async () => {
+  test('a custom tool that must be called is refused', async () => {
     const { model, upstream } = await vendorForThisTest('anthropic', [])
     const failure = await failureFrom(complete(model, asked({ tools: [shell], tool_choice: shell })))
     expect(failure).toMatchObject({ status: 400, param: 'tool_choice' })
     expect(upstream.calls).toEqual([])
   })
 
-  test('of tools that are allowed the others are left out', async () => {
+  test('with allowed_tools, all other tools are left out', async () => {
     const { body, ignored } = await sent({
       tools: gardenTools,
       tool_choice: { type: 'allowed_tools', allowed_tools: { mode: 'required', tools: [moisture] } },

@@ -19,7 +19,7 @@ describe('the prompt', () => {
     ])
 
   // cards.md 4.1: a system message at a depth stays at its depth.
-  test('system messages lead, or stay where they are', () => {
+  test('system messages are at the top, or stay in their place', () => {
     expect(
       prompt([
         { role: 'system', content: 'You are Fern.' },
@@ -40,7 +40,7 @@ describe('the prompt', () => {
   })
 
   // cards.md 5.5: example utterances are turns of their own where there is no `name`.
-  test('example dialogues are turns, and end before the conversation', () => {
+  test('example dialogues are turns, and their end is marked', () => {
     expect(
       prompt([
         { role: 'system', content: 'You are Fern.' },
@@ -64,7 +64,7 @@ describe('the prompt', () => {
     ])
   })
 
-  test('begins with the user, whoever begins', () => {
+  test('begins with the user, even if the assistant begins', () => {
     expect(prompt([{ role: 'assistant', content: 'Welcome.' }])).toEqual([
       ['user', '[Start a new chat]'],
       ['assistant', 'Welcome.'],
@@ -76,7 +76,7 @@ describe('the prompt', () => {
   })
 
   // Failure mode 18.
-  test('has no neighbours of one role, and nothing empty', () => {
+  test('has no neighbours of one role, and no empty message', () => {
     expect(
       prompt([
         { role: 'user', content: 'One' },
@@ -97,7 +97,7 @@ describe('the prompt', () => {
     ])
   })
 
-  test('nothing parts a tool call and its results', () => {
+  test('a tool call and its results are not separated', () => {
     const [question, call, ...results] = toolTurn
     const note: Message = { role: 'system', content: 'It rains now.' }
     const messages = [question, call, note, results[0], note, results[1], { role: 'user' as const, content: 'And?' }]

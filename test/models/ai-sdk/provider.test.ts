@@ -10,7 +10,7 @@ import { json, upstreamForThisTest } from '../../support/upstream.ts'
 
 const fakePackage = new URL('../../fixtures/fake-provider/index.js', import.meta.url).href
 
-/** A model of the package that an operator installed; its model ids are the versions of the interface it speaks. */
+/** A model of an installed package, whose model ids are the versions of the interface that it implements. */
 function fake(model: string, settings: Partial<AiSdkSettings> = {}) {
   const asked: string[] = []
   const load = (name: string) => {
@@ -30,7 +30,7 @@ function absent(name: string): Error {
 }
 
 describe('any provider package, by its name', () => {
-  test.each(['v4', 'v3'])('is loaded with the first request, and asked (%s)', async (version) => {
+  test.each(['v4', 'v3'])('is loaded with the first request, and answers (%s)', async (version) => {
     const settings = { headers: { 'x-team': 'green' }, options: { region: 'glasshouse' } }
     const { model, asked: names } = fake(version, { ...settings, baseUrl: 'https://plants.example/v1' })
     expect(names).toEqual([])
@@ -55,13 +55,13 @@ describe('any provider package, by its name', () => {
         temperature: 0.5,
       },
     })
-    // The version before the current one has no field for the effort.
+    // v3 has no field for the effort.
     expect(ignored.toSorted()).toEqual(version === 'v4' ? ['seed'] : ['reasoning_effort', 'seed'])
     await complete(model, asked())
     expect(names).toHaveLength(1)
   })
 
-  test('streams; what the provider itself called and found is left out', async () => {
+  test('streams, without the tools that the provider itself ran and their results', async () => {
     const { chunks, error } = await stream(fake('v4').model, asked({ stream: true }))
     expect(error).toBeUndefined()
     expect(faultsOfStream(chunks)).toEqual([])
@@ -79,7 +79,7 @@ describe('any provider package, by its name', () => {
     expect(error).toMatchObject({ status: 502, code: 'upstream_error' })
   })
 
-  test('hands files over as each version wants them', async () => {
+  test('passes files as each version takes them', async () => {
     const content = [
       { type: 'image_url' as const, image_url: { url: 'data:image/png;base64,AAAA' } },
       { type: 'image_url' as const, image_url: { url: 'https://pictures.example/fern.png' } },
@@ -110,7 +110,7 @@ describe('any provider package, by its name', () => {
     ])
   })
 
-  test('a package that does not look at the signal is left behind when the caller leaves', async () => {
+  test('a package that ignores the signal does not delay the end of a request', async () => {
     for (const [isStreamed, isAtOnce] of [false, true].flatMap(
       (each) =>
         [
@@ -128,7 +128,7 @@ describe('any provider package, by its name', () => {
     }
   })
 
-  test('its own errors tell nothing', async () => {
+  test('the messages of its own errors are not repeated', async () => {
     const error = await failureFrom(complete(fake('v4-lost', { apiKey: 'fake-canary-key' }).model, asked()))
     expect(error).toMatchObject({ status: 502, code: 'upstream_error' })
     expect(`${error.message} ${error.cause}`).not.toContain('canary')
@@ -136,13 +136,13 @@ describe('any provider package, by its name', () => {
 })
 
 describe('a package that cannot be used', () => {
-  test('that is not installed is named with the command that installs it', async () => {
+  test('because it is not installed is named with the command that installs it', async () => {
     await expect(loadProvider('@ai-sdk/mistral')).rejects.toThrow(
       'The package "@ai-sdk/mistral" is not installed. Run "npm install @ai-sdk/mistral".',
     )
   })
 
-  test('that nobody knows is not to be installed: it may be a typing mistake', async () => {
+  test('because it is unknown is not recommended to install: it may be a typing mistake', async () => {
     await expect(loadProvider('@ai-sdk/not-installed-here')).rejects.toThrow(
       /^The package "@ai-sdk\/not-installed-here" is not installed\.$/,
     )
@@ -154,7 +154,7 @@ describe('a package that cannot be used', () => {
     )
   })
 
-  test('that fails to load, or is something else, is named', async () => {
+  test('because it fails to load, or is something else, is named', async () => {
     await expect(loadProvider('a', async () => Promise.reject(new Error('secret')))).rejects.toThrow(
       /^The package "a" fails to load\.$/,
     )
@@ -174,7 +174,7 @@ describe('a package that cannot be used', () => {
       },
       /"a" does not accept its settings. Check its "options"\.$/,
     ],
-  ])('%s: one sentence when it is prepared, a 502 when it is asked', async (_case, module, sentence) => {
+  ])('%s: one sentence from prepare, and a 502 for a request', async (_case, module, sentence) => {
     const broken = createAiSdkModel({ adapter: 'a', model: 'm', apiKey: 'fake-canary-key' }, async () => module)
     await expect(broken.prepare()).rejects.toThrow(sentence)
     const error = await failureFrom(complete(broken, asked()))
@@ -182,7 +182,7 @@ describe('a package that cannot be used', () => {
     expect(`${error.message} ${error.cause}`).not.toContain('canary')
   })
 
-  test('that is installed later is found by a later request', async () => {
+  test('because it is not installed is found by a later request after it was installed', async () => {
     let isInstalled = false
     const later = createAiSdkModel({ adapter: 'a', model: 'v4' }, async () => {
       if (!isInstalled) throw absent('a')
@@ -198,7 +198,7 @@ describe('a package that cannot be used', () => {
   }
 })
 
-test('of several functions that make something, the one that the package is named after is taken', async () => {
+test('of several create functions, the one with the package’s name is used', async () => {
   const made: string[] = []
   const creates = (name: string, provider: unknown) => () => {
     made.push(name)
@@ -220,7 +220,7 @@ test('a provider that is a function itself is called', async () => {
   expect(toLanguageModel({ specificationVersion: 'v4' })).toBeUndefined()
 })
 
-test("no key at all is the operator's to mend", async () => {
+test('a missing key is an error for the operator', async () => {
   const model = createAiSdkModel({
     adapter: '@ai-sdk/google',
     model: 'gemini-2.5-flash',
@@ -232,7 +232,7 @@ test("no key at all is the operator's to mend", async () => {
 })
 
 // Failure mode 17.
-test('parameters that never count are known without asking', () => {
+test('parameters that are never honoured are known without a request', () => {
   const anthropic = createAiSdkModel({ adapter: '@ai-sdk/anthropic', model: 'm' }).ignoredParameters
   const google = createAiSdkModel({ adapter: '@ai-sdk/google', model: 'm' }).ignoredParameters
   for (const parameter of ['logprobs', 'top_logprobs', 'logit_bias', 'metadata', 'store', 'a_parameter_of_next_year']) {
@@ -250,8 +250,8 @@ test('parameters that never count are known without asking', () => {
 })
 
 // Failure mode 26.
-describe('the way out', () => {
-  test('only posts, only to the base URL, and follows nothing', async () => {
+describe('the fetch of a package', () => {
+  test('only posts, only to the base URL, and follows no redirect', async () => {
     const elsewhere = await upstreamForThisTest(json({}))
     const upstream = await upstreamForThisTest(
       json({ ok: true }),

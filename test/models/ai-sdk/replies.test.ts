@@ -3,7 +3,7 @@ import { asked, complete, gardenTools, stream, textOfStream, vendorForThisTest }
 import { faultsOfCompletion, faultsOfStream } from '../../support/openai-schemas.ts'
 import { recorded, replay, replayStream } from '../../support/replay.ts'
 
-/** What is the same of both vendors, said in their own words on the wire. */
+/** The same answers in the formats of both providers. */
 const vendors = [
   {
     vendor: 'anthropic',
@@ -21,8 +21,8 @@ const vendors = [
   },
 ] as const
 
-describe.each(vendors)('$vendor, as its API speaks', ({ vendor, repliedModel, usage, thinking, callIds }) => {
-  test('a whole text, with the tokens that were read from the cache', async () => {
+describe.each(vendors)('$vendor', ({ vendor, repliedModel, usage, thinking, callIds }) => {
+  test('a whole text, with its cached tokens', async () => {
     const { model } = await vendorForThisTest(vendor, [replay(`${vendor}/text.json`)])
     const completion = await complete(model, asked())
     expect(faultsOfCompletion(completion)).toEqual([])
@@ -151,7 +151,7 @@ describe.each(vendors)('$vendor, as its API speaks', ({ vendor, repliedModel, us
     expect(error).toMatchObject({ name: 'ApiError', status: 502, code: 'upstream_error' })
   })
 
-  test('several choices are asked for one by one, and their tokens summed', async () => {
+  test('several choices are several requests, and their tokens are summed', async () => {
     const { model, upstream } = await vendorForThisTest(vendor, [
       replay(`${vendor}/text.json`),
       replay(`${vendor}/text.json`),
@@ -205,7 +205,7 @@ describe('why an answer ended', () => {
     expect((await complete(model, asked())).choices[0]?.finish_reason).toBe(expected)
   })
 
-  test('google: a blocked prompt is an empty answer that was filtered', async () => {
+  test('google: a blocked prompt is an empty answer with content_filter', async () => {
     const { model } = await vendorForThisTest('google', [replay('google/blocked-prompt.json')])
     const completion = await complete(model, asked())
     expect(faultsOfCompletion(completion)).toEqual([])
@@ -223,7 +223,7 @@ describe('why an answer ended', () => {
   })
 })
 
-test('every written-down answer names the page that it was written down from', () => {
+test('every recorded answer names the page that it was copied from', () => {
   const names = ['text', 'tool-calls', 'thinking', 'error-429', 'error-400-too-long']
   for (const name of names.flatMap((each) => [`anthropic/${each}.json`, `google/${each}.json`])) {
     expect(recorded(name).source).toMatch(/platform\.claude\.com|ai\.google\.dev/)

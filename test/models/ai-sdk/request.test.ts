@@ -12,7 +12,7 @@ import {
 } from '../../support/ai-sdk.ts'
 import { replay, replayStream } from '../../support/replay.ts'
 
-/** What a vendor's server is sent for a request. */
+/** The body that a provider's server gets for a request. */
 async function sent(vendor: 'anthropic' | 'google', more: Partial<CompletionRequest>, settings = {}) {
   const ignored: string[] = []
   const { model, upstream } = await vendorForThisTest(vendor, [replay(`${vendor}/text.json`)], settings)
@@ -129,7 +129,7 @@ describe('anthropic', () => {
     ])
   })
 
-  test('says which parameters it left out or changed', async () => {
+  test('reports the parameters that it left out or changed', async () => {
     const { ignored, body } = await sent('anthropic', {
       temperature: 1.5,
       top_p: 0.5,
@@ -149,7 +149,7 @@ describe('anthropic', () => {
     ])
   })
 
-  test('says so in time when it streams', async () => {
+  test('reports them before the first event of a stream', async () => {
     const ignored: string[] = []
     const { model } = await vendorForThisTest('anthropic', [replayStream('anthropic/text-stream.txt')])
     const request = asked({ stream: true, temperature: 1.5 }, (parameter) => ignored.push(parameter))
@@ -158,7 +158,7 @@ describe('anthropic', () => {
     }
   })
 
-  test("gets the operator's options, which count for more than the request's", async () => {
+  test("gets the operator's options, which win over the request's", async () => {
     const { body, headers } = await sent(
       'anthropic',
       { user: 'user-1', parallel_tool_calls: false, tools: gardenTools },
@@ -171,7 +171,7 @@ describe('anthropic', () => {
     expect(body).toMatchObject({ service_tier: 'auto', metadata: { user_id: 'team' } })
   })
 
-  test('signs its thinking, whole and streamed', async () => {
+  test('returns its signed thinking, whole and streamed', async () => {
     const signed = {
       text: 'Yellow from below means water.',
       provider: { anthropic: { signature: 'EqQBCkYIARgCKkAfern==' } },
@@ -188,7 +188,7 @@ describe('anthropic', () => {
     })
   })
 
-  test('gets its signed thinking back within a tool loop, and not after it', async () => {
+  test('gets its signed thinking back in a tool loop, and not after it', async () => {
     const thinking = {
       extra_content: { reasoning: [{ text: 'Hm.', provider: { anthropic: { signature: 'sig==' } } }] },
     }
@@ -271,7 +271,7 @@ describe('google', () => {
     ])
   })
 
-  test('gets its thought signatures back from a client that sends messages as it got them', async () => {
+  test('gets its thought signatures back from a client that returns messages unchanged', async () => {
     const scripts = [replay('google/tool-calls.json'), replay('google/text.json')]
     const { model, upstream } = await vendorForThisTest('google', scripts)
     const first = await complete(model, asked({ tools: gardenTools }))
@@ -328,7 +328,7 @@ describe('google', () => {
     })
   })
 
-  test('gives further choices a seed of their own', async () => {
+  test('gives each further choice its own seed', async () => {
     const { model, upstream } = await vendorForThisTest('google', [replay('google/text.json')])
     await complete(model, asked({ n: 3, seed: 7 }))
     const seeds = upstream.calls.map(({ body }) => JSON.stringify(body).match(/"seed":(\d+)/)?.[1])
@@ -336,7 +336,7 @@ describe('google', () => {
   })
 })
 
-describe('what stays with the caller: 400 that names the field, and nothing is sent', () => {
+describe('a request that cannot be translated is a 400 that names the field, and nothing is sent', () => {
   const image = (url: string): Message[] => [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }]
   const withCall = (given: string): Message[] => [
     {
@@ -345,7 +345,7 @@ describe('what stays with the caller: 400 that names the field, and nothing is s
     },
   ]
 
-  // Failure mode 26: what the provider's service does not fetch, nobody fetches.
+  // Failure mode 26: an address that the provider's service does not fetch is not fetched at all.
   test.each<[string, 'anthropic' | 'google', Message[], string]>([
     ['an address of another kind', 'anthropic', image('file:///etc/passwd'), 'image_url.url'],
     ['an address that the service does not fetch', 'google', image('http://169.254.169.254/x.png'), 'image_url.url'],

@@ -17,19 +17,19 @@ async function sent(more: Partial<CompletionRequest>, settings: Partial<AiSdkSet
 
 const enabled = (budget_tokens: number) => ({ type: 'enabled', budget_tokens })
 
-// Models up to 4.5 think by a budget within max_tokens; later ones think as they see fit, within max_tokens too.
+// Models up to 4.5 have a thinking budget within max_tokens. Later models decide themselves, also within max_tokens.
 test.each<[string, string, Partial<CompletionRequest>, unknown]>([
   ['claude-sonnet-4-5', 'low', { max_tokens: 20_000 }, enabled(2000)],
   ['claude-sonnet-4-5', 'medium', { max_tokens: 20_000 }, enabled(6000)],
   ['claude-opus-4-1', 'high', { max_completion_tokens: 10_000, max_tokens: 50 }, enabled(6000)],
   ['claude-haiku-4-5-20251001', 'max', { max_tokens: 4000 }, enabled(3800)],
   ['claude-haiku-4-5', 'minimal', { max_tokens: 2000 }, enabled(1024)],
-  // A gateway's own name for one.
+  // A gateway's own name of a model.
   ['green/thinker', 'high', { max_tokens: 5000 }, enabled(3000)],
   ['claude-opus-4-6', 'high', { max_tokens: 500 }, { type: 'adaptive', display: 'summarized' }],
   ['claude-sonnet-5', 'low', { max_tokens: 500 }, { type: 'adaptive', display: 'summarized' }],
   ['claude-sonnet-4-5', 'none', { max_tokens: 500 }, { type: 'disabled' }],
-])('%s at the effort %s stays within the reply of %j', async (model, reasoning_effort, bounds, thinking) => {
+])('%s with the effort %s thinks within the reply of %j', async (model, reasoning_effort, bounds, thinking) => {
   const found = await sent({ reasoning_effort, ...bounds }, { model })
   const max_tokens = bounds.max_completion_tokens ?? bounds.max_tokens
   expect(found).toEqual({ max_tokens, thinking, ignored: [] })
@@ -46,7 +46,7 @@ test.each([1, 500, 1024, 1077])(
   },
 )
 
-test('a bound above what the model can say leaves the thinking below that', async () => {
+test('with a bound above the maximum of the model, the budget follows that maximum', async () => {
   const found = await sent({ reasoning_effort: 'high', max_tokens: 200_000 }, { model: 'claude-sonnet-4-5' })
   expect(found).toMatchObject({ max_tokens: 64_000, thinking: enabled(38_400) })
 })
@@ -57,7 +57,7 @@ test('without a bound, and with -1, the package decides', async () => {
   expect(await sent({ reasoning_effort: 'low', max_tokens: -1 }, { model: 'claude-sonnet-4-5' })).toEqual(free)
 })
 
-test('what the operator says of thinking counts for more', async () => {
+test('the operator’s own settings of thinking win', async () => {
   const providerOptions = { anthropic: { thinking: { type: 'disabled' } } }
   const found = await sent(
     { reasoning_effort: 'high', max_tokens: 9000 },

@@ -21,7 +21,7 @@ const tooMuch = {
   message: expect.stringMatching(/more at once/),
 }
 
-/** A vendor's whole answer with these texts as its parts. */
+/** A provider's whole answer with these texts as its parts. */
 function answer(vendor: Vendor, texts: readonly string[]): string {
   const { body } = recorded(`${vendor}/text.json`)
   if (vendor === 'anthropic') return JSON.stringify({ ...body, content: texts.map((text) => ({ type: 'text', text })) })
@@ -32,17 +32,17 @@ const said =
   (body: string | Buffer, headers: Record<string, string> = {}): Script =>
   (response) => {
     response.writeHead(200, { 'content-type': 'application/json', ...headers })
-    // Whoever has had enough hangs up.
+    // A reader over its bound closes the connection.
     response.on('error', () => {}).end(body)
   }
 
-describe.each<Vendor>(['anthropic', 'google'])('what %s answers', (vendor) => {
+describe.each<Vendor>(['anthropic', 'google'])('an answer of %s', (vendor) => {
   test.each<[string, Script]>([
     ['20,000 parts', said(answer(vendor, Array(20_000).fill('Hi')))],
     ['17 MB', said(answer(vendor, ['a'.repeat(17 * megabyte)]))],
-    ['17 MB, packed', said(gzipSync(answer(vendor, ['a'.repeat(17 * megabyte)])), { 'content-encoding': 'gzip' })],
+    ['17 MB, compressed', said(gzipSync(answer(vendor, ['a'.repeat(17 * megabyte)])), { 'content-encoding': 'gzip' })],
     ['arrays in arrays', said('['.repeat(20_000))],
-  ])('is refused as a whole beyond what is taken: %s', async (_what, script) => {
+  ])('that is whole is refused over a bound: %s', async (_what, script) => {
     const { model } = await vendorForThisTest(vendor, [script])
     expect(await failureFrom(complete(model, asked()))).toMatchObject(tooMuch)
   })
@@ -50,8 +50,12 @@ describe.each<Vendor>(['anthropic', 'google'])('what %s answers', (vendor) => {
   test.each<[string, string | Buffer, Record<string, string>]>([
     ['much text in one part', answer(vendor, ['word, {"a": [1]} '.repeat(100_000)]), {}],
     ['a thousand parts', answer(vendor, Array(1000).fill('word, {"a": [1]} '.repeat(100))), {}],
-    ['a packed one', gzipSync(answer(vendor, ['word, {"a": [1]} '.repeat(100_000)])), { 'content-encoding': 'gzip' }],
-  ])('is served below: %s', async (_what, body, headers) => {
+    [
+      'a compressed one',
+      gzipSync(answer(vendor, ['word, {"a": [1]} '.repeat(100_000)])),
+      { 'content-encoding': 'gzip' },
+    ],
+  ])('below the bounds is served: %s', async (_what, body, headers) => {
     const { model } = await vendorForThisTest(vendor, [said(body, headers)])
     const { choices } = await complete(model, asked())
     expect(choices[0]?.message.content).toBe('word, {"a": [1]} '.repeat(100_000))
@@ -64,14 +68,14 @@ describe.each<Vendor>(['anthropic', 'google'])('what %s answers', (vendor) => {
     ['an event without an end', Array(17).fill('a'.repeat(megabyte))],
     ['200,000 events', Array(4).fill('\n'.repeat(50_000))],
     ['65 MB of events', Array(65).fill(`: ${'a'.repeat(megabyte)}\n\n`)],
-  ])('breaks off as a stream beyond what is taken: %s', async (_what, more) => {
+  ])('that is a stream breaks off over a bound: %s', async (_what, more) => {
     const { model } = await vendorForThisTest(vendor, [pieces([...events.slice(0, 4), ...more, ...events.slice(4)])])
     const { chunks, error } = await stream(model, asked({ stream: true }))
     expect(error).toMatchObject(tooMuch)
     expect(textOfStream(chunks)).toMatch(/^(Yellow.*)?$/)
   })
 
-  test('is read no further than its first 64 KiB where it is an error', async () => {
+  test('that is an error is read up to 64 KiB', async () => {
     let wasRead = 0
     const script: Script = (response) => {
       response.writeHead(500, { 'content-type': 'application/json' })
@@ -89,7 +93,7 @@ describe.each<Vendor>(['anthropic', 'google'])('what %s answers', (vendor) => {
     expect(wasRead).toBeLessThan(50 * megabyte)
   })
 
-  test('is counted as bytes in flight until it is passed on, and refused where there is no room', async () => {
+  test('counts as bytes in flight until it is passed on, and is refused where there is no room', async () => {
     const inFlight = new BytesInFlight(8 * megabyte)
     const body = answer(vendor, ['a'.repeat(megabyte)])
     const { model } = await vendorForThisTest(vendor, [said(body), said(answer(vendor, ['a'.repeat(3 * megabyte)]))])
@@ -112,7 +116,7 @@ describe.each<Vendor>(['anthropic', 'google'])('what %s answers', (vendor) => {
   })
 })
 
-test('an answer with too many tool calls breaks off', async () => {
+test('a stream with too many tool calls breaks off', async () => {
   const begin = eventsOf('anthropic/tool-calls-stream.txt').slice(0, 2)
   const call = (index: number) => {
     const content_block = { type: 'tool_use', id: `t${index}`, name: 'f', input: {} }
@@ -126,7 +130,7 @@ test('an answer with too many tool calls breaks off', async () => {
   expect(chunks.length).toBeGreaterThan(1000)
 })
 
-test('the many pieces of a call’s arguments are counted until the answer ends, and break it off where there is no room', async () => {
+test('the pieces of a call’s arguments count as bytes in flight until the answer ends, and without room the stream breaks off', async () => {
   const inFlight = new BytesInFlight(megabyte)
   const begin = eventsOf('anthropic/tool-calls-stream.txt').slice(0, 1)
   const event = (value: object) => `data: ${JSON.stringify(value)}\n\n`

@@ -11,7 +11,7 @@ const canary = 'CANARY-0123'
 const environment = { KEY: 'the-key', PLACE: 'example.com', EMPTY: '' }
 const gpt = { adapter: 'openai', baseUrl: 'https://example.com/v1' }
 
-/** The faults of a `models.json`, each without the name of the file. */
+/** The faults of a `models.json`, without the name of the file. */
 function faultsOf(file: unknown): readonly string[] {
   const text = typeof file === 'string' ? file : JSON.stringify(file)
   try {
@@ -26,7 +26,7 @@ function faultsOf(file: unknown): readonly string[] {
 
 const $ = (name: string) => `$\{${name}}`
 
-test('failure mode 27: a fault repeats what is written, and never what the environment has put in', () => {
+test('failure mode 27: a fault repeats the file’s own text, and never a value of the environment', () => {
   const models = { a: { adapter: $('KEY') }, b: { fallback: [$('KEY')] } }
   const faults = faultsOf({ models })
   expect(faults).toHaveLength(2)
@@ -35,8 +35,8 @@ test('failure mode 27: a fault repeats what is written, and never what the envir
   for (const fault of faults) expect(fault).not.toContain(environment.KEY)
 })
 
-describe('a good models.json', () => {
-  test('is read with everything in it', () => {
+describe('a valid models.json', () => {
+  test('is read with all its settings', () => {
     const models = {
       understudy: { adapter: 'understudy' },
       'understudy/slow': { adapter: 'understudy/slow', retries: 0 },
@@ -80,12 +80,12 @@ describe('a good models.json', () => {
     expect(read.models.get('best')).toStrictEqual(models.best)
   })
 
-  test('has its first model as the default when it names none', () => {
+  test('has its first model as the default where it names none', () => {
     expect(readModels(JSON.stringify({ models: { a: gpt, b: gpt } }), {}).default).toBe('a')
   })
 })
 
-test('an installed package is loaded whatever its name', () => {
+test('an adapter may be any installed package', () => {
   expect(faultsOf({ models: { a: { adapter: 'undici', model: 'm' } } })).toEqual([])
 })
 
@@ -96,21 +96,21 @@ test('a models.json of prefixes alone has no default', () => {
   expect(readModels(JSON.stringify({ models: mixed }), {}).default).toBe('understudy')
 })
 
-describe('a bad models.json', () => {
+describe('an invalid models.json', () => {
   const model = (more: Readonly<Record<string, unknown>>) => ({ models: { a: { ...gpt, ...more } } })
   const fallback = (lists: Readonly<Record<string, readonly string[]>>) => ({
     models: { gpt, ...Object.fromEntries(Object.entries(lists).map(([name, list]) => [name, { fallback: list }])) },
   })
   const params: readonly (readonly [what: string, params: unknown, place: string, problem: string])[] = [
-    ['params that are no object', [canary], '', 'is not valid; give an object.'],
+    ['params that are not an object', [canary], '', 'is not valid; give an object.'],
     ['a misspelt change', { drpo: ['a'] }, '.drpo', 'is not a setting of this adapter. Did you mean drop?'],
-    ['a cap that is no number', { cap: { max_tokens: '5' } }, '.cap.max_tokens', 'is "5"; give a number.'],
+    ['a cap that is not a number', { cap: { max_tokens: '5' } }, '.cap.max_tokens', 'is "5"; give a number.'],
     ['a cap of no tokens', { cap: { max_tokens: -1 } }, '.cap.max_tokens', 'is no value that this parameter can have.'],
     ['a cap of half a choice', { cap: { n: 0.5 } }, '.cap.n', 'is no value that this parameter can have.'],
-    ['a name that is none', { rename: { a: '' } }, '.rename.a', 'is ""; give a text that is not empty.'],
-    ['a list that is none', { drop: 'seed' }, '.drop', 'is "seed"; give a list.'],
+    ['an empty new name', { rename: { a: '' } }, '.rename.a', 'is ""; give a text that is not empty.'],
+    ['a text in place of a list', { drop: 'seed' }, '.drop', 'is "seed"; give a list.'],
     [
-      'a drop of what each request says',
+      'a drop of messages',
       { drop: ['seed', 'messages'] },
       '.drop[1]',
       'names messages, which the service itself goes by.',
@@ -353,14 +353,17 @@ describe('a bad models.json', () => {
     ],
   ]
   const rows = faults.map(([what, file, ...expected]) => ({ what, file, expected }))
-  test.each(rows)('is told with its place, and no value that may be a secret: $what', ({ file, expected }) => {
-    const found = faultsOf(file)
-    expect(found).toEqual(expected.map((fault) => (typeof fault === 'string' ? fault : expect.stringMatching(fault))))
-    for (const fault of found) expect(fault).toMatch(/^\S.*[.?]$/)
-    expect(found.join('\n')).not.toContain(canary)
-  })
+  test.each(rows)(
+    'is reported with its path, and without a value that may be a secret: $what',
+    ({ file, expected }) => {
+      const found = faultsOf(file)
+      expect(found).toEqual(expected.map((fault) => (typeof fault === 'string' ? fault : expect.stringMatching(fault))))
+      for (const fault of found) expect(fault).toMatch(/^\S.*[.?]$/)
+      expect(found.join('\n')).not.toContain(canary)
+    },
+  )
 
-  test('has all of its faults told at once', () => {
+  test('has all its faults reported at once', () => {
     const file = {
       default: 'nobody',
       modles: {},
@@ -397,11 +400,11 @@ describe('a bad models.json', () => {
     ['{"a": tru }', 1, 10],
     [`{\n"🌵": "a\n${canary}"}`, 2, 9],
   ]
-  test.each(syntax)('says where it is no JSON: %j', (text, line, column) => {
+  test.each(syntax)('is reported with the place where it stops being JSON: %j', (text, line, column) => {
     expect(faultsOf(text)).toEqual([`it is not valid JSON at line ${line}, column ${column}.`])
   })
 
-  test('failure mode 33: does not let the service start, and every fault is told with its place', async () => {
+  test('failure mode 33: stops the start, and every fault is reported with its path', async () => {
     const models = { a: { ...gpt, retrys: 1 }, b: { adapter: 'openai' } }
     const folder = temporaryFolder()
     onTestFinished(folder.remove)

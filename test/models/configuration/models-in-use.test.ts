@@ -10,8 +10,8 @@ import { chunkText, completion, json, upstreamForThisTest } from '../../support/
 
 const canary = 'CANARY-0123'
 
-describe('names', () => {
-  test('lead to the models that they stand for, and are listed', async () => {
+describe('the names of models.json', () => {
+  test('lead to their models, and are listed', async () => {
     const upstream = await upstreamForThisTest(json(completion('Hello.')))
     const adapter = { adapter: 'openai', baseUrl: upstream.url }
     const service = await serviceForThisTest(
@@ -57,7 +57,7 @@ describe('names', () => {
     ])
   })
 
-  test('of the understudies that misbehave are gone, unless they are named', async () => {
+  test('replace the understudies that misbehave, unless it names them', async () => {
     const service = await startTestService(
       {},
       { understudy: { adapter: 'understudy' }, odd: { adapter: 'understudy/500' } },
@@ -86,7 +86,7 @@ function ask(service: SpawnedService, body: Readonly<Record<string, unknown>>): 
   })
 }
 
-test('failure mode 33: SIGHUP drops no stream, keeps the old models when the file is bad, and takes a good one', async () => {
+test('failure mode 33: SIGHUP breaks no stream, keeps the old models where the file is invalid, and uses a valid one', async () => {
   const gate = Promise.withResolvers<void>()
   const upstream = await upstreamForThisTest(async (response, call) => {
     if (call.body['stream'] !== true) return json(completion('Whole.'))(response, call)
@@ -126,7 +126,7 @@ test('failure mode 33: SIGHUP drops no stream, keeps the old models when the fil
   expect([textOfStream(streamed), streamed.isDone, streamed.errors]).toEqual(['One two', true, []])
 })
 
-test('SIGHUP lets what is under way try again, and go on to the next model', async () => {
+test('after SIGHUP, requests in flight can retry, and go on to the next model', async () => {
   const failed = json({ error: {} }, 500, { 'retry-after': '0.3' })
   const upstream = await upstreamForThisTest(failed, failed, json(completion('At last.')))
   const spare = await upstreamForThisTest(json(completion('Not needed.')))
@@ -150,7 +150,7 @@ test('SIGHUP lets what is under way try again, and go on to the next model', asy
   expect(await service.exited).toBe(0)
 })
 
-test('without a models.json, OPENAI_BASE_URL takes every id but the understudy', async () => {
+test('without a models.json, OPENAI_BASE_URL gets every id but those of the understudies', async () => {
   const upstream = await upstreamForThisTest(json(completion('Hello.')))
   const service = await serviceForThisTest({ OPENAI_BASE_URL: upstream.url, OPENAI_API_KEY: 'the-key' })
   const response = await service.request('/chat/completions', { json: { model: 'org/model:free', messages } })

@@ -12,7 +12,7 @@ import { chunksIn } from '../../support/chat.ts'
 import { type TinyModel, writeTinyModel } from '../../support/gguf.ts'
 
 /*
- * Real inference with node-llama-cpp, over models that are made here. Run with `npm run test:llama` once the package is
+ * Real inference with node-llama-cpp, over models that these tests make. Run with `npm run test:llama` after the package is
  * installed: npm install --no-save --save-prod node-llama-cpp
  */
 
@@ -84,7 +84,7 @@ describe('one model', () => {
     })
   })
 
-  test('a streamed one is the same: role, pieces of whole characters, finish reason, usage', async () => {
+  test('a streamed answer is the same: role, pieces of whole characters, finish reason, usage', async () => {
     const chunks = await chunksOf(model, ask('Who are you?'))
     expect(chunks[0]?.choices).toEqual([
       { index: 0, delta: { role: 'assistant', content: '', refusal: null }, logprobs: null, finish_reason: null },
@@ -104,18 +104,18 @@ describe('one model', () => {
     expect(new Set(chunks.map(({ id }) => id)).size).toBe(1)
   })
 
-  test('max_tokens ends it with length', async () => {
+  test('max_tokens ends an answer with length', async () => {
     for (const limit of [{ max_tokens: 4 }, { max_completion_tokens: 4, max_tokens: 9 }]) {
       const { completion } = await model.complete(ask('Who?', limit), never)
       expect(completion.choices[0]).toMatchObject({ message: { content: 'Hello, I am' }, finish_reason: 'length' })
       expect(completion.usage?.completion_tokens).toBe(4)
     }
-    // In the middle of a character, of which nothing is told.
+    // The answer ends inside a character, which is left out.
     const { completion } = await model.complete(ask('Who?', { max_tokens: 8 }), never)
     expect(completion.choices[0]).toMatchObject({ message: { content: 'Hello, I am Fern ' }, finish_reason: 'length' })
   })
 
-  test('stop ends it before the text, also across tokens and when streamed', async () => {
+  test('stop ends an answer before its text, also across tokens and when streamed', async () => {
     for (const stop of ['Fern', ['never', 'm F'], ['', ' Fern']]) {
       const { completion } = await model.complete(ask('Who?', { stop }), never)
       expect(completion.choices[0]?.finish_reason).toBe('stop')
@@ -127,7 +127,7 @@ describe('one model', () => {
     expect(completion.choices[0]?.message.content).toBe('Hello, I a')
   })
 
-  test('n answers come one after the other, each whole', async () => {
+  test('n choices come one after the other, each whole', async () => {
     const { completion } = await model.complete(ask('Who?', { n: 3 }), never)
     expect(completion.choices.map(({ index, message }) => [index, message.content])).toEqual([
       [0, whole],
@@ -145,7 +145,7 @@ describe('one model', () => {
     expect(chunks.filter(({ choices }) => choices[0]?.finish_reason).length).toBe(2)
   })
 
-  test('the same seed gives the same answer, another one another', async () => {
+  test('the same seed gives the same answer, and another seed another answer', async () => {
     const model = openTiny({ certainty: 0.1 })
     const hot = { temperature: 2, top_k: 0, top_p: 1, min_p: 0, max_tokens: 30 }
     const answer = async (seed: number) => {
@@ -160,10 +160,10 @@ describe('one model', () => {
     expect(completion.choices[1]?.message.content).not.toBe(first)
   })
 
-  test('penalties are heard', async () => {
+  test('penalties have an effect', async () => {
     const punished = { frequency_penalty: 2, presence_penalty: 2, repeat_penalty: 10 }
     const { completion } = await model.complete(ask('Who?', punished), never)
-    // Every token of it comes once, so that nothing changes.
+    // Each of its tokens occurs once, so that nothing changes.
     expect(completion.choices[0]?.message.content).toBe(whole)
     const endless = openTiny({ says: ['la', ' le', ' lu'], isEndless: true })
     const plain = await endless.complete(ask('Sing', { max_tokens: 9 }), never)
@@ -172,7 +172,7 @@ describe('one model', () => {
     expect(other.completion.choices[0]?.message.content).not.toBe('la le lula le lula le lu')
   })
 
-  test('extremes do no harm', async () => {
+  test('extreme parameters do no harm', async () => {
     for (const more of [
       { temperature: 2, top_p: 0 },
       { temperature: 1e-9 },
@@ -186,7 +186,7 @@ describe('one model', () => {
     }
   })
 
-  test('a long prompt that was read is not read again, and changes nothing', async () => {
+  test('a common prefix is not read again, and the answer is the same', async () => {
     const long = 'x'.repeat(300)
     const first = await model.complete(ask(long), never)
     const second = await model.complete(ask(`${long}y`), never)
@@ -201,7 +201,7 @@ describe('one model', () => {
     expect(plain.completion.usage?.prompt_tokens).toBe(7)
   })
 
-  test('messages that are too long are refused, however long, and fast', async () => {
+  test('messages that are too long are refused fast, at any length', async () => {
     for (const length of [600, 8_000_000]) {
       const start = performance.now()
       await expect(model.complete(ask('x'.repeat(length)), never)).rejects.toMatchObject({
@@ -215,7 +215,7 @@ describe('one model', () => {
     await expect(chunksOf(model, ask('x'.repeat(600)))).rejects.toMatchObject({ code: 'context_length_exceeded' })
   })
 
-  test('what it cannot take is refused before anything else', async () => {
+  test('a request that it cannot take is refused before anything else', async () => {
     const picture = { role: 'user' as const, content: [{ type: 'image_url' as const, image_url: { url: 'data:,' } }] }
     await expect(model.complete(ask('', { messages: [picture] }), never)).rejects.toMatchObject({
       status: 400,
@@ -243,7 +243,7 @@ describe('the context', () => {
 })
 
 describe('the template of the file', () => {
-  test('is the one that is used, with its system messages', async () => {
+  test('is used, with its system messages', async () => {
     const template =
       "{% for m in messages %}{{ {'system': 'SYS:', 'user': '', 'assistant': '<|assistant|>'}[m['role']] + m['content'] }}</s>" +
       '{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}'
@@ -258,7 +258,7 @@ describe('the template of the file', () => {
     expect(completion.choices[0]?.message.content).toBe(whole)
   })
 
-  test('that refuses the messages is a 400', async () => {
+  test('may refuse the messages, which is a 400', async () => {
     const template =
       "{% for m in messages %}{% if m['role'] != 'user' and loop.first %}{{ raise_exception('user first') }}{% endif %}" +
       "{{ '<|' + m['role'] + '|>' + m['content'] + '</s>' }}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
@@ -273,7 +273,7 @@ describe('the template of the file', () => {
     })
   })
 
-  test('that takes no system message and wants strict turns gets both as it wants them', async () => {
+  test('may take no system message and want strict turns, and gets both', async () => {
     const template =
       "{% for m in messages %}{% if (m['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('take turns') }}" +
       "{% endif %}{{ '<|' + m['role'] + '|>' + m['content'] + '</s>' }}{% endfor %}" +
@@ -285,7 +285,7 @@ describe('the template of the file', () => {
     expect(completion.choices[0]?.message.content).toBe(whole)
   })
 
-  test('with thoughts has them told apart from the answer', async () => {
+  test('may have thoughts, which are separated from the answer', async () => {
     const template =
       "{% for m in messages %}{{ '<|' + m['role'] + '|>' + m['content'].split('</think>')[-1] + '</s>' }}{% endfor %}" +
       "{% if add_generation_prompt %}{{ '<|assistant|><think>' }}{% endif %}"
@@ -308,7 +308,7 @@ describe('the template of the file', () => {
     ])
   })
 
-  test('an unfinished answer is gone on with', async () => {
+  test('an unfinished answer is continued', async () => {
     const model = openTiny({ says: ['a', 'b', 'c', 'd'] })
     const messages = [
       { role: 'user' as const, content: 'Who are you?' },
@@ -319,7 +319,7 @@ describe('the template of the file', () => {
   })
 })
 
-describe('callers who leave, and those who wait', () => {
+describe('callers that leave, and callers that wait', () => {
   const endless = { says: ['la', ' le', ' lu'], isEndless: true, contextLength: 8192 }
 
   test('an abort in the middle of an answer frees the model', async () => {
@@ -349,7 +349,7 @@ describe('callers who leave, and those who wait', () => {
     await shortly()
   })
 
-  test('so does a stream that nobody reads on', async () => {
+  test('a stream without a reader frees it too', async () => {
     const model = openTiny(endless)
     let left = 0
     for await (const group of model.stream(ask('Sing'), never)) {
@@ -368,7 +368,7 @@ describe('callers who leave, and those who wait', () => {
     await expect(model.complete(ask('x'.repeat(8000)), leaving.signal)).rejects.toMatchObject({ status: 499 })
   })
 
-  test('as many wait as may; one more is a 503; who leaves the queue makes room', async () => {
+  test('the queue is bounded: one more request is a 503, and one that leaves makes room', async () => {
     const model = openTiny(endless, { queue: 2 })
     const leaving = new AbortController()
     const running = chunksOf(model, ask('Sing'), leaving.signal)
@@ -389,7 +389,7 @@ describe('callers who leave, and those who wait', () => {
     expect((await fourth).at(-1)?.usage?.completion_tokens).toBe(1)
   })
 
-  test('closing ends what is going on, and refuses what comes', async () => {
+  test('closing ends requests in flight, and refuses new ones', async () => {
     const model = openTiny(endless, { queue: 0 })
     await model.complete(ask('warm', { max_tokens: 1 }), never)
     const running = chunksOf(model, ask('Sing'))
@@ -400,7 +400,7 @@ describe('callers who leave, and those who wait', () => {
   })
 })
 
-test('weights that are no weights are a 503 that names no path; the log has the reason', async () => {
+test('a file that is no weights is a 503 without its path; the log has the reason', async () => {
   const model = openTiny({}, { sha256: '0'.repeat(64) })
   const error = await model.complete(ask('Who?'), never).catch((thrown: unknown) => thrown)
   expect(error).toMatchObject({ status: 503, code: 'model_unavailable', headers: { 'retry-after': '60' } })

@@ -27,7 +27,7 @@ const weights = Buffer.concat([Buffer.from('GGUF'), Buffer.alloc(1_000_000, 'lea
 const digest = createHash('sha256').update(weights).digest('hex')
 const never = new AbortController().signal
 
-/** What was written to standard error, or would have been. */
+/** Collects the output for standard error. */
 function capture(isTTY = false) {
   const texts: string[] = []
   return { isTTY, texts, write: (text: string) => texts.push(text) }
@@ -74,7 +74,7 @@ const half = (_request: IncomingMessage, response: ServerResponse) => {
 }
 
 describe('the package', () => {
-  test('that is missing is one clear sentence, for the operator and in the reply', async () => {
+  test('that is missing is reported in one sentence, to the operator and in the reply', async () => {
     const sentence =
       'The package node-llama-cpp-missing, which runs models of the adapter llama.cpp, is not installed. ' +
       'Run: npm install --save-prod node-llama-cpp-missing'
@@ -94,7 +94,7 @@ describe('the package', () => {
     await model.close()
   })
 
-  test('that is another one is told as well', async () => {
+  test('that is not node-llama-cpp is reported too', async () => {
     await expect(loadNodeLlamaCpp('pino')).rejects.toThrow('Install version 3 of it.')
   })
 
@@ -109,7 +109,7 @@ describe('the package', () => {
 })
 
 describe('a path', () => {
-  test('is absolute, or starts at the folder; a checksum is looked at', async () => {
+  test('is absolute, or relative to the folder; a checksum is verified', async () => {
     const folder = newFolder()
     const file = join(folder, 'own.gguf')
     writeFileSync(file, weights)
@@ -117,7 +117,7 @@ describe('a path', () => {
     expect(await find('own.gguf', folder, digest).file).toBe(file)
   })
 
-  test('to a file that is not what it must be is a clear error, and the file stays', async () => {
+  test('to a wrong file is an error that says why, and the file stays', async () => {
     const folder = newFolder()
     const file = join(folder, 'own.gguf')
     writeFileSync(file, weights)
@@ -132,7 +132,7 @@ describe('a path', () => {
 })
 
 describe('an address', () => {
-  test('is downloaded once, checked, and has no other name than the whole file', async () => {
+  test('is downloaded once and checked, and leaves no partial file', async () => {
     const folder = join(newFolder(), 'not', 'there', 'yet')
     const { url, requests } = await serve(whole)
     const file = await find(url, folder, digest).file
@@ -140,11 +140,11 @@ describe('an address', () => {
     expect(await find(url, folder, digest).file).toBe(file)
     expect(readdirSync(folder)).toEqual([expect.stringMatching(/^[0-9a-f]{12}-tiny\.gguf$/)])
     expect(requests.length).toBe(1)
-    // Nothing of the service goes out with it.
+    // The request contains nothing of the service.
     expect(requests[0]?.headers.authorization).toBeUndefined()
   })
 
-  test('two at once share one download', async () => {
+  test('of two models is downloaded once', async () => {
     const folder = newFolder()
     const { url, requests } = await serve(whole)
     const [first, second] = await Promise.all([find(url, folder).file, find(url, folder, digest).file])
@@ -152,7 +152,7 @@ describe('an address', () => {
     expect(requests.length).toBe(1)
   })
 
-  test('of a file with another checksum, or of a page, leaves nothing behind', async () => {
+  test('of a file with a wrong checksum, or of a page, leaves no file', async () => {
     const folder = newFolder()
     const { url } = await serve(whole)
     await expect(find(url, folder, 'a'.repeat(64)).file).rejects.toThrow(/has the SHA-256 .* instead of a+\./)
@@ -161,7 +161,7 @@ describe('an address', () => {
     expect(readdirSync(folder)).toEqual([])
   })
 
-  test('is downloaded through a proxy where there is one, and so is where it redirects', async () => {
+  test('is downloaded through a proxy where there is one, and so is its redirect', async () => {
     const { url } = await serve((request, response) => {
       if (request.headers.host === 'files.example') whole(request, response)
       else response.writeHead(302, { location: 'http://files.example/tiny.gguf' }).end()
@@ -176,7 +176,7 @@ describe('an address', () => {
     ])
   })
 
-  test('may redirect, but not for ever, and never from https to http', async () => {
+  test('may redirect a few times, and never from https to http', async () => {
     const { url, requests } = await serve((request, response) => {
       if (request.url === '/tiny.gguf') response.writeHead(302, { location: '/storage/1?signature=x' }).end()
       else whole(request, response)
@@ -196,14 +196,14 @@ describe('an address', () => {
     expect(followRedirect(new URL('http://hub.example/a'), 'https://cdn.example/b')?.protocol).toBe('https:')
   })
 
-  test('that answers otherwise, or not at all, is a clear error without its query', async () => {
+  test('that answers with an error, or not at all, is an error without its query', async () => {
     const { url } = await serve((_request, response) => response.writeHead(403).end('secret'))
     const error = await find(`${url}?token=secret`, newFolder()).file.catch(String)
     expect(error).toBe(`Error: ${url} cannot be downloaded: its server answered 403.`)
     await expect(find('http://127.0.0.1:9/x.gguf', newFolder()).file).rejects.toThrow('cannot be reached.')
   })
 
-  test('that breaks off is gone on with', async () => {
+  test('that breaks off is continued by the next attempt', async () => {
     const folder = newFolder()
     let times = 0
     const { url, requests } = await serve((request, response) => {
@@ -215,7 +215,7 @@ describe('an address', () => {
     })
     await expect(find(url, folder, digest).file).rejects.toThrow('broke off; the next try goes on from there.')
     expect(readFileSync(await find(url, folder, digest).file).equals(weights)).toBe(true)
-    // The system may keep some of the half to itself when the connection ends.
+    // The system may drop some of the half when the connection ends.
     const { range = '', 'if-range': version } = requests[1]?.headers ?? {}
     const [, start] = /^bytes=(\d+)-$/.exec(range) ?? []
     expect(Number(start)).toBeGreaterThan(0)
@@ -224,7 +224,7 @@ describe('an address', () => {
     expect(readdirSync(folder).length).toBe(1)
   })
 
-  test('whose file is another one meanwhile, or has no strong ETag, begins anew', async () => {
+  test('whose file has changed, or has no strong ETag, is downloaded from the start', async () => {
     for (const etag of ['"v2"', 'W/"v1"']) {
       const folder = newFolder()
       let times = 0
@@ -239,7 +239,7 @@ describe('an address', () => {
     }
   })
 
-  test('is given up when the service closes', async () => {
+  test('is not downloaded further when the service closes', async () => {
     const closing = new AbortController()
     const { url } = await serve((_request, response) => {
       response.writeHead(200, { 'content-length': weights.length }).write(weights.subarray(0, 1000))
@@ -250,8 +250,8 @@ describe('an address', () => {
     expect(readdirSync(folder).every((name) => name.endsWith('.part'))).toBe(true)
   })
 
-  test('shows how far it is: a line for every tenth, or a bar', async () => {
-    // A tenth at a time, the next one when the last has been told of, or two might come as one.
+  test('shows its progress: a line for every tenth, or a bar', async () => {
+    // Each tenth is sent after the line for the one before; otherwise two might come as one.
     const inTenths = async (response: ServerResponse) => {
       response.writeHead(200, { 'content-length': weights.length })
       for (let tenth = 1; tenth <= 10; tenth++) {
@@ -281,7 +281,7 @@ describe('an address', () => {
 })
 
 describe('the queue', () => {
-  test('lets one in at a time, in the order of coming, whoever leaves', async () => {
+  test('admits one at a time, first come first served, also when others leave', async () => {
     const queue = new Queue(2)
     const order: string[] = []
     const leave = await queue.enter(never)
@@ -306,7 +306,7 @@ describe('the queue', () => {
     expect(order).toEqual(['second', 'third'])
   })
 
-  test('of length 0 takes one and nobody else', async () => {
+  test('of length 0 admits one request and lets no other wait', async () => {
     const queue = new Queue(0)
     const leave = await queue.enter(never)
     await expect(queue.enter(never)).rejects.toMatchObject({ headers: { 'retry-after': '1' } })
@@ -329,7 +329,7 @@ function ask(more: Partial<CompletionRequest> & Record<string, unknown>, charact
 }
 
 describe('a request', () => {
-  test('is read with the defaults of llama.cpp, and its names for what OpenAI lacks', () => {
+  test('gets the defaults of llama.cpp, and its names of parameters that OpenAI lacks', () => {
     expect(readTask(ask({}))).toMatchObject({
       history: [{ type: 'user', text: 'Hi' }],
       sampling: { temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05, customStopTriggers: [] },
@@ -360,7 +360,7 @@ describe('a request', () => {
     expect(new Set(seeds).size).toBe(5)
   })
 
-  test('has its roles, parts and names written as a template takes them', () => {
+  test('is written with roles, parts and names as a template takes them', () => {
     const messages: CompletionRequest['messages'] = [
       { role: 'system', content: 'You are Fern.' },
       { role: 'system', name: 'example_user', content: 'Water?' },
@@ -387,7 +387,7 @@ describe('a request', () => {
     ])
   })
 
-  test('with what it cannot take is a 400 that names the field', () => {
+  test('that the model cannot take is a 400 that names the field', () => {
     const call = { id: 'call_1', type: 'function' as const, function: { name: 'water', arguments: '{}' } }
     const user = { role: 'user' as const, content: 'Hi' }
     const cases: readonly (readonly [Record<string, unknown>, string])[] = [

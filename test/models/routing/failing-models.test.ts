@@ -33,7 +33,7 @@ import {
 
 twoUpstreamsForThisFile()
 
-describe('time limits', () => {
+describe('a deadline', () => {
   const started = [chunkText({ role: 'assistant', content: '' }), chunkText({ content: 'One' })]
   const headersOnly: Script = (response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
@@ -46,7 +46,7 @@ describe('time limits', () => {
     ['total', 'half an answer', false, pieces(['{"id":'], 'hang')],
     ['total', 'no event', true, headersOnly],
   ]
-  test.each(before)('%s: %s (stream: %s) is a 504, once', async (model, _what, stream, script) => {
+  test.each(before)('%s: %s (stream: %s) is a 504, and is not retried', async (model, _what, stream, script) => {
     first.answer(script)
     const reply = post({ model, stream }, timed)
     const call = await first.called(1)
@@ -61,7 +61,7 @@ describe('time limits', () => {
     await call.aborted
   })
 
-  test('idle and total end a stream that has begun with an error event', async () => {
+  test('idle and total: in a stream that has begun, it is an error event', async () => {
     const endless: Script = async (response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' })
       while (!response.destroyed) {
@@ -84,7 +84,7 @@ describe('time limits', () => {
     await Promise.all(first.calls.map(({ aborted }) => aborted))
   })
 
-  test('idle is not the time that a stream takes, nor that its first event takes', async () => {
+  test('idle counts neither the time of the whole stream nor that of the first event', async () => {
     const [opening = '', ...events] = streamOf('one two three four five six')
     const gates = Array.from({ length: events.length + 1 }, () => Promise.withResolvers<void>())
     first.answer(async (response) => {
@@ -112,7 +112,7 @@ describe('time limits', () => {
     expect([textOfStream(streamed), streamed.isDone]).toEqual(['one two three four five six', true])
   })
 
-  test('idle is not the time that a slow reader takes', async () => {
+  test('idle does not count the time of a slow reader', async () => {
     const count = 400
     let sent = 0
     first.answer(async (response) => {
@@ -124,7 +124,7 @@ describe('time limits', () => {
       response.end(sse(chunkText({}, 'stop'), '[DONE]'))
     })
     const response = await post({ model: 'idle', stream: true }, timed)
-    // Until nothing has gone on for several times as long as the model may be silent.
+    // Waits until several idle deadlines have passed without progress.
     for (let held = 0, before = -1; held < 5; ) {
       await meanwhile()
       held = sent === before ? held + 1 : 0
@@ -137,8 +137,8 @@ describe('time limits', () => {
     expect(streamed.data).toHaveLength(count + 2)
   })
 
-  test('connect: an upstream that takes no connection is a 504', async () => {
-    // A process that listens and never accepts: what its queue does not take is not answered.
+  test('connect: an upstream that accepts no connection is a 504', async () => {
+    // A process that listens and never accepts: connections beyond its queue get no answer.
     const code = `require('node:net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, function () {
       require('node:fs').writeSync(1, this.address().port + '\\n')
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
@@ -152,7 +152,7 @@ describe('time limits', () => {
     const [line] = await once(deaf.stdout, 'data')
     const port = Number(String(line))
     for (let index = 0; index < 8; index++) fillers.push(connect(port, '127.0.0.1').on('error', () => {}))
-    // By then each has asked: the first is taken, and the queue is full.
+    // By then each has connected: the first is in the queue, which is full.
     if (fillers[0]) await once(fillers[0], 'connect')
     const own = await serviceForThisTest(
       {},
@@ -184,7 +184,7 @@ describe('a model that keeps failing', () => {
     ['a dropped connection, streamed', true, dropping, 502],
     ['a stream that breaks off', true, pieces([sse(chunkText({ content: 'One' }))]), 200],
   ]
-  test.each(failures)('is left alone after so many times: %s', async (_what, stream, script, status) => {
+  test.each(failures)('is not asked after its breaker has opened: %s', async (_what, stream, script, status) => {
     const { upstream, service: own } = await breaking(60_000)
     upstream.answer(script)
     for (let count = 1; count <= 3; count++) {
@@ -202,7 +202,7 @@ describe('a model that keeps failing', () => {
     expect(upstream.calls).toHaveLength(3)
   })
 
-  test('is not one that refuses, nor one that fails now and then', async () => {
+  test('is not one that refuses requests, nor one that fails now and then', async () => {
     const { upstream, service: own } = await breaking(60_000)
     upstream.answer(failing(400))
     for (let count = 0; count < 5; count++) expect((await post({ model: 'dead' }, own)).status).toBe(400)
@@ -218,21 +218,21 @@ describe('a model that keeps failing', () => {
     expect(statuses).toEqual([502, 502, 200, 502, 502, 200])
   })
 
-  test('is not asked again by a request that was on its way to a retry', async () => {
+  test('is not asked by a retry after its breaker has opened', async () => {
     const { upstream, service: own } = await breaking(60_000, { retries: 5 })
     upstream.answer(failing(500, { 'retry-after': '0' }))
     expect((await post({ model: 'dead' }, own)).status).toBe(502)
     expect(upstream.calls).toHaveLength(3)
   })
 
-  test('is asked again once after the pause: one request, and all when that succeeds', async () => {
+  test('is asked after the pause by one probe, and by all requests after its success', async () => {
     const { upstream, time, service: own } = await breaking(400)
     upstream.answer(failing(500))
     for (let count = 0; count < 3; count++) await post({ model: 'dead' }, own)
     time.advance(399)
     expect((await post({ model: 'dead' }, own)).status).toBe(503)
     time.advance(1)
-    // The probe fails: closed again for as long.
+    // The probe fails, and the breaker opens for another pause.
     expect((await post({ model: 'dead' }, own)).status).toBe(502)
     expect((await post({ model: 'dead' }, own)).status).toBe(503)
     expect(upstream.calls).toHaveLength(4)
@@ -246,7 +246,7 @@ describe('a model that keeps failing', () => {
     const probe = post({ model: 'dead' }, own)
     await upstream.called(5)
     const other = post({ model: 'dead', stream: true }, own)
-    // The next of a list is asked at once; where there is none, a second is waited for what the probe says.
+    // A list goes on to its next model at once. Where there is none, a request waits up to a second for the probe.
     expect((await post({ model: 'list' }, own)).headers.get('x-model')).toBe('spare')
     await time.untilWaiting(1000)
     time.advance(999)
@@ -263,7 +263,7 @@ describe('a model that keeps failing', () => {
     expect((await post({ model: 'dead' }, own)).status).toBe(200)
   })
 
-  test('is asked again after a probe whose client left', async () => {
+  test('is asked again after a probe whose client has left', async () => {
     const { upstream, time, service: own } = await breaking(50)
     upstream.answer(failing(500))
     for (let count = 0; count < 3; count++) await post({ model: 'dead' }, own)

@@ -6,13 +6,13 @@ import { Breaker } from '../../../src/models/routing/breaker.ts'
 import { Candidate, type CandidateTraits } from '../../../src/models/routing/candidate.ts'
 import { workAtOnce } from '../../../src/work.ts'
 
-/** How long each pause was to be; none is waited for. */
+/** The length of each pause, for which the test does not wait. */
 const pauses: number[] = []
 
 const clock: Clock = {
   now: () => 0,
   setTimeout(callback, milliseconds) {
-    // The time limits of a try are set too, and never pass.
+    // The deadlines of an attempt use this clock too, and never pass.
     if (milliseconds < 60_000) {
       pauses.push(milliseconds)
       queueMicrotask(callback)
@@ -35,7 +35,7 @@ afterEach(() => {
   vi.restoreAllMocks()
 })
 
-/** A candidate whose model only fails, like this. */
+/** A candidate whose model fails with this error. */
 function failing(error: () => ApiError, retries?: number, breaker: Breaker | null = null): Candidate {
   const model: Model = {
     ignoredParameters: new Set(),
@@ -62,32 +62,29 @@ async function pausesOf(candidate: Candidate): Promise<readonly number[]> {
   return whole
 }
 
-describe('the pauses between tries', () => {
+describe('the pauses between attempts', () => {
   test.each([
     [0, [125, 250, 500, 1000, 2000]],
     [0.5, [250, 500, 1000, 2000, 4000]],
     [0.999999, [375, 750, 1500, 3000, 6000]],
-  ])('double, give or take half (random: %d)', async (random, expected) => {
+  ])('double, with a jitter of half (random: %d)', async (random, expected) => {
     vi.spyOn(Math, 'random').mockReturnValue(random)
     expect((await pausesOf(failing(broken, 5))).map((pause) => Math.round(pause))).toEqual(expected)
   })
 
-  test.each([0, 0.5, 0.999999])(
-    'grow no longer than 8 s, and end no sooner than the settings say (random: %d)',
-    async (random) => {
-      vi.spyOn(Math, 'random').mockReturnValue(random)
-      const waited = await pausesOf(failing(broken, 10))
-      expect(waited).toHaveLength(10)
-      expect(Math.max(...waited)).toBeLessThanOrEqual(8000)
-    },
-  )
+  test.each([0, 0.5, 0.999999])('are at most 8 s, and as many as the settings say (random: %d)', async (random) => {
+    vi.spyOn(Math, 'random').mockReturnValue(random)
+    const waited = await pausesOf(failing(broken, 10))
+    expect(waited).toHaveLength(10)
+    expect(Math.max(...waited)).toBeLessThanOrEqual(8000)
+  })
 
-  test('are not the same twice', async () => {
+  test('differ between two requests', async () => {
     const [first, second] = [await pausesOf(failing(broken, 3)), await pausesOf(failing(broken, 3))]
     expect(first).not.toEqual(second)
   })
 
-  test('are two without a setting, and none with 0', async () => {
+  test('are two without a setting, and none with 0 retries', async () => {
     expect(await pausesOf(failing(broken))).toHaveLength(2)
     expect(await pausesOf(failing(broken, 0))).toEqual([])
   })
@@ -98,11 +95,11 @@ describe('the pauses between tries', () => {
     ['0.5', [500, 500]],
     ['8', [8000, 8000]],
     ['9', []],
-  ])('are what Retry-After says: %s', async (seconds, expected) => {
+  ])('are as long as Retry-After says: %s', async (seconds, expected) => {
     expect(await pausesOf(failing(() => broken({ 'retry-after': seconds })))).toEqual(expected)
   })
 
-  test('are what retry-after-ms says, which is finer', async () => {
+  test('are as long as retry-after-ms says, which is more precise', async () => {
     expect(await pausesOf(failing(() => broken({ 'retry-after': '1', 'retry-after-ms': '40' })))).toEqual([40, 40])
     expect(await pausesOf(failing(() => broken({ 'retry-after': '9', 'retry-after-ms': '8001' })))).toEqual([])
   })
@@ -115,12 +112,12 @@ describe('the pauses between tries', () => {
     [502, 'upstream_auth_error'],
     [503, 'model_unavailable'],
     [504, 'upstream_timeout'],
-  ])('are none for what would come again: %i %s', async (status, code) => {
+  ])('do not follow a failure that a retry cannot help: %i %s', async (status, code) => {
     expect(await pausesOf(failing(() => new ApiError(status, code, 'No.')))).toEqual([])
   })
 })
 
-test('a service that has no room for an answer does not try again, and does not leave the model alone for it', async () => {
+test('an answer for which this service has no room is not retried, and does not open the breaker', async () => {
   const breaker = new Breaker(clock, { failures: 1 })
   const candidate = failing(() => overloaded(), 2, breaker)
   const signal = new AbortController().signal

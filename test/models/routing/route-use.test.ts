@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { Candidate } from '../../../src/models/routing/candidate.ts'
 import { InFlightRequests, Route } from '../../../src/models/routing/route.ts'
 
-it('what a route asks stays open while somebody uses the route, however the use ends', async () => {
+it('the models of a route stay open while it is in use, even if the work fails', async () => {
   const inFlight = new InFlightRequests()
   const model = {
     ignoredParameters: null,

@@ -25,8 +25,8 @@ import { chunkText, json, pieces, type Script, sse, upstreamForThisTest } from '
 
 twoUpstreamsForThisFile()
 
-describe('x-model names who answered', () => {
-  test.each(modes)('in models.json, whatever the request called it (stream: %s)', async (stream) => {
+describe('x-model names the model that answered', () => {
+  test.each(modes)('by its name in models.json, for each id of a request (stream: %s)', async (stream) => {
     const names = { one: 'one', 'pre/any/id': 'pre%2F*', list: 'one', nested: 'one', default: 'one' }
     for (const [model, name] of Object.entries(names)) {
       const response = await post({ model, stream })
@@ -54,20 +54,20 @@ describe('a list of models', () => {
     ['nothing', (response) => void response.writeHead(200).end()],
   ]
   for (const stream of modes) {
-    test.each(failures)(`is answered by the next after %s (stream: ${stream})`, async (what, script) => {
+    test.each(failures)(`goes on to the next model after %s (stream: ${stream})`, async (what, script) => {
       first.answer(script)
       const response = await post({ model: 'list', stream })
       expect([response.status, response.headers.get('x-model')]).toEqual([200, 'two'])
       expect(await textOf(response, stream)).toBe('From the second.')
-      // A connection that was kept since another test is replaced, once.
+      // A connection that an earlier test has used is replaced once.
       expect(callCounts()).toEqual([what === 'a dropped connection' && first.calls.length === 2 ? 2 : 1, 1])
-      // Each is asked in its own name and with its own defaults.
+      // Each model gets its own id and its own defaults.
       expect(first.calls[0]?.body).toMatchObject({ model: 'first-model' })
       expect(first.calls[0]?.body).not.toHaveProperty('temperature')
       expect(second.calls[0]?.body).toMatchObject({ model: 'second-model', temperature: 0.25 })
     })
 
-    test(`ends with the error of the last (stream: ${stream})`, async () => {
+    test(`ends with the error of the last model (stream: ${stream})`, async () => {
       first.answer(failing(500))
       second.answer(failing(429, { 'retry-after': '7' }))
       const response = await post({ model: 'list', stream })
@@ -76,20 +76,20 @@ describe('a list of models', () => {
       expect(response.headers.get('x-model')).toBeNull()
     })
 
-    test(`passes over models that lack the window or a kind of input (stream: ${stream})`, async () => {
+    test(`skips models whose context window is too small or that lack a kind of input (stream: ${stream})`, async () => {
       const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }
       const sent = [{ role: 'user', content: [{ type: 'text', text: 'What is this? '.repeat(20) }, image] }]
       const response = await post({ model: 'sighted', messages: sent, stream })
       expect([response.status, response.headers.get('x-model')]).toEqual([200, 'two'])
       await response.text()
       expect(callCounts()).toEqual([0, 1])
-      // No model of the list could answer: the caller hears what to change.
+      // No model of the list can answer: the error says what to change.
       const refused = await post({ model: 'helpless', messages: sent, stream })
       expect([refused.status, (await readChatError(refused)).code]).toEqual([400, 'context_length_exceeded'])
       expect(callCounts()).toEqual([0, 1])
     })
 
-    test(`tells what the caller can do only where no model could have answered (stream: ${stream})`, async () => {
+    test(`reports a limit of a model only where every model has one (stream: ${stream})`, async () => {
       const tooLong = json({ error: { message: 'No.', code: 'context_length_exceeded' } }, 400)
       const rows = [
         [tooLong, tooLong, 400, 'context_length_exceeded'],
@@ -107,18 +107,15 @@ describe('a list of models', () => {
       }
     })
 
-    test.each([400, 413, 422])(
-      `does not try the next after the caller's fault: %i (stream: ${stream})`,
-      async (status) => {
-        first.answer(failing(status))
-        const response = await post({ model: 'list', stream })
-        expect(response.status).toBe(status)
-        await readChatError(response)
-        expect(callCounts()).toEqual([1, 0])
-      },
-    )
+    test.each([400, 413, 422])(`does not go on after a fault of the caller: %i (stream: ${stream})`, async (status) => {
+      first.answer(failing(status))
+      const response = await post({ model: 'list', stream })
+      expect(response.status).toBe(status)
+      await readChatError(response)
+      expect(callCounts()).toEqual([1, 0])
+    })
 
-    test(`goes on after a time limit, and within lists (stream: ${stream})`, async () => {
+    test(`goes on after a deadline, and in a list within a list (stream: ${stream})`, async () => {
       first.answer(stream ? hanging : failing(500))
       const reply = post({ model: stream ? 'impatient' : 'list', stream }, timed)
       await first.called(1)
@@ -133,7 +130,7 @@ describe('a list of models', () => {
     })
   }
 
-  test('is not gone on with when the client has left', async () => {
+  test('does not go on when the client has left', async () => {
     first.answer(hanging)
     const leaving = new AbortController()
     const reply = post({ model: 'list' }, timed, leaving.signal)
@@ -155,7 +152,7 @@ describe('retries', () => {
     ['a dropped connection', dropping],
   ]
   for (const stream of modes) {
-    test.each(passing)(`until it answers, after %s (stream: ${stream})`, async (_what, script) => {
+    test.each(passing)(`continue until the model answers, after %s (stream: ${stream})`, async (_what, script) => {
       first.answer(script, answering('At last.'))
       const response = await post({ model: 'retried', stream })
       expect(response.status).toBe(200)
@@ -164,7 +161,7 @@ describe('retries', () => {
       expect(first.calls[1]?.body).toEqual(first.calls[0]?.body)
     })
 
-    test(`as often as the settings say, and then the error is told (stream: ${stream})`, async () => {
+    test(`are as many as the settings say, and end with the error (stream: ${stream})`, async () => {
       first.answer(failing(500, soon))
       expect((await post({ model: 'retried', stream })).status).toBe(502)
       expect(callCounts()).toEqual([4, 0])
@@ -174,13 +171,13 @@ describe('retries', () => {
       expect(callCounts()).toEqual([7, 0])
     })
 
-    test.each([400, 401, 403, 404, 409, 413, 422])(`are not made of a %i (stream: ${stream})`, async (status) => {
+    test.each([400, 401, 403, 404, 409, 413, 422])(`do not follow a %i (stream: ${stream})`, async (status) => {
       first.answer(failing(status, soon))
       expect((await post({ model: 'retried', stream })).status).toBe([401, 403].includes(status) ? 502 : status)
       expect(callCounts()).toEqual([1, 0])
     })
 
-    test(`are not made when the upstream wants them much later (stream: ${stream})`, async () => {
+    test(`do not follow a long Retry-After (stream: ${stream})`, async () => {
       first.answer(failing(429, { 'retry-after': '60' }))
       const response = await post({ model: 'retried', stream })
       expect([response.status, response.headers.get('retry-after')]).toEqual([429, '60'])
@@ -199,7 +196,7 @@ describe('retries', () => {
     expect(await textOf(await reply, false)).toBe('Now.')
   })
 
-  test('end when the client leaves during the wait', async () => {
+  test('end when the client leaves during a pause', async () => {
     first.answer(failing(429, { 'retry-after': '1' }))
     const leaving = new AbortController()
     const reply = post({ model: 'retried' }, timed, leaving.signal)
@@ -214,7 +211,7 @@ describe('retries', () => {
 })
 
 describe('settings of a model', () => {
-  test('defaults are sent for what was not sent, or was null', async () => {
+  test('defaults replace parameters that are absent or null', async () => {
     const sent = { model: 'defaults', stop: ['y'], temperature: null, n: 1, user: 'u', stream: false }
     expect((await post(sent)).status).toBe(200)
     expect(first.calls[0]?.body).toStrictEqual({
@@ -233,7 +230,7 @@ describe('settings of a model', () => {
     expect(first.calls[0]?.headers).toMatchObject({ authorization: 'Bearer k', 'x-team': 'plants', 'api-key': 'azure' })
   })
 
-  test('input: what a model does not take is a 400 that names the part, and what it takes passes', async () => {
+  test('input: a kind that the model does not take is a 400 that names the part, and other kinds pass', async () => {
     const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }
     const audio = { type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } }
     const withPart = (part: unknown) => [...messages, { role: 'user', content: [{ type: 'text', text: 'a' }, part] }]
@@ -257,7 +254,7 @@ describe('settings of a model', () => {
   })
 })
 
-test('the log line has the model that was asked for, the one that answered, the retries and the state', async () => {
+test('the log line has the requested model, the model that answered, the retries and the state', async () => {
   const upstream = await upstreamForThisTest()
   const folder = temporaryFolder()
   onTestFinished(folder.remove)

@@ -27,7 +27,7 @@ test.each(files)('twenty turns with %s', (file) => {
   expect(facts).toBeGreaterThanOrEqual(15)
 })
 
-test('the counters find what they count', () => {
+test('the counters find bad replies', () => {
   const [fern] = talks
   const rook = talks.find(({ card }) => card.name === 'Rook')
   if (!fern || !rook) throw new Error('no talk')
@@ -40,13 +40,13 @@ test('the counters find what they count', () => {
   expect(hasFact(fern, { line: 'Hm', reply: 'There you have me.', heard: ['Hm'], heldBack })).toBe(false)
 })
 
-/** The document: what was counted, and all that was said. */
+/** The document: the counts, and the whole conversations. */
 function documentOf(): string {
   return introduction.replace('ROWS', talks.map(rowOf).join('\n')) + talks.map(logOf).join('\n')
 }
 
 const introduction = readFileSync('test/models/understudy/understudy.introduction.md', 'utf8')
 
-test('docs/understudy.md is what was said', async () => {
+test('docs/understudy.md shows these conversations', async () => {
   await expect(documentOf()).toMatchFileSnapshot('../../../docs/understudy.md')
 })

@@ -23,7 +23,7 @@ describe('the understudies that misbehave, by default', () => {
   const goodText = async () =>
     textOf(await alone.request('/chat/completions', { json: { ...question, model: 'understudy' } }), false)
 
-  test('slow: waits 2 s, and says the same, whole and streamed', async () => {
+  test('slow: waits 2 s, and gives the same reply, whole and streamed', async () => {
     const good = await goodText()
     const slow = modes.map(async (stream) => {
       const begun = performance.now()
@@ -64,7 +64,7 @@ describe('the understudies that misbehave, by default', () => {
     expect([whole.status, (await readChatError(whole)).code]).toEqual([502, 'upstream_error'])
   })
 
-  test.each(modes)('429 and 500: what they say (stream: %s)', async (stream) => {
+  test.each(modes)('429 and 500: an error of this status (stream: %s)', async (stream) => {
     const often = await act('429', stream)
     expect([often.status, often.headers.get('retry-after')]).toEqual([429, '1'])
     expect(await readChatError(often)).toMatchObject({ type: 'rate_limit_error', code: 'rate_limit_exceeded' })
@@ -73,7 +73,7 @@ describe('the understudies that misbehave, by default', () => {
     expect(await readChatError(failed)).toMatchObject({ type: 'server_error', code: 'internal_error' })
   })
 
-  test('garbage: no JSON, whole or as the third event', async () => {
+  test('garbage: invalid JSON, whole or as the third event', async () => {
     const whole = await act('garbage', false)
     expect(whole.status).toBe(200)
     expect(await whole.text()).toMatch(/^</)
@@ -91,7 +91,7 @@ describe('the understudies that misbehave, by default', () => {
     expect(events.slice(0, 4).map(isJson)).toEqual([true, true, false, true])
   })
 
-  test('empty: a whole answer without a word', async () => {
+  test('empty: a whole reply without a word', async () => {
     const whole = await readCompletion(await act('empty', false))
     expect(whole.choices).toMatchObject([{ message: { content: '' }, finish_reason: 'stop' }])
     const streamed = await readStream(await act('empty', true))

@@ -5,14 +5,14 @@ import type { Message } from '../../../src/openai/completion-request.ts'
 import { cardIn } from '../../support/lore-cards.ts'
 import { asking, mallow, textOf } from '../../support/mallow.ts'
 
-/** Questions that embarrassed the understudy, or would: what the answer must have, and what it must not. */
+/** Questions that are hard for the understudy, with patterns that the answer must match and must not match. */
 const { conversation: questions }: { readonly conversation: readonly Question[] } = JSON.parse(
   readFileSync('test/models/understudy/understudy.questions.json', 'utf8'),
 )
 
 interface Question {
   readonly character: string
-  /** What the user said before; the answers are the understudy's. */
+  /** The user's earlier messages; the understudy answers them. */
   readonly said?: readonly string[]
   readonly question: string
   readonly matches: string

@@ -5,7 +5,7 @@ import type { Message } from '../../../src/openai/completion-request.ts'
 import { asking, chunksOf, completionOf, textOf, understudy } from '../../support/mallow.ts'
 
 describe('limits', () => {
-  test('max_completion_tokens and max_tokens cut by tokens', async () => {
+  test('max_completion_tokens and max_tokens cut the reply', async () => {
     const tokenizer = await loadTokenizer()
     const whole = await textOf(asking('Which tea is good against a cold?'))
     for (const limit of [1, 2, 3, 5]) {
@@ -76,7 +76,7 @@ describe('objects', () => {
     })
   })
 
-  test('a stream begins with the role, ends with the reason, and closes with the usage', async () => {
+  test('a stream has the role first, then the text, the finish reason, and the usage', async () => {
     const request = asking('Which tea is good against a cold?', { max_tokens: 4 })
     const chunks = await chunksOf(request)
     expect(chunks[0]?.choices).toEqual([
@@ -111,21 +111,21 @@ describe('tools', () => {
 
   const leftToIt = [undefined, null, 'auto'] as const
 
-  test('none is called unless it is asked for or named', async () => {
+  test('no tool is called unless the request requires it or the user names it', async () => {
     for (const tool_choice of [...leftToIt, 'none'] as const) {
       const { choices } = await completionOf(asking(question, { tools: [weather], tool_choice }))
       expect(choices[0]).toMatchObject({ finish_reason: 'stop', message: { content: expect.any(String) } })
     }
   })
 
-  /** The tool that is called where that is left to the understudy. */
+  /** The tool that is called where the understudy decides. */
   const calledFor = async (text: string, names: readonly string[], more: Parameters<typeof asking>[1] = {}) => {
     const tools = names.map((name) => ({ type: 'function' as const, function: { name } }))
     const { choices } = await completionOf(asking(text, { tools, ...more }))
     return choices[0]?.message.tool_calls?.[0]?.function.name
   }
 
-  test.each(leftToIt)('one that the user names is called, tool_choice %s', async (tool_choice) => {
+  test.each(leftToIt)('a tool that the user names is called, tool_choice %s', async (tool_choice) => {
     const request = asking('Please get weather of Oslo.', { tools: [clock, weather], tool_choice })
     const { choices } = await completionOf(request)
     expect(choices[0]).toMatchObject({ finish_reason: 'tool_calls', message: { content: null } })
@@ -142,7 +142,7 @@ describe('tools', () => {
     ['What does getTime say?', 'getTime'],
     ['Ask get-news for news.', 'get-news'],
     [`get_weather for this: ${'data '.repeat(10_000)}`, 'get_weather'],
-  ])('a name is found in %j', async (text, name) => {
+  ])('a tool’s name is found in %j', async (text, name) => {
     expect(await calledFor(text, ['getTime', 'get-news', 'get_weather'])).toBe(name)
   })
 
@@ -155,17 +155,17 @@ describe('tools', () => {
     'get time',
     'get news',
     '',
-  ])('no name is found in %j', async (text) => {
+  ])('no tool’s name is found in %j', async (text) => {
     expect(await calledFor(text, ['getTime', 'get-news', 'get_weather', '_'])).toBeUndefined()
   })
 
-  test('of several the longest name is called', async () => {
+  test('of several named tools, the one with the longest name is called', async () => {
     expect(await calledFor('the weather forecast', ['weather', 'weather_forecast', 'forecast'])).toBe(
       'weather_forecast',
     )
   })
 
-  test('one that only an earlier message names, or that must not be called, is not', async () => {
+  test('a tool that only an earlier message names, or that must not be called, is not called', async () => {
     const earlier: readonly Message[] = [
       { role: 'user', content: 'get_weather' },
       { role: 'assistant', content: 'No.' },
@@ -176,7 +176,7 @@ describe('tools', () => {
     expect(await calledFor('get_weather', ['get_weather'], { tool_choice: 'none' })).toBeUndefined()
   })
 
-  test('its result is told, whatever the prompt puts behind it, and it is called again when it is named again', async () => {
+  test('the result of a tool is reported, also with system messages after it, and the tool is called when it is named again', async () => {
     const asked: readonly Message[] = [{ role: 'user', content: 'Call get_weather.' }]
     const [call] = (await completionOf(asking(asked, { tools: [weather] }))).choices[0]?.message.tool_calls ?? []
     if (!call) throw new Error('nothing was called')
@@ -196,7 +196,7 @@ describe('tools', () => {
     expect((await completionOf(asking(again, { tools: [weather] }))).choices[0]?.finish_reason).toBe('tool_calls')
   })
 
-  test('a required call has arguments that fit, out of the question', async () => {
+  test('a required call has fitting arguments from the question', async () => {
     const request = asking(question, { tools: [clock, weather], tool_choice: 'required' })
     const { choices, usage } = await completionOf(request)
     expect(choices[0]).toMatchObject({ finish_reason: 'tool_calls', message: { content: null, refusal: null } })
@@ -216,14 +216,14 @@ describe('tools', () => {
     expect(calls.map((part) => part.function?.arguments).join('')).toBe(call?.function.arguments)
   })
 
-  test('a named one is called, a tool without parameters with none', async () => {
+  test('the tool of tool_choice is called, without arguments if it has no parameters', async () => {
     const named = { type: 'function' as const, function: { name: 'getTime' } }
     const { choices } = await completionOf(asking(question, { tools: [weather, clock], tool_choice: named, n: 2 }))
     expect(choices[0]?.message.tool_calls?.[0]?.function).toEqual({ name: 'getTime', arguments: '{}' })
     expect(choices[0]?.message.tool_calls?.[0]?.id).not.toBe(choices[1]?.message.tool_calls?.[0]?.id)
   })
 
-  test('arguments end at the most tokens', async () => {
+  test('arguments are cut at the maximum tokens', async () => {
     const { choices } = await completionOf(
       asking(question, { tools: [weather], tool_choice: 'required', max_tokens: 6 }),
     )
@@ -234,7 +234,7 @@ describe('tools', () => {
     ['required' as const, []],
     ['required' as const, undefined],
     [{ type: 'function' as const, function: { name: 'missing' } }, [weather]],
-  ])('tool_choice %j without it is the caller to mend', async (tool_choice, tools) => {
+  ])('tool_choice %j without such a tool is a 400', async (tool_choice, tools) => {
     const failure = await completionOf(asking(question, { tool_choice, tools })).catch((error: unknown) => error)
     expect(failure).toBeInstanceOf(ApiError)
     expect(failure).toMatchObject({ status: 400, param: 'tool_choice' })
@@ -251,7 +251,7 @@ describe('response_format', () => {
     })
   })
 
-  test('json_schema: the first free text is the answer', async () => {
+  test('json_schema: the first free text is the reply', async () => {
     const schema = {
       type: 'object',
       properties: {

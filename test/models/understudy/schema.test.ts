@@ -44,7 +44,7 @@ const scalar: fc.Arbitrary<TSchema> = fc.oneof(
     Type.String({ pattern: '^[A-Z]{2}-\\d{3,5}$' }),
   ),
 )
-// TypeBox takes what every object inherits for a property of it.
+// TypeBox takes inherited properties of objects for their own.
 const propertyName = fc.string({ maxLength: 8 }).filter((name) => !(name in {}))
 const { schema } = fc.letrec<{ schema: TSchema }>((tie) => ({
   schema: fc.oneof(
@@ -82,7 +82,7 @@ describe('valueFor', () => {
     )
   })
 
-  test('joins allOf, follows references, ends recursion', () => {
+  test('joins allOf, resolves references, ends recursion', () => {
     const node = {
       $ref: '#/$defs/node',
       $defs: {
@@ -136,11 +136,11 @@ describe('valueFor', () => {
     if (Array.isArray(made)) expect(new Set(made.map((item) => JSON.stringify(item))).size).toBeGreaterThan(1)
   })
 
-  test('chooses what the conversation names', () => {
+  test('chooses the value that the conversation names', () => {
     expect(valueFor({ enum: ['red', 'green'] }, { ...texts, mentions: (value) => value === 'green' })).toBe('green')
   })
 
-  test('a bomb is refused, not lit', () => {
+  test('a schema for a huge value is refused without making the value', () => {
     const fields = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j']
     const $defs = Object.fromEntries(
       Array.from({ length: 9 }, (_, level) => [
@@ -171,7 +171,7 @@ describe('the steps of a value', () => {
   const named = (count: number, value: unknown) =>
     Object.fromEntries(numbered(count).map((name) => [String(name), value]))
 
-  /** Schemas by their size: what they ask for, or what they are made of, grows with it. */
+  /** Schemas that grow with a size, or that ask for values that grow with it. */
   const growing: readonly (readonly [what: string, schema: (size: number) => unknown])[] = [
     ['items', (size) => ({ minItems: size, items: { type: 'integer' } })],
     ['properties', (size) => ({ required: numbered(size), properties: named(size, { type: 'null' }) })],
@@ -189,18 +189,18 @@ describe('the steps of a value', () => {
     ['a reference', (size) => ({ $ref: `#/${'a'.repeat(10 * size)}` })],
   ]
 
-  test.each(growing)('twice as much of it takes about twice the steps: %s', (_what, schema) => {
+  test.each(growing)('twice the size takes about twice the steps: %s', (_what, schema) => {
     const [half, whole] = [stepsFor(schema(100)), stepsFor(schema(200))]
     expect(whole / half).toBeGreaterThan(1.4)
     expect(whole / half).toBeLessThan(2.2)
   })
 
-  test.each(growing)('too much of it is refused: %s', (_what, schema) => {
+  test.each(growing)('too large a schema is refused: %s', (_what, schema) => {
     const items = { minItems: 100_000, items: schema(10) }
     expect(() => valueFor(items, texts)).toThrow(/too large|more work than one request/)
   })
 
-  test.each(growing)('a step of it is short: %s', (_what, schema) => {
+  test.each(growing)('each step is short: %s', (_what, schema) => {
     const costs: readonly number[] = Array.from(valueSteps(schema(600), texts))
     expect(Math.max(...costs)).toBeLessThan(200_000)
   })
@@ -210,15 +210,15 @@ describe('the steps of a value', () => {
     ['100,000 properties', { type: 'object', properties: named(100_000, {}), minProperties: 1 }],
     ['a reference of a million letters', { $ref: `#${'/a'.repeat(500_000)}` }],
     ['a constant of a million letters', { const: 'a'.repeat(1_000_000) }],
-  ])('is refused before any work: %s', (_what, large) => {
+  ])('a huge schema is refused before any work: %s', (_what, large) => {
     expect(() => Array.from(valueSteps(large, texts))).toThrow(SchemaTooLargeError)
   })
 
-  test('alternatives that are not taken cost their letters alone', () => {
+  test('alternatives that are not chosen cost only their letters', () => {
     expect(stepsFor({ pattern: 'x|([a-z]{1000}){9}' })).toBeLessThan(2000)
   })
 
-  test('what a large honest schema asks for is within it', () => {
+  test('a large ordinary schema is within the bounds', () => {
     const plant = {
       type: 'object',
       required: ['name', 'latin', 'light', 'height', 'care'],
@@ -256,7 +256,7 @@ describe('textForPattern', () => {
     }
   })
 
-  test('fills up to the least length where repeats allow it', () => {
+  test('fills up to the minimum length where repeats allow it', () => {
     expect(textForPattern('^[a-z]+$', 20, 0)).toHaveLength(20)
   })
 
@@ -270,7 +270,7 @@ describe('textForPattern', () => {
     'a{99999999}',
     '('.repeat(200),
     '((a{1000}){1000}){1000}',
-  ])('leaves alone %s', (pattern) => {
+  ])('does not support %s', (pattern) => {
     expect(textForPattern(pattern, 5, 0)).toBeUndefined()
   })
 })

@@ -4,14 +4,14 @@ import { CostCounter, costOf, EventCostCounter, maxUnitsAtOnce } from '../../../
 import { failureFrom } from '../../support/ai-sdk.ts'
 import { often } from '../../support/often.ts'
 
-/** What a value weighs as JSON: five for each array and object, and one for each comma. */
+/** The cost of a value as JSON: five units for each array and object, and one for each comma. */
 function weightOfValue(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0
   const members = Object.values(value)
   return 5 + Math.max(0, members.length - 1) + members.reduce((sum, member) => sum + weightOfValue(member), 0)
 }
 
-/** A text in pieces that end anywhere. */
+/** Cuts a text into pieces at any places. */
 const cut = (text: string, places: readonly number[]) => {
   const bytes = Buffer.from(text)
   const ends = [...places.map((place) => place % (bytes.length + 1)), bytes.length].toSorted((a, b) => a - b)
@@ -19,8 +19,8 @@ const cut = (text: string, places: readonly number[]) => {
 }
 const places = fc.array(fc.nat(), { maxLength: 5 })
 
-describe('the weight of JSON', () => {
-  it('is that of its arrays, objects and values, whatever its strings hold', () => {
+describe('the cost of JSON', () => {
+  it('depends on its arrays, objects and values, and not on its strings', () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.constantFrom(undefined, 2), (value, indent) => {
         expect(costOf(Buffer.from(JSON.stringify(value, null, indent)))).toBe(weightOfValue(value))
@@ -29,7 +29,7 @@ describe('the weight of JSON', () => {
     )
   })
 
-  it('is the same however the bytes come', () => {
+  it('does not depend on how the bytes are split', () => {
     fc.assert(
       fc.property(fc.array(fc.json(), { maxLength: 3 }), places, (texts, places) => {
         const text = texts.join('\n')
@@ -41,7 +41,7 @@ describe('the weight of JSON', () => {
     )
   })
 
-  it('is told of each event, whatever its lines end with and however the bytes come', () => {
+  it('is known for each event, for all line ends and however the bytes are split', () => {
     const event = fc.record({ value: fc.jsonValue(), end: fc.constantFrom('\n', '\r\n', '\r') })
     fc.assert(
       fc.property(fc.array(event, { minLength: 1, maxLength: 4 }), places, (events, places) => {
@@ -66,7 +66,7 @@ describe('the weight of JSON', () => {
     )
   })
 
-  it('has a bound for each event, and none for all of them', async () => {
+  it('has a bound for each event, and none for a whole stream', async () => {
     const counter = new EventCostCounter()
     const light = Buffer.from(`data: [${'1,'.repeat(maxUnitsAtOnce - 6)}1]\n\n`)
     for (let count = 0; count < 3; count++) expect(counter.next(light, 0).end).toBe(light.length)
