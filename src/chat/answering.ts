@@ -107,7 +107,7 @@ interface Turn {
 /** Holds what the first candidate may use that can be asked. @throws ApiError as `Exchange.ask` and `Metering.enter` do */
 async function enter(turn: Turn, metering: Metering): Promise<MeteredRequest> {
   const { request, body, persona, route, exchange, outcome, signal } = turn
-  const candidate = await route.firstAble(exchange.requestFor, signal)
+  const candidate = await route.findFirstUsable(exchange.requestFor, signal)
   const { request: asked, bounds } = await exchange.ask(candidate)
   // Of the request no more than this: what is asked when the reply is over has to stay in memory until then.
   const { body: prompt } = asked

@@ -47,7 +47,7 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
       const texts = await requestTextsOf(request, body, casting, work)
       const making = { settings: options.prompt, worldBooks: options.library.worldBooks, texts }
       const exchange = new Exchange(body, casting.persona, making, work)
-      const candidate = await route.firstAble(exchange.requestFor, signal)
+      const candidate = await route.findFirstUsable(exchange.requestFor, signal)
       const asked = await exchange.ask(candidate)
       const { character } = casting
       const isShown = !character || mayRead(callerOf(request), character)

@@ -17,7 +17,7 @@ const kinds = {
 /**
  * Checks that a model takes every kind of content in the messages: nothing is left out silently.
  * @param taken the kinds that the model takes
- * @throws ApiError 400 `unsupported_input` that names the first other part
+ * @throws ApiError 400 `unsupported_input` that names the first part of another kind
  */
 export function checkInput(messages: readonly Message[], model: string, taken: readonly ContentKind[]): void {
   for (const [index, { content }] of messages.entries()) {

@@ -19,7 +19,7 @@ export function* mergeMessages(messages: readonly Message[]): Steps<readonly Mes
     if (!first) break
     if (first.role === 'assistant' && !hasBegun) merged.push(opening)
     hasBegun ||= !isSystem(first.role)
-    merged.push(others.length === 0 ? first : joined([first, ...others]))
+    merged.push(others.length === 0 ? first : joinMessages([first, ...others]))
     index += 1 + others.length
     yield (1 + others.length) * unitsOfMessage
   }
@@ -47,7 +47,7 @@ function canJoin(first: Message, second: Message): boolean {
 }
 
 /** Joins messages. Texts before the first message with content parts become one text; all parts follow it. */
-function joined([first, ...others]: readonly [Message, ...Message[]]): Message {
+function joinMessages([first, ...others]: readonly [Message, ...Message[]]): Message {
   const { name: _name, ...rest } = first
   const all = [first, ...others]
   const plain = all.findIndex(({ content }) => typeof content !== 'string')

@@ -23,7 +23,7 @@ export interface ModelCheck {
 export const notAsked = 'not asked'
 
 /** The test request. */
-const question: readonly Message[] = [{ role: 'user', content: 'Say one word.' }]
+const testMessages: readonly Message[] = [{ role: 'user', content: 'Say one word.' }]
 
 const timeoutMs = 30_000
 
@@ -65,7 +65,7 @@ async function ask(
   try {
     await registry.resolve(model).complete(
       ({ traits }) => ({
-        body: fitParameters({ model: traits.upstreamId, messages: question }, traits).body,
+        body: fitParameters({ model: traits.upstreamId, messages: testMessages }, traits).body,
         persona: { name: null, card: null, userName: 'User' },
         work: workAtOnce(),
       }),

@@ -8,7 +8,7 @@ import type { Model, ModelRequest } from './model.ts'
 import { isCompletion, parseAnswer, readAnswer, readWhole } from './upstream/answer.ts'
 import { type UpstreamAnswer, UpstreamConnections } from './upstream/connections.ts'
 import { decompressed } from './upstream/decompressed.ts'
-import { failureOf, notUnderstood, readRefusal, refusalFrom } from './upstream/errors.ts'
+import { failureOf, invalidAnswer, readRefusal, refusalFrom } from './upstream/errors.ts'
 import { readEvents } from './upstream/event-stream.ts'
 import { StreamUsage } from './upstream/stream-usage.ts'
 import { answerScheduler, unitsOf } from './upstream/turn-scheduler.ts'
@@ -90,7 +90,7 @@ export function createOpenAiModel(
       } finally {
         held?.release()
       }
-      throw notUnderstood()
+      throw invalidAnswer()
     },
 
     stream(request, signal) {

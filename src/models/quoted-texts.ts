@@ -1,7 +1,7 @@
 /** Characters of a request's texts that are searched for quotes. Of a longer request, no sentence is kept. */
 const maxRequestLength = 64 * 1024
 /** Properties of a request whose texts are words of the protocol, or chosen by the operator. */
-const openNames = new Set(['model', 'role', 'type'])
+const publicNames = new Set(['model', 'role', 'type'])
 
 /** This many consecutive words of the request are a quote. */
 const wordsOfQuote = 3
@@ -23,13 +23,13 @@ const escapes = /\\+(?:u[\da-f]{4}|.)/gi
 export function withoutTextsOf(request: object, sentence: string): string | undefined {
   const texts: string[] = []
   if (!gatherTexts(request, texts, maxRequestLength)) return undefined
-  const text = plain(texts.join('\n'))
+  const text = normalized(texts.join('\n'))
   const known = new Set<string>()
   const own = text.match(words) ?? []
   const ownWords = new Set(own)
   for (let index = 0; index + wordsOfQuote <= own.length; index++) known.add(runAt(own, index))
 
-  const said = plain(sentence)
+  const said = normalized(sentence)
   const found = [...said.matchAll(words)]
   const saidWords = found.map(([word]) => word)
   const quoted = new Set<number>()
@@ -54,13 +54,13 @@ function gatherTexts(value: unknown, texts: string[], room: number): number {
   if (typeof value !== 'object' || value === null) return room
   let left = room
   for (const [name, part] of Object.entries(value)) {
-    if (left > 0 && !openNames.has(name)) left = gatherTexts(part, texts, left)
+    if (left > 0 && !publicNames.has(name)) left = gatherTexts(part, texts, left)
   }
   return left
 }
 
 /** Lower case, and a blank for each character of a JSON escape, so that indices stay the same. */
-function plain(text: string): string {
+function normalized(text: string): string {
   return text
     .replace(escapes, (written) => ' '.repeat(written.length))
     .replace(/[A-Z]/g, (letter) => letter.toLowerCase())

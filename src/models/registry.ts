@@ -87,7 +87,7 @@ export class ModelRegistry {
    * @throws ApiError 404 `model_not_found` for an unknown id and for an id that the key may not use; it lists what the key may use
    */
   resolve(id: string, user: ModelUser = unrestrictedUser): Route {
-    const route = this.#usable(id, user)
+    const route = this.#routeForUser(id, user)
     if (!route) throw this.notFound(id, user)
     return route
   }
@@ -97,33 +97,33 @@ export class ModelRegistry {
    * @throws ApiError 404 `model_not_found`, as `resolve` does
    */
   resolveRequested(id: string, user: ModelUser): RequestedRoute {
-    const wanted = this.#read(id)
-    const route = this.#usable(wanted.model, user)
+    const wanted = this.#parseId(id)
+    const route = this.#routeForUser(wanted.model, user)
     if (!route) throw this.notFound(id, user)
     return { ...wanted, route }
   }
 
-  #read(id: string): RequestedModel {
+  #parseId(id: string): RequestedModel {
     const isNamed = this.#generation.configuration.models.has(id) && !id.endsWith('*')
     return isNamed ? { model: id, character: null } : readPlayedModel(id, (model) => this.#routeOf(model) !== undefined)
   }
 
   /** The route of the model of exactly this id, `default` included; undefined where there is none that the key may use. */
   find(id: string, user: ModelUser): Route | undefined {
-    return this.#usable(id, user)
+    return this.#routeForUser(id, user)
   }
 
   /** Whether a key may use the model that `default` stands for. */
   mayUseDefault(user: ModelUser): boolean {
-    return this.#usable('default', user) !== undefined
+    return this.#routeForUser('default', user) !== undefined
   }
 
   /** The models that a key may use: those of `models.json`, then those that upstreams behind prefixes list. */
   list(user: ModelUser): readonly ModelListing[] {
     const named = [...this.#generation.configuration.models]
-      .filter(([name, settings]) => !name.endsWith('*') && this.#isOpenTo(user, name) && this.#isListed(settings))
+      .filter(([name, settings]) => !name.endsWith('*') && this.#mayUse(user, name) && this.#isListed(settings))
       .map(([id, settings]) => ({ id, ownedBy: ownerOf(settings) }))
-    return [...named, ...this.#listedBehind(user)]
+    return [...named, ...this.#upstreamListings(user)]
   }
 
   /** The list entry of a route's model, even if the list does not show it. */
@@ -133,7 +133,7 @@ export class ModelRegistry {
   }
 
   /** The models behind prefixes, as their upstreams list them. An id that means a character here is left out. */
-  #listedBehind(user: ModelUser): readonly ModelListing[] {
+  #upstreamListings(user: ModelUser): readonly ModelListing[] {
     const { configuration, opened, prefixes, upstreamModels } = this.#generation
     return prefixes.flatMap((prefix) => {
       const found = opened.get(prefix)
@@ -143,8 +143,8 @@ export class ModelRegistry {
         (id) =>
           !configuration.models.has(id) &&
           longestPrefix(prefixes, id) === prefix &&
-          this.#read(id).character === null &&
-          this.#isOpenTo(user, id),
+          this.#parseId(id).character === null &&
+          this.#mayUse(user, id),
       )
       return own.map((id) => ({ id, ownedBy: 'upstream' }))
     })
@@ -173,7 +173,7 @@ export class ModelRegistry {
   async replace(configuration: ModelsConfiguration): Promise<void> {
     const old = this.#generation
     this.#generation = open(configuration, this.#options, this.#clock)
-    const closing = closeUnused(old).finally(() => this.#closing.delete(closing))
+    const closing = closeReplaced(old).finally(() => this.#closing.delete(closing))
     this.#closing.add(closing)
   }
 
@@ -182,23 +182,23 @@ export class ModelRegistry {
   }
 
   /** The route of an id; undefined where there is none that the key may use. */
-  #usable(id: string, user: ModelUser): Route | undefined {
+  #routeForUser(id: string, user: ModelUser): Route | undefined {
     const route = this.#routeOf(id)
-    return route && this.#isOpenTo(user, route.name) ? route : undefined
+    return route && this.#mayUse(user, route.name) ? route : undefined
   }
 
   #routeOf(id: string): Route | undefined {
     const { routes } = this.#generation
     const known = routes.get(id)
     if (known) return known
-    const route = this.#find(id)
+    const route = this.#makeRoute(id)
     if (!route) return undefined
     if (routes.size >= maxCachedRoutes) routes.clear()
     routes.set(id, route)
     return route
   }
 
-  #find(id: string): Route | undefined {
+  #makeRoute(id: string): Route | undefined {
     const { configuration, opened, prefixes, inFlight } = this.#generation
     const isDefault = id === 'default' && !configuration.models.has(id)
     // Without a default, a prefix must not send the word `default` upstream as a model id.
@@ -241,7 +241,7 @@ export class ModelRegistry {
   }
 
   /** Whether a key may use the model of a route. `default` and the model that it stands for count as one. */
-  #isOpenTo(user: ModelUser, name: string): boolean {
+  #mayUse(user: ModelUser, name: string): boolean {
     const { configuration } = this.#generation
     const isDefault = name === configuration.default && !configuration.models.has('default')
     return mayUseModel(user, isDefault ? [name, 'default'] : [name])
@@ -250,7 +250,7 @@ export class ModelRegistry {
   /** The 404 for an unknown id, or an id that the key may not use. It lists what the key may use. */
   notFound(id: string, user: ModelUser): ApiError {
     const names = [...this.#generation.configuration.models.keys()].flatMap((name) => {
-      if (this.#isOpenTo(user, name)) return [name]
+      if (this.#mayUse(user, name)) return [name]
       return name.endsWith('*') ? usablePartsOf(name, user) : []
     })
     const usable = names.length > 0 ? `There is: ${[...new Set(names)].join(', ')}.` : 'Your key may use none.'
@@ -287,8 +287,8 @@ function open(configuration: ModelsConfiguration, options: RegistryOptions, cloc
 }
 
 /** Closes a replaced generation after its last request. A failure to close has no effect on requests, so it is ignored. */
-async function closeUnused(generation: Generation): Promise<void> {
-  await generation.inFlight.none()
+async function closeReplaced(generation: Generation): Promise<void> {
+  await generation.inFlight.untilNone()
   await close(generation).catch(() => {})
 }
 

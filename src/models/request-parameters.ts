@@ -33,8 +33,8 @@ export function fitParameters<T extends object>(sent: T, { defaults, params }: P
   const filled = defaults ? withDefaults(sent, defaults) : sent
   if (!params) return { body: filled, dropped: [] }
   const { set = {}, rename = {}, cap = {}, drop = [] } = params
-  const renamed = withNewNames({ ...filled, ...set }, Object.entries(rename))
-  const capped = { ...renamed.body, ...Object.fromEntries(tooHigh(renamed.body, Object.entries(cap))) }
+  const renamed = renameParameters({ ...filled, ...set }, Object.entries(rename))
+  const capped = { ...renamed.body, ...Object.fromEntries(exceededCaps(renamed.body, Object.entries(cap))) }
   const left = drop.filter((name) => field(capped, name) != null)
   const sentNames = (name: string) => [
     ...Object.entries(rename).flatMap(([from, to]) => (to === name ? [from] : [])),
@@ -66,7 +66,7 @@ export function replyBounds(body: CompletionRequest, { params }: ParameterSettin
 }
 
 /** Renames all parameters at once. Where a request also has a parameter of the new name, that one stays and the other is left out. */
-function withNewNames<T extends object>(body: T, renames: readonly (readonly [string, string])[]): Fitted<T> {
+function renameParameters<T extends object>(body: T, renames: readonly (readonly [string, string])[]): Fitted<T> {
   const rest = without(
     body,
     renames.map(([from]) => from),
@@ -84,7 +84,7 @@ function withNewNames<T extends object>(body: T, renames: readonly (readonly [st
  * The caps that the request exceeds. A number as text counts, since upstreams read it as a number. A number of tokens of -1 means
  * no bound, and so exceeds every cap.
  */
-function tooHigh(body: object, caps: readonly (readonly [string, number])[]): Entries {
+function exceededCaps(body: object, caps: readonly (readonly [string, number])[]): Entries {
   return caps.filter(([name, most]) => {
     const value = numberIn(field(body, name))
     return value > most || (value === -1 && /^max_.*tokens$/.test(name))

@@ -8,7 +8,7 @@ import type { Steps } from '../work.ts'
  * All methods but `count` work in steps for a request's `Work`: a megabyte takes from 0.05 s (prose) to 1.3 s (random letters).
  */
 export interface Tokenizer {
-  /** The number of tokens of a text, without steps: for texts of a few thousand characters, such as names and sentences. */
+  /** The number of tokens of a text, counted synchronously: for texts of a few thousand characters, such as names and sentences. */
   count(text: string): number
   /** The number of tokens of a text. */
   countSteps(text: string): Steps<number>
@@ -38,7 +38,7 @@ const longRun = new RegExp(
 
 /** A shorter text is not cached: counting it is faster than a lookup. */
 const minCachedLength = 256
-/** Characters that are searched for runs and words without a step: about 2 ms where the words have their maximum length. */
+/** Characters that one step searches for runs and words: about 2 ms where the words have their maximum length. */
 const maxPartLength = 8 * 1024
 const maxCachedTexts = 16384
 const maxCachedWords = 16384

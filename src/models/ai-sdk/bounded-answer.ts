@@ -12,7 +12,7 @@ const maxEvents = 150_000
 /** Units of events that go to the package together. */
 const maxUnitsPerGroup = 8000
 
-/** What `fetch` must know of the call of a package. */
+/** The context of a package's call that its `fetch` needs. */
 export interface AnswerContext {
   readonly isStream: boolean
   /** Starts to count the bytes of an answer that wait here; the end of the request ends the count. */
@@ -20,7 +20,7 @@ export interface AnswerContext {
 }
 
 /**
- * Bounds an upstream's answer before its package gets it: packages parse an answer, and each event of a stream, without a step.
+ * Bounds an upstream's answer before its package gets it: packages parse an answer, or an event of a stream, in one synchronous call.
  * The answer also waits for its share of the event loop.
  * @throws ApiError 502 for an answer over a bound, 503 where there is no room for its bytes; a stream fails with the same error
  */
@@ -80,7 +80,7 @@ async function* boundedEvents(pieces: Pieces, held: Pick<HeldBytes, 'set'> | und
       end = event.end
       together += event.units ?? 0
       if (together < maxUnitsPerGroup && end < piece.length) continue
-      held?.set(2 * counter.unended)
+      held?.set(2 * counter.unfinishedBytes)
       await answerScheduler.take(together)
       yield piece.subarray(start, end)
       start = end

@@ -18,7 +18,7 @@ export async function toChoiceCalls(
   adjust: (options: CallOptions) => Promise<CallOptions> = async (options) => options,
 ): Promise<readonly CallOptions[]> {
   const { body, work } = request
-  tellUntranslated(model, request)
+  reportUntranslated(model, request)
   const translated = await work.run('messages', toCallOptions(body, await model.supportedUrls, providerOptions))
   const adjusted = await adjust(translated)
   if (translated.reasoning !== adjusted.reasoning) request.onIgnored?.('reasoning_effort')
@@ -30,7 +30,7 @@ export async function toChoiceCalls(
 }
 
 /**
- * Begins a call when the event loop has time: the provider's package translates the call without a step.
+ * Begins a call when the event loop has time: the provider's package translates the call synchronously.
  * @param begin calls the model
  */
 export async function beginCall<T>({ work }: ModelRequest, begin: () => PromiseLike<T>): Promise<T> {
@@ -46,7 +46,7 @@ function* inOneStep<T>(begin: () => T): Steps<T> {
 const unitsOfCall = 2000
 
 /** Reports what the call options cannot express. The provider's answer reports what the provider ignores. */
-function tellUntranslated(model: LanguageModel, request: ModelRequest): void {
+function reportUntranslated(model: LanguageModel, request: ModelRequest): void {
   const { body } = request
   if (body.reasoning_effort != null && (!model.takesReasoning || effortOf(body) === undefined)) {
     request.onIgnored?.('reasoning_effort')

@@ -2,7 +2,7 @@ import type { LanguageModelV4FinishReason, SharedV4ProviderMetadata } from '@ai-
 import type { Chunk } from '../../openai/completion.ts'
 import { GrowingText } from '../../text.ts'
 import { brokenOff, tooLarge } from '../upstream/errors.ts'
-import { keptMetadata, type MessageExtra } from './extra-content.ts'
+import { type MessageExtra, opaqueMetadata } from './extra-content.ts'
 import { toFinishReason } from './finish-reason.ts'
 import type { StreamPart } from './language-model.ts'
 import { type DetailedUsage, toUsage } from './usage.ts'
@@ -70,7 +70,7 @@ export class ChoiceStream {
         return this.#foreignCalls.has(part.id) ? [] : this.#addArguments(part.id, part.delta)
       case 'tool-call':
         if (part.providerExecuted || this.#foreignCalls.has(part.toolCallId)) return []
-        return this.#endCall(part.toolCallId, part.toolName, part.input, keptMetadata(part.providerMetadata))
+        return this.#endCall(part.toolCallId, part.toolName, part.input, opaqueMetadata(part.providerMetadata))
       case 'finish':
         // The last `finish` counts: after one, an error or another `finish` can follow.
         this.#finish = part.finishReason
@@ -115,7 +115,7 @@ export class ChoiceStream {
     const block = this.#reasoning.get(id) ?? { text: new GrowingText(), provider: undefined }
     this.#reasoning.set(id, block)
     block.text.add(text)
-    block.provider = keptMetadata(metadata) ?? block.provider
+    block.provider = opaqueMetadata(metadata) ?? block.provider
     return text === '' ? [] : this.#piece({ reasoning_content: text })
   }
 

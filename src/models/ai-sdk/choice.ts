@@ -1,7 +1,7 @@
 import type { SharedV4ProviderMetadata } from '@ai-sdk/provider'
 import type { Completion } from '../../openai/completion.ts'
 import type { FunctionCall } from '../../openai/tool-fields.ts'
-import { keptMetadata, type MessageExtra, type SignedReasoning } from './extra-content.ts'
+import { type MessageExtra, opaqueMetadata, type SignedReasoning } from './extra-content.ts'
 import { toFinishReason } from './finish-reason.ts'
 import type { Content, GenerateResult } from './language-model.ts'
 
@@ -56,7 +56,7 @@ function signedIn(content: readonly Content[]): readonly SignedReasoning[] {
   const signed: SignedReasoning[] = []
   for (const part of content) {
     if (part.type !== 'reasoning') continue
-    const provider = keptMetadata(part.providerMetadata)
+    const provider = opaqueMetadata(part.providerMetadata)
     if (provider) signed.push({ text: part.text, provider })
   }
   return signed
@@ -70,7 +70,7 @@ function callsIn(content: readonly Content[]): TranslatedCall[] {
 }
 
 function toToolCall(part: Extract<Content, { readonly type: 'tool-call' }>): TranslatedCall {
-  const extra = keptMetadata(part.providerMetadata)
+  const extra = opaqueMetadata(part.providerMetadata)
   return {
     id: part.toolCallId,
     type: 'function',

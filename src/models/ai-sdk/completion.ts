@@ -18,7 +18,7 @@ export function toCompletion(
   results: readonly GenerateResult[],
   model: string,
 ): Completion {
-  tellIgnored(request, results)
+  reportIgnored(request, results)
   const usage = sumOf(results.map((result) => toUsage(result.usage)))
   const wantsJson = calls[0]?.responseFormat?.type === 'json'
   return {
@@ -59,7 +59,7 @@ export class CompletionStream {
   }
 
   /** Approximate memory in bytes that packages keep of the answers until they end. */
-  get keptBytes(): number {
+  get memoryBytes(): number {
     return this.#choices.reduce((sum, { argumentPieces }) => sum + bytesOfPiece * argumentPieces, 0)
   }
 
@@ -84,7 +84,7 @@ export class CompletionStream {
    */
   #next(index: number, part: StreamPart | undefined): readonly ModelEvent[] {
     if (part?.type === 'error') throw part.error
-    if (part?.type === 'stream-start') tellIgnored(this.#request, [part])
+    if (part?.type === 'stream-start') reportIgnored(this.#request, [part])
     if (part?.type === 'response-metadata') this.#modelId ??= part.modelId
     const choice = this.#choices[index]
     const pieces = (part === undefined ? choice?.end() : choice?.next(part)) ?? []
@@ -114,7 +114,7 @@ function envelope<const T extends string>(object: T, model: string): Envelope<T>
   return { id: `chatcmpl-${randomUUID()}`, object, created: unixSeconds(), model }
 }
 
-function tellIgnored(request: ModelRequest, results: readonly Pick<GenerateResult, 'warnings'>[]): void {
+function reportIgnored(request: ModelRequest, results: readonly Pick<GenerateResult, 'warnings'>[]): void {
   const ignored = new Set(results.flatMap(({ warnings }) => warnedParameters(warnings, request.body)))
   for (const parameter of ignored) request.onIgnored?.(parameter)
 }

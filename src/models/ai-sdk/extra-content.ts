@@ -6,8 +6,8 @@ import type { Message } from '../../openai/completion-request.ts'
  * Metadata that a provider needs back with the next request of a tool loop, though OpenAI's shapes have no field for it:
  * Gemini's thought signatures of tool calls (ai.google.dev/gemini-api/docs/thought-signatures, whose OpenAI-compatible
  * form names the field `extra_content`), Claude's signed thinking (platform.claude.com/docs/en/build-with-claude/
- * extended-thinking, "Preserving thinking blocks"). It is sent as `extra_content` of the call and of the message. Every client
- * that sends an assistant message back as it got it returns it.
+ * extended-thinking, "Preserving thinking blocks"). It is sent as `extra_content` of the call and of the message, and comes back
+ * from every client that returns assistant messages unchanged.
  */
 
 /** Reasoning with the provider's signature. */
@@ -22,15 +22,15 @@ export interface MessageExtra {
 }
 
 /** Names of the metadata that clients may send back: opaque texts. Any other metadata would act as options, which only the operator may set. */
-const keptNames = /signature|redacted|encrypted/i
+const opaqueNames = /signature|redacted|encrypted/i
 
 /** The part of a provider's metadata that must come back unchanged; undefined where there is none. */
-export function keptMetadata(metadata: unknown): SharedV4ProviderMetadata | undefined {
+export function opaqueMetadata(metadata: unknown): SharedV4ProviderMetadata | undefined {
   if (typeof metadata !== 'object' || metadata === null) return undefined
   const kept = Object.entries(metadata).flatMap(([provider, values]) => {
     const texts = Object.entries(typeof values === 'object' && values !== null ? values : {}).flatMap(
       ([name, value]: [string, unknown]) =>
-        keptNames.test(name) && typeof value === 'string' ? [[name, value] as const] : [],
+        opaqueNames.test(name) && typeof value === 'string' ? [[name, value] as const] : [],
     )
     return texts.length === 0 ? [] : [[provider, Object.fromEntries(texts)] as const]
   })
@@ -43,7 +43,7 @@ export function signedReasoning(message: Message): LanguageModelV4ReasoningPart[
   if (!Array.isArray(reasoning)) return []
   return reasoning.flatMap((part: unknown): readonly LanguageModelV4ReasoningPart[] => {
     const text = field(part, 'text')
-    const provider = keptMetadata(field(part, 'provider'))
+    const provider = opaqueMetadata(field(part, 'provider'))
     return typeof text === 'string' && provider ? [{ type: 'reasoning', text, providerOptions: provider }] : []
   })
 }

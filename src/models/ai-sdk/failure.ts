@@ -4,8 +4,8 @@ import { UpstreamReason } from '../reason.ts'
 import {
   cleaned,
   failureOf,
+  invalidAnswer,
   networkCode,
-  notUnderstood,
   refusalFrom,
   type UpstreamRefusal,
   upstreamFailure,
@@ -40,7 +40,7 @@ export function failureOfProvider(error: unknown, secrets: readonly string[], is
   if (typeof status === 'number' && status >= 300) return refusalFrom({ status, ...answerIn(error) }, secrets)
   if (name === 'AbortError' || name === 'TimeoutError') return failureOf(error)
   if (networkCode(error) !== undefined) return failureOf(withoutWords(error), isAnswering)
-  return notUnderstood(withoutWords(error))
+  return invalidAnswer(withoutWords(error))
 }
 
 /** An `ApiError` that this service threw inside the package, which may have wrapped it. */

@@ -30,8 +30,8 @@ export interface FetchRules {
 }
 
 /**
- * Makes the `fetch` of one provider: it follows no redirect, bounds the answers, and sends nothing but POST. Requests to models are
- * POSTs; a GET would be a package that downloads an address from a request.
+ * Makes the `fetch` of one provider: it follows no redirect, bounds the answers, and sends POSTs only. A request to a model is a
+ * POST; a GET would be a package that downloads an address from a request.
  */
 export function createFetch({ baseUrl, connectTimeout, proxies = noProxies }: FetchRules): ProviderFetch {
   const origin = baseUrl === undefined ? undefined : new URL(baseUrl).origin

@@ -10,7 +10,7 @@ import type { CallOptions, LanguageModel, StreamPart } from './language-model.ts
 import { merge, type Source } from './merge-streams.ts'
 import { dialectOf, ignoredParameters } from './parameters.ts'
 import { type ImportPackage, loadProvider, openModel, type ProviderOptions } from './provider.ts'
-import { Scope } from './request-scope.ts'
+import { RequestScope } from './request-scope.ts'
 
 /** A model of an AI SDK provider package, and the connections to its service. */
 export interface AiSdkModel extends Model {
@@ -49,7 +49,7 @@ export function createAiSdkModel(
     ignoredParameters: ignoredParameters(settings.adapter),
 
     async complete(request, callerSignal) {
-      using scope = new Scope(callerSignal)
+      using scope = new RequestScope(callerSignal)
       try {
         const model = await open()
         const calls = await callsOf(model, request)
@@ -58,15 +58,15 @@ export function createAiSdkModel(
           beginCall(request, () =>
             withAnswerContext(context, () => model.generate({ ...options, abortSignal: scope.signal })),
           )
-        const results = await scope.orAborted(Promise.all(calls.map(generate)))
+        const results = await scope.untilAborted(Promise.all(calls.map(generate)))
         return { completion: toCompletion(request, calls, results, settings.model) }
       } catch (error) {
-        throw scope.failure(error, failure)
+        throw scope.toApiError(error, failure)
       }
     },
 
     async *stream(request, callerSignal): AsyncIterable<readonly ModelEvent[]> {
-      using scope = new Scope(callerSignal)
+      using scope = new RequestScope(callerSignal)
       const completion = new CompletionStream(request, settings.model)
       try {
         const model = await open()
@@ -80,14 +80,14 @@ export function createAiSdkModel(
         const held = scope.hold(request.openHeld?.())
         for await (const parts of merge(answers)) {
           const { events, failure: thrown } = completion.nextOf(parts)
-          held?.set(completion.keptBytes)
+          held?.set(completion.memoryBytes)
           if (events.length > 0) yield events
           if (thrown) throw thrown.error
         }
         const usage = completion.usage()
         if (usage) yield [usage]
       } catch (error) {
-        throw scope.failure(error, (thrown) => failure(thrown, completion.hasBegun))
+        throw scope.toApiError(error, (thrown) => failure(thrown, completion.hasBegun))
       }
     },
 
@@ -145,10 +145,10 @@ function opener(
 function partsOf(
   answer: () => Promise<{ readonly stream: ReadableStream<StreamPart> }>,
   index: number,
-  scope: Scope,
+  scope: RequestScope,
 ): Source<AnswerPart> {
   return async (take) => {
-    const { stream } = await scope.orAborted(answer())
+    const { stream } = await scope.untilAborted(answer())
     await scope.read(stream, (part) => take({ index, part }))
     take({ index, part: undefined })
   }

@@ -12,7 +12,7 @@ import type { Message } from '../../openai/completion-request.ts'
 import type { ToolCall } from '../../openai/tool-fields.ts'
 import { calledBy } from '../../openai/tools.ts'
 import type { Steps } from '../../work.ts'
-import { keptMetadata, signedReasoning } from './extra-content.ts'
+import { opaqueMetadata, signedReasoning } from './extra-content.ts'
 import type { SupportedUrls } from './media.ts'
 import { olderId, plainParts, plainText, refusalOf, textParts, toolResult, userContent } from './prompt-parts.ts'
 
@@ -212,7 +212,7 @@ function callsOf(message: Message): readonly ToolCall[] {
 
 function toolCall(call: ToolCall): LanguageModelV4ToolCallPart {
   const { name } = calledBy(call)
-  const extra = keptMetadata(field(call, 'extra_content'))
+  const extra = opaqueMetadata(field(call, 'extra_content'))
   return {
     type: 'tool-call',
     toolCallId: call.id,

@@ -4,7 +4,7 @@ import { failureOf } from '../upstream/errors.ts'
 import type { StreamPart } from './language-model.ts'
 
 /** The lifetime of one request. When the caller's signal aborts, or the scope is disposed, all its work ends. */
-export class Scope implements Disposable {
+export class RequestScope implements Disposable {
   readonly #caller: AbortSignal
   readonly #own = new AbortController()
   readonly signal: AbortSignal
@@ -16,7 +16,7 @@ export class Scope implements Disposable {
   }
 
   /** Waits for the promise, or until the request ends: some packages ignore the signal. */
-  async orAborted<T>(promise: PromiseLike<T>): Promise<T> {
+  async untilAborted<T>(promise: PromiseLike<T>): Promise<T> {
     const { signal } = this
     let stop = () => {}
     const aborted = new Promise<never>((_, reject) => {
@@ -59,7 +59,7 @@ export class Scope implements Disposable {
   }
 
   /** Converts a thrown error. After an abort by the caller, the error is the reason of that abort. */
-  failure(error: unknown, failure: (error: unknown) => ApiError): ApiError {
+  toApiError(error: unknown, failure: (error: unknown) => ApiError): ApiError {
     if (!this.#caller.aborted) return failure(error)
     const reason: unknown = this.#caller.reason
     const isKnown = reason instanceof ApiError || (reason instanceof Error && reason.name === 'TimeoutError')

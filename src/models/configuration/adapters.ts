@@ -30,7 +30,7 @@ const knownProviders: readonly string[] = [
 
 /**
  * What is wrong with the name of an adapter, as the end of a sentence; undefined for a usable name.
- * @param written the name as the file has it, before `${NAME}` is filled in, which the sentence repeats
+ * @param written the name before `${NAME}` is filled in; the sentence repeats this one, because the other may be a secret
  */
 export function adapterProblem(adapter: string, written = adapter): string | undefined {
   if (ownAdapters.includes(adapter) || isInstalled(adapter)) return undefined

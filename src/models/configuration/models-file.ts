@@ -49,7 +49,7 @@ export function readModels(text: string, environment: Environment): ModelsConfig
   if (entries.length === 0) faults.push(fault('models', 'must be an object with at least one model'))
   for (const [name, raw] of entries) {
     const path = `models.${name}`
-    const settings = filledIn(raw, path, environment, faults)
+    const settings = fillIn(raw, path, environment, faults)
     const found = faultsOfModel(name, raw, settings, path)
     faults.push(...found)
     if (found.length === 0 && isModelSettings(settings)) models.set(name, settings)
@@ -130,7 +130,7 @@ function hasUnexpected(text: string): boolean {
 }
 
 /** A copy of a value with every `${NAME}` in its texts filled in from the environment. */
-function filledIn(value: unknown, path: string, environment: Environment, faults: string[]): unknown {
+function fillIn(value: unknown, path: string, environment: Environment, faults: string[]): unknown {
   if (typeof value === 'string') {
     return value.replace(/\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g, (match, name: string) => {
       const found = environment[name]
@@ -139,10 +139,10 @@ function filledIn(value: unknown, path: string, environment: Environment, faults
       return match
     })
   }
-  if (Array.isArray(value)) return value.map((item, index) => filledIn(item, `${path}[${index}]`, environment, faults))
+  if (Array.isArray(value)) return value.map((item, index) => fillIn(item, `${path}[${index}]`, environment, faults))
   if (!isFields(value)) return value
   return Object.fromEntries(
-    Object.entries(value).map(([name, item]) => [name, filledIn(item, `${path}.${name}`, environment, faults)]),
+    Object.entries(value).map(([name, item]) => [name, fillIn(item, `${path}.${name}`, environment, faults)]),
   )
 }
 

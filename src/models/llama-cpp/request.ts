@@ -49,7 +49,7 @@ const penaltyTokens = 256
  * @throws ApiError 400 that names the field
  */
 export function readTask({ body, persona }: ModelRequest): Task {
-  const number = numbersOf(body)
+  const number = numberReader(body)
   return {
     history: body.messages.map((message, index) => {
       checkMessage(message, `messages[${index}]`)
@@ -76,7 +76,7 @@ export function readTask({ body, persona }: ModelRequest): Task {
 }
 
 /** Returns a function that reads a number by name, even where the schema of requests does not know the name. */
-function numbersOf(body: CompletionRequest) {
+function numberReader(body: CompletionRequest) {
   const fields = new Map<string, unknown>(Object.entries(body))
   return (name: string, minimum: number, maximum: number, fallback: number): number => {
     const value = fields.get(name) ?? fallback

@@ -93,7 +93,7 @@ export class Candidate {
     return this.#withRetries(signal, mayWait, async (retries) => {
       const deadlines = new Deadlines(signal, this.#clock, this.traits.timeouts)
       deadlines.startTotal()
-      const [attempt, asked] = this.#begin(request, false, retries)
+      const [attempt, asked] = this.#startAttempt(request, false, retries)
       try {
         const reply = await this.model.complete(asked, deadlines.signal)
         this.breaker?.recordSuccess()
@@ -123,7 +123,7 @@ export class Candidate {
       const deadlines = new Deadlines(signal, this.#clock, this.traits.timeouts)
       deadlines.startTotal()
       deadlines.startFirstToken()
-      const [attempt, asked] = this.#begin(request, true, retries)
+      const [attempt, asked] = this.#startAttempt(request, true, retries)
       const iterator = this.model.stream(asked, deadlines.signal)[Symbol.asyncIterator]()
       try {
         const first = await iterator.next()
@@ -153,7 +153,7 @@ export class Candidate {
   }
 
   /** Starts an attempt. @returns the attempt, and the request with the attempt's trace headers */
-  #begin(request: ModelRequest, isStream: boolean, retries: number): [Attempt, ModelRequest] {
+  #startAttempt(request: ModelRequest, isStream: boolean, retries: number): [Attempt, ModelRequest] {
     const { upstreamId } = this.traits
     const attempt = this.#watch({ configuredName: this.configuredName, upstreamId, request, isStream, retries })
     return [attempt, attempt.headers ? { ...request, trace: attempt.headers } : request]
@@ -162,7 +162,7 @@ export class Candidate {
   async #withRetries<T>(signal: AbortSignal, mayWait: boolean, attempt: (retries: number) => Promise<T>): Promise<T> {
     const maxRetries = this.traits.retries ?? defaultRetries
     for (let retries = 0; ; retries++) {
-      if (this.breaker) await this.#pass(this.breaker, mayWait, signal)
+      if (this.breaker) await this.#passBreaker(this.breaker, mayWait, signal)
       try {
         return await attempt(retries)
       } catch (thrown) {
@@ -178,7 +178,7 @@ export class Candidate {
   }
 
   /** Passes the breaker, after waiting for another request's probe where `mayWait`. @throws ApiError as `Breaker.admit` */
-  async #pass(breaker: Breaker, mayWait: boolean, signal: AbortSignal): Promise<void> {
+  async #passBreaker(breaker: Breaker, mayWait: boolean, signal: AbortSignal): Promise<void> {
     if (mayWait && breaker.state === 'probing') {
       const probeWait = new AbortController()
       const timeout = pause(this.#clock, maxProbeWaitMs, AbortSignal.any([signal, probeWait.signal])).catch(

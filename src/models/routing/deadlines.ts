@@ -67,9 +67,9 @@ export class Deadlines {
     this.#controller.abort()
   }
 
-  #timer(milliseconds: number, what: string, isHeld: () => boolean = () => false): Alarm {
+  #timer(milliseconds: number, what: string, isPaused: () => boolean = () => false): Alarm {
     return this.#clock.setTimeout(() => {
-      if (isHeld()) return
+      if (isPaused()) return
       const message = `The model ${what} for ${milliseconds} ms. Try again later.`
       this.#controller.abort(new ApiError(504, 'upstream_timeout', message))
     }, milliseconds)

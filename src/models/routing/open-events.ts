@@ -20,7 +20,7 @@ export interface StreamContext {
 
 type Step = IteratorResult<readonly ModelEvent[], undefined>
 
-const over: Step = { done: true, value: undefined }
+const ended: Step = { done: true, value: undefined }
 
 /**
  * The events of a stream that has begun, with its deadlines. Its end is reported to the breaker and the attempt.
@@ -50,7 +50,7 @@ export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], 
       this.#first = undefined
       return { done: false, value: first }
     }
-    if (this.#isOver) return over
+    if (this.#isOver) return ended
     const { deadlines } = this.#context
     try {
       deadlines.resume()
@@ -61,7 +61,7 @@ export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], 
         return { done: false, value: step.value }
       }
       this.#succeed()
-      return over
+      return ended
     } catch (thrown) {
       throw this.#fail(toApiError(deadlines.signal.aborted ? deadlines.signal.reason : thrown))
     }
@@ -69,14 +69,14 @@ export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], 
 
   /** Stops the model: the reader does not want the rest. */
   async return(): Promise<Step> {
-    if (this.#isOver) return over
+    if (this.#isOver) return ended
     this.#isOver = true
     const { deadlines, attempt } = this.#context
     deadlines.end()
     attempt.ended(new ApiError(499, 'client_gone', 'Nobody wants the rest of the answer.'))
     deadlines.abort()
     await this.#iterator.return?.()
-    return over
+    return ended
   }
 
   #succeed(): void {

@@ -14,7 +14,7 @@ export type Answered<T> = T & { readonly candidate: Candidate }
 
 const ignoreFailure: ReportFailure = () => {}
 
-/** Counts the requests that use the models of one `models.json`. After a reload, the old models close when the last of these requests has ended. */
+/** Counts the requests that use the models of one `models.json`. After a reload, the old models close when the last of them has ended. */
 export class InFlightRequests {
   #count = 0
   #onNone: (() => void) | undefined
@@ -29,7 +29,7 @@ export class InFlightRequests {
   }
 
   /** Resolves when no request is in flight. No request may enter after this call. */
-  async none(): Promise<void> {
+  async untilNone(): Promise<void> {
     if (this.#count > 0) await new Promise<void>((resolve) => (this.#onNone = resolve))
   }
 }
@@ -63,7 +63,7 @@ export class Route {
    * Finds the first candidate for which a request can be made.
    * @throws ApiError where there is none
    */
-  firstAble(requestFor: RequestFor, signal: AbortSignal): Promise<Candidate> {
+  findFirstUsable(requestFor: RequestFor, signal: AbortSignal): Promise<Candidate> {
     return this.#ask(signal, ignoreFailure, async (candidate) => {
       await requestFor(candidate)
       return candidate
@@ -98,7 +98,7 @@ export class Route {
     }))
   }
 
-  /** Asks the candidates in order until one answers. A candidate waits for another request's probe only where no later candidate can be asked. */
+  /** Asks the candidates in order until one answers. One waits for another request's probe only where no later candidate can be asked. */
   async #ask<T>(
     signal: AbortSignal,
     reportFailure: ReportFailure,

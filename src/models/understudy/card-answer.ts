@@ -29,13 +29,13 @@ import {
 import { fold, shortened } from './words.ts'
 
 /** Minimum scores of a passage to be the answer, and to be offered as the nearest match. */
-const sureScore = 1.8
-const nearScore = 0.85
+const minAnswerScore = 1.8
+const minNearScore = 0.85
 /** The minimum score of a sentence about the character, which is no answer to a question in the card. */
-const selfScore = 0.35
+const minSelfScore = 0.35
 /** Shares of the best score: of a passage in place of one that was said already, and of a passage for a further choice. */
-const goodEnoughInstead = 0.5
-const nearlyAsGood = 0.8
+const minShareOfBest = 0.5
+const minShareOfChosen = 0.8
 /** The weight of the previous question for a question that depends on it. */
 const shareOfPrevious = { partly: 0.6, wholly: 1 }
 
@@ -72,7 +72,7 @@ function* answerFromCard(context: ReplyContext, persona: Persona): Steps<string>
   const { question, action } = context.conversation
   if (question === '' && action !== '') return yield* reactToAction(context)
   const names = [context.name, persona.name ?? '', context.userName ?? '']
-  const smallTalk = question === '' ? 'greeting' : (smallTalkOf(question, names) ?? partingIn(question, names))
+  const smallTalk = question === '' ? 'greeting' : (smallTalkOf(question, names) ?? farewellIn(question, names))
   const own = smallTalk && (yield* answerFromExamples(context, smallTalk))
   if (own) return own
   if (smallTalk !== null && smallTalk !== 'who' && smallTalk !== 'help')
@@ -84,25 +84,25 @@ function* answerFromCard(context: ReplyContext, persona: Persona): Steps<string>
 function* lookUp(context: ReplyContext, smallTalk: SmallTalk | null): Steps<string> {
   const hits = yield* findAnswers(context)
   const [best] = hits
-  if (best && best.score >= sureScore) return yield* answer(context, hits, best)
+  if (best && best.score >= minAnswerScore) return yield* answer(context, hits, best)
   if (smallTalk !== null) return yield* answerSmallTalk(context, smallTalk)
   const ofSelf = yield* answerAboutSelf(context)
   if (ofSelf !== null) return ofSelf
   const isTelling = isStatement(context.conversation.question)
   const about = isTelling ? undefined : hits.find(({ passage }) => passage.source === 'self')
-  if (about && about.score >= selfScore) {
+  if (about && about.score >= minSelfScore) {
     const [unsaid] = yield* unsaidOf([about.passage.answer], String, context)
     if (unsaid !== undefined) return unsaid
-    if (about.score >= nearScore) return yield* repeatAnswer(context, about.passage.answer)
+    if (about.score >= minNearScore) return yield* repeatAnswer(context, about.passage.answer)
   }
-  const near = hits.filter(({ score }) => score >= nearScore)
+  const near = hits.filter(({ score }) => score >= minNearScore)
   const [nearest] = yield* unsaidOf(near, ({ passage }) => passage.answer, context)
   if (!nearest) return yield* deflect(context)
   return `${yield* unsaidPhrase(context, hedges, pickKeyOf(context), context.choice)} ${nearest.passage.answer}`
 }
 
 /** The farewell or thanks at the end of a message: "I must sleep now. Good night!" */
-function partingIn(question: string, names: readonly string[]): SmallTalk | null {
+function farewellIn(question: string, names: readonly string[]): SmallTalk | null {
   const last = /[.!]\s+([^.!?]+[.!]*)$/.exec(question)?.[1]
   const found = last === undefined ? null : smallTalkOf(last, names)
   return found === 'farewell' || found === 'thanks' ? found : null
@@ -118,7 +118,7 @@ function* findAnswers(context: ReplyContext): Steps<readonly Hit[]> {
     dependence === 'wholly' ? [] : (yield* search(question)).map(({ passage, score }) => [passage, score]),
   )
   if (asked && passages.includes(asked)) {
-    scores.set(asked, Math.max(sureScore, ...scores.values()))
+    scores.set(asked, Math.max(minAnswerScore, ...scores.values()))
   } else if (dependence !== 'none') {
     for (const { passage, score } of yield* search(previousQuestion)) {
       scores.set(passage, (scores.get(passage) ?? 0) + shareOfPrevious[dependence] * score)
@@ -127,7 +127,8 @@ function* findAnswers(context: ReplyContext): Steps<readonly Hit[]> {
   // Lore that the question itself has fired is meant to answer it.
   const lower = fold(question)
   for (const [passage, found] of keys) {
-    if (found.some((key) => lower.includes(key))) scores.set(passage, Math.max(sureScore, scores.get(passage) ?? 0))
+    if (found.some((key) => lower.includes(key)))
+      scores.set(passage, Math.max(minAnswerScore, scores.get(passage) ?? 0))
   }
   return Array.from(scores, ([passage, score]) => ({ passage, score })).sort(
     (one, other) => other.score - one.score || Number(other.passage === asked) - Number(one.passage === asked),
@@ -145,7 +146,7 @@ function dependenceIn({ conversation }: ReplyContext): 'none' | 'partly' | 'whol
 function* answer(context: ReplyContext, hits: readonly Hit[], best: Hit): Steps<string> {
   const { question } = context.conversation
   const dependsOnPrevious = dependenceIn(context) !== 'none'
-  const enough = Math.max(dependsOnPrevious ? nearScore : sureScore, goodEnoughInstead * best.score)
+  const enough = Math.max(dependsOnPrevious ? minNearScore : minAnswerScore, minShareOfBest * best.score)
   const good = hits.filter(({ score }) => score >= enough)
   const left = yield* unsaidOf(good, ({ passage }) => passage.answer, context)
   const [chosen] = left
@@ -155,7 +156,7 @@ function* answer(context: ReplyContext, hits: readonly Hit[], best: Hit): Steps<
       return yield* continueTalk(context, yield* unsaidPhrase(context, endings, pickKeyOf(context), context.choice))
     return yield* repeatAnswer(context, best.passage.answer)
   }
-  const alike = left.filter(({ score }) => score >= nearlyAsGood * chosen.score)
+  const alike = left.filter(({ score }) => score >= minShareOfChosen * chosen.score)
   return pickVariant(
     context,
     alike.map(({ passage }) => passage.answer),

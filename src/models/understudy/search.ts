@@ -29,7 +29,7 @@ const maxTerms = 48
 /** Units of work: of indexing a passage, of each of its letters, and of scoring a passage that has a term. */
 const unitsOfPassage = 1000
 const unitsOfLetter = 30
-const unitsOfFind = 100
+const unitsOfHit = 100
 
 /** Makes the search index of a character's passages. Each word of a question counts once in a passage, by its best match. */
 export function* createSearch(passages: readonly Passage[]): Steps<Search> {
@@ -97,7 +97,7 @@ export function* createSearch(passages: readonly Passage[]): Steps<Search> {
       })
       .sort((one, other) => other.score - one.score || one.passage.id - other.passage.id)
 
-  const unitsOfTerm = unitsOfPassage + vocabulary.size + passages.length * unitsOfFind
+  const unitsOfTerm = unitsOfPassage + vocabulary.size + passages.length * unitsOfHit
   return function* search(question) {
     const found: HitScores = new Map()
     let total = 0

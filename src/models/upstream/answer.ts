@@ -4,16 +4,16 @@ import type { HeldBytes } from '../../http/bytes-in-flight.ts'
 import { JsonFault, jsonSteps } from '../../json.ts'
 import type { Chunk, Completion } from '../../openai/completion.ts'
 import type { Work } from '../../work.ts'
-import { notUnderstood, tooLarge } from './errors.ts'
+import { invalidAnswer, tooLarge } from './errors.ts'
 import { errorInside } from './inside-error.ts'
 
 /**
- * Bytes of the largest answer, and of the largest event, that is taken from an upstream: an event is parsed without a step. Text
- * is far below a megabyte; pictures in base64 have a few.
+ * Bytes of the largest answer, and of the largest event, that is taken from an upstream: an event is parsed in one synchronous call.
+ * Text is far below a megabyte; pictures in base64 have a few.
  */
 export const maxAnswerBytes = 16 * 1024 ** 2
 
-/** Bytes of JSON that are parsed without steps; longer JSON is parsed in steps. */
+/** Bytes of JSON that are parsed in one synchronous call; longer JSON is parsed in steps. */
 export const maxBytesAtOnce = 16 * 1024
 
 /** Long properties of completions that this service never reads. */
@@ -22,13 +22,13 @@ const droppedProperties = new Set(['logprobs'])
 /**
  * Reads a whole answer.
  * @param held counts its bytes twice, because the value parsed from them takes as much again
- * @param look called with each piece; may throw
+ * @param onPiece called with each piece; may throw
  * @throws ApiError 502 for more than `maxAnswerBytes`, 503 where there is no room for the bytes
  */
 export async function readWhole(
   pieces: AsyncIterable<Uint8Array>,
   held?: Pick<HeldBytes, 'set'>,
-  look?: (piece: Uint8Array) => void,
+  onPiece?: (piece: Uint8Array) => void,
 ): Promise<Buffer> {
   const all: Uint8Array[] = []
   let size = 0
@@ -38,7 +38,7 @@ export async function readWhole(
       size += piece.length
       if (size > maxAnswerBytes) throw tooLarge()
       held?.set(2 * size)
-      look?.(piece)
+      onPiece?.(piece)
     }
     const only = all.length === 1 ? all.pop() : undefined
     return only ? bufferOf(only) : Buffer.concat(all, size)
@@ -72,7 +72,7 @@ async function readInSteps(text: string, work: Work, secrets: readonly string[])
     return checked(value, secrets)
   } catch (error) {
     if (!(error instanceof JsonFault)) throw error
-    throw error.kind === 'count' ? tooLarge() : notUnderstood()
+    throw error.kind === 'count' ? tooLarge() : invalidAnswer()
   }
 }
 
@@ -87,7 +87,7 @@ export function parseAnswer(text: string, secrets: readonly string[]): unknown {
     // The property names are words of the protocol; without escapes they are never misread (json.ts).
     value = JSON.parse(text)
   } catch {
-    throw notUnderstood()
+    throw invalidAnswer()
   }
   return checked(value, secrets)
 }

@@ -3,8 +3,8 @@ import { tooLarge } from './errors.ts'
 import { unitsOf } from './turn-scheduler.ts'
 
 /**
- * Units of JSON that are parsed without a step: a package of the AI SDK takes up to 3 µs for each, about 130 ms together. The
- * longest tool call that a model can write has fewer. A text is one value, however long.
+ * Units of JSON that are parsed in one synchronous call: a package of the AI SDK takes up to 3 µs for each, about 130 ms together.
+ * The longest tool call that a model can write has fewer. A text is one value, however long.
  */
 export const maxUnitsAtOnce = 40_000
 
@@ -94,7 +94,7 @@ export function costOf(bytes: Uint8Array): number {
 export class EventCostCounter {
   readonly #counter = new CostCounter()
   /** Bytes of the event that has not ended. */
-  unended = 0
+  unfinishedBytes = 0
 
   /**
    * Counts to the end of the event.
@@ -103,12 +103,12 @@ export class EventCostCounter {
    */
   next(bytes: Uint8Array, start: number): { readonly end: number; readonly units: number | undefined } {
     const end = this.#counter.next(bytes, start)
-    this.unended += end - start
-    if (this.unended > maxAnswerBytes || this.#counter.units > maxUnitsAtOnce) throw tooLarge()
+    this.unfinishedBytes += end - start
+    if (this.unfinishedBytes > maxAnswerBytes || this.#counter.units > maxUnitsAtOnce) throw tooLarge()
     if (!this.#counter.hasEnded) return { end, units: undefined }
-    const units = this.#counter.units + unitsOf(this.unended)
+    const units = this.#counter.units + unitsOf(this.unfinishedBytes)
     this.#counter.units = 0
-    this.unended = 0
+    this.unfinishedBytes = 0
     return { end, units }
   }
 }

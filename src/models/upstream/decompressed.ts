@@ -1,7 +1,7 @@
 import { pipeline, type Transform } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import type { UpstreamAnswer } from './connections.ts'
-import { notUnderstood } from './errors.ts'
+import { invalidAnswer } from './errors.ts'
 
 /** Decompressors by content coding (RFC 9110, section 8.4.1). */
 const decompressors: ReadonlyMap<string, () => Transform> = new Map<string, () => Transform>([
@@ -24,7 +24,7 @@ export function decompressed(response: UpstreamAnswer): UpstreamAnswer {
   const createDecompressor = decompressors.get(coding)
   if (!createDecompressor) {
     void response.return()
-    throw notUnderstood(new Error('the answer is packed in a way that is not known here'))
+    throw invalidAnswer(new Error('the answer is packed in a way that is not known here'))
   }
   const decompressor = createDecompressor()
   // The decompressor fails with the connection, and ends the answer when its reader stops.

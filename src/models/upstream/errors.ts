@@ -79,7 +79,7 @@ function isOperatorsFault(status: number, said: UpstreamErrorBody): boolean {
   return status === 401 || status === 402 || status === 403 || isOperatorsAccount(status, said)
 }
 
-/** The error for a failure in a 200, with the upstream's message. That may quote the prompt, so the log gets another one. */
+/** The error for a failure in a 200, with the upstream's message. The log gets another message, because this one may quote the prompt. */
 function reportedFailure(said: UpstreamErrorBody, secrets: readonly string[], headers: ApiErrorDetails): ApiError {
   const message = sentenceOf(said, secrets) ?? 'The model reported an error instead of an answer. Ask again.'
   const cause = new Error('the upstream reported an error within a 200')
@@ -135,7 +135,7 @@ export function brokenOff(cause?: unknown): ApiError {
 }
 
 /** The error for an answer of an unknown shape. */
-export function notUnderstood(cause?: unknown): ApiError {
+export function invalidAnswer(cause?: unknown): ApiError {
   return upstreamFailure(502, 'upstream_error', 'The answer of the model was not understood. Ask again.', cause)
 }
 

@@ -5,7 +5,7 @@ import type { ChunkEvent, ModelEvent } from '../model.ts'
 import { isChunk, maxBytesAtOnce, parseAnswer } from './answer.ts'
 import { ChoiceRoles } from './choice-roles.ts'
 import { costOf, EventCostCounter, maxUnitsAtOnce } from './cost-counter.ts'
-import { notUnderstood, tooLarge } from './errors.ts'
+import { invalidAnswer, tooLarge } from './errors.ts'
 import { errorInside } from './inside-error.ts'
 import { dataPrefix, eventEnd, unreadPassage } from './unread-passages.ts'
 
@@ -50,8 +50,8 @@ export class EventReader {
   readonly #secrets: readonly string[]
 
   /** Bytes of the unfinished event. */
-  get unended(): number {
-    return this.#rest?.length ?? this.#costs.unended
+  get unfinishedBytes(): number {
+    return this.#rest?.length ?? this.#costs.unfinishedBytes
   }
 
   /**
@@ -181,7 +181,7 @@ function readChunk(text: string, secrets: readonly string[]): Chunk {
     const usageOnly = { ...chunk, choices: [] }
     if (isChunk(usageOnly)) return usageOnly
   }
-  throw notUnderstood()
+  throw invalidAnswer()
 }
 
 function isJson(text: string): boolean {

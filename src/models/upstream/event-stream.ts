@@ -28,15 +28,15 @@ export async function* readEvents(
   { choices, readAll, secrets, openHeld }: EventStreamOptions,
 ): AsyncGenerator<readonly ModelEvent[], undefined> {
   const response = await answer
-  const progress = new Progress(choices)
+  const progress = new ChoiceProgress(choices)
   const reader = new EventReader(readAll, secrets)
   const held = openHeld?.()
   try {
     for await (const bytes of response) {
-      await answerScheduler.take(unitsOf(bytes.length + reader.unended))
+      await answerScheduler.take(unitsOf(bytes.length + reader.unfinishedBytes))
       const group = reader.read(bytes)
-      held?.set(2 * reader.unended)
-      progress.note(group)
+      held?.set(2 * reader.unfinishedBytes)
+      progress.add(group)
       // Before the last events are yielded: their reader may not ask for more.
       if (group.isDone) response.drain()
       if (group.events.length > 0) yield group.events
@@ -50,24 +50,24 @@ export async function* readEvents(
     held?.release()
   }
   if (!progress.isDone) yield* lastEvents(reader, progress)
-  if (progress.isCut) throw brokenOff()
+  if (progress.isIncomplete) throw brokenOff()
 }
 
 /** Whether a broken or silent connection loses nothing, because every choice has its finish reason. */
-function losesNothing(error: unknown, { isComplete }: Progress): boolean {
+function losesNothing(error: unknown, { isComplete }: ChoiceProgress): boolean {
   return isComplete && (!(error instanceof ApiError) || error.code === 'upstream_timeout')
 }
 
 /** The events that the end of the connection completes. */
-function* lastEvents(reader: EventReader, progress: Progress): Iterable<readonly ModelEvent[]> {
+function* lastEvents(reader: EventReader, progress: ChoiceProgress): Iterable<readonly ModelEvent[]> {
   const group = reader.end()
-  progress.note(group)
+  progress.add(group)
   if (group.events.length > 0) yield group.events
   if (group.failure) throw group.failure
 }
 
 /** Which choices of a stream have begun, and which have their finish reason. */
-class Progress {
+class ChoiceProgress {
   /** Whether `[DONE]` has come. */
   isDone = false
   readonly #choices: number
@@ -79,7 +79,7 @@ class Progress {
     this.#choices = choices
   }
 
-  note({ events, isDone }: EventGroup): void {
+  add({ events, isDone }: EventGroup): void {
     this.isDone = isDone
     for (const event of events) {
       for (const { choices } of 'passage' in event ? event.read : [event.chunk]) {
@@ -92,7 +92,7 @@ class Progress {
   }
 
   /** Whether an ended stream is incomplete. Some services send fewer choices than the request asked for, and then `[DONE]`. */
-  get isCut(): boolean {
+  get isIncomplete(): boolean {
     return this.isDone ? !this.#hasFinished(1) : !this.isComplete
   }
 

@@ -2,7 +2,7 @@
 const maxUnitsPerTurn = 8000
 /** A smaller piece never waits: it is a few events of an ordinary stream, which come one by one. */
 const maxUnitsWithoutWait = 100
-/** Relayed bytes and long strings cost next to nothing. */
+/** Bytes that cost one unit: relaying bytes and reading long strings is cheap. */
 const bytesPerUnit = 32
 
 /** Units that the bytes of an answer cost, whatever they contain. */
@@ -11,7 +11,7 @@ export function unitsOf(bytes: number): number {
 }
 
 /**
- * Shares the event loop among the answers of upstreams: many may arrive in one turn, and each is read without a step. An answer of
+ * Shares the event loop among the answers of upstreams: many may arrive in one turn, and each is read synchronously. An answer of
  * more units than a turn may read has a turn for itself.
  */
 export class TurnScheduler {

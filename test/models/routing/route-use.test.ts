@@ -15,7 +15,7 @@ it('the models of a route stay open while it is in use, even if the work fails',
   const { promise: work, reject } = Promise.withResolvers<never>()
   const using = route.use(() => work)
   let isClosed = false
-  const none = inFlight.none().then(() => {
+  const none = inFlight.untilNone().then(() => {
     isClosed = true
   })
   await Promise.resolve()
