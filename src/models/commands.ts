@@ -9,7 +9,7 @@ export function addModelCommands(program: Command, config: () => Config): void {
     .description('look after the models behind the service')
     .command('check')
     .option('--json', 'print JSON')
-    .description('ask each configured model for one word, and tell which answer')
+    .description('ask each configured model for one word, and report which answer')
     .action(async (options: { json?: true }) => {
       const { checkModels, notAsked } = await import('./model-check.ts')
       const rows = await checkModels(config())

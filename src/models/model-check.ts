@@ -39,7 +39,7 @@ export async function checkModels(config: Config, clock = machineClock): Promise
     for (const [model, settings] of configuration.models) {
       const adapter = isFallback(settings) ? 'fallback' : settings.adapter
       if (model.endsWith('*')) {
-        checks.push({ model, adapter, state: notAsked, ms: null, message: 'takes any id, so there is none to ask' })
+        checks.push({ model, adapter, state: notAsked, ms: null, message: 'takes any id, so there is no model to ask' })
       } else if (adapter.startsWith('understudy/')) {
         checks.push({ model, adapter, state: 'ok', ms: null, message: 'misbehaves on purpose' })
       } else {

@@ -69,16 +69,16 @@ export function withModel(
 }
 
 const words: readonly (readonly [RegExp, string])[] = [
-  [/^ECONNREFUSED$/, 'nobody listens there'],
-  [/^ENOTFOUND$/, 'there is no host of this name'],
+  [/^ECONNREFUSED$/, 'nothing listens there'],
+  [/^ENOTFOUND$/, 'there is no host with this name'],
   [/^EAI_AGAIN$/, 'the name cannot be looked up now'],
-  [/^E(?:HOST|NET)UNREACH$/, 'there is no way to it'],
+  [/^E(?:HOST|NET)UNREACH$/, 'there is no route to it'],
   [/TIMEOUT|TIMEDOUT/, 'it was not reached in time'],
   [/^(?:ECONNRESET|EPIPE|UND_ERR_SOCKET)$/, 'it closed the connection'],
-  [/^(?:UND_ERR_ABORTED|UND_ERR_PRX_TLS)$/, 'the proxy leads there no further'],
+  [/^(?:UND_ERR_ABORTED|UND_ERR_PRX_TLS)$/, 'the proxy does not connect to it'],
   // Node's documentation, "X509 certificate error codes", and OpenSSL's.
   [/CERT|CRL|UNABLE_TO|PATH_LENGTH|INVALID_(?:CA|PURPOSE)|HOSTNAME_MISMATCH/, 'its certificate is not accepted'],
-  [/^(?:ERR_SSL|EPROTO)/, 'it does not speak TLS as it should'],
+  [/^(?:ERR_SSL|EPROTO)/, 'it does not speak valid TLS'],
 ]
 
 function sentenceOf(code: string): string | undefined {

@@ -253,7 +253,8 @@ export class ModelRegistry {
       if (this.#mayUse(user, name)) return [name]
       return name.endsWith('*') ? usablePartsOf(name, user) : []
     })
-    const usable = names.length > 0 ? `There is: ${[...new Set(names)].join(', ')}.` : 'Your key may use none.'
+    const usable =
+      names.length > 0 ? `Your key may use: ${[...new Set(names)].join(', ')}.` : 'Your key may use no model.'
     return new ApiError(404, 'model_not_found', `There is no model ${JSON.stringify(id)} here. ${usable}`, {
       param: 'model',
     })

@@ -404,7 +404,7 @@ describe('a schema that asks for too large a value', () => {
       const response = await service.request('/chat/completions', { json: ask(repotting, { ...more, stream, n: 8 }) })
       expect(response.status).toBe(400)
       expect(await readChatError(response)).toStrictEqual({
-        message: `The schema in "${param}" cannot be filled here: its least value is too large. Send a simpler one.`,
+        message: `The schema in "${param}" cannot be filled here: its smallest value is too large. Send a simpler one.`,
         type: 'invalid_request_error',
         param,
         code: 'too_complex',

@@ -111,7 +111,7 @@ describe('a model that a key may not use', () => {
       expect(missing).toMatchObject({
         code: 'model_not_found',
         param: 'model',
-        message: 'There is no model ID here. There is: best, local/llama/*, local/phi.',
+        message: 'There is no model ID here. Your key may use: best, local/llama/*, local/phi.',
       })
       // The id has the same length, so that the headers can be compared.
       expect(await answerFor('understudy')).toStrictEqual(missing)
@@ -121,7 +121,7 @@ describe('a model that a key may not use', () => {
   it('is a 404 that says so where the key may use no model', async () => {
     const caller = await callerWith(['best'], ['understudy'])
     const { message } = await expectError(await caller.chat('best'), 'chat', 404)
-    expect(message).toBe('There is no model "best" here. Your key may use none.')
+    expect(message).toBe('There is no model "best" here. Your key may use no model.')
   })
 
   it('is used through a fallback that the key may use', async () => {

@@ -269,7 +269,7 @@ describe('the default model', () => {
     )
     for (const id of ['character/Fern', 'gpt-x/character/Fern']) {
       const start = () => defaultModels({ baseUrl: 'http://127.0.0.1/v1', apiKey: undefined }, id)
-      expect(start).toThrow(`DEFAULT_MODEL is ${JSON.stringify(id)}, which is a character, and no model.`)
+      expect(start).toThrow(`DEFAULT_MODEL is ${JSON.stringify(id)}, which is a character and not a model.`)
     }
     expect(defaultModels(undefined, 'understudy/slow').default).toBe('understudy/slow')
     expect(readConfig({ DEFAULT_MODEL: 'gpt-x' }).defaultModel).toBe('gpt-x')

@@ -27,7 +27,7 @@ export function failureOfProvider(error: unknown, secrets: readonly string[], is
   const name = error instanceof Error ? error.name : ''
   if (error instanceof ProviderError) {
     const reason = new UpstreamReason(error.message, { said: error.message })
-    return upstreamFailure(502, 'upstream_error', 'The model is not set up as it should be. Tell the operator.', reason)
+    return upstreamFailure(502, 'upstream_error', 'The model is not set up correctly. Tell the operator.', reason)
   }
   if (name === 'AI_LoadAPIKeyError' || name === 'AI_LoadSettingError') {
     return upstreamFailure(502, 'upstream_auth_error', "The model's service has no key set up. Tell the operator.")

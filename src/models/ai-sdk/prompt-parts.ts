@@ -105,5 +105,5 @@ function filePart(part: ContentPart, supported: SupportedUrls): LanguageModelV4F
       : fileFromBase64(data, typeOfName(filename ?? '') ?? 'application/pdf', param)
     return filename === undefined ? file : { ...file, filename }
   }
-  throw invalidField(at, 'is nothing that this model can be given. Send text, or a file with "file_data"')
+  throw invalidField(at, 'cannot be sent to this model. Send text, or a file with "file_data"')
 }

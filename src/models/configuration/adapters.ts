@@ -39,9 +39,9 @@ export function adapterProblem(adapter: string, written = adapter): string | und
   const meant = knownProviders.includes(inScope) ? inScope : nearest(written, [...ownAdapters, ...knownProviders])
   const wayOut =
     meant === undefined
-      ? 'Give understudy, openai (for any server that speaks like OpenAI), llama.cpp, or an installed AI SDK provider such as @ai-sdk/anthropic'
+      ? 'Give understudy, openai (for any server with an OpenAI-compatible API), llama.cpp, or an installed AI SDK provider such as @ai-sdk/anthropic'
       : `Did you mean ${meant}?`
-  return `is ${JSON.stringify(written)}, which is no adapter and no installed package. ${wayOut}`
+  return `is ${JSON.stringify(written)}, which is neither an adapter nor an installed package. ${wayOut}`
 }
 
 /** Says that a package is not installed, and for a known provider how to install it. */

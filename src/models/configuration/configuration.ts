@@ -20,7 +20,7 @@ export async function loadModels(config: Config): Promise<ModelsConfiguration> {
   if (text === undefined) return defaultModels(upstream, defaultModel)
   if (defaultModel !== undefined) {
     throw new ConfigError([
-      'DEFAULT_MODEL stands beside a models.json. Leave it out, and name the model in "default" there.',
+      'DEFAULT_MODEL is set beside a models.json. Remove it, and name the model in "default" of that file.',
     ])
   }
   const { readModels } = await import('./models-file.ts')
@@ -63,13 +63,13 @@ export function defaultModels(upstream: Upstream | undefined, defaultModel = 'un
   if (namesCharacter(defaultModel)) {
     const advice = 'Give the id of a model; a character is played on it as character/NAME.'
     throw new ConfigError([
-      `DEFAULT_MODEL is ${JSON.stringify(defaultModel)}, which is a character, and no model. ${advice}`,
+      `DEFAULT_MODEL is ${JSON.stringify(defaultModel)}, which is a character and not a model. ${advice}`,
     ])
   }
   if (defaultModel === '*' || !(upstream || models.has(defaultModel))) {
     const advice = upstream
       ? 'Give the id of one model.'
-      : 'Without OPENAI_BASE_URL or OPENAI_API_KEY there are the understudies alone.'
+      : 'Without OPENAI_BASE_URL and OPENAI_API_KEY, only the understudies are available.'
     throw new ConfigError([`DEFAULT_MODEL is ${JSON.stringify(defaultModel)}, which is no model. ${advice}`])
   }
   return { default: defaultModel, models }

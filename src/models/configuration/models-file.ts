@@ -154,7 +154,7 @@ function faultsOfModel(name: string, raw: unknown, settings: unknown, path: stri
   }
   if (!isFields(settings)) return [fault(path, 'must be an object')]
   if ('fallback' in settings) {
-    if (name.endsWith('*')) return [fault(path, 'is a prefix, and a list of other models goes by one name')]
+    if (name.endsWith('*')) return [fault(path, 'is a prefix; a list of other models needs a full name')]
     return describeFaults(FallbackSettings, settings, raw, path)
   }
   const { adapter } = settings
@@ -209,8 +209,8 @@ function faultsOfConnection({ baseUrl, apiKey, headers }: Fields, path: string):
   checkValue(`${path}.apiKey`, apiKey)
   for (const [name, value] of Object.entries(isFields(headers) ? headers : {})) {
     const place = `${path}.headers.${name}`
-    if (!/^[!#$%&'*+.^_`|~\w-]+$/.test(name)) faults.push(fault(place, 'is no name of an HTTP header'))
-    else if (headersOfRequests.has(name.toLowerCase())) faults.push(fault(place, 'follows from each request'))
+    if (!/^[!#$%&'*+.^_`|~\w-]+$/.test(name)) faults.push(fault(place, 'is not a valid name of an HTTP header'))
+    else if (headersOfRequests.has(name.toLowerCase())) faults.push(fault(place, 'is set by each request'))
     checkValue(place, value)
   }
   return faults
@@ -253,7 +253,7 @@ function expected(schema: TSchema): string {
   if (schema['type'] === 'boolean') return 'true or false'
   if (schema['type'] === 'string') return schema['minLength'] === undefined ? 'a text' : 'a text that is not empty'
   if (schema['type'] !== 'array') return 'an object'
-  return minItems === undefined ? 'a list' : 'a list of one or more, none of them twice'
+  return minItems === undefined ? 'a list' : 'a list of at least one, without repeats'
 }
 
 /** A wrong value as the start of a sentence; left out where it is long. */
@@ -298,7 +298,7 @@ function faultsOfFallbacks(
       const problem = `is ${JSON.stringify(raw)}, which is no model of this file${hint(raw, [...names])}`
       faults.push(fault(`models.${name}.fallback[${index}]`, problem))
     }
-    if (isCircular(name, [])) faults.push(fault(`models.${name}.fallback`, 'comes back to itself'))
+    if (isCircular(name, [])) faults.push(fault(`models.${name}.fallback`, 'leads back to itself'))
   }
   return faults
 }

@@ -49,7 +49,7 @@ function valuesIn(key: 'set' | 'cap', values: unknown): readonly Problem[] {
     // The schema reports a cap that is not a number.
     const isChecked = isRead && (key === 'set' || typeof value === 'number')
     const fits = !isChecked || (fitsRequest(name, value) && (key === 'set' || Number(value) > 0))
-    return problemsOf(place, fits ? undefined : 'is no value that this parameter can have')
+    return problemsOf(place, fits ? undefined : 'is not a valid value of this parameter')
   })
 }
 
@@ -61,15 +61,15 @@ function fitsRequest(name: string, value: unknown): boolean {
 function problemOfRename(from: string, to: unknown, targets: readonly unknown[]): string | undefined {
   const problem = problemOfName(from) ?? problemOfName(to)
   if (problem !== undefined || typeof to !== 'string') return problem
-  if (from === to) return 'is the name that it has'
+  if (from === to) return 'is its present name'
   if (targets.indexOf(to) !== targets.lastIndexOf(to)) return `becomes ${to}, and so does another parameter`
-  if (redirecting.includes(to)) return `cannot become ${to}, by which callers would lead elsewhere`
+  if (redirecting.includes(to)) return `cannot become ${to}, with which callers could redirect requests`
   const isUnchecked = readByService.includes(to) || (bounds.includes(to) && !bounds.includes(from))
   return isUnchecked ? `cannot become ${to}, which the service reads itself` : undefined
 }
 
 function problemOfName(name: unknown): string | undefined {
   if (typeof name !== 'string') return undefined
-  if (unchangeable.includes(name)) return `names ${name}, which the service itself goes by`
-  return own.includes(name) ? `names ${name}, which no upstream is sent` : undefined
+  if (unchangeable.includes(name)) return `names ${name}, which the service needs unchanged`
+  return own.includes(name) ? `names ${name}, which is never sent upstream` : undefined
 }

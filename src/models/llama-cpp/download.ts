@@ -86,7 +86,7 @@ async function writeBody({ body }: Response, handle: FileHandle, progress: Progr
 
 function brokenOff(error: unknown, url: URL): WeightsError {
   if (error instanceof WeightsError) return error
-  return new WeightsError(`The download of ${shown(url)} broke off; the next try goes on from there.`, { cause: error })
+  return new WeightsError(`The download of ${shown(url)} broke off; the next attempt continues it.`, { cause: error })
 }
 
 /** Sends the request, and follows redirects itself, to check each. */

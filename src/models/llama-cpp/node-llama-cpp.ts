@@ -116,7 +116,7 @@ export async function loadNodeLlamaCpp(name = 'node-llama-cpp'): Promise<NodeLla
     )
   }
   if (isNodeLlamaCpp(loaded)) return loaded
-  throw new NodeLlamaCppError(`The package ${name} is not the one that is needed. Install version 3 of it.`)
+  throw new NodeLlamaCppError(`The package ${name} is not node-llama-cpp 3. Install version 3 of it.`)
 }
 
 function isMissing(error: unknown, name: string): boolean {

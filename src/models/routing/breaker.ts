@@ -53,7 +53,7 @@ export class Breaker {
       throw new ApiError(
         503,
         'model_unavailable',
-        'The model keeps failing and is left alone for a moment. Try later.',
+        'The model keeps failing, so requests to it are refused for a while. Try again later.',
         {
           headers: { 'retry-after': String(seconds) },
         },

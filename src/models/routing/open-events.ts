@@ -73,7 +73,7 @@ export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], 
     this.#isOver = true
     const { deadlines, attempt } = this.#context
     deadlines.end()
-    attempt.ended(new ApiError(499, 'client_gone', 'Nobody wants the rest of the answer.'))
+    attempt.ended(new ApiError(499, 'client_gone', 'The client does not want the rest of the answer.'))
     deadlines.abort()
     await this.#iterator.return?.()
     return ended

@@ -64,7 +64,7 @@ class ValueMaker {
 
   /** Makes a value for this part of the schema. Variants differ, for arrays of unique items. */
   *make(schema: unknown, depth: number, variant: number): Steps<Json> {
-    if (depth > maxDepth) throw new SchemaTooLargeError('its least value nests too deep')
+    if (depth > maxDepth) throw new SchemaTooLargeError('its smallest value nests too deep')
     this.#grow(lettersOfPart)
     yield unitsOfPart + unitsOfLevel * depth + unitsOfMember * membersOf(schema)
     if (!isObject(schema)) return this.#made(variantOf(this.#texts.next(), variant))
@@ -152,7 +152,7 @@ class ValueMaker {
   /** Counts letters. @throws SchemaTooLargeError where there are too many */
   #grow(letters: number): void {
     this.#letters += letters
-    if (this.#letters > maxLetters) throw new SchemaTooLargeError('its least value is too large')
+    if (this.#letters > maxLetters) throw new SchemaTooLargeError('its smallest value is too large')
   }
 
   *#object(schema: Schema, depth: number): Steps<Json> {

@@ -141,7 +141,7 @@ export function invalidAnswer(cause?: unknown): ApiError {
 
 /** The error for an answer over a bound. */
 export function tooLarge(): ApiError {
-  return upstreamFailure(502, 'upstream_error', 'The model sent more at once than is taken. Ask again.')
+  return upstreamFailure(502, 'upstream_error', 'The model sent more at once than this service accepts. Ask again.')
 }
 
 /** The code of the network error (`ECONNREFUSED`, `UND_ERR_SOCKET` …), which other errors may wrap. */

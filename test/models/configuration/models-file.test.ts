@@ -105,37 +105,42 @@ describe('an invalid models.json', () => {
     ['params that are not an object', [canary], '', 'is not valid; give an object.'],
     ['a misspelt change', { drpo: ['a'] }, '.drpo', 'is not a setting of this adapter. Did you mean drop?'],
     ['a cap that is not a number', { cap: { max_tokens: '5' } }, '.cap.max_tokens', 'is "5"; give a number.'],
-    ['a cap of no tokens', { cap: { max_tokens: -1 } }, '.cap.max_tokens', 'is no value that this parameter can have.'],
-    ['a cap of half a choice', { cap: { n: 0.5 } }, '.cap.n', 'is no value that this parameter can have.'],
+    ['a cap of no tokens', { cap: { max_tokens: -1 } }, '.cap.max_tokens', 'is not a valid value of this parameter.'],
+    ['a cap of half a choice', { cap: { n: 0.5 } }, '.cap.n', 'is not a valid value of this parameter.'],
     ['an empty new name', { rename: { a: '' } }, '.rename.a', 'is ""; give a text that is not empty.'],
     ['a text in place of a list', { drop: 'seed' }, '.drop', 'is "seed"; give a list.'],
     [
       'a drop of messages',
       { drop: ['seed', 'messages'] },
       '.drop[1]',
-      'names messages, which the service itself goes by.',
+      'names messages, which the service needs unchanged.',
     ],
-    ['a model that is set', { set: { model: canary } }, '.set.model', 'names model, which the service itself goes by.'],
+    [
+      'a model that is set',
+      { set: { model: canary } },
+      '.set.model',
+      'names model, which the service needs unchanged.',
+    ],
     [
       'a character that is set',
       { set: { character: 'Fern' } },
       '.set.character',
-      'names character, which no upstream is sent.',
+      'names character, which is never sent upstream.',
     ],
-    ['choices that are set to a text', { set: { n: canary } }, '.set.n', 'is no value that this parameter can have.'],
+    ['choices that are set to a text', { set: { n: canary } }, '.set.n', 'is not a valid value of this parameter.'],
     [
       'a new name for the stream',
       { rename: { stream: 'x' } },
       '.rename.stream',
-      'names stream, which the service itself goes by.',
+      'names stream, which the service needs unchanged.',
     ],
     [
       'the name of the messages',
       { rename: { a: 'messages' } },
       '.rename.a',
-      'names messages, which the service itself goes by.',
+      'names messages, which the service needs unchanged.',
     ],
-    ['the name that there is', { rename: { a: 'a' } }, '.rename.a', 'is the name that it has.'],
+    ['the name that there is', { rename: { a: 'a' } }, '.rename.a', 'is its present name.'],
     [
       'a new name for unchecked choices',
       { rename: { best_of: 'n' } },
@@ -152,7 +157,7 @@ describe('an invalid models.json', () => {
       'a new name that leads elsewhere',
       { rename: { a: 'base_url' } },
       '.rename.a',
-      'cannot become base_url, by which callers would lead elsewhere.',
+      'cannot become base_url, with which callers could redirect requests.',
     ],
   ]
   const faults: readonly (readonly [what: string, file: unknown, ...faults: readonly (string | RegExp)[]])[] = [
@@ -207,7 +212,7 @@ describe('an invalid models.json', () => {
         [
           `the adapter ${adapter}`,
           { models: { a: { adapter, model: 'm' } } },
-          `models.a.adapter is "${adapter}", which is no adapter and no installed package. Did you mean ${meant}?`,
+          `models.a.adapter is "${adapter}", which is neither an adapter nor an installed package. Did you mean ${meant}?`,
         ] as const,
     ),
     ...['ollama', 'vllm', 'claude', '@canary/nowhere', 'fs', 'node:http', '../main.ts', 'not a name', ''].map(
@@ -215,7 +220,7 @@ describe('an invalid models.json', () => {
         [
           `the adapter ${adapter}`,
           { models: { a: { adapter, model: 'm' } } },
-          `models.a.adapter is "${adapter}", which is no adapter and no installed package. Give understudy, openai (for any server that speaks like OpenAI), llama.cpp, or an installed AI SDK provider such as @ai-sdk/anthropic.`,
+          `models.a.adapter is "${adapter}", which is neither an adapter nor an installed package. Give understudy, openai (for any server with an OpenAI-compatible API), llama.cpp, or an installed AI SDK provider such as @ai-sdk/anthropic.`,
         ] as const,
     ),
     [
@@ -238,7 +243,11 @@ describe('an invalid models.json', () => {
       /^models\.a\.baseUrl is not a plain address/,
     ],
     ['a key that no header can carry', model({ apiKey: `${canary}\n` }), /^models\.a\.apiKey holds characters/],
-    ['a header with a space', model({ headers: { 'a b': '1' } }), 'models.a.headers.a b is no name of an HTTP header.'],
+    [
+      'a header with a space',
+      model({ headers: { 'a b': '1' } }),
+      'models.a.headers.a b is not a valid name of an HTTP header.',
+    ],
     [
       'a header of two lines',
       model({ headers: { a: `${canary}\r\nb: c` } }),
@@ -247,7 +256,7 @@ describe('an invalid models.json', () => {
     [
       'a header of the request itself',
       model({ headers: { 'Content-Length': '1' } }),
-      'models.a.headers.Content-Length follows from each request.',
+      'models.a.headers.Content-Length is set by each request.',
     ],
     ['a model without a name', { models: { '': gpt, a: gpt } }, 'models has a model without a name.'],
     ['a list for a prefix', { models: { a: gpt, 'x/*': { fallback: ['a'] } } }, /^models\.x\/\* is a prefix/],
@@ -343,13 +352,13 @@ describe('an invalid models.json', () => {
       { models: { gpt, a: { fallback: ['gpt'], retries: 1 } } },
       /^models\.a\.retries is not a setting/,
     ],
-    ['a fallback to itself', fallback({ a: ['gpt', 'a'] }), 'models.a.fallback comes back to itself.'],
+    ['a fallback to itself', fallback({ a: ['gpt', 'a'] }), 'models.a.fallback leads back to itself.'],
     [
       'fallbacks in a circle',
       fallback({ a: ['b'], b: ['gpt', 'c'], c: ['a'] }),
-      'models.a.fallback comes back to itself.',
-      'models.b.fallback comes back to itself.',
-      'models.c.fallback comes back to itself.',
+      'models.a.fallback leads back to itself.',
+      'models.b.fallback leads back to itself.',
+      'models.c.fallback leads back to itself.',
     ],
   ]
   const rows = faults.map(([what, file, ...expected]) => ({ what, file, expected }))

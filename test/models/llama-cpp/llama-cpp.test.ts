@@ -213,7 +213,7 @@ describe('an address', () => {
       const headers = { 'content-range': `bytes ${start}-${weights.length - 1}/${weights.length}`, etag: '"v1"' }
       response.writeHead(206, { ...headers, 'content-length': weights.length - start }).end(weights.subarray(start))
     })
-    await expect(find(url, folder, digest).file).rejects.toThrow('broke off; the next try goes on from there.')
+    await expect(find(url, folder, digest).file).rejects.toThrow('broke off; the next attempt continues it.')
     expect(readFileSync(await find(url, folder, digest).file).equals(weights)).toBe(true)
     // The system may drop some of the half when the connection ends.
     const { range = '', 'if-range': version } = requests[1]?.headers ?? {}
