@@ -8,13 +8,13 @@ import { workAtOnce } from '../../src/work.ts'
 const toPrompt = (...request: Parameters<typeof promptSteps>) => workAtOnce().run('messages', promptSteps(...request))
 
 /** Counts the reads of a list's items. */
-function watched<T>(items: readonly T[]): { readonly items: readonly T[]; readonly looks: () => number } {
-  let looks = 0
+function countingReads<T>(items: readonly T[]): { readonly items: readonly T[]; readonly reads: () => number } {
+  let reads = 0
   const get = (target: readonly T[], name: string | symbol, receiver: unknown): unknown => {
-    if (typeof name === 'string' && /^\d+$/.test(name)) looks++
+    if (typeof name === 'string' && /^\d+$/.test(name)) reads++
     return Reflect.get(target, name, receiver)
   }
-  return { items: new Proxy(items, { get }), looks: () => looks }
+  return { items: new Proxy(items, { get }), reads: () => reads }
 }
 
 describe('a conversation of twice the length takes twice the work', () => {
@@ -24,15 +24,15 @@ describe('a conversation of twice the length takes twice the work', () => {
     [['user', 'assistant']],
     [['assistant', 'system', 'system']],
   ] as const)('in an adapter that translates: %s', (roles) => {
-    const looks = (count: number) => {
+    const readsOf = (count: number) => {
       const messages = Array.from({ length: count }, (_, index): Message => {
         return { role: roles[index % roles.length] ?? 'user', content: `Line ${index}` }
       })
-      const { items, looks } = watched(messages)
+      const { items, reads } = countingReads(messages)
       toPrompt(items, {})
-      return looks()
+      return reads()
     }
-    expect(looks(600)).toBeLessThan(2.2 * looks(300))
+    expect(readsOf(600)).toBeLessThan(2.2 * readsOf(300))
   })
 
   test('in short steps, one for each message', () => {

@@ -152,7 +152,7 @@ describe('GET /models', () => {
   })
 
   it.each(['character/Fern', 'character%2FFern', 'gpt/character/Fern', 'pre/x/character/Ivy'])(
-    'answers for one: %s',
+    'returns one model by its id: %s',
     async (path) => {
       const response = await ask(`/models/${path}`)
       expect(response.status).toBe(200)

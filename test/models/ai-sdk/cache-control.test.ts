@@ -89,7 +89,7 @@ describe('cache_control reaches Claude', () => {
   })
 
   test.each([{ cache_control: { type: 'for ever' } }, { cache_control: 'ephemeral' }, { cache_control: null }, {}])(
-    'only where it is one: %j',
+    'only in a form that Anthropic knows: %j',
     async (other) => {
       const { body } = await sent({ messages: [{ role: 'user', content: [text('One.', other)] }], ...other })
       expect(JSON.stringify(body)).not.toContain('cache_control')

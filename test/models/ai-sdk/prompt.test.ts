@@ -114,7 +114,7 @@ describe('the prompt', () => {
   })
 
   test.each(['system', 'assistant'] as const)(
-    'a picture in a message of the role %s is refused, not left out',
+    'an image in a message of the role %s is refused, not left out',
     (role) => {
       const content: Message['content'] = [{ type: 'image_url', image_url: { url: `data:image/png;base64,${pixel}` } }]
       expect(() => toPrompt([{ role, content }], {})).toThrow(/image_url" cannot be in a message of the role/)

@@ -71,7 +71,7 @@ describe('anthropic', () => {
       { type: 'function', function: { name: 'all_beds' } },
       { type: 'tool', name: 'all_beds' },
     ],
-  ] as const)('is told the tool choice %j', async (tool_choice, expected) => {
+  ] as const)('gets the tool choice %j', async (tool_choice, expected) => {
     const { body } = await sent('anthropic', { tools: gardenTools, tool_choice })
     expect(body['tool_choice']).toMatchObject(expected)
   })

@@ -36,7 +36,7 @@ test.each<[string, string, Partial<CompletionRequest>, unknown]>([
 })
 
 test.each([1, 500, 1024, 1077])(
-  'where a reply of %i has no room for thought there is none, and that is told',
+  'a reply of %i tokens has no room for thinking, and reasoning_effort is reported as ignored',
   async (max_tokens) => {
     expect(await sent({ reasoning_effort: 'low', max_tokens }, { model: 'claude-sonnet-4-5' })).toEqual({
       max_tokens,

@@ -82,7 +82,7 @@ describe('the understudy says', () => {
   })
 
   test.each(["I'm tired.", 'hi, i am bored', 'I am Not sure', 'Hello, I am looking for tea'])(
-    'no name where there is none: %j',
+    'no name where the message has none: %j',
     async (question) => {
       expect(await textOf(asking(question))).not.toMatch(/Good to meet you|Come in, (?!Ada)/)
     },
@@ -98,7 +98,7 @@ describe('the understudy says', () => {
   })
 
   test.each(['Thank you!', 'How are you?', 'Goodbye', 'Can you help me?'])(
-    'to %j a short word, that points nowhere',
+    'a short reply without a pointer to %j',
     async (politeness) => {
       const reply = await textOf(asking(politeness))
       expect(reply).toMatch(/\bAda\b/)
@@ -192,7 +192,7 @@ describe('the understudy says', () => {
   })
 
   test.each(['', '…', '😀', '\ud800', 'x'.repeat(100_000), '*'.repeat(5000), '你好吗', '{{user}} {{char}}'])(
-    'something to anything, whole and streamed alike',
+    'a reply to any message, the same whole and streamed',
     async (question) => {
       const request = asking(question)
       const chunks = await chunksOf(request)
@@ -381,7 +381,7 @@ describe('over the starter cards', () => {
   })
 
   test.each(['Fern', 'Tolliver', 'Captain Vesper', 'Bolt'])(
-    '%s makes small talk in words of its own',
+    '%s answers small talk in the card’s own words',
     async (character) => {
       const politeness = [
         "Hi, I'm Anna.",

@@ -5,10 +5,10 @@ import { failureFrom } from '../../support/ai-sdk.ts'
 import { often } from '../../support/often.ts'
 
 /** The cost of a value as JSON: five units for each array and object, and one for each comma. */
-function weightOfValue(value: unknown): number {
+function expectedCost(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0
   const members = Object.values(value)
-  return 5 + Math.max(0, members.length - 1) + members.reduce((sum, member) => sum + weightOfValue(member), 0)
+  return 5 + Math.max(0, members.length - 1) + members.reduce((sum, member) => sum + expectedCost(member), 0)
 }
 
 /** Cuts a text into pieces at any places. */
@@ -23,7 +23,7 @@ describe('the cost of JSON', () => {
   it('depends on its arrays, objects and values, and not on its strings', () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.constantFrom(undefined, 2), (value, indent) => {
-        expect(costOf(Buffer.from(JSON.stringify(value, null, indent)))).toBe(weightOfValue(value))
+        expect(costOf(Buffer.from(JSON.stringify(value, null, indent)))).toBe(expectedCost(value))
       }),
       { numRuns: often(500) },
     )
@@ -49,17 +49,17 @@ describe('the cost of JSON', () => {
           .map(({ value, end }) => `event: {"${end}data: ${JSON.stringify(value)}${end}${end}`)
           .join('')
         const counter = new EventCostCounter()
-        const told: number[] = []
+        const costs: number[] = []
         for (const piece of cut(text, places)) {
           for (let at = 0; at < piece.length; ) {
             const { end, units } = counter.next(piece, at)
-            if (units !== undefined) told.push(units)
+            if (units !== undefined) costs.push(units)
             at = end
           }
         }
-        expect(told).toHaveLength(events.length)
+        expect(costs).toHaveLength(events.length)
         for (const [index, { value }] of events.entries()) {
-          expect(told[index]).toBeGreaterThanOrEqual(5 + weightOfValue(value))
+          expect(costs[index]).toBeGreaterThanOrEqual(5 + expectedCost(value))
         }
       }),
       { numRuns: often(500) },
