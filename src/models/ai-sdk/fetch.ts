@@ -24,8 +24,7 @@ export interface ProviderFetch {
 export interface FetchRules {
   /** With it, requests to every other origin are refused. */
   readonly baseUrl?: string | undefined
-  /** Milliseconds. */
-  readonly connectTimeout?: number | undefined
+  readonly connectTimeoutMs?: number | undefined
   readonly proxies?: Proxies
 }
 
@@ -33,9 +32,9 @@ export interface FetchRules {
  * Makes the `fetch` of one provider: it follows no redirect, bounds the answers, and sends POSTs only. A request to a model is a
  * POST; a GET would be a package that downloads an address from a request.
  */
-export function createFetch({ baseUrl, connectTimeout, proxies = noProxies }: FetchRules): ProviderFetch {
+export function createFetch({ baseUrl, connectTimeoutMs, proxies = noProxies }: FetchRules): ProviderFetch {
   const origin = baseUrl === undefined ? undefined : new URL(baseUrl).origin
-  const outbound = new Outbound(proxies, connectTimeout, loadPool)
+  const outbound = new Outbound(proxies, connectTimeoutMs, loadPool)
   return {
     async fetch(input, init) {
       const url = new URL(typeof input === 'string' || input instanceof URL ? input : input.url)

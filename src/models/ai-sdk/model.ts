@@ -36,7 +36,7 @@ export function createAiSdkModel(
 ): AiSdkModel {
   const dialect = dialectOf(settings.adapter)
   const baseUrl = baseUrlOf(settings)
-  const connection = createFetch({ baseUrl, connectTimeout: settings.timeouts?.connect, proxies })
+  const connection = createFetch({ baseUrl, connectTimeoutMs: settings.timeouts?.connect, proxies })
   const ownOptions = toProviderOptions(settings.providerOptions ?? {})
   const secrets = secretsOf(settings)
   const failure = (error: unknown, isAnswering = false) => failureOfProvider(error, secrets, isAnswering)

@@ -22,13 +22,13 @@ export class UpstreamConnections {
   #pool: Promise<Dispatcher> | undefined
 
   /**
-   * @param connectTimeout milliseconds; all other deadlines come with the caller's signal
+   * @param connectTimeoutMs all other deadlines come with the caller's signal
    * @param clock measures how long an answer takes to end after its reader has finished
    * @param proxy the address of a proxy for the connections
    */
-  constructor(origin: string, connectTimeout: number, clock: Clock = machineClock, proxy?: string) {
+  constructor(origin: string, connectTimeoutMs: number, clock: Clock = machineClock, proxy?: string) {
     this.#origin = origin
-    this.#connectTimeoutMs = connectTimeout
+    this.#connectTimeoutMs = connectTimeoutMs
     this.#clock = clock
     this.#proxy = proxy
   }
