@@ -34,7 +34,7 @@ const ModelList = Type.Object(
   {
     object: Type.Literal('list'),
     data: Type.Array(ListedModel),
-    has_more: Type.Boolean({ description: 'Whether there are more characters than are listed.' }),
+    has_more: Type.Boolean({ description: 'Whether there are more characters than the list shows.' }),
   },
   { title: 'ModelList' },
 )
@@ -73,7 +73,7 @@ export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (
         operationId: 'listModels',
         summary: 'List models',
         description:
-          'Those that your key may use, then up to 1,000 characters as `character/NAME`: such a model is the character, played on the model that `default` stands for; `MODEL/character/NAME` plays it on another. `understudy` is the embedded stand-in: no neural network; it plays a character from its card, the same way every time.',
+          'Lists the models that your key may use, then up to 1,000 characters as `character/NAME`. Such a model is the character, played on the model `default`; `MODEL/character/NAME` plays it on another model. `understudy` is the embedded stand-in without a neural network, which plays a character from its card, always with the same answers.',
         tags: ['chat'],
         security,
         response: answers({ 200: ModelList }, ChatError, refusals),
@@ -110,7 +110,7 @@ export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (
         operationId: 'getModel',
         summary: 'Get a model',
         description:
-          'A model of the list by its id, or a character as a model (`character/Fern`). An id that your key may not use is a 404.',
+          'Returns a model of the list by its id, or a character as a model (`character/Fern`). An id that your key may not use is a 404.',
         tags: ['chat'],
         security,
         params: Type.Object({ id: Type.String({ examples: ['understudy'] }) }),

@@ -21,13 +21,13 @@ import {
 export const ModelsFile = Type.Object(
   {
     $schema: Type.Optional(Type.String()),
-    default: Type.Optional(Type.String({ minLength: 1, description: 'The model that the id "default" stands for.' })),
+    default: Type.Optional(Type.String({ minLength: 1, description: 'The model for the id "default".' })),
     models: Type.Record(
       Type.String({ minLength: 1 }),
       Type.Union([FallbackSettings, UnderstudySettings, OpenAiSettings, LlamaCppSettings, AiSdkSettings]),
       {
         description:
-          'Models by the ids that requests name. A name that ends in "/*" takes every id that begins like it, and sends the rest of it upstream.',
+          'Models by the ids in requests. A name that ends in "/*" takes every id with this beginning, and sends the rest of the id upstream.',
       },
     ),
   },

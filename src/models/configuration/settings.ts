@@ -13,10 +13,10 @@ const milliseconds = (description: string) =>
 /** How long a model may take, in milliseconds. */
 export const Timeouts = Type.Object(
   {
-    connect: milliseconds('To be connected to.'),
-    firstToken: milliseconds('From the request to the first event of a stream.'),
-    idle: milliseconds('Between two events of a stream.'),
-    total: milliseconds('From the request to the end of the answer.'),
+    connect: milliseconds('Time for the connection.'),
+    firstToken: milliseconds('Time from the request to the first event of a stream.'),
+    idle: milliseconds('Time between two events of a stream.'),
+    total: milliseconds('Time from the request to the end of the answer.'),
   },
   { ...closed, description: 'Milliseconds.' },
 )
@@ -25,10 +25,17 @@ export type Timeouts = Static<typeof Timeouts>
 /** The circuit breaker of a model. */
 export const BreakerSettings = Type.Object(
   {
-    failures: Type.Optional(Type.Integer({ minimum: 0, description: 'So many in a row; 0 for never (5).' })),
-    pause: Type.Optional(Type.Integer({ minimum: 1, description: 'Milliseconds until it is asked again (10000).' })),
+    failures: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        description: 'The number of failures in a row that opens the circuit breaker; 0 for never (5).',
+      }),
+    ),
+    pause: Type.Optional(
+      Type.Integer({ minimum: 1, description: 'Milliseconds for which the open breaker refuses requests (10000).' }),
+    ),
   },
-  { ...closed, description: 'When a model that keeps failing is left alone for a while.' },
+  { ...closed, description: 'The circuit breaker, which refuses requests to a model that keeps failing.' },
 )
 export type BreakerSettings = Static<typeof BreakerSettings>
 
@@ -38,20 +45,20 @@ const byName = <T extends TSchema>(schema: T, description: string) =>
 /** Changes to a request's parameters, in this order, after the defaults. */
 export const Params = Type.Object(
   {
-    set: byName(Type.Unknown(), 'Parameters that are sent with these values, whatever the request says.'),
+    set: byName(Type.Unknown(), 'Parameters with fixed values, which replace those of the request.'),
     rename: byName(
       Type.String({ minLength: 1 }),
-      'New names of parameters, such as {"max_tokens": "max_completion_tokens"}. One that is sent by its new name keeps that value.',
+      'New names of parameters, such as {"max_tokens": "max_completion_tokens"}. A value that the request has under the new name stays.',
     ),
-    cap: byName(Type.Number(), 'The highest values of parameters; higher ones become these.'),
+    cap: byName(Type.Number(), 'The highest values of parameters; higher values are lowered to them.'),
     drop: Type.Optional(
       Type.Array(Type.String({ minLength: 1 }), {
         uniqueItems: true,
-        description: 'Parameters that are not sent, and are named in x-ignored-params.',
+        description: 'Parameters that are not sent upstream; x-ignored-params names them.',
       }),
     ),
   },
-  { ...closed, description: 'What is changed of the parameters of requests, in this order, after "defaults".' },
+  { ...closed, description: 'Changes of request parameters, in this order, after "defaults".' },
 )
 export type Params = Static<typeof Params>
 
@@ -62,16 +69,16 @@ const common = {
     Type.Integer({
       minimum: 0,
       maximum: 10,
-      description: 'How often a failed request is sent again, before the first byte has gone out.',
+      description: 'How often a failed request is sent again; never after the caller has got the first byte.',
     }),
   ),
   breaker: Type.Optional(BreakerSettings),
   contextWindow: Type.Optional(
-    Type.Integer({ minimum: 1, description: 'Tokens that the model takes, the answer included.' }),
+    Type.Integer({ minimum: 1, description: 'The tokens of the context window, the answer included.' }),
   ),
   defaults: Type.Optional(
     Type.Record(Type.String(), Type.Unknown(), {
-      description: 'Request parameters for requests that do not send them, such as temperature.',
+      description: 'Default values of request parameters, such as temperature.',
     }),
   ),
   params: Type.Optional(Params),
@@ -88,13 +95,13 @@ const common = {
         minItems: 1,
         uniqueItems: true,
         description:
-          'What the model takes; ["text"] marks one without images, audio, video and files. All of it without this.',
+          'The kinds of input: ["text"] for a model without images, audio, video and files. The default is all kinds.',
       },
     ),
   ),
   mergeMessages: Type.Optional(
     Type.Boolean({
-      description: 'Join neighbouring messages of one role, for chat templates that want strict alternation.',
+      description: 'Join adjacent messages of one role, for chat templates that require alternating roles.',
     }),
   ),
   overflow: Type.Optional(
@@ -108,12 +115,14 @@ const apiKey = Type.Optional(
   // biome-ignore lint/suspicious/noTemplateCurlyInString: the placeholder is what the operator writes
   Type.String({ minLength: 1, description: 'Usually "${NAME}", read from the environment.' }),
 )
-const headers = Type.Optional(Type.Record(Type.String(), Type.String(), { description: 'Sent with every request.' }))
+const headers = Type.Optional(
+  Type.Record(Type.String(), Type.String(), { description: 'Headers of every request to the upstream.' }),
+)
 const proxy = Type.Optional(
-  Type.Boolean({ description: 'false: never through HTTP_PROXY or HTTPS_PROXY of the environment (true).' }),
+  Type.Boolean({ description: 'false: no requests through HTTP_PROXY or HTTPS_PROXY (true).' }),
 )
 const baseUrl = (description: string) => Type.String({ pattern: '^https?://[^\\s?#]+$', description })
-const upstreamModel = Type.String({ minLength: 1, description: 'The id that the model goes by upstream.' })
+const upstreamModel = Type.String({ minLength: 1, description: 'The id of the model at the upstream.' })
 
 /** The embedded stand-in; `understudy/slow` and its like misbehave on purpose. */
 export const UnderstudySettings = Type.Object(
@@ -128,13 +137,13 @@ export type UnderstudySettings = Static<typeof UnderstudySettings>
 export const OpenAiSettings = Type.Object(
   {
     adapter: Type.Literal('openai'),
-    baseUrl: baseUrl('Such as https://api.openai.com/v1.'),
+    baseUrl: baseUrl('The address of the upstream, such as https://api.openai.com/v1.'),
     apiKey,
     model: Type.Optional(upstreamModel),
     headers,
     streamUsage: Type.Optional(
       Type.Boolean({
-        description: 'Ask streams for their usage; false for a service that refuses the question (true).',
+        description: 'Ask streams for their usage; false for an upstream that refuses the option (true).',
       }),
     ),
     proxy,
@@ -150,7 +159,7 @@ export const LlamaCppSettings = Type.Object(
     adapter: Type.Literal('llama.cpp'),
     model: Type.String({
       minLength: 1,
-      description: 'The path of a GGUF file, or the http(s) address to download one from, once.',
+      description: 'The path of a GGUF file, or the http(s) address of one, which is downloaded once.',
     }),
     sha256: Type.Optional(
       Type.String({
@@ -162,7 +171,7 @@ export const LlamaCppSettings = Type.Object(
       Type.Integer({
         minimum: 0,
         maximum: 10_000,
-        description: 'How many requests may wait for the one that runs (32).',
+        description: 'The maximum number of waiting requests (32).',
       }),
     ),
     gpu: Type.Optional(Type.Boolean({ description: 'Use a GPU where there is one (true).' })),
@@ -179,7 +188,7 @@ export const AiSdkSettings = Type.Object(
     adapter: Type.String({ pattern: '^(@[a-z0-9][a-z0-9._-]*/)?[a-z0-9][a-z0-9._-]*$' }),
     model: upstreamModel,
     apiKey,
-    baseUrl: Type.Optional(baseUrl("The provider's own address without this.")),
+    baseUrl: Type.Optional(baseUrl("The address of the provider; the default is the provider's own.")),
     headers,
     proxy,
     options: Type.Optional(
@@ -202,7 +211,7 @@ export const FallbackSettings = Type.Object(
     fallback: Type.Array(Type.String({ minLength: 1 }), {
       minItems: 1,
       uniqueItems: true,
-      description: 'Names of models of this file, in the order in which they are tried.',
+      description: 'Names of models in this file, in the order of attempts.',
     }),
   },
   { ...closed, title: 'FallbackSettings' },
