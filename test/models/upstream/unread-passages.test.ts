@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { EventReader } from '../../../src/models/upstream/event-reader.ts'
 import { often } from '../../support/often.ts'
 
-/** An event with one choice, written with so many blanks behind each colon and comma that they say the same. */
+/** An event with one choice, with or without blanks around the colons of its JSON. */
 function event(choice: object, more: object, isSpaced: boolean): string {
   const chunk = { id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [choice], ...more }
   const json = JSON.stringify(chunk)
@@ -31,7 +31,7 @@ const anyEvent = fc
     event({ index: 0, delta: { content }, finish_reason: reason }, usage, isSpaced),
   )
 
-/** What a client gets of a stream that arrives in these pieces, what was read of it, and how many events it has. */
+/** The text that a client gets of a stream in these pieces, the parsed chunks that the service needs, and the number of events. */
 function passed(pieces: readonly Buffer[], readAll: boolean) {
   const reader = new EventReader(readAll, [])
   const groups = [...pieces.map((piece) => reader.read(piece)), reader.end()]
@@ -39,14 +39,14 @@ function passed(pieces: readonly Buffer[], readAll: boolean) {
   const chunks = events.flatMap((each) => ('passage' in each ? each.read : [each.chunk]))
   return {
     text: events.map((each) => ('passage' in each ? each.passage.toString() : `data: ${each.text}\n\n`)).join(''),
-    told: chunks.filter(({ usage, choices }) => usage != null || choices.some((choice) => choice.finish_reason)),
+    needed: chunks.filter(({ usage, choices }) => usage != null || choices.some((choice) => choice.finish_reason)),
     count: events.reduce((sum, each) => sum + ('passage' in each ? each.events : 1), 0),
     isDone: groups.some(({ isDone }) => isDone),
     failures: groups.flatMap(({ failure }) => failure ?? []),
   }
 }
 
-it('lets events pass unread as they pass when each is read, and reads what must be known', () => {
+it('events pass unread with the same result as if each were parsed, and the service gets what it needs', () => {
   fc.assert(
     fc.property(
       fc.array(anyEvent, { maxLength: 20 }),
