@@ -50,7 +50,7 @@ export async function withRoutes<T>(
     config,
     stores,
     models: new ModelRegistry(defaultModels(undefined), config),
-    library: new CharacterLibrary({ store: stores.characters, largestCard: config.cardBodyLimit }),
+    library: new CharacterLibrary({ store: stores.characters, maxCardBytes: config.cardBodyLimit }),
     metering: new Metering({
       limiter,
       ledger: stores.ledger,

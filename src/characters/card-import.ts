@@ -25,7 +25,7 @@ export async function importCards(
   const faults: string[] = []
   for (const file of files) {
     try {
-      const card = readCardBytes(await readWhole(file, shelf.largestCard))
+      const card = readCardBytes(await readWhole(file, shelf.maxCardBytes))
       const name = nameOf(card.card)
       await refuseTaken(name, card, shelf, isReplacing)
       if (cards.some((other) => other.name === name)) throw new Error(`${JSON.stringify(name)} is in two of the files.`)

@@ -5,7 +5,7 @@ import type { CardSource } from './cards/source.ts'
 import { aboutCard, creatorNotes, hiddenFields, versionOf } from './cards/summary.ts'
 import type { Character, StoredCharacter } from './library/character.ts'
 import { emptyNotes } from './lore/lorebook.ts'
-import { mostExpanded, tooLarge } from './macros/macros.ts'
+import { maxExpandedLength, tooLarge } from './macros/macros.ts'
 import { shownGreetings } from './prompt/greetings.ts'
 import { listBody } from './schemas.ts'
 
@@ -49,7 +49,7 @@ function* greetingsOf(persona: Parameters<typeof shownGreetings>[0], conversatio
   let length = 0
   yield* shownGreetings(persona, conversationId, (index, text) => {
     length += text.length
-    if (length > mostExpanded) throw tooLarge()
+    if (length > maxExpandedLength) throw tooLarge()
     greetings.push({ index, text })
   })
   return greetings

@@ -7,7 +7,7 @@ const writeEvery = 60_000
 /** Versions that are written at once. */
 const batch = 500
 /** Versions that are remembered as noted today before they are forgotten, and noted once more. */
-const mostRemembered = 100_000
+const maxRememberedVersions = 100_000
 
 /**
  * Writes down which versions of uploaded characters are used: each once a day, all of them at once, a minute after the
@@ -30,7 +30,7 @@ export class CharacterUses {
   /** This version was used now. */
   note(version: VersionKey): void {
     const today = dayBegin(this.#now())
-    if (today !== this.#day || this.#noted.size >= mostRemembered) this.#noted.clear()
+    if (today !== this.#day || this.#noted.size >= maxRememberedVersions) this.#noted.clear()
     this.#day = today
     const { account, digest, name } = version
     const key = `${account} ${digest} ${name}`

@@ -9,7 +9,7 @@ import type { CharacterStore } from './library/character.ts'
 export const pieceBytes = 256 * 1024
 
 /** Pieces that one transaction removes at most: in SQLite some 5 ms. */
-export const mostPiecesRemoved = 8
+export const maxRemovedPieces = 8
 
 /** Seconds after which an upload that has not come to its end has come to nothing; it takes seconds. */
 export const uploadsKeptFor = 3600

@@ -11,8 +11,8 @@ const keptDays = 90
 const day = 86_400
 
 /** Versions and bytes that one transaction removes at most, though always one: others wait for it. */
-const mostRemoved = 10
-const mostBytesRemoved = 16 * 1024 ** 2
+const maxRemovedVersions = 10
+const maxRemovedBytes = 16 * 1024 ** 2
 
 /** The characters of an account and the bytes of all their versions. */
 export interface Kept {
@@ -87,7 +87,7 @@ export function planPurge(rows: readonly PurgeRow[], usedSince: number, begin: C
     for (const version of surplusIn(versions, usedSince)) {
       bytes += version.bytes
       // The rest of this character is for the next time.
-      const isEnough = surplus.length === mostRemoved || (surplus.length > 0 && bytes > mostBytesRemoved)
+      const isEnough = surplus.length === maxRemovedVersions || (surplus.length > 0 && bytes > maxRemovedBytes)
       if (isEnough) return { surplus, after: done, isLast: false }
       surplus.push(version.key)
     }

@@ -4,7 +4,7 @@ import { isOrphan } from '../storage/postgres/failures.ts'
 import { escapeNul } from '../storage/postgres/texts.ts'
 import { unixSeconds } from '../time.ts'
 import type { VersionKey } from './library/character.ts'
-import { countPieces, mostPiecesRemoved, PieceQueue, pieceAt, uploadLost } from './pieces.ts'
+import { countPieces, maxRemovedPieces, PieceQueue, pieceAt, uploadLost } from './pieces.ts'
 
 /** Pieces that are on their way to the server at once: others need connections too. */
 const atOnce = 3
@@ -65,7 +65,7 @@ export class PostgresPieces {
 
   /** See `CharacterStore.removeLeftovers`. */
   removeLeft(before: number, most: number): Promise<number> {
-    const wanted = Math.min(most, mostPiecesRemoved)
+    const wanted = Math.min(most, maxRemovedPieces)
     return this.#database.transaction(async (sql) => {
       // Whoever would give it to a version at this moment waits, and finds it incomplete.
       const [left] = await sql<{ id: string }[]>`

@@ -25,14 +25,14 @@ export class Shelf {
   /** The folder into which cards are imported that everybody may talk to. */
   readonly folder: string
   /** Bytes. */
-  readonly largestCard: number
+  readonly maxCardBytes: number
 
   constructor(library: CharacterLibrary, store: CharacterStore, account: number | null, config: Config) {
     this.library = library
     this.store = store
     this.account = account
     this.folder = join(config.dataDirectory, 'characters')
-    this.largestCard = config.cardBodyLimit
+    this.maxCardBytes = config.cardBodyLimit
   }
 
   /** @throws ApiError when there is no character of this name */

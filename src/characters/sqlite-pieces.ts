@@ -4,7 +4,7 @@ import type { Database, Statement } from 'better-sqlite3'
 import { GroupCommit } from '../storage/group-commit.ts'
 import { unixSeconds } from '../time.ts'
 import type { VersionKey } from './library/character.ts'
-import { countPieces, mostPiecesRemoved, PieceQueue, pieceAt, uploadLost } from './pieces.ts'
+import { countPieces, maxRemovedPieces, PieceQueue, pieceAt, uploadLost } from './pieces.ts'
 
 /** The pieces of large cards in SQLite: each is written in a transaction, and in a turn of the event loop, of its own. */
 export class SqlitePieces {
@@ -78,7 +78,7 @@ export class SqlitePieces {
 
   /** See `CharacterStore.removeLeftovers`. */
   removeLeft(before: number, most: number): Promise<number> {
-    const wanted = Math.min(most, mostPiecesRemoved)
+    const wanted = Math.min(most, maxRemovedPieces)
     return this.#commit.run(() => {
       const upload = this.#left.get(before)
       if (upload === undefined) return 0

@@ -281,7 +281,7 @@ describe('the log says how each completion ended, once, and nothing that was sai
       config,
       stores,
       models,
-      library: new CharacterLibrary({ store: stores.characters, largestCard: config.cardBodyLimit }),
+      library: new CharacterLibrary({ store: stores.characters, maxCardBytes: config.cardBodyLimit }),
       metering: new Metering({
         limiter,
         ledger: stores.ledger,

@@ -8,7 +8,7 @@ import { dataOf } from './summary.ts'
 import { listZip, unzip, type ZipEntry } from './zip.ts'
 
 /** Bytes of the largest asset that is read. */
-export const largestAsset = 16 * 1024 * 1024
+export const maxAssetBytes = 16 * 1024 * 1024
 /** Units of work of a file of an archive, and of an asset. */
 const unitsOfFile = 100
 
@@ -61,7 +61,7 @@ export class Assets {
     const file = this.#files.get(Buffer.from(path).toString('latin1'))
     if (!file) return undefined
     yield file.size >> 3
-    return unzip(file, largestAsset)
+    return unzip(file, maxAssetBytes)
   }
 
   /**
@@ -93,7 +93,7 @@ export function dataUrl(bytes: Buffer): string {
 
 function* bytesOfDataUrl(uri: string): Steps<Buffer | undefined> {
   const head = /^data:[^,]{0,200};base64,/i.exec(uri.slice(0, 300))?.[0]
-  if (head === undefined || uri.length > 2 * largestAsset) return undefined
+  if (head === undefined || uri.length > 2 * maxAssetBytes) return undefined
   yield uri.length >> 3
   return Buffer.from(uri.slice(head.length), 'base64')
 }

@@ -3,7 +3,7 @@ import { freeBytes } from '../../http/body.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { Assets } from './assets.ts'
-import { isTooLarge, largestPicture, type PictureType, pictureFacts } from './pictures.ts'
+import { isTooLarge, type PictureType, pictureFacts, pictureLimits } from './pictures.ts'
 import { bareLength, barePicture } from './png.ts'
 import type { CardSource } from './source.ts'
 
@@ -62,6 +62,6 @@ function typeOf(bytes: Buffer): PictureType {
     throw new ApiError(404, 'avatar_unusable', message)
   }
   if (!isTooLarge(facts)) return facts.type
-  const message = `The card's picture says that it has ${facts.width} × ${facts.height} pixels. At most ${largestPicture} are shown: make it smaller.`
+  const message = `The card's picture says that it has ${facts.width} × ${facts.height} pixels. At most ${pictureLimits} are shown: make it smaller.`
   throw new ApiError(404, 'avatar_unusable', message)
 }

@@ -17,10 +17,10 @@ export interface CardTest {
 }
 
 /** Longest pattern, and longest part of a reply that patterns are tried on: they come from whoever wrote the card. */
-const longestPattern = 1000
-const longestReply = 65_536
+const maxPatternLength = 1000
+const maxReplyLength = 65_536
 /** Steps of a compiled pattern, as in a lorebook's keys: `(a{1,100}){1,10}` unfolds to thousands. */
-const largestProgram = 2000
+const maxProgramSize = 2000
 
 /** The tests in a card's `extensions.conservatory.tests`, and what cannot be read of them. */
 export function testsOf(document: Readonly<Record<string, unknown>>): {
@@ -57,7 +57,7 @@ function readTest(item: unknown): CardTest | string {
   )
   if (!includes || !excludes || !patterns) return 'expects something else than lists of texts'
   if (includes.length + excludes.length + patterns.length === 0) return 'expects nothing'
-  if (patterns.some((pattern) => pattern.length > longestPattern)) return 'has a pattern that is too long'
+  if (patterns.some((pattern) => pattern.length > maxPatternLength)) return 'has a pattern that is too long'
   const matches: RE2JS[] = []
   for (const pattern of patterns) {
     const compiled = compile(pattern)
@@ -72,7 +72,7 @@ function compile(pattern: string): RE2JS | string {
   const shown = `the pattern ${JSON.stringify(pattern)}`
   try {
     const compiled = RE2JS.compile(RE2JS.translateRegExp(pattern))
-    return compiled.programSize() > largestProgram ? `has ${shown}, which repeats too much` : compiled
+    return compiled.programSize() > maxProgramSize ? `has ${shown}, which repeats too much` : compiled
   } catch {
     return `has ${shown}, which is no regular expression of RE2: it has no lookaround such as (?=…) and no back reference such as \\1`
   }
@@ -100,7 +100,7 @@ export function faultsOf(reply: string, { includes, excludes, matches }: CardTes
     ...includes.filter((text) => !has(text)).map((text) => `does not include ${JSON.stringify(text)}`),
     ...excludes.filter(has).map((text) => `includes ${JSON.stringify(text)}`),
     ...matches
-      .filter((pattern) => !pattern.matcher(reply.slice(0, longestReply)).find())
+      .filter((pattern) => !pattern.matcher(reply.slice(0, maxReplyLength)).find())
       .map((pattern) => `does not match /${pattern.pattern()}/`),
   ]
 }

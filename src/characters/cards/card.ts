@@ -41,7 +41,7 @@ export interface Card {
 
 const standardDepth = 4
 /** Characters of a model's id. */
-export const longestModel = 200
+export const maxModelLength = 200
 
 /**
  * Reads a card of version 1, 2 or 3 from its parsed document. Missing and wrong-typed fields count as empty, since
@@ -69,7 +69,7 @@ export function* readCard(document: Fields, notes: ReadingNotes = emptyNotes()):
     examples: textIn(data, 'mes_example'),
     greetings: [textIn(data, 'first_mes'), ...textsIn(data, 'alternate_greetings')],
     ...(depthNote ? { depthNote } : {}),
-    ...(model === '' || model.length > longestModel ? {} : { model }),
+    ...(model === '' || model.length > maxModelLength ? {} : { model }),
     ...(book ? { book } : {}),
     tags: aboutCard(document).tags,
   }

@@ -21,7 +21,7 @@ export interface Carried {
 }
 
 /** Bytes of assets that become part of the card's JSON, together: base64 of more leaves too little room for the card. */
-const mostInlined = 6 * 1024 * 1024
+const maxInlinedBytes = 6 * 1024 * 1024
 /** Units of work of an asset, beside its bytes. */
 const unitsOfAsset = 100
 const localLink = /^(?:embedd?ed:\/\/|__asset:)/
@@ -128,7 +128,7 @@ class Carrier {
       )
     }
     this.#inlined += bytes.length
-    if (this.#inlined > mostInlined) return undefined
+    if (this.#inlined > maxInlinedBytes) return undefined
     yield bytes.length >> 2
     return dataUrl(bytes)
   }

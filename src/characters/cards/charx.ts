@@ -2,7 +2,7 @@ import type { Fields } from '../../fields.ts'
 import { freeBytes } from '../../http/body.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
-import { documentInFile, largestDocument } from '../documents/json-document.ts'
+import { documentInFile, maxDocumentBytes } from '../documents/json-document.ts'
 import { listZip, unzip, type ZipEntry } from './zip.ts'
 import { writeZip, type ZipFile, zipFile } from './zip-writer.ts'
 
@@ -32,7 +32,7 @@ export function* readCharx(bytes: Buffer): Steps<Fields> {
   if (cards.length > 1) {
     throw new CardError('card_invalid', 'The archive has more than one card.json. Keep one of them.')
   }
-  const document = unzip(card, largestDocument)
+  const document = unzip(card, maxDocumentBytes)
   yield document.length >> 2
   return yield* documentInFile(document, bytes)
 }

@@ -36,7 +36,7 @@ const knownExtensions = new Set(['depth_prompt', 'conservatory'])
 const newestVersion = 3
 
 /** Names and patterns of one kind that are told; behind them stands how many more there are. */
-const mostTold = 20
+const maxListed = 20
 /** Units of work of looking at one field or asset. */
 const unitsOfField = 20
 
@@ -99,7 +99,7 @@ export class Told {
   #more = 0
 
   tell(name: string): void {
-    if (this.#names.length < mostTold) this.#names.push(name)
+    if (this.#names.length < maxListed) this.#names.push(name)
     else this.#more += 1
   }
 

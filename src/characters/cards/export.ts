@@ -7,7 +7,7 @@ import { type Carried, carry } from './carried.ts'
 import { writeCharx } from './charx.ts'
 import { toBackfill, toVersion } from './conversion.ts'
 import { type CardText, plainPicture, writePngCards } from './png.ts'
-import { type CardSource, type ExportFormat, largestFile } from './source.ts'
+import { type CardSource, type ExportFormat, maxFileBytes } from './source.ts'
 import { cardVersion } from './versions.ts'
 
 /** A card's file. */
@@ -30,8 +30,8 @@ export function* exportSteps(source: CardSource, format: ExportFormat, now = Dat
   const bytes = yield* writers[format](carried, source)
   // What was packed is in the file now; what an archive had stays a part of the source.
   for (const { packed } of carried.files) if (packed.buffer !== source.bytes.buffer) freeBytes(packed)
-  if (bytes.length > largestFile) {
-    throw new CardError('card_too_large', `The file would be larger than ${largestFile} bytes. Choose another format.`)
+  if (bytes.length > maxFileBytes) {
+    throw new CardError('card_too_large', `The file would be larger than ${maxFileBytes} bytes. Choose another format.`)
   }
   return { bytes, losses: carried.losses }
 }

@@ -3,7 +3,7 @@ import { codeOf } from '../../errors.ts'
 import { CardError } from '../documents/card-error.ts'
 
 /** Bytes of the least place for what is unpacked. */
-const leastPlace = 64 * 1024
+const minBufferBytes = 64 * 1024
 
 /**
  * Unpacks deflated bytes (RFC 1951), or those in a zlib wrapper (RFC 1950).
@@ -12,7 +12,7 @@ const leastPlace = 64 * 1024
  */
 export function inflate(packed: Buffer, wrapper: 'none' | 'zlib', largest: number): Buffer {
   // What has room in one place is not copied together; a card is packed to a fifth.
-  const chunkSize = Math.min(largest, Math.max(leastPlace, 8 * packed.length))
+  const chunkSize = Math.min(largest, Math.max(minBufferBytes, 8 * packed.length))
   try {
     return (wrapper === 'zlib' ? inflateSync : inflateRawSync)(packed, { maxOutputLength: largest, chunkSize })
   } catch (cause) {

@@ -3,7 +3,7 @@ import type { Steps } from '../../work.ts'
 import { isDisabled, isNothing } from '../lore/entry.ts'
 import { foreignBook } from '../lore/foreign-book.ts'
 import { writtenEntries } from '../lore/never-fires.ts'
-import { type CardSpec, cardData, longestModel } from './card.ts'
+import { type CardSpec, cardData, maxModelLength } from './card.ts'
 import { foreignCharacter } from './foreign.ts'
 
 /*
@@ -130,8 +130,8 @@ function faultOfList(value: unknown, what: string): string | undefined {
 
 function tellModel(data: Fields, tell: (sentence: string) => void): void {
   const model = valueIn(fieldsIn(fieldsIn(data, 'extensions'), 'conservatory'), 'model')
-  if (model == null || (typeof model === 'string' && model.trim().length <= longestModel)) return
-  const wanted = `Write a text of at most ${longestModel} characters.`
+  if (model == null || (typeof model === 'string' && model.trim().length <= maxModelLength)) return
+  const wanted = `Write a text of at most ${maxModelLength} characters.`
   tell(`extensions.conservatory.model is no id of a model, and is not read. ${wanted}`)
 }
 

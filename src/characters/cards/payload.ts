@@ -2,14 +2,17 @@ import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 
 /** Characters of the longest base64 that is decoded. */
-const longestBase64 = 24 * 1024 * 1024
+const maxBase64Length = 24 * 1024 * 1024
 /** Bytes of a piece of base64. */
-const longestPiece = 1024 * 1024
+const maxPieceBytes = 1024 * 1024
 
 /** The bytes that the text of a picture's chunk holds: base64, in either alphabet and with or without padding, or JSON itself. */
 export function* decodePayload(payload: Buffer): Steps<Buffer> {
-  if (payload.length > longestBase64) {
-    throw new CardError('card_too_large', `The picture's card is longer than ${longestBase64} characters. Shorten it.`)
+  if (payload.length > maxBase64Length) {
+    throw new CardError(
+      'card_too_large',
+      `The picture's card is longer than ${maxBase64Length} characters. Shorten it.`,
+    )
   }
   const start = payload
     .toString('latin1', 0, 64)
@@ -42,12 +45,12 @@ function* decodeBase64(digits: Buffer): Steps<Buffer> {
   const decoded = Buffer.allocUnsafeSlow(Math.ceil((digits.length * 3) / 4))
   let length = 0
   let rest = ''
-  for (let start = 0; start < digits.length; start += longestPiece) {
-    const text = rest + digits.toString('latin1', start, start + longestPiece).replace(/\s+/g, '')
+  for (let start = 0; start < digits.length; start += maxPieceBytes) {
+    const text = rest + digits.toString('latin1', start, start + maxPieceBytes).replace(/\s+/g, '')
     const whole = text.length - (text.length % 4)
     length += decoded.write(text.slice(0, whole), length, 'base64')
     rest = text.slice(whole)
-    yield longestPiece >> 3
+    yield maxPieceBytes >> 3
   }
   length += decoded.write(rest, length, 'base64')
   return decoded.subarray(0, length)
@@ -55,9 +58,9 @@ function* decodeBase64(digits: Buffer): Steps<Buffer> {
 
 /** Whether one of the characters of Latin-1 text matches, looked at a piece at a time. */
 function* hasMatch(bytes: Buffer, pattern: RegExp): Steps<boolean> {
-  for (let start = 0; start < bytes.length; start += longestPiece) {
-    if (pattern.test(bytes.toString('latin1', start, start + longestPiece))) return true
-    yield longestPiece >> 3
+  for (let start = 0; start < bytes.length; start += maxPieceBytes) {
+    if (pattern.test(bytes.toString('latin1', start, start + maxPieceBytes))) return true
+    yield maxPieceBytes >> 3
   }
   return false
 }

@@ -14,17 +14,17 @@ export interface PictureFacts {
 }
 
 /** Pixels of a side, and of all: more is no portrait, and takes whoever shows it 200 MB and more. */
-const longestSide = 16_384
-const mostPixels = 50_000_000
+const maxSidePixels = 16_384
+const maxPixels = 50_000_000
 /** Segments of a JPEG that are looked through for its size. */
-const mostSegments = 1000
+const maxSegments = 1000
 
 /** The kind and the size of a picture; undefined for what is none, or does not say its size. */
 export function pictureFacts(bytes: Buffer): PictureFacts | undefined {
   const head = bytes.toString('latin1', 0, 16)
   for (const [type, begins, sizeOf] of kinds) {
     if (!begins(head)) continue
-    const size = bytes.length < leastBytes ? undefined : sizeOf(bytes)
+    const size = bytes.length < minHeadBytes ? undefined : sizeOf(bytes)
     return size && size[0] > 0 && size[1] > 0 ? { type, width: size[0], height: size[1] } : undefined
   }
   return undefined
@@ -32,16 +32,16 @@ export function pictureFacts(bytes: Buffer): PictureFacts | undefined {
 
 /** Whether a picture is so large that showing it would take a client's memory. */
 export function isTooLarge({ width, height }: PictureFacts): boolean {
-  return width > longestSide || height > longestSide || width * height > mostPixels
+  return width > maxSidePixels || height > maxSidePixels || width * height > maxPixels
 }
 
 /** The largest picture that is shown, for sentences. */
-export const largestPicture = `${longestSide} pixels a side and ${mostPixels / 1e6} million in all`
+export const pictureLimits = `${maxSidePixels} pixels a side and ${maxPixels / 1e6} million in all`
 
 type Size = readonly [width: number, height: number]
 
 /** Bytes that the head of any picture has. */
-const leastBytes = 30
+const minHeadBytes = 30
 
 type Kind = readonly [type: PictureType, begins: (head: string) => boolean, sizeOf: (bytes: Buffer) => Size | undefined]
 
@@ -69,7 +69,7 @@ function sizeOfWebp(bytes: Buffer): Size | undefined {
 /** The size in the frame header, which may stand behind many segments (section B.2.2). */
 function sizeOfJpeg(bytes: Buffer): Size | undefined {
   let offset = 2
-  for (let count = 0; count < mostSegments && offset + 9 <= bytes.length; count++) {
+  for (let count = 0; count < maxSegments && offset + 9 <= bytes.length; count++) {
     const marker = bytes[offset + 1] ?? 0
     if (bytes[offset] !== 0xff) return undefined
     if (marker === 0xff) {

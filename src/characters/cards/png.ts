@@ -2,7 +2,7 @@ import { crc32, deflateSync } from 'node:zlib'
 import type { Fields } from '../../fields.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
-import { documentInFile, largestDocument } from '../documents/json-document.ts'
+import { documentInFile, maxDocumentBytes } from '../documents/json-document.ts'
 import { inflate } from './inflate.ts'
 import { decodePayload } from './payload.ts'
 import { cardVersion } from './versions.ts'
@@ -14,9 +14,9 @@ import { cardVersion } from './versions.ts'
 
 const signature = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1')
 /** Far more chunks than pictures of the size that we take have. */
-const mostChunks = 100_000
+const maxChunks = 100_000
 /** Section 5.3: a chunk's length is less than 2^31. */
-const longestChunk = 0x7fffffff
+const maxChunkBytes = 0x7fffffff
 /** A chunk's length, type and checksum. */
 const chunkOverhead = 12
 
@@ -175,10 +175,10 @@ export function plainPicture(): Buffer {
 function* chunksOf(bytes: Buffer): Generator<Chunk> {
   let offset = signature.length
   for (let count = 0; offset < bytes.length; count++) {
-    if (count === mostChunks) throw new CardError('card_too_large', `The picture has more than ${mostChunks} chunks.`)
+    if (count === maxChunks) throw new CardError('card_too_large', `The picture has more than ${maxChunks} chunks.`)
     const length = offset + chunkOverhead <= bytes.length ? bytes.readUInt32BE(offset) : Number.POSITIVE_INFINITY
     const end = offset + chunkOverhead + length
-    if (length > longestChunk || end > bytes.length) {
+    if (length > maxChunkBytes || end > bytes.length) {
       throw new CardError(
         'card_damaged',
         'The picture is cut off or damaged: a chunk ends behind its end. Send it again.',
@@ -242,6 +242,6 @@ function textOf({ type, data }: Chunk): Buffer {
 }
 
 function unpack(method: number | undefined, packed: Buffer): Buffer {
-  if (method === 0) return inflate(packed, 'zlib', largestDocument)
+  if (method === 0) return inflate(packed, 'zlib', maxDocumentBytes)
   throw new CardError('card_unsupported', "The picture's card is packed in an unknown way. Save it without packing.")
 }

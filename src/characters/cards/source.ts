@@ -27,15 +27,15 @@ export interface CardSource {
 }
 
 /** Bytes of the largest file that is read or written. */
-export const largestFile = 64 * 1024 * 1024
+export const maxFileBytes = 64 * 1024 * 1024
 
 /**
  * Reads a card out of a JSON, PNG or CHARX file.
  * @throws CardError for everything else; its sentence quotes nothing of the file
  */
 export function* cardSourceSteps(bytes: Buffer): Steps<CardSource> {
-  if (bytes.length > largestFile) {
-    throw new CardError('card_too_large', `The file is larger than ${largestFile} bytes. Send a smaller one.`)
+  if (bytes.length > maxFileBytes) {
+    throw new CardError('card_too_large', `The file is larger than ${maxFileBytes} bytes. Send a smaller one.`)
   }
   const container = containerOf(bytes)
   const { document, warnings } = yield* readContainer(bytes, container)
@@ -88,10 +88,10 @@ function containerOf(bytes: Buffer): Container {
 }
 
 /** Bytes in which a card begins: no card has more white space before it. */
-const longestBlank = 64 * 1024
+const maxLeadingBlankBytes = 64 * 1024
 
 /** The first character after a byte order mark and what JSON takes for white space (RFC 8259, section 2). */
 function firstCharacter(bytes: Buffer): string {
   const start = bytes.toString('latin1', 0, 3) === '\xef\xbb\xbf' ? 3 : 0
-  return /[^ \t\r\n]/.exec(bytes.toString('latin1', start, longestBlank))?.[0] ?? ''
+  return /[^ \t\r\n]/.exec(bytes.toString('latin1', start, maxLeadingBlankBytes))?.[0] ?? ''
 }

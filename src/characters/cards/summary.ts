@@ -57,7 +57,7 @@ export function hiddenFields(document: Fields): Record<string, unknown> {
 }
 
 /** More would make lists of characters long, and are no help in finding one. */
-const mostTags = 100
+const maxTags = 100
 
 /** Tags as a list; some programs write them as one text with commas. */
 function tagsOf(value: unknown): readonly string[] {
@@ -66,5 +66,5 @@ function tagsOf(value: unknown): readonly string[] {
     .filter((tag) => typeof tag === 'string')
     .map((tag) => tag.trim())
     .filter((tag) => tag !== '')
-    .slice(0, mostTags)
+    .slice(0, maxTags)
 }

@@ -39,16 +39,16 @@ export function* zipFile(name: string, content: Buffer): Steps<ZipFile> {
 }
 
 /** Bytes that are packed at once, in a few milliseconds; what repeats in another piece is packed again. */
-const longestPiece = 256 * 1024
+const maxPieceBytes = 256 * 1024
 
 /** Packs bytes as one stream (RFC 1951), whose pieces end at a byte each. */
 function* deflate(content: Buffer): Steps<Buffer> {
   const packed: Buffer[] = []
   let start = 0
-  for (; start + longestPiece < content.length; start += longestPiece) {
-    const piece = content.subarray(start, start + longestPiece)
+  for (; start + maxPieceBytes < content.length; start += maxPieceBytes) {
+    const piece = content.subarray(start, start + maxPieceBytes)
     packed.push(deflateRawSync(piece, { finishFlush: constants.Z_SYNC_FLUSH }))
-    yield 2 * longestPiece
+    yield 2 * maxPieceBytes
   }
   packed.push(deflateRawSync(content.subarray(start)))
   const whole = Buffer.concat(packed)

@@ -35,10 +35,10 @@ const endSignature = 0x06054b50
 const endLength = 22
 const centralLength = 46
 const localLength = 30
-const longestComment = 0xffff
-const mostEntries = 4_000
+const maxCommentBytes = 0xffff
+const maxEntries = 4_000
 /** How much larger than its packed form a file may be: text packs to a fifth, bombs to a thousandth. */
-const largestRatio = 200
+const maxRatio = 200
 /** Section 4.4.4: bit 0 is encryption, 6 strong encryption, 13 an encrypted directory. */
 const encryptionFlags = 0x2041
 
@@ -60,7 +60,7 @@ export function listZip(bytes: Buffer): readonly ZipEntry[] {
   if (bytes.readUInt32LE(end + 4) !== 0 || count === 0xffff || bytes.readUInt32LE(end + 16) === 0xffffffff) {
     throw new CardError('card_unsupported', 'The archive is split or in Zip64 format. Pack it as an ordinary zip.')
   }
-  if (count > mostEntries) throw new CardError('card_too_large', `The archive has more than ${mostEntries} files.`)
+  if (count > maxEntries) throw new CardError('card_too_large', `The archive has more than ${maxEntries} files.`)
   if (directoryStart < 0 || shift < 0) fail('its directory is not where its end record says')
   const entries: ZipEntry[] = []
   let offset = directoryStart
@@ -83,20 +83,20 @@ export function unzip(entry: ZipEntry, largest: number): Buffer {
     throw new CardError('card_unsupported', 'The archive is packed in an unusual way. Pack it as an ordinary zip.')
   }
   if (!entry.isConsistent) fail('its directory and its files disagree')
-  const mostBytes = Math.min(largest, Math.max(1, entry.packed.length * largestRatio))
-  const content = entry.method === 0 ? entry.packed : inflate(entry.packed, 'none', mostBytes)
+  const maxBytes = Math.min(largest, Math.max(1, entry.packed.length * maxRatio))
+  const content = entry.method === 0 ? entry.packed : inflate(entry.packed, 'none', maxBytes)
   if (content.length !== entry.size || crc32(content) !== entry.checksum) fail('a checksum or a length is wrong')
   return content
 }
 
 /** Whether a file of this size packs so well that `unzip` would refuse it. */
 export function looksLikeBomb(size: number, packedSize: number): boolean {
-  return size > packedSize * largestRatio
+  return size > packedSize * maxRatio
 }
 
 /** The end record that ends exactly where the file does (section 4.3.16). */
 function findEnd(bytes: Buffer): number | undefined {
-  const first = Math.max(0, bytes.length - endLength - longestComment)
+  const first = Math.max(0, bytes.length - endLength - maxCommentBytes)
   for (let offset = bytes.length - endLength; offset >= first; offset--) {
     if (bytes.readUInt32LE(offset) !== endSignature) continue
     if (offset + endLength + bytes.readUInt16LE(offset + 20) === bytes.length) return offset

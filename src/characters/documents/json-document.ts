@@ -5,12 +5,12 @@ import { type Steps, workAtOnce } from '../../work.ts'
 import { CardError, type CardErrorCode } from './card-error.ts'
 
 /** Bytes of the largest JSON that is read or written: about ten times the largest real card that was found. */
-export const largestDocument = 16 * 1024 * 1024
+export const maxDocumentBytes = 16 * 1024 * 1024
 
 /** Levels of nesting up to which JSON is read, so that no walk over a card can exhaust the stack. */
-const deepestNesting = 200
+const maxNesting = 200
 
-const bounds = { depth: deepestNesting, duplicates: 'last' } as const
+const bounds = { depth: maxNesting, duplicates: 'last' } as const
 
 /**
  * Reads one JSON object (RFC 8259), with or without a byte order mark.
@@ -60,7 +60,7 @@ export function* writeJsonDocument(document: Fields): Steps<Buffer> {
 }
 
 /** Characters that are kept as text before they become bytes. */
-const longestPiece = 64 * 1024
+const maxPieceLength = 64 * 1024
 
 /** Writes JSON piece by piece, as far as a document may be long. */
 class Writer {
@@ -99,16 +99,16 @@ class Writer {
   }
 
   *#writeContainer(value: Fields | readonly unknown[], depth: number): Steps<void> {
-    if (depth > deepestNesting) throw tooDeep()
+    if (depth > maxNesting) throw tooDeep()
     if (isFields(value)) yield* this.writeFields(value, depth)
     else yield* this.#writeArray(value, depth)
-    if (this.#text.length > longestPiece) yield this.#cut()
+    if (this.#text.length > maxPieceLength) yield this.#cut()
   }
 
   /** @returns whether the text is long enough to become a piece */
   #writeScalar(value: unknown): boolean {
     this.#text += writtenScalar(value)
-    return this.#text.length > longestPiece
+    return this.#text.length > maxPieceLength
   }
 
   /** @returns the cost in units of work of what was written since the last time */
@@ -168,10 +168,10 @@ function refusalOf({ kind, position }: JsonFault, text: string, fault: CardError
 }
 
 function tooDeep(): CardError {
-  return new CardError('card_invalid', `The card's JSON is nested deeper than ${deepestNesting} levels. Flatten it.`)
+  return new CardError('card_invalid', `The card's JSON is nested deeper than ${maxNesting} levels. Flatten it.`)
 }
 
 function checkSize(bytes: number): void {
-  if (bytes <= largestDocument) return
-  throw new CardError('card_too_large', `The card's JSON is larger than ${largestDocument} bytes. Shorten it.`)
+  if (bytes <= maxDocumentBytes) return
+  throw new CardError('card_too_large', `The card's JSON is larger than ${maxDocumentBytes} bytes. Shorten it.`)
 }

@@ -177,7 +177,7 @@ export function characterNameProblem(name: string): string | undefined {
 }
 
 /** So few digits are taken for a typing error. */
-const shortestPin = 8
+const minPinLength = 8
 
 /** A name as requests give it: with `@sha256:…` behind it, it means one version and no other. */
 export interface WantedName {
@@ -196,7 +196,7 @@ export function readWantedName(text: string): WantedName {
   const mark = text.lastIndexOf(pinMark)
   if (mark === -1) return { name: text.trim() }
   const digest = text.slice(mark + pinMark.length).trim()
-  const isDigest = new RegExp(`^[0-9a-f]{${shortestPin},64}$`, 'i').test(digest)
+  const isDigest = new RegExp(`^[0-9a-f]{${minPinLength},64}$`, 'i').test(digest)
   return { name: text.slice(0, mark).trim(), digest: isDigest ? digest.toLowerCase() : null }
 }
 

@@ -26,7 +26,7 @@ export interface LibraryOptions {
   /** Folders of the world books, which apply to every character; of equal file names the first folder's does. */
   readonly lorebooks?: readonly string[]
   /** Bytes. */
-  readonly largestCard: number
+  readonly maxCardBytes: number
   readonly logger?: LibraryLogger
   /** Is told of each version of an account's upload that is looked up. */
   readonly onUse?: (version: VersionKey) => void
@@ -69,7 +69,7 @@ export class CharacterLibrary {
   #isScanned = false
   #isClosed = false
 
-  constructor({ store, folders = [], lorebooks = [], largestCard, logger, onUse, ...options }: LibraryOptions) {
+  constructor({ store, folders = [], lorebooks = [], maxCardBytes, logger, onUse, ...options }: LibraryOptions) {
     const { workOf = workAtOnce, during = (_account, _bytes, work) => work(), now = Date.now } = options
     this.#during = during
     this.#cache = new CardCache(cacheLimit)
@@ -77,10 +77,10 @@ export class CharacterLibrary {
     this.#workOf = workOf
     this.#onUse = onUse
     this.#logger = logger
-    const cards = { extensions: ['.json', '.png', '.charx'], largestFile: largestCard, read: this.#readCard, now }
+    const cards = { extensions: ['.json', '.png', '.charx'], maxFileBytes: maxCardBytes, read: this.#readCard, now }
     const paths = new Set(folders.map(realPath))
     this.#folders = [...paths].map((path) => new WatchedFolder(path, cards))
-    const books = { extensions: ['.json'], largestFile: largestCard, read: this.#readWorldBook, now }
+    const books = { extensions: ['.json'], maxFileBytes: maxCardBytes, read: this.#readWorldBook, now }
     this.#lorebooks = [...new Set(lorebooks.map(realPath))].map((path) => new WatchedFolder(path, books))
   }
 
@@ -306,7 +306,7 @@ export function createLibrary(
     // In this order, since by default the starters' folder is the data folder's too.
     folders: [join(configDirectory, 'characters'), join(dataDirectory, 'characters'), starterFolder],
     lorebooks: [join(configDirectory, 'lorebooks'), join(dataDirectory, 'lorebooks')],
-    largestCard: cardBodyLimit,
+    maxCardBytes: cardBodyLimit,
     ...observer,
   })
 }

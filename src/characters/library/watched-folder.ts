@@ -23,7 +23,7 @@ export interface FolderReading<T> {
   /** Lower-case, with the dot. */
   readonly extensions: readonly string[]
   /** Bytes; larger files are not even opened. */
-  readonly largestFile: number
+  readonly maxFileBytes: number
   /** @throws CardError when it is none of what is looked for */
   readonly read: (bytes: Buffer, file: string) => T | Promise<T>
   /** The time that files' times are compared with, in milliseconds: the machine's clock. */
@@ -121,8 +121,8 @@ export class WatchedFolder<T> {
     if (before?.signature === signature) return before
     // Opening a pipe would wait for ever.
     if (!stats.isFile()) return { signature, file, reason: 'It is not a file.' }
-    if (stats.size > this.#reading.largestFile) {
-      return { signature, file, reason: `It is larger than ${this.#reading.largestFile} bytes.` }
+    if (stats.size > this.#reading.maxFileBytes) {
+      return { signature, file, reason: `It is larger than ${this.#reading.maxFileBytes} bytes.` }
     }
     try {
       // With the signature from before the reading, what changed during it is found the next time.

@@ -4,20 +4,20 @@ import { withoutComments } from '../macros/macros.ts'
 import { Haystack, ScanWork } from './haystack.ts'
 
 /** Characters that are looked at in one window of messages, from the newest. */
-const longestWindow = 64 * 1024
+const maxWindowLength = 64 * 1024
 /** Stands between messages, so that no key is found across two. */
 const border = '\n\u0001'
 /** Messages that are looked at for what matched earlier. */
-const mostReplayed = 200
+const maxReplayedMessages = 200
 /** Windows with a table of their own; the others go by that of the longest. */
-const mostOwnTables = 8
+const maxWindowFilters = 8
 /** Scan depths of which the windows at earlier points are kept. */
-const mostReplayedDepths = 8
+const maxReplayedDepths = 8
 /** Units of work of one message. */
 const unitsOfMessage = 20
 
 /** Characters of a message that tell a turn. */
-const longestEnd = 500
+const maxEndLength = 500
 
 /** An earlier point of a conversation: after a message of the user's. */
 export interface Earlier {
@@ -54,7 +54,7 @@ export class Conversation {
 
   /** Joins the newest messages, of which `window` gives parts. @param deepest the most that any entry looks at */
   *prepare(deepest: number): Steps<void> {
-    this.#newest = yield* this.#join(Math.min(deepest, this.messages.length), longestWindow)
+    this.#newest = yield* this.#join(Math.min(deepest, this.messages.length), maxWindowLength)
     const { text, lower } = this.#newest
     this.#longest = new Haystack(text, this.work, lower)
     this.#windows.set(this.#newest.textEnds.length - 1, this.#longest)
@@ -66,7 +66,7 @@ export class Conversation {
     const count = Math.min(depth, textEnds.length - 1)
     const known = this.#windows.get(count)
     if (known) return known
-    const whole = this.#windows.size > mostOwnTables ? this.#longest : undefined
+    const whole = this.#windows.size > maxWindowFilters ? this.#longest : undefined
     const made = new Haystack(text.slice(0, textEnds[count]), this.work, lower.slice(0, lowerEnds[count]), whole)
     this.#windows.set(count, made)
     return made
@@ -74,7 +74,7 @@ export class Conversation {
 
   /** What the reply to the newest of so many messages is known by again: the end of the two newest. */
   turnAt(length: number): string {
-    const ends = [length - 2, length - 1].map((index) => this.#written(index).slice(-longestEnd))
+    const ends = [length - 2, length - 1].map((index) => this.#written(index).slice(-maxEndLength))
     return ends.join(border)
   }
 
@@ -86,7 +86,7 @@ export class Conversation {
     const { length } = this.messages
     const points: Earlier[] = []
     let saidByCharacter = this.saidByCharacter
-    for (let last = length - 1; last >= Math.max(0, length - mostReplayed); last--) {
+    for (let last = length - 1; last >= Math.max(0, length - maxReplayedMessages); last--) {
       const role = this.messages[last]?.role
       if (role === 'assistant') saidByCharacter--
       if (role !== 'user' || last > this.length - 2) continue
@@ -94,14 +94,14 @@ export class Conversation {
       const first = length - 1 - last
       const start = textEnds[first] ?? 0
       let end = first
-      while (end < first + depth && end < textEnds.length - 1 && (textEnds[end] ?? 0) - start < longestWindow) end++
+      while (end < first + depth && end < textEnds.length - 1 && (textEnds[end] ?? 0) - start < maxWindowLength) end++
       const part = text.slice(start, textEnds[end])
       const window = new Haystack(part, this.work, lower.slice(lowerEnds[first], lowerEnds[end]), whole)
       points.push({ window, length: last + 1, saidByCharacter, isAnswered: this.messages[last + 1]?.role !== 'user' })
       this.work.left -= unitsOfMessage + end - first
       if (this.work.isDue) yield this.work.owed()
     }
-    if (this.#replayed.size >= mostReplayedDepths) this.#replayed.clear()
+    if (this.#replayed.size >= maxReplayedDepths) this.#replayed.clear()
     this.#replayed.set(depth, points)
     return points
   }
@@ -149,7 +149,7 @@ export class Conversation {
 
   #written(index: number): string {
     const message = this.messages[index]
-    return message ? textOf(message).slice(0, longestWindow) : ''
+    return message ? textOf(message).slice(0, maxWindowLength) : ''
   }
 }
 

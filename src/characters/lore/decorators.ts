@@ -47,7 +47,7 @@ export interface Decorated {
 }
 
 /** Lines of decorators that are read of one entry; real ones have a handful. */
-const mostLines = 50
+const maxLines = 50
 
 /** Splits the leading lines that begin with `@@` from the body; `@@` elsewhere is prose. */
 export function splitDecorators(content: string): Decorated {
@@ -60,11 +60,11 @@ export function splitDecorators(content: string): Decorated {
     const next = text.indexOf('\n', start)
     const end = next === -1 ? text.length : next
     if (!isDecorator(text, start)) break
-    if (lines < mostLines) readLine(text.slice(start, end), chains)
+    if (lines < maxLines) readLine(text.slice(start, end), chains)
     lines += 1
     start = end + 1
   }
-  return { body: text.slice(start).trim(), chains, isCut: lines > mostLines }
+  return { body: text.slice(start).trim(), chains, isCut: lines > maxLines }
 }
 
 /** Whether a line begins with `@@` behind its blanks. */
@@ -121,10 +121,10 @@ const whole = (make: (number: number) => Decorators, minimum = 0): Reader => {
   }
 }
 /** Parts of one list that are looked at. */
-const mostParts = 1000
+const maxParts = 1000
 const list = (value: string) =>
   value
-    .split(',', mostParts)
+    .split(',', maxParts)
     .map((item) => item.trim())
     .filter((item) => item !== '')
 

@@ -3,7 +3,7 @@ import { withoutControlsInSteps } from '../../text.ts'
 import type { Steps } from '../../work.ts'
 import { anywhere, type Decorators, type Role, readDecorators, splitDecorators } from './decorators.ts'
 import type { LoreKey } from './haystack.ts'
-import { isSlashForm, longestKey, type PatternCount, readKey } from './keys.ts'
+import { isSlashForm, maxKeyLength, type PatternCount, readKey } from './keys.ts'
 
 /** Where an entry's body stands in the prompt. */
 export type LorePlace =
@@ -82,10 +82,10 @@ export interface ReadingNotes {
 }
 
 /** Keys of an entry of one kind. */
-const mostKeys = 64
+const maxKeys = 64
 const standardDepth = 4
 /** Parts of a list that are looked at, blank ones too. */
-const mostParts = 1000
+const maxParts = 1000
 
 /** Units of work of reading one entry, and of one key. */
 const unitsOfEntry = 200
@@ -166,11 +166,11 @@ function isFromSillyTavern(extensions: Fields): boolean {
 const unitsOfStep = 2000
 
 function* keysOf(texts: readonly string[], allowsPatterns: boolean, notes: ReadingNotes): Steps<readonly LoreKey[]> {
-  notes.patterns.units += texts.length + Math.min(texts.length, mostKeys) * unitsOfKey
-  if (texts.length > mostKeys) notes.ignored.add(`character_book.entries[].keys[${mostKeys}…]`)
-  if (texts.some((text) => text.length > longestKey)) notes.ignored.add('character_book.entries[].keys[] too long')
+  notes.patterns.units += texts.length + Math.min(texts.length, maxKeys) * unitsOfKey
+  if (texts.length > maxKeys) notes.ignored.add(`character_book.entries[].keys[${maxKeys}…]`)
+  if (texts.some((text) => text.length > maxKeyLength)) notes.ignored.add('character_book.entries[].keys[] too long')
   const keys: LoreKey[] = []
-  for (const text of texts.slice(0, mostKeys)) {
+  for (const text of texts.slice(0, maxKeys)) {
     const key = readKey(text, allowsPatterns, notes.patterns)
     if (key) keys.push(key)
     if (notes.patterns.units >= unitsOfStep) yield owed(notes)
@@ -187,9 +187,9 @@ const tagId = /^(?:[0-9a-f]{8}-[0-9a-f-]{27}|\d{10,})$/i
 /** Reads for whom an entry is; undefined for one that is for all. */
 function audienceOf(entry: Fields, extensions: Fields, { ignored }: ReadingNotes): Audience | undefined {
   const filter = fieldsIn(entry, 'character_filter')
-  const listed = (name: string) => textsIn(filter, name).slice(0, mostParts)
+  const listed = (name: string) => textsIn(filter, name).slice(0, maxParts)
   const tags = listed('tags')
-  const replies = textsIn(extensions, 'triggers').slice(0, mostParts)
+  const replies = textsIn(extensions, 'triggers').slice(0, maxParts)
   if (tags.some((tag) => tagId.test(tag))) ignored.add('character_book.entries[].character_filter.tags by their ids')
   for (const reply of replies) {
     if (!knownReplies.has(reply)) ignored.add(`character_book.entries[].extensions.triggers ${reply.slice(0, 40)}`)
@@ -254,7 +254,7 @@ const plain: readonly DecoratedRules[] = Array.from({ length: 8 }, () => ({ addi
 /** A list, or a text with commas. */
 function commaSeparated(fields: Fields, name: string): readonly string[] {
   const value = valueIn(fields, name)
-  const texts = typeof value === 'string' ? value.split(',', mostParts) : textsIn(fields, name).slice(0, mostParts)
+  const texts = typeof value === 'string' ? value.split(',', maxParts) : textsIn(fields, name).slice(0, maxParts)
   return texts.map((text) => text.trim()).filter((text) => text !== '')
 }
 

@@ -18,19 +18,19 @@ export interface LoreKey {
 }
 
 /** Units of work that a request may spend on looking for keys: some 2 s, half of all that it may cause. */
-const mostWork = 200_000_000
+const maxUnits = 200_000_000
 /** Tables of triples that a request may have in memory, of at most 64 kB each. */
-const mostTables = 64
+const maxFilters = 64
 /** Units after which a step ends. */
 const unitsOfStep = 2000
 
 /** What a request has left for looking for keys, so that no card can hold up the service. */
 export class ScanWork {
   /** Units of work; what is looked for when they are spent is not found. */
-  left = mostWork
+  left = maxUnits
   /** Tables that may still be made. */
-  tables = mostTables
-  #told = mostWork
+  tables = maxFilters
+  #told = maxUnits
 
   /** Whether so much was spent since `owed` that the step is to end. */
   get isDue(): boolean {
@@ -47,15 +47,17 @@ export class ScanWork {
 
 /** Places of the table for each character of the text, and the bits of their number: 64 kB at most. */
 const placesPerCharacter = 8
-const mostBits = 19
-const leastBits = 10
+const maxIndexBits = 19
+const minIndexBits = 10
+/** Words of a table that is a plain array: a typed one has memory of its own, which costs a short text more than its searches. */
+const shortTable = 1024
 const wordCharacter = /[\p{L}\p{N}\p{M}_]/u
 /** Scripts that put no blanks between words, or that add endings to them: a word has no borders there that can be seen. */
 const borderless =
   /[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Hang}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmr}\p{scx=Mymr}\p{scx=Tibt}]/u
 
 /** Characters of the longest text that is looked through at once. */
-export const longestHaystack = 128 * 1024
+export const maxTextLength = 128 * 1024
 /** Characters that two parts of a longer text share, so that no key is cut in two. */
 const overlap = 4096
 /** Units of a look at a key, and of a place where a whole word may be. */
@@ -125,8 +127,8 @@ export class Haystack {
   *prepare(): Steps<void> {
     if (this.#table) return
     this.#beginTable()
-    for (let start = 0; start < this.#lower.length; start += longestHaystack) {
-      this.#addToTable(start, start + longestHaystack)
+    for (let start = 0; start < this.#lower.length; start += maxTextLength) {
+      this.#addToTable(start, start + maxTextLength)
       if (this.#work.isDue) yield this.#work.owed()
     }
   }
@@ -162,7 +164,10 @@ export class Haystack {
   }
 
   #beginTable(): void {
-    const bits = Math.min(mostBits, Math.max(leastBits, 32 - Math.clz32(this.#lower.length * placesPerCharacter)))
+    const bits = Math.min(
+      maxIndexBits,
+      Math.max(minIndexBits, 32 - Math.clz32(this.#lower.length * placesPerCharacter)),
+    )
     this.#work.tables -= 1
     this.#table = new Uint32Array(2 ** (bits - 5))
     this.#places = 2 ** bits - 1
@@ -189,8 +194,8 @@ function isBorder(character: string): boolean {
 /** A text of whatever length as texts in which keys are looked for. */
 export function* haystacksOf(text: string, work: ScanWork): Steps<readonly Haystack[]> {
   const haystacks: Haystack[] = []
-  for (let start = 0; start === 0 || start + overlap < text.length; start += longestHaystack - overlap) {
-    const part = text.slice(start, start + longestHaystack)
+  for (let start = 0; start === 0 || start + overlap < text.length; start += maxTextLength - overlap) {
+    const part = text.slice(start, start + maxTextLength)
     work.left -= part.length >> 3
     haystacks.push(new Haystack(part, work))
     if (work.isDue) yield work.owed()

@@ -5,9 +5,9 @@ import { type LoreKey, marksOf } from './haystack.ts'
 import { LorePattern } from './pattern.ts'
 
 /** Characters of a key, and of a pattern. */
-export const longestKey = 1000
+export const maxKeyLength = 1000
 /** Regular expressions of a card. */
-const mostPatterns = 500
+const maxPatterns = 500
 
 /** A key whose macros are the two names and nothing else. */
 const namesOnly = /^(?:[^{}<]|\{\{(?:char|user)\}\}|<(?:char|bot|user)>)*$/i
@@ -33,7 +33,7 @@ export function isSlashForm(key: string): boolean {
 /** Makes a key ready; blank ones match nothing and are none. @param allowsPatterns whether `/…/` is a pattern in this entry */
 export function readKey(raw: string, allowsPatterns: boolean, patterns: PatternCount): LoreKey | undefined {
   const written = withoutControls(raw).trim()
-  if (written === '' || written.length > longestKey) return undefined
+  if (written === '' || written.length > maxKeyLength) return undefined
   if (allowsPatterns && isSlashForm(written)) return { written, pattern: compile(written, patterns) }
   if (!hasMacro(written)) return { ...plainKey(written), hasMacro: false }
   return { ...plainKey(written), hasMacro: true, hasNamesOnly: namesOnly.test(written) }
@@ -54,13 +54,13 @@ function compile(written: string, patterns: PatternCount): LorePattern | null {
     (flags.includes('s') ? RE2JS.DOTALL : 0)
   const size = unfoldedSize(pattern)
   const classes = unitsOfClasses(pattern, flags)
-  const isSmall = size <= 2 * largestProgram && classes <= mostUnitsOfClasses
-  if (isSmall && patterns.compiled + patterns.refused.length < mostPatterns) {
+  const isSmall = size <= 2 * maxProgramSize && classes <= maxUnitsOfClasses
+  if (isSmall && patterns.compiled + patterns.refused.length < maxPatterns) {
     const units = unitsOfInstruction * (pattern.length + size) + classes
     patterns.units += units
     try {
       const compiled = new LorePattern(() => RE2JS.compile(RE2JS.translateRegExp(pattern), bits), units)
-      if (compiled.size <= largestProgram && patterns.steps + compiled.size <= mostSteps) {
+      if (compiled.size <= maxProgramSize && patterns.steps + compiled.size <= maxTotalProgramSize) {
         patterns.compiled += 1
         patterns.steps += compiled.size
         return compiled
@@ -74,9 +74,9 @@ function compile(written: string, patterns: PatternCount): LorePattern | null {
 }
 
 /** Steps of a compiled pattern: `(a{1,100}){1,10}` unfolds to thousands. */
-const largestProgram = 2000
+const maxProgramSize = 2000
 /** Steps of all patterns of a card: some 20 MB of memory. */
-const mostSteps = 100_000
+const maxTotalProgramSize = 100_000
 /** Units of work of compiling one of them. */
 const unitsOfInstruction = 100
 /** Units of work of a class by name such as `\pL`, and of a letter in a range whose other cases are looked for one by one. */
@@ -85,7 +85,7 @@ const unitsOfFoldedLetter = 3
 /** The last letter that has other cases. */
 const lastFolded = 0x1e943
 /** Units of work of the classes of a pattern: some 10 ms, or fifty classes by name. */
-const mostUnitsOfClasses = 1_000_000
+const maxUnitsOfClasses = 1_000_000
 
 const namedClass = /\\p/gi
 const end = String.raw`(\\x[\da-f]{2}|\\u[\da-f]{4}|\\[xu]\{[\da-f]*\}|\\?[\s\S])`

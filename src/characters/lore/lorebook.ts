@@ -27,10 +27,10 @@ export interface Lorebook {
 }
 
 /** More would take the time of other requests. */
-const mostEntries = 20_000
+const maxEntries = 20_000
 const standardScanDepth = 4
 /** Levels of anything that is walked or written again. */
-const deepestDocument = 200
+const maxDepth = 200
 /** Values that are looked at in one step, and what one costs in units of work. */
 const valuesPerStep = 500
 const unitsOfValue = 8
@@ -47,8 +47,8 @@ export function emptyNotes(): ReadingNotes {
 export function* checkDocument(document: Fields, what: 'card' | 'lorebook'): Steps<void> {
   let level: object[] = [document]
   for (let depth = 0; level.length > 0; depth++) {
-    if (depth > deepestDocument) {
-      throw new CardError('card_invalid', `The ${what} nests deeper than ${deepestDocument} levels.`)
+    if (depth > maxDepth) {
+      throw new CardError('card_invalid', `The ${what} nests deeper than ${maxDepth} levels.`)
     }
     const next: object[] = []
     let values = 0
@@ -77,10 +77,10 @@ function gather(value: object, found: object[]): number {
 export function* readBook(book: Fields, notes: ReadingNotes): Steps<Lorebook> {
   const entries = valueIn(book, 'entries')
   const written = isFields(entries) ? Object.values(entries) : listIn(book, 'entries')
-  if (written.length > mostEntries) {
+  if (written.length > maxEntries) {
     throw new CardError(
       'card_too_large',
-      `The lorebook has ${written.length} entries (character_book.entries). At most ${mostEntries} are taken.`,
+      `The lorebook has ${written.length} entries (character_book.entries). At most ${maxEntries} are taken.`,
     )
   }
   const budget = numberIn(book, 'token_budget') ?? 0

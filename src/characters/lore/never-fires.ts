@@ -6,7 +6,7 @@ import type { Lorebook } from './lorebook.ts'
 /** Units of work of looking at one entry. */
 const unitsOfEntry = 60
 /** Characters of an entry's name that are told. */
-const longestName = 60
+const maxNameLength = 60
 
 /**
  * Tells of the entries that are switched on and can never be in a prompt, one text each: the place in the file from 0, the
@@ -31,7 +31,7 @@ export function writtenEntries(book: Fields): readonly unknown[] {
 
 function nameOf(entry: unknown): string {
   const name = isFields(entry) ? textIn(entry, 'name') || textIn(entry, 'comment') : ''
-  return name === '' ? '' : ` ${JSON.stringify(name.slice(0, longestName))}`
+  return name === '' ? '' : ` ${JSON.stringify(name.slice(0, maxNameLength))}`
 }
 
 /** Why an entry can never be in a prompt, as a noun phrase; undefined where it can. */

@@ -8,7 +8,7 @@ import { PlaceTrial, type Program, StateTrial, type Trial } from './pattern-tria
  */
 
 /** Bytes of the states of a pattern while it is tried; beyond them it is tried without states, in linear time as well. */
-const mostStateBytes = 256 * 1024
+const maxStateBytes = 256 * 1024
 /** Bytes of the states that a pattern keeps for the next text: those of an ordinary one. */
 const keptStateBytes = 16 * 1024
 /** Bytes of memory of a step of a program, about. */
@@ -92,8 +92,8 @@ export class LorePattern {
   #bounded(): RE2JS {
     const compiled = this.#compile()
     const { dfa } = compiled.re2()
-    dfa.stateBudget = mostStateBytes
-    dfa.memBudget = mostStateBytes
+    dfa.stateBudget = maxStateBytes
+    dfa.memBudget = maxStateBytes
     return compiled
   }
 }

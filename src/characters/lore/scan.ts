@@ -6,7 +6,7 @@ import type { Lorebook } from './lorebook.ts'
 import { Recursion } from './recursion.ts'
 import { noTimers, replayed, type Timers, timedEntries } from './timers.ts'
 
-const mostPasses = 50
+const maxPasses = 50
 const bodyBorder = '\n\u0001'
 
 /**
@@ -20,7 +20,7 @@ export function* scanBooks(request: ScanRequest, books: readonly ScannedBook[]):
   const scans = yield* scansOf(request, books, recursion)
   const timers = books.some(({ book }) => book.hasTimers) ? yield* timersOf(request, books, scans) : noTimers
   const taken = new Set<string>()
-  for (let pass = 0; pass <= mostPasses && scans.some(({ isPending }) => isPending); pass++) {
+  for (let pass = 0; pass <= maxPasses && scans.some(({ isPending }) => isPending); pass++) {
     for (const scan of scans) yield* scan.pass(pass, timers)
     const grouped = foundInGroups(scans)
     const rules = groupRules(request, taken, request.conversation.length, timers)
@@ -75,7 +75,7 @@ export function decoratorContext(hasPersonality: boolean, hasScenario: boolean, 
 }
 
 /** The most messages that any entry of a book looks at. */
-export function deepestScan({ entries, scanDepth }: Lorebook): number {
+export function maxScanDepth({ entries, scanDepth }: Lorebook): number {
   let deepest = scanDepth
   for (const entry of entries) {
     deepest = Math.max(deepest, entry.scanDepth ?? 0)

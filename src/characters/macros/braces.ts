@@ -8,7 +8,7 @@ export interface Pair {
 
 const run = /\{{2,}|\}{2,}/g
 /** Braces without a partner that are kept in mind: far more than any text of a card has. */
-const mostOpen = 50_000
+const maxOpenBraces = 50_000
 /** What a run of braces, and a pair of them, cost in units of work; and after how many a step ends. */
 const unitsOfRun = 12
 const unitsOfBrace = 2
@@ -23,11 +23,11 @@ export function* bracePairs(text: string, most = Number.POSITIVE_INFINITY): Step
   const matching = new Matching()
   let units = text.length >> 6
   for (const { 0: braces, index } of text.matchAll(run)) {
-    if (matching.pairs >= most || matching.open.length >= mostOpen) break
+    if (matching.pairs >= most || matching.open.length >= maxOpenBraces) break
     units += unitsOfRun
     const end = index + braces.length
     const start = braces[0] === '{' ? index + (braces.length % 2) : index
-    for (let at = start; at + 2 <= end && matching.open.length < mostOpen; at += 2) {
+    for (let at = start; at + 2 <= end && matching.open.length < maxOpenBraces; at += 2) {
       matching.read(braces[0], at)
       units += unitsOfBrace
       if (units < unitsOfStep) continue

@@ -61,7 +61,7 @@ function timeAt(now: Date, offset: string): string | undefined {
 }
 
 /** Characters of a format: the longest useful one has some dozens. */
-const longestFormat = 200
+const maxFormatLength = 200
 
 const months = 'January February March April May June July August September October November December'.split(' ')
 const weekdays = 'Sunday Monday Tuesday Wednesday Thursday Friday Saturday'.split(' ')
@@ -135,7 +135,7 @@ const longestFirst = Object.keys(tokens).sort((one, other) => other.length - one
 const part = new RegExp(`\\[([^\\]]*)\\]|\\\\(.)|${longestFirst.join('|')}`, 'gs')
 
 function formatted(now: Date, format: string): string | undefined {
-  if (format.length > longestFormat) return undefined
+  if (format.length > maxFormatLength) return undefined
   return format.replace(part, (token: string, quoted: string | undefined, escaped: string | undefined) => {
     const value = tokens[token]
     if (typeof value === 'string') return formatted(now, value) ?? ''

@@ -1,8 +1,8 @@
 /** Dice that one macro may throw. */
-export const mostDice = 1000
-const mostSides = 1e9
+export const maxDice = 1000
+const maxSides = 1e9
 /** Characters of what is thrown: `2d6 + 1d4 - 1`. */
-const longestDice = 100
+const maxFormulaLength = 100
 
 /** One die alone, by its sides; and what is added or taken away: dice, or a number. */
 const sidesAlone = /^\d{1,10}$/
@@ -14,13 +14,13 @@ const term = /\s*([+-]?)\s*(?:(\d{0,4})d(\d{1,10})|(\d{1,10}))/iy
  * @returns a whole number; an empty text for anything else
  */
 export function roll(dice: string, random: () => number): string {
-  const written = dice.length > longestDice ? '' : dice.trim()
+  const written = dice.length > maxFormulaLength ? '' : dice.trim()
   const terms = termsOf(sidesAlone.test(written) ? `d${written}` : written)
   const thrown = terms.reduce((count, term) => count + (term.sides === undefined ? 0 : term.count), 0)
   const isValid = terms.every(
-    ({ count, sides }) => sides === undefined || (count > 0 && sides > 0 && sides <= mostSides),
+    ({ count, sides }) => sides === undefined || (count > 0 && sides > 0 && sides <= maxSides),
   )
-  if (!isValid || thrown < 1 || thrown > mostDice) return ''
+  if (!isValid || thrown < 1 || thrown > maxDice) return ''
   return String(terms.reduce((sum, term) => sum + term.sign * thrownBy(term, random), 0))
 }
 

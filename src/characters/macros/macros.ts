@@ -3,17 +3,17 @@ import type { Steps } from '../../work.ts'
 import { bracePairs, firstPairFrom, type Pair } from './braces.ts'
 import { type Clock, clockAt, isClock } from './clock.ts'
 import { type Block, type Conditions, conditionsIn, isTrue, withoutIndent } from './conditions.ts'
-import { mostDice, roll } from './dice.ts'
+import { maxDice, roll } from './dice.ts'
 import { separatorsIn } from './separators.ts'
 import { isChatMacro, type MacroEnvironment, picker, reversed } from './values.ts'
 
 /** How deep macros may nest; what lies deeper stays as it is written. */
-const mostLevels = 32
+const maxDepth = 32
 /** Characters that one text may have once it is expanded. */
-export const longestExpansion = 1024 ** 2
-const longestName = 64
+export const maxExpansionLength = 1024 ** 2
+const maxNameLength = 64
 /** Macros that one prompt may have, nested ones included: some 30 ms of work; real cards have dozens. */
-export const mostMacros = 3000
+export const maxMacros = 3000
 
 const angled = /<(char|bot|user|group|charifnotgroup)>/gi
 const anyMacro = /\{\{|<(?:char|bot|user|group|charifnotgroup)>/i
@@ -36,9 +36,9 @@ export function hasMacro(text: string): boolean {
 }
 
 /** Characters that all texts of one prompt may have once they are expanded, those that are not sent too. */
-export const mostExpanded = 32 * longestExpansion
+export const maxExpandedLength = 32 * maxExpansionLength
 /** Characters of text without braces that are read in one step. */
-const longestLiteral = 64 * 1024
+const maxLiteralLength = 64 * 1024
 /** Units of work of one macro, and after which a step ends. */
 const unitsOfMacro = 60
 const unitsOfStep = 1000
@@ -46,18 +46,18 @@ const unitsOfStep = 1000
 /**
  * Puts their values in the place of macros, in one pass: what is put in is never read again, so that no name can
  * smuggle in a macro. Unknown macros stay as written. It takes time in proportion to the text.
- * @throws ApiError 400 `card_too_large` when the result gets longer than `longestExpansion`, or there are more than
- *   `mostMacros`, and when all texts of one counter get too long together
+ * @throws ApiError 400 `card_too_large` when the result gets longer than `maxExpansionLength`, or there are more than
+ *   `maxMacros`, and when all texts of one counter get too long together
  */
 export function* expandMacros(text: string, environment: MacroEnvironment): Steps<string> {
   if (!hasMacro(text)) return text
   const { counter = { macros: 0, characters: 0 } } = environment
-  const pairs = yield* bracePairs(text, mostMacros - counter.macros + 1)
+  const pairs = yield* bracePairs(text, maxMacros - counter.macros + 1)
   counter.macros += pairs.length
-  if (counter.macros > mostMacros) throw tooManyMacros()
+  if (counter.macros > maxMacros) throw tooManyMacros()
   const expanded = yield* new Expansion(text, pairs, environment).whole()
   counter.characters += expanded.length
-  if (counter.characters > mostExpanded) throw tooLarge()
+  if (counter.characters > maxExpandedLength) throw tooLarge()
   return expanded
 }
 
@@ -101,7 +101,7 @@ class Expansion {
     let place = start
     for (let index = firstPairFrom(this.#pairs, start); ; ) {
       const pair = this.#pairs[index]
-      if (!pair || pair.close >= end || level >= mostLevels) break
+      if (!pair || pair.close >= end || level >= maxDepth) break
       yield* this.#addLiteral(pieces, place, pair.open, isArgument)
       const found = this.#conditions?.blocks.get(pair.open)
       const block = found && found.end.close < end ? found : undefined
@@ -139,7 +139,9 @@ class Expansion {
     const name = anyName.exec(this.#text)?.[1]
     if (name === undefined || anyName.lastIndex > end) return
     const lower = name.toLowerCase()
-    this.#environment.onUnknown?.(lower.length > longestName ? `${lower.slice(0, longestName).toWellFormed()}…` : lower)
+    this.#environment.onUnknown?.(
+      lower.length > maxNameLength ? `${lower.slice(0, maxNameLength).toWellFormed()}…` : lower,
+    )
   }
 
   /** The value of a macro that there is; undefined for one that there is not. */
@@ -181,7 +183,7 @@ class Expansion {
         return yield* this.#chosen(name, start, end, level)
       case 'roll':
         environment.onVarying?.()
-        yield* this.#spend(mostDice)
+        yield* this.#spend(maxDice)
         return roll(yield* argument(), environment.random ?? Math.random)
       case 'description':
       case 'personality':
@@ -229,7 +231,7 @@ class Expansion {
     negation.lastIndex = start
     const isNegated = negation.exec(this.#text)?.[1] === '!'
     const from = negation.lastIndex
-    const written = end - from <= longestName ? this.#text.slice(from, end).trim() : ''
+    const written = end - from <= maxNameLength ? this.#text.slice(from, end).trim() : ''
     return isTrue(yield* this.#judged(written, from, end, level)) !== isNegated
   }
 
@@ -310,7 +312,7 @@ class Expansion {
 
   /** Where a part of a text without braces ends: neither in `<USER>` and the like, nor between `\` and a comma. */
   #literalEnd(start: number, end: number): number {
-    const cut = start + longestLiteral
+    const cut = start + maxLiteralLength
     if (cut >= end) return end
     const mark = /[<\\][^<\\]*$/.exec(this.#text.slice(cut - 6, cut))
     return mark ? cut - 6 + mark.index : cut
@@ -324,7 +326,7 @@ class Expansion {
     const { character, user } = this.#environment
     // Counted before it is made: a long name times many places would be too much to hold.
     const most = (text.match(angled)?.length ?? 0) * Math.max(character.length, user.length)
-    if (most > longestExpansion) throw tooLarge()
+    if (most > maxExpansionLength) throw tooLarge()
     return text.replace(angled, (_written, name: string) => (name.toLowerCase() === 'user' ? user : character))
   }
 }
@@ -338,12 +340,12 @@ function fits(name: string, hasColon: boolean, isBare: boolean): boolean {
 
 /**
  * A blank as often as a macro's argument says, once without one; undefined for what is no number, and stays as written.
- * @throws ApiError 400 `card_too_large` beyond `longestExpansion`
+ * @throws ApiError 400 `card_too_large` beyond `maxExpansionLength`
  */
 function repeated(blank: string, argument: string): string | undefined {
   const count = argument.trim() || '1'
   if (!/^\d+$/.test(count)) return undefined
-  if (Number(count) > longestExpansion) throw tooLarge()
+  if (Number(count) > maxExpansionLength) throw tooLarge()
   return blank.repeat(Number(count))
 }
 
@@ -353,13 +355,13 @@ class Pieces {
   #length = 0
   #trims = false
 
-  /** @throws ApiError 400 `card_too_large` beyond `longestExpansion` */
+  /** @throws ApiError 400 `card_too_large` beyond `maxExpansionLength` */
   add(piece: string): void {
     const added = this.#trims ? withoutLineBreaks(piece, 'start') : piece
     if (added === '') return
     this.#trims = false
     this.#length += added.length
-    if (this.#length > longestExpansion) throw tooLarge()
+    if (this.#length > maxExpansionLength) throw tooLarge()
     this.#pieces.push(added)
   }
 
@@ -394,7 +396,7 @@ function tooManyMacros(): ApiError {
   return new ApiError(
     400,
     'card_too_large',
-    `The texts of the card and of the request have more than ${mostMacros} macros together, which are not all expanded in one prompt. Use another card, or send fewer macros.`,
+    `The texts of the card and of the request have more than ${maxMacros} macros together, which are not all expanded in one prompt. Use another card, or send fewer macros.`,
     { param: 'character' },
   )
 }

@@ -72,14 +72,14 @@ interface Kept {
 }
 
 /** Characters of a key's names beyond which it is expanded like any text. */
-const longestKeyName = 200
+const maxKeyNamesLength = 200
 /** What keeping a text, and a key, takes beside its characters. */
 const charactersOfKept = 100
 const charactersOfKey = 200
 /** Units of work of putting names into a key. */
 const unitsOfKey = 150
 /** Characters of a text beyond which reading it is a step of its own. */
-const longestInOneStep = 4096
+const maxStepLength = 4096
 
 /** A card's texts with the names of one user in them; what does not vary is expanded once and kept. */
 export class CardTexts {
@@ -149,7 +149,7 @@ export class CardTexts {
     const known = this.#keys.get(key)
     if (known) return known
     const { character, user } = this.names
-    if (key.hasNamesOnly !== true || Math.max(character.length, user.length) > longestKeyName) {
+    if (key.hasNamesOnly !== true || Math.max(character.length, user.length) > maxKeyNamesLength) {
       const expanded = yield* this.#expandNow(key.written, run, run.unknown, {})
       return plainKey(expanded.trim())
     }
@@ -164,7 +164,7 @@ export class CardTexts {
 
   *#expandNow(raw: string, run: Run, unknown: Set<string>, more: Partial<MacroEnvironment>): Steps<string> {
     const text = yield* withoutControlsInSteps(raw)
-    if (text.length > longestInOneStep) yield text.length >> 4
+    if (text.length > maxStepLength) yield text.length >> 4
     if (!hasMacro(text)) return text
     run.clock ??= clockAt(run.now)
     const environment: MacroEnvironment = {
@@ -305,15 +305,15 @@ export class Keeper<T> {
 }
 
 /** What may be kept of one card for all its users, in characters; beyond it all is made anew. */
-const mostKeptCharacters = 4 * 1024 ** 2
-const mostKeptUsers = 100
+const maxKeptLength = 4 * 1024 ** 2
+const maxKeptUsers = 100
 
 /** Counts what is kept of a card. */
 class Account {
   #spent = 0
 
   get isSpent(): boolean {
-    return this.#spent >= mostKeptCharacters
+    return this.#spent >= maxKeptLength
   }
 
   /** Tells whether there is room to keep so many characters more, and takes it. */
@@ -336,7 +336,7 @@ export function textsOf(card: Card, { name, userName }: Persona, settings: Promp
   const byCard = keptByCard.get(settings) ?? new WeakMap<Card, KeptUsers>()
   keptByCard.set(settings, byCard)
   let users = byCard.get(card)
-  if (!users || users.account.isSpent || users.texts.size > mostKeptUsers) {
+  if (!users || users.account.isSpent || users.texts.size > maxKeptUsers) {
     users = { account: new Account(), texts: new Map() }
     byCard.set(card, users)
   }

@@ -3,7 +3,7 @@ import type { Steps } from '../../work.ts'
 import type { Card } from '../cards/card.ts'
 import type { DropReason } from '../lore/book-scan.ts'
 import { begunReply, Conversation } from '../lore/conversation.ts'
-import { longestExpansion, tooLarge } from '../macros/macros.ts'
+import { maxExpansionLength, tooLarge } from '../macros/macros.ts'
 import { type CardTexts, type Run, requestTextsOf, runOf, textsOf } from './card-texts.ts'
 import type { Composition, CompositionRequest, DroppedCounts, LoreReport, Section } from './composition.ts'
 import { fitted, type Material } from './fit-context.ts'
@@ -14,7 +14,7 @@ import { examplesOf, leadOf, loreBesideExamples, postHistoryMessage, postHistory
 import type { PromptSettings } from './settings.ts'
 
 /** Characters that a card may bring into one prompt. */
-const longestPrompt = 8 * longestExpansion
+const maxPromptLength = 8 * maxExpansionLength
 
 /**
  * Composes what the model is told, in the order of `docs/cards.md`: main prompt, the request's own system messages,
@@ -179,7 +179,7 @@ function* assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], m
     (sum, { text }) => sum + (text?.length ?? 0),
     postHistory.length + prefill.length,
   )
-  if (written > longestPrompt) throw tooLarge()
+  if (written > maxPromptLength) throw tooLarge()
   const list = (): readonly Section[] => {
     const sections: Section[] = [...lead.sections]
     const add = (section: Section['section'], parts: readonly Message[]) => {

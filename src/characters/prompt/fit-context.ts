@@ -91,7 +91,7 @@ interface Counting {
 }
 
 /** Exact counts that may fail one after the other; after so many of them steps are taken by twos, fours, eights. */
-const mostCounts = 8
+const maxFailedCounts = 8
 
 /**
  * Takes step after step until the rest fits.
@@ -120,7 +120,7 @@ function* reduced(
     if (left <= room) return fitting
     failed += 1
     // Texts can be made so that no estimate is right; the whole is not counted once for each of them.
-    waits = failed > mostCounts ? 2 ** (failed - mostCounts) : 0
+    waits = failed > maxFailedCounts ? 2 ** (failed - maxFailedCounts) : 0
   }
   const rest = yield* without(gone, material)
   const least = yield* countAll(rest)

@@ -5,7 +5,7 @@ import { begunReply, type Conversation } from '../lore/conversation.ts'
 import type { LoreEntry, ScannedField } from '../lore/entry.ts'
 import type { LoreKey } from '../lore/haystack.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
-import { decoratorContext, deepestScan, scanBooks } from '../lore/scan.ts'
+import { decoratorContext, maxScanDepth, scanBooks } from '../lore/scan.ts'
 import type { CardTexts, Run } from './card-texts.ts'
 import { type CompositionRequest, CountNeeded, type RequestTexts } from './composition.ts'
 
@@ -36,7 +36,7 @@ const lorePerStep = 25
 
 const nothing: FoundLore = { kept: [], dropped: [] }
 /** Characters of lore in one prompt, whatever the books allow. */
-const mostLoreCharacters = 1024 ** 2
+const maxLoreLength = 1024 ** 2
 /** How much of a known context a book may fill that does not say. */
 const standardShare = 0.25
 
@@ -135,7 +135,7 @@ const depths = new WeakMap<Lorebook, number>()
 function cachedDepth(book: Lorebook): number {
   const known = depths.get(book)
   if (known !== undefined) return known
-  const depth = deepestScan(book)
+  const depth = maxScanDepth(book)
   depths.set(book, depth)
   return depth
 }
@@ -186,7 +186,7 @@ function* withinBudget(lore: readonly Lore[], book: Lorebook, request: Compositi
   const share = contextWindow === undefined ? undefined : Math.floor(contextWindow * standardShare)
   const budget = book.tokenBudget ?? share
   yield lore.length * unitsOfSorting
-  const characters = within(lore, mostLoreCharacters, 'limit', ({ body }) => body.length)
+  const characters = within(lore, maxLoreLength, 'limit', ({ body }) => body.length)
   if (budget === undefined) return characters
   // A token is at least a byte, so what is short enough need not be counted.
   const bytes = characters.kept.reduce((sum, { body }) => sum + Buffer.byteLength(body), 0)

@@ -110,11 +110,11 @@ const unitsOfGreeting = 120
 /** Units after which a step ends. */
 const unitsOfStep = 2000
 /** Characters of a greeting's beginning that are compared before its macros are expanded. */
-const longestHead = 200
+const maxHeadLength = 200
 /** Stands for any time while greetings are compared: the clock has gone on since one was said. */
 const anyTime = '\uE000'
 /** Characters that a time has at most: "Wednesday, September 23rd 2026, 12:24:29 pm", and some words in its format. */
-const longestTime = 100
+const maxTimeLength = 100
 
 /**
  * The greeting that a text is: as it stands in the card, or with its macros expanded. The client may have taken it from
@@ -163,7 +163,7 @@ function headsOf(greetings: readonly string[]): (string | undefined)[] {
 
 /** What every expansion of a greeting begins with, as far as that is looked at. */
 function headOf(greeting: string): string {
-  const start = greeting.slice(0, longestHead)
+  const start = greeting.slice(0, maxHeadLength)
   const macro = start.search(/\{\{|</)
   return withoutControls(macro === -1 ? start : start.slice(0, macro)).trim()
 }
@@ -194,9 +194,9 @@ function isSame(greeting: string, said: string): boolean {
   let place = first.length
   for (const [index, piece] of rest.entries()) {
     // Only as far as a time goes: a message may have millions of characters, and a card thousands of greetings.
-    const within = said.slice(place + 1, place + longestTime + piece.length)
+    const within = said.slice(place + 1, place + maxTimeLength + piece.length)
     const next = index === rest.length - 1 ? said.length - piece.length : place + 1 + within.indexOf(piece)
-    if (next <= place || next - place > longestTime || !said.startsWith(piece, next)) return false
+    if (next <= place || next - place > maxTimeLength || !said.startsWith(piece, next)) return false
     place = next + piece.length
   }
   return true

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { largestFile, readCardSource } from '../../../src/characters/cards/source.ts'
+import { maxFileBytes, readCardSource } from '../../../src/characters/cards/source.ts'
 import { cardOfV1, cardOfV2, cardOfV3, jsonBytes, outcome, refusal } from '../../support/cards.ts'
 import { cardChunk, png, zip } from '../../support/containers.ts'
 
@@ -127,7 +127,7 @@ describe('15 JSON', () => {
   })
 
   test('15 files and documents that are too large are a 413', () => {
-    expect(refusal(Buffer.alloc(largestFile + 1, '{'))).toMatchObject({ code: 'card_too_large', status: 413 })
+    expect(refusal(Buffer.alloc(maxFileBytes + 1, '{'))).toMatchObject({ code: 'card_too_large', status: 413 })
     expect(refusal(Buffer.alloc(16 * 1024 * 1024 + 1, '{'))).toMatchObject({ code: 'card_too_large', status: 413 })
   })
 

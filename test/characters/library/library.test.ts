@@ -33,7 +33,7 @@ function digestOf(text: string): string {
 
 async function libraryOver(options: Partial<LibraryOptions>): Promise<CharacterLibrary> {
   const store = options.store ?? (await storesForThisTest(folder())).characters
-  const library = new CharacterLibrary({ store, largestCard: 100_000, ...options })
+  const library = new CharacterLibrary({ store, maxCardBytes: 100_000, ...options })
   onTestFinished(() => library.close())
   await library.load()
   return library
@@ -53,7 +53,7 @@ test('a file that the system refused once is read by the next scan, and one that
       throw Object.assign(new Error('no'), { code: 'EMFILE', syscall: 'open' })
     return text
   }
-  const watched = new WatchedFolder(path, { extensions: ['.json'], largestFile: 100, read, now: longAfterwards })
+  const watched = new WatchedFolder(path, { extensions: ['.json'], maxFileBytes: 100, read, now: longAfterwards })
   const reasons = () => watched.unreadable.map(({ reason }) => reason)
   expect(await watched.scan()).toBe(true)
   expect(reasons()).toEqual(['It cannot be read (EMFILE).', 'It is no card.'])

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { clockAt } from '../../../src/characters/macros/clock.ts'
-import { expandMacros, mostMacros } from '../../../src/characters/macros/macros.ts'
+import { expandMacros, maxMacros } from '../../../src/characters/macros/macros.ts'
 import { seededRandom } from '../../../src/characters/macros/seeded-random.ts'
 import type { MacroEnvironment } from '../../../src/characters/macros/values.ts'
 import { atOnce } from '../../support/composed.ts'
@@ -153,8 +153,8 @@ describe('15 macros are bounded', () => {
     const nested = (levels: number) => `${'{{reverse:'.repeat(levels)}ab${'}}'.repeat(levels)}`
     expect(expand(nested(32))).toBe('ab')
     expect(expand(nested(33))).toContain('{{reverse:')
-    expect(timed(() => expand(nested(mostMacros)))).toBeLessThan(500)
-    expect(() => expand(nested(mostMacros + 1))).toThrow('macros')
+    expect(timed(() => expand(nested(maxMacros)))).toBeLessThan(500)
+    expect(() => expand(nested(maxMacros + 1))).toThrow('macros')
   })
 
   test('15 100,000 braces left open take no time', () => {
@@ -172,7 +172,7 @@ describe('15 macros are bounded', () => {
     '15 more macros than one prompt may have are refused, over all texts of the card: %s',
     (macro) => {
       const half = (count: number) => cardOf({ description: macro.repeat(count), scenario: macro.repeat(count) })
-      const each = macro.includes('{{time}}') ? mostMacros / 4 : mostMacros / 2
+      const each = macro.includes('{{time}}') ? maxMacros / 4 : maxMacros / 2
       expect(() => composed(half(each), 'Hi')).not.toThrow()
       expect(() => composed(half(each + 1), 'Hi')).toThrow(
         expect.objectContaining({ status: 400, code: 'card_too_large', message: expect.stringContaining('3000') }),

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { clockAt } from '../../../src/characters/macros/clock.ts'
 import { roll } from '../../../src/characters/macros/dice.ts'
-import { expandMacros, mostMacros } from '../../../src/characters/macros/macros.ts'
+import { expandMacros, maxMacros } from '../../../src/characters/macros/macros.ts'
 import type { MacroEnvironment } from '../../../src/characters/macros/values.ts'
 import { atOnce, counted } from '../../support/composed.ts'
 import { assistant, cardOf, composed, told, user } from '../../support/lore-cards.ts'
@@ -60,7 +60,7 @@ describe('12 {{if}}', () => {
   test('15 they are found in time in proportion to the text, however they are nested', () => {
     const units = (text: string) =>
       counted(expandMacros(text, names)).units.reduce((sum, each) => sum + Math.max(each, 1), 0)
-    const most = Math.floor(mostMacros / 4)
+    const most = Math.floor(maxMacros / 4)
     for (const make of [
       (count: number) => '{{if 1}}'.repeat(count) + '{{/if}}'.repeat(count),
       (count: number) => '{{if 1}}a'.repeat(2 * count),
@@ -70,7 +70,7 @@ describe('12 {{if}}', () => {
     ]) {
       expect(units(make(most))).toBeLessThan(2.5 * units(make(most / 2)))
     }
-    expect(() => read('{{if 1}}{{/if}}'.repeat(mostMacros))).toThrow('macros')
+    expect(() => read('{{if 1}}{{/if}}'.repeat(maxMacros))).toThrow('macros')
   })
 
   test('15 whatever is written, it is read: braces, conditions and text in any order', () => {
