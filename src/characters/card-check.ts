@@ -4,7 +4,7 @@ import { workAtOnce } from '../work.ts'
 import { readWhole } from './card-import.ts'
 import { testsOf } from './cards/card-tests.ts'
 import { type CardSummary, describeCard, Told } from './cards/description.ts'
-import { tellBook } from './cards/misread.ts'
+import { reportBook } from './cards/misread.ts'
 import { CardError } from './documents/card-error.ts'
 import { readJsonDocument } from './documents/json-document.ts'
 import { nameOf, readCardBytes } from './library/card-bytes.ts'
@@ -105,8 +105,8 @@ function* checkSteps(document: Fields, notes: ReadingNotes) {
   const fields = bookFields(document)
   const book = yield* readLorebook(document, notes)
   const [unfired, warnings] = [new Told(), new Told()]
-  yield* neverFiring(fields, book, (entry) => unfired.tell(entry))
-  if (!isWorldFile(fields)) yield* tellBook(fields, 'The book', (sentence) => warnings.tell(sentence))
+  yield* neverFiring(fields, book, (entry) => unfired.report(entry))
+  if (!isWorldFile(fields)) yield* reportBook(fields, 'The book', (sentence) => warnings.report(sentence))
   return { name: book.name, written: book.written, unfired: unfired.list, warnings: warnings.list }
 }
 

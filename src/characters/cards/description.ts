@@ -1,6 +1,6 @@
 import { type Fields, fieldsIn, isFields, listIn, numberIn, textIn, valueIn } from '../../fields.ts'
 import type { Steps } from '../../work.ts'
-import { isNothing, type ReadingNotes } from '../lore/entry.ts'
+import { isEmptyValue, type ReadingNotes } from '../lore/entry.ts'
 import { neverFiring } from '../lore/never-fires.ts'
 import { type Card, type CardSpec, cardData } from './card.ts'
 import { misreadOf } from './misread.ts'
@@ -48,16 +48,16 @@ export function* describeCard(
 ): Steps<CardSummary> {
   const { spec, data } = cardData(document)
   const ignored = new Told()
-  yield* tellUnread(fieldsIn(data, 'extensions'), knownExtensions, (name) => ignored.tell(`extensions.${name}`))
-  yield* tellUnread(data, known, (name) => ignored.tell(name))
-  for (const name of notes.ignored) ignored.tell(name)
+  yield* reportUnread(fieldsIn(data, 'extensions'), knownExtensions, (name) => ignored.report(`extensions.${name}`))
+  yield* reportUnread(data, known, (name) => ignored.report(name))
+  for (const name of notes.ignored) ignored.report(name)
   const version = numberIn(document, 'spec_version') ?? 0
-  if (version > newestVersion) ignored.tell(`spec_version ${String(valueIn(document, 'spec_version')).slice(0, 20)}`)
+  if (version > newestVersion) ignored.report(`spec_version ${String(valueIn(document, 'spec_version')).slice(0, 20)}`)
   const unfired = new Told()
-  if (card.book) yield* neverFiring(fieldsIn(data, 'character_book'), card.book, (entry) => unfired.tell(entry))
+  if (card.book) yield* neverFiring(fieldsIn(data, 'character_book'), card.book, (entry) => unfired.report(entry))
   const told = new Told()
-  for (const warning of warnings) told.tell(warning)
-  yield* misreadOf(document, (sentence) => told.tell(sentence))
+  for (const warning of warnings) told.report(warning)
+  yield* misreadOf(document, (sentence) => told.report(sentence))
   const assets = listIn(data, 'assets')
   yield (notes.ignored.size + notes.patterns.refused.length + assets.length) * unitsOfField
   return {
@@ -76,12 +76,12 @@ export function* describeCard(
 }
 
 /** Tells of the fields that are not read, unless nothing is lost by that. */
-function* tellUnread(fields: Fields, read: ReadonlySet<string>, tell: (name: string) => void): Steps<void> {
+function* reportUnread(fields: Fields, read: ReadonlySet<string>, report: (name: string) => void): Steps<void> {
   let looked = 0
   for (const name of Object.keys(fields)) {
     looked += 1
     if (looked % 500 === 0) yield 500 * unitsOfField
-    if (!read.has(name) && !isNothing(fields[name])) tell(name.slice(0, 100))
+    if (!read.has(name) && !isEmptyValue(fields[name])) report(name.slice(0, 100))
   }
   yield (looked % 500) * unitsOfField
 }
@@ -89,7 +89,7 @@ function* tellUnread(fields: Fields, read: ReadonlySet<string>, tell: (name: str
 /** As much of a list as is told. */
 export function toldList(names: readonly string[]): readonly string[] {
   const told = new Told()
-  for (const name of names) told.tell(name)
+  for (const name of names) told.report(name)
   return told.list
 }
 
@@ -98,7 +98,7 @@ export class Told {
   readonly #names: string[] = []
   #more = 0
 
-  tell(name: string): void {
+  report(name: string): void {
     if (this.#names.length < maxListed) this.#names.push(name)
     else this.#more += 1
   }

@@ -1,6 +1,6 @@
 import { type Fields, fieldsIn, isFields, textIn, valueIn } from '../../fields.ts'
 import type { Steps } from '../../work.ts'
-import { isDisabled, isNothing } from '../lore/entry.ts'
+import { isDisabled, isEmptyValue } from '../lore/entry.ts'
 import { foreignBook } from '../lore/foreign-book.ts'
 import { writtenEntries } from '../lore/never-fires.ts'
 import { type CardSpec, cardData, maxModelLength } from './card.ts'
@@ -31,23 +31,23 @@ const laterFields = [
 /** Units of work of looking at one entry. */
 const unitsOfEntry = 20
 
-/** Tells what of a card is misread, a sentence each. @param tell is told of each */
-export function* misreadOf(document: Fields, tell: (sentence: string) => void): Steps<void> {
+/** Tells what of a card is misread, a sentence each. @param report gets each sentence */
+export function* misreadOf(document: Fields, report: (sentence: string) => void): Steps<void> {
   const { spec, data } = cardData(document)
   const foreign = foreignCharacter(document)
-  if (foreign) tell(`This is ${foreign.what}: only the fields that it shares with V1 are read. ${foreign.advice}`)
-  tellTypes(spec === 'v1' ? document : data, tell)
-  tellModel(data, tell)
-  tellRoot(document, spec, tell)
+  if (foreign) report(`This is ${foreign.what}: only the fields that it shares with V1 are read. ${foreign.advice}`)
+  reportTypes(spec === 'v1' ? document : data, report)
+  reportModel(data, report)
+  reportRoot(document, spec, report)
   const book = valueIn(data, 'character_book')
-  if (isFields(book)) yield* tellBook(book, 'character_book', tell)
-  else if (!isNothing(book)) tell(notABook(book))
+  if (isFields(book)) yield* reportBook(book, 'character_book', report)
+  else if (!isEmptyValue(book)) report(notABook(book))
 }
 
 /** Tells what of a lorebook is misread. @param path where it stands in its file, for the sentences */
-export function* tellBook(book: Fields, path: string, tell: (sentence: string) => void): Steps<void> {
+export function* reportBook(book: Fields, path: string, report: (sentence: string) => void): Steps<void> {
   const foreign = foreignBook(book)
-  if (foreign) tell(`${path} is ${foreign.what}: its entries are not read. ${foreign.advice}`)
+  if (foreign) report(`${path} is ${foreign.what}: its entries are not read. ${foreign.advice}`)
   const counts = new Map<string, number>()
   const count = (fault: string) => counts.set(fault, (counts.get(fault) ?? 0) + 1)
   const entries = writtenEntries(book)
@@ -56,15 +56,15 @@ export function* tellBook(book: Fields, path: string, tell: (sentence: string) =
     if (isFields(entry)) for (const fault of faultsOfEntry(entry)) count(fault)
   }
   if (isFields(valueIn(book, 'entries')) && counts.has(worldNaming)) {
-    tell(`${path}.entries is an object in the naming of SillyTavern's world info. ${asCardBook}`)
+    report(`${path}.entries is an object in the naming of SillyTavern's world info. ${asCardBook}`)
   } else if (
     valueIn(book, 'entries') !== undefined &&
     !isFields(valueIn(book, 'entries')) &&
     !Array.isArray(valueIn(book, 'entries'))
   ) {
-    tell(`${path}.entries is no list, and is not read. Write a list of entries.`)
+    report(`${path}.entries is no list, and is not read. Write a list of entries.`)
   }
-  for (const [fault, number] of counts) tell(`${path}.entries: ${fault} (entries: ${number})`)
+  for (const [fault, number] of counts) report(`${path}.entries: ${fault} (entries: ${number})`)
 }
 
 const asCardBook =
@@ -80,7 +80,7 @@ function faultsOfEntry(entry: Fields): readonly string[] {
   }
   if (textIn(entry, 'keys').includes(','))
     faults.push('`keys` is a text, and taken as one key with its commas. Write a list.')
-  if (!isNothing(entry['content']) && typeof entry['content'] !== 'string') {
+  if (!isEmptyValue(entry['content']) && typeof entry['content'] !== 'string') {
     faults.push('`content` is no text, and is not read. Write a text.')
   }
   return [...faults, ...typesOfEntry(entry)]
@@ -107,48 +107,48 @@ function hasOther(value: unknown): boolean {
   return Array.isArray(value) && value.some((each) => typeof each !== 'string')
 }
 
-function tellTypes(data: Fields, tell: (sentence: string) => void): void {
+function reportTypes(data: Fields, report: (sentence: string) => void): void {
   for (const name of texts) {
     const value = valueIn(data, name)
-    if (value != null && typeof value !== 'string') tell(`${name} is no text, and is not read. Write a text.`)
+    if (value != null && typeof value !== 'string') report(`${name} is no text, and is not read. Write a text.`)
   }
   for (const [name, what] of lists) {
     const fault = faultOfList(valueIn(data, name), what)
-    if (fault) tell(`${name} ${fault}`)
+    if (fault) report(`${name} ${fault}`)
   }
   const extensions = valueIn(data, 'extensions')
-  if (extensions != null && !isFields(extensions)) tell('extensions is no object, and is not read. Write an object.')
+  if (extensions != null && !isFields(extensions)) report('extensions is no object, and is not read. Write an object.')
 }
 
 /** What is wrong with a value that is to be a list of texts. @param what becomes of one text in its place */
 function faultOfList(value: unknown, what: string): string | undefined {
-  if (isNothing(value)) return undefined
+  if (isEmptyValue(value)) return undefined
   if (typeof value === 'string') return `is a text, and is ${what}. Write a list of texts.`
   if (hasOther(value)) return 'has values that are no texts: they are not read. Write texts alone.'
   return Array.isArray(value) ? undefined : 'is no list, and is not read. Write a list of texts.'
 }
 
-function tellModel(data: Fields, tell: (sentence: string) => void): void {
+function reportModel(data: Fields, report: (sentence: string) => void): void {
   const model = valueIn(fieldsIn(fieldsIn(data, 'extensions'), 'conservatory'), 'model')
   if (model == null || (typeof model === 'string' && model.trim().length <= maxModelLength)) return
   const wanted = `Write a text of at most ${maxModelLength} characters.`
-  tell(`extensions.conservatory.model is no id of a model, and is not read. ${wanted}`)
+  report(`extensions.conservatory.model is no id of a model, and is not read. ${wanted}`)
 }
 
 /** Tells of what stands at the root, and is read in `data` alone. */
-function tellRoot(document: Fields, spec: CardSpec, tell: (sentence: string) => void): void {
+function reportRoot(document: Fields, spec: CardSpec, report: (sentence: string) => void): void {
   if (spec === 'v1') {
-    const found = laterFields.filter((name) => !isNothing(valueIn(document, name)))
+    const found = laterFields.filter((name) => !isEmptyValue(valueIn(document, name)))
     if (found.length === 0) return
-    tell(
+    report(
       `The card is of V1, which has no ${found.join(', ')}: they are not read. Put all fields into data, beside "spec": "chara_card_v2".`,
     )
     return
   }
   for (const name of ['character_book', 'lorebook', 'entries']) {
-    if (isNothing(valueIn(document, name)) || !isNothing(valueIn(fieldsIn(document, 'data'), 'character_book')))
+    if (isEmptyValue(valueIn(document, name)) || !isEmptyValue(valueIn(fieldsIn(document, 'data'), 'character_book')))
       continue
-    tell(`${name} stands at the root of the card, and is not read there. Put it into data as character_book.`)
+    report(`${name} stands at the root of the card, and is not read there. Put it into data as character_book.`)
   }
 }
 

@@ -2,7 +2,7 @@ import type { Steps } from '../../work.ts'
 import type { Audience, LoreEntry } from './entry.ts'
 import type { Lorebook } from './lorebook.ts'
 
-/** Who speaks next, and how: what entries that are not for all are chosen by. */
+/** The character that speaks next, and the kind of its reply: entries for some characters or replies are chosen by them. */
 export interface Speaker {
   /** The names that the character goes by, and its tags, in lower case. */
   readonly names: ReadonlySet<string>
@@ -11,10 +11,10 @@ export interface Speaker {
   readonly reply: 'normal' | 'continue'
 }
 
-/** Units of work of looking whom one entry is for, beside its lists. */
+/** Units of work of one entry, besides the length of its lists. */
 const unitsOfEntry = 5
 
-/** The entries of a filtered book that are for this character and this reply, in their order. */
+/** The entries of a filtered book that are for this character and this reply, in the book's order. */
 export function* entriesFor({ entries }: Lorebook, speaker: Speaker): Steps<readonly LoreEntry[]> {
   const found: LoreEntry[] = []
   let units = 0
@@ -31,7 +31,7 @@ export function* entriesFor({ entries }: Lorebook, speaker: Speaker): Steps<read
 }
 
 function isFor({ names, tags, isExcluding, replies }: Audience, speaker: Speaker): boolean {
-  // Each list has to allow it, as in SillyTavern.
+  // Each list must allow the character, as in SillyTavern.
   const allows = (listed: readonly string[], own: ReadonlySet<string>) =>
     listed.length === 0 || listed.some((each) => own.has(each)) !== isExcluding
   return (

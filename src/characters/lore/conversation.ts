@@ -1,122 +1,122 @@
 import { type Message, textOf } from '../../openai/completion-request.ts'
 import type { Steps } from '../../work.ts'
 import { withoutComments } from '../macros/macros.ts'
-import { Haystack, ScanWork } from './haystack.ts'
+import { ScanBudget, ScannedText } from './scanned-text.ts'
 
-/** Characters that are looked at in one window of messages, from the newest. */
+/** Characters of one window of messages, from the newest. */
 const maxWindowLength = 64 * 1024
-/** Stands between messages, so that no key is found across two. */
+/** Stands between messages, so that no key matches across two. */
 const border = '\n\u0001'
-/** Messages that are looked at for what matched earlier. */
+/** Messages that are replayed for earlier matches. */
 const maxReplayedMessages = 200
-/** Windows with a table of their own; the others go by that of the longest. */
+/** Windows with a Bloom filter of their own; the others use the filter of the longest window. */
 const maxWindowFilters = 8
-/** Scan depths of which the windows at earlier points are kept. */
+/** Scan depths whose windows at earlier points are kept. */
 const maxReplayedDepths = 8
 /** Units of work of one message. */
 const unitsOfMessage = 20
 
-/** Characters of a message that tell a turn. */
+/** Characters of a message's end that identify a turn. */
 const maxEndLength = 500
 
-/** An earlier point of a conversation: after a message of the user's. */
-export interface Earlier {
-  /** The newest messages then. */
-  readonly window: Haystack
-  /** How many messages there were, and how many of them were the character's. */
+/** An earlier point of a conversation: the state after a message of the user. */
+export interface EarlierPoint {
+  /** The newest messages at that point. */
+  readonly window: ScannedText
+  /** The number of messages, and of the character's messages among them. */
   readonly length: number
-  readonly saidByCharacter: number
-  /** Whether a reply follows; not where the user goes on. */
+  readonly characterMessages: number
+  /** Whether a reply follows, and not another message of the user. */
   readonly isAnswered: boolean
 }
 
-/** The greeting and the request's messages but the system's, as lore is looked for in them. */
+/** The conversation that is scanned for lore: the greeting and the request's messages, except system messages. */
 export class Conversation {
   readonly messages: readonly Message[]
-  /** Messages of the character's, the greeting too. */
-  readonly saidByCharacter: number
-  readonly work = new ScanWork()
-  /** Messages before the reply, which the request may have begun. */
+  /** The number of the character's messages, with the greeting. */
+  readonly characterMessages: number
+  readonly budget = new ScanBudget()
+  /** The number of messages before the reply; a reply that the request has begun (`begunReply`) does not count. */
   readonly length: number
   readonly #texts: (string | undefined)[]
-  readonly #windows = new Map<number, Haystack>()
-  readonly #replayed = new Map<number, readonly Earlier[]>()
+  readonly #windows = new Map<number, ScannedText>()
+  readonly #pointsByDepth = new Map<number, readonly EarlierPoint[]>()
   #newest: Joined | undefined
-  #longest: Haystack | undefined
-  #all: (Joined & { readonly whole: Haystack }) | undefined
+  #longest: ScannedText | undefined
+  #all: (Joined & { readonly whole: ScannedText }) | undefined
 
   constructor(messages: readonly Message[]) {
     this.messages = messages
     this.length = messages.length - (begunReply(messages) ? 1 : 0)
-    this.saidByCharacter = messages.reduce((count, { role }) => count + (role === 'assistant' ? 1 : 0), 0)
+    this.characterMessages = messages.reduce((count, { role }) => count + (role === 'assistant' ? 1 : 0), 0)
     this.#texts = new Array<string | undefined>(messages.length)
   }
 
-  /** Joins the newest messages, of which `window` gives parts. @param deepest the most that any entry looks at */
+  /** Joins the newest messages, from which `window` cuts its parts. @param deepest the largest scan depth of all entries */
   *prepare(deepest: number): Steps<void> {
     this.#newest = yield* this.#join(Math.min(deepest, this.messages.length), maxWindowLength)
     const { text, lower } = this.#newest
-    this.#longest = new Haystack(text, this.work, lower)
+    this.#longest = new ScannedText(text, this.budget, lower)
     this.#windows.set(this.#newest.textEnds.length - 1, this.#longest)
   }
 
-  /** The newest messages, no more of them than were prepared. */
-  window(depth: number): Haystack {
-    const { text, lower, textEnds, lowerEnds } = this.#newest ?? nothing
+  /** The newest messages, at most as many as were prepared. */
+  window(depth: number): ScannedText {
+    const { text, lower, textEnds, lowerEnds } = this.#newest ?? emptyJoined
     const count = Math.min(depth, textEnds.length - 1)
     const known = this.#windows.get(count)
     if (known) return known
     const whole = this.#windows.size > maxWindowFilters ? this.#longest : undefined
-    const made = new Haystack(text.slice(0, textEnds[count]), this.work, lower.slice(0, lowerEnds[count]), whole)
+    const made = new ScannedText(text.slice(0, textEnds[count]), this.budget, lower.slice(0, lowerEnds[count]), whole)
     this.#windows.set(count, made)
     return made
   }
 
-  /** What the reply to the newest of so many messages is known by again: the end of the two newest. */
-  turnAt(length: number): string {
+  /** A key of the turn after so many messages, the same in later requests: the ends of the last two messages. */
+  turnKeyAt(length: number): string {
     const ends = [length - 2, length - 1].map((index) => this.#written(index).slice(-maxEndLength))
     return ends.join(border)
   }
 
-  /** The earlier points of the conversation, the newest first: after each of the user's messages but the last. */
-  *earlier(depth: number): Steps<readonly Earlier[]> {
-    const known = this.#replayed.get(depth)
+  /** The earlier points of the conversation, the newest first: after each message of the user except the last. */
+  *earlierPoints(depth: number): Steps<readonly EarlierPoint[]> {
+    const known = this.#pointsByDepth.get(depth)
     if (known) return known
     const { text, lower, textEnds, lowerEnds, whole } = yield* this.#joinAll()
     const { length } = this.messages
-    const points: Earlier[] = []
-    let saidByCharacter = this.saidByCharacter
+    const points: EarlierPoint[] = []
+    let characterMessages = this.characterMessages
     for (let last = length - 1; last >= Math.max(0, length - maxReplayedMessages); last--) {
       const role = this.messages[last]?.role
-      if (role === 'assistant') saidByCharacter--
+      if (role === 'assistant') characterMessages--
       if (role !== 'user' || last > this.length - 2) continue
-      // The newest message is the first of those that are joined.
+      // The joined text begins with the newest message.
       const first = length - 1 - last
       const start = textEnds[first] ?? 0
       let end = first
       while (end < first + depth && end < textEnds.length - 1 && (textEnds[end] ?? 0) - start < maxWindowLength) end++
       const part = text.slice(start, textEnds[end])
-      const window = new Haystack(part, this.work, lower.slice(lowerEnds[first], lowerEnds[end]), whole)
-      points.push({ window, length: last + 1, saidByCharacter, isAnswered: this.messages[last + 1]?.role !== 'user' })
-      this.work.left -= unitsOfMessage + end - first
-      if (this.work.isDue) yield this.work.owed()
+      const window = new ScannedText(part, this.budget, lower.slice(lowerEnds[first], lowerEnds[end]), whole)
+      points.push({ window, length: last + 1, characterMessages, isAnswered: this.messages[last + 1]?.role !== 'user' })
+      this.budget.unitsLeft -= unitsOfMessage + end - first
+      if (this.budget.isStepOver) yield this.budget.takeSpentUnits()
     }
-    if (this.#replayed.size >= maxReplayedDepths) this.#replayed.clear()
-    this.#replayed.set(depth, points)
+    if (this.#pointsByDepth.size >= maxReplayedDepths) this.#pointsByDepth.clear()
+    this.#pointsByDepth.set(depth, points)
     return points
   }
 
-  /** Joins all that any window at an earlier point may have in it. */
-  *#joinAll(): Steps<Joined & { readonly whole: Haystack }> {
+  /** Joins all messages, from which the windows at earlier points are cut. */
+  *#joinAll(): Steps<Joined & { readonly whole: ScannedText }> {
     if (this.#all) return this.#all
     const joined = yield* this.#join(this.messages.length, Number.POSITIVE_INFINITY)
-    const whole = new Haystack(joined.text, this.work, joined.lower)
+    const whole = new ScannedText(joined.text, this.budget, joined.lower)
     yield* whole.prepare()
     this.#all = { ...joined, whole }
     return this.#all
   }
 
-  /** Joins the newest messages, the newest of them first: a window is a part of that. */
+  /** Joins messages, the newest first, so that every window is a substring. */
   *#join(count: number, longest: number): Steps<Joined> {
     const texts: string[] = []
     const lowers: string[] = []
@@ -135,13 +135,13 @@ export class Conversation {
       lowerEnd += lower.length
       textEnds.push(textEnd)
       lowerEnds.push(lowerEnd)
-      this.work.left -= unitsOfMessage + (text.length >> 3)
-      if (this.work.isDue) yield this.work.owed()
+      this.budget.unitsLeft -= unitsOfMessage + (text.length >> 3)
+      if (this.budget.isStepOver) yield this.budget.takeSpentUnits()
     }
     return { text: texts.join(''), lower: lowers.join(''), textEnds, lowerEnds }
   }
 
-  /** A message without any braces; undefined for another. */
+  /** The text of a message without macros; undefined when it may have some. */
   #plain(index: number): string | undefined {
     const written = this.#written(index)
     return written.includes('{{') ? undefined : written
@@ -154,8 +154,8 @@ export class Conversation {
 }
 
 /**
- * The reply that a request has begun (a prefill, or "continue" of a chat program): the assistant's message at its end. It
- * stays the last message of the prompt, since the model writes on from there. Undefined where the end is another message.
+ * The reply that a request has begun (a prefill, or "continue" of a chat program): the assistant's message at the end of the request.
+ * The prompt keeps it as its last message, so that the model continues it. Undefined when the last message is another one.
  */
 export function begunReply(conversation: readonly Message[]): Message | undefined {
   const last = conversation.at(-1)
@@ -165,9 +165,9 @@ export function begunReply(conversation: readonly Message[]): Message | undefine
 interface Joined {
   readonly text: string
   readonly lower: string
-  /** Where the newest so many messages end. */
+  /** `textEnds[n]` is the end of the newest n messages. */
   readonly textEnds: readonly number[]
   readonly lowerEnds: readonly number[]
 }
 
-const nothing: Joined = { text: '', lower: '', textEnds: [0], lowerEnds: [0] }
+const emptyJoined: Joined = { text: '', lower: '', textEnds: [0], lowerEnds: [0] }

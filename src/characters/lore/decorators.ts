@@ -1,9 +1,9 @@
-/** Where a body stands when a decorator says so. */
+/** The places that the decorator `@@position` names. */
 export type DecoratedPosition = 'before_desc' | 'after_desc' | 'personality' | 'scenario'
 
 export type Role = 'system' | 'user' | 'assistant'
 
-/** What the decorators of a lorebook entry say (Character Card V3, "decorators"). */
+/** The values of a lorebook entry's decorators (Character Card V3, "decorators"). */
 export interface Decorators {
   readonly activate?: true
   readonly dontActivate?: true
@@ -18,7 +18,7 @@ export interface Decorators {
   readonly greeting?: number
   readonly position?: DecoratedPosition
   readonly ignoreOnMaxContext?: true
-  /** One of each list must occur. */
+  /** At least one key of each list must occur. */
   readonly additionalKeys?: readonly (readonly string[])[]
   readonly excludeKeys?: readonly string[]
   readonly disables?: readonly ('system_prompt' | 'post_history_instructions')[]
@@ -27,26 +27,26 @@ export interface Decorators {
   readonly wholeWords?: boolean
 }
 
-/** What must be known of a request to tell which decorators apply. */
+/** The facts of a request that decide which decorators apply. */
 export interface DecoratorContext {
   readonly hasPersonality: boolean
   readonly hasScenario: boolean
-  /** Whether it can be told which greeting is active. */
+  /** Whether the active greeting is known. */
   readonly knowsGreeting: boolean
 }
 
-/** One line of decorators with its fallbacks: the first that applies counts. */
+/** A decorator and its fallbacks (`@@@`): the first that applies counts. */
 type Chain = readonly { readonly name: string; readonly value: string }[]
 
-/** A content, its decorators read and taken off. */
+/** The content of an entry, split into decorators and body. */
 export interface Decorated {
   readonly body: string
   readonly chains: readonly Chain[]
-  /** Whether there are more decorators than are read. */
+  /** Whether there are more decorators than `maxLines`. */
   readonly isCut: boolean
 }
 
-/** Lines of decorators that are read of one entry; real ones have a handful. */
+/** Lines of decorators that are read of one entry; real entries have a few. */
 const maxLines = 50
 
 /** Splits the leading lines that begin with `@@` from the body; `@@` elsewhere is prose. */
@@ -67,7 +67,7 @@ export function splitDecorators(content: string): Decorated {
   return { body: text.slice(start).trim(), chains, isCut: lines > maxLines }
 }
 
-/** Whether a line begins with `@@` behind its blanks. */
+/** Whether a line begins with `@@` after its spaces. */
 function isDecorator(text: string, start: number): boolean {
   leading.lastIndex = start
   return leading.test(text)
@@ -75,7 +75,7 @@ function isDecorator(text: string, start: number): boolean {
 
 const leading = /[^\S\n]*@@/y
 
-/** Reads one line of decorators; a fallback that follows none is passed over. */
+/** Reads one line of decorators; ignores a fallback without a decorator above it. */
 function readLine(line: string, chains: { name: string; value: string }[][]): void {
   const text = line.trimStart()
   const at = text.startsWith('@@@') ? '@@@' : '@@'
@@ -88,9 +88,8 @@ function readLine(line: string, chains: { name: string; value: string }[][]): vo
 }
 
 /**
- * Reads decorators as they apply in this context; those that are unknown, malformed or out of place are passed over in
- * favour of their fallbacks.
- * @param onIgnored told of each that nothing here could ever honour
+ * Reads decorators as they apply in this context. Unknown, malformed or inapplicable decorators give way to their fallbacks.
+ * @param onIgnored called with the name of each decorator that gave way
  */
 export function readDecorators(
   chains: readonly Chain[],
@@ -102,7 +101,7 @@ export function readDecorators(
     for (const { name, value } of chain) {
       const read = catalogue.get(name)?.(value, context, decorators)
       if (read) {
-        // The first of a name counts; those that gather give the whole list themselves.
+        // The first decorator of a name counts; decorators that collect lists return the whole list.
         decorators = gathering.has(name) ? { ...decorators, ...read } : { ...read, ...decorators }
         break
       }
@@ -120,7 +119,7 @@ const whole = (make: (number: number) => Decorators, minimum = 0): Reader => {
     return Number.isFinite(number) && number >= minimum ? make(number) : undefined
   }
 }
-/** Parts of one list that are looked at. */
+/** Parts of one list that are read. */
 const maxParts = 1000
 const list = (value: string) =>
   value
@@ -131,8 +130,8 @@ const list = (value: string) =>
 const gathering: ReadonlySet<string> = new Set(['additional_keys', 'exclude_keys', 'disable_ui_prompt'])
 
 /*
- * `instruct_…` and `is_user_icon` are known to V3 and never apply to a chat without icons: they are left out, so that
- * their fallbacks count. `end`, `priority`, `probability` and the whole words are RisuAI's.
+ * V3 defines `instruct_…` and `is_user_icon`, which never apply to a chat without icons: they are not in the list, so that
+ * their fallbacks count. `end`, `priority`, `probability`, `match_full_word` and `match_partial_word` are RisuAI's.
  */
 const catalogue: ReadonlyMap<string, Reader> = new Map<string, Reader>([
   ['activate', () => ({ activate: true })],
@@ -149,7 +148,7 @@ const catalogue: ReadonlyMap<string, Reader> = new Map<string, Reader>([
   [
     'is_greeting',
     (value, { knowsGreeting }) =>
-      knowsGreeting ? whole((greeting) => ({ greeting }))(value, anywhere, {}) : undefined,
+      knowsGreeting ? whole((greeting) => ({ greeting }))(value, anyContext, {}) : undefined,
   ],
   ['position', positionOf],
   ['ignore_on_max_context', () => ({ ignoreOnMaxContext: true })],
@@ -176,8 +175,8 @@ const catalogue: ReadonlyMap<string, Reader> = new Map<string, Reader>([
   ['match_partial_word', () => ({ wholeWords: false })],
 ])
 
-/** A context in which every decorator of the catalogue applies. */
-export const anywhere: DecoratorContext = { hasPersonality: true, hasScenario: true, knowsGreeting: true }
+/** A context in which every known decorator applies. */
+export const anyContext: DecoratorContext = { hasPersonality: true, hasScenario: true, knowsGreeting: true }
 
 function roleOf(value: string): Decorators | undefined {
   const role = value.toLowerCase()

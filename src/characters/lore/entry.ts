@@ -1,26 +1,26 @@
 import { booleanIn, type Fields, fieldsIn, numberIn, textIn, textsIn, valueIn } from '../../fields.ts'
 import { withoutControlsInSteps } from '../../text.ts'
 import type { Steps } from '../../work.ts'
-import { anywhere, type Decorators, type Role, readDecorators, splitDecorators } from './decorators.ts'
-import type { LoreKey } from './haystack.ts'
+import { anyContext, type Decorators, type Role, readDecorators, splitDecorators } from './decorators.ts'
 import { isSlashForm, maxKeyLength, type PatternCount, readKey } from './keys.ts'
+import type { LoreKey } from './scanned-text.ts'
 
-/** Where an entry's body stands in the prompt. */
+/** The place of an entry's body in the prompt. */
 export type LorePlace =
   | { readonly section: 'before_char' | 'after_char' | 'before_examples' | 'after_examples' | 'nowhere' }
-  /** In the message of the author's note, above it and below it. */
+  /** In the message of the author's note, above or below the note. */
   | { readonly section: 'above_note' | 'below_note' }
   | { readonly section: 'depth'; readonly depth: number; readonly role: Role }
 
 /** How secondary keys combine, by SillyTavern's `selectiveLogic`. */
 export type SelectiveLogic = 'any' | 'not all' | 'not any' | 'all'
 
-/** One piece of knowledge of a character, ready to be looked for. */
+/** An entry of a lorebook, prepared for scans. */
 export interface LoreEntry {
   /** Its position in the file. */
   readonly index: number
   readonly name: string
-  /** Without decorators, macros unexpanded. */
+  /** The content without decorators, with unexpanded macros. */
   readonly body: string
   readonly keys: readonly LoreKey[]
   /** Empty unless the entry is selective. */
@@ -30,7 +30,7 @@ export interface LoreEntry {
   readonly caseSensitive: boolean
   readonly wholeWords: boolean
   readonly insertionOrder: number
-  /** For dropping: lower goes first. */
+  /** When the budget is exceeded, lower priorities are dropped first. */
   readonly priority: number
   readonly scanDepth: number | undefined
   readonly place: LorePlace
@@ -38,60 +38,60 @@ export interface LoreEntry {
   readonly probability: number
   readonly excludeRecursion: boolean
   readonly preventRecursion: boolean
-  /** The level of the recursion from which on it may match; 0 when it need not wait for the recursion. */
+  /** The first recursion level at which the entry may match; 0 when it may match without recursion. */
   readonly recursionLevel: number
   readonly groups: readonly string[]
   readonly groupOverride: boolean
   readonly groupWeight: number
-  /** For which characters and replies it is; undefined for all. */
+  /** The characters and replies that the entry is for; undefined for all. */
   readonly audience: Audience | undefined
-  /** Messages that the conversation must have. */
+  /** Messages that the conversation must have before the entry may fire. */
   readonly delay: number
-  /** Messages that it stays on and off for after it fired; 0 for neither. */
+  /** Messages during which the entry stays on after it fired (`sticky`), then off (`cooldown`); 0 for none. */
   readonly sticky: number
   readonly cooldown: number
-  /** Texts of the card, and the user's persona, in which its keys are looked for as well. */
+  /** Texts of the card, and the user's persona, that the keys are searched for in as well. */
   readonly alsoScans: readonly ScannedField[]
-  /** What the decorators say, by `decoratorContext`'s number. */
+  /** The rules from the decorators, indexed by the number from `decoratorContext`. */
   readonly decorators: readonly DecoratedRules[]
 }
 
-/** Decorators with their keys made ready. */
+/** Decorators with their keys parsed. */
 export interface DecoratedRules extends Decorators {
   readonly additional: readonly (readonly LoreKey[])[]
   readonly excluded: readonly LoreKey[]
 }
 
-/** For which characters and which replies an entry is, by SillyTavern's `characterFilter` and `triggers`. */
+/** The characters and replies that an entry is for, by SillyTavern's `characterFilter` and `triggers`. */
 export interface Audience {
-  /** Names and tags of characters, in lower case; an empty list asks for nothing. */
+  /** Names and tags of characters, in lower case; an empty list allows all. */
   readonly names: readonly string[]
   readonly tags: readonly string[]
-  /** Whether it is for all but these. */
+  /** Whether the entry is for all characters except these. */
   readonly isExcluding: boolean
-  /** Kinds of replies; an empty list is for each. */
+  /** Kinds of replies; an empty list allows all. */
   readonly replies: readonly string[]
 }
 
 export type ScannedField = 'description' | 'personality' | 'scenario' | 'depthNote' | 'persona'
 
-/** What reading entries counts and passes over, for the summary of a registration. */
+/** Counts and ignored fields, collected while entries are read, for the summary of a registration. */
 export interface ReadingNotes {
   readonly patterns: PatternCount
   readonly ignored: Set<string>
 }
 
-/** Keys of an entry of one kind. */
+/** Keys of one list of an entry. */
 const maxKeys = 64
 const standardDepth = 4
-/** Parts of a list that are looked at, blank ones too. */
+/** Parts of a list that are read, blank ones too. */
 const maxParts = 1000
 
 /** Units of work of reading one entry, and of one key. */
 const unitsOfEntry = 200
 const unitsOfKey = 60
 
-/** Reads an entry of a card's book; undefined for one that can never say anything. */
+/** Reads an entry of a card's book; undefined when it is disabled or has no content. */
 export function* readEntry(entry: Fields, index: number, notes: ReadingNotes): Steps<LoreEntry | undefined> {
   if (isDisabled(entry)) return undefined
   const content = yield* withoutControlsInSteps(textIn(entry, 'content'))
@@ -112,7 +112,7 @@ export function* readEntry(entry: Fields, index: number, notes: ReadingNotes): S
   const keys = yield* readKeys(written)
   const hasSecondary = valueIn(entry, 'selective') === true && !isPattern
   const secondaryKeys = hasSecondary ? yield* readKeys(commaSeparated(entry, 'secondary_keys')) : []
-  yield owed(notes)
+  yield takeUnits(notes)
   return {
     index,
     name: textIn(entry, 'name') || textIn(entry, 'comment'),
@@ -122,7 +122,7 @@ export function* readEntry(entry: Fields, index: number, notes: ReadingNotes): S
     logic: logicOf(extensions),
     constant: valueIn(entry, 'constant') === true && !isPattern,
     caseSensitive: booleanIn(extensions, 'case_sensitive') ?? valueIn(entry, 'case_sensitive') === true,
-    // Where its entries do not say, SillyTavern's setting does, and that is on.
+    // SillyTavern's entries without a value follow its global setting, which is on by default.
     wholeWords: first?.wholeWords ?? booleanIn(extensions, 'match_whole_words') ?? isFromSillyTavern(extensions),
     insertionOrder,
     priority: first?.priority ?? numberIn(entry, 'priority') ?? insertionOrder,
@@ -144,8 +144,8 @@ export function* readEntry(entry: Fields, index: number, notes: ReadingNotes): S
   }
 }
 
-/** The units of work that reading keys has taken since this was last asked. */
-function owed({ patterns }: ReadingNotes): number {
+/** The units of work spent on reading keys since the last call. */
+function takeUnits({ patterns }: ReadingNotes): number {
   const { units } = patterns
   patterns.units = 0
   return units
@@ -157,12 +157,12 @@ export function isDisabled(entry: Fields): boolean {
   return enabled === false || enabled === 'false' || enabled === 0
 }
 
-/** By the extensions that SillyTavern writes. In its entries a pattern turns nothing off (docs/cards.md, 6.4). */
+/** Whether SillyTavern wrote the entry, by its extensions. In its entries a pattern does not disable other keys (docs/cards.md, 6.4). */
 function isFromSillyTavern(extensions: Fields): boolean {
   return numberIn(extensions, 'position') !== undefined || numberIn(extensions, 'display_index') !== undefined
 }
 
-/** Units after which a step ends: a pattern takes up to 10 ms. */
+/** Units of work after which a step ends: one pattern takes up to 10 ms. */
 const unitsOfStep = 2000
 
 function* keysOf(texts: readonly string[], allowsPatterns: boolean, notes: ReadingNotes): Steps<readonly LoreKey[]> {
@@ -173,18 +173,18 @@ function* keysOf(texts: readonly string[], allowsPatterns: boolean, notes: Readi
   for (const text of texts.slice(0, maxKeys)) {
     const key = readKey(text, allowsPatterns, notes.patterns)
     if (key) keys.push(key)
-    if (notes.patterns.units >= unitsOfStep) yield owed(notes)
+    if (notes.patterns.units >= unitsOfStep) yield takeUnits(notes)
   }
-  // A list that has grown has room for more, which thousands of entries would keep.
+  // A copy has no spare capacity, which V8 keeps for an array that has grown; books have thousands of lists.
   return keys.slice()
 }
 
-/** Kinds of replies that there are here; SillyTavern's others (`swipe`, `quiet` …) look like these to a service. */
+/** Kinds of replies that the service can tell apart; to it, SillyTavern's others (`swipe`, `quiet` …) look like these. */
 const knownReplies: ReadonlySet<string> = new Set(['normal', 'continue'])
-/** How SillyTavern writes tags: ids that only the installation knows which the book comes from. */
+/** Tags as SillyTavern writes them: ids that only the installation of the book's author can resolve. */
 const tagId = /^(?:[0-9a-f]{8}-[0-9a-f-]{27}|\d{10,})$/i
 
-/** Reads for whom an entry is; undefined for one that is for all. */
+/** Reads the characters and replies that an entry is for; undefined for all. */
 function audienceOf(entry: Fields, extensions: Fields, { ignored }: ReadingNotes): Audience | undefined {
   const filter = fieldsIn(entry, 'character_filter')
   const listed = (name: string) => textsIn(filter, name).slice(0, maxParts)
@@ -204,7 +204,7 @@ function audienceOf(entry: Fields, extensions: Fields, { ignored }: ReadingNotes
   return audience.names.length + audience.tags.length + replies.length === 0 ? undefined : audience
 }
 
-/** A number of messages; 0 where there is none. */
+/** A number of messages; 0 for a missing one. */
 function messagesIn(extensions: Fields, name: string): number {
   return numberIn(extensions, name) ?? 0
 }
@@ -229,8 +229,8 @@ function* readRules(
   isPattern: boolean,
   notes: ReadingNotes,
 ): Steps<readonly DecoratedRules[]> {
-  if (chains.length === 0) return plain
-  readDecorators(chains, anywhere, (name) => notes.ignored.add(`character_book.entries[].@@${name.slice(0, 40)}`))
+  if (chains.length === 0) return noRulesInAnyContext
+  readDecorators(chains, anyContext, (name) => notes.ignored.add(`character_book.entries[].@@${name.slice(0, 40)}`))
   const rulesIn = function* (context: number): Steps<DecoratedRules> {
     const decorators = readDecorators(chains, {
       hasPersonality: (context & 1) !== 0,
@@ -249,9 +249,12 @@ function* readRules(
   return rules
 }
 
-const plain: readonly DecoratedRules[] = Array.from({ length: 8 }, () => ({ additional: [], excluded: [] }))
+const noRulesInAnyContext: readonly DecoratedRules[] = Array.from({ length: 8 }, () => ({
+  additional: [],
+  excluded: [],
+}))
 
-/** A list, or a text with commas. */
+/** The parts of a list, or of a text with commas. */
 function commaSeparated(fields: Fields, name: string): readonly string[] {
   const value = valueIn(fields, name)
   const texts = typeof value === 'string' ? value.split(',', maxParts) : textsIn(fields, name).slice(0, maxParts)
@@ -292,8 +295,8 @@ const scannedFields: readonly (readonly [string, ScannedField])[] = [
   ['match_persona_description', 'persona'],
 ]
 
-/** Extensions of entries that are read, and those that only chat programs have a use for. */
-const silent: ReadonlySet<string> = new Set([
+/** Extensions that are not reported as ignored: the service reads them, or they only matter to the UI of chat programs. */
+const knownExtensions: ReadonlySet<string> = new Set([
   ...[
     'position',
     'display_index',
@@ -326,17 +329,17 @@ function* noteIgnored(extensions: Fields, { ignored }: ReadingNotes): Steps<void
       units = 0
     }
     const value = extensions[name]
-    if (!silent.has(name) && value !== 0 && !isNothing(value))
+    if (!knownExtensions.has(name) && value !== 0 && !isEmptyValue(value))
       ignored.add(`character_book.entries[].extensions.${name.slice(0, 60)}`)
   }
   if (numberIn(extensions, 'position') === 7) ignored.add('character_book.entries[].extensions.position 7')
 }
 
-/** Units of work of looking at one field. */
+/** Units of work to check one field. */
 const unitsOfField = 40
 
-/** Whether nothing is lost by ignoring a value: there is nothing in it. */
-export function isNothing(value: unknown): boolean {
+/** Whether a value can be ignored without loss: null, false, an empty text, or an object or list without elements. */
+export function isEmptyValue(value: unknown): boolean {
   if (value == null || value === false || value === '') return true
   if (typeof value !== 'object') return false
   for (const name in value) if (Object.hasOwn(value, name)) return false

@@ -1,6 +1,6 @@
 import { type Fields, isFields, valueIn } from '../../fields.ts'
 
-/** A format of another program: what it is, and what to do with it. */
+/** A file format of another program, and how to convert such a file. */
 export interface ForeignFormat {
   /** A noun with its article: "a character in Agnai's own format". */
   readonly what: string
@@ -8,7 +8,7 @@ export interface ForeignFormat {
   readonly advice: string
 }
 
-/** A format, and what tells it from all others. */
+/** A format, and the test that recognizes its files. */
 export interface FormatRule extends ForeignFormat {
   readonly fits: (document: Fields) => boolean
 }
@@ -18,7 +18,7 @@ const has = (document: Fields, ...names: readonly string[]) => names.every((name
 
 const asBook = 'Import it into SillyTavern or RisuAI, and export it there as world info or as lorebook_v3.'
 
-/** The formats of lorebooks. */
+/** Lorebook formats of other programs. */
 const books: readonly FormatRule[] = [
   { what: "a memory book in Agnai's own format", advice: asBook, fits: is('kind', 'memory') },
   { what: "a lorebook in NovelAI's own format", advice: asBook, fits: (document) => has(document, 'lorebookVersion') },
@@ -30,12 +30,12 @@ const books: readonly FormatRule[] = [
   { what: "a memory book in Voxta's own format", advice: asBook, fits: is('$type', 'book') },
 ]
 
-/** The lorebook format of another program that a document is in; undefined where it is in none that is known. */
+/** The other program's lorebook format of a document; undefined when the document is in no known one. */
 export function foreignBook(document: Fields): ForeignFormat | undefined {
   return books.find(({ fits }) => fits(document)) ?? bookOfEntries(document)
 }
 
-/** A format that only the entries tell: Agnai's say `keywords` and `entry`, NovelAI's `text`. */
+/** A format recognized by its entries alone: Agnai's have `keywords` and `entry`, NovelAI's have `text`. */
 function bookOfEntries(document: Fields): ForeignFormat | undefined {
   const entries = valueIn(document, 'entries')
   const first: unknown = typeof entries === 'object' && entries !== null ? Object.values(entries)[0] : undefined

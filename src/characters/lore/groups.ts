@@ -1,30 +1,30 @@
 import type { Steps } from '../../work.ts'
 import { hashOf } from '../macros/seeded-random.ts'
 import type { LoreEntry } from './entry.ts'
-import type { ScanWork } from './haystack.ts'
+import type { ScanBudget } from './scanned-text.ts'
 
-/** What the members of a group are chosen by. */
+/** The rules that choose among the members of a group. */
 export interface GroupRules {
-  /** Groups that have an entry in the prompt already. */
+  /** Groups that already have an entry in the prompt. */
   readonly taken: Set<string>
-  /** Whether an entry stays from an earlier turn; such entries win, and no lot is drawn. */
+  /** Whether an entry stays on from an earlier turn; such entries win without a draw. */
   readonly isSticky: (entry: LoreEntry) => boolean
-  /** What lots are drawn from: the card, the conversation, and the turn. */
+  /** The seed of the draw: the card, the conversation, and the turn. */
   readonly seed: () => string
 }
 
-/** Units of work of an entry that is compared with its group. */
+/** Units of work to compare one entry with its group. */
 const unitsOfMatch = 20
 
 /**
- * Chooses of entries that share a group: those that stay from earlier, else the highest that overrides, else one drawn by
- * weight, and none where the group is taken.
- * @returns those that give way
+ * Chooses among entries that share a group: all that stay on from earlier turns, else the overriding entry with the highest insertion
+ * order, else one drawn by weight; none when the group is taken.
+ * @returns the entries that were not chosen
  */
 export function* groupLosers<T extends { readonly entry: LoreEntry }>(
   found: readonly T[],
   { taken, isSticky, seed }: GroupRules,
-  work: ScanWork,
+  budget: ScanBudget,
 ): Steps<ReadonlySet<T>> {
   const losers = new Set<T>()
   for (const [group, all] of byGroup(found)) {
@@ -33,8 +33,8 @@ export function* groupLosers<T extends { readonly entry: LoreEntry }>(
     taken.add(group)
     const staying = new Set(winners)
     for (const member of members) if (!staying.has(member)) losers.add(member)
-    work.left -= unitsOfMatch * (2 * all.length + 2)
-    if (work.isDue) yield work.owed()
+    budget.unitsLeft -= unitsOfMatch * (2 * all.length + 2)
+    if (budget.isStepOver) yield budget.takeSpentUnits()
   }
   return losers
 }
@@ -60,7 +60,7 @@ function winnersOf<T extends { readonly entry: LoreEntry }>(
   return members.slice(0, 1)
 }
 
-/** What was found by the groups that it is in. */
+/** The matches by group; a match with several groups is in each. */
 function byGroup<T extends { readonly entry: LoreEntry }>(found: readonly T[]): ReadonlyMap<string, readonly T[]> {
   const groups = new Map<string, T[]>()
   for (const match of found) {

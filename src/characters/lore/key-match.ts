@@ -1,12 +1,12 @@
 import type { Steps } from '../../work.ts'
 import type { DecoratedRules, LoreEntry } from './entry.ts'
-import { firstKeyIn, type Haystack, type KeySearch, type LoreKey } from './haystack.ts'
+import { firstKeyIn, type KeySearch, type LoreKey, type ScannedText } from './scanned-text.ts'
 
-/** Tells whether the keys besides the first list allow a match: secondary ones, and those of decorators. */
-export function* othersAllow(
+/** Whether the keys besides the primary ones allow a match: secondary keys, and keys of decorators. @param matched receives the keys found */
+export function* otherKeysAllow(
   entry: LoreEntry,
   rules: DecoratedRules,
-  texts: readonly Haystack[],
+  texts: readonly ScannedText[],
   search: KeySearch,
   matched: string[],
 ): Steps<boolean> {
@@ -17,7 +17,7 @@ export function* othersAllow(
 
 function* secondariesAllow(
   entry: LoreEntry,
-  texts: readonly Haystack[],
+  texts: readonly ScannedText[],
   search: KeySearch,
   matched: string[],
 ): Steps<boolean> {
@@ -31,11 +31,11 @@ function* secondariesAllow(
   return logic === 'all'
 }
 
-/** Whether one of the keys occurs; it is added to what matched. */
+/** Whether one of the keys occurs; adds the key to `matched`. */
 function* found(
   entry: LoreEntry,
   keys: readonly LoreKey[],
-  texts: readonly Haystack[],
+  texts: readonly ScannedText[],
   search: KeySearch,
   matched: string[],
 ): Steps<boolean> {

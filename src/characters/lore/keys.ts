@@ -1,24 +1,24 @@
 import { RE2JS } from 're2js'
 import { withoutControls } from '../../text.ts'
 import { hasMacro } from '../macros/macros.ts'
-import { type LoreKey, marksOf } from './haystack.ts'
 import { LorePattern } from './pattern.ts'
+import { type LoreKey, trigramsOf } from './scanned-text.ts'
 
 /** Characters of a key, and of a pattern. */
 export const maxKeyLength = 1000
-/** Regular expressions of a card. */
+/** Regular expressions of one card. */
 const maxPatterns = 500
 
-/** A key whose macros are the two names and nothing else. */
+/** A key whose only macros are `{{char}}` and `{{user}}`, in either form. */
 const namesOnly = /^(?:[^{}<]|\{\{(?:char|user)\}\}|<(?:char|bot|user)>)*$/i
 
 const slashForm = /^\/([\s\S]+)\/([a-z]*)$/
 const knownFlags = /^[imsugy]*$/
 
-/** What a card's regular expressions come to, and the units of work that reading keys has taken. */
+/** The totals of a card's regular expressions, and the units of work spent on reading keys. */
 export interface PatternCount {
   compiled: number
-  /** Steps of the programs of them all. */
+  /** Instructions of all programs together. */
   steps: number
   readonly refused: string[]
   units: number
@@ -30,7 +30,7 @@ export function isSlashForm(key: string): boolean {
   return flags !== undefined && knownFlags.test(flags)
 }
 
-/** Makes a key ready; blank ones match nothing and are none. @param allowsPatterns whether `/…/` is a pattern in this entry */
+/** Parses a key; undefined for a blank or too long one. @param allowsPatterns whether `/…/` is a pattern in this entry */
 export function readKey(raw: string, allowsPatterns: boolean, patterns: PatternCount): LoreKey | undefined {
   const written = withoutControls(raw).trim()
   if (written === '' || written.length > maxKeyLength) return undefined
@@ -39,13 +39,13 @@ export function readKey(raw: string, allowsPatterns: boolean, patterns: PatternC
   return { ...plainKey(written), hasMacro: true, hasNamesOnly: namesOnly.test(written) }
 }
 
-/** A key that is looked for as it stands. */
+/** A key that is searched for literally. */
 export function plainKey(text: string): LoreKey {
   const lower = text.toLowerCase()
-  return { written: text, text, lower, marks: marksOf(lower) }
+  return { written: text, text, lower, trigrams: trigramsOf(lower) }
 }
 
-/** Compiles a pattern with an engine whose time grows with the text's length only; null for what that refuses. */
+/** Compiles a pattern with RE2JS, which searches in linear time; null for a pattern that is refused. */
 function compile(written: string, patterns: PatternCount): LorePattern | null {
   const [, pattern = '', flags = ''] = slashForm.exec(written) ?? []
   const bits =
@@ -66,25 +66,25 @@ function compile(written: string, patterns: PatternCount): LorePattern | null {
         return compiled
       }
     } catch {
-      // What it cannot compile matches nothing, and is told of at registration.
+      // A pattern that does not compile matches nothing; the reply to the registration names it.
     }
   }
   patterns.refused.push(written)
   return null
 }
 
-/** Steps of a compiled pattern: `(a{1,100}){1,10}` unfolds to thousands. */
+/** Instructions of a compiled pattern: `(a{1,100}){1,10}` unfolds to thousands. */
 const maxProgramSize = 2000
-/** Steps of all patterns of a card: some 20 MB of memory. */
+/** Instructions of all patterns of a card: some 20 MB of memory. */
 const maxTotalProgramSize = 100_000
-/** Units of work of compiling one of them. */
+/** Units of work to compile one instruction. */
 const unitsOfInstruction = 100
-/** Units of work of a class by name such as `\pL`, and of a letter in a range whose other cases are looked for one by one. */
+/** Units of work of a named class such as `\pL`, and of one character in a range that is case-folded character by character. */
 const unitsOfNamedClass = 20_000
 const unitsOfFoldedLetter = 3
-/** The last letter that has other cases. */
+/** The last code point that has another case. */
 const lastFolded = 0x1e943
-/** Units of work of the classes of a pattern: some 10 ms, or fifty classes by name. */
+/** Units of work of the classes of a pattern: some 10 ms, or fifty named classes. */
 const maxUnitsOfClasses = 1_000_000
 
 const namedClass = /\\p/gi
@@ -92,7 +92,7 @@ const end = String.raw`(\\x[\da-f]{2}|\\u[\da-f]{4}|\\[xu]\{[\da-f]*\}|\\?[\s\S]
 const range = new RegExp(`${end}-${end}`, 'giu')
 const byNumber = /^\\[xu]\{?([\da-f]+)/i
 
-/** What compiling the classes of a pattern takes: `/[k-\u8c48]/i` is a millisecond. */
+/** Units of work to compile the classes of a pattern: `/[k-\u8c48]/i` takes a millisecond. */
 function unitsOfClasses(pattern: string, flags: string): number {
   let units = [...pattern.matchAll(namedClass)].length * unitsOfNamedClass
   if (!flags.includes('i') && !/\(\?[a-z]*i/i.test(pattern)) return units
@@ -103,7 +103,7 @@ function unitsOfClasses(pattern: string, flags: string): number {
   return units
 }
 
-/** The number of the letter that ends a range; undefined for another escape. */
+/** The code point at an end of a range; undefined for another escape. */
 function letterOf(written: string): number | undefined {
   const digits = byNumber.exec(written)?.[1]
   if (digits !== undefined) return Number.parseInt(digits, 16)
@@ -112,7 +112,7 @@ function letterOf(written: string): number | undefined {
 
 const token = /\\[\s\S]|\[\^?\]?(?:\\[\s\S]|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|[\s\S]/g
 
-/** How many steps a pattern has about, its repetitions written out: told before it is compiled, which takes that time. */
+/** The approximate number of instructions, with repetitions unfolded: an estimate before the compilation, whose time grows with it. */
 function unfoldedSize(pattern: string): number {
   const open: number[] = []
   let size = 0

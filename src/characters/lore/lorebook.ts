@@ -5,44 +5,45 @@ import { type LoreEntry, type ReadingNotes, readEntry } from './entry.ts'
 import { foreignBook } from './foreign-book.ts'
 import { isTimed } from './timers.ts'
 
-/** A lorebook, ready to be scanned: a character's own, or one of the service's for all characters. */
+/** A lorebook, prepared for scans: a character's own, one of the service's for all characters, or one of a request. */
 export interface Lorebook {
   readonly name: string
-  /** Those that can ever say something, in the order of the file. */
+  /** Entries that are switched on and have content, in the order of the file. */
   readonly entries: readonly LoreEntry[]
-  /** Whether some of them are not for all characters and replies. */
+  /** Whether some entries are only for some characters or replies. */
   readonly isFiltered: boolean
-  /** Whether some of them stay on or off after they fired; and these, and all that are in a group. */
+  /** Whether some entries stay on or off after they fired. */
   readonly hasTimers: boolean
+  /** The entries with timers, and all entries in groups. */
   readonly timed: readonly LoreEntry[]
-  /** The levels of the recursion that entries wait for, ascending. */
+  /** The recursion levels that entries wait for (`delay_until_recursion`), ascending. */
   readonly levels: readonly number[]
-  /** Messages, from the newest. */
+  /** Messages that are scanned, from the newest. */
   readonly scanDepth: number
   /** Tokens; undefined where the book does not say. */
   readonly tokenBudget: number | undefined
   readonly recursive: boolean
-  /** How many entries the file has, disabled and empty ones too. */
+  /** The number of entries in the file, with disabled and empty ones. */
   readonly written: number
 }
 
-/** More would take the time of other requests. */
+/** Entries of a book: more would take the time of other requests. */
 const maxEntries = 20_000
 const standardScanDepth = 4
-/** Levels of anything that is walked or written again. */
+/** Levels of nesting of a card or lorebook, which other code walks by recursion. */
 const maxDepth = 200
-/** Values that are looked at in one step, and what one costs in units of work. */
+/** Values that one step checks, and the units of work of one value. */
 const valuesPerStep = 500
 const unitsOfValue = 8
 
-/** Nothing noted yet. */
+/** The notes before anything is read. */
 export function emptyNotes(): ReadingNotes {
   return { patterns: { compiled: 0, steps: 0, refused: [], units: 0 }, ignored: new Set() }
 }
 
 /**
- * Checks what is to be read, before anything else walks it, and not by recursion itself.
- * @throws CardError for one that nests too deeply
+ * Checks the nesting of a document before other code walks it by recursion; this check itself uses no recursion.
+ * @throws CardError when the document nests too deeply
  */
 export function* checkDocument(document: Fields, what: 'card' | 'lorebook'): Steps<void> {
   let level: object[] = [document]
@@ -63,7 +64,7 @@ export function* checkDocument(document: Fields, what: 'card' | 'lorebook'): Ste
   }
 }
 
-/** Adds the objects and lists of one to others; tells how many values it has. */
+/** Adds the objects and lists in `value` to `found`. @returns how many values there are in it */
 function gather(value: object, found: object[]): number {
   const values: unknown[] = Object.values(value)
   for (const each of values) if (typeof each === 'object' && each !== null) found.push(each)
@@ -72,7 +73,7 @@ function gather(value: object, found: object[]): number {
 
 /**
  * Reads a book as cards embed it.
- * @throws CardError for more entries than are taken
+ * @throws CardError for too many entries
  */
 export function* readBook(book: Fields, notes: ReadingNotes): Steps<Lorebook> {
   const entries = valueIn(book, 'entries')
@@ -106,8 +107,8 @@ export function* readBook(book: Fields, notes: ReadingNotes): Steps<Lorebook> {
 }
 
 /**
- * Reads a lorebook that stands by itself: `lorebook_v3`, a bare book, or a world file of SillyTavern's.
- * @throws CardError when it is none
+ * Reads a lorebook outside a card: `lorebook_v3`, a bare book, or a world file of SillyTavern.
+ * @throws CardError when the document is not a lorebook
  */
 export function* readLorebook(document: Fields, notes: ReadingNotes = emptyNotes()): Steps<Lorebook> {
   yield* checkDocument(document, 'lorebook')
@@ -130,13 +131,13 @@ export function* readLorebook(document: Fields, notes: ReadingNotes = emptyNotes
   return yield* readBook({ ...book, entries: list.map(fromWorldFile) }, notes)
 }
 
-/** The object that holds the entries of a lorebook that stands by itself. */
+/** The object that holds the entries, in a lorebook outside a card. */
 export function bookFields(document: Fields): Fields {
   const isWrapped = valueIn(document, 'spec') === 'lorebook_v3' || !Object.hasOwn(document, 'entries')
   return isWrapped ? fieldsIn(document, 'data') : document
 }
 
-/** Whether a book's entries have the names that SillyTavern's world files give them. */
+/** Whether a book's entries have the field names of SillyTavern's world files. */
 export function isWorldFile(book: Fields): boolean {
   const entries = valueIn(book, 'entries')
   if (typeof entries !== 'object' || entries === null) return false
@@ -145,10 +146,10 @@ export function isWorldFile(book: Fields): boolean {
   )
 }
 
-/** Units of work of writing an entry of a world file as cards have it. */
+/** Units of work to convert an entry of a world file. */
 const unitsOfWorldEntry = 300
 
-/** The names that SillyTavern's world files give an entry's extensions, by those that its cards give them. */
+/** Names of an entry's extensions in SillyTavern's cards, and the names of the same fields in its world files. */
 const worldNames: Readonly<Record<string, string>> = {
   position: 'position',
   depth: 'depth',
@@ -182,7 +183,7 @@ const worldNames: Readonly<Record<string, string>> = {
   automation_id: 'automationId',
 }
 
-/** An entry of a world file as a card would embed it. */
+/** Converts an entry of a world file to an entry of a card's book. */
 function fromWorldFile(entry: unknown): unknown {
   if (!isFields(entry)) return entry
   const extensions = Object.entries(worldNames).flatMap(([ours, theirs]) =>

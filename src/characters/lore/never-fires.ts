@@ -3,27 +3,27 @@ import type { Steps } from '../../work.ts'
 import { isDisabled, type LoreEntry } from './entry.ts'
 import type { Lorebook } from './lorebook.ts'
 
-/** Units of work of looking at one entry. */
+/** Units of work to check one entry. */
 const unitsOfEntry = 60
-/** Characters of an entry's name that are told. */
+/** Characters of an entry's name in a report. */
 const maxNameLength = 60
 
 /**
- * Tells of the entries that are switched on and can never be in a prompt, one text each: the place in the file from 0, the
- * name, and why.
- * @param fields the book as it stands in the file, which `book` was read from
+ * Reports the entries that are enabled and can never be in a prompt, one text each: the index in the file from 0, the name, and the
+ * reason.
+ * @param fields the JSON of the book, from which `book` was read
  */
-export function* neverFiring(fields: Fields, book: Lorebook, tell: (entry: string) => void): Steps<void> {
+export function* neverFiring(fields: Fields, book: Lorebook, report: (entry: string) => void): Steps<void> {
   const read = new Map(book.entries.map((entry) => [entry.index, entry]))
   for (const [index, written] of writtenEntries(fields).entries()) {
     yield unitsOfEntry
     if (isFields(written) && isDisabled(written)) continue
     const reason = reasonOf(written, read.get(index), book)
-    if (reason !== undefined) tell(`entries[${index}]${nameOf(written)}: ${reason}`)
+    if (reason !== undefined) report(`entries[${index}]${nameOf(written)}: ${reason}`)
   }
 }
 
-/** The entries of a book as they stand in the file: a list, or the values of an object. */
+/** The entries of a book in the file: a list, or the values of an object. */
 export function writtenEntries(book: Fields): readonly unknown[] {
   const entries = valueIn(book, 'entries')
   return isFields(entries) ? Object.values(entries) : listIn(book, 'entries')
@@ -34,7 +34,7 @@ function nameOf(entry: unknown): string {
   return name === '' ? '' : ` ${JSON.stringify(name.slice(0, maxNameLength))}`
 }
 
-/** Why an entry can never be in a prompt, as a noun phrase; undefined where it can. */
+/** The reason why an entry can never be in a prompt, as a noun phrase; undefined when it can. */
 function reasonOf(written: unknown, entry: LoreEntry | undefined, book: Lorebook): string | undefined {
   if (!isFields(written)) return 'no object'
   if (entry === undefined) return 'no content'

@@ -1,35 +1,35 @@
 import type { RE2JS } from 're2js'
 import type { Steps } from '../../work.ts'
-import { PlaceTrial, type Program, StateTrial, type Trial } from './pattern-trials.ts'
+import { DfaRun, NfaRun, type PatternRun, type Program } from './pattern-runs.ts'
 
 /*
- * RE2 makes a state for what it has met of a text, and keeps it for the next text: 8 MB for each pattern, in seconds for one that
- * is made for that. A card may have 500 patterns, and many cards are kept.
+ * RE2 makes DFA states while it reads a text, and keeps them for the next text: 8 MB for each pattern, within seconds for a malicious
+ * one. A card may have 500 patterns, and many cards are cached.
  */
 
-/** Bytes of the states of a pattern while it is tried; beyond them it is tried without states, in linear time as well. */
+/** Bytes of a pattern's states during a search; beyond them the NFA searches, without states and in linear time as well. */
 const maxStateBytes = 256 * 1024
-/** Bytes of the states that a pattern keeps for the next text: those of an ordinary one. */
+/** Bytes of states that a pattern keeps for the next text: enough for an ordinary pattern. */
 const keptStateBytes = 16 * 1024
-/** Bytes of memory of a step of a program, about. */
-const bytesOfStep = 200
+/** Bytes of memory of one instruction, about. */
+const bytesOfInstruction = 200
 
-/** The one pattern that may have more states than it keeps: a trial that ends halfway leaves its states behind. */
+/** The one pattern that may have more than its kept states: a search that stops halfway leaves its states behind. */
 let largest: LorePattern | undefined
 
 /**
- * A regular expression of a card's author; it takes little memory, whatever it is tried on. What its program takes is there from its
- * first trial on: most cards that are read are only written, or shown.
+ * A regular expression of a card's author, with bounded memory for any text. It compiles its program at its first search, since most
+ * cards that are read are only stored or shown.
  */
 export class LorePattern {
   readonly #compile: () => RE2JS
   readonly #units: number
   #compiled: RE2JS | undefined
-  /** Steps of its program. */
+  /** Instructions of its program. */
   readonly size: number
 
   /**
-   * @param units what `compile` takes, in units of work
+   * @param units the cost of `compile`, in units of work
    * @throws what `compile` throws
    */
   constructor(compile: () => RE2JS, units = 0) {
@@ -38,16 +38,16 @@ export class LorePattern {
     this.size = compile().programSize()
   }
 
-  /** Bytes of memory that it takes at most, about, while it is not tried. */
+  /** Bytes of memory at most, about, between searches. */
   get bytes(): number {
-    return keptStateBytes + bytesOfStep * this.size
+    return keptStateBytes + bytesOfInstruction * this.size
   }
 
-  /** Looks whether it matches anywhere in a text. */
+  /** Whether the pattern matches anywhere in a text. */
   *search(text: string): Steps<boolean> {
     if (!this.#compiled) {
       this.#compiled = this.#bounded()
-      // Its states look at each class of letters for each step.
+      // The DFA looks at each class of characters for each instruction.
       yield this.#units + this.#compiled.re2().dfa.numClasses * this.size
     }
     const re2 = this.#compiled.re2()
@@ -57,28 +57,28 @@ export class LorePattern {
       if (!required.eval(new RequiredText(text), 0)) return false
     }
     if (re2.prefixComplete) return this.#compiled.test(text)
-    const found = yield* this.#steps(new StateTrial(re2.dfa, text))
+    const found = yield* this.#finish(new DfaRun(re2.dfa, text))
     this.#forgetStates()
     if (found !== undefined) return found
     const program: Program = re2.prog
-    return (yield* this.#steps(new PlaceTrial(program, text))) === true
+    return (yield* this.#finish(new NfaRun(program, text))) === true
   }
 
-  /** Takes the steps of a trial. @returns undefined where it takes too many states */
-  *#steps(trial: Trial): Steps<boolean | undefined> {
+  /** Takes the steps of a run. @returns undefined when the run needs too many states */
+  *#finish(run: PatternRun): Steps<boolean | undefined> {
     for (;;) {
-      const verdict = trial.step()
+      const verdict = run.step()
       if (verdict === 'not yet' && largest !== this && this.#hasMany) {
         if (largest) largest.#forgetStates()
         largest = this
       }
-      yield trial.units
+      yield run.units
       if (verdict === 'too many states') return undefined
       if (verdict !== 'not yet') return verdict === 'found'
     }
   }
 
-  /** Whether it has more states than it keeps. */
+  /** Whether the pattern has more states than it may keep. */
   get #hasMany(): boolean {
     const dfa = this.#compiled?.re2().dfa
     return dfa !== undefined && dfa.stateBudget - dfa.memBudget > keptStateBytes
@@ -98,12 +98,12 @@ export class LorePattern {
   }
 }
 
-/** What RE2JS knows that a text must have for a pattern to match. */
+/** RE2JS's prefilter: the strings that a text must contain for a pattern to match. */
 interface Required {
   eval(text: RequiredText, from: number): boolean
 }
 
-/** A text in which RE2JS looks for that. */
+/** The text as the prefilter reads it. */
 class RequiredText {
   readonly #text: string
 

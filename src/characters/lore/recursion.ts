@@ -1,18 +1,18 @@
 import type { ScannedField } from './entry.ts'
-import type { Haystack } from './haystack.ts'
 import type { Lorebook } from './lorebook.ts'
+import type { ScannedText } from './scanned-text.ts'
 
-/** What the books have in common that are scanned together: the lore that calls for lore, and how far it has come. */
+/** The recursion of a scan, shared by all books: lore that was found is searched for keys in the next pass. */
 export class Recursion {
-  /** What lore of all passes says, and of the newest that said anything. */
-  readonly texts: Haystack[] = []
-  newest: readonly Haystack[] = []
-  /** Texts of the card that were read. */
-  readonly fields = new Map<ScannedField, readonly Haystack[]>()
-  /** The levels of the recursion that entries wait for, ascending, with the pass in which each is reached. */
+  /** The lore found in all passes, and in the newest pass that found any. */
+  readonly texts: ScannedText[] = []
+  newest: readonly ScannedText[] = []
+  /** Fields of the card that entries search as well. */
+  readonly fields = new Map<ScannedField, readonly ScannedText[]>()
+  /** The recursion levels that entries wait for, ascending, with the pass that reaches each. */
   readonly #levels = new Map<number, number>()
 
-  /** The first level is reached with the first pass of the recursion, as in SillyTavern; the others when it would end. */
+  /** As in SillyTavern, the first pass of the recursion reaches the first level; each next level begins when the recursion would end. */
   constructor(books: readonly Pick<Lorebook, 'levels' | 'recursive'>[]) {
     const levels = books.flatMap((book) => (book.recursive ? book.levels : []))
     if (levels.length === 0) return
@@ -21,12 +21,12 @@ export class Recursion {
     }
   }
 
-  /** The first pass in which an entry may match by its keys. @param level 0 for one that waits for nothing */
+  /** The first pass in which an entry may match by its keys. @param level 0 for an entry that does not wait */
   firstPassOf(level: number): number {
     return level === 0 ? 0 : (this.#levels.get(level) ?? Number.POSITIVE_INFINITY)
   }
 
-  /** Goes on to the next level that entries wait for; tells whether there is one. */
+  /** Begins the next level that entries wait for. @returns whether there is one */
   nextLevel(pass: number): boolean {
     for (const [level, reached] of this.#levels) {
       if (reached <= pass + 1) continue
@@ -36,8 +36,8 @@ export class Recursion {
     return false
   }
 
-  /** Adds what lore of a pass says. */
-  add(texts: readonly Haystack[]): void {
+  /** Adds the lore of a pass. */
+  add(texts: readonly ScannedText[]): void {
     this.newest = texts
     this.texts.push(...texts)
   }

@@ -12,11 +12,11 @@ interface RequestBooks {
 }
 
 /**
- * Reads the lorebooks of a request, each with the bounds of a card's, and one bound of regular expressions for all of them.
- * They cannot switch off what the operator tells a model (`@@disable_ui_prompt`).
- * @param books `lorebook_v3`, books as cards have them, or world files of SillyTavern's
- * @param seesCard whether keys may be looked for in the card's own texts, which tells the caller what is in them
- * @throws ApiError 400 that names the book which is none, or has too much in it
+ * Reads the lorebooks of a request. Each has the limits of a card's lorebook; the limit of regular expressions holds for all together.
+ * They cannot switch off the operator's prompts (`@@disable_ui_prompt`).
+ * @param books `lorebook_v3`, books as in cards, or world files of SillyTavern
+ * @param seesCard whether keys may be searched for in the card's own texts: a match reveals these texts to the caller
+ * @throws ApiError 400 that names the item which is not a lorebook or is too large
  */
 export function* readRequestBooks(books: readonly Fields[], seesCard: boolean): Steps<RequestBooks> {
   const notes = emptyNotes()
@@ -49,7 +49,7 @@ export function* readRequestBooks(books: readonly Fields[], seesCard: boolean): 
 
 const unitsOfEntry = 30
 
-/** An entry without what only a card's or the operator's may do. */
+/** An entry without the features that are only for books of the card and of the operator. */
 function ofRequest(entry: LoreEntry, seesCard: boolean): LoreEntry {
   const alsoScans = seesCard ? entry.alsoScans : entry.alsoScans.filter((field) => field === 'persona')
   const disables = entry.decorators.some((rules) => rules.disables !== undefined)

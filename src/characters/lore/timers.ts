@@ -1,21 +1,21 @@
 import type { Steps } from '../../work.ts'
 import type { LoreEntry } from './entry.ts'
 import { type GroupRules, groupLosers } from './groups.ts'
-import type { ScanWork } from './haystack.ts'
+import type { ScanBudget } from './scanned-text.ts'
 
-/** A timed entry, and at which of the earlier turns it would have fired. */
-export interface Timed {
+/** A timed entry, and its matches at earlier turns; the three lists have one item for each turn. */
+export interface TimedHistory {
   readonly entry: LoreEntry
-  /** Messages that there were at each turn, ascending. */
+  /** The number of messages at each turn, ascending. */
   readonly lengths: readonly number[]
   readonly matches: readonly boolean[]
-  /** Whether it may fire at a turn because it stays from an earlier one: its conditions held. */
+  /** Whether the entry's conditions held at a turn, so that it may stay on from an earlier one. */
   readonly mayStay: readonly boolean[]
 }
 
 /**
- * How long entries stay on and off after they fired, in messages of the conversation, as SillyTavern counts: one that fired
- * when there were 4 stays on for a `sticky` of 3 until there are 7, and then its `cooldown` begins.
+ * Entries that stay on or off after they fired. Times are in messages of the conversation, as in SillyTavern: an entry with a `sticky`
+ * of 3 that fired at 4 messages stays on until there are 7, and then its `cooldown` begins.
  */
 export class Timers {
   readonly #sticky = new Map<LoreEntry, number>()
@@ -25,12 +25,12 @@ export class Timers {
     return this.#sticky.has(entry)
   }
 
-  /** Whether an entry is off; one that is still on is not. */
+  /** Whether an entry is off; an entry that is still on is not off. */
   isCooling(entry: LoreEntry): boolean {
     return this.#cooling.has(entry) && !this.#sticky.has(entry)
   }
 
-  /** Goes on to so many messages: what has come to its end stops, and a cooldown follows what was on. */
+  /** Moves on to so many messages: ends the timers that are over; a cooldown follows a sticky time. */
   goTo(length: number): void {
     for (const [entry, end] of this.#sticky) {
       if (length < end) continue
@@ -40,27 +40,27 @@ export class Timers {
     for (const [entry, end] of this.#cooling) if (length >= end) this.#cooling.delete(entry)
   }
 
-  /** An entry fires when there are so many messages; one that is on already is on no longer for it. */
+  /** Starts the timers of an entry that fires at so many messages; a timer that runs already is not extended. */
   fire(entry: LoreEntry, length: number): void {
     if (entry.sticky > 0 && !this.#sticky.has(entry)) this.#sticky.set(entry, length + entry.sticky)
     if (entry.cooldown > 0 && !this.#cooling.has(entry)) this.#cooling.set(entry, length + entry.cooldown)
   }
 }
 
-/** What stays on or off where no book has timed entries. */
+/** The timers of a scan without timed entries. */
 export const noTimers = new Timers()
 
 /** Units of work of one entry at one turn. */
 const unitsOfTurn = 5
 
 /**
- * Replays the earlier turns of a conversation: the service keeps nothing of it, and all of it is in the request.
- * @param rulesAt how groups are chosen from at a turn
+ * Replays the earlier turns of a conversation: the service stores no conversations, and the request has all messages.
+ * @param rulesAt the group rules at a turn
  */
-export function* replayed(
-  timed: readonly Timed[],
+export function* replayTimers(
+  timed: readonly TimedHistory[],
   rulesAt: (length: number, timers: Timers) => GroupRules,
-  work: ScanWork,
+  budget: ScanBudget,
 ): Steps<Timers> {
   const timers = new Timers()
   for (const [turn, length] of (timed[0]?.lengths ?? []).entries()) {
@@ -69,15 +69,15 @@ export function* replayed(
       if (timers.isSticky(entry)) return mayStay[turn] === true
       return matches[turn] === true && !timers.isCooling(entry)
     })
-    work.left -= timed.length * unitsOfTurn
-    if (work.isDue) yield work.owed()
-    const losers = yield* groupLosers(found, rulesAt(length, timers), work)
+    budget.unitsLeft -= timed.length * unitsOfTurn
+    if (budget.isStepOver) yield budget.takeSpentUnits()
+    const losers = yield* groupLosers(found, rulesAt(length, timers), budget)
     for (const each of found) if (!losers.has(each)) timers.fire(each.entry, length)
   }
   return timers
 }
 
-/** The entries of all books that stay on or off after they fired, and those that share a group with one of them. */
+/** The entries with timers, and the entries that share a group with one of them. */
 export function timedEntries(entries: readonly LoreEntry[]): readonly LoreEntry[] {
   const timed = entries.filter(isTimed)
   if (timed.length === 0) return timed

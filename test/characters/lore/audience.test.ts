@@ -8,13 +8,13 @@ import { assistant, cardOf, cardWithLore, composed, documentOf, firedIn, user } 
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** A world file of SillyTavern's with constant entries that say their numbers. */
+/** A world file of SillyTavern with constant entries; each entry's content is its number. */
 function worldFile(entries: readonly Fields[]): Fields {
   const list = entries.map((entry, uid) => [uid, { uid, key: [], content: `${uid}`, constant: true, ...entry }])
   return { entries: Object.fromEntries(list) }
 }
 
-describe('6.6 world books know whom they are for', () => {
+describe('6.6 entries for some characters or replies', () => {
   const filters: readonly Fields[] = [
     { names: ['Moss'] },
     { names: ['fern', ' MOSS '] },
@@ -35,7 +35,7 @@ describe('6.6 world books know whom they are for', () => {
   const firedOf = (name: string | null, messages: readonly Message[] = [user('Hi')], book = world) =>
     firedIn(composed(name === 'Mossy' ? null : card, messages, { name, worldBooks: [atOnce(readLorebook(book))] }))
 
-  test('6.6 characterFilter: by the names and tags of the card, and by the name it is kept under', () => {
+  test('6.6 characterFilter goes by the names and tags of the card, and by the name in the library', () => {
     expect(firedOf('Moss-File')).toEqual(['0', '1', '4', '5', '9', '10', '11', '12', '13'])
   })
 
@@ -43,7 +43,7 @@ describe('6.6 world books know whom they are for', () => {
     expect(firedOf('Mossy')).toEqual(['3', '4', '7', '9', '10', '13'])
   })
 
-  test("6.6 a filter binds @@activate too, and entries of a card's own book", () => {
+  test("6.6 a filter also holds for @@activate, and for entries of a card's own book", () => {
     const entries = ['Fern', 'Moss'].map((name) => ({
       content: `@@activate\nFor ${name}`,
       character_filter: { names: [name] },
@@ -51,7 +51,7 @@ describe('6.6 world books know whom they are for', () => {
     expect(firedIn(composed(cardWithLore(entries), 'Hi'))).toEqual(['For Moss'])
   })
 
-  test('6.6 triggers: a reply, one that is gone on with, and those that look like a reply here', () => {
+  test('6.6 triggers: a normal reply, a continued reply, and kinds that a service cannot tell from these', () => {
     const book = worldFile([
       { triggers: ['normal'] },
       { triggers: ['continue'] },
@@ -70,13 +70,13 @@ describe('6.6 world books know whom they are for', () => {
     'character_book.entries[].character_filter.tags by their ids',
   ]
 
-  test('6.6 what is not honoured is told of a world file', () => {
+  test('6.6 the notes name the ignored fields of a world file', () => {
     const notes = emptyNotes()
     atOnce(readLorebook(worldFile([unheard, { vectorized: false, triggers: ['normal', 'continue'] }]), notes))
     expect([...notes.ignored].sort()).toEqual(told.toSorted())
   })
 
-  test('6.6 and of a card, as its upload and `characters check` tell it', () => {
+  test('6.6 the summary of a card names the ignored fields of its book', () => {
     const { characterFilter, ...extensions } = unheard
     const document = documentOf({
       character_book: { entries: [{ keys: ['a'], content: 'B', extensions, character_filter: characterFilter }] },
@@ -87,26 +87,26 @@ describe('6.6 world books know whom they are for', () => {
   })
 })
 
-describe('6.6 whole words where an entry of SillyTavern does not say', () => {
+describe('6.6 whole words in entries of SillyTavern without a value', () => {
   const text = 'A tease in the steamy teahouse. 我喝茶吧。 용은 tea喝. 你好'
   const silver = { position: 0, display_index: 3 }
   test.each<[string, string, Fields, boolean]>([
-    ['is on for null', 'eas', { ...silver, match_whole_words: null }, false],
-    ['is on for nothing', 'house', silver, false],
-    ['finds a word', 'steamy', { ...silver, match_whole_words: null }, true],
-    ['is off where it says so', 'eas', { ...silver, match_whole_words: false }, true],
-    ['is off for entries of other programs', 'eas', { match_whole_words: null }, true],
-    ['looks for several words as they stand', 'team y', { ...silver, match_whole_words: true }, false],
-    ['looks for several words as they stand', 'he steam', silver, true],
-    ['finds a word in a script without blanks', '喝茶', silver, true],
-    ['finds a word to which an ending is put', '용', silver, true],
-    ['finds a word beside another script', 'tea', silver, true],
+    ['match only, for null', 'eas', { ...silver, match_whole_words: null }, false],
+    ['match only, for a missing value', 'house', silver, false],
+    ['match', 'steamy', { ...silver, match_whole_words: null }, true],
+    ['may be switched off', 'eas', { ...silver, match_whole_words: false }, true],
+    ['are off for entries of other programs', 'eas', { match_whole_words: null }, true],
+    ['do not restrict a key of several words', 'team y', { ...silver, match_whole_words: true }, false],
+    ['do not restrict a key of several words', 'he steam', silver, true],
+    ['match in a script without spaces', '喝茶', silver, true],
+    ['match with an ending, in such a script', '용', silver, true],
+    ['match next to another script', 'tea', silver, true],
   ])('6.6 %s: %s', (_what, key, extensions, expected) => {
     const entry = { keys: [key], extensions }
     expect(firedIn(composed(cardWithLore([entry]), text))).toEqual(expected ? ['LORE0'] : [])
   })
 
-  test('6.6 a card of short keys is silent at neutral questions, and speaks at its own', () => {
+  test('6.6 short keys do not fire inside the words of neutral questions, and fire as words', () => {
     const keys = ['art', 'he', 'ink', 'ear', 'or', 'in a cup', 'all']
     const card = cardWithLore(keys.map((key) => ({ keys: [key], extensions: { ...silver, match_whole_words: null } })))
     const neutral = ['What do you think?', 'Where are we?', 'Tell me a story.', 'Shall we start?', 'Are you there?']

@@ -15,7 +15,7 @@ function bookOf(entries: readonly Fields[], more: Fields = {}): Lorebook {
   return atOnce(readLorebook({ spec: 'lorebook_v3', data: { entries, extensions: {}, ...more } }))
 }
 
-/** What fires of a card's book, of those of a request and of a world's, at words of the user's. */
+/** The contents that fire from a card's book, a world book and a request's books, at a message of the user. */
 function fired(own: Fields, world: Lorebook, said: string, more: Parameters<typeof composed>[2] = {}) {
   return firedIn(composed(cardOf({ character_book: own }), said, { ...more, worldBooks: [world] }))
 }
@@ -24,32 +24,32 @@ describe('6.3 books of one prompt are scanned together', () => {
   const wet = entry('tea', 'It takes water.')
   const rain = entry('water', 'Water is rain.')
 
-  test('6.3 lore of one calls for lore of another, and back', () => {
+  test('6.3 lore of one book fires lore of another, and back', () => {
     const own = { entries: [wet, entry('rain', 'Rain falls.')] }
     expect(fired(own, bookOf([rain]), 'tea')).toEqual(['It takes water.', 'Rain falls.', 'Water is rain.'])
   })
 
   test.each([
-    ['is not called for by lore', { entries: [wet] }, [rain], 'tea', ['It takes water.']],
-    ['calls for none', { entries: [rain] }, [wet], 'tea', ['It takes water.']],
-    ['fires by what is said', { entries: [wet] }, [rain], 'water', ['Water is rain.']],
+    ['does not fire by lore of another book', { entries: [wet] }, [rain], 'tea', ['It takes water.']],
+    ['fires no lore of another book', { entries: [rain] }, [wet], 'tea', ['It takes water.']],
+    ['fires by the conversation', { entries: [wet] }, [rain], 'water', ['Water is rain.']],
   ])('6.3 a world book without recursion %s', (_what, own, world, said, expected) => {
     expect(fired(own, bookOf(world, { recursive_scanning: false }), said)).toEqual(expected)
   })
 
-  test('6.3 the scan depth of each is its own', () => {
+  test('6.3 each book has its own scan depth', () => {
     const card = cardWithLore([{ keys: ['tea'], content: 'OWN' }], { scan_depth: 1 })
     const worldBooks = [bookOf([entry('tea', 'WORLD')], { scan_depth: 9 })]
     expect(firedIn(composed(card, [user('tea'), assistant('Hm'), user('So')], { worldBooks }))).toEqual(['WORLD'])
   })
 
-  test('6.3 the budget of each is its own', () => {
+  test('6.3 each book has its own budget', () => {
     const own = { entries: [entry('tea', 'OWN')], token_budget: 2 }
     const world = bookOf([entry('tea', 'WORLD')], { token_budget: 9 })
     expect(fired(own, world, 'tea', { count: (text) => text.length })).toEqual(['WORLD'])
   })
 
-  test('6.3 levels of recursion are those of all of them', () => {
+  test('6.3 recursion levels are shared by all books', () => {
     const waiting = (level: number, content: string) =>
       entry('tea', content, { extensions: { delay_until_recursion: level } })
     const own = { entries: [wet, waiting(2, 'TWO'), entry('deeper', 'LAST')] }
@@ -57,19 +57,19 @@ describe('6.3 books of one prompt are scanned together', () => {
     expect(fired(own, world, 'tea')).toEqual(['It takes water.', 'TWO', 'LAST', 'ONE', 'deeper'])
   })
 
-  test('6.6 a group is the same in all of them', () => {
+  test('6.6 a group spans all books', () => {
     const of = (content: string, more: Fields = {}) => entry('tea', content, { extensions: { group: 'g', ...more } })
     const world = bookOf([of('WORLD', { group_override: true })])
     expect(fired({ entries: [of('OWN')] }, world, 'tea')).toEqual(['WORLD'])
   })
 
-  test('6.6 what stays from an earlier turn wins its group in another book too', () => {
+  test('6.6 a sticky entry wins its group in other books too', () => {
     const sticky = entry('tea', '@@scan_depth 1\nSTICKY', { extensions: { group: 'g', sticky: 5 } })
     const other = entry('milk', '@@scan_depth 1\nOTHER', { extensions: { group: 'g', group_override: true } })
     const card: Card = cardOf({ character_book: { entries: [sticky] } })
     const turns = [user('tea'), assistant('Hm'), user('milk')]
     expect(firedIn(composed(card, turns, { worldBooks: [bookOf([other])] }))).toEqual(['STICKY'])
-    // And one that lost at that turn against another book's does not stay.
+    // An entry that lost at that turn to another book's entry does not stay on.
     const against = entry('tea', 'AGAINST', { extensions: { group: 'g', group_override: true } })
     expect(firedIn(composed(card, turns, { worldBooks: [bookOf([against], { scan_depth: 1 })] }))).toEqual([])
   })
@@ -83,12 +83,12 @@ describe("15 a request's books where the caller may not read the card", () => {
   ])
   const firedFor = (seesCard: boolean) => firedIn(composed(card, 'tea', { texts: { books: [own], seesCard } }))
 
-  test('15 neither find out what lore of the card says, nor push it aside', () => {
+  test("15 the request's books neither reveal lore of the card nor displace it", () => {
     expect(firedFor(false)).toEqual(['The secret door.', 'PUSHED'])
     expect(firedFor(true)).toEqual(['PUSHED'])
   })
 
-  test('15 and where the caller may, its lore calls for theirs', () => {
+  test("15 where the caller may read the card, its lore fires entries of the request's books", () => {
     const plain = cardWithLore([{ keys: ['tea'], content: 'The secret door.' }])
     const of = (seesCard: boolean) => firedIn(composed(plain, 'tea', { texts: { books: [own], seesCard } }))
     expect(of(false)).toEqual(['The secret door.', 'PUSHED'])

@@ -4,7 +4,7 @@ import { cardWithLore, composed, firedIn, user } from '../../support/lore-cards.
 
 type Entry = Readonly<Record<string, unknown>>
 
-/** What fires of these entries when the conversation is this. */
+/** The contents of the entries that fire in a conversation. */
 function fired(
   entries: readonly Entry[],
   messages: readonly Message[] | string,
@@ -22,22 +22,22 @@ describe('6.3 recursion', () => {
     { keys: ['pot'], content: 'POT' },
   ]
   const cases: readonly (readonly [string, readonly (Entry | undefined)[], Entry, readonly string[]])[] = [
-    ['entries name others, each fires once', chain, {}, ['a cup', 'a pot', 'POT']],
-    ['not where the book says no', chain, { recursive_scanning: false }, ['a cup']],
+    ['entries fire others by recursion, each once', chain, {}, ['a cup', 'a pot', 'POT']],
+    ['no recursion with recursive_scanning false', chain, { recursive_scanning: false }, ['a cup']],
     [
-      'not for those that exclude it',
+      'no recursion into entries with exclude_recursion',
       [chain[0], { ...chain[1], extensions: { exclude_recursion: true } }],
       {},
       ['a cup'],
     ],
     [
-      'not from those that prevent it',
+      'no recursion from entries with prevent_recursion',
       [{ ...chain[0], extensions: { prevent_recursion: true } }, chain[1]],
       {},
       ['a cup'],
     ],
     [
-      'for those that wait for it, once it has begun: in the chat and in lore',
+      'delayed entries match once the recursion has begun: in the chat and in lore',
       [
         chain[0],
         { keys: ['tea'], content: 'CHAT', extensions: { delay_until_recursion: true } },
@@ -49,13 +49,13 @@ describe('6.3 recursion', () => {
       ['a cup', 'CHAT', 'LORE', 'ALWAYS'],
     ],
     [
-      'not for those that wait for it where nothing begins it',
+      'delayed entries do not match when no recursion begins',
       [{ keys: ['tea'], content: 'NO', extensions: { delay_until_recursion: true } }],
       {},
       [],
     ],
     [
-      'level by level, each begun where the one before has ended',
+      'each recursion level begins when the level before has ended',
       [
         { keys: ['tea'], content: 'TOO LATE', extensions: { delay_until_recursion: 7, group: 'g' } },
         { keys: ['tea'], content: 'FIRST sugar', extensions: { delay_until_recursion: 2, group: 'g' } },
@@ -67,7 +67,7 @@ describe('6.3 recursion', () => {
       ['FIRST sugar', 'THIRD', 'SECOND', 'LAST'],
     ],
     [
-      'not for those that wait for it and exclude it',
+      'delayed entries with exclude_recursion never match',
       [
         chain[0],
         { constant: true, content: 'NO', extensions: { delay_until_recursion: true, exclude_recursion: true } },
@@ -76,7 +76,7 @@ describe('6.3 recursion', () => {
       ['a cup'],
     ],
     [
-      'hidden keys count, comments do not',
+      'the recursion sees hidden keys, and no comments',
       [
         { keys: ['tea'], content: 'A{{hidden_key:cup}}{{// pot}}' },
         ...chain.slice(1, 2).map((entry) => ({ ...entry, content: 'C' })),
@@ -86,7 +86,7 @@ describe('6.3 recursion', () => {
       ['A', 'C'],
     ],
     [
-      'whatever the scan depth',
+      'the recursion does not depend on the scan depth',
       [
         { constant: true, content: 'a cup' },
         { ...chain[1], content: 'C' },
@@ -95,13 +95,13 @@ describe('6.3 recursion', () => {
       ['a cup', 'C'],
     ],
     [
-      'with secondary keys from the chat and lore together',
+      'secondary keys count in the chat and in lore together',
       [chain[0], { keys: ['cup'], selective: true, secondary_keys: ['tea'], content: 'BOTH' }],
       {},
       ['a cup', 'BOTH'],
     ],
     [
-      'failure mode 23: circles end, and each is inserted once',
+      'failure mode 23: circles end, and each entry is inserted once',
       [
         { keys: ['tea', 'b'], content: 'a' },
         { keys: ['a'], content: 'b' },
@@ -148,13 +148,13 @@ describe('6.1 token_budget', () => {
     [3, []],
     [0, ['aaaa', 'bbbb', 'dddd', 'eeee', 'cccc']],
   ])(
-    '6.3 of %i tokens, the lowest priority goes first, later ones of equals before earlier',
+    '6.3 in a budget of %i tokens: the lowest priority is dropped first, and among equal ones the later entry',
     (token_budget, expected) => {
       expect(fired(entries, 'x', { token_budget }, {}, { count })).toEqual(expected)
     },
   )
 
-  test('6.1 without one it is a quarter of a known context', () => {
+  test('6.1 without token_budget the budget is a quarter of a known context window', () => {
     const result = composed(cardWithLore(entries), 'x', { contextWindow: 36, count: (text) => count(text) / 4 + 1 })
     expect(result.lore.filter(({ dropped }) => dropped === 'budget').length).toBeGreaterThan(0)
     expect(result.dropped.lore).toBe(result.lore.filter(({ dropped }) => dropped).length)
@@ -162,7 +162,7 @@ describe('6.1 token_budget', () => {
 })
 
 describe('15 a hostile book takes bounded time', () => {
-  /** Milliseconds of the processor's time: what else the machine does is not counted. */
+  /** Milliseconds of CPU time, which do not depend on other load. */
   const timed = (work: () => void) => {
     const before = process.threadCpuUsage()
     work()
@@ -176,7 +176,7 @@ describe('15 a hostile book takes bounded time', () => {
     expect(timed(() => composed(card, [long]))).toBeLessThan(3000)
   })
 
-  test('15 20,000 entries of 64 keys against a long text, and what was not looked for is told', () => {
+  test('15 5,000 entries of 64 keys against a long text; entries that were not searched for are counted as dropped', () => {
     const keys = Array.from({ length: 64 }, (_none, index) => `${'a'.repeat(20)}b${index}`)
     const card = cardWithLore(Array.from({ length: 5000 }, () => ({ keys })))
     const result = { lore: 0 }
@@ -188,7 +188,7 @@ describe('15 a hostile book takes bounded time', () => {
     expect(result.lore).toBeGreaterThanOrEqual(0)
   })
 
-  test('15 constants without end stay below the cap, and are told of', () => {
+  test('15 too many constant entries stay below the limit, and are counted as dropped', () => {
     const card = cardWithLore(Array.from({ length: 300 }, () => ({ constant: true, content: 'x'.repeat(10_000) })))
     const result = composed(card, 'Hi')
     expect(JSON.stringify(result.messages).length).toBeLessThan(1.2 * 1024 ** 2)

@@ -4,7 +4,7 @@ import { assistant, cardWithLore, composed, firedIn, told, user } from '../../su
 
 type Entry = Readonly<Record<string, unknown>>
 
-/** What fires of these entries when the conversation is this. */
+/** The contents of the entries that fire in a conversation. */
 function fired(
   entries: readonly Entry[],
   messages: readonly Message[] | string,
@@ -26,25 +26,29 @@ describe('7.1 decorator grammar', () => {
   const atDepth1 = ['user: 1', 'system: BODY', 'user: 2']
   test.each([
     [
-      'the leading lines and the blank lines around them go',
+      'decorators are the leading lines; they and the blank lines around them are removed',
       ' \r\n @@depth 1\r\n  @@role user\r\n\r\nBODY\r\n',
       ['user: 1', 'user: BODY', 'user: 2'],
     ],
-    ['the first other line ends them', '@@depth 1\nBODY\n@@depth 0', ['user: 1', 'system: BODY\n@@depth 0', 'user: 2']],
-    ['unknown and invalid ones are ignored', '@@unheard x\n@@depth many\n@@role nobody\nBODY', above],
-    ['a fallback counts when the one above was ignored', '@@unheard\n@@@depth 1\nBODY', atDepth1],
-    ['and not when it was not', '@@depth 1\n@@@depth 0\nBODY', atDepth1],
+    [
+      'the first other line ends the decorators',
+      '@@depth 1\nBODY\n@@depth 0',
+      ['user: 1', 'system: BODY\n@@depth 0', 'user: 2'],
+    ],
+    ['unknown and invalid decorators are ignored', '@@unheard x\n@@depth many\n@@role nobody\nBODY', above],
+    ['a fallback counts when the decorator above it is ignored', '@@unheard\n@@@depth 1\nBODY', atDepth1],
+    ['a fallback does not count when the decorator above it applies', '@@depth 1\n@@@depth 0\nBODY', atDepth1],
     [
       'a chain of fallbacks is tried top to bottom',
       '@@a\n@@@b\n@@@c\n@@@d\n@@@e\n@@@f\n@@@depth 1\n@@@depth 0\nBODY',
       atDepth1,
     ],
     ['a fallback with nothing above is ignored', '@@@depth 0\nBODY', above],
-    ['of a repeated name the first counts', '@@depth 1\n@@depth 0\nBODY', atDepth1],
-    ['instruct variants never apply, their fallbacks do', '@@instruct_depth 5\n@@@depth 1\nBODY', atDepth1],
-    ['icons are not known here, the fallback counts', '@@is_user_icon x\n@@@depth 1\nBODY', atDepth1],
+    ['the first of two decorators with the same name counts', '@@depth 1\n@@depth 0\nBODY', atDepth1],
+    ['instruct variants never apply; their fallbacks do', '@@instruct_depth 5\n@@@depth 1\nBODY', atDepth1],
+    ['is_user_icon never applies; its fallback does', '@@is_user_icon x\n@@@depth 1\nBODY', atDepth1],
     ['@@position of an empty section gives way to its fallback', '@@position scenario\n@@@depth 1\nBODY', atDepth1],
-    ['@@position wins over @@depth, and that over @@reverse_depth', '@@depth 1\n@@reverse_depth 0\nBODY', atDepth1],
+    ['@@depth wins over @@reverse_depth', '@@depth 1\n@@reverse_depth 0\nBODY', atDepth1],
     ['@@end is depth 0', '@@end\nBODY', ['user: 1', 'user: 2', 'system: BODY']],
     ['@@reverse_depth counts from the oldest', '@@reverse_depth 1\nBODY', atDepth1],
   ])('7.1 %s', (_what, content, expected) => {
@@ -73,7 +77,7 @@ describe('7.2 decorators', () => {
     ['activate_only_after, reached', '@@activate_only_after 2', talk, true, { constant: true }],
     ['activate_only_every, no', '@@activate_only_every 3', talk, false, { constant: true }],
     ['activate_only_every, yes', '@@activate_only_every 2', talk, true, { constant: true }],
-    ['activate_only_every, none yet', '@@activate_only_every 3', 'x', true, { constant: true }],
+    ['activate_only_every, no message yet', '@@activate_only_every 3', 'x', true, { constant: true }],
     ['keep_activate_after_match', '@@keep_activate_after_match\n@@scan_depth 1', talk, true],
     ['keep_activate_after_match, never matched', '@@keep_activate_after_match\n@@scan_depth 1', talk.slice(1), false],
     ['dont_activate_after_match', '@@dont_activate_after_match\n@@scan_depth 9', talk, false],
@@ -87,7 +91,7 @@ describe('7.2 decorators', () => {
     ['is_greeting, the active one', '@@is_greeting 0', [assistant('GREETING'), user('tea')], true],
     ['is_greeting, another', '@@is_greeting 1', [assistant('GREETING'), user('tea')], false],
     [
-      'is_greeting, ignored where it cannot be told',
+      'is_greeting, ignored when the active greeting is not known',
       '@@is_greeting 1',
       [assistant('Something else'), user('tea')],
       true,

@@ -4,7 +4,7 @@ import { assistant, cardWithLore, composed, firedIn, system, user } from '../../
 
 type Entry = Readonly<Record<string, unknown>>
 
-/** What fires of these entries when the conversation is this. */
+/** The contents of the entries that fire in a conversation. */
 function fired(
   entries: readonly Entry[],
   messages: readonly Message[] | string,
@@ -70,7 +70,7 @@ describe('6 matching', () => {
       ['LORE0'],
     ],
     [
-      '6.2 selective without secondary keys is as if not',
+      '6.2 selective without secondary keys has no effect',
       [
         { keys: ['tea'], selective: true, secondary_keys: [] },
         { keys: ['tea'], selective: true, secondary_keys: [' '] },
@@ -86,7 +86,7 @@ describe('6 matching', () => {
     ],
     ['6.2 secondary keys are ignored unless selective', [{ keys: ['tea'], secondary_keys: ['mug'] }], 'tea', ['LORE0']],
     [
-      '6.2 lower insertion order stands first, ties as in the file',
+      '6.2 the lower insertion order comes first; equal ones keep the order of the file',
       [
         { constant: true, insertion_order: 1.5 },
         { constant: true, insertion_order: -2 },
@@ -104,18 +104,13 @@ describe('6 matching', () => {
       [],
     ],
     [
-      '6.3 comments of the chat are not looked at',
+      '6.3 comments in messages are not scanned',
       [{ keys: ['tea'] }, { keys: ['cup'] }, { keys: ['pot'] }],
       '{{// tea}} {{comment: cup}} {{//}}tea {{char}} cup{{///}} pot',
       ['LORE2'],
     ],
-    [
-      '6.3 speaker names are not looked at',
-      [{ keys: ['moss'] }, { keys: ['user'] }],
-      [assistant('Hm'), user('Hi')],
-      [],
-    ],
-    ['6.3 system messages are not looked at', [{ keys: ['tea'] }], [system('tea'), user('Hi')], []],
+    ['6.3 speaker names are not scanned', [{ keys: ['moss'] }, { keys: ['user'] }], [assistant('Hm'), user('Hi')], []],
+    ['6.3 system messages are not scanned', [{ keys: ['tea'] }], [system('tea'), user('Hi')], []],
     [
       '6.3 macros in keys are expanded',
       [{ keys: ['{{char}} the great'] }, { keys: ['<user>!'] }],
@@ -129,9 +124,9 @@ describe('6 matching', () => {
       ['LORE1'],
       { scan_depth: 2 },
     ],
-    ['6.1 scan_depth 0 looks at none', [{ keys: ['tea'] }, { constant: true }], 'tea', ['LORE1'], { scan_depth: 0 }],
+    ['6.1 scan_depth 0 scans no message', [{ keys: ['tea'] }, { constant: true }], 'tea', ['LORE1'], { scan_depth: 0 }],
     [
-      '6.1 four messages are looked at by default',
+      '6.1 four messages are scanned by default',
       [{ keys: ['tea'] }, { keys: ['cup'] }],
       [user('tea'), ...['cup', '2', '3', '4'].map(user)],
       ['LORE1'],
@@ -148,7 +143,7 @@ describe('6 matching', () => {
       { scan_depth: 1 },
     ],
     [
-      '6.4 use_regex with plain keys is plain, constant and secondaries hold',
+      '6.4 use_regex does not change plain keys; constant and secondary keys apply',
       [
         { keys: ['te.'], use_regex: true },
         { use_regex: true, constant: true },
@@ -174,7 +169,7 @@ describe('6 matching', () => {
       ['LORE1'],
     ],
     [
-      "6.4 but of SillyTavern's entries it is",
+      "6.4 an effective regex of SillyTavern's entries is constant and selective",
       [
         { keys: ['/nope/'], use_regex: true, constant: true, ...silver },
         { keys: ['/tea/'], use_regex: true, selective: true, secondary_keys: ['mug'], ...silver },
@@ -189,12 +184,12 @@ describe('6 matching', () => {
       ['LORE0'],
     ],
     [
-      '6.4 g and y have no effect, s and m have',
+      '6.4 the flags g and y have no effect; s and m have one',
       [{ keys: ['/tea/gy'] }, { keys: ['/a.b/s'] }, { keys: ['/^b$/m'] }, { keys: ['/^b$/'] }],
       'x tea a\nb',
       ['LORE0', 'LORE1', 'LORE2'],
     ],
-    ['6.4 unknown flags make it plain', [{ keys: ['/tea/q'] }], 'x /tea/q', ['LORE0']],
+    ['6.4 unknown flags make the key plain text', [{ keys: ['/tea/q'] }], 'x /tea/q', ['LORE0']],
     ['6.4 every key is tried', [{ keys: ['/a/', '/b/', '/c/'] }], 'c', ['LORE0']],
     [
       '6.6 selectiveLogic',
@@ -208,7 +203,7 @@ describe('6 matching', () => {
       ['LORE0', 'LORE1'],
     ],
     [
-      '6.6 selectiveLogic with none',
+      '6.6 selectiveLogic without a secondary key in the text',
       ['any', 'not all', 'not any', 'all'].map((_name, selectiveLogic) => ({
         keys: ['tea'],
         selective: true,
@@ -237,7 +232,7 @@ describe('6 matching', () => {
       ['LORE1'],
     ],
     [
-      '6.6 probability 0, and one that is not used',
+      '6.6 probability 0, and a probability that is not used',
       [
         { constant: true, extensions: { probability: 0, useProbability: true } },
         { constant: true, extensions: { probability: 0, useProbability: false } },
@@ -249,19 +244,19 @@ describe('6 matching', () => {
   for (const [what, entries, messages, expected, book = {}] of scenarios) {
     test(what, () => {
       expect(fired(entries, messages, book)).toEqual(expected)
-      // The same again: nothing is left over from the first time.
+      // A second scan finds the same: the first leaves no state behind.
       expect(fired(entries, messages, book)).toEqual(expected)
     })
   }
 
-  test('6.6 keys are looked for in the description as well where an entry says so', () => {
+  test('6.6 match_character_description: keys are searched for in the description as well', () => {
     const entry = { keys: ['moss garden'], extensions: { match_character_description: true } }
     expect(fired([entry, { keys: ['moss garden'] }], 'Hi', {}, { description: 'A {{char}} garden.' })).toEqual([
       'LORE0',
     ])
   })
 
-  test('6.6 of a group one stays: the highest that overrides, else one by weight, the same for a conversation', () => {
+  test('6.6 a group keeps one entry: the highest that overrides, else one drawn by weight, the same one for a conversation', () => {
     const of = (extensions: readonly Entry[]) =>
       extensions.map((each) => ({ constant: true, insertion_order: 1, extensions: { group: 'g', ...each } }))
     expect(fired(of([{}, { group_override: true }, {}]), 'x')).toEqual(['LORE1'])

@@ -2,20 +2,20 @@ import fc from 'fast-check'
 import { RE2JS } from 're2js'
 import { describe, expect, it } from 'vitest'
 import { readEntry } from '../../../src/characters/lore/entry.ts'
-import { firstKeyIn, Haystack, ScanWork } from '../../../src/characters/lore/haystack.ts'
 import { readKey } from '../../../src/characters/lore/keys.ts'
 import { emptyNotes } from '../../../src/characters/lore/lorebook.ts'
 import { LorePattern } from '../../../src/characters/lore/pattern.ts'
-import { PlaceTrial, type Trial } from '../../../src/characters/lore/pattern-trials.ts'
+import { NfaRun, type PatternRun } from '../../../src/characters/lore/pattern-runs.ts'
+import { firstKeyIn, ScanBudget, ScannedText } from '../../../src/characters/lore/scanned-text.ts'
 import { workAtOnce } from '../../../src/work.ts'
 
-/** Bytes of the states that RE2 keeps of a pattern, as it counts them. */
+/** Bytes of the states that RE2JS keeps for a pattern, by its own count. */
 function stateBytes(compiled: RE2JS): number {
   const { dfa } = compiled.re2()
   return dfa.stateBudget - dfa.memBudget
 }
 
-/** Letters that have RE2 make a new state for nearly each of them. */
+/** Characters for which RE2JS makes a new state nearly each time. */
 function letters(count: number): string {
   let state = 1
   let text = ''
@@ -31,10 +31,10 @@ function isIn(pattern: LorePattern, text: string): boolean {
   return workAtOnce().run('text', pattern.search(text))
 }
 
-/** What a trial finds. */
-function foundBy(trial: Trial): string {
-  let verdict = trial.step()
-  while (verdict === 'not yet') verdict = trial.step()
+/** The verdict of a run. */
+function foundBy(run: PatternRun): string {
+  let verdict = run.step()
+  while (verdict === 'not yet') verdict = run.step()
   return verdict
 }
 
@@ -44,7 +44,7 @@ function beginsToSearch(pattern: LorePattern, text: string): void {
   for (let taken = 0; taken < 20; taken++) steps.next()
 }
 
-/** Its program is small, and nearly each letter makes a new state. */
+/** A pattern with a small program that makes a new state for nearly each character. */
 const manyStates = '(a|b)*a(a|b){40}[^a-c]'
 
 describe('a pattern of a lorebook', () => {
@@ -71,7 +71,7 @@ describe('a pattern of a lorebook', () => {
   const letter = fc.constantFrom('a', 'b', '\n', ' ', 'é', '🌱', '\ud83c', '\udf31', '_', 'K')
   const flags = RE2JS.CASE_INSENSITIVE | RE2JS.MULTILINE | RE2JS.DOTALL
 
-  it('is found where RE2JS finds it, by its states and without them', () => {
+  it('is found where RE2JS finds it, by the DFA and by the NFA', () => {
     fc.assert(
       fc.property(
         fc.array(fc.constantFrom(...atoms), { minLength: 1, maxLength: 8 }).map((parts) => parts.join('')),
@@ -81,7 +81,7 @@ describe('a pattern of a lorebook', () => {
           const compiled = RE2JS.compile(written, bits & flags)
           const expected = compiled.test(text)
           expect(isIn(new LorePattern(() => RE2JS.compile(written, bits & flags)), text)).toBe(expected)
-          expect(foundBy(new PlaceTrial(compiled.re2().prog, text))).toBe(expected ? 'found' : 'not found')
+          expect(foundBy(new NfaRun(compiled.re2().prog, text))).toBe(expected ? 'found' : 'not found')
         },
       ),
       { numRuns: 2000 },
@@ -96,12 +96,12 @@ describe('a pattern of a lorebook', () => {
     ['/fern.{0,30}garden/s', `${'fern '.repeat(9000)}\n garden`, true],
     ['/dragon/', `${'🌱'.repeat(9000)}dragon`, true],
     ['/(?:)/', 'a', true],
-  ])('%s is found as RE2 finds it, in long texts too', (written, text, expected) => {
+  ])('%s is found as RE2 finds it, also in long texts', (written, text, expected) => {
     const key = readKey(written, true, emptyNotes().patterns)
     expect(key?.pattern && isIn(key.pattern, text)).toBe(expected)
   })
 
-  it('is tried in short steps, which cost what they take, where each letter makes a state', () => {
+  it('is searched for in short steps of the right cost, when each character makes a state', () => {
     const steps = new LorePattern(() => RE2JS.compile(manyStates)).search(letters(20_000))
     const units: number[] = []
     for (let step = steps.next(); !step.done; step = steps.next()) units.push(step.value)
@@ -109,25 +109,25 @@ describe('a pattern of a lorebook', () => {
     expect(units.reduce((sum, each) => sum + each, 0)).toBeGreaterThan(20_000 * 40)
   })
 
-  it('ends when the work of its request is spent, in the midst of a text', () => {
-    const work = new ScanWork()
-    work.left = 300_000
+  it('stops in the middle of a text when the budget of its request is spent', () => {
+    const budget = new ScanBudget()
+    budget.unitsLeft = 300_000
     const key = readKey(`/${manyStates}/`, true, emptyNotes().patterns)
     if (!key?.pattern) throw new Error('no pattern')
-    const texts = [new Haystack(`${letters(20_000)}d`, work)]
+    const texts = [new ScannedText(`${letters(20_000)}d`, budget)]
     const expand = function* () {
       yield 0
       return key
     }
-    const search = firstKeyIn([key], texts, { caseSensitive: false, wholeWords: false }, { work, expand })
+    const search = firstKeyIn([key], texts, { caseSensitive: false, wholeWords: false }, { budget, expand })
     const units: number[] = []
     for (let step = search.next(); !step.done; step = search.next()) units.push(step.value)
     expect(units.length).toBeGreaterThan(10)
-    expect(work.left).toBeLessThanOrEqual(0)
-    expect(work.left).toBeGreaterThan(-20_000)
+    expect(budget.unitsLeft).toBeLessThanOrEqual(0)
+    expect(budget.unitsLeft).toBeGreaterThan(-20_000)
   })
 
-  it('leaves no states behind where a trial ends halfway, once another is tried', () => {
+  it('drops the states of a search that stopped halfway, once another pattern searches', () => {
     const compiled = [RE2JS.compile(manyStates), RE2JS.compile(manyStates)]
     const patterns = compiled.map((each) => new LorePattern(() => each))
     for (const pattern of patterns) beginsToSearch(pattern, letters(4000))
@@ -136,7 +136,7 @@ describe('a pattern of a lorebook', () => {
     expect(first).toBeLessThanOrEqual(16 * 1024)
   })
 
-  it('keeps few states, whatever it was tried on, and finds the same', () => {
+  it('keeps few states after any text, and finds the same', () => {
     const plain = RE2JS.compile(manyStates)
     const compiled = RE2JS.compile(manyStates)
     const pattern = new LorePattern(() => compiled)
@@ -145,7 +145,7 @@ describe('a pattern of a lorebook', () => {
     expect(stateBytes(compiled)).toBeLessThanOrEqual(pattern.bytes)
   })
 
-  it('keeps the states of an ordinary one, so that the next text costs less', () => {
+  it('keeps the states of an ordinary pattern, so that the next text costs less', () => {
     const compiled = RE2JS.compile('\\b(fern|moss)s?\\b.*\\bgarden')
     const pattern = new LorePattern(() => compiled)
     expect(isIn(pattern, 'a fern in the garden')).toBe(true)
@@ -162,7 +162,7 @@ describe('a pattern of a lorebook', () => {
     ['[\\\\k-豈]'.repeat(30), 'i'],
     ['\\pL'.repeat(150), ''],
     ['\\P{L}'.repeat(150), 'i'],
-  ])('is refused where its classes take long to compile: %s with "%s"', (pattern, flags) => {
+  ])('is refused when its classes take long to compile: %s with "%s"', (pattern, flags) => {
     const { patterns } = emptyNotes()
     expect(readKey(`/${pattern}/${flags}`, true, patterns)?.pattern).toBeNull()
     expect(patterns.refused).toHaveLength(1)
@@ -176,11 +176,11 @@ describe('a pattern of a lorebook', () => {
     ['[\\u4e00-\\u9fff]{2} '.repeat(10), 'i'],
     ['[一-鿿ぁ-んァ-ヶ]+'.repeat(10), 'i'],
     ['\\p{L}+ '.repeat(50), 'i'],
-  ])('is read where its classes are those of ordinary ones: %s with "%s"', (pattern, flags) => {
+  ])('is accepted when its classes are ordinary: %s with "%s"', (pattern, flags) => {
     expect(readKey(`/${pattern}/${flags}`, true, emptyNotes().patterns)?.pattern).not.toBeNull()
   })
 
-  it('is read in a step of its own, which costs what compiling takes', () => {
+  it('is compiled in a step of its own, with the cost of the compilation', () => {
     const pattern = `/${'[k-豈]'.repeat(3)}/i`
     const decorators = `@@additional_keys ${Array(5).fill(pattern).join(',')}\nText`
     const entry = { content: decorators, keys: Array(5).fill(pattern), selective: true, extensions: { position: 0 } }
@@ -191,7 +191,7 @@ describe('a pattern of a lorebook', () => {
     expect(Math.max(...units)).toBeLessThan(800_000)
   })
 
-  it('is refused where those before it make up too large programs together', () => {
+  it('is refused when the programs of all patterns together are too large', () => {
     const { patterns } = emptyNotes()
     const keys = Array.from({ length: 100 }, (_, index) => readKey(`/moss${index}(a{1,900})/`, true, patterns))
     const read = keys.filter((key) => key?.pattern != null)

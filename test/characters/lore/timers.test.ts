@@ -7,12 +7,12 @@ import { assistant, cardWithLore, composed, firedIn, user } from '../../support/
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** A conversation in which the user says these words, each answered but the last. */
+/** A conversation in which the user says these words; all except the last are answered. */
 function talk(words: readonly string[]): readonly Message[] {
   return words.flatMap((word, index) => (index === 0 ? [user(word)] : [assistant(`r${index}`), user(word)]))
 }
 
-/** At which of its turns an entry fires in a conversation, each turn a request of its own. */
+/** The turns of a conversation at which an entry fires (`1`), with one request for each turn. */
 function turnsOf(entry: Fields, words: string, others: readonly Fields[] = [], data: Fields = {}): string {
   const said = words.split(' ')
   const card = cardWithLore([{ keys: ['tea'], content: '@@scan_depth 1\nIT', ...entry }, ...others], {}, data)
@@ -24,17 +24,22 @@ describe('6.6 sticky and cooldown, in messages as SillyTavern counts them', () =
   test.each<[string, Fields, string, string]>([
     ['neither', {}, 'tea x x tea x', '1..1.'],
     ['sticky 2 ends before the next turn', { sticky: 2 }, 'tea x x', '1..'],
-    ['sticky 3 stays for one turn', { sticky: 3 }, 'tea x x x', '11..'],
-    ['sticky as a text', { sticky: '5' }, 'tea x x x', '111.'],
-    ['sticky is not drawn out by another match', { sticky: 5 }, 'tea tea x x x', '111..'],
+    ['sticky 3 stays on for one turn', { sticky: 3 }, 'tea x x x', '11..'],
+    ['sticky written as a text', { sticky: '5' }, 'tea x x x', '111.'],
+    ['another match does not extend sticky', { sticky: 5 }, 'tea tea x x x', '111..'],
     ['cooldown 2 is over by the next turn', { cooldown: 2 }, 'tea tea tea', '111'],
-    ['cooldown 3 is silent for one turn', { cooldown: 3 }, 'tea tea tea tea', '1.1.'],
-    ['cooldown 5 is silent for two', { cooldown: 5 }, 'tea tea tea tea', '1..1'],
+    ['cooldown 3 is off for one turn', { cooldown: 3 }, 'tea tea tea tea', '1.1.'],
+    ['cooldown 5 is off for two turns', { cooldown: 5 }, 'tea tea tea tea', '1..1'],
     ['cooldown begins when sticky ends', { sticky: 3, cooldown: 3 }, 'tea x tea tea tea', '11..1'],
-    ['a cooldown within sticky is renewed at its end', { sticky: 5, cooldown: 1 }, 'tea x x tea tea', '111.1'],
-    ['null and 0 are neither', { sticky: null, cooldown: 0 }, 'tea tea x', '11.'],
-    ['delay holds back what would stay', { delay: 3, sticky: 9 }, 'tea x tea x', '..11'],
-    ['what matched before the delay does not stay', { delay: 3, sticky: 9 }, 'tea x x x', '....'],
+    ['a cooldown during sticky begins again when sticky ends', { sticky: 5, cooldown: 1 }, 'tea x x tea tea', '111.1'],
+    ['null and 0 have no effect', { sticky: null, cooldown: 0 }, 'tea tea x', '11.'],
+    ['delay holds back an entry that would stay on', { delay: 3, sticky: 9 }, 'tea x tea x', '..11'],
+    [
+      'a match before the delay has passed does not make an entry stay on',
+      { delay: 3, sticky: 9 },
+      'tea x x x',
+      '....',
+    ],
   ])('6.6 %s', (_what, extensions, words, expected) => {
     expect(turnsOf({ extensions }, words)).toBe(expected)
   })
@@ -43,42 +48,42 @@ describe('6.6 sticky and cooldown, in messages as SillyTavern counts them', () =
     expect(turnsOf({ constant: true, extensions: { cooldown: 3 } }, 'x x x x')).toBe('1.1.')
   })
 
-  test('6.6 secondary keys count at earlier turns, and are not asked for while an entry stays', () => {
+  test('6.6 secondary keys count at earlier turns, and are not needed while an entry stays on', () => {
     const entry = { selective: true, secondary_keys: ['milk'], extensions: { sticky: 3 } }
     expect(turnsOf(entry, 'tea tea-milk x x')).toBe('.11.')
   })
 
-  test('6.6 a greeting counts as a message, and another turn of the user alone is no turn', () => {
+  test('6.6 a greeting counts as a message; two messages of the user in a row are one turn', () => {
     const card = cardWithLore([{ keys: ['tea'], content: '@@scan_depth 1\nIT', extensions: { cooldown: 3 } }])
     expect(firedIn(composed(card, [assistant('G'), user('tea'), assistant('r'), user('tea')]))).toEqual([])
     expect(firedIn(composed(card, [user('tea'), user('tea')]))).toEqual(['IT'])
   })
 
-  test('6.6 a reply that is gone on with has the lore that it began with', () => {
+  test('6.6 a continued reply has the same lore as its beginning', () => {
     for (const extensions of [{ cooldown: 9 }, { sticky: 1 }]) {
       const card = cardWithLore([{ keys: ['tea'], extensions }])
       expect(firedIn(composed(card, [user('tea'), assistant('And')]))).toEqual(['LORE0'])
     }
   })
 
-  test('6.6 of a group the one that stays wins, also over one that overrides', () => {
+  test('6.6 the sticky entry wins its group, even over an entry that overrides', () => {
     const other = { constant: true, extensions: { group: 'g', group_override: true } }
     const entry = { extensions: { group: 'g', sticky: 5, group_override: true }, insertion_order: 9 }
     expect(turnsOf(entry, 'tea x x x', [other])).toBe('111.')
     expect(turnsOf({ ...entry, insertion_order: -1 }, 'tea x x x', [other])).toBe('....')
   })
 
-  test('6.6 lots of timed entries fall alike whenever a turn is looked at again', () => {
+  test('6.6 draws of timed entries are the same whenever a turn is replayed', () => {
     const words = Array.from({ length: 30 }, (_none, index) => `tea${index}`).join(' ')
     const once = turnsOf({ extensions: { probability: 30, cooldown: 1 } }, words)
     expect(once).toMatch(/1.*\..*1/)
-    // Silent for a turn after each turn at which it fires, and fires at no turn at which it did not without a cooldown.
+    // With a cooldown the entry is off for a turn after each firing, and fires only at turns at which it fired without one.
     const paused = turnsOf({ extensions: { probability: 30, cooldown: 3 } }, words)
     expect(paused).not.toContain('11')
-    expect([...paused].every((mark, index) => mark === '.' || once[index] === '1')).toBe(true)
+    expect([...paused].every((trigram, index) => trigram === '.' || once[index] === '1')).toBe(true)
   })
 
-  test('6.6 they are as long on and off as a plain count of messages says', () => {
+  test('6.6 entries are on and off as a simple simulation says', () => {
     fc.assert(
       fc.property(
         fc.array(fc.boolean(), { minLength: 1, maxLength: 12 }),
@@ -93,7 +98,7 @@ describe('6.6 sticky and cooldown, in messages as SillyTavern counts them', () =
     )
   })
 
-  test('6.6 replaying takes steps that are short, in proportion to the entries', () => {
+  test('6.6 a replay takes short steps, and work in proportion to the entries', () => {
     const said = talk(Array.from({ length: 100 }, (_none, index) => `word${index} `.repeat(200)))
     const unitsOf = (count: number) => {
       const entries = Array.from({ length: count }, (_none, index) => ({
@@ -110,7 +115,7 @@ describe('6.6 sticky and cooldown, in messages as SillyTavern counts them', () =
   })
 })
 
-/** At which turns an entry is on, by the rules written plainly: turn n has 2n + 1 messages. */
+/** The turns at which an entry is on, by a simple simulation: turn n has 2n + 1 messages. */
 function plainly(matches: readonly boolean[], sticky: number, cooldown: number): string {
   let stays = 0
   let silent = 0
@@ -135,14 +140,14 @@ describe('6.6 groups', () => {
   const said = talk(Array.from({ length: 20 }, (_none, index) => `turn ${index}`))
   const at = (length: number, first = 0) => firedIn(composed(card, said.slice(first, length))).join()
 
-  test('6.6 lots are drawn anew on each turn, and fall alike for a reply that is written again or gone on with', () => {
+  test('6.6 each turn has its own draw, which is the same for a regenerated or continued reply', () => {
     const turns = Array.from({ length: 20 }, (_none, index) => at(2 * index + 1))
     expect([...new Set(turns)].sort()).toEqual(['LORE0', 'LORE1', 'LORE2'])
     expect(Array.from({ length: 20 }, (_none, index) => at(2 * index + 1))).toEqual(turns)
     expect(Array.from({ length: 19 }, (_none, index) => at(2 * index + 2))).toEqual(turns.slice(0, 19))
   })
 
-  test('6.6 and do not change when the oldest messages are left out', () => {
+  test('6.6 the draw does not change when the oldest messages are left out', () => {
     expect(at(39, 10)).toBe(at(39))
   })
 })
