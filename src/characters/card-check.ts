@@ -3,7 +3,7 @@ import { printable } from '../print.ts'
 import { workAtOnce } from '../work.ts'
 import { readWhole } from './card-import.ts'
 import { testsOf } from './cards/card-tests.ts'
-import { type CardSummary, describeCard, Told } from './cards/description.ts'
+import { CappedList, type CardSummary, describeCard } from './cards/description.ts'
 import { reportBook } from './cards/misread.ts'
 import { CardError } from './documents/card-error.ts'
 import { readJsonDocument } from './documents/json-document.ts'
@@ -104,9 +104,9 @@ function checkLorebook(file: string, document: Fields): FileCheck {
 function* checkSteps(document: Fields, notes: ReadingNotes) {
   const fields = bookFields(document)
   const book = yield* readLorebook(document, notes)
-  const [unfired, warnings] = [new Told(), new Told()]
-  yield* neverFiring(fields, book, (entry) => unfired.report(entry))
-  if (!isWorldFile(fields)) yield* reportBook(fields, 'The book', (sentence) => warnings.report(sentence))
+  const [unfired, warnings] = [new CappedList(), new CappedList()]
+  yield* neverFiring(fields, book, (entry) => unfired.add(entry))
+  if (!isWorldFile(fields)) yield* reportBook(fields, 'The book', (sentence) => warnings.add(sentence))
   return { name: book.name, written: book.written, unfired: unfired.list, warnings: warnings.list }
 }
 

@@ -1,4 +1,4 @@
-import { toldList } from '../characters/cards/description.ts'
+import { cappedList } from '../characters/cards/description.ts'
 import type { Section } from '../characters/prompt/composition.ts'
 import { loadTokenizer, type Tokenizer } from '../models/tokenizer.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
@@ -51,7 +51,7 @@ export async function receiptOf(parts: ReceiptParts): Promise<PromptReceipt> {
     })),
     dropped: { ...composition.dropped },
     unknown_macros: [...composition.unknownMacros],
-    refused_regexes: [...toldList(parts.refusedRegexes)],
+    refused_regexes: [...cappedList(parts.refusedRegexes)],
   }
 }
 

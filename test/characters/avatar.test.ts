@@ -179,13 +179,13 @@ test.each<[string, Buffer, string, RegExp | undefined]>([
       Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>'),
     ]),
     'avatar_unusable',
-    /no picture/,
+    /not a picture/,
   ],
   [
     'a text',
     charx('A', { assets: [icon('embeded://i.png')] }, ['i.png', Buffer.from('text')]),
     'avatar_unusable',
-    /no picture/,
+    /not a picture/,
   ],
   [
     'a bomb',
@@ -197,7 +197,7 @@ test.each<[string, Buffer, string, RegExp | undefined]>([
     'a picture of no size',
     charx('A', { assets: [icon('embeded://i')] }, ['i', Buffer.from(png()).fill(0, 16, 24)]),
     'avatar_unusable',
-    /no picture/,
+    /not a picture/,
   ],
   [
     'half a picture',

@@ -279,7 +279,7 @@ describe('characters test', () => {
     [
       'a bad pattern',
       [{ messages: [{ role: 'user', content: 'x' }], expect: { matches: ['('] } }],
-      'extensions.conservatory.tests[0] has the pattern "(", which is no regular expression of RE2: it has no lookaround such as (?=…) and no back reference such as \\1.',
+      'extensions.conservatory.tests[0] has the pattern "(", which RE2 does not support: RE2 has no lookaround such as (?=…) and no back reference such as \\1.',
     ],
     [
       'a pattern that unfolds',

@@ -50,7 +50,7 @@ describe('POST /characters?dry_run=true', () => {
         ignored: ['new_field'],
         refused_regexes: ['/(?=a)/'],
         never_fire: ['entries[0]: no keys, and not constant', 'entries[1]: no keys but refused regular expressions'],
-        warnings: ['alternate_greetings is a text, and is taken as a single greeting. Write a list of texts.'],
+        warnings: ['alternate_greetings is a text and is taken as a single greeting. Write a list of texts.'],
       })
       expect(await everythingKept(sql)).toStrictEqual(before)
       expect((await service.request('/characters/Rehearsed')).status).toBe(time === 1 ? 404 : 200)

@@ -191,7 +191,7 @@ describe('bringing cards in', () => {
     await item.getByRole('button', { name: 'Import', exact: true }).waitFor()
     for (const text of [
       ...['Card V3 · 2 greetings · 2 lore entries', 'entries[0]: no keys, and not constant', '/(?=a)/', 'new_field'],
-      'alternate_greetings is a text, and is taken as a single greeting. Write a list of texts.',
+      'alternate_greetings is a text and is taken as a single greeting. Write a list of texts.',
     ]) {
       expect(await item.getByText(text).count(), text).toBeGreaterThan(0)
     }
@@ -221,7 +221,7 @@ describe('bringing cards in', () => {
     await page.getByText('Drop cards to see what they are').waitFor({ state: 'detached' })
     await drag(page, 'dragover', files)
     await drag(page, 'drop', files)
-    await itemOf(page, 'three.txt').getByText('This is no character card').waitFor()
+    await itemOf(page, 'three.txt').getByText('This is not a character card').waitFor()
     await itemOf(page, 'three.txt').getByRole('button', { name: 'Put it away' }).click()
     await itemOf(page, 'empty.json').getByText('This file is empty.').waitFor()
     await page.getByRole('button', { name: 'Import all 2 that are new' }).click()

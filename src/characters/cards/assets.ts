@@ -7,12 +7,12 @@ import type { CardSource } from './source.ts'
 import { dataOf } from './summary.ts'
 import { listZip, unzip, type ZipEntry } from './zip.ts'
 
-/** Bytes of the largest asset that is read. */
+/** Bytes of an asset that is read, at most. */
 export const maxAssetBytes = 16 * 1024 * 1024
-/** Units of work of a file of an archive, and of an asset. */
+/** Units of work of one file of an archive, and of one asset. */
 const unitsOfFile = 100
 
-/** Where the bytes of a card's assets are looked for: its archive, its picture's chunks, and the links themselves. */
+/** Finds the bytes of a card's assets: in its archive, in its picture's chunks, and in data URLs. */
 export class Assets {
   readonly #source: CardSource
   #files: ReadonlyMap<string, ZipEntry> | undefined
@@ -21,14 +21,14 @@ export class Assets {
     this.#source = source
   }
 
-  /** The assets that the card lists, as they stand in it; what is no object is left out. */
+  /** The items of the card's list of assets that are objects. */
   get listed(): readonly Fields[] {
     return listIn(dataOf(this.#source.document), 'assets').filter(isFields)
   }
 
   /**
-   * The bytes that a link leads to; undefined where it leads nowhere, to another host, or to something damaged. Nothing is
-   * ever fetched.
+   * The bytes of an asset; undefined when its URI has no target in the file, is one of another host, or has a damaged target. The service
+   * fetches nothing.
    */
   *read(asset: Fields): Steps<Buffer | undefined> {
     const uri = textIn(asset, 'uri')
@@ -42,7 +42,7 @@ export class Assets {
 
   *#bytesAt(uri: string, icon: boolean): Steps<Buffer | undefined> {
     const { container, bytes } = this.#source
-    // The picture that the card is in, as it is: the card is still in it.
+    // The whole PNG, with the card in it.
     if (uri === 'ccdefault:') return container === 'png' && icon ? bytes : undefined
     const path = /^embedd?ed:\/\/([\s\S]+)$/.exec(uri)?.[1]
     if (path !== undefined) return container === 'charx' ? yield* this.#unzipped(path) : undefined
@@ -57,7 +57,7 @@ export class Assets {
       yield files.length * unitsOfFile
       this.#files = new Map(files.filter((file) => !file.isSymbolicLink).map((file) => [file.name, file]))
     }
-    // Names of archives are kept as Latin-1, whatever their bytes mean.
+    // `ZipEntry` keeps names as Latin-1, in any encoding.
     const file = this.#files.get(Buffer.from(path).toString('latin1'))
     if (!file) return undefined
     yield file.size >> 3
@@ -65,8 +65,8 @@ export class Assets {
   }
 
   /**
-   * The card's main icon: the one named `main`, else the first; of a picture without one the picture itself (V3, "assets").
-   * Undefined where there is none. `bytes` is undefined where the link leads nowhere.
+   * The card's main icon: the icon named `main`, else the first; in a PNG without icons the PNG itself (V3, "assets").
+   * Undefined for none. `bytes` is undefined when the icon's URI has no target.
    */
   *mainIcon(): Steps<{ readonly asset: Fields; readonly bytes: Buffer | undefined } | undefined> {
     const icons = this.listed.filter(isIcon)
@@ -78,7 +78,7 @@ export class Assets {
   }
 }
 
-/** What a card has that lists no assets (V3, "assets"). */
+/** The only asset of a card without a list of assets (V3, "assets"). */
 export const standardIcon: Fields = { type: 'icon', uri: 'ccdefault:', name: 'main', ext: 'png' }
 
 /** Whether an asset is one of the character's icons. */
@@ -86,7 +86,7 @@ export function isIcon(asset: Fields): boolean {
   return textIn(asset, 'type') === 'icon'
 }
 
-/** Bytes as a link that holds them (RFC 2397). */
+/** Bytes as a data URL (RFC 2397). */
 export function dataUrl(bytes: Buffer): string {
   return `data:${pictureFacts(bytes)?.type ?? 'application/octet-stream'};base64,${bytes.toString('base64')}`
 }

@@ -4,28 +4,28 @@ import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { Assets } from './assets.ts'
 import { isTooLarge, type PictureType, pictureFacts, pictureLimits } from './pictures.ts'
-import { bareLength, barePicture } from './png.ts'
+import { strippedLength, strippedPicture } from './png.ts'
 import type { CardSource } from './source.ts'
 
-/** A character's picture, fit to be shown to whoever may talk to the character. */
+/** A character's picture, for everybody who may talk to the character. */
 export interface Avatar {
   readonly type: PictureType
   readonly bytes: Buffer
 }
 
 /**
- * The picture of a card: its main icon, or the picture that the card is in. Of a PNG only what it takes to show it is
- * left, since other chunks hold the card.
- * @throws ApiError 404 where there is none, and where it is no PNG, JPEG, WebP or GIF, or too large to be shown
+ * The picture of a card: its main icon, or the picture that contains the card. A PNG is reduced to the chunks that display needs, since
+ * other chunks hold the card.
+ * @throws ApiError 404 when there is no picture, when it is not a PNG, JPEG, WebP or GIF, and when it is too large to be shown
  */
 export function* avatarSteps(source: CardSource): Steps<Avatar> {
   const bytes = yield* findPicture(source)
   const type = typeOf(bytes)
-  return { type, bytes: type === 'image/png' ? yield* sound(barePicture(bytes)) : bytes }
+  return { type, bytes: type === 'image/png' ? yield* orNotFound(strippedPicture(bytes)) : bytes }
 }
 
-/** @throws ApiError 404 for a PNG that is cut off or damaged */
-function* sound<T>(reading: Steps<T>): Steps<T> {
+/** @throws ApiError 404 when the PNG is cut off or damaged */
+function* orNotFound<T>(reading: Steps<T>): Steps<T> {
   try {
     return yield* reading
   } catch (error) {
@@ -34,11 +34,11 @@ function* sound<T>(reading: Steps<T>): Steps<T> {
   }
 }
 
-/** Whether a card has an avatar; where it has a picture that cannot be shown, a sentence that says why. */
+/** Whether a card has an avatar. For a picture that cannot be shown, `warning` is a sentence with the reason. */
 export function* avatarProblem(source: CardSource): Steps<{ readonly has: boolean; readonly warning: string | null }> {
   try {
     const bytes = yield* findPicture(source)
-    if (typeOf(bytes) === 'image/png') yield* sound(bareLength(bytes))
+    if (typeOf(bytes) === 'image/png') yield* orNotFound(strippedLength(bytes))
     if (bytes.buffer !== source.bytes.buffer) freeBytes(bytes)
     return { has: true, warning: null }
   } catch (error) {
@@ -58,7 +58,7 @@ function* findPicture(source: CardSource): Steps<Buffer> {
 function typeOf(bytes: Buffer): PictureType {
   const facts = pictureFacts(bytes)
   if (!facts) {
-    const message = "The card's main icon is no picture that is shown. Use a PNG, JPEG, WebP or GIF as the icon."
+    const message = "The card's main icon is not a picture that can be shown. Use a PNG, JPEG, WebP or GIF as the icon."
     throw new ApiError(404, 'avatar_unusable', message)
   }
   if (!isTooLarge(facts)) return facts.type

@@ -7,22 +7,22 @@ interface TestMessage {
   readonly content: string
 }
 
-/** A test that a card brings: what is said, and what the reply must and must not have in it. */
+/** A test in a card: the messages, and what the reply must contain and must not contain. */
 export interface CardTest {
   readonly messages: readonly TestMessage[]
-  /** In any case of letters. */
+  /** Texts, compared without regard to case. */
   readonly includes: readonly string[]
   readonly excludes: readonly string[]
   readonly matches: readonly RE2JS[]
 }
 
-/** Longest pattern, and longest part of a reply that patterns are tried on: they come from whoever wrote the card. */
+/** Characters of a pattern, and of a reply that patterns search: the card's author is not trusted. */
 const maxPatternLength = 1000
 const maxReplyLength = 65_536
-/** Steps of a compiled pattern, as in a lorebook's keys: `(a{1,100}){1,10}` unfolds to thousands. */
+/** Instructions of a compiled pattern, as in a lorebook's keys: `(a{1,100}){1,10}` unfolds to thousands. */
 const maxProgramSize = 2000
 
-/** The tests in a card's `extensions.conservatory.tests`, and what cannot be read of them. */
+/** The tests in a card's `extensions.conservatory.tests`, and a sentence for each unreadable one. */
 export function testsOf(document: Readonly<Record<string, unknown>>): {
   readonly tests: readonly CardTest[]
   readonly faults: readonly string[]
@@ -42,7 +42,7 @@ export function testsOf(document: Readonly<Record<string, unknown>>): {
   return { tests, faults }
 }
 
-/** A test, or what is wrong with it as the end of a sentence. */
+/** A test, or its fault as the end of a sentence. */
 function readTest(item: unknown): CardTest | string {
   if (!isFields(item)) return 'is not an object'
   const messages = valueIn(item, 'messages')
@@ -67,14 +67,14 @@ function readTest(item: unknown): CardTest | string {
   return { messages: whole, includes, excludes, matches }
 }
 
-/** A pattern for RE2, which takes no more time than its length and the reply's; or what is wrong with it. */
+/** A pattern compiled for RE2, whose time grows linearly with the reply; or its fault as the end of a sentence. */
 function compile(pattern: string): RE2JS | string {
   const shown = `the pattern ${JSON.stringify(pattern)}`
   try {
     const compiled = RE2JS.compile(RE2JS.translateRegExp(pattern))
     return compiled.programSize() > maxProgramSize ? `has ${shown}, which repeats too much` : compiled
   } catch {
-    return `has ${shown}, which is no regular expression of RE2: it has no lookaround such as (?=…) and no back reference such as \\1`
+    return `has ${shown}, which RE2 does not support: RE2 has no lookaround such as (?=…) and no back reference such as \\1`
   }
 }
 
@@ -92,7 +92,7 @@ function textsOf(value: unknown): readonly string[] | undefined {
   return texts.length === list.length ? texts : undefined
 }
 
-/** What a reply has, or has not, against a test. */
+/** The differences between a reply and a test's expectations, as ends of sentences; none when the test passes. */
 export function faultsOf(reply: string, { includes, excludes, matches }: CardTest): readonly string[] {
   const folded = reply.toLowerCase()
   const has = (text: string) => folded.includes(text.toLowerCase())

@@ -4,21 +4,21 @@ import { CardError } from '../documents/card-error.ts'
 import type { Role } from '../lore/decorators.ts'
 import type { ReadingNotes } from '../lore/entry.ts'
 import { checkDocument, emptyNotes, type Lorebook, readBook } from '../lore/lorebook.ts'
-import { whyNoCard } from './foreign.ts'
+import { notACardMessage } from './foreign.ts'
 import { aboutCard } from './summary.ts'
 import { pygmalionNames } from './versions.ts'
 
-/** How a card was written. */
+/** The specification of a card. */
 export type CardSpec = 'v1' | 'chara_card_v2' | 'chara_card_v3'
 
-/** A text that the card wants near the end of the conversation (SillyTavern's "character note"). */
+/** A text that stands near the end of the conversation (SillyTavern's "character note"). */
 export interface DepthNote {
   readonly prompt: string
   readonly depth: number
   readonly role: Role
 }
 
-/** What prompting reads of a card: its texts as they stand, macros unexpanded. */
+/** The fields of a card that prompts are made of; macros are unexpanded. */
 export interface Card {
   readonly spec?: CardSpec
   readonly name: string
@@ -29,13 +29,13 @@ export interface Card {
   readonly systemPrompt: string
   readonly postHistory?: string
   readonly examples: string
-  /** `first_mes`, then `alternate_greetings`; empty ones stay, so that the index is the request's. */
+  /** `first_mes`, then `alternate_greetings`, with empty ones, so that a request's index is an index here. */
   readonly greetings: readonly string[]
   readonly depthNote?: DepthNote
-  /** The id of the model that the character is to be played on (`extensions.conservatory.model`). */
+  /** The id of the model that the card asks for (`extensions.conservatory.model`). */
   readonly model?: string
   readonly book?: Lorebook
-  /** What world books may be for, besides names. */
+  /** Tags, by which entries of world books can be restricted to some characters. */
   readonly tags?: readonly string[]
 }
 
@@ -46,8 +46,8 @@ export const maxModelLength = 200
 /**
  * Reads a card of version 1, 2 or 3 from its parsed document. Missing and wrong-typed fields count as empty, since
  * real cards have both; only own properties are read.
- * @param notes what is counted and passed over
- * @throws CardError when it is not a card, or larger than any is
+ * @param notes receives counts and ignored fields
+ * @throws CardError when the document is not a card or too large
  */
 export function* readCard(document: Fields, notes: ReadingNotes = emptyNotes()): Steps<Card> {
   yield* checkDocument(document, 'card')
@@ -59,7 +59,7 @@ export function* readCard(document: Fields, notes: ReadingNotes = emptyNotes()):
   return {
     spec,
     name: textIn(data, 'name'),
-    // One of blanks is none, for whatever reads the card.
+    // A blank nickname counts as none.
     nickname: textIn(data, 'nickname').trim(),
     description: textIn(data, 'description'),
     personality: textIn(data, 'personality'),
@@ -75,7 +75,7 @@ export function* readCard(document: Fields, notes: ReadingNotes = emptyNotes()):
   }
 }
 
-/** Where a card keeps its fields, and which version that is. @throws CardError when it is none */
+/** The specification of a card and the object with its fields. @throws CardError when the document is not a card */
 export function cardData(document: Fields): { readonly spec: CardSpec; readonly data: Fields } {
   const data = valueIn(document, 'data')
   const spec = valueIn(document, 'spec')
@@ -86,7 +86,7 @@ export function cardData(document: Fields): { readonly spec: CardSpec; readonly 
   if (isFirstVersion(document)) return { spec: 'v1', data: withNames(document, firstVersionNames) }
   if (typeof valueIn(document, 'char_name') === 'string')
     return { spec: 'v1', data: withNames(document, pygmalionNames) }
-  throw new CardError('card_invalid', whyNoCard(document))
+  throw new CardError('card_invalid', notACardMessage(document))
 }
 
 const firstVersionTexts = ['description', 'personality', 'scenario', 'first_mes', 'mes_example']
@@ -100,7 +100,7 @@ function isFirstVersion(document: Fields): boolean {
 
 const firstVersionNames = Object.fromEntries(['name', ...firstVersionTexts].map((name) => [name, name]))
 
-/** Only the fields that version 1 has: whatever else stands at its root is other programs' business. */
+/** Only the fields of version 1: other fields at the root belong to other programs. */
 function withNames(document: Fields, names: Readonly<Record<string, string>>): Fields {
   return Object.fromEntries(Object.entries(names).map(([ours, theirs]) => [ours, valueIn(document, theirs)]))
 }

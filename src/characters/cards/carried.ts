@@ -4,35 +4,35 @@ import { CardError } from '../documents/card-error.ts'
 import { Assets, dataUrl, isIcon, standardIcon } from './assets.ts'
 import { countAssets } from './charx.ts'
 import { pictureFacts } from './pictures.ts'
-import { bareLength, isPlain, pictureOf } from './png.ts'
+import { isPlaceholder, pictureOf, strippedLength } from './png.ts'
 import type { CardSource, ExportFormat } from './source.ts'
 import { type ZipFile, zipFile } from './zip-writer.ts'
 
-/** What goes with a card into a file of another format. */
-export interface Carried {
-  /** The card, with links that lead somewhere in that file. */
+/** A card and its assets, prepared for a file of another format. */
+export interface CarriedAssets {
+  /** The card, with asset URIs that are valid in that file. */
   readonly document: Fields
-  /** The picture that the card is put into; undefined where it has none. */
+  /** The picture that the card is put into; undefined for none. */
   readonly picture?: Buffer
-  /** The files that stand beside the card in an archive. */
+  /** The files next to the card in an archive. */
   readonly files: readonly ZipFile[]
-  /** What could not be carried along, a sentence each. */
+  /** Parts of the source that the format cannot contain, a sentence each. */
   readonly losses: readonly string[]
 }
 
-/** Bytes of assets that become part of the card's JSON, together: base64 of more leaves too little room for the card. */
+/** Total bytes of assets that become data URLs in the card's JSON: more base64 would leave too little room for the card. */
 const maxInlinedBytes = 6 * 1024 * 1024
-/** Units of work of an asset, beside its bytes. */
+/** Units of work of an asset, besides its bytes. */
 const unitsOfAsset = 100
 const localLink = /^(?:embedd?ed:\/\/|__asset:)/
-/** Where the standard asset of a type is meant (V3, "assets"): what a link becomes that would lead nowhere. */
+/** The URI of the default asset of a type (V3, "assets"); replaces a URI that would have no target. */
 const standard = 'ccdefault:'
 
-/** Carries the assets of a card into a file of another format. @param document the card as it is to be written there */
-export function* carry(source: CardSource, document: Fields, format: ExportFormat): Steps<Carried> {
-  // A JSON file may have links to files that it was once packed with.
+/** Prepares a card and its assets for a file of another format. @param document the card, converted for that format */
+export function* carryAssets(source: CardSource, document: Fields, format: ExportFormat): Steps<CarriedAssets> {
+  // A JSON file may have URIs of files that were next to it in an archive.
   if (source.container === format && format !== 'json') return { document, files: [], losses: [] }
-  const carrier = new Carrier(source, format)
+  const carrier = new AssetCarrier(source, format)
   const picture = yield* carrier.takePicture()
   const data = valueIn(document, 'data')
   const assets = isFields(data) ? valueIn(data, 'assets') : undefined
@@ -44,14 +44,14 @@ export function* carry(source: CardSource, document: Fields, format: ExportForma
   return { document: linked, files, losses, ...(picture ? { picture } : {}) }
 }
 
-class Carrier {
+class AssetCarrier {
   readonly files: ZipFile[] = []
   readonly #source: CardSource
   readonly #format: ExportFormat
   readonly #assets: Assets
-  /** The asset that the picture of the file shows. */
+  /** The asset that becomes the picture of the file. */
   #shown: Fields | undefined
-  /** The picture that the source is, where it goes into an archive. */
+  /** The source's own picture, when it goes into an archive. */
   #own: Buffer | undefined
   #inlined = 0
   #carried = 0
@@ -70,22 +70,22 @@ class Carrier {
     return [
       ...(container === 'png' && this.#format !== 'charx' ? ['The picture of the card is not in this format.'] : []),
       ...(left > 0 ? [`Files of the archive that are not in this format: ${left}.`] : []),
-      ...(this.#isIconLost ? ['The main icon is no PNG, so the picture is a plain one.'] : []),
-      ...(this.#missing > 0 ? [`Assets whose files are not there: ${this.#missing}.`] : []),
+      ...(this.#isIconLost ? ['The main icon is not a PNG, so the picture is a plain grey one.'] : []),
+      ...(this.#missing > 0 ? [`Assets whose files are missing: ${this.#missing}.`] : []),
     ]
   }
 
-  /** Looks for the picture: the main icon where the card goes into a picture, and the source's own where it leaves one. */
+  /** Finds the picture: the main icon when the format is a picture. Remembers the source's own picture when the format is an archive. */
   *takePicture(): Steps<Buffer | undefined> {
     const { container, bytes } = this.#source
     if (this.#format === 'charx' && container === 'png') {
-      this.#own = (yield* isPlain(bytes)) ? undefined : yield* pictureOf(bytes)
+      this.#own = (yield* isPlaceholder(bytes)) ? undefined : yield* pictureOf(bytes)
       return undefined
     }
     if (this.#format !== 'png') return undefined
     const icon = yield* this.#assets.mainIcon()
     if (icon?.bytes === undefined) return undefined
-    if (!(yield* isSoundPng(icon.bytes))) {
+    if (!(yield* isIntactPng(icon.bytes))) {
       this.#isIconLost = true
       return undefined
     }
@@ -94,7 +94,7 @@ class Carrier {
     return icon.bytes
   }
 
-  /** The list of assets, with links that lead somewhere. */
+  /** The list of assets, with URIs that are valid in the new file. */
   *relink(assets: readonly unknown[]): Steps<readonly unknown[]> {
     const linked: unknown[] = []
     for (const [index, asset] of assets.entries()) {
@@ -117,7 +117,7 @@ class Carrier {
     return { ...asset, uri: standard }
   }
 
-  /** Where the bytes of an asset are found in the file; undefined where there is no room for them. */
+  /** Stores the bytes of an asset. @returns their URI in the new file; undefined when there is no room for them */
   *#carry(bytes: Buffer, asset: Fields, index: number): Steps<string | undefined> {
     if (this.#format === 'charx') {
       const extension = pictureFacts(bytes)?.type.slice('image/'.length) ?? plainWord(textIn(asset, 'ext'), 'bin')
@@ -138,12 +138,13 @@ class Carrier {
     return `embeded://${name}`
   }
 
-  /** The list with the picture that the source is, where it goes into an archive; undefined where nothing is added. */
+  /** The list of assets with the source's own picture, when that goes into an archive; undefined when nothing is added. */
   *addPicture(assets: readonly unknown[]): Steps<readonly unknown[] | undefined> {
     if (!this.#own) return undefined
     const uri = yield* this.#pack('assets/icon/images/main.png', this.#own)
-    const isOwn = (asset: unknown) => isFields(asset) && isIcon(asset) && textIn(asset, 'uri').trim() === standard
-    const place = assets.findIndex(isOwn)
+    const isSourcePicture = (asset: unknown) =>
+      isFields(asset) && isIcon(asset) && textIn(asset, 'uri').trim() === standard
+    const place = assets.findIndex(isSourcePicture)
     if (place !== -1)
       return assets.map((asset, index) => (index === place && isFields(asset) ? { ...asset, uri, ext: 'png' } : asset))
     const hasMain = assets.some((asset) => isFields(asset) && isIcon(asset) && textIn(asset, 'name') === 'main')
@@ -151,10 +152,10 @@ class Carrier {
   }
 }
 
-function* isSoundPng(bytes: Buffer): Steps<boolean> {
+function* isIntactPng(bytes: Buffer): Steps<boolean> {
   if (pictureFacts(bytes)?.type !== 'image/png') return false
   try {
-    yield* bareLength(bytes)
+    yield* strippedLength(bytes)
     return true
   } catch (error) {
     if (error instanceof CardError) return false
@@ -162,7 +163,7 @@ function* isSoundPng(bytes: Buffer): Steps<boolean> {
   }
 }
 
-/** A word that is fit for a file's name, or another in its place. */
+/** The text when it is safe in a file name, else `otherwise`. */
 function plainWord(text: string, otherwise: string): string {
   return /^[a-z0-9_]{1,20}$/.test(text) ? text : otherwise
 }

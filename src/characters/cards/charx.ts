@@ -8,7 +8,7 @@ import { writeZip, type ZipFile, zipFile } from './zip-writer.ts'
 
 /** The name of the card in a CHARX archive: exactly this, at the root (Character Card V3, "CHARX"). */
 const cardName = 'card.json'
-/** Units of work of a file in the archive. */
+/** Units of work of one file of the archive. */
 const unitsOfEntry = 300
 
 /**
@@ -38,12 +38,12 @@ export function* readCharx(bytes: Buffer): Steps<Fields> {
 }
 
 /**
- * Writes a CHARX archive: the card, and the other files of the archive that it was in, as they are packed there, and new ones. The document
- * is given back.
+ * Writes a CHARX archive: the card, the other files of the source archive as they are packed there, and new files. Frees the memory of
+ * `document`.
  */
 export function* writeCharx(document: Buffer, archive?: Buffer, files: readonly ZipFile[] = []): Steps<Buffer> {
   const entries = archive ? listZip(archive) : []
-  const start = entries.reduce((least, entry) => Math.min(least, entry.start), archive?.length ?? 0)
+  const start = entries.reduce((first, entry) => Math.min(first, entry.start), archive?.length ?? 0)
   const others = entries.filter((entry) => entry.name !== cardName)
   yield entries.length * unitsOfEntry
   const card = yield* zipFile(cardName, document)
@@ -52,17 +52,17 @@ export function* writeCharx(document: Buffer, archive?: Buffer, files: readonly 
   return written
 }
 
-/** How many files there are in an archive besides the card. */
+/** The number of files in an archive besides the card. */
 export function countAssets(archive: Buffer): number {
   return listZip(archive).filter((entry) => entry.name !== cardName && !entry.name.endsWith('/')).length
 }
 
-/** Voxta packs a character's description in a folder of its own, or at the root. */
+/** Whether Voxta wrote the file: it packs a character's description at the root or in a folder. */
 function isOfVoxta({ name }: ZipEntry): boolean {
   return name === 'character.json' || /^Characters\/[^/]+\/character\.json$/i.test(name)
 }
 
-/** A link of that name is ignored: what it points to is not in the archive. */
+/** Whether a file is the card. A symbolic link of that name is not: its target is not in the archive. */
 function isCard(entry: ZipEntry): boolean {
   return entry.name === cardName && !entry.isSymbolicLink
 }

@@ -5,18 +5,18 @@ import { isSlashForm } from '../lore/keys.ts'
 import { cardVersion, pygmalionNames, specs } from './versions.ts'
 
 /*
- * Writes cards of one version as another, so that the way back gives them deeply equal.
+ * Converts cards between V2 and V3 without loss: a conversion back gives a deeply equal card.
  *
- * Fields that the other version does not know stay where they are, as unknown fields. What has to change (`spec`, the
- * lore that loses its decorators, a field that must be there) is noted in `data.extensions.conservatory.conversion` with
- * its value before and after. On the way back each value that still is as it was written becomes what it was before, and
- * the note goes; what another program has edited meanwhile stays edited. Cards of V1 get no note: nothing writes V1.
+ * Fields that the other version does not define stay in their places, as unknown fields. Every change (`spec`, lore that loses its
+ * decorators, a required field that is added) is noted in `data.extensions.conservatory.conversion` with the value before and after.
+ * The conversion back restores each value that nobody has edited since, and removes the note; edits by other programs stay. Cards of
+ * V1 get no note, since nothing writes V1.
  */
 
-/** The versions that are written. */
+/** The versions that exports are written in. */
 export type WrittenVersion = 'v2' | 'v3'
 
-/** A value of the document that was replaced; `before` or `after` is missing where there was none. */
+/** A replaced value of the document; `before` is missing for an added one, `after` for a removed one. */
 interface Change {
   readonly path: Path
   readonly before?: unknown
@@ -24,9 +24,9 @@ interface Change {
 }
 
 type Path = readonly (string | number)[]
-/** Units of work of a change, beside its text. */
+/** Units of work of a change, besides its text. */
 const unitsOfChange = 100
-/** Units of work of looking at an entry. */
+/** Units of work to check an entry. */
 const unitsOfEntry = 200
 /** Units of work of a line of decorators. */
 const unitsOfLine = 20
@@ -41,17 +41,17 @@ const entriesPath = ['data', 'character_book', 'entries']
 const bookPath = ['data', 'character_book']
 const greetingsPath = ['data', 'group_only_greetings']
 const creatorNotesPath = ['data', 'creator_notes']
-/** Fields that V2 and V3 say must be there, beside those of V1 (V2, "The new fields"; V3, "CharacterCard Object"). */
+/** Required fields of V2 and V3 with their empty values (V2, "The new fields"; V3, "CharacterCard Object"). */
 const requiredFields = {
   ...{ name: '', description: '', personality: '', scenario: '', first_mes: '', mes_example: '' },
   ...{ creator_notes: '', system_prompt: '', post_history_instructions: '', alternate_greetings: [], tags: [] },
   ...{ creator: '', character_version: '', extensions: {} },
 }
 
-/** Fields that V2 and V3 say an entry of a lorebook must have, beside V3's `use_regex`. */
+/** Required fields of a lorebook's entry in V2 and V3, besides V3's `use_regex`. */
 const entryFields = { keys: [], content: '', extensions: {}, enabled: true, insertion_order: 0 }
 
-/** The paths that a note may name, beside those of lore; whatever else a card claims there is ignored. */
+/** The paths that a note may name, besides paths of lore entries; other paths in a card's note are ignored. */
 const notedPaths = new Set(
   [
     ...[['spec'], ['spec_version'], greetingsPath, creatorNotesPath, extensionsPath, ownPath, notePath],
@@ -60,31 +60,31 @@ const notedPaths = new Set(
   ].map(keyOf),
 )
 
-/** What stands in the notes of a V2 copy beside a V3 card (V3, "PNG/APNG", backfilling). */
+/** The warning in the creator's notes of a V2 copy next to a V3 card (V3, "PNG/APNG", backfilling). */
 const copyWarning =
   'This is a copy of a Character Card V3 for programs that only know V2, and parts of the card may not work with it. ' +
   'Use a program that reads V3.'
 
-/** The document in this version: itself where it is in it already, and, of V3, has all that it must have. */
+/** The document in this version; the same object when it is in this version and, for V3, has all required fields. */
 export function* toVersion(document: Fields, version: WrittenVersion): Steps<Fields> {
-  const complete = version === 'v3' ? completed : asItIs
+  const complete = version === 'v3' ? withRequiredFields : unchanged
   if (cardVersion(document) === version) return yield* complete(document)
   const restored = yield* restore(document)
   if (cardVersion(restored) === version) return yield* complete(restored)
-  if (cardVersion(document) === 'v1') return yield* complete(lift(document, version))
+  if (cardVersion(document) === 'v1') return yield* complete(upgradeV1(document, version))
   return yield* applyAll(document, [...headerChanges(document, version), ...(yield* changesFor[version](document))])
 }
 
-/** The V2 copy that stands beside a V3 card in a picture: without decorators, and with a warning in its notes. */
+/** The V2 copy next to a V3 card in a picture: without decorators, and with a warning in the creator's notes. */
 export function* toBackfill(document: Fields): Steps<Fields> {
   const notes = valueAt(document, creatorNotesPath).value
   const after = typeof notes === 'string' && notes !== '' ? `${copyWarning}\n\n${notes}` : copyWarning
   const warning = changeAt(document, creatorNotesPath, after)
-  const lowered = (yield* lower(document)).filter(({ path }) => keyOf(path) !== keyOf(creatorNotesPath))
-  return yield* applyAll(document, [...headerChanges(document, 'v2'), ...lowered, warning])
+  const changes = (yield* changesToV2(document)).filter(({ path }) => keyOf(path) !== keyOf(creatorNotesPath))
+  return yield* applyAll(document, [...headerChanges(document, 'v2'), ...changes, warning])
 }
 
-/** The text without its leading run of decorators, and without the blank lines around it (V3, "Decorators"). */
+/** The text without its leading decorators, and without the blank lines around them (V3, "Decorators"). */
 export function* withoutDecorators(content: string): Steps<string> {
   const text = content.trimStart()
   let start = 0
@@ -97,8 +97,8 @@ export function* withoutDecorators(content: string): Steps<string> {
   }
   if (start === 0) return content
   const rest = text.slice(start)
-  const firstFilled = rest.search(/\S/)
-  return firstFilled === -1 ? '' : rest.slice(rest.lastIndexOf('\n', firstFilled) + 1)
+  const firstNonBlank = rest.search(/\S/)
+  return firstNonBlank === -1 ? '' : rest.slice(rest.lastIndexOf('\n', firstNonBlank) + 1)
 }
 
 function isDecorator(text: string, start: number): boolean {
@@ -107,12 +107,12 @@ function isDecorator(text: string, start: number): boolean {
 }
 
 const changesFor: Readonly<Record<WrittenVersion, (document: Fields) => Steps<readonly Change[]>>> = {
-  v2: lower,
+  v2: changesToV2,
   v3: (document) => additions(document, 'v3'),
 }
 
-/** A V3 document with every field that its types say must be there (V3, "CharacterCard Object", "Lorebook Object"). */
-function* completed(document: Fields): Steps<Fields> {
+/** A V3 document with all required fields (V3, "CharacterCard Object", "Lorebook Object"). */
+function* withRequiredFields(document: Fields): Steps<Fields> {
   const missing = yield* additions(document, 'v3')
   if (missing.length === 0) return document
   const draft = new Draft(document)
@@ -123,17 +123,17 @@ function* completed(document: Fields): Steps<Fields> {
   return draft.document
 }
 
-function* asItIs(document: Fields): Steps<Fields> {
+function* unchanged(document: Fields): Steps<Fields> {
   yield unitsOfChange
   return document
 }
 
-/** What makes a V3 card one of V2: the fields that it must have there too, and lore without decorators. */
-function* lower(document: Fields): Steps<readonly Change[]> {
-  return [...(yield* additions(document, 'v2')), ...(yield* undecorate(document))]
+/** The changes that make a V3 card one of V2: required fields that are missing, and lore without decorators. */
+function* changesToV2(document: Fields): Steps<readonly Change[]> {
+  return [...(yield* additions(document, 'v2')), ...(yield* decoratorRemovals(document))]
 }
 
-/** The fields that a card of this version must have and this one lacks, or has as null: empty values, which change nothing. */
+/** The required fields of this version that are missing or null, with empty values, which change no meaning. */
 function* additions(document: Fields, version: WrittenVersion): Steps<readonly Change[]> {
   const changes: Change[] = []
   const isV3 = version === 'v3'
@@ -157,7 +157,7 @@ function* additions(document: Fields, version: WrittenVersion): Steps<readonly C
   return changes
 }
 
-/** Whether a key is a regular expression where nothing says whether keys are (docs/cards.md, 6.4). */
+/** Whether an entry without `use_regex` has a regular expression as a key (docs/cards.md, 6.4). */
 function hasPattern(entry: Fields): boolean {
   return [...textsIn(entry, 'keys'), ...textsIn(entry, 'secondary_keys')].some((key) => isSlashForm(key.trim()))
 }
@@ -167,7 +167,7 @@ function headerChanges(document: Fields, version: WrittenVersion): readonly Chan
   return [changeAt(document, ['spec'], spec), changeAt(document, ['spec_version'], spec_version)]
 }
 
-function* undecorate(document: Fields): Steps<readonly Change[]> {
+function* decoratorRemovals(document: Fields): Steps<readonly Change[]> {
   const entries = valueAt(document, entriesPath).value
   if (typeof entries !== 'object' || entries === null) return []
   const isList = Array.isArray(entries)
@@ -182,8 +182,8 @@ function* undecorate(document: Fields): Steps<readonly Change[]> {
   return changes
 }
 
-/** Puts the fields of a V1 card, unknown ones included, where V2 and V3 have them; its own `spec` too is one of them. */
-function lift(document: Fields, version: WrittenVersion): Fields {
+/** Moves the fields of a V1 card into `data`, with unknown ones, and with a `spec` of its own. */
+function upgradeV1(document: Fields, version: WrittenVersion): Fields {
   const fromPygmalion = Object.entries(pygmalionNames)
     .map(([name, theirs]) => [name, valueIn(document, theirs)] as const)
     .filter(([, value]) => typeof value === 'string')
@@ -192,14 +192,14 @@ function lift(document: Fields, version: WrittenVersion): Fields {
   return { ...specs[version], data }
 }
 
-/** Undoes the changes that the document's note tells of; the document itself where it has none. */
+/** Undoes the changes in the document's note; returns the document itself when it has no note. */
 function* restore(document: Fields): Steps<Fields> {
   const note = valueAt(document, notePath).value
   const changes = isFields(note) ? valueIn(note, 'changes') : undefined
   if (!Array.isArray(changes)) return document
   const draft = new Draft(document)
   draft.put({ path: notePath })
-  // Each path once: what a note makes us compare is then never more than the note is long.
+  // Each path once, so that the comparisons take time in proportion to the note's length.
   const byPath = new Map<string, Change>()
   for (const change of changes) {
     yield unitsOfChange
@@ -212,7 +212,7 @@ function* restore(document: Fields): Steps<Fields> {
   return draft.document
 }
 
-/** Values that were edited after the conversion stay. */
+/** Restores a value, unless it was edited after the conversion. */
 function undo(draft: Draft, { path, ...change }: Change): void {
   const current = valueAt(draft.document, path)
   const isAsWritten = current.found === Object.hasOwn(change, 'after') && isDeepStrictEqual(current.value, change.after)
@@ -220,12 +220,12 @@ function undo(draft: Draft, { path, ...change }: Change): void {
 }
 
 function* applyAll(document: Fields, conversions: readonly Change[]): Steps<Fields> {
-  const room = [extensionsPath, ownPath].flatMap((path) =>
+  const parents = [extensionsPath, ownPath].flatMap((path) =>
     isFields(valueAt(document, path).value) ? [] : [changeAt(document, path, {})],
   )
   const note = valueAt(document, notePath)
   const former = note.found ? [{ path: notePath, before: note.value }] : []
-  const changes = [...conversions, ...room, ...former]
+  const changes = [...conversions, ...parents, ...former]
   const draft = new Draft(document)
   for (const change of changes) {
     yield unitsOfChange
@@ -240,7 +240,7 @@ function changeAt(document: Fields, path: Path, after: unknown): Change {
   return found ? { path, before: value, after } : { path, after }
 }
 
-/** Finds a value by own properties alone. */
+/** Finds a value by own properties only. */
 function valueAt(document: unknown, path: Path): { readonly found: boolean; readonly value: unknown } {
   let value = document
   for (const key of path) {
@@ -252,7 +252,7 @@ function valueAt(document: unknown, path: Path): { readonly found: boolean; read
   return { found: true, value }
 }
 
-/** A document that is ours to change: a copy of what is changed in it, and the rest as it was. */
+/** An editable document: copies the objects that change, and shares all others with the original. */
 class Draft {
   readonly document: Fields
   readonly #copies = new WeakSet<object>()
@@ -262,7 +262,7 @@ class Draft {
     this.#copies.add(this.document)
   }
 
-  /** Sets or removes a value as an own property, which no key, `__proto__` included, makes anything else. */
+  /** Sets or removes a value, always as an own property, even for the key `__proto__`. */
   put(change: Change): void {
     let parent: object = this.document
     for (const key of change.path.slice(0, -1)) {
@@ -272,13 +272,13 @@ class Draft {
     }
     const key = change.path.at(-1)
     if (key === undefined) return
-    // Of arrays only what they already hold is replaced: neither their length nor their other items change.
+    // In arrays, only existing items are replaced, so that the length never changes.
     if (Array.isArray(parent) && !(typeof key === 'number' && Object.hasOwn(parent, key))) return
     if (Object.hasOwn(change, 'after')) setOwn(parent, key, change.after)
     else Reflect.deleteProperty(parent, key)
   }
 
-  /** The array or object there, copied unless it is a copy already. */
+  /** The array or object at a key, copied unless it is a copy already. */
   #copyOf(parent: object, key: string | number): object | undefined {
     const { value } = valueAt(parent, [key])
     if (typeof value !== 'object' || value === null) return undefined

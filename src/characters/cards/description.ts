@@ -6,27 +6,27 @@ import { type Card, type CardSpec, cardData } from './card.ts'
 import { misreadOf } from './misread.ts'
 import type { CardSource } from './source.ts'
 
-/** What registering a card tells of it, besides its name and digest. */
+/** The summary of a card in the reply to its registration, besides its name and digest. */
 export interface CardSummary {
   readonly spec: CardSpec
   readonly greetings: number
   readonly lore_entries: number
   readonly regexes: number
-  /** Patterns that the engine refuses, which match nothing. */
+  /** Patterns that the engine refuses; they match nothing. */
   readonly refused_regexes: readonly string[]
   readonly remote_assets: number
   readonly has_system_prompt: boolean
-  /** The model that the card asks for; null where it asks for none. */
+  /** The model that the card asks for; null for none. */
   readonly model: string | null
-  /** Where the card says what this service makes nothing of. */
+  /** Paths of the fields that this service ignores. */
   readonly ignored: readonly string[]
-  /** Lore that is switched on and can never be in a prompt, each with the reason. */
+  /** Lorebook entries that are enabled and can never be in a prompt, each with the reason. */
   readonly never_fire: readonly string[]
-  /** What was not understood, or read otherwise than it may be meant: a sentence each. */
+  /** Warnings about fields that are not read, or in another way than the author may expect: a sentence each. */
   readonly warnings: readonly string[]
 }
 
-/** Fields of `data` that are read, or that are for people and for export. */
+/** Fields of `data` that are read, and fields that are for users and for exports. */
 const known = new Set([
   ...['name', 'nickname', 'description', 'personality', 'scenario', 'first_mes', 'mes_example', 'alternate_greetings'],
   ...['system_prompt', 'post_history_instructions', 'character_book', 'tags', 'creator', 'character_version'],
@@ -35,29 +35,29 @@ const known = new Set([
 const knownExtensions = new Set(['depth_prompt', 'conservatory'])
 const newestVersion = 3
 
-/** Names and patterns of one kind that are told; behind them stands how many more there are. */
+/** Items of one list in a summary; after them the list says how many more there are. */
 const maxListed = 20
-/** Units of work of looking at one field or asset. */
+/** Units of work to check one field or asset. */
 const unitsOfField = 20
 
-/** Tells what is in a card, and what of it the service would pass over. @param notes of the reading of the card */
+/** Summarizes a card, and names the fields that the service ignores. @param notes from `readCard` of this card */
 export function* describeCard(
   card: Card,
   { document, warnings }: Pick<CardSource, 'document' | 'warnings'>,
   notes: ReadingNotes,
 ): Steps<CardSummary> {
   const { spec, data } = cardData(document)
-  const ignored = new Told()
-  yield* reportUnread(fieldsIn(data, 'extensions'), knownExtensions, (name) => ignored.report(`extensions.${name}`))
-  yield* reportUnread(data, known, (name) => ignored.report(name))
-  for (const name of notes.ignored) ignored.report(name)
+  const ignored = new CappedList()
+  yield* reportUnread(fieldsIn(data, 'extensions'), knownExtensions, (name) => ignored.add(`extensions.${name}`))
+  yield* reportUnread(data, known, (name) => ignored.add(name))
+  for (const name of notes.ignored) ignored.add(name)
   const version = numberIn(document, 'spec_version') ?? 0
-  if (version > newestVersion) ignored.report(`spec_version ${String(valueIn(document, 'spec_version')).slice(0, 20)}`)
-  const unfired = new Told()
-  if (card.book) yield* neverFiring(fieldsIn(data, 'character_book'), card.book, (entry) => unfired.report(entry))
-  const told = new Told()
-  for (const warning of warnings) told.report(warning)
-  yield* misreadOf(document, (sentence) => told.report(sentence))
+  if (version > newestVersion) ignored.add(`spec_version ${String(valueIn(document, 'spec_version')).slice(0, 20)}`)
+  const neverFired = new CappedList()
+  if (card.book) yield* neverFiring(fieldsIn(data, 'character_book'), card.book, (entry) => neverFired.add(entry))
+  const warningList = new CappedList()
+  for (const warning of warnings) warningList.add(warning)
+  yield* misreadOf(document, (sentence) => warningList.add(sentence))
   const assets = listIn(data, 'assets')
   yield (notes.ignored.size + notes.patterns.refused.length + assets.length) * unitsOfField
   return {
@@ -65,17 +65,17 @@ export function* describeCard(
     greetings: card.greetings.filter((greeting) => greeting.trim() !== '').length,
     lore_entries: card.book?.written ?? 0,
     regexes: notes.patterns.compiled,
-    refused_regexes: toldList(notes.patterns.refused),
+    refused_regexes: cappedList(notes.patterns.refused),
     remote_assets: assets.filter((asset) => isFields(asset) && /^https?:/i.test(textIn(asset, 'uri').trim())).length,
     has_system_prompt: card.systemPrompt.trim() !== '',
     model: card.model ?? null,
     ignored: ignored.list,
-    never_fire: unfired.list,
-    warnings: told.list,
+    never_fire: neverFired.list,
+    warnings: warningList.list,
   }
 }
 
-/** Tells of the fields that are not read, unless nothing is lost by that. */
+/** Reports the fields that are not read, except empty ones. */
 function* reportUnread(fields: Fields, read: ReadonlySet<string>, report: (name: string) => void): Steps<void> {
   let looked = 0
   for (const name of Object.keys(fields)) {
@@ -86,19 +86,19 @@ function* reportUnread(fields: Fields, read: ReadonlySet<string>, report: (name:
   yield (looked % 500) * unitsOfField
 }
 
-/** As much of a list as is told. */
-export function toldList(names: readonly string[]): readonly string[] {
-  const told = new Told()
-  for (const name of names) told.report(name)
-  return told.list
+/** The first names of a list, and how many more there are. */
+export function cappedList(names: readonly string[]): readonly string[] {
+  const capped = new CappedList()
+  for (const name of names) capped.add(name)
+  return capped.list
 }
 
-/** A list that is told only so far, however long it is. */
-export class Told {
+/** A list of bounded length, which ends with the number of items left out. */
+export class CappedList {
   readonly #names: string[] = []
   #more = 0
 
-  report(name: string): void {
+  add(name: string): void {
     if (this.#names.length < maxListed) this.#names.push(name)
     else this.#more += 1
   }

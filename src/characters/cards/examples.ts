@@ -1,27 +1,27 @@
 import type { Steps } from '../../work.ts'
 
-/** The names that a card's texts speak of. */
+/** The names of the character and the user in a card's texts. */
 export interface Names {
   readonly character: string
   readonly user: string
 }
 
-/** One utterance of an example dialogue; `speaker` is null for lines that nobody is named for. */
+/** One utterance of an example dialogue; `speaker` is null for lines without a name. */
 export interface Utterance {
   readonly speaker: 'user' | 'character' | null
   readonly text: string
 }
 
-/** What may stand between a name and what is said: Chinese and Japanese texts have the second one. */
+/** Separators between a name and an utterance; the second is used in Chinese and Japanese texts. */
 const colons: ReadonlySet<string> = new Set([':', '：'])
-/** Units of work of a line, beside its characters; and after how many a step ends. */
+/** Units of work of a line, besides its characters, and units after which a step ends. */
 const unitsOfLine = 60
 const unitsOfStep = 1000
 
 /**
- * Splits a card's example dialogue into blocks of utterances: blocks stand between `<START>` markers, utterances begin
- * with a speaker's name and a colon, `:` or `：`.
- * @param expand expands the macros of a line: after the lines were told apart, so that no name can end one
+ * Splits a card's example dialogue into blocks of utterances: blocks are separated by `<START>`, an utterance begins with a speaker's
+ * name and a colon, `:` or `：`.
+ * @param expand expands the macros of a line; called after the split into lines, so that a line break in a name cannot split a line
  */
 export function* readExamples(
   examples: string,
@@ -36,7 +36,7 @@ export function* readExamples(
   const named = speakers.filter(({ name }) => name !== '').map((each) => ({ ...each, start: each.name.toLowerCase() }))
   const longest = 1 + Math.max(0, ...named.map(({ start }) => start.length))
   const spokenBy = (line: string) => {
-    // The lower case of a character can have another length: what is looked at is a little more than the name.
+    // The lower case of a character can be longer or shorter, so a little more than the name is compared.
     const beginning = line.slice(0, 2 * longest).toLowerCase()
     return named.find(({ start }) => beginning.startsWith(start) && colons.has(beginning.charAt(start.length)))
   }
@@ -57,7 +57,7 @@ export function* readExamples(
       const said = line.trimStart()
       const spoken = spokenBy(said)
       if (spoken) utterances.push({ speaker: spoken.speaker, lines: [said.slice(spoken.name.length + 1)] })
-      else goOn(utterances, line)
+      else continueLast(utterances, line)
     }
     blocks.push(utterances.map(({ speaker, lines }) => ({ speaker, text: lines.join('\n').trim() })))
   }
@@ -70,14 +70,14 @@ interface Lines {
   readonly lines: string[]
 }
 
-/** Adds a line to what was said last. */
-function goOn(utterances: Lines[], line: string): void {
+/** Adds a line to the last utterance. */
+function continueLast(utterances: Lines[], line: string): void {
   const current = utterances.at(-1)
   if (current) current.lines.push(line)
   else utterances.push({ speaker: null, lines: [line] })
 }
 
-// biome-ignore lint/correctness/useYield: it is in the place of steps that are taken
+// biome-ignore lint/correctness/useYield: the default of a function that yields
 function* unchanged(line: string): Steps<string> {
   return line
 }

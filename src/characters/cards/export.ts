@@ -3,32 +3,32 @@ import { freeBytes } from '../../http/body.ts'
 import { type Steps, workAtOnce } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { writeJsonDocument } from '../documents/json-document.ts'
-import { type Carried, carry } from './carried.ts'
+import { type CarriedAssets, carryAssets } from './carried.ts'
 import { writeCharx } from './charx.ts'
 import { toBackfill, toVersion } from './conversion.ts'
-import { type CardText, plainPicture, writePngCards } from './png.ts'
+import { type CardText, placeholderPicture, writePngCards } from './png.ts'
 import { type CardSource, type ExportFormat, maxFileBytes } from './source.ts'
 import { cardVersion } from './versions.ts'
 
 /** A card's file. */
 export interface ExportedCard {
   readonly bytes: Buffer
-  /** What of the source is not in it, one sentence each, for the operator to know. */
+  /** Parts of the source that the file does not contain, one sentence each. */
   readonly losses: readonly string[]
 }
 
 /**
- * Writes a card's file. An unedited source in its own format gives the very bytes; else texts stay verbatim and unknown
- * fields stay where they are.
- * @param now milliseconds; the modification date of a card that was edited
- * @throws CardError for a card whose file would be too large or nested too deeply to be read again
+ * Writes a card's file. An unedited source in its own format is returned byte for byte; otherwise texts stay verbatim and unknown
+ * fields stay in their places.
+ * @param now milliseconds; the modification date of an edited card
+ * @throws CardError when the file would be too large or nested too deeply to be read again
  */
 export function* exportSteps(source: CardSource, format: ExportFormat, now = Date.now()): Steps<ExportedCard> {
   if (!source.isEdited && isOwnFormat(source, format)) return { bytes: source.bytes, losses: [] }
   const written = format === 'v2' ? yield* toVersion(source.document, 'v2') : yield* version3(source, now)
-  const carried = yield* carry(source, written, format)
+  const carried = yield* carryAssets(source, written, format)
   const bytes = yield* writers[format](carried, source)
-  // What was packed is in the file now; what an archive had stays a part of the source.
+  // Newly packed files are copied into `bytes` by now. Files of a source archive are views of the source, which is not freed.
   for (const { packed } of carried.files) if (packed.buffer !== source.bytes.buffer) freeBytes(packed)
   if (bytes.length > maxFileBytes) {
     throw new CardError('card_too_large', `The file would be larger than ${maxFileBytes} bytes. Choose another format.`)
@@ -36,12 +36,12 @@ export function* exportSteps(source: CardSource, format: ExportFormat, now = Dat
   return { bytes, losses: carried.losses }
 }
 
-/** The same at once, for commands. */
+/** `exportSteps` in one go, for commands. */
 export function exportCard(source: CardSource, format: ExportFormat, now = Date.now()): ExportedCard {
   return workAtOnce().run('format', exportSteps(source, format, now))
 }
 
-const writers: Readonly<Record<ExportFormat, (carried: Carried, source: CardSource) => Steps<Buffer>>> = {
+const writers: Readonly<Record<ExportFormat, (carried: CarriedAssets, source: CardSource) => Steps<Buffer>>> = {
   *json({ document }) {
     return yield* writeJsonDocument(document)
   },
@@ -54,7 +54,7 @@ const writers: Readonly<Record<ExportFormat, (carried: Carried, source: CardSour
   *png({ document, picture }, { container, bytes }) {
     const first: CardText = { keyword: 'ccv3', document: yield* writeJsonDocument(document) }
     const texts = [first, ...(yield* backfill(document))]
-    return yield* writePngCards(container === 'png' ? bytes : (picture ?? plainPicture()), texts)
+    return yield* writePngCards(container === 'png' ? bytes : (picture ?? placeholderPicture()), texts)
   },
 }
 
@@ -71,7 +71,7 @@ function* version3({ document, isEdited }: CardSource, now: number): Steps<Field
   return { ...converted, data: { ...data, modification_date: Math.floor(now / 1000) } }
 }
 
-/** The V2 copy, which may be left out (V3, "PNG/APNG"): it is where it would be too large to be read. */
+/** The V2 copy; none when it would be too large to be read. V3 allows that ("PNG/APNG"). */
 function* backfill(document: Fields): Steps<readonly CardText[]> {
   try {
     return [{ keyword: 'chara', document: yield* writeJsonDocument(yield* toBackfill(document)) }]

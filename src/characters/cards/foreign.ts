@@ -2,8 +2,8 @@ import { type Fields, isFields, valueIn } from '../../fields.ts'
 import { type ForeignFormat, type FormatRule, foreignBook } from '../lore/foreign-book.ts'
 
 /*
- * Formats of other programs that people take for character cards. They are told by the fields that only
- * they have, so that the reply can name them.
+ * Formats of other programs that users mistake for character cards. Each format is recognized by fields that only it has, so that the
+ * reply can name the format.
  */
 
 const is = (name: string, value: string) => (document: Fields) => valueIn(document, name) === value
@@ -11,7 +11,7 @@ const has = (document: Fields, ...names: readonly string[]) => names.every((name
 
 const asCard = (program: string) => `Export it from ${program} as Character Card V2 or V3.`
 
-/** The formats of characters, and of what holds one. */
+/** Formats of characters, and of files that contain a character. */
 const characters: readonly FormatRule[] = [
   {
     what: "a character in Agnai's own format",
@@ -37,15 +37,15 @@ const characters: readonly FormatRule[] = [
   },
 ]
 
-/** The character format of another program that a document is in; undefined where it is in none that is known. */
+/** The other program's character format of a document; undefined when the document is in no known one. */
 export function foreignCharacter(document: Fields): ForeignFormat | undefined {
   // Cards of V2 and V3 may have such fields of other programs at their root.
   if (isFields(valueIn(document, 'data'))) return undefined
   return characters.find(({ fits }) => fits(document))
 }
 
-/** Why a document that is no card is none, in the words of what it is. */
-export function whyNoCard(document: Fields): string {
+/** A sentence for a document that is not a card: names its format, where that is known, and says what to do. */
+export function notACardMessage(document: Fields): string {
   const foreign = foreignCharacter(document) ?? foreignBook(document)
   if (foreign) return `This is ${foreign.what}, and not a character card. ${foreign.advice}`
   if (valueIn(document, 'spec') === 'lorebook_v3' || Object.hasOwn(document, 'entries')) {

@@ -2,22 +2,26 @@ import { inflateRawSync, inflateSync } from 'node:zlib'
 import { codeOf } from '../../errors.ts'
 import { CardError } from '../documents/card-error.ts'
 
-/** Bytes of the least place for what is unpacked. */
+/** Bytes of the smallest output buffer. */
 const minBufferBytes = 64 * 1024
 
 /**
- * Unpacks deflated bytes (RFC 1951), or those in a zlib wrapper (RFC 1950).
- * The limit is on what comes out, whatever any header declares: unpacking stops there.
- * @throws CardError
+ * Unpacks deflated bytes (RFC 1951), with or without a zlib wrapper (RFC 1950).
+ * @param maxBytes limit of the output; unpacking stops there, whatever size a header declares
+ * @throws CardError when the output is larger or the input is damaged
  */
-export function inflate(packed: Buffer, wrapper: 'none' | 'zlib', largest: number): Buffer {
-  // What has room in one place is not copied together; a card is packed to a fifth.
-  const chunkSize = Math.min(largest, Math.max(minBufferBytes, 8 * packed.length))
+export function inflate(packed: Buffer, wrapper: 'none' | 'zlib', maxBytes: number): Buffer {
+  // An output that fits into one buffer is not copied again; a card is packed to about a fifth.
+  const chunkSize = Math.min(maxBytes, Math.max(minBufferBytes, 8 * packed.length))
   try {
-    return (wrapper === 'zlib' ? inflateSync : inflateRawSync)(packed, { maxOutputLength: largest, chunkSize })
+    return (wrapper === 'zlib' ? inflateSync : inflateRawSync)(packed, { maxOutputLength: maxBytes, chunkSize })
   } catch (cause) {
     if (codeOf(cause) === 'ERR_BUFFER_TOO_LARGE') {
-      throw new CardError('card_too_large', `The packed card unpacks to more than ${largest} bytes. Shorten it.`, cause)
+      throw new CardError(
+        'card_too_large',
+        `The packed card unpacks to more than ${maxBytes} bytes. Shorten it.`,
+        cause,
+      )
     }
     throw new CardError('card_damaged', 'The packed card cannot be unpacked: it is damaged. Send it again.', cause)
   }

@@ -7,8 +7,8 @@ import { type CardSpec, cardData, maxModelLength } from './card.ts'
 import { foreignCharacter } from './foreign.ts'
 
 /*
- * What of a card was written in a form that is not read, or is read otherwise than its author may think. Nothing of it
- * is a reason to refuse the card; each is a sentence that says what to change.
+ * Warnings about fields of a card that are not read, or are read in another way than the author may expect. The card is accepted
+ * nevertheless. Each warning is a sentence that says what to change.
  */
 
 /** Fields whose value is a text in every version. */
@@ -16,22 +16,22 @@ const texts = [
   ...['name', 'nickname', 'description', 'personality', 'scenario', 'first_mes', 'mes_example'],
   ...['creator_notes', 'system_prompt', 'post_history_instructions', 'creator'],
 ]
-/** Fields whose value is a list of texts, and what becomes of one text in its place. */
+/** Fields whose value is a list of texts, and how a single text in its place is handled. */
 const lists = [
   ['alternate_greetings', 'taken as a single greeting'],
   ['group_only_greetings', 'not used'],
   ['tags', 'split at its commas'],
   ['source', 'not used'],
 ] as const
-/** What V2 and V3 have in `data`, and V1 has not. */
+/** Fields of V2 and V3 that V1 does not have. */
 const laterFields = [
   ...['system_prompt', 'post_history_instructions', 'alternate_greetings', 'character_book', 'nickname'],
   ...['creator_notes', 'group_only_greetings', 'extensions'],
 ]
-/** Units of work of looking at one entry. */
+/** Units of work to check one entry. */
 const unitsOfEntry = 20
 
-/** Tells what of a card is misread, a sentence each. @param report gets each sentence */
+/** Reports the misread fields of a card. @param report is called with each warning, a sentence */
 export function* misreadOf(document: Fields, report: (sentence: string) => void): Steps<void> {
   const { spec, data } = cardData(document)
   const foreign = foreignCharacter(document)
@@ -44,7 +44,7 @@ export function* misreadOf(document: Fields, report: (sentence: string) => void)
   else if (!isEmptyValue(book)) report(notABook(book))
 }
 
-/** Tells what of a lorebook is misread. @param path where it stands in its file, for the sentences */
+/** Reports the misread fields of a lorebook. @param path the place of the book in its file, for the sentences */
 export function* reportBook(book: Fields, path: string, report: (sentence: string) => void): Steps<void> {
   const foreign = foreignBook(book)
   if (foreign) report(`${path} is ${foreign.what}: its entries are not read. ${foreign.advice}`)
@@ -62,7 +62,7 @@ export function* reportBook(book: Fields, path: string, report: (sentence: strin
     !isFields(valueIn(book, 'entries')) &&
     !Array.isArray(valueIn(book, 'entries'))
   ) {
-    report(`${path}.entries is no list, and is not read. Write a list of entries.`)
+    report(`${path}.entries is not a list and is not read. Write a list of entries.`)
   }
   for (const [fault, number] of counts) report(`${path}.entries: ${fault} (entries: ${number})`)
 }
@@ -71,7 +71,7 @@ const asCardBook =
   'Import it into SillyTavern with the character, and export that as a card; or put it into the folder lorebooks/ of the service.'
 const worldNaming = '`key` is not read in a card. Name it `keys`.'
 
-/** What of one entry is misread. */
+/** The faults of one entry. */
 function faultsOfEntry(entry: Fields): readonly string[] {
   const faults: string[] = []
   if (!Object.hasOwn(entry, 'keys') && Object.hasOwn(entry, 'key')) faults.push(worldNaming)
@@ -79,30 +79,30 @@ function faultsOfEntry(entry: Fields): readonly string[] {
     faults.push('`keysecondary` is not read in a card. Name it `secondary_keys`.')
   }
   if (textIn(entry, 'keys').includes(','))
-    faults.push('`keys` is a text, and taken as one key with its commas. Write a list.')
+    faults.push('`keys` is a text and is read as one key with its commas. Write a list.')
   if (!isEmptyValue(entry['content']) && typeof entry['content'] !== 'string') {
-    faults.push('`content` is no text, and is not read. Write a text.')
+    faults.push('`content` is not a text and is not read. Write a text.')
   }
   return [...faults, ...typesOfEntry(entry)]
 }
 
-/** What of an entry is a list of texts, and what is true or false. */
+/** Fields of an entry whose value is a list of texts, and fields whose value is a boolean. */
 const textsOfEntry = ['keys', 'secondary_keys']
 const switchesOfEntry = ['enabled', 'constant', 'selective', 'case_sensitive', 'use_regex']
 
 function* typesOfEntry(entry: Fields): Iterable<string> {
   for (const name of textsOfEntry) {
-    if (hasOther(valueIn(entry, name))) yield `\`${name}\` has values that are no texts: they are not read.`
+    if (hasOther(valueIn(entry, name))) yield `\`${name}\` has values that are not texts; they are not read.`
   }
   for (const name of switchesOfEntry) {
     const value = valueIn(entry, name)
     if (value == null || typeof value === 'boolean') continue
     const isOn = name === 'enabled' ? !isDisabled(entry) : name === 'use_regex'
-    yield `\`${name}\` is neither true nor false, and is taken as ${isOn}. Write one of these.`
+    yield `\`${name}\` is neither true nor false, and is taken as ${isOn}. Write true or false.`
   }
 }
 
-/** Whether something in a list is no text. */
+/** Whether a list has an item that is not a text. */
 function hasOther(value: unknown): boolean {
   return Array.isArray(value) && value.some((each) => typeof each !== 'string')
 }
@@ -110,32 +110,33 @@ function hasOther(value: unknown): boolean {
 function reportTypes(data: Fields, report: (sentence: string) => void): void {
   for (const name of texts) {
     const value = valueIn(data, name)
-    if (value != null && typeof value !== 'string') report(`${name} is no text, and is not read. Write a text.`)
+    if (value != null && typeof value !== 'string') report(`${name} is not a text and is not read. Write a text.`)
   }
   for (const [name, what] of lists) {
     const fault = faultOfList(valueIn(data, name), what)
     if (fault) report(`${name} ${fault}`)
   }
   const extensions = valueIn(data, 'extensions')
-  if (extensions != null && !isFields(extensions)) report('extensions is no object, and is not read. Write an object.')
+  if (extensions != null && !isFields(extensions))
+    report('extensions is not an object and is not read. Write an object.')
 }
 
-/** What is wrong with a value that is to be a list of texts. @param what becomes of one text in its place */
+/** The fault of a value that should be a list of texts. @param what how a single text in its place is handled */
 function faultOfList(value: unknown, what: string): string | undefined {
   if (isEmptyValue(value)) return undefined
-  if (typeof value === 'string') return `is a text, and is ${what}. Write a list of texts.`
-  if (hasOther(value)) return 'has values that are no texts: they are not read. Write texts alone.'
-  return Array.isArray(value) ? undefined : 'is no list, and is not read. Write a list of texts.'
+  if (typeof value === 'string') return `is a text and is ${what}. Write a list of texts.`
+  if (hasOther(value)) return 'has values that are not texts; they are not read. Write texts alone.'
+  return Array.isArray(value) ? undefined : 'is not a list and is not read. Write a list of texts.'
 }
 
 function reportModel(data: Fields, report: (sentence: string) => void): void {
   const model = valueIn(fieldsIn(fieldsIn(data, 'extensions'), 'conservatory'), 'model')
   if (model == null || (typeof model === 'string' && model.trim().length <= maxModelLength)) return
   const wanted = `Write a text of at most ${maxModelLength} characters.`
-  report(`extensions.conservatory.model is no id of a model, and is not read. ${wanted}`)
+  report(`extensions.conservatory.model is not a model id and is not read. ${wanted}`)
 }
 
-/** Tells of what stands at the root, and is read in `data` alone. */
+/** Reports fields at the root that are only read in `data`. */
 function reportRoot(document: Fields, spec: CardSpec, report: (sentence: string) => void): void {
   if (spec === 'v1') {
     const found = laterFields.filter((name) => !isEmptyValue(valueIn(document, name)))
@@ -154,6 +155,6 @@ function reportRoot(document: Fields, spec: CardSpec, report: (sentence: string)
 
 function notABook(book: unknown): string {
   if (Array.isArray(book))
-    return 'character_book is a list, and is not read. Write an object with that list as its entries.'
-  return 'character_book is no object, and is not read. Write an object with a list of entries.'
+    return 'character_book is a list and is not read. Write an object with that list as its entries.'
+  return 'character_book is not an object and is not read. Write an object with a list of entries.'
 }

@@ -1,12 +1,12 @@
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 
-/** Characters of the longest base64 that is decoded. */
+/** Characters of base64 that are decoded at most. */
 const maxBase64Length = 24 * 1024 * 1024
-/** Bytes of a piece of base64. */
+/** Bytes of base64 that one step decodes. */
 const maxPieceBytes = 1024 * 1024
 
-/** The bytes that the text of a picture's chunk holds: base64, in either alphabet and with or without padding, or JSON itself. */
+/** The bytes in the text of a PNG chunk: base64, in either alphabet and with or without padding, or plain JSON. */
 export function* decodePayload(payload: Buffer): Steps<Buffer> {
   if (payload.length > maxBase64Length) {
     throw new CardError(
@@ -27,7 +27,7 @@ export function* decodePayload(payload: Buffer): Steps<Buffer> {
   }
   const padding = payload.indexOf('=')
   const digitsEnd = padding === -1 ? payload.length : padding
-  // Searching for what must not be there takes linear time and no stack, however long the text is.
+  // A search for a wrong character takes linear time and no stack; a pattern for the whole text could take both.
   const isBase64 =
     !(yield* hasMatch(payload.subarray(0, digitsEnd), /[^\w+/\-\s]/)) &&
     !(yield* hasMatch(payload.subarray(digitsEnd), /[^=\s]/))
@@ -40,7 +40,7 @@ export function* decodePayload(payload: Buffer): Steps<Buffer> {
   return yield* decodeBase64(payload.subarray(0, digitsEnd))
 }
 
-/** Decodes base64 piece by piece, in whole groups of four: as one text it would be there twice. The decoder knows both alphabets. */
+/** Decodes base64 in pieces, in whole groups of four: as one text it would be in memory twice. Node's decoder reads both alphabets. */
 function* decodeBase64(digits: Buffer): Steps<Buffer> {
   const decoded = Buffer.allocUnsafeSlow(Math.ceil((digits.length * 3) / 4))
   let length = 0
@@ -56,7 +56,7 @@ function* decodeBase64(digits: Buffer): Steps<Buffer> {
   return decoded.subarray(0, length)
 }
 
-/** Whether one of the characters of Latin-1 text matches, looked at a piece at a time. */
+/** Whether a character of a Latin-1 text matches, in steps. */
 function* hasMatch(bytes: Buffer, pattern: RegExp): Steps<boolean> {
   for (let start = 0; start < bytes.length; start += maxPieceBytes) {
     if (pattern.test(bytes.toString('latin1', start, start + maxPieceBytes))) return true

@@ -1,25 +1,25 @@
 /*
- * Kinds of pictures, told by their first bytes, and how large they are. Pixels are never looked at. Sections are those of
- * PNG's third edition, GIF89a, ITU-T T.81 (JPEG), and the WebP container specification.
+ * Recognizes picture formats by their first bytes, and reads the size. Pixels are never decoded. Section numbers are those of PNG's third
+ * edition, GIF89a, ITU-T T.81 (JPEG), and the WebP container specification.
  */
 
-/** A kind of picture that browsers show and that runs no code: SVG is none. */
+/** A picture format that browsers show and that cannot run code, as SVG can. */
 export type PictureType = 'image/png' | 'image/jpeg' | 'image/webp' | 'image/gif'
 
-/** What a picture says of itself. Width and height are pixels. */
+/** The format and size in a picture's header. Width and height are pixels. */
 export interface PictureFacts {
   readonly type: PictureType
   readonly width: number
   readonly height: number
 }
 
-/** Pixels of a side, and of all: more is no portrait, and takes whoever shows it 200 MB and more. */
+/** Pixels of a side, and in all: a larger picture takes a client 200 MB and more. */
 const maxSidePixels = 16_384
 const maxPixels = 50_000_000
-/** Segments of a JPEG that are looked through for its size. */
+/** Segments of a JPEG that are searched for its size. */
 const maxSegments = 1000
 
-/** The kind and the size of a picture; undefined for what is none, or does not say its size. */
+/** The format and the size of a picture; undefined for other bytes, or when the header has no size. */
 export function pictureFacts(bytes: Buffer): PictureFacts | undefined {
   const head = bytes.toString('latin1', 0, 16)
   for (const [type, begins, sizeOf] of kinds) {
@@ -30,17 +30,17 @@ export function pictureFacts(bytes: Buffer): PictureFacts | undefined {
   return undefined
 }
 
-/** Whether a picture is so large that showing it would take a client's memory. */
+/** Whether a picture would take too much memory of a client. */
 export function isTooLarge({ width, height }: PictureFacts): boolean {
   return width > maxSidePixels || height > maxSidePixels || width * height > maxPixels
 }
 
-/** The largest picture that is shown, for sentences. */
+/** The limits of a picture's size, for sentences. */
 export const pictureLimits = `${maxSidePixels} pixels a side and ${maxPixels / 1e6} million in all`
 
 type Size = readonly [width: number, height: number]
 
-/** Bytes that the head of any picture has. */
+/** Bytes that hold the header of any of the formats. */
 const minHeadBytes = 30
 
 type Kind = readonly [type: PictureType, begins: (head: string) => boolean, sizeOf: (bytes: Buffer) => Size | undefined]
@@ -66,7 +66,7 @@ function sizeOfWebp(bytes: Buffer): Size | undefined {
   return [(bits & 0x3fff) + 1, ((bits >>> 14) & 0x3fff) + 1]
 }
 
-/** The size in the frame header, which may stand behind many segments (section B.2.2). */
+/** The size in the frame header, which may come after many segments (section B.2.2). */
 function sizeOfJpeg(bytes: Buffer): Size | undefined {
   let offset = 2
   for (let count = 0; count < maxSegments && offset + 9 <= bytes.length; count++) {
@@ -82,7 +82,7 @@ function sizeOfJpeg(bytes: Buffer): Size | undefined {
   return undefined
 }
 
-/** SOF0 to SOF15, without DHT, JPG and DAC, which have numbers among theirs (section B.1.1.3). */
+/** SOF0 to SOF15, without DHT, JPG and DAC, whose numbers lie between (section B.1.1.3). */
 function isFrame(marker: number): boolean {
   return marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc
 }

@@ -13,7 +13,7 @@ import { cardVersion } from './versions.ts'
  */
 
 const signature = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1')
-/** Far more chunks than pictures of the size that we take have. */
+/** Far more chunks than real pictures of this size have. */
 const maxChunks = 100_000
 /** Section 5.3: a chunk's length is less than 2^31. */
 const maxChunkBytes = 0x7fffffff
@@ -22,36 +22,36 @@ const chunkOverhead = 12
 
 interface Chunk {
   readonly type: string
-  /** A view of the file's bytes, no copy. */
+  /** A view of the file's bytes, not a copy. */
   readonly data: Buffer
-  /** Type and data, over which the checksum goes (section 5.3). */
+  /** Type and data, the bytes that the checksum covers (section 5.3). */
   readonly checked: Buffer
   readonly checksum: number
 }
 
-/** Units of work of a chunk, beside its bytes. */
+/** Units of work of a chunk, besides its bytes. */
 const unitsOfChunk = 50
 
-/** The card of a picture, and what was taken in spite of a fault. */
+/** The card in a file, and the faults that were tolerated, one sentence each. */
 export interface FoundCard {
   readonly document: Fields
   readonly warnings: readonly string[]
 }
 
-/** A text that is to go into a picture. */
+/** A card to put into a picture, and the keyword of its text chunk. */
 export interface CardText {
   readonly keyword: 'ccv3' | 'chara'
   readonly document: Buffer
 }
 
-/** Whether the bytes begin as every PNG does (section 5.2). */
+/** Whether the bytes begin with PNG's signature (section 5.2). */
 export function isPng(bytes: Buffer): boolean {
   return bytes.subarray(0, signature.length).equals(signature)
 }
 
 /**
- * Reads the card in a picture: that of the first `ccv3` text, else that of the first `chara` text.
- * @throws CardError
+ * Reads the card in a picture: the first `ccv3` chunk, else the first `chara` chunk.
+ * @throws CardError when there is no card or no readable one
  */
 export function* readPngCard(bytes: Buffer): Steps<FoundCard> {
   const chunks = new Map<string, Chunk>()
@@ -69,13 +69,13 @@ export function* readPngCard(bytes: Buffer): Steps<FoundCard> {
   try {
     return yield* readCardChunk(version3)
   } catch (error) {
-    const fallback = error instanceof CardError && version2 ? yield* readIfSound(version2) : undefined
+    const fallback = error instanceof CardError && version2 ? yield* readIfUsable(version2) : undefined
     if (fallback === undefined) throw error
     return { ...fallback, warnings: ["The picture's V3 card is unusable; its V2 copy was read.", ...fallback.warnings] }
   }
 }
 
-/** Puts cards into a picture, instead of all that it held, before its end; every checksum is computed anew. */
+/** Puts cards into a picture, before its end chunk, in place of all cards in it; computes every checksum anew. */
 export function* writePngCards(picture: Buffer, texts: readonly CardText[]): Steps<Buffer> {
   const parts: Buffer[] = [signature]
   for (const chunk of chunksOf(picture)) {
@@ -92,26 +92,24 @@ export function* writePngCards(picture: Buffer, texts: readonly CardText[]): Ste
   return Buffer.concat(parts)
 }
 
-/** The picture that a card is in, without the card and the assets in it; its other texts stay. */
+/** A card's picture without the card and its assets; other text chunks stay. */
 export function* pictureOf(bytes: Buffer): Steps<Buffer> {
   return yield* keepChunks(bytes, (chunk) => cardKeyword(chunk) === undefined && assetPath(chunk) === undefined)
 }
 
 /**
- * A picture with what it takes to show it, and nothing else: texts, EXIF, chunks that no specification knows, and what stands
- * behind the end may hold a card.
- * @throws CardError for one that is damaged
+ * A picture with only the chunks that display needs: text chunks, EXIF, unknown chunks and bytes after the end may hold a card.
+ * @throws CardError when the picture is damaged
  */
-export function* barePicture(bytes: Buffer): Steps<Buffer> {
+export function* strippedPicture(bytes: Buffer): Steps<Buffer> {
   return yield* keepChunks(bytes, ({ type }) => shownChunks.has(type))
 }
 
 /**
- * Looks whether `barePicture` can be made, which would copy a picture of up to 64 MB.
- * @returns how many bytes it would have
- * @throws CardError for a picture that is damaged
+ * The length in bytes of `strippedPicture`, without a copy of the picture (up to 64 MB).
+ * @throws CardError when the picture is damaged
  */
-export function* bareLength(bytes: Buffer): Steps<number> {
+export function* strippedLength(bytes: Buffer): Steps<number> {
   let length = signature.length + chunkOverhead
   for (const { type, data } of chunksOf(bytes)) {
     if (type !== 'IEND' && shownChunks.has(type)) length += chunkOverhead + data.length
@@ -120,7 +118,7 @@ export function* bareLength(bytes: Buffer): Steps<number> {
   return length
 }
 
-/** Chunks that tell how a picture looks (sections 5.6 and 11). */
+/** Chunks that display needs (sections 5.6 and 11). */
 const shownChunks: ReadonlySet<string> = new Set([
   ...['IHDR', 'PLTE', 'IDAT', 'tRNS', 'cHRM', 'gAMA', 'sRGB', 'iCCP', 'sBIT', 'cICP', 'mDCV', 'cLLI', 'bKGD', 'pHYs'],
   ...['acTL', 'fcTL', 'fdAT'],
@@ -136,7 +134,7 @@ function* keepChunks(bytes: Buffer, keeps: (chunk: Chunk) => boolean): Steps<Buf
   return Buffer.concat(parts)
 }
 
-/** The bytes of an asset in a picture's own chunks, of the first with this path; undefined where there is none. */
+/** The bytes of the first asset with this path in a picture's text chunks; undefined for none. */
 export function* embeddedAsset(bytes: Buffer, path: string): Steps<Buffer | undefined> {
   for (const chunk of chunksOf(bytes)) {
     yield unitsOfChunk
@@ -145,25 +143,25 @@ export function* embeddedAsset(bytes: Buffer, path: string): Steps<Buffer | unde
   return undefined
 }
 
-/** The path of an asset that a text chunk holds (V3, "PNG/APNG"); older files of RisuAI lack the colon. */
+/** The path of the asset in a text chunk (V3, "PNG/APNG"); older files of RisuAI lack the colon. */
 function assetPath({ type, data }: Chunk): string | undefined {
   if (type !== 'tEXt') return undefined
   return /^chara-ext-asset_:?([^\0]{1,200})\0/.exec(data.toString('latin1', 0, 220))?.[1]
 }
 
-/** Whether a picture is the plain one that stands in for a missing one. */
-export function* isPlain(picture: Buffer): Steps<boolean> {
-  const plain = plainPicture()
-  return (yield* bareLength(picture)) === plain.length && (yield* barePicture(picture)).equals(plain)
+/** Whether a picture is the placeholder for a missing one. */
+export function* isPlaceholder(picture: Buffer): Steps<boolean> {
+  const plain = placeholderPicture()
+  return (yield* strippedLength(picture)) === plain.length && (yield* strippedPicture(picture)).equals(plain)
 }
 
-/** A plain grey picture in the proportions of a portrait, for cards that have none. */
-export function plainPicture(): Buffer {
+/** A plain grey picture in the proportions of a portrait, for cards without a picture. */
+export function placeholderPicture(): Buffer {
   const [width, height] = [256, 384]
   const header = Buffer.alloc(13)
   header.writeUInt32BE(width, 0)
   header.writeUInt32BE(height, 4)
-  // Section 11.2.1: 8 bits a sample; colour type 0 (greyscale), and the only methods that there are, are zeros.
+  // Section 11.2.1: 8 bits a sample; the zeros are colour type 0 (greyscale) and the only defined methods.
   header[8] = 8
   // Section 7.3: each line begins with its filter type, 0 for none.
   const line = Buffer.alloc(1 + width, 0x80).fill(0, 0, 1)
@@ -171,7 +169,7 @@ export function plainPicture(): Buffer {
   return Buffer.concat([signature, ...chunkParts('IHDR', header), ...chunkParts('IDAT', pixels), ...chunkParts('IEND')])
 }
 
-/** Walks over the chunks up to IEND, or to the end of a file that lacks it; pixels are never looked at. */
+/** The chunks up to IEND, or up to the end of a file without it; pixels are never decoded. */
 function* chunksOf(bytes: Buffer): Generator<Chunk> {
   let offset = signature.length
   for (let count = 0; offset < bytes.length; count++) {
@@ -181,7 +179,7 @@ function* chunksOf(bytes: Buffer): Generator<Chunk> {
     if (length > maxChunkBytes || end > bytes.length) {
       throw new CardError(
         'card_damaged',
-        'The picture is cut off or damaged: a chunk ends behind its end. Send it again.',
+        'The picture is cut off or damaged: a chunk ends after the end of the file. Send it again.',
       )
     }
     const checked = bytes.subarray(offset + 4, end - 4)
@@ -208,7 +206,7 @@ function cardKeyword({ type, data }: Chunk): string | undefined {
   return ['ccv3', 'chara'].find((keyword) => start.startsWith(`${keyword}\0`))
 }
 
-function* readIfSound(chunk: Chunk): Steps<FoundCard | undefined> {
+function* readIfUsable(chunk: Chunk): Steps<FoundCard | undefined> {
   try {
     return yield* readCardChunk(chunk)
   } catch (error) {
@@ -224,12 +222,12 @@ function* readCardChunk(chunk: Chunk): Steps<FoundCard> {
   if (cardVersion(document) === undefined) {
     throw new CardError('card_invalid', 'The picture holds JSON, but not a character card. Send a card.')
   }
-  const isSound = crc32(chunk.checked) === chunk.checksum
-  const warning = "The checksum of the picture's card is wrong; it was read in spite of that."
-  return { document, warnings: isSound ? [] : [warning] }
+  const isIntact = crc32(chunk.checked) === chunk.checksum
+  const warning = "The checksum of the picture's card is wrong; the card was read nevertheless."
+  return { document, warnings: isIntact ? [] : [warning] }
 }
 
-/** The text of a chunk behind its keyword, unpacked (sections 11.3.3.2 to 11.3.3.4). */
+/** The unpacked text of a chunk, after its keyword (sections 11.3.3.2 to 11.3.3.4). */
 function textOf({ type, data }: Chunk): Buffer {
   const rest = data.subarray(data.indexOf(0) + 1)
   if (type === 'tEXt') return rest

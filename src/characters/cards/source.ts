@@ -3,35 +3,35 @@ import { type Steps, workAtOnce } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { jsonDocumentSteps } from '../documents/json-document.ts'
 import { readCharx } from './charx.ts'
-import { whyNoCard } from './foreign.ts'
+import { notACardMessage } from './foreign.ts'
 import { type FoundCard, isPng, readPngCard } from './png.ts'
 import { cardVersion, versionWarnings } from './versions.ts'
 import { isZip } from './zip.ts'
 
-/** How a card came: the bytes decide, never a file's name or a declared type. */
+/** The file format of a card, decided by its bytes, never by a file name or a declared type. */
 export type Container = 'json' | 'png' | 'charx'
 
-/** The forms in which cards are written: V3 as JSON, V2 as JSON, V3 with a V2 copy in a picture, V3 in an archive. */
+/** The formats of exports: V3 as JSON, V2 as JSON, V3 with a V2 copy in a picture, V3 in an archive. */
 export type ExportFormat = 'json' | 'v2' | 'png' | 'charx'
 
-/** A card's source: the bytes as they came, and the JSON document in them exactly as parsed. */
+/** The source of a card: the bytes of its file, and the parsed JSON document in them. */
 export interface CardSource {
   readonly container: Container
   readonly bytes: Buffer
-  /** The card object; own properties only are to be read, none is to be written. */
+  /** The card object; read only its own properties, and write none. */
   readonly document: Fields
-  /** What was taken in spite of a fault, one sentence each. */
+  /** Faults that were tolerated, one sentence each. */
   readonly warnings: readonly string[]
-  /** The document is no longer that of the bytes, which still hold the picture or the archive's other files. */
+  /** Whether the document was edited; `bytes` then have the old document, and still the picture or the archive's other files. */
   readonly isEdited?: boolean
 }
 
-/** Bytes of the largest file that is read or written. */
+/** Bytes of a file that is read or written, at most. */
 export const maxFileBytes = 64 * 1024 * 1024
 
 /**
- * Reads a card out of a JSON, PNG or CHARX file.
- * @throws CardError for everything else; its sentence quotes nothing of the file
+ * Reads the card in a JSON, PNG or CHARX file.
+ * @throws CardError for every other file; the message quotes nothing of the file
  */
 export function* cardSourceSteps(bytes: Buffer): Steps<CardSource> {
   if (bytes.length > maxFileBytes) {
@@ -40,17 +40,17 @@ export function* cardSourceSteps(bytes: Buffer): Steps<CardSource> {
   const container = containerOf(bytes)
   const { document, warnings } = yield* readContainer(bytes, container)
   if (cardVersion(document) === undefined) {
-    throw new CardError('card_invalid', whyNoCard(document))
+    throw new CardError('card_invalid', notACardMessage(document))
   }
   return { container, bytes, document, warnings: [...warnings, ...versionWarnings(document)] }
 }
 
-/** The same at once, for commands. */
+/** `cardSourceSteps` in one go, for commands. */
 export function readCardSource(bytes: Buffer): CardSource {
   return workAtOnce().run('card', cardSourceSteps(bytes))
 }
 
-/** The same source with another document, for export: the picture or the archive's other files stay. */
+/** A source with another document, for export: the picture or the archive's other files stay. */
 export function editSource(source: CardSource, document: Fields): CardSource {
   return { ...source, document, isEdited: true }
 }
@@ -61,7 +61,7 @@ function* readContainer(bytes: Buffer, container: Container): Steps<FoundCard> {
   return { document, warnings: [] }
 }
 
-/** Files that people take for cards, by their first bytes: said by name, so that nobody searches for the fault. */
+/** File types that users mistake for cards, by their first bytes, each with a message of its own. */
 const refused = [
   [
     /^RIFF[\s\S]{4}WEBP/,
@@ -84,13 +84,16 @@ function containerOf(bytes: Buffer): Container {
     throw new CardError('card_damaged', 'The archive has no end: it was cut off or changed. Send the whole file.')
   }
   if (first === '[' || first === '"') return 'json'
-  throw new CardError('card_invalid', 'This is no character card: neither JSON, PNG nor CHARX. Send one of these.')
+  throw new CardError(
+    'card_invalid',
+    'This is not a character card: the file is neither JSON, PNG nor CHARX. Send one of these.',
+  )
 }
 
-/** Bytes in which a card begins: no card has more white space before it. */
+/** Bytes that are searched for a card's first character: no card has more white space before it. */
 const maxLeadingBlankBytes = 64 * 1024
 
-/** The first character after a byte order mark and what JSON takes for white space (RFC 8259, section 2). */
+/** The first character after a byte order mark and white space as JSON defines it (RFC 8259, section 2). */
 function firstCharacter(bytes: Buffer): string {
   const start = bytes.toString('latin1', 0, 3) === '\xef\xbb\xbf' ? 3 : 0
   return /[^ \t\r\n]/.exec(bytes.toString('latin1', start, maxLeadingBlankBytes))?.[0] ?? ''

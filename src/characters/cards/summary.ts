@@ -1,10 +1,10 @@
 import { type Fields, isFields, textIn, valueIn } from '../../fields.ts'
 
-/** What anybody may know of a card besides its greetings. */
+/** The public facts of a card, besides its name and greetings. */
 export interface CardAbout {
   readonly tags: readonly string[]
   readonly creator: string
-  /** Whether there is a picture; missing of uploads from before this was noted. */
+  /** Whether there is a picture; missing in older uploads. */
   readonly avatar?: boolean
 }
 
@@ -14,19 +14,19 @@ export function dataOf(document: Fields): Fields {
   return isFields(data) ? data : document
 }
 
-/** What lists tell of a card. */
+/** The facts of a card that lists show. */
 export function aboutCard(document: Fields): CardAbout {
   const data = dataOf(document)
   return { tags: tagsOf(valueIn(data, 'tags')), creator: textIn(data, 'creator') }
 }
 
-/** The version of a card that its creator gave it. */
+/** The version that the creator gave the card. */
 export function versionOf(document: Fields): string {
   const version = valueIn(dataOf(document), 'character_version')
   return typeof version === 'string' || typeof version === 'number' ? String(version) : ''
 }
 
-/** The creator's note to people, in the first of these languages that there is one in (cards.md 2.3). */
+/** The creator's notes for users, in the first of these languages that has them (docs/cards.md 2.3). */
 export function creatorNotes(document: Fields, languages: readonly string[]): string {
   const data = dataOf(document)
   const notes = textIn(data, 'creator_notes') || textIn(data, 'creatorcomment')
@@ -38,7 +38,7 @@ export function creatorNotes(document: Fields, languages: readonly string[]): st
   return found ?? (inLanguage('en') || notes)
 }
 
-/** The fields that tell a model how to play, and that give a story away. */
+/** The fields for the model, which would spoil a story for the user. */
 const hidden = [
   'nickname',
   'description',
@@ -50,16 +50,16 @@ const hidden = [
   'character_book',
 ]
 
-/** The hidden fields of a card, as they stand in it. */
+/** The hidden fields of a card, unchanged. */
 export function hiddenFields(document: Fields): Record<string, unknown> {
   const data = dataOf(document)
   return Object.fromEntries(hidden.filter((name) => Object.hasOwn(data, name)).map((name) => [name, data[name]]))
 }
 
-/** More would make lists of characters long, and are no help in finding one. */
+/** More tags would make lists of characters long, and do not help to find one. */
 const maxTags = 100
 
-/** Tags as a list; some programs write them as one text with commas. */
+/** Tags as a list; some programs write one text with commas. */
 function tagsOf(value: unknown): readonly string[] {
   const tags: readonly unknown[] = typeof value === 'string' ? value.split(',') : Array.isArray(value) ? value : []
   return tags

@@ -1,15 +1,15 @@
 import { type Fields, isFields, valueIn } from '../../fields.ts'
 
-/** The specification that a card follows; `other` has its fields in `data` and an unknown `spec`, and is read as V3. */
+/** The specification of a card; an `other` card has its fields in `data` and an unknown `spec`, and is read as V3. */
 export type CardVersion = 'v1' | 'v2' | 'v3' | 'other'
 
-/** What `spec` and `spec_version` must say (V2, "spec" and "spec_version"; V3, "CharacterCard Object"). */
+/** The required values of `spec` and `spec_version` (V2, "spec" and "spec_version"; V3, "CharacterCard Object"). */
 export const specs = {
   v2: { spec: 'chara_card_v2', spec_version: '2.0' },
   v3: { spec: 'chara_card_v3', spec_version: '3.0' },
 } as const
 
-/** The names that Pygmalion gave to the fields of V1. */
+/** Pygmalion's names of the fields of V1. */
 export const pygmalionNames = {
   name: 'char_name',
   description: 'char_persona',
@@ -18,10 +18,10 @@ export const pygmalionNames = {
   mes_example: 'example_dialogue',
 } as const
 
-/** Fields that nothing but a V1 card has at its root; `name` and `description` are in many a JSON file. */
-const tellingFields = ['first_mes', 'mes_example', 'personality', 'scenario', ...Object.values(pygmalionNames)]
+/** Root fields that identify a V1 card; `name` and `description` do not, since many JSON files have them. */
+const fieldsOfV1 = ['first_mes', 'mes_example', 'personality', 'scenario', ...Object.values(pygmalionNames)]
 
-/** Tells a card's version from its fields; undefined for what is no card, lorebooks included. */
+/** The version of a card, by its fields; undefined for other documents, such as lorebooks. */
 export function cardVersion(document: Fields): CardVersion | undefined {
   const spec = valueIn(document, 'spec')
   const data = valueIn(document, 'data')
@@ -36,10 +36,10 @@ export function cardVersion(document: Fields): CardVersion | undefined {
 
 function hasFieldsOfV1(document: Fields): boolean {
   const isText = (name: string) => typeof valueIn(document, name) === 'string'
-  return tellingFields.some(isText) || (isText('name') && !Object.hasOwn(document, 'entries'))
+  return fieldsOfV1.some(isText) || (isText('name') && !Object.hasOwn(document, 'entries'))
 }
 
-/** What the operator is to know of a card's version, one sentence each. */
+/** Warnings about a card's version, one sentence each. */
 export function versionWarnings(document: Fields): readonly string[] {
   const written = valueIn(document, 'spec_version')
   const version = typeof written === 'string' || typeof written === 'number' ? Number.parseFloat(String(written)) : 0

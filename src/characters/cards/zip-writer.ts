@@ -4,18 +4,18 @@ import type { Steps } from '../../work.ts'
 import { pictureFacts } from './pictures.ts'
 import { looksLikeBomb, type ZipEntry } from './zip.ts'
 
-/** A file of an archive that is to be written. */
+/** A file to write into an archive. */
 export type ZipFile = Pick<
   ZipEntry,
   'name' | 'method' | 'flags' | 'checksum' | 'size' | 'packed' | 'header' | 'trailer'
 >
 
-/** Section 4.4.4, bit 3: sizes follow the file, instead of standing before it. Ours always stand before it. */
+/** Section 4.4.4, bit 3: sizes come after the file instead of before it. This writer puts them before it. */
 const sizesFollow = 0x0008
-/** 1980-01-01, the first day of the format's calendar (section 4.4.6): the same card gives the same bytes. */
+/** 1980-01-01, the first day of the format's calendar (section 4.4.6): a fixed date, so that the same card gives the same bytes. */
 const firstDay = 0x0021
 
-/** Packs a file; what would pack so well that readers take it for a bomb is stored as it is, and so are pictures, which are packed already. */
+/** Packs a file. Pictures, which are compressed already, are stored, and so is content that packs so well that readers suspect a zip bomb. */
 export function* zipFile(name: string, content: Buffer): Steps<ZipFile> {
   const deflated = pictureFacts(content) ? content : yield* deflate(content)
   yield content.length >> 3
@@ -38,10 +38,10 @@ export function* zipFile(name: string, content: Buffer): Steps<ZipFile> {
   }
 }
 
-/** Bytes that are packed at once, in a few milliseconds; what repeats in another piece is packed again. */
+/** Bytes that one step packs, in a few milliseconds; deflate finds no repetitions across pieces. */
 const maxPieceBytes = 256 * 1024
 
-/** Packs bytes as one stream (RFC 1951), whose pieces end at a byte each. */
+/** Packs bytes as one stream (RFC 1951), in pieces that end on byte boundaries. */
 function* deflate(content: Buffer): Steps<Buffer> {
   const packed: Buffer[] = []
   let start = 0
@@ -56,7 +56,7 @@ function* deflate(content: Buffer): Steps<Buffer> {
   return whole
 }
 
-/** Writes an archive (APPNOTE.TXT, section 4.3.6), behind the bytes that stood before it if there are any. */
+/** Writes an archive (APPNOTE.TXT, section 4.3.6). @param prefix bytes before the archive, such as a picture */
 export function writeZip(files: readonly ZipFile[], prefix: Buffer = Buffer.alloc(0)): Buffer {
   const parts: Buffer[] = [prefix]
   const directory: Buffer[] = []
@@ -77,7 +77,7 @@ export function writeZip(files: readonly ZipFile[], prefix: Buffer = Buffer.allo
   return Buffer.concat([...parts, directoryBytes, end])
 }
 
-/** A file's own header (section 4.3.7): a part of what the directory says of it (section 4.3.12). */
+/** A file's local header (section 4.3.7): a part of its header in the directory (section 4.3.12). */
 function localPart(file: ZipFile): Buffer {
   const local = Buffer.alloc(30)
   local.writeUInt32LE(0x04034b50, 0)

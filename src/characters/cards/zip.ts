@@ -3,13 +3,13 @@ import { CardError } from '../documents/card-error.ts'
 import { inflate } from './inflate.ts'
 
 /*
- * Zip archives, as far as cards need them: sections are those of PKWARE's APPNOTE.TXT, version 6.3.10
+ * Zip archives, as far as cards need them. Section numbers are those of PKWARE's APPNOTE.TXT, version 6.3.10
  * (https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT). Names are compared, never used as paths.
  */
 
-/** A file of an archive: what its central directory says of it (section 4.3.12), and its bytes as they are stored. */
+/** A file of an archive: its fields in the central directory (section 4.3.12), and its stored bytes. */
 export interface ZipEntry {
-  /** The name's bytes as Latin-1, which keeps every name apart; ASCII names read as they are. */
+  /** The name's bytes as Latin-1, so that different names stay different; ASCII names are unchanged. */
   readonly name: string
   readonly isSymbolicLink: boolean
   /** 0 for stored, 8 for deflated (section 4.4.5). */
@@ -17,14 +17,14 @@ export interface ZipEntry {
   readonly flags: number
   readonly checksum: number
   readonly size: number
-  /** The stored bytes: a view, no copy. */
+  /** The stored bytes: a view, not a copy. */
   readonly packed: Buffer
-  /** Where the entry begins and ends in the file, its own header included. */
+  /** The first and the last offset of the entry in the file, with its local header. */
   readonly start: number
   readonly end: number
-  /** Its own header and the directory name it alike; else programs would read different files. */
+  /** Whether the local header and the directory agree on name and method; otherwise programs would read different files. */
   readonly isConsistent: boolean
-  /** Its header in the central directory, without the name, and what follows the name. */
+  /** Its header in the central directory without the name, and the bytes after the name. */
   readonly header: Buffer
   readonly trailer: Buffer
 }
@@ -37,25 +37,25 @@ const centralLength = 46
 const localLength = 30
 const maxCommentBytes = 0xffff
 const maxEntries = 4_000
-/** How much larger than its packed form a file may be: text packs to a fifth, bombs to a thousandth. */
+/** Size of a file divided by its packed size: text packs to a fifth, zip bombs to a thousandth. */
 const maxRatio = 200
 /** Section 4.4.4: bit 0 is encryption, 6 strong encryption, 13 an encrypted directory. */
 const encryptionFlags = 0x2041
 
-/** Whether the bytes end with an archive's end record, whatever stands before the archive. */
+/** Whether the bytes end with an archive's end record; other bytes may stand before the archive. */
 export function isZip(bytes: Buffer): boolean {
   return findEnd(bytes) !== undefined
 }
 
 /**
  * Lists an archive's files without unpacking any.
- * @throws CardError for one that is damaged, has too many files, or has files that share bytes
+ * @throws CardError when the archive is damaged, has too many files, or has files that overlap
  */
 export function listZip(bytes: Buffer): readonly ZipEntry[] {
   const end = findEnd(bytes) ?? fail('it has no end record')
   const count = bytes.readUInt16LE(end + 10)
   const directoryStart = end - bytes.readUInt32LE(end + 12)
-  // Offsets count from the archive's start or from the file's: the directory, which ends at `end`, tells which.
+  // Offsets count from the start of the archive or of the file; the position of the directory, which ends at `end`, decides.
   const shift = directoryStart - bytes.readUInt32LE(end + 16)
   if (bytes.readUInt32LE(end + 4) !== 0 || count === 0xffff || bytes.readUInt32LE(end + 16) === 0xffffffff) {
     throw new CardError('card_unsupported', 'The archive is split or in Zip64 format. Pack it as an ordinary zip.')
@@ -74,8 +74,8 @@ export function listZip(bytes: Buffer): readonly ZipEntry[] {
   return entries
 }
 
-/** Unpacks a file. @throws CardError when it is larger than allowed, packed in an unknown way, or not what it should be */
-export function unzip(entry: ZipEntry, largest: number): Buffer {
+/** Unpacks a file. @throws CardError when it is larger than `maxBytes`, packed in an unknown way, or has a wrong checksum or length */
+export function unzip(entry: ZipEntry, maxBytes: number): Buffer {
   if ((entry.flags & encryptionFlags) !== 0) {
     throw new CardError('card_unsupported', 'The archive is encrypted. Pack it without a password.')
   }
@@ -83,8 +83,8 @@ export function unzip(entry: ZipEntry, largest: number): Buffer {
     throw new CardError('card_unsupported', 'The archive is packed in an unusual way. Pack it as an ordinary zip.')
   }
   if (!entry.isConsistent) fail('its directory and its files disagree')
-  const maxBytes = Math.min(largest, Math.max(1, entry.packed.length * maxRatio))
-  const content = entry.method === 0 ? entry.packed : inflate(entry.packed, 'none', maxBytes)
+  const maxInflatedBytes = Math.min(maxBytes, Math.max(1, entry.packed.length * maxRatio))
+  const content = entry.method === 0 ? entry.packed : inflate(entry.packed, 'none', maxInflatedBytes)
   if (content.length !== entry.size || crc32(content) !== entry.checksum) fail('a checksum or a length is wrong')
   return content
 }
@@ -94,7 +94,7 @@ export function looksLikeBomb(size: number, packedSize: number): boolean {
   return size > packedSize * maxRatio
 }
 
-/** The end record that ends exactly where the file does (section 4.3.16). */
+/** The offset of the end record that ends exactly at the end of the file (section 4.3.16). */
 function findEnd(bytes: Buffer): number | undefined {
   const first = Math.max(0, bytes.length - endLength - maxCommentBytes)
   for (let offset = bytes.length - endLength; offset >= first; offset--) {
@@ -119,10 +119,10 @@ function readEntry(
   const start = shift + header.readUInt32LE(42)
   const local = readLocalHeader(bytes, start, directoryStart)
   const dataEnd = local.dataStart + header.readUInt32LE(20)
-  if (dataEnd > directoryStart) fail('a file in it ends behind its end')
+  if (dataEnd > directoryStart) fail('a file in it ends after the end of the archive')
   return {
     name,
-    // Section 4.4.2: attributes are Unix's (3), whose file type in the upper half tells links.
+    // Section 4.4.2: 3 are Unix's attributes, whose upper half has the file type.
     isSymbolicLink: header[5] === 3 && (header.readUInt16LE(40) & 0xf000) === 0xa000,
     method: header.readUInt16LE(10),
     flags: header.readUInt16LE(8),
@@ -137,10 +137,11 @@ function readEntry(
   }
 }
 
-/** Reads a file's own header (section 4.3.7). */
+/** Reads a file's local header (section 4.3.7). */
 function readLocalHeader(bytes: Buffer, start: number, limit: number) {
   const nameStart = start + localLength
-  if (nameStart > limit || bytes.readUInt32LE(start) !== localSignature) fail('a file in it is not where it should be')
+  if (nameStart > limit || bytes.readUInt32LE(start) !== localSignature)
+    fail('a file in it is not where the directory says')
   const nameEnd = nameStart + bytes.readUInt16LE(start + 26)
   return {
     name: bytes.toString('latin1', nameStart, nameEnd),

@@ -33,15 +33,10 @@ export function* readRequestBooks(books: readonly Fields[], seesCard: boolean): 
       })
     } catch (error) {
       if (!(error instanceof CardError)) throw error
-      throw new ApiError(
-        400,
-        'invalid_field',
-        `The field "${place}" is no lorebook that can be used: ${error.message}`,
-        {
-          param: place,
-          cause: error,
-        },
-      )
+      throw new ApiError(400, 'invalid_field', `The field "${place}" is not a usable lorebook: ${error.message}`, {
+        param: place,
+        cause: error,
+      })
     }
   }
   return { books: read, refusedRegexes: notes.patterns.refused }

@@ -12,14 +12,14 @@ function bookIn(document: Document): Lorebook {
   return atOnce(readLorebook(document))
 }
 
-/** What is told of the card of a document. */
+/** The summary of a document's card. */
 function describedOf(document: Document): CardSummary {
   const notes = emptyNotes()
   return atOnce(describeCard(atOnce(readCard(document, notes)), { document, warnings: [] }, notes))
 }
 
-describe('what is told of a card', () => {
-  test('names at most 20 fields that nothing reads, and how many more there are', () => {
+describe('the summary of a card', () => {
+  test('names at most 20 ignored fields, and how many more there are', () => {
     const unknown = Object.fromEntries(Array.from({ length: 1000 }, (_none, index) => [`f${index}`, 1]))
     const { ignored } = describedOf(documentOf(unknown))
     expect(ignored.length).toBe(21)
@@ -33,13 +33,13 @@ describe('what is told of a card', () => {
     expect(refused_regexes.at(-1)).toBe('and 10 more')
   })
 
-  test('refuses a pattern that unfolds to far too much before it is compiled', () => {
+  test('refuses a pattern that unfolds to too many instructions, before the compilation', () => {
     const entries = [{ keys: [`/${'(a{1,30}){1,30}'.repeat(30)}/`, '/a{1,30}/'], content: 'x' }]
     const { regexes, refused_regexes } = describedOf(documentOf({ character_book: { entries } }))
     expect([regexes, refused_regexes.length]).toEqual([1, 1])
   })
 
-  test('tells of an entry with more decorators than are read, and reads the body behind them all', () => {
+  test('reports an entry with too many decorators, and reads the body after all of them', () => {
     const content = `@@depth 1\n${'@@additional_keys a\n'.repeat(20_000)}Body`
     const document = documentOf({ character_book: { entries: [{ keys: ['tea'], content }] } })
     expect(describedOf(document).ignored).toEqual(['character_book.entries[].content has too many decorators'])
@@ -82,7 +82,7 @@ describe('1 detection', () => {
     ['a package', { name: 'x', version: '1.0.0' }],
     ['an inherited name', JSON.parse('{"data":{"__proto__":{"name":"Moss"}}}')],
     ['a lorebook', { spec: 'lorebook_v3', data: { entries: [] } }],
-  ])('1 %s is no card', (_what, document) => {
+  ])('1 %s is not a card', (_what, document) => {
     expect(() => cardIn(document)).toThrow(expect.objectContaining({ status: 400, code: 'card_invalid' }))
   })
 
@@ -90,7 +90,7 @@ describe('1 detection', () => {
     expect(cardIn({ ...documentOf({}), spec_version: version }).name).toBe('Moss')
   })
 
-  test('1 a spec_version above 3.0 is told of and loads', () => {
+  test('1 a spec_version above 3.0 is reported, and the card is read', () => {
     const document = { ...documentOf({}), spec_version: '4.1' }
     expect(describedOf(document).ignored).toEqual(['spec_version 4.1'])
   })
@@ -112,7 +112,7 @@ describe('2 fields', () => {
     })
   })
 
-  test("2.1 the name is {{char}}, and never expanded itself; an empty one is the persona's", () => {
+  test("2.1 {{char}} is the card's name, which is never expanded itself; an empty name falls back to the persona's", () => {
     expect(told(composed(cardOf({ name: '{{user}}', description: '{{char}} <BOT>' }), 'Hi'))[0]).toContain(
       '{{user}} {{user}}',
     )
@@ -120,7 +120,7 @@ describe('2 fields', () => {
     expect(told(composed(nameless, 'Hi', { name: 'File' }))[0]).toContain('I am File.')
   })
 
-  test.each(['{{char}}', '<char>', '<bot>', '<BOT>'])('2.3 %s is the nickname where there is one', (macro) => {
+  test.each(['{{char}}', '<char>', '<bot>', '<BOT>'])('2.3 %s is the nickname, if there is one', (macro) => {
     expect(told(composed(cardOf({ nickname: 'Mo', description: `I am ${macro}.` }), 'Hi'))[0]).toContain('I am Mo.')
     for (const nickname of ['', ' \n', '\u3000']) {
       const card = cardOf({ nickname, description: `I am ${macro}.` })
@@ -144,7 +144,7 @@ describe('2 fields', () => {
 })
 
 describe('11 leniency', () => {
-  test('11 null stands for what is absent', () => {
+  test('11 null counts as absent', () => {
     const card = cardIn({
       spec: 'chara_card_v2',
       data: { name: 'Moss', alternate_greetings: null, character_book: null, extensions: null, tags: 'a,b' },
@@ -153,7 +153,7 @@ describe('11 leniency', () => {
     expect(card.book).toBeUndefined()
   })
 
-  test('11 entries may be an object; only what is broken is skipped; repeated ids are all kept', () => {
+  test('11 entries may be an object; only broken entries are skipped; entries with the same id are all kept', () => {
     const entries = {
       0: null,
       1: 5,
@@ -205,7 +205,7 @@ describe('15 limits', () => {
 })
 
 describe('describeCard', () => {
-  test('14 D6 tells what is in a card and all that is passed over', () => {
+  test('14 D6 summarizes a card and names all ignored fields', () => {
     const document = documentOf({
       first_mes: 'A',
       alternate_greetings: ['B', ''],
@@ -283,16 +283,16 @@ describe('6.5 world books', () => {
     expect(firedIn(result)).toEqual(fired)
   })
 
-  test('6.5 positions of a world file hold', () => {
+  test('6.5 positions of a world file apply', () => {
     const result = composed(cardOf({ description: 'D' }), 'tea, cup', { worldBooks: [bookIn(world)] })
     expect(told(result)).toEqual(['system: MAIN\n\nTEA\n\nD', 'user: tea, cup', 'user: ALWAYS'])
   })
 
-  test('6.5 what has no entries is no lorebook', () => {
+  test('6.5 a document without entries is not a lorebook', () => {
     expect(() => bookIn({ name: 'x' })).toThrow(expect.objectContaining({ code: 'card_invalid' }))
   })
 
-  test("2.2 the character's book comes first, and world books stack; D7 they serve a name without a card too", () => {
+  test("2.2 the character's book comes first, and world books stack; D7 world books also apply to a name without a card", () => {
     const book = bookIn({ name: 'World', entries: [{ constant: true, content: 'WORLD' }] })
     expect(firedIn(composed(cardWithLore([{ constant: true }]), 'Hi', { worldBooks: [book] }))).toEqual([
       'LORE0',

@@ -35,7 +35,7 @@ describe('9 CHARX', () => {
     expect(readCardSource(zip([{ name, content: '{"name":"Wrong"}' }, card])).document).toEqual(cardOfV3)
   })
 
-  test('9 other files are neither read nor reason to refuse', () => {
+  test('9 other files are not read, and never a reason for a refusal', () => {
     const others: ZipMember[] = [
       { name: 'module.json', content: '{"name":"Wrong"}' },
       { name: 'assets/broken.bin', packed: Buffer.from('no deflate'), size: 1e9 },
@@ -62,25 +62,25 @@ describe('9 CHARX', () => {
 })
 
 describe('15 archives', () => {
-  test('15 zip bomb: what unpacks to more than 200 times its size is refused', () => {
+  test('15 zip bomb: a file that unpacks to more than 200 times its size is refused', () => {
     const bomb = zip([{ ...card, content: Buffer.alloc(10 * 1024 * 1024, ' ') }])
     expect(bomb.length).toBeLessThan(11_000)
     expect(refusal(bomb)).toMatchObject({ code: 'card_too_large', status: 413 })
   })
 
-  test('15 zip bomb: a false size does not help it', () => {
+  test('15 zip bomb: a false size in the header does not help', () => {
     const bomb = zip([{ ...card, content: Buffer.alloc(10 * 1024 * 1024, ' '), size: 10 }])
     expect(outcome(bomb)).toBe('card_too_large')
   })
 
-  test('15 zip bomb: no more than 16 MiB are unpacked', () => {
+  test('15 zip bomb: at most 16 MiB are unpacked', () => {
     const noise = Buffer.from(Array.from({ length: 200_000 }, (_, index) => (index * 7919) % 251))
     const content = Buffer.concat(Array<Buffer>(90).fill(noise))
     const packed = Buffer.concat([deflateRawSync(content), Buffer.alloc(100_000)])
     expect(outcome(zip([{ ...card, content, packed }]))).toBe('card_too_large')
   })
 
-  test('15 bombs beside the card are not unpacked', () => {
+  test('15 bombs next to the card are not unpacked', () => {
     expect(outcome(zip([{ name: 'a.bin', content: Buffer.alloc(10 * 1024 * 1024) }, card]))).toBe('taken')
   })
 
@@ -95,7 +95,7 @@ describe('15 archives', () => {
     expect(refusal(nested)?.message).toContain('overlap')
   })
 
-  test('15 up to 4,000 files are taken', () => {
+  test('15 an archive may have up to 4,000 files', () => {
     const files = (count: number) => Array.from({ length: count }, (_, index) => ({ name: `${index}`, method: 0 }))
     expect(outcome(zip([...files(3_999), card]))).toBe('taken')
     expect(outcome(zip([...files(4_000), card]))).toBe('card_too_large')

@@ -32,13 +32,13 @@ const exportCard = (source: CardSource, format: ExportFormat, now?: number) =>
   exporting.exportCard(source, format, now).bytes
 const exportLosses = (source: CardSource, format: ExportFormat) => exporting.exportCard(source, format).losses
 
-/** The card as JSON, taken into each of these formats in turn. */
+/** The card as JSON after exports into each of these formats, one after the other. */
 function through(document: object, ...formats: readonly ExportFormat[]) {
   const bytes = writeJsonDocument({ ...document })
   return formats.reduce((source, format) => readCardSource(exportCard(source, format)), readCardSource(bytes))
 }
 
-/** The document as JSON gives it: objects of the ordinary kind. */
+/** The document after JSON.parse: plain objects. */
 const parsed = (document: object) => readCardSource(writeJsonDocument({ ...document })).document
 
 const textOf = (picture: Buffer, keyword: string): unknown => {
@@ -46,7 +46,7 @@ const textOf = (picture: Buffer, keyword: string): unknown => {
   return JSON.parse(Buffer.from(`${chunk?.data.subarray(keyword.length + 1)}`, 'base64').toString())
 }
 
-describe('10 unedited export gives the very bytes', () => {
+describe('10 an unedited export is byte for byte the source', () => {
   const spaces = fc.constantFrom('', ' ', '\r\n', '\uFEFF')
   const property = (version: 'v2' | 'v3', container: (json: Buffer) => Buffer, format: ExportFormat) =>
     fc.assert(
@@ -87,7 +87,7 @@ describe('10 into another format and back', () => {
     )
   })
 
-  test('10 a V1 card is the same V3 card by every way, and all of its fields are in data', () => {
+  test('10 a V1 card becomes the same V3 card through every format, with all of its fields in data', () => {
     fc.assert(
       fc.property(documents('v1'), (document) => {
         const { document: lifted } = through(document, 'json')
@@ -95,7 +95,7 @@ describe('10 into another format and back', () => {
         const entries = Object.entries(Object.getOwnPropertyDescriptor(lifted, 'data')?.value ?? {})
         const fields = new Map(entries)
         for (const [name, value] of Object.entries(parsed(document))) {
-          // What must be there takes the place of null, and a book's entries get what they must have.
+          // Required fields replace null, and a book's entries get their required fields.
           if (value !== null && name !== 'character_book') deepStrictEqual(fields.get(name), value)
         }
         deepStrictEqual(through(document, 'png', 'charx', 'json').document, lifted)
@@ -108,7 +108,7 @@ describe('10 into another format and back', () => {
     expect(Object.entries(readCardSource(bytes).document)).toContainEqual(['numbers', [-0, Infinity, -Infinity]])
   })
 
-  test('10 a note that a card makes up does no harm', () => {
+  test('10 a forged conversion note does no harm', () => {
     const paths = fc.constantFrom<unknown>(
       ['spec'],
       ['data', 'extensions'],
@@ -141,7 +141,7 @@ describe('10 conversion', () => {
     data: { ...cardOfV3.data, character_book: { entries: [lore, null, { content: 'x' }] } },
   }
 
-  test('10 V2: spec and version are set, V3 fields and unknown ones stay', () => {
+  test('10 V2: spec and version are set, V3 fields and unknown fields stay', () => {
     const { document } = through({ ...cardOfV3, unknown: [1] }, 'v2')
     expect(document).toMatchObject({
       spec: 'chara_card_v2',
@@ -151,7 +151,7 @@ describe('10 conversion', () => {
     })
   })
 
-  test('2 of a V3 card that lacks them V2 gets the fields that it must have, and so does the copy in a picture', () => {
+  test('2 of a V3 card: the V2 file and the V2 copy in a picture get the required fields that the card lacks', () => {
     const bare = { ...cardOfV3, data: { ...cardOfV1, character_book: { entries: [{ content: '@@end\nx' }, 1] } } }
     const entry = { content: 'x', keys: [], extensions: {}, enabled: true, insertion_order: 0 }
     const book = { extensions: {}, entries: [entry, 1] }
@@ -165,7 +165,7 @@ describe('10 conversion', () => {
     expect(through(bare, 'v2', 'json').document).toStrictEqual(through(bare, 'charx').document)
   })
 
-  test('7.1 decorators are stripped from V2, and are there again in V3', () => {
+  test('7.1 decorators are stripped from V2 and restored in V3', () => {
     const { document } = through(decorated, 'v2')
     const entries = [{ ...lore, content: 'The door\r\nis shut.\n@@ prose' }, null, { content: 'x' }]
     expect(document).toMatchObject({ data: { character_book: { entries } } })
@@ -183,7 +183,7 @@ describe('10 conversion', () => {
     expect(withoutDecorators(content)).toBe(expected)
   })
 
-  test('10 what another program edited in the V2 file stays edited', () => {
+  test('10 edits by another program in the V2 file stay', () => {
     const written = JSON.stringify(through(decorated, 'v2').document)
     const changed = JSON.parse(written.replace('"content":"The door', '"content":"The gate'))
     const { document } = through(changed, 'json')
@@ -191,7 +191,7 @@ describe('10 conversion', () => {
     expect(JSON.stringify(document)).toContain('"The gate')
   })
 
-  test('2.3 group_only_greetings is there in V3', () => {
+  test('2.3 V3 always has group_only_greetings', () => {
     expect(through(cardOfV2, 'json').document).toMatchObject({ data: { group_only_greetings: [] } })
   })
 
@@ -200,7 +200,7 @@ describe('10 conversion', () => {
     expect(document).toMatchObject({ data: { name: 'Ada', first_mes: 'Hi', char_name: 'Ada', personality: '' } })
   })
 
-  test('10 own fields are under extensions.conservatory alone', () => {
+  test('10 own fields are only under extensions.conservatory', () => {
     const { document } = through(cardOfV2, 'json')
     const { extensions, group_only_greetings, ...rest } = JSON.parse(JSON.stringify(document)).data
     expect(rest).toEqual({ ...cardOfV1, ...laterFields })
@@ -214,7 +214,7 @@ describe('10 conversion', () => {
     expect(document).toEqual({ ...cardOfV3, data: { ...data, modification_date: 1_700_000_000 } })
   })
 
-  test('15 what could not be read again is not written', () => {
+  test('15 a file that could not be read again is not written', () => {
     const large = readCardSource(writeJsonDocument({ ...cardOfV3, x: '"'.repeat(8_388_200) }))
     expect(exportCard(large, 'png').length).toBeLessThan(30_000_000)
     const notes = Array.from({ length: 90 }, () => ({ content: `@@end\n${'x'.repeat(90_000)}` }))
@@ -241,7 +241,7 @@ describe('8 writing PNG', () => {
   const edited = { ...cardOfV3, data: { ...cardOfV3.data, creator_notes: notes } }
   const written = exportCard(editSource(readCardSource(picture), edited), 'png', 1_000)
 
-  test('8 old cards are removed, other chunks kept, new cards before IEND, checksums fresh', () => {
+  test('8 old cards are removed, other chunks stay, new cards come before IEND, checksums are new', () => {
     const chunks = chunksIn(written)
     expect(chunks.map(({ type, data }) => `${type} ${data.toString('latin1', 0, 8)}`.replace(/\0.*/s, ''))).toEqual([
       ...['IHDR ', expect.stringContaining('IDAT'), 'tEXt Comment', 'tEXt chara-ex', 'juNk x'],
@@ -266,7 +266,7 @@ describe('8 writing PNG', () => {
     })
   })
 
-  test('8 a card without a picture gets a plain one that decodes', () => {
+  test('8 a card without a picture gets a valid plain one', () => {
     const chunks = chunksIn(exportCard(readCardSource(jsonBytes(cardOfV3)), 'png'))
     expect(chunks.map(({ type }) => type)).toEqual(['IHDR', 'IDAT', 'tEXt', 'tEXt', 'IEND'])
     expect(chunks[0]?.data.toString('hex')).toBe('00000100000001800800000000')
@@ -282,7 +282,7 @@ describe('9 writing CHARX', () => {
     { name: 'assets/icon/images/main.png', content: icon },
   ]
 
-  test('9 card.json stands at the root', () => {
+  test('9 card.json is at the root', () => {
     const [entry, ...others] = listZip(exportCard(readCardSource(jsonBytes(cardOfV3)), 'charx'))
     expect(entry?.name).toBe('card.json')
     expect(others).toEqual([])
@@ -298,12 +298,12 @@ describe('9 writing CHARX', () => {
     expect(readCardSource(written).document).toMatchObject({ data: { modification_date: 0 } })
   })
 
-  test('15 a card that packs like a bomb is stored as it is, so that it can be read', () => {
+  test('15 a card that would pack like a bomb is stored unpacked, so that it can be read', () => {
     const card = { ...cardOfV3, filler: ' '.repeat(100_000) }
     expect(through(card, 'charx').document).toEqual(card)
   })
 
-  test('9 what a format cannot hold is told', () => {
+  test('9 parts that a format cannot contain are reported', () => {
     const charx = readCardSource(zip(members))
     expect(exportLosses(charx, 'json')).toEqual([expect.stringContaining('2')])
     expect(exportLosses(charx, 'charx')).toEqual([])
@@ -314,7 +314,7 @@ describe('9 writing CHARX', () => {
   })
 })
 
-test('a card that is packed in several pieces unpacks to the same', () => {
+test('a card that is packed in several pieces unpacks to the same bytes', () => {
   const text = Array.from({ length: 120_000 }, (_, index) => (index * 7919).toString(36)).join(' ')
   const source = readCardSource(writeJsonDocument({ ...cardOfV3, data: { ...cardOfV3.data, description: text } }))
   const file = exportCard(source, 'charx')
@@ -323,7 +323,7 @@ test('a card that is packed in several pieces unpacks to the same', () => {
   expect(readCardSource(file).document).toEqual(source.document)
 })
 
-test('a conversion leaves the document as it was', () => {
+test('a conversion does not change its input', () => {
   const document = parsed({
     ...cardOfV3,
     data: { ...cardOfV3.data, character_book: { entries: [{ keys: ['a'], content: '@@depth 4\nA' }] } },
@@ -334,7 +334,7 @@ test('a conversion leaves the document as it was', () => {
   deepStrictEqual(document, before)
 })
 
-describe('9 assets go along', () => {
+describe('9 assets in exports', () => {
   const data = Buffer.from('sound')
   const own = png(pngChunk('tEXt', 'Comment\0kept'))
   const jpeg = Buffer.from('ffd8ffe000040000ffc0001108002000400301220002110103110100000000000000', 'hex')
@@ -352,7 +352,7 @@ describe('9 assets go along', () => {
     )
   const assetsOf = (source: CardSource) => Object.getOwnPropertyDescriptor(source.document['data'], 'assets')?.value
 
-  test('9 an archive becomes a picture: its main icon, and the other files in links', () => {
+  test('9 an archive becomes a picture: its main icon, and the other files as data URLs', () => {
     const source = archive(
       own,
       asset('embeded://i.png'),
@@ -373,19 +373,19 @@ describe('9 assets go along', () => {
       { ...dead, uri: 'ccdefault:' },
       asset('https://x.example/a.png', { name: 'far' }),
     ])
-    expect(losses).toEqual(['Assets whose files are not there: 1.'])
+    expect(losses).toEqual(['Assets whose files are missing: 1.'])
   })
 
   test.each([
     ['JPEG', jpeg],
     ['damaged PNG', own.subarray(0, 50)],
-  ])('9 a main icon that is a %s goes along as a link, and the picture is plain, which is told', (_kind, icon) => {
+  ])('9 a main icon that is a %s becomes a data URL, and the picture is plain, which is reported', (_kind, icon) => {
     const { bytes, losses } = exporting.exportCard(archive(icon, asset('embeded://i.png'), sound), 'png')
-    expect(losses).toEqual(['The main icon is no PNG, so the picture is a plain one.'])
+    expect(losses).toEqual(['The main icon is not a PNG, so the picture is a plain grey one.'])
     expect(JSON.stringify(assetsOf(readCardSource(bytes)))).toContain(`base64,${icon.toString('base64')}`)
   })
 
-  test('9 an archive becomes JSON with its files in links, and V2 without them', () => {
+  test('9 an archive becomes JSON with its files as data URLs, and V2 without them', () => {
     const source = archive(own, asset('embeded://i.png'), sound)
     expect(exportLosses(source, 'json')).toEqual([])
     expect(JSON.stringify(assetsOf(readCardSource(exportCard(source, 'json'))))).toContain(
@@ -398,7 +398,7 @@ describe('9 assets go along', () => {
     ])
   })
 
-  test('15 what is too large for a link is left out, and told', () => {
+  test('15 a file that is too large for a data URL is left out, which is reported', () => {
     const large = Buffer.alloc(7_000_000, 'ab1')
     const files = [{ name: 'card.json', content: jsonBytes(card([asset('embeded://big'), sound])) }]
     const source = readCardSource(
@@ -417,7 +417,7 @@ describe('9 assets go along', () => {
       [asset('__asset:7')],
       [asset('embeded://assets/icon/other/0.png'), asset('embeded://assets/icon/images/main.png', { name: 'picture' })],
     ],
-  ])('9 a picture goes along into an archive as main, where the card %s', (_what, assets, expected) => {
+  ])('9 a picture becomes the main icon in an archive when the card %s', (_what, assets, expected) => {
     const written = { ...cardOfV3, data: { ...cardOfV3.data, ...(assets ? { assets } : {}) } }
     const chunk = pngChunk('tEXt', `chara-ext-asset_:7\0${data.toString('base64')}`)
     const source = readCardSource(png(pngChunk('tEXt', 'Comment\0kept'), chunk, cardChunk('ccv3', written)))
@@ -430,19 +430,19 @@ describe('9 assets go along', () => {
     if (assets === undefined) expect(chunksIn(back).slice(0, 3)).toEqual(chunksIn(own).slice(0, 3))
   })
 
-  test('9 the plain picture of a card without one goes nowhere', () => {
+  test('9 the placeholder picture of a card without one is not exported as an asset', () => {
     const source = readCardSource(exportCard(readCardSource(jsonBytes(cardOfV3)), 'png'))
     expect(listZip(exportCard(source, 'charx')).map(({ name }) => name)).toEqual(['card.json'])
   })
 
-  test('9 a JSON card with dead links gets ones that lead somewhere', () => {
+  test('9 dead URIs in a JSON card are replaced by valid ones', () => {
     const source = readCardSource(jsonBytes(card([dead, sound])))
-    expect(exporting.exportCard(source, 'charx').losses).toEqual(['Assets whose files are not there: 2.'])
+    expect(exporting.exportCard(source, 'charx').losses).toEqual(['Assets whose files are missing: 2.'])
     expect(JSON.stringify(assetsOf(readCardSource(exportCard(source, 'png'))))).not.toContain('embeded:')
   })
 })
 
-describe('10 V3 has all that it must have', () => {
+describe('10 V3 has all required fields', () => {
   const lore = (fields: object) => ({ ...cardOfV2, data: { ...cardOfV2.data, character_book: { entries: [fields] } } })
 
   test.each<[object, object]>([

@@ -35,19 +35,19 @@ test.each<[object, object, RegExp | undefined]>([
   [{}, { scan_depth: 0, recursive_scanning: false }, /scan depth of 0/],
   [{}, { scan_depth: 0 }, undefined],
   [{ content: '@@scan_depth 3\nx' }, { scan_depth: 0, recursive_scanning: false }, undefined],
-])('lore that can never fire is told: %j in %j', (entry, book, reason) => {
+])('the summary names lore that can never fire: %j in %j', (entry, book, reason) => {
   const { never_fire } = summaryOf(withEntry(entry, book))
   expect(never_fire).toEqual(reason === undefined ? [] : [expect.stringMatching(reason)])
 })
 
-test('what is read of the extensions of an entry is not told as ignored', () => {
+test('extensions of an entry that are read are not reported as ignored', () => {
   const { ignored } = summaryOf(withEntry({ extensions: { sticky: 5, cooldown: 3, delay: 2, unknown: 1 } }))
   expect(ignored.filter((name) => name.startsWith('character_book'))).toEqual([
     'character_book.entries[].extensions.unknown',
   ])
 })
 
-test('at most twenty entries are told by name, and how many more there are', () => {
+test('the summary names at most twenty entries, and how many more there are', () => {
   const { never_fire } = summaryOf(
     withBook({ entries: Array.from({ length: 50 }, () => ({ keys: [], content: 'x' })) }),
   )
@@ -59,16 +59,16 @@ test.each<[string, object, readonly RegExp[]]>([
   ['a sound card', cardOfV2, []],
   ['a sound V1 card with fields of programs', { ...cardOfV1, create_date: 'x', avatar: 'none' }, []],
   ['`key` for `keys`', withEntry({ keys: undefined, key: ['a'] }), [/`key` is not read in a card\. Name it `keys`\./]],
-  ['a text for keys', withEntry({ keys: 'a, b' }), [/taken as one key with its commas\. Write a list/]],
+  ['a text for keys', withEntry({ keys: 'a, b' }), [/read as one key with its commas\. Write a list/]],
   ['a text for greetings', withData({ alternate_greetings: 'Hi' }), [/alternate_greetings is a text.+Write a list/]],
-  ['a text for tags', withData({ tags: 'a, b' }), [/tags is a text, and is split at its commas/]],
+  ['a text for tags', withData({ tags: 'a, b' }), [/tags is a text and is split at its commas/]],
   [
     'a number among greetings',
     withData({ alternate_greetings: ['a', 5] }),
-    [/alternate_greetings has values that are no/],
+    [/alternate_greetings has values that are not texts/],
   ],
-  ['an object for tags', withData({ tags: { a: 1 } }), [/tags is no list, and is not read/]],
-  ['null among keys', withEntry({ keys: ['a', null] }), [/`keys` has values that are no texts/]],
+  ['an object for tags', withData({ tags: { a: 1 } }), [/tags is not a list and is not read/]],
+  ['null among keys', withEntry({ keys: ['a', null] }), [/`keys` has values that are not texts/]],
   [
     'texts for switches',
     withEntry({ constant: 'true' }),
@@ -79,17 +79,17 @@ test.each<[string, object, readonly RegExp[]]>([
   [
     'a model that is a number',
     withData({ extensions: { conservatory: { model: 5 } } }),
-    [/extensions\.conservatory\.model is no id/],
+    [/extensions\.conservatory\.model is not a model id/],
   ],
-  ['a list for a text', withData({ description: ['x'] }), [/description is no text, and is not read/]],
-  ['extensions that are none', withData({ extensions: 'x' }), [/extensions is no object/]],
-  ['a book as a list', withBook([{ keys: ['a'], content: 'x' }]), [/character_book is a list, and is not read/]],
+  ['a list for a text', withData({ description: ['x'] }), [/description is not a text and is not read/]],
+  ['extensions that are none', withData({ extensions: 'x' }), [/extensions is not an object/]],
+  ['a book as a list', withBook([{ keys: ['a'], content: 'x' }]), [/character_book is a list and is not read/]],
   [
     'a book at the root',
     { ...cardOfV2, character_book: { entries: [], name: 'x' } },
     [/character_book stands at the root/],
   ],
-  ['entries that are a text', withBook({ entries: 'x' }), [/entries is no list/]],
+  ['entries that are a text', withBook({ entries: 'x' }), [/entries is not a list/]],
   [
     'world info in a card',
     withBook({ entries: { 0: { uid: 0, key: ['a'], keysecondary: [], content: 'x' } } }),
@@ -106,7 +106,7 @@ test.each<[string, object, readonly RegExp[]]>([
     { kind: 'character', name: 'A', scenario: 'x', persona: {} },
     [/character in Agnai's own format/],
   ],
-])('what is not understood is told: %s', (_what, document, sentences) => {
+])('the summary warns of misread fields: %s', (_what, document, sentences) => {
   expect(summaryOf(document).warnings).toEqual(sentences.map((sentence) => expect.stringMatching(sentence)))
 })
 
@@ -119,7 +119,7 @@ test.each<[string, object, string]>([
   ['NovelAI', { lorebookVersion: 5, entries: [{ text: 'x', keys: ['a'] }] }, "lorebook in NovelAI's own format"],
   ['RisuAI', { type: 'risu', ver: 1, data: [{ key: 'a', content: 'x' }] }, "lorebook in RisuAI's own format"],
   ['Voxta', { $type: 'book', Name: 'x', Items: [] }, "memory book in Voxta's own format"],
-])('a lorebook of %s is refused as a card and as a lorebook, and named as what it is', (_program, document, what) => {
+])('a lorebook of %s is refused as a card and as a lorebook, by its name', (_program, document, what) => {
   expect(refusal(jsonBytes(document))).toMatchObject({ code: 'card_invalid', message: expect.stringContaining(what) })
   expect(() => workAtOnce().run('card', readLorebook({ ...document }))).toThrow(what)
 })
@@ -134,6 +134,6 @@ test.each<[string, Buffer, string]>([
     jsonBytes({ entries: [{ keys: ['a'], content: 'x' }] }),
     'a lorebook, and not a character card',
   ],
-])('a file of %s that is no card is refused, and named as what it is', (_program, bytes, what) => {
+])('a file of %s that is not a card is refused by its name', (_program, bytes, what) => {
   expect(refusal(bytes)?.message).toContain(what)
 })

@@ -2,7 +2,7 @@ import { deflateSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { avatarProblem } from '../../../src/characters/cards/avatar.ts'
-import { bareLength, barePicture } from '../../../src/characters/cards/png.ts'
+import { strippedLength, strippedPicture } from '../../../src/characters/cards/png.ts'
 import { readCardSource } from '../../../src/characters/cards/source.ts'
 import { cardOfV2, cardOfV3, outcome, refusal } from '../../support/cards.ts'
 import { atOnce } from '../../support/composed.ts'
@@ -12,7 +12,7 @@ const v3 = cardChunk('ccv3', cardOfV3)
 const v2 = cardChunk('chara', cardOfV2)
 const documentOf = (...chunks: Buffer[]) => readCardSource(png(...chunks)).document
 
-/** A chunk of this type whose packed or plain text is given. */
+/** A chunk of this type with a packed or plain text. */
 const zTXt = (text: string | Buffer) => pngChunk('zTXt', Buffer.concat([Buffer.from('ccv3\0\0'), deflateSync(text)]))
 const iTXt = (text: string, isPacked: boolean) =>
   pngChunk(
@@ -24,14 +24,14 @@ const iTXt = (text: string, isPacked: boolean) =>
   )
 
 describe('8.1 the chunk walk', () => {
-  test('8.1 the card may stand before or after the picture, and IEND may be missing', () => {
+  test('8.1 the card may come before or after the pixels, and IEND may be missing', () => {
     const whole = png(v3)
     expect(readCardSource(whole.subarray(0, -12)).document).toEqual(cardOfV3)
     const first = Buffer.concat([whole.subarray(0, 8), v3, png().subarray(8)])
     expect(readCardSource(first).document).toEqual(cardOfV3)
   })
 
-  test('8.1 what stands behind IEND is not read', () => {
+  test('8.1 bytes after IEND are not read', () => {
     expect(outcome(Buffer.concat([png(), v3]))).toBe('card_not_found_in_image')
     expect(outcome(Buffer.concat([png(v3), Buffer.from('trailing')]))).toBe('taken')
   })
@@ -40,16 +40,16 @@ describe('8.1 the chunk walk', () => {
     expect(outcome(png(pngChunk('tEXt', 'chara\0', { length })))).toBe('card_damaged')
   })
 
-  test('8.1 an animated picture is a picture', () => {
+  test('8.1 an animated picture may hold a card', () => {
     expect(documentOf(pngChunk('acTL', '\0\0\0\x01\0\0\0\0'), v3)).toEqual(cardOfV3)
   })
 
-  test('15 a header of 2^31 pixels is not looked at', () => {
+  test('15 a header of 2^31 pixels does not matter', () => {
     const header = pngChunk('IHDR', Buffer.from('7fffffff7fffffff1006000000', 'hex'))
     expect(outcome(Buffer.concat([png().subarray(0, 8), header, v3]))).toBe('taken')
   })
 
-  test('15 more chunks than any picture has are refused', () => {
+  test('15 too many chunks are refused', () => {
     const chunks = Buffer.concat(Array<Buffer>(100_001).fill(pngChunk('abCd')))
     expect(outcome(png(chunks, v3))).toBe('card_too_large')
   })
@@ -66,7 +66,7 @@ describe('8.2 text chunks', () => {
     expect(documentOf(chunk)).toEqual(cardOfV3)
   })
 
-  test.each(['chara2', 'ccv33', 'xchara', 'Comment'])('8.2 the keyword %s is no card', (keyword) => {
+  test.each(['chara2', 'ccv33', 'xchara', 'Comment'])('8.2 a text with the keyword %s is not a card', (keyword) => {
     expect(outcome(png(cardChunk(keyword, cardOfV3)))).toBe('card_not_found_in_image')
   })
 
@@ -91,20 +91,20 @@ describe('8.2 text chunks', () => {
     expect(outcome(png(chunk))).toBe('card_too_large')
   })
 
-  test.each(['A', ' ', '=', 'A '])('15 24 MiB of %j are refused without harm', (text) => {
+  test.each(['A', ' ', '=', 'A '])('15 24 MiB of %j are refused in linear time', (text) => {
     const chunk = pngChunk('tEXt', Buffer.concat([Buffer.from('ccv3\0'), Buffer.alloc(24 * 1024 * 1024, text)]))
     expect(['card_too_large', 'card_damaged']).toContain(outcome(png(chunk)))
   })
 })
 
-describe('8.3 which text is the card', () => {
-  test('8.3 ccv3 beats chara whatever the order', () => {
+describe('8.3 choice of the card', () => {
+  test('8.3 ccv3 beats chara in any order', () => {
     expect(documentOf(v2, v3)).toEqual(cardOfV3)
     expect(documentOf(v3, v2)).toEqual(cardOfV3)
     expect(documentOf(v2)).toEqual(cardOfV2)
   })
 
-  test('8.3 of several the first is taken', () => {
+  test('8.3 the first of several chunks is read', () => {
     expect(documentOf(v3, cardChunk('ccv3', { ...cardOfV3, data: { name: 'Other' } }))).toEqual(cardOfV3)
   })
 })
@@ -147,20 +147,20 @@ describe('8.4 the payload', () => {
 describe('8.5 and 8.6 damage', () => {
   const broken = pngChunk('tEXt', 'ccv3\0!!!')
 
-  test('8.5 chara stands in for a damaged ccv3, and that is told', () => {
+  test('8.5 chara replaces a damaged ccv3, with a warning', () => {
     const { document, warnings } = readCardSource(png(broken, v2))
     expect(document).toEqual(cardOfV2)
     expect(warnings).toEqual([expect.stringContaining('V2 copy')])
   })
 
-  test('8.5 no card and a damaged card are two things', () => {
+  test('8.5 no card and a damaged card are different errors', () => {
     expect(outcome(png())).toBe('card_not_found_in_image')
     expect(outcome(png(broken))).toBe('card_damaged')
     expect(outcome(png(broken, pngChunk('tEXt', 'chara\0!!!')))).toBe('card_damaged')
     expect(outcome(png(pngChunk('tEXt', 'chara\0!!!')))).toBe('card_damaged')
   })
 
-  test('8.6 a wrong checksum is told, and the card is read', () => {
+  test('8.6 a wrong checksum gives a warning, and the card is read', () => {
     const { document, warnings } = readCardSource(png(cardChunk('ccv3', cardOfV3, { checksum: 1 })))
     expect(document).toEqual(cardOfV3)
     expect(warnings).toEqual([expect.stringContaining('checksum')])
@@ -168,19 +168,19 @@ describe('8.5 and 8.6 damage', () => {
 })
 
 describe('15 a large picture', () => {
-  test('15 is looked at without a copy', () => {
+  test('15 is checked without a copy', () => {
     const source = readCardSource(png(pngChunk('IDAT', Buffer.alloc(20_000_000)), pngChunk('tEXt', 'a\0b'), v3))
     const before = process.memoryUsage().arrayBuffers
     expect(atOnce(avatarProblem(source))).toEqual({ has: true, warning: null })
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(1_000_000)
   })
 
-  test('15 is as long without its texts as it is said to be', () => {
+  test('15 has the computed length without its text chunks', () => {
     const types = fc.constantFrom('IDAT', 'tEXt', 'gAMA', 'eXIf', 'none')
     fc.assert(
       fc.property(fc.array(fc.tuple(types, fc.string())), (chunks) => {
         const picture = png(...chunks.map(([type, text]) => pngChunk(type, text)))
-        expect(atOnce(bareLength(picture))).toBe(atOnce(barePicture(picture)).length)
+        expect(atOnce(strippedLength(picture))).toBe(atOnce(strippedPicture(picture)).length)
       }),
     )
   })
@@ -196,7 +196,7 @@ describe('15 PNG fuzzing', () => {
       return end
     })
     for (let length = 0; length < small.length; length++) {
-      // What is cut off between two chunks only lacks its end, which may be missing.
+      // A file that is cut between two chunks only lacks IEND, which may be missing.
       const isWhole = length === 8 || chunkEnds.includes(length)
       const expected = isWhole ? /^(taken|card_not_found_in_image)$/ : /^card_(invalid|damaged)$/
       expect(outcome(small.subarray(0, length)), `${length}`).toMatch(expected)

@@ -37,7 +37,7 @@ describe('1 detection by content', () => {
     })
   })
 
-  test.each(['', 'hello', '\0\0\0', 'RIFF', '\uFEFF', '   '])('1 %j is no card at all', (text) => {
+  test.each(['', 'hello', '\0\0\0', 'RIFF', '\uFEFF', '   '])('1 %j is not a card', (text) => {
     expect(outcome(Buffer.from(text))).toBe('card_invalid')
   })
 })
@@ -56,12 +56,12 @@ describe('1 card versions', () => {
     expect(readCardSource(jsonBytes(card))).toMatchObject({ document: card, warnings: [] })
   })
 
-  test('1 an unknown spec with a name in data is read as V3, and told', () => {
+  test('1 an unknown spec with a name in data is read as V3, with a warning', () => {
     const { warnings } = readCardSource(jsonBytes({ spec: 'chara_card_v9', data: { name: 'Ada' } }))
     expect(warnings).toEqual([expect.stringContaining('read as V3')])
   })
 
-  test.each([3.1, '3.5', '4.0-beta'])('1 a later version, %j, is told and loaded', (spec_version) => {
+  test.each([3.1, '3.5', '4.0-beta'])('1 a later version, %j, is read, with a warning', (spec_version) => {
     const { warnings } = readCardSource(jsonBytes({ ...cardOfV3, spec_version }))
     expect(warnings).toEqual([expect.stringContaining('later specification')])
   })
@@ -94,7 +94,7 @@ describe('8 JSON files', () => {
     expect(outcome(Buffer.from(text))).toBe('card_invalid')
   })
 
-  test('11 a refusal says where, and quotes nothing of the file', () => {
+  test('11 a refusal names the place, and quotes nothing of the file', () => {
     const error = refusal(Buffer.from('{\n"name": "SECRET", oops SECRET}'))
     expect(error?.message).toBe('The card is not valid JSON (line 2, column 19). Correct it.')
     expect(error?.cause).toBeUndefined()
@@ -115,7 +115,7 @@ describe('15 JSON', () => {
     expect(outcome(Buffer.from(`{"name":${'{"a":'.repeat(3_000_000)}`))).toBe('card_invalid')
   })
 
-  test('15 brackets in texts are no nesting', () => {
+  test('15 brackets in texts do not count as nesting', () => {
     expect(outcome(jsonBytes({ name: `${'['.repeat(500)}"\\"${'{'.repeat(500)}` }))).toBe('taken')
   })
 
@@ -126,7 +126,7 @@ describe('15 JSON', () => {
     expect('polluted' in {}).toBe(false)
   })
 
-  test('15 files and documents that are too large are a 413', () => {
+  test('15 files and documents that are too large get a 413', () => {
     expect(refusal(Buffer.alloc(maxFileBytes + 1, '{'))).toMatchObject({ code: 'card_too_large', status: 413 })
     expect(refusal(Buffer.alloc(16 * 1024 * 1024 + 1, '{'))).toMatchObject({ code: 'card_too_large', status: 413 })
   })
