@@ -1,6 +1,6 @@
 import { type CardTest, faultsOf, testsOf } from '../characters/cards/card-tests.ts'
 import type { Lorebook } from '../characters/lore/lorebook.ts'
-import { type Persona, promptSettings, unnamedUser } from '../characters/prompt/settings.ts'
+import { defaultUserName, type Persona, promptSettings } from '../characters/prompt/settings.ts'
 import type { SourcedCharacter } from '../characters/shelf.ts'
 import type { Config } from '../config.ts'
 import { toApiError } from '../errors.ts'
@@ -61,7 +61,7 @@ async function runTest(
   making: PromptMaking,
 ): Promise<Pick<CardTestResult, 'passed' | 'faults' | 'reply'>> {
   const { Exchange } = await import('./exchange.ts')
-  const persona: Persona = { name, card, userName: unnamedUser, digest }
+  const persona: Persona = { name, card, userName: defaultUserName, digest }
   const body = { model, messages: [...test.messages] }
   try {
     checkMessages(body.messages)

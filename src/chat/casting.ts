@@ -9,7 +9,7 @@ import {
   unknownCharacter,
 } from '../characters/library/character.ts'
 import type { CharacterLibrary } from '../characters/library/library.ts'
-import { type Persona, unnamedUser } from '../characters/prompt/settings.ts'
+import { defaultUserName, type Persona } from '../characters/prompt/settings.ts'
 import { type ApiError, invalidField } from '../errors.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import type { Route } from '../models/routing/route.ts'
@@ -109,7 +109,7 @@ async function cast(
   account: number,
   refusal: () => ApiError,
 ): Promise<Omit<Casting, 'route'>> {
-  const userName = user_name?.trim().toWellFormed() || unnamedUser
+  const userName = user_name?.trim().toWellFormed() || defaultUserName
   const name = character?.trim() ?? ''
   if (name === '') return { persona: { name: null, card: null, userName } }
   checkWhole('character', name)

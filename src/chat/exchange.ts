@@ -2,9 +2,9 @@ import type { Lorebook } from '../characters/lore/lorebook.ts'
 import { compose } from '../characters/prompt/compose.ts'
 import {
   type Composition,
-  CountNeeded,
   type DroppedCounts,
   type RequestTexts,
+  TokenCounterNeeded,
 } from '../characters/prompt/composition.ts'
 import type { Persona, PromptSettings } from '../characters/prompt/settings.ts'
 import { ignoredHeader } from '../http/ignored-params.ts'
@@ -114,7 +114,7 @@ export class Exchange {
     try {
       return await this.#compose(candidate)
     } catch (error) {
-      if (!(error instanceof CountNeeded)) throw error
+      if (!(error instanceof TokenCounterNeeded)) throw error
       const { countSteps } = await loadTokenizer()
       return await this.#compose(candidate, countSteps)
     }

@@ -11,41 +11,41 @@ import type { ChatMacro, MacroCounter, MacroEnvironment, OwnField } from '../mac
 import type { AuthorNote } from './composition.ts'
 import type { Persona, PromptSettings } from './settings.ts'
 
-/** What only one request has: its draws, its time, and what was noticed on the way. */
-export interface Run {
+/** The state of the expansions of one request: its draws, its time, and the unknown macros found so far. */
+export interface ExpansionContext {
   readonly random: () => number
   readonly now: Date
-  /** Tells that time; made when it is first asked for. */
+  /** The clock at `now`; made at its first use. */
   clock?: Clock
   readonly seed: string
   unknown: Set<string>
   readonly counter: MacroCounter
-  /** Whether a text was expanded that may come out differently next time. */
+  /** Whether an expanded text may be different in the next request, so that it cannot be cached. */
   varied: boolean
-  /** The card's own texts as macros of this request have them, by field. */
+  /** The card's own texts as macros insert them in this request, by field. */
   readonly ownTexts: Map<string, OwnText>
-  /** What the user is, as `{{persona}}` has it; undefined where the request does not say. */
+  /** The user's persona, the value of `{{persona}}`; undefined when the request has none. */
   persona?: string
-  /** The request's note, its macros expanded; undefined where there is nothing in it. */
+  /** The request's author's note with expanded macros; undefined when it is empty. */
   authorNote?: AuthorNote
-  /** The greeting and the request's messages but the system's, once the greeting is known. */
+  /** The greeting and the request's messages except system messages; set when the greeting is known. */
   conversation: readonly Message[]
-  /** What macros of this request have for its messages. */
+  /** The values of macros for messages, such as `{{lastMessage}}`. */
   readonly chatTexts: Map<ChatMacro, string>
 }
 
 /**
- * A run at its beginning.
- * @param conversationId what draws turn on besides the card
+ * A new context.
+ * @param conversationId seeds the draws, together with the card
  */
-export function runOf(
+export function expansionContextOf(
   { name, digest }: Pick<Persona, 'name' | 'digest'>,
   {
     conversationId = '',
     random = Math.random,
     now = new Date(),
   }: { readonly conversationId?: string | undefined; readonly random?: () => number; readonly now?: Date },
-): Run {
+): ExpansionContext {
   return {
     random,
     now,
@@ -59,40 +59,47 @@ export function runOf(
   }
 }
 
-/** One of the card's texts where a macro stands for it. */
+/** A text of the card as a macro inserts it. */
 interface OwnText {
   readonly text: string
   readonly unknown: ReadonlySet<string>
   readonly varied: boolean
 }
 
-interface Kept {
+interface CachedText {
   readonly text: string
   readonly unknown: readonly string[]
 }
 
-/** Characters of a key's names beyond which it is expanded like any text. */
+/** Characters of the longer name; with longer names a key is expanded like any text. */
 const maxKeyNamesLength = 200
-/** What keeping a text, and a key, takes beside its characters. */
-const charactersOfKept = 100
-const charactersOfKey = 200
-/** Units of work of putting names into a key. */
+/** Memory of a cached text and of a cached key besides its characters, counted as characters. */
+const overheadOfText = 100
+const overheadOfKey = 200
+/** Units of work to put names into a key. */
 const unitsOfKey = 150
-/** Characters of a text beyond which reading it is a step of its own. */
+/** Characters of a text; a longer one is read in a step of its own. */
 const maxStepLength = 4096
 
-/** A card's texts with the names of one user in them; what does not vary is expanded once and kept. */
+/** A card's texts with the names of one user; texts that do not vary between requests are expanded once and cached. */
 export class CardTexts {
   readonly card: Card
   readonly settings: PromptSettings
   readonly names: { readonly character: string; readonly user: string }
-  readonly #kept = new Map<string | LoreEntry, Kept>()
+  readonly #texts = new Map<string | LoreEntry, CachedText>()
   readonly #keys = new Map<LoreKey, LoreKey>()
   readonly #numbers = new Map<LoreEntry, number>()
-  readonly #account: Account
+  readonly #budget: CacheBudget
   readonly #seesCard: boolean
 
-  constructor(card: Card, name: string, userName: string, settings: PromptSettings, account: Account, seesCard = true) {
+  constructor(
+    card: Card,
+    name: string,
+    userName: string,
+    settings: PromptSettings,
+    budget: CacheBudget,
+    seesCard = true,
+  ) {
     this.#seesCard = seesCard
     this.card = card
     this.settings = settings
@@ -100,99 +107,109 @@ export class CardTexts {
       character: withoutControls(card.nickname.trim() || card.name.trim() || name),
       user: withoutControls(userName),
     }
-    this.#account = account
+    this.#budget = budget
   }
 
-  /** A text with its macros expanded, trimmed. @param key what it is kept under */
-  *expand(key: string | LoreEntry, raw: string, run: Run, more: Partial<MacroEnvironment> = {}): Steps<string> {
-    const known = this.kept(key, run)
+  /** A text with its macros expanded, trimmed. @param key the key in the cache */
+  *expand(
+    key: string | LoreEntry,
+    raw: string,
+    context: ExpansionContext,
+    more: Partial<MacroEnvironment> = {},
+  ): Steps<string> {
+    const known = this.cachedText(key, context)
     if (known !== undefined) return known
     const unknown = new Set<string>()
-    const variedBefore = run.varied
-    run.varied = false
-    const expanded = yield* this.#expandNow(raw, run, unknown, more)
+    const variedBefore = context.varied
+    context.varied = false
+    const expanded = yield* this.#expandNow(raw, context, unknown, more)
     const text = expanded.trim()
-    if (run.varied === false && this.#account.spend(text.length + charactersOfKept)) {
-      this.#kept.set(key, { text, unknown: [...unknown] })
+    if (context.varied === false && this.#budget.spend(text.length + overheadOfText)) {
+      this.#texts.set(key, { text, unknown: [...unknown] })
     }
-    run.varied ||= variedBefore
-    for (const name of unknown) run.unknown.add(name)
+    context.varied ||= variedBefore
+    for (const name of unknown) context.unknown.add(name)
     return text
   }
 
-  /** A text that was expanded before, for whatever request of this user; undefined where there is none. */
-  kept(key: string | LoreEntry, run: Run): string | undefined {
-    const known = this.#kept.get(key)
+  /** The cached text of an earlier request of this user; undefined for none. */
+  cachedText(key: string | LoreEntry, context: ExpansionContext): string | undefined {
+    const known = this.#texts.get(key)
     if (!known) return undefined
-    for (const name of known.unknown) run.unknown.add(name)
+    for (const name of known.unknown) context.unknown.add(name)
     return known.text
   }
 
-  /** Whether a text came out the same for all requests of this user. */
-  isKept(key: string | LoreEntry): boolean {
-    return this.#kept.has(key)
+  /** Whether a text is cached, so that it is the same in all requests of this user. */
+  isCached(key: string | LoreEntry): boolean {
+    return this.#texts.has(key)
   }
 
-  /** A text with its macros expanded, for once; line breaks and blanks stay. */
-  *expandLine(raw: string, run: Run): Steps<string> {
-    return yield* this.#expandNow(raw, run, run.unknown, {})
+  /** A text with its macros expanded, neither trimmed nor cached. */
+  *expandLine(raw: string, context: ExpansionContext): Steps<string> {
+    return yield* this.#expandNow(raw, context, context.unknown, {})
   }
 
-  /** A body as the recursion reads it: with the hidden keys, and without whatever else is not sent. */
-  *recursionText(entry: LoreEntry, run: Run): Steps<string> {
-    if (!/hidden_key/i.test(entry.body)) return yield* this.expand(entry, entry.body, run)
-    return yield* this.#expandNow(entry.body, run, new Set(), { showsHiddenKeys: true })
+  /** An entry's body as the recursion searches it: as it is sent, plus hidden keys. */
+  *recursionText(entry: LoreEntry, context: ExpansionContext): Steps<string> {
+    if (!/hidden_key/i.test(entry.body)) return yield* this.expand(entry, entry.body, context)
+    return yield* this.#expandNow(entry.body, context, new Set(), { showsHiddenKeys: true })
   }
 
-  /** A key of a lorebook with its macros expanded. One that has only the names in it is expanded once, and counts as no macro. */
-  *expandKey(key: LoreKey, run: Run): Steps<LoreKey> {
+  /** A key of a lorebook with its macros expanded. A key whose only macros are names is cached, and does not count as a macro. */
+  *expandKey(key: LoreKey, context: ExpansionContext): Steps<LoreKey> {
     const known = this.#keys.get(key)
     if (known) return known
     const { character, user } = this.names
     if (key.hasNamesOnly !== true || Math.max(character.length, user.length) > maxKeyNamesLength) {
-      const expanded = yield* this.#expandNow(key.written, run, run.unknown, {})
+      const expanded = yield* this.#expandNow(key.written, context, context.unknown, {})
       return plainKey(expanded.trim())
     }
     const written = key.written.replace(keyName, (_written, curly: string | undefined, angled: string | undefined) =>
       (curly ?? angled ?? '').toLowerCase() === 'user' ? user : character,
     )
     const made = plainKey(written.trim())
-    if (this.#account.spend(written.length + charactersOfKey)) this.#keys.set(key, made)
+    if (this.#budget.spend(written.length + overheadOfKey)) this.#keys.set(key, made)
     yield unitsOfKey + written.length
     return made
   }
 
-  *#expandNow(raw: string, run: Run, unknown: Set<string>, more: Partial<MacroEnvironment>): Steps<string> {
+  *#expandNow(
+    raw: string,
+    context: ExpansionContext,
+    unknown: Set<string>,
+    more: Partial<MacroEnvironment>,
+  ): Steps<string> {
     const text = yield* withoutControlsInSteps(raw)
     if (text.length > maxStepLength) yield text.length >> 4
     if (!hasMacro(text)) return text
-    run.clock ??= clockAt(run.now)
+    context.clock ??= clockAt(context.now)
     const environment: MacroEnvironment = {
       ...this.names,
-      seed: run.seed,
-      random: run.random,
-      clock: run.clock,
-      counter: run.counter,
-      ...(run.persona === undefined ? {} : { persona: run.persona }),
-      chatText: (name) => chatText(name, run),
+      seed: context.seed,
+      random: context.random,
+      clock: context.clock,
+      counter: context.counter,
+      ...(context.persona === undefined ? {} : { persona: context.persona }),
+      chatText: (name) => chatText(name, context),
       onUnknown: (name) => unknown.add(name),
       onVarying: () => {
-        run.varied = true
+        context.varied = true
       },
       ...more,
     }
     const seen = new Map<OwnField, string>()
-    const ownText = (field: OwnField) => this.#ownText(field, run, environment)
+    const ownText = (field: OwnField) => this.#ownText(field, context, environment)
     const textOf = function* (field: OwnField): Steps<string> {
       const known = seen.get(field)
       if (known !== undefined) return known
       const own = yield* ownText(field)
       for (const name of own.unknown) unknown.add(name)
-      run.varied ||= own.varied
+      context.varied ||= own.varied
       seen.set(field, own.text)
       return own.text
     }
-    // biome-ignore lint/correctness/useYield: it is in the place of steps that are taken
+    // biome-ignore lint/correctness/useYield: an alternative to a function that yields
     const unseen = function* (field: OwnField): Steps<string> {
       unknown.add(field)
       return ''
@@ -201,12 +218,12 @@ export class CardTexts {
   }
 
   /**
-   * What a macro puts in for one of the card's own texts, expanded once for a request. Macros for such texts in it
-   * stand for nothing, so that none can hold itself.
+   * The value of a macro for one of the card's own texts, expanded once for a request. Macros for such texts inside it are empty, so
+   * that no text can contain itself.
    */
-  *#ownText(field: OwnField, run: Run, environment: MacroEnvironment): Steps<OwnText> {
+  *#ownText(field: OwnField, context: ExpansionContext, environment: MacroEnvironment): Steps<OwnText> {
     const key = `${field}/${environment.showsHiddenKeys ?? false}/${environment.original}/${environment.persona?.length}`
-    const known = run.ownTexts.get(key)
+    const known = context.ownTexts.get(key)
     if (known) return known
     const unknown = new Set<string>()
     let varied = false
@@ -218,34 +235,37 @@ export class CardTexts {
       },
     })
     const made = { text: expanded.trim(), unknown, varied }
-    run.ownTexts.set(key, made)
+    context.ownTexts.set(key, made)
     return made
   }
 
-  /** What is kept under a key; undefined where nothing is. The run is told which of its macros are unknown. */
-  known<T>(keeper: Keeper<T>, key: string | number, run: Run): T | undefined {
-    const known = keeper.get(this, key)
-    if (known !== undefined && known.unknown.size > 0) for (const name of known.unknown) run.unknown.add(name)
+  /** The cached value of a key; undefined for none. Adds its unknown macros to the context. */
+  cached<T>(cache: DerivedCache<T>, key: string | number, context: ExpansionContext): T | undefined {
+    const known = cache.get(this, key)
+    if (known !== undefined && known.unknown.size > 0) for (const name of known.unknown) context.unknown.add(name)
     return known?.made
   }
 
-  /** Something made of these texts, kept under a key unless what it is made of varies. */
-  *keep<T>(keeper: Keeper<T>, key: string | number, run: Run, make: () => Steps<T>): Steps<T> {
-    const known = this.known(keeper, key, run)
+  /**
+   * A value made from these texts, cached unless the texts vary.
+   * @param make freezes the messages that it makes, so that they are written as JSON once
+   */
+  *derive<T>(cache: DerivedCache<T>, key: string | number, context: ExpansionContext, make: () => Steps<T>): Steps<T> {
+    const known = this.cached(cache, key, context)
     if (known !== undefined) return known
-    const { varied, unknown: unknownBefore } = run
-    run.varied = false
-    run.unknown = new Set()
+    const { varied, unknown: unknownBefore } = context
+    context.varied = false
+    context.unknown = new Set()
     const made = yield* make()
-    const { unknown } = run
-    if (run.varied === false) keeper.set(this, key, { made, unknown })
-    run.varied ||= varied
-    run.unknown = unknownBefore
+    const { unknown } = context
+    if (context.varied === false) cache.set(this, key, { made, unknown })
+    context.varied ||= varied
+    context.unknown = unknownBefore
     for (const name of unknown) unknownBefore.add(name)
     return made
   }
 
-  /** A number of an entry, the same as long as these texts are kept. */
+  /** A number of an entry, the same as long as these texts are cached. */
   numberOf(entry: LoreEntry): number {
     const known = this.#numbers.get(entry)
     if (known !== undefined) return known
@@ -254,8 +274,8 @@ export class CardTexts {
   }
 }
 
-/** What a macro has for the conversation; empty for a message that there is not. */
-function* chatText(macro: ChatMacro, { conversation, chatTexts }: Run): Steps<string> {
+/** The value of a macro for a message of the conversation; empty when there is no such message. */
+function* chatText(macro: ChatMacro, { conversation, chatTexts }: ExpansionContext): Steps<string> {
   const known = chatTexts.get(macro)
   if (known !== undefined || conversation.length === 0) return known ?? ''
   const made =
@@ -266,7 +286,7 @@ function* chatText(macro: ChatMacro, { conversation, chatTexts }: Run): Steps<st
   return made
 }
 
-/** Whose newest message a macro is; anybody's without one. */
+/** The role whose newest message a macro inserts; undefined for any role. */
 const speakerOf = { lastmessage: undefined, lastusermessage: 'user', lastcharmessage: 'assistant' } as const
 
 function newestText(conversation: readonly Message[], speaker: Message['role'] | undefined): string {
@@ -276,47 +296,47 @@ function newestText(conversation: readonly Message[], speaker: Message['role'] |
 
 const keyName = /\{\{(char|user)\}\}|<(char|bot|user)>/gi
 
-/** Something that was made of a card's texts, and the macros in them that nobody knows. */
-interface Made<T> {
+/** A value made from a card's texts, and the unknown macros in them. */
+interface Derived<T> {
   readonly made: T
   readonly unknown: ReadonlySet<string>
 }
 
-/** One kind of things that are kept; each has its own map, so that its type is known. */
-export class Keeper<T> {
-  readonly #most: number
-  readonly #maps = new WeakMap<CardTexts, Map<string | number, Made<T>>>()
+/** A cache of one kind of values that are made from card texts. */
+export class DerivedCache<T> {
+  readonly #maxEntries: number
+  readonly #maps = new WeakMap<CardTexts, Map<string | number, Derived<T>>>()
 
-  /** @param most how many of them are kept at once */
-  constructor(most: number) {
-    this.#most = most
+  /** @param maxEntries entries for one `CardTexts` */
+  constructor(maxEntries: number) {
+    this.#maxEntries = maxEntries
   }
 
-  get(owner: CardTexts, key: string | number): Made<T> | undefined {
+  get(owner: CardTexts, key: string | number): Derived<T> | undefined {
     return this.#maps.get(owner)?.get(key)
   }
 
-  set(owner: CardTexts, key: string | number, value: Made<T>): void {
-    const map = this.#maps.get(owner) ?? new Map<string | number, Made<T>>()
+  set(owner: CardTexts, key: string | number, value: Derived<T>): void {
+    const map = this.#maps.get(owner) ?? new Map<string | number, Derived<T>>()
     this.#maps.set(owner, map)
-    if (map.size >= this.#most) map.clear()
+    if (map.size >= this.#maxEntries) map.clear()
     map.set(key, value)
   }
 }
 
-/** What may be kept of one card for all its users, in characters; beyond it all is made anew. */
+/** Characters that are cached for one card and all its users; beyond them the cache is emptied. */
 const maxKeptLength = 4 * 1024 ** 2
 const maxKeptUsers = 100
 
-/** Counts what is kept of a card. */
-class Account {
+/** Counts the characters that are cached for a card. */
+class CacheBudget {
   #spent = 0
 
   get isSpent(): boolean {
     return this.#spent >= maxKeptLength
   }
 
-  /** Tells whether there is room to keep so many characters more, and takes it. */
+  /** Takes so many characters of the budget. @returns whether there was any budget left before */
   spend(characters: number): boolean {
     const fits = !this.isSpent
     this.#spent += characters
@@ -324,38 +344,38 @@ class Account {
   }
 }
 
-interface KeptUsers {
-  readonly account: Account
+interface CachedUsers {
+  readonly budget: CacheBudget
   readonly texts: Map<string, CardTexts>
 }
 
-const keptByCard = new WeakMap<PromptSettings, WeakMap<Card, KeptUsers>>()
+const usersByCard = new WeakMap<PromptSettings, WeakMap<Card, CachedUsers>>()
 
-/** The texts of a persona; they are kept with its card. */
+/** The texts of a persona, cached with its card. */
 export function textsOf(card: Card, { name, userName }: Persona, settings: PromptSettings): CardTexts {
-  const byCard = keptByCard.get(settings) ?? new WeakMap<Card, KeptUsers>()
-  keptByCard.set(settings, byCard)
+  const byCard = usersByCard.get(settings) ?? new WeakMap<Card, CachedUsers>()
+  usersByCard.set(settings, byCard)
   let users = byCard.get(card)
-  if (!users || users.account.isSpent || users.texts.size > maxKeptUsers) {
-    users = { account: new Account(), texts: new Map() }
+  if (!users || users.budget.isSpent || users.texts.size > maxKeptUsers) {
+    users = { budget: new CacheBudget(), texts: new Map() }
     byCard.set(card, users)
   }
   const key = `${userName}\n${name ?? ''}`
   const known = users.texts.get(key)
   if (known) return known
-  const made = new CardTexts(card, name ?? '', userName, settings, users.account)
+  const made = new CardTexts(card, name ?? '', userName, settings, users.budget)
   users.texts.set(key, made)
   return made
 }
 
-/** Expands texts that a request brings, with the names of its persona; whatever is kept goes with the request. */
+/** Expands the texts of a request, with the names of its persona; its cache lives as long as the request. */
 export function requestTextsOf(
   card: Card,
   { name, userName }: Persona,
   settings: PromptSettings,
   seesCard: boolean,
 ): CardTexts {
-  return new CardTexts(card, name ?? '', userName, settings, new Account(), seesCard)
+  return new CardTexts(card, name ?? '', userName, settings, new CacheBudget(), seesCard)
 }
 
 /** A system message. */

@@ -4,95 +4,102 @@ import type { Card } from '../cards/card.ts'
 import type { DropReason } from '../lore/book-scan.ts'
 import { begunReply, Conversation } from '../lore/conversation.ts'
 import { maxExpansionLength, tooLarge } from '../macros/macros.ts'
-import { type CardTexts, type Run, requestTextsOf, runOf, textsOf } from './card-texts.ts'
+import { type CardTexts, type ExpansionContext, expansionContextOf, requestTextsOf, textsOf } from './card-texts.ts'
 import type { Composition, CompositionRequest, DroppedCounts, LoreReport, Section } from './composition.ts'
-import { fitted, type Material } from './fit-context.ts'
+import { fitToContext, type PromptParts } from './fit-context.ts'
 import { type FoundLore, findLore, type Lore } from './found-lore.ts'
 import { activeGreeting, greetingMessage } from './greetings.ts'
-import { injectionsOf, isOfConversation, isPrefill, weave } from './injections.ts'
-import { examplesOf, leadOf, loreBesideExamples, postHistoryMessage, postHistoryOf } from './segments.ts'
+import { injectionsOf, insertInjections, isOfConversation, isPrefill } from './injections.ts'
+import {
+  type ExampleBlock,
+  examplesOf,
+  leadOf,
+  loreBesideExamples,
+  postHistoryMessage,
+  postHistoryOf,
+} from './segments.ts'
 import type { PromptSettings } from './settings.ts'
 
-/** Characters that a card may bring into one prompt. */
+/** Characters of a card's texts in one prompt. */
 const maxPromptLength = 8 * maxExpansionLength
 
 /**
- * Composes what the model is told, in the order of `docs/cards.md`: main prompt, the request's own system messages,
- * lore and the character's definition, example dialogues, the conversation with what stands at a depth, post-history.
- * It is pure but for what it remembers: equal requests give equal messages, unless the card draws lots.
- * @throws ApiError 400 for a greeting that there is not, and for a prompt that does not fit the model's context
- * @throws CountNeeded when tokens must be counted and the request has no counter
+ * Composes a prompt, in the order of `docs/cards.md`: main prompt, the request's own system messages, lore and the character's
+ * definition, example dialogues, the conversation with its injections, post-history. Except for its caches it is a pure function:
+ * equal requests give equal messages, unless the card uses random draws.
+ * @throws ApiError 400 for a greeting that does not exist, and for a prompt that does not fit the model's context
+ * @throws TokenCounterNeeded when tokens must be counted and the request has no counter
  */
 export function* compose(request: CompositionRequest): Steps<Composition> {
   yield request.messages.length
-  if (request.persona.name !== null) return yield* played(request, request.persona.name)
-  if (request.texts === undefined) return yield* unplayed(request)
-  // What a request brings has its place where nobody is played, too.
+  if (request.persona.name !== null) return yield* composeForCharacter(request, request.persona.name)
+  if (request.texts === undefined) return yield* composeWithoutCharacter(request)
+  // Without a character, the request's texts have the same places in the prompt.
   const { greeting: _greeting, ...others } = request
-  return yield* played({ ...others, settings: nobodysSettings }, nobodysName)
+  return yield* composeForCharacter({ ...others, settings: settingsWithoutCharacter }, nameWithoutCharacter)
 }
 
-/** What {{char}} is, and what the operator says, where nobody is played. */
-const nobodysName = 'Assistant'
-const nobodysSettings: PromptSettings = { systemPrompt: '', greeting: 'never' }
+/** The value of {{char}} and the operator's settings, when no character is played. */
+const nameWithoutCharacter = 'Assistant'
+const settingsWithoutCharacter: PromptSettings = { systemPrompt: '', greeting: 'never' }
 
-/** What goes to a model when a character is played. */
-function* played(request: CompositionRequest, name: string): Steps<Composition> {
+/** The prompt of a character. */
+function* composeForCharacter(request: CompositionRequest, name: string): Steps<Composition> {
   const { persona, messages, settings, contextWindow } = request
   const card = persona.card ?? cardOf(name)
   const texts = textsOf(card, persona, settings)
   const brought = request.texts ? requestTextsOf(card, persona, settings, request.texts.seesCard) : texts
-  const run = runOf({ ...persona, name }, request)
+  const context = expansionContextOf({ ...persona, name }, request)
   const described = request.texts?.persona ?? ''
-  if (described !== '') run.persona = yield* brought.expand('request/persona', described, run, { persona: '' })
+  if (described !== '') context.persona = yield* brought.expand('request/persona', described, context, { persona: '' })
   const firstOwn = messages.findIndex(isOfConversation)
   const ownSystem = firstOwn === -1 ? messages : messages.slice(0, firstOwn)
   const own = firstOwn === -1 ? [] : messages.slice(firstOwn)
 
-  const { index, inserts } = yield* activeGreeting(texts, run, request, own)
-  const greeting = inserts ? yield* greetingMessage(texts, run, index ?? 0) : null
+  const { index, inserts } = yield* activeGreeting(texts, context, request, own)
+  const greeting = inserts ? yield* greetingMessage(texts, context, index ?? 0) : null
   const conversation = greeting ? [greeting, ...own] : own
-  run.conversation = conversation.filter(isOfConversation)
-  const scanned = new Conversation(run.conversation)
-  const lore = yield* findLore(texts, brought, run, scanned, index, request)
+  context.conversation = conversation.filter(isOfConversation)
+  const scanned = new Conversation(context.conversation)
+  const lore = yield* findLore(texts, brought, context, scanned, index, request)
   const note = request.texts?.authorNote
-  const noted = note ? yield* brought.expand('request/author_note', note.text, run) : ''
-  if (note && noted !== '') run.authorNote = { ...note, text: noted }
+  const noted = note ? yield* brought.expand('request/author_note', note.text, context) : ''
+  if (note && noted !== '') context.authorNote = { ...note, text: noted }
 
-  const material = { lore: lore.kept, examples: yield* examplesOf(texts, run), conversation }
-  const assemble = (kept: Material) => assembled(texts, run, ownSystem, kept)
-  const messagesOf = function* (kept: Material) {
+  const parts = { lore: lore.kept, examples: yield* examplesOf(texts, context), conversation }
+  const assemble = (kept: PromptParts) => assembled(texts, context, ownSystem, kept)
+  const messagesOf = function* (kept: PromptParts) {
     return (yield* assemble(kept)).messages
   }
-  // All of it fits where nobody knows how much does.
+  // With an unknown context, everything is sent.
   const fitting =
     contextWindow === undefined
-      ? material
-      : yield* fitted(material, { ...request, contextWindow, assemble: messagesOf })
-  return new Composed(yield* assemble(fitting), lore, material, fitting, greeting, run)
+      ? parts
+      : yield* fitToContext(parts, { ...request, contextWindow, assemble: messagesOf })
+  return new Composed(yield* assemble(fitting), lore, parts, fitting, greeting, context)
 }
 
-/** A prompt of a character; what only a receipt wants of it is made when it is asked for. */
+/** A prompt of a character; the sections and the report of lore, which only receipts need, are made when they are read. */
 class Composed implements Composition {
   readonly messages: readonly Message[]
   readonly dropped: DroppedCounts
   readonly unknownMacros: readonly string[]
   readonly #sections: () => readonly Section[]
   readonly #lore: FoundLore
-  readonly #fitting: Material
+  readonly #fitting: PromptParts
   readonly #greeting: Message | null
 
   constructor(
     { messages, sections }: Assembled,
     lore: FoundLore,
-    whole: Material,
-    fitting: Material,
+    whole: PromptParts,
+    fitting: PromptParts,
     greeting: Message | null,
-    run: Run,
+    context: ExpansionContext,
   ) {
     this.messages = messages
     this.dropped = countsOf(lore, whole, fitting)
-    this.unknownMacros = [...run.unknown]
+    this.unknownMacros = [...context.unknown]
     this.#sections = sections
     this.#lore = lore
     this.#fitting = fitting
@@ -108,62 +115,67 @@ class Composed implements Composition {
   }
 }
 
-/** What goes to a model when nobody is played: the request's messages. */
-function* unplayed(request: CompositionRequest): Steps<Composition> {
+/** The prompt without a character: the request's messages. */
+function* composeWithoutCharacter(request: CompositionRequest): Steps<Composition> {
   const { messages, contextWindow } = request
-  const material = { lore: [], examples: [], conversation: messages }
-  const assemble = function* ({ conversation }: Material) {
+  const parts = { lore: [], examples: [], conversation: messages }
+  const assemble = function* ({ conversation }: PromptParts) {
     yield 1
     return conversation
   }
   const fitting =
-    contextWindow === undefined ? material : yield* fitted(material, { ...request, contextWindow, assemble })
+    contextWindow === undefined ? parts : yield* fitToContext(parts, { ...request, contextWindow, assemble })
   return {
     messages: fitting.conversation,
     sections: [{ section: 'conversation', messages: fitting.conversation }],
     lore: [],
-    dropped: countsOf({ kept: [], dropped: [] }, material, fitting),
+    dropped: countsOf({ kept: [], dropped: [] }, parts, fitting),
     unknownMacros: [],
   }
 }
 
-const namedCards = new Map<string, Card>()
+const nameOnlyCards = new Map<string, Card>()
 
-/** A card with nothing but a name, the same one for the same name, so that what is made of it is kept. */
+/** A card with only a name; the same object for the same name, so that its cached texts are found again. */
 function cardOf(name: string): Card {
-  const known = namedCards.get(name)
+  const known = nameOnlyCards.get(name)
   if (known) return known
   const empty = { nickname: '', description: '', personality: '', scenario: '', systemPrompt: '', examples: '' }
   const made = { name, ...empty, greetings: [''] }
-  if (namedCards.size >= 200) namedCards.clear()
-  namedCards.set(name, made)
+  if (nameOnlyCards.size >= 200) nameOnlyCards.clear()
+  nameOnlyCards.set(name, made)
   return made
 }
 
 interface Assembled {
   readonly messages: readonly Message[]
-  /** All but the greeting and the conversation, each with its place among them. */
+  /** All sections except the greeting and the conversation, in the order of the receipt. */
   readonly sections: () => readonly Section[]
 }
 
-function* assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], material: Material): Steps<Assembled> {
-  const { lore, examples, conversation } = material
+function* assembled(
+  texts: CardTexts,
+  context: ExpansionContext,
+  ownSystem: readonly Message[],
+  parts: PromptParts,
+): Steps<Assembled> {
+  const { lore, examples, conversation } = parts
   const begun = begunReply(conversation)
-  const lead = yield* leadOf(texts, run, lore, ownSystem.length > 0)
+  const lead = yield* leadOf(texts, context, lore, ownSystem.length > 0)
   const beside = lore.filter(isBesideExamples)
-  const before = beside.length === 0 ? [] : yield* loreBeside(texts, run, beside, 'before_examples')
-  const after = beside.length === 0 ? [] : yield* loreBeside(texts, run, beside, 'after_examples')
+  const before = beside.length === 0 ? [] : yield* loreBeside(texts, context, beside, 'before_examples')
+  const after = beside.length === 0 ? [] : yield* loreBeside(texts, context, beside, 'after_examples')
   const length = conversation.filter(isOfConversation).length
-  const injections = yield* injectionsOf(texts, run, lore, length)
-  // A reply that the request has begun is gone on with: a prefill of the card's stands before it like all else at depth 0.
+  const injections = yield* injectionsOf(texts, context, lore, length)
+  // The model continues a reply that the request has begun, so a prefill of the card comes before it, like all lore at depth 0.
   const prefills = begun ? [] : injections.filter(isPrefill)
-  const woven = prefills.length > 0 ? injections.filter((injection) => !isPrefill(injection)) : injections
-  const postHistory = yield* postHistoryOf(texts, run, lore)
+  const inserted = prefills.length > 0 ? injections.filter((injection) => !isPrefill(injection)) : injections
+  const postHistory = yield* postHistoryOf(texts, context, lore)
   const prefill = prefills.map(({ message }) => message.content).join('\n')
   const blocks = examples.flat()
   yield (conversation.length + blocks.length + lore.length) * unitsOfPlacing
-  const said = weave(conversation, woven)
-  // Lists are joined, not spread: there are hundreds of example messages, and to go over them one by one costs more than all else here.
+  const said = insertInjections(conversation, inserted)
+  // `concat` instead of spread: with hundreds of example messages, iteration costs more than everything else here.
   const messages = listOf(lead.main).concat(
     ownSystem,
     listOf(lead.character),
@@ -171,7 +183,7 @@ function* assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], m
     blocks,
     after,
     begun ? said.filter((message) => message !== begun) : said,
-    listOf(postHistory === '' ? null : yield* postHistoryMessage(texts, run, postHistory)),
+    listOf(postHistory === '' ? null : yield* postHistoryMessage(texts, context, postHistory)),
     listOf(prefill === '' ? null : { role: 'assistant', content: prefill }),
     listOf(begun),
   )
@@ -191,7 +203,7 @@ function* assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], m
     for (const section of ['lore_at_depth', 'author_note', 'depth_note'] as const) {
       add(
         section,
-        woven.filter((injection) => injection.section === section).map(({ message }) => message),
+        inserted.filter((injection) => injection.section === section).map(({ message }) => message),
       )
     }
     if (postHistory !== '') sections.push({ section: 'post_history', text: postHistory })
@@ -201,32 +213,43 @@ function* assembled(texts: CardTexts, run: Run, ownSystem: readonly Message[], m
   return { messages, sections: list }
 }
 
-/** Units of work of putting one message or entry into its place. */
+/** Units of work to place one message or entry. */
 const unitsOfPlacing = 10
 
-/** A list of one message, or of none. */
+/** A list of one message, or an empty one. */
 function listOf(message: Message | null | undefined): readonly Message[] {
   return message ? [message] : []
 }
 
-/** Whether an entry stands beside the example dialogues. */
+/** Whether an entry's place is next to the example dialogues. */
 function isBesideExamples({ entry: { place }, rules }: Lore): boolean {
   return (place.section === 'before_examples' || place.section === 'after_examples') && !isPlacedByRule(rules)
 }
 
-/** The lore that stands on one side of the example dialogues. */
+/** The lore on one side of the example dialogues. */
 function* loreBeside(
   texts: CardTexts,
-  run: Run,
+  context: ExpansionContext,
   lore: readonly Lore[],
   section: 'before_examples' | 'after_examples',
 ): Steps<readonly Message[]> {
   const beside: Message[] = []
   for (const each of lore) {
     if (each.entry.place.section !== section) continue
-    for (const message of yield* loreBesideExamples(texts, run, each)) beside.push(message)
+    for (const message of yield* loreBesideExamples(texts, context, each)) beside.push(message)
   }
   return beside
+}
+
+const flattened = new WeakMap<readonly ExampleBlock[], readonly Message[]>()
+
+/** The messages of the example dialogues, cached: there are hundreds, and they rarely change between requests. */
+function flat(examples: readonly ExampleBlock[]): readonly Message[] {
+  const known = flattened.get(examples)
+  if (known) return known
+  const messages = examples.flat()
+  flattened.set(examples, messages)
+  return messages
 }
 
 function isPlacedByRule({ position, depth, reverseDepth }: Lore['rules']): boolean {
@@ -235,7 +258,7 @@ function isPlacedByRule({ position, depth, reverseDepth }: Lore['rules']): boole
 
 function sectionsOf(
   sections: readonly Section[],
-  { conversation }: Material,
+  { conversation }: PromptParts,
   greeting: Message | null,
 ): readonly Section[] {
   const rest = conversation.filter((message) => message !== greeting)
@@ -246,7 +269,7 @@ function sectionsOf(
   ]
 }
 
-function reportsOf({ kept, dropped }: FoundLore, fitting: Material): readonly LoreReport[] {
+function reportsOf({ kept, dropped }: FoundLore, fitting: PromptParts): readonly LoreReport[] {
   const staying = new Set(fitting.lore)
   return [
     ...kept.map((lore) => (staying.has(lore) ? reportOf(lore) : reportOf(lore, 'context'))),
@@ -267,10 +290,10 @@ function reportOf({ entry, book, keys, body }: Lore, dropped?: DropReason): Lore
   }
 }
 
-/** Reasons for which an entry is missed that had its place in the prompt; lots and groups are the card's own will. */
+/** Reasons that count as a loss; an entry dropped by its probability or group is left out as the card intends. */
 const lossy: ReadonlySet<DropReason> = new Set(['budget', 'limit', 'context'])
 
-function countsOf(lore: FoundLore, whole: Material, fitting: Material): DroppedCounts {
+function countsOf(lore: FoundLore, whole: PromptParts, fitting: PromptParts): DroppedCounts {
   return {
     lore: whole.lore.length - fitting.lore.length + lore.dropped.filter(({ reason }) => lossy.has(reason)).length,
     examples: whole.examples.length - fitting.examples.length,

@@ -6,26 +6,26 @@ import type { LoreEntry } from '../lore/entry.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
 import type { Persona, PromptSettings } from './settings.ts'
 
-/** What a request brings into its prompt besides its messages; none of it is kept. */
+/** The texts of a request besides its messages; the service does not store them. */
 export interface RequestTexts {
-  /** What the user is, macros unexpanded. */
+  /** The user's persona, with unexpanded macros. */
   readonly persona?: string
   readonly authorNote?: AuthorNote
   readonly books: readonly Lorebook[]
   /** Regular expressions of the books that never match here. */
   readonly refusedRegexes?: readonly string[]
-  /** Whether macros in these texts, and keys of these books, may look at the card's own texts. */
+  /** Whether macros in these texts, and keys of these books, may read the card's own texts. */
   readonly seesCard: boolean
 }
 
-/** A text of the user's that is to stand so many messages before the end. */
+/** A text of the user, placed `depth` messages before the end. */
 export interface AuthorNote {
   readonly text: string
   readonly depth: number
   readonly role: Role
 }
 
-/** All that a prompt is composed of. */
+/** The input of `compose`. */
 export interface CompositionRequest {
   readonly persona: Persona
   readonly messages: readonly Message[]
@@ -37,19 +37,19 @@ export interface CompositionRequest {
   readonly texts?: RequestTexts | undefined
   /** Lorebooks for all characters, after the character's own and the request's. */
   readonly worldBooks?: readonly Lorebook[]
-  /** Tokens that the model takes, the reply included; unknown without it. */
+  /** Tokens of the model's context, with the reply; undefined when it is not known. */
   readonly contextWindow?: number | undefined
-  /** Tokens to be left for the reply. */
+  /** Tokens reserved for the reply. */
   readonly replyTokens?: number
   readonly overflow?: 'drop-oldest' | undefined
-  /** Tokens of a text; only asked where something may not fit. */
+  /** Counts the tokens of a text; called only when the prompt may not fit. */
   readonly countSteps?: ((text: string) => Steps<number>) | undefined
   /** Draws like `Math.random`. */
   readonly random?: () => number
   readonly now?: Date
 }
 
-/** One part of a prompt: a text of the card's or the operator's, or messages. */
+/** One section of a prompt: a text of the card or the operator, or messages. */
 export interface Section {
   readonly section: SectionName
   readonly text?: string
@@ -75,28 +75,28 @@ export type SectionName =
   | 'post_history'
   | 'prefill'
 
-/** An entry that fired, or that would have and was left out. */
+/** An entry that fired, or that matched and was dropped. */
 export interface LoreReport {
   readonly entry: string
   readonly book: string
   readonly fired: boolean
-  /** What it was found by; none for one that needs no key. */
+  /** The keys that matched; missing for an entry that needs no key. */
   readonly keys?: readonly string[]
   readonly dropped?: DropReason
-  /** Its body as it was sent, or would have been. */
+  /** The expanded body, sent or not. */
   readonly text: string
-  /** The entry as its book has it. */
+  /** The entry of the book. */
   readonly source: LoreEntry
 }
 
-/** How much did not fit. */
+/** The numbers of dropped parts. */
 export interface DroppedCounts {
   readonly lore: number
   readonly examples: number
   readonly messages: number
 }
 
-/** What the model is told, and how it came to be that. */
+/** A composed prompt, with the report for a receipt. */
 export interface Composition {
   readonly messages: readonly Message[]
   readonly sections: readonly Section[]
@@ -105,7 +105,7 @@ export interface Composition {
   readonly unknownMacros: readonly string[]
 }
 
-/** Thrown where it takes a token counter to go on, and there is none: so nobody loads one before it is needed. */
-export class CountNeeded extends Error {
-  override readonly name = 'CountNeeded'
+/** Thrown when a prompt needs a token count and the request has no counter: the caller loads a tokenizer only then. */
+export class TokenCounterNeeded extends Error {
+  override readonly name = 'TokenCounterNeeded'
 }

@@ -2,54 +2,50 @@ import { ApiError } from '../../errors.ts'
 import { type Message, textOf } from '../../openai/completion-request.ts'
 import { textsOf, tokensBesideTexts, tokensPerReply } from '../../openai/messages.ts'
 import type { Steps } from '../../work.ts'
-import { type CompositionRequest, CountNeeded } from './composition.ts'
+import { type CompositionRequest, TokenCounterNeeded } from './composition.ts'
 import { dropOrder, type Lore } from './found-lore.ts'
 import { isToolResult } from './injections.ts'
 import type { ExampleBlock } from './segments.ts'
 
-/** What of a prompt may give way. */
-export interface Material {
+/** The parts of a prompt that can be dropped. */
+export interface PromptParts {
   readonly lore: readonly Lore[]
   readonly examples: readonly ExampleBlock[]
-  /** The greeting and the request's messages but its leading system messages. */
+  /** The greeting and the request's messages, except its leading system messages. */
   readonly conversation: readonly Message[]
 }
 
-/** What a prompt must fit into. */
-export interface Context extends Pick<CompositionRequest, 'replyTokens' | 'overflow' | 'countSteps' | 'texts'> {
-  /** Tokens that the model takes, the reply included. */
+/** The context that a prompt must fit into, and how the prompt is made and counted. */
+export interface FitRequest extends Pick<CompositionRequest, 'replyTokens' | 'overflow' | 'countSteps' | 'texts'> {
+  /** Tokens of the model's context, with the reply. */
   readonly contextWindow: number
-  /** Makes the messages of what is kept. */
-  readonly assemble: (material: Material) => Steps<readonly Message[]>
+  /** Makes the messages from the parts that are left. */
+  readonly assemble: (parts: PromptParts) => Steps<readonly Message[]>
 }
 
 /**
- * Takes away what does not fit the context: lore that says so itself, examples from the last, the other lore, and the
- * oldest messages only for a model that is set so. What the character is, is never cut.
- * @throws ApiError 400 `context_length_exceeded` when what must stay does not fit
- * @throws CountNeeded when tokens must be counted and there is no counter
+ * Drops parts until the prompt fits the context: first lore with `@@ignore_on_max_context`, then examples from the last, then other
+ * lore, and last the oldest messages if the model's setting `overflow` allows that. The character's definition is never cut.
+ * @throws ApiError 400 `context_length_exceeded` when the rest does not fit
+ * @throws TokenCounterNeeded when tokens must be counted and there is no counter
  */
-export function* fitted(
-  material: Material,
-  { contextWindow, replyTokens = 0, overflow, countSteps, assemble, texts }: Context,
-): Steps<Material> {
+export function* fitToContext(
+  parts: PromptParts,
+  { contextWindow, replyTokens = 0, overflow, countSteps, assemble, texts }: FitRequest,
+): Steps<PromptParts> {
   const tooLong = (tokens: string) => contextExceeded(tokens, replyTokens, contextWindow, texts)
   const room = contextWindow - replyTokens
-  const whole = yield* assemble(material)
-  // A token is at least a byte, so what is short enough need not be counted.
-  if ((yield* tokensIn(whole, bytesOf)) <= room) return material
-  if (!countSteps) throw new CountNeeded()
-  // A huge conversation that fits by no means is counted no further than that: megabytes would take seconds.
-  if (
-    overflow === undefined &&
-    isHuge(material.conversation) &&
-    (yield* exceeds(material.conversation, room, countSteps))
-  ) {
+  const whole = yield* assemble(parts)
+  // A token is at least one byte, so a prompt with fewer bytes than the room needs no count.
+  if ((yield* tokensIn(whole, bytesOf)) <= room) return parts
+  if (!countSteps) throw new TokenCounterNeeded()
+  // The count of a huge conversation stops when it is sure not to fit: to count megabytes would take seconds.
+  if (overflow === undefined && isHuge(parts.conversation) && (yield* exceeds(parts.conversation, room, countSteps))) {
     throw tooLong(`more than ${Math.max(0, room)}`)
   }
   const total = yield* tokensIn(whole, countSteps)
-  if (total <= room) return material
-  const fitting = yield* reduced(material, total, room, steps(material, overflow), {
+  if (total <= room) return parts
+  const fitting = yield* dropUntilFits(parts, total, room, dropSteps(parts, overflow), {
     countSteps,
     countAll: function* (rest) {
       return yield* tokensIn(yield* assemble(rest), countSteps)
@@ -66,7 +62,7 @@ function* bytesOf(text: string): Steps<number> {
   return Buffer.byteLength(text)
 }
 
-/** Units of work of one message, beside counting its texts. */
+/** Units of work of one message, besides the count of its texts. */
 const unitsOfMessage = 15
 
 /** Tokens of a conversation. */
@@ -86,48 +82,48 @@ function* tokensOf(message: Message, countSteps: CountSteps): Steps<number> {
 
 interface Counting {
   readonly countSteps: CountSteps
-  /** Tokens of the whole prompt, exactly. */
-  readonly countAll: (material: Material) => Steps<number>
+  /** The exact number of tokens of the whole prompt. */
+  readonly countAll: (parts: PromptParts) => Steps<number>
 }
 
-/** Exact counts that may fail one after the other; after so many of them steps are taken by twos, fours, eights. */
+/** Exact counts in a row that may exceed the room; after them the next count comes after 2, 4, 8 … drops. */
 const maxFailedCounts = 8
 
 /**
- * Takes step after step until the rest fits.
- * @param total tokens of the whole
- * @returns what fits, or the tokens of what must stay and does not
+ * Drops parts step by step until the rest fits.
+ * @param total tokens of the whole prompt
+ * @returns the parts that fit, or the number of tokens when even the last rest does not fit
  */
-function* reduced(
-  material: Material,
+function* dropUntilFits(
+  parts: PromptParts,
   total: number,
   room: number,
-  steps: Iterable<Step>,
+  dropSteps: Iterable<DropStep>,
   { countSteps, countAll }: Counting,
-): Steps<Material | number> {
+): Steps<PromptParts | number> {
   let left = total
   const gone = new Set<unknown>()
   let failed = 0
   let waits = 0
-  for (const { goes, texts, messages } of steps) {
-    for (const each of goes) gone.add(each)
+  for (const { dropped, texts, messages } of dropSteps) {
+    for (const each of dropped) gone.add(each)
     for (const text of texts) left -= yield* countSteps(text)
     for (const message of messages) left -= yield* tokensOf(message, countSteps)
     if (left > room || --waits > 0) continue
-    // Where texts join, their tokens may: only the whole is counted exactly.
-    const fitting = yield* without(gone, material)
+    // Tokens can join where texts meet, so `left` is an estimate; only a count of the whole is exact.
+    const fitting = yield* without(gone, parts)
     left = yield* countAll(fitting)
     if (left <= room) return fitting
     failed += 1
-    // Texts can be made so that no estimate is right; the whole is not counted once for each of them.
+    // A hostile text can make every estimate wrong; the whole is not counted after each drop.
     waits = failed > maxFailedCounts ? 2 ** (failed - maxFailedCounts) : 0
   }
-  const rest = yield* without(gone, material)
-  const least = yield* countAll(rest)
-  return least <= room ? rest : least
+  const rest = yield* without(gone, parts)
+  const tokens = yield* countAll(rest)
+  return tokens <= room ? rest : tokens
 }
 
-function* without(gone: ReadonlySet<unknown>, { lore, examples, conversation }: Material): Steps<Material> {
+function* without(gone: ReadonlySet<unknown>, { lore, examples, conversation }: PromptParts): Steps<PromptParts> {
   yield (lore.length + examples.length + conversation.length) * 2
   return {
     lore: lore.filter((each) => !gone.has(each)),
@@ -142,7 +138,7 @@ function contextExceeded(
   contextWindow: number,
   texts: CompositionRequest['texts'],
 ): ApiError {
-  // What a request says of its user is never cut either.
+  // The request's persona and author's note are never cut either.
   const brought = texts?.persona !== undefined || texts?.authorNote ? ", or a shorter persona or author's note" : ''
   return new ApiError(
     400,
@@ -152,55 +148,58 @@ function contextExceeded(
   )
 }
 
-/** Characters that are counted between two looks at the sum. */
-const piece = 64 * 1024
-const huge = 512 * 1024
+/** Characters that are counted before the sum is checked. */
+const countedLength = 64 * 1024
+const hugeLength = 512 * 1024
 
 function isHuge(messages: readonly Message[]): boolean {
-  return messages.reduce((sum, message) => sum + textOf(message).length, 0) > huge
+  return messages.reduce((sum, message) => sum + textOf(message).length, 0) > hugeLength
 }
 
-/** Tells whether messages have more tokens than this. */
-function* exceeds(messages: readonly Message[], most: number, countSteps: CountSteps): Steps<boolean> {
+/** Whether messages have more tokens than `maxTokens`. */
+function* exceeds(messages: readonly Message[], maxTokens: number, countSteps: CountSteps): Steps<boolean> {
   let sum = 0
   for (const message of messages) {
     yield unitsOfMessage
     const text = textOf(message)
-    for (let start = 0; start < text.length && sum <= most; start += piece)
-      sum += yield* countSteps(text.slice(start, start + piece))
-    if (sum > most) return true
+    for (let start = 0; start < text.length && sum <= maxTokens; start += countedLength)
+      sum += yield* countSteps(text.slice(start, start + countedLength))
+    if (sum > maxTokens) return true
   }
   return false
 }
 
-/** What goes next, and what that saves. */
-interface Step {
-  readonly goes: readonly unknown[]
+/** Parts that are dropped together, and the texts and messages whose tokens that saves. */
+interface DropStep {
+  readonly dropped: readonly unknown[]
   readonly texts: readonly string[]
   readonly messages: readonly Message[]
 }
 
-function* steps({ lore, examples, conversation }: Material, overflow: 'drop-oldest' | undefined): Iterable<Step> {
+function* dropSteps(
+  { lore, examples, conversation }: PromptParts,
+  overflow: 'drop-oldest' | undefined,
+): Iterable<DropStep> {
   const ordered = dropOrder(lore)
   const isFirst = ({ rules }: Lore) => rules.ignoreOnMaxContext === true
   const others = ordered.filter((each) => !isFirst(each))
   yield* ordered.filter(isFirst).map(withoutLore)
   for (const block of examples.toReversed()) {
-    yield { goes: [block], texts: [], messages: block }
+    yield { dropped: [block], texts: [], messages: block }
   }
   yield* others.filter(({ entry }) => !entry.constant).map(withoutLore)
   yield* others.filter(({ entry }) => entry.constant).map(withoutLore)
   if (overflow !== 'drop-oldest') return
   for (const turn of turnsOf(conversation).slice(0, -1)) {
-    yield { goes: turn, texts: [], messages: turn }
+    yield { dropped: turn, texts: [], messages: turn }
   }
 }
 
-function withoutLore(lore: Lore): Step {
-  return { goes: [lore], texts: [lore.body], messages: [] }
+function withoutLore(lore: Lore): DropStep {
+  return { dropped: [lore], texts: [lore.body], messages: [] }
 }
 
-/** Messages that can only go together: one, and the results of the tools that it calls. */
+/** Messages that are dropped together: a message, and the results of its tool calls. */
 function turnsOf(conversation: readonly Message[]): readonly (readonly Message[])[] {
   const turns: Message[][] = []
   for (const message of conversation) {

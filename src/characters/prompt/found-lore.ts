@@ -6,10 +6,10 @@ import type { LoreEntry, ScannedField } from '../lore/entry.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
 import { decoratorContext, maxScanDepth, scanBooks } from '../lore/scan.ts'
 import type { LoreKey } from '../lore/scanned-text.ts'
-import type { CardTexts, Run } from './card-texts.ts'
-import { type CompositionRequest, CountNeeded, type RequestTexts } from './composition.ts'
+import type { CardTexts, ExpansionContext } from './card-texts.ts'
+import { type CompositionRequest, type RequestTexts, TokenCounterNeeded } from './composition.ts'
 
-/** An entry that is in the prompt, unless something has to give way. */
+/** An entry that fired: it is in the prompt, unless the prompt does not fit the context. */
 export interface Lore extends Match {
   readonly body: string
   readonly book: string
@@ -17,37 +17,37 @@ export interface Lore extends Match {
   readonly bookIndex: number
 }
 
-/** An entry that is not, and why. */
+/** An entry that is not in the prompt, and the reason. */
 interface Dropped {
   readonly lore: Lore
   readonly reason: DropReason
 }
 
-/** What was found in all books. */
+/** The lore found in all books. */
 export interface FoundLore {
   readonly kept: readonly Lore[]
   readonly dropped: readonly Dropped[]
 }
 
-/** Units of work of bringing one entry into order, and of expanding one beside its macros; and of how many a step is. */
+/** Units of work to sort one entry, and to expand one besides its macros; and entries of one step. */
 const unitsOfSorting = 50
 const unitsOfLore = 80
 const lorePerStep = 25
 
-const nothing: FoundLore = { kept: [], dropped: [] }
-/** Characters of lore in one prompt, whatever the books allow. */
+const noLore: FoundLore = { kept: [], dropped: [] }
+/** Characters of a book's lore in one prompt, at most, even when the book's budget allows more. */
 const maxLoreLength = 1024 ** 2
-/** How much of a known context a book may fill that does not say. */
-const standardShare = 0.25
+/** The share of a known context window that a book without a `token_budget` may fill. */
+const defaultBudgetShare = 0.25
 
 /**
- * Scans the character's book, the request's and the world's together, each within its own budget.
- * @param own expands what the request's books have
+ * Scans the character's book, the request's books and the world books, each within its own budget.
+ * @param own expands the texts of the request's books
  */
 export function* findLore(
   texts: CardTexts,
   own: CardTexts,
-  run: Run,
+  context: ExpansionContext,
   conversation: Conversation,
   greeting: number | undefined,
   request: CompositionRequest,
@@ -55,25 +55,25 @@ export function* findLore(
   const { card } = texts
   const ownBooks = request.texts?.books ?? []
   const books = [...(card.book ? [card.book] : []), ...ownBooks, ...(request.worldBooks ?? [])]
-  if (books.every(({ entries }) => entries.length === 0)) return nothing
+  if (books.every(({ entries }) => entries.length === 0)) return noLore
   yield* conversation.prepare(Math.max(...books.map(cachedDepth)))
   const readerOf = (book: Lorebook) => (ownBooks.includes(book) ? own : texts)
   const scannable = (book: Lorebook) => {
     const reader = readerOf(book)
     return {
       book,
-      expandKey: (key: LoreKey) => reader.expandKey(key, run),
-      recursionText: (entry: LoreEntry) => reader.recursionText(entry, run),
+      expandKey: (key: LoreKey) => reader.expandKey(key, context),
+      recursionText: (entry: LoreEntry) => reader.recursionText(entry, context),
     }
   }
-  const scan = scanOf(texts, run, conversation, greeting, request)
+  const scan = scanOf(texts, context, conversation, greeting, request)
   const inBooks: FoundLore[] = []
-  for (const together of scannedTogether(books, request.texts)) {
+  for (const together of scanGroups(books, request.texts)) {
     for (const scanned of yield* scanBooks(scan, together.map(scannable))) {
       const { book } = scanned
       const named = book.name || (book === card.book ? texts.names.character : '')
-      const found = yield* expandAll(scanned, readerOf(book), run, named, books.indexOf(book))
-      const within = yield* withinBudget(found.kept, book, request)
+      const found = yield* expandAll(scanned, readerOf(book), context, named, books.indexOf(book))
+      const within = yield* keepWithinBudget(found.kept, book, request)
       inBooks.push({ kept: within.kept, dropped: [...found.dropped, ...within.dropped] })
     }
   }
@@ -82,10 +82,10 @@ export function* findLore(
   return { kept: kept.sort(inOrder), dropped: inBooks.flatMap((found) => found.dropped) }
 }
 
-/** What all books of a request are scanned with. */
+/** The inputs that all book scans of a request share. */
 function scanOf(
   texts: CardTexts,
-  run: Run,
+  context: ExpansionContext,
   conversation: Conversation,
   greeting: number | undefined,
   request: CompositionRequest,
@@ -97,23 +97,23 @@ function scanOf(
     speaker: () => (speaker ??= speakerOf(texts, request)),
     context: decoratorContext(personality.trim() !== '', scenario.trim() !== '', greeting !== undefined),
     greeting,
-    fieldText: (field) => fieldText(field, texts, run),
-    random: run.random,
-    seed: run.seed,
+    fieldText: (field) => fieldText(field, texts, context),
+    random: context.random,
+    seed: context.seed,
   }
 }
 
 /**
- * The books whose lore calls for each other's: all, but the request's where the card is hidden from the caller, who could
- * find out by their keys what other lore says, and push it aside by their groups.
+ * Groups of books that are scanned together. The request's books are scanned apart when the card is hidden from the caller: their keys
+ * could reveal other lore to the caller, and their groups could displace it.
  */
-function scannedTogether(books: readonly Lorebook[], own: RequestTexts | undefined): readonly (readonly Lorebook[])[] {
+function scanGroups(books: readonly Lorebook[], own: RequestTexts | undefined): readonly (readonly Lorebook[])[] {
   if (!own || own.seesCard || own.books.length === 0) return [books]
   const brought = new Set(own.books)
   return [books.filter((book) => !brought.has(book)), [...brought]]
 }
 
-/** Who speaks, as books that are not for all characters name it: by the card's names, or by the one it is kept under. */
+/** The speaker for filtered books: the names in the card, and the name in the library. */
 function speakerOf({ card, names }: CardTexts, { persona, messages }: CompositionRequest): Speaker {
   const lower = (texts: readonly string[]) => new Set(texts.map((text) => text.trim().toLowerCase()))
   return {
@@ -123,11 +123,11 @@ function speakerOf({ card, names }: CardTexts, { persona, messages }: Compositio
   }
 }
 
-/** A text of the card, or the user's persona, in which keys are looked for. */
-function* fieldText(field: ScannedField, texts: CardTexts, run: Run): Steps<string> {
-  if (field === 'persona') return run.persona ?? ''
+/** A text of the card, or the user's persona, that keys are searched for in. */
+function* fieldText(field: ScannedField, texts: CardTexts, context: ExpansionContext): Steps<string> {
+  if (field === 'persona') return context.persona ?? ''
   const { card } = texts
-  return yield* texts.expand(field, field === 'depthNote' ? (card.depthNote?.prompt ?? '') : card[field], run)
+  return yield* texts.expand(field, field === 'depthNote' ? (card.depthNote?.prompt ?? '') : card[field], context)
 }
 
 const depths = new WeakMap<Lorebook, number>()
@@ -140,12 +140,12 @@ function cachedDepth(book: Lorebook): number {
   return depth
 }
 
-/** Ascending insertion order, then as the file has it. */
+/** Ascending insertion order; equal ones in the order of books and files. */
 function inOrder(a: Lore, b: Lore): number {
   return a.entry.insertionOrder - b.entry.insertionOrder || a.bookIndex - b.bookIndex || a.entry.index - b.entry.index
 }
 
-/** Lowest priority first, of equals the later in the file: what goes first when there is not room for all. */
+/** The order in which entries are dropped: the lowest priority first, among equal ones the later entry. */
 export function dropOrder(lore: readonly Lore[]): readonly Lore[] {
   return lore.toSorted(
     (a, b) => a.entry.priority - b.entry.priority || b.bookIndex - a.bookIndex || b.entry.index - a.entry.index,
@@ -155,7 +155,7 @@ export function dropOrder(lore: readonly Lore[]): readonly Lore[] {
 function* expandAll(
   { matches, dropped }: Scanned,
   texts: CardTexts,
-  run: Run,
+  context: ExpansionContext,
   book: string,
   bookIndex: number,
 ): Steps<FoundLore> {
@@ -163,10 +163,10 @@ function* expandAll(
   const nowhere: Dropped[] = []
   const missed: Dropped[] = []
   let expanded = 0
-  // One generator for all entries: one for each would cost more than most of their texts.
+  // One generator for all entries: one for each entry would cost more than most of the texts.
   for (const { match, reason } of [...matches.map((match) => ({ match, reason: undefined })), ...dropped]) {
     const { entry, rules, keys } = match
-    const body = texts.kept(entry, run) ?? (yield* texts.expand(entry, entry.body, run))
+    const body = texts.cachedText(entry, context) ?? (yield* texts.expand(entry, entry.body, context))
     const lore = { entry, rules, keys, body, book, bookIndex }
     if (reason !== undefined) missed.push({ lore, reason })
     else if (body !== '' && isNowhere(match)) nowhere.push({ lore, reason: 'position' })
@@ -176,31 +176,36 @@ function* expandAll(
   return { kept, dropped: [...missed, ...nowhere] }
 }
 
-/** Whether an entry has no place in a prompt. */
+/** Whether an entry has no place in prompts. */
 function isNowhere({ entry, rules }: Match): boolean {
   return entry.place.section === 'nowhere' && rules.position === undefined && rules.depth === undefined
 }
 
-function* withinBudget(lore: readonly Lore[], book: Lorebook, request: CompositionRequest): Steps<FoundLore> {
+function* keepWithinBudget(lore: readonly Lore[], book: Lorebook, request: CompositionRequest): Steps<FoundLore> {
   const { contextWindow, countSteps } = request
-  const share = contextWindow === undefined ? undefined : Math.floor(contextWindow * standardShare)
+  const share = contextWindow === undefined ? undefined : Math.floor(contextWindow * defaultBudgetShare)
   const budget = book.tokenBudget ?? share
   yield lore.length * unitsOfSorting
-  const characters = within(lore, maxLoreLength, 'limit', ({ body }) => body.length)
+  const characters = dropOver(lore, maxLoreLength, 'limit', ({ body }) => body.length)
   if (budget === undefined) return characters
-  // A token is at least a byte, so what is short enough need not be counted.
+  // A token is at least one byte, so texts with fewer bytes than the budget need no count.
   const bytes = characters.kept.reduce((sum, { body }) => sum + Buffer.byteLength(body), 0)
   if (bytes <= budget) return characters
-  if (!countSteps) throw new CountNeeded()
+  if (!countSteps) throw new TokenCounterNeeded()
   const counts = new Map<Lore, number>()
   for (const each of characters.kept) counts.set(each, yield* countSteps(each.body))
   yield characters.kept.length * unitsOfSorting
-  const tokens = within(characters.kept, budget, 'budget', (each) => counts.get(each) ?? 0)
+  const tokens = dropOver(characters.kept, budget, 'budget', (each) => counts.get(each) ?? 0)
   return { kept: tokens.kept, dropped: [...characters.dropped, ...tokens.dropped] }
 }
 
-/** Drops until the rest costs no more than the budget. */
-function within(lore: readonly Lore[], budget: number, reason: DropReason, costOf: (lore: Lore) => number): FoundLore {
+/** Drops entries until the rest costs at most the budget. */
+function dropOver(
+  lore: readonly Lore[],
+  budget: number,
+  reason: DropReason,
+  costOf: (lore: Lore) => number,
+): FoundLore {
   let cost = lore.reduce((sum, each) => sum + costOf(each), 0)
   if (cost <= budget) return { kept: lore, dropped: [] }
   const gone = new Set<Lore>()

@@ -5,32 +5,32 @@ import type { Steps } from '../../work.ts'
 import type { Card } from '../cards/card.ts'
 import { type Clock, clockAt } from '../macros/clock.ts'
 import { seededRandom } from '../macros/seeded-random.ts'
-import { type CardTexts, Keeper, type Run, runOf, textsOf } from './card-texts.ts'
+import { type CardTexts, DerivedCache, type ExpansionContext, expansionContextOf, textsOf } from './card-texts.ts'
 import type { CompositionRequest } from './composition.ts'
-import { made } from './segments.ts'
-import { type Persona, unnamedUser } from './settings.ts'
+import { derivedAtOnce } from './segments.ts'
+import { defaultUserName, type Persona } from './settings.ts'
 
-/** Which greeting the conversation has, and whether it is still to be said. */
+/** The greeting of a conversation, and whether the prompt needs it inserted. */
 export interface ActiveGreeting {
-  /** 0 is `first_mes`. Undefined where it cannot be told. */
+  /** 0 is `first_mes`. Undefined when it is not known. */
   readonly index: number | undefined
   readonly inserts: boolean
 }
 
-/** The number by which a request says that its conversation gets no greeting. */
+/** The value of `greeting` in a request for a conversation without a greeting. */
 export const noGreeting = -1
 
-const keptGreetings = new Keeper<Message>(32)
+const greetingCache = new DerivedCache<Message>(32)
 
 /**
- * Finds out which greeting is active: the one that the request names, else the one that the character's first message is,
- * else the first that the card has, where it is to be said. It is not said again where the conversation has it, and not in
- * front of messages that something must have come before.
- * @throws ApiError 400 for a greeting that there is not
+ * The active greeting: the greeting that the request names, else the greeting that the character's first message repeats, else the
+ * card's first, if one is inserted. No greeting is inserted when the conversation has it already, or when the conversation does not
+ * begin with the user.
+ * @throws ApiError 400 when the request names a greeting that does not exist
  */
 export function* activeGreeting(
   texts: CardTexts,
-  run: Run,
+  context: ExpansionContext,
   { greeting, settings, persona }: CompositionRequest,
   conversation: readonly Message[],
 ): Steps<ActiveGreeting> {
@@ -43,14 +43,14 @@ export function* activeGreeting(
   const opensWith = conversation[0]?.role
   yield conversation.length
   const reply = conversation.find(({ role }) => role === 'assistant')
-  const isTold = named !== undefined && opensWith === 'assistant'
-  const spoken = reply && !isTold ? yield* spokenGreeting(texts, run, persona, textOf(reply)) : undefined
+  const isGreetingSent = named !== undefined && opensWith === 'assistant'
+  const spoken = reply && !isGreetingSent ? yield* greetingIndexOf(texts, context, persona, textOf(reply)) : undefined
   const isWanted = greeting !== noGreeting && settings.greeting !== 'never'
   const inserts = isWanted && opensWith === 'user' && spoken === undefined
   return { index: named ?? spoken ?? (inserts ? firstGreeting(texts.card) : undefined), inserts }
 }
 
-/** The first greeting that has words: some cards leave `first_mes` empty and have alternates. */
+/** The first greeting that is not blank: some cards have an empty `first_mes` and alternates. */
 function firstGreeting({ greetings }: Card): number {
   return Math.max(
     0,
@@ -59,20 +59,23 @@ function firstGreeting({ greetings }: Card): number {
 }
 
 /** A greeting as the character's first message; null for an empty one. */
-export function* greetingMessage(texts: CardTexts, run: Run, index: number): Steps<Message | null> {
-  const text = texts.kept(keyOf(index), run) ?? (yield* greetingText(texts, run, index))
+export function* greetingMessage(texts: CardTexts, context: ExpansionContext, index: number): Steps<Message | null> {
+  const text = texts.cachedText(keyOf(index), context) ?? (yield* greetingText(texts, context, index))
   if (text === '') return null
-  const make = () => ({ role: 'assistant' as const, content: text })
-  if (!texts.isKept(keyOf(index))) return make()
-  return texts.known(keptGreetings, index, run) ?? (yield* texts.keep(keptGreetings, index, run, () => made(make)))
+  const make = () => Object.freeze({ role: 'assistant' as const, content: text })
+  if (!texts.isCached(keyOf(index))) return make()
+  return (
+    texts.cached(greetingCache, index, context) ??
+    (yield* texts.derive(greetingCache, index, context, () => derivedAtOnce(make)))
+  )
 }
 
-/** Units of work of one greeting, beside its macros. */
+/** Units of work of one greeting, besides its macros. */
 const unitsOfShown = 20
 
 /**
- * The greetings of a card one by one, as prompts have them.
- * @param conversationId what the request for a prompt will send, if anything
+ * Passes the greetings of a card to `onText` one by one, as they are in prompts.
+ * @param conversationId the conversation id of the later chat request, if any
  */
 export function* shownGreetings(
   persona: Persona & { readonly card: Card },
@@ -80,47 +83,52 @@ export function* shownGreetings(
   onText: (index: number, text: string) => void,
 ): Steps<void> {
   const { card } = persona
-  // Settings of its own: what is kept of the card for prompts is not crowded out by those that only look at it.
-  const texts = textsOf(card, { ...persona, userName: unnamedUser }, { systemPrompt: '' })
+  // A settings object of its own, so that these texts do not displace the cached texts of prompts.
+  const texts = textsOf(card, { ...persona, userName: defaultUserName }, { systemPrompt: '' })
   for (const [index, raw] of card.greetings.entries()) {
     yield unitsOfShown + (raw.length >> 4)
-    onText(index, yield* greetingText(texts, runOf(persona, { conversationId }), index))
+    onText(index, yield* greetingText(texts, expansionContextOf(persona, { conversationId }), index))
   }
 }
 
 /**
- * A greeting with its macros expanded. What it draws by lot turns on the card, the greeting's index and the conversation's
- * id alone, so that it is one text wherever it is shown, and on every turn.
+ * A greeting with its macros expanded. Its draws depend only on the card, the greeting's index and the conversation's id, so that the
+ * text is the same wherever it is shown, and on every turn.
  */
-function greetingText(texts: CardTexts, run: Run, index: number): Steps<string> {
-  return texts.expand(keyOf(index), texts.card.greetings[index] ?? '', greetingRun(run, index))
+function greetingText(texts: CardTexts, context: ExpansionContext, index: number): Steps<string> {
+  return texts.expand(keyOf(index), texts.card.greetings[index] ?? '', greetingContext(context, index))
 }
 
 function keyOf(index: number): string {
   return `greeting/${index}`
 }
 
-/** The run of one greeting: with draws of its own, and with none of the card's texts as another place has drawn them. */
-function greetingRun(run: Run, index: number): Run {
-  return { ...run, random: seededRandom(`${run.seed}/greeting/${index}`), ownTexts: new Map() }
+/** The context of one greeting, with draws of its own, also in the card's texts that its macros insert. */
+function greetingContext(context: ExpansionContext, index: number): ExpansionContext {
+  return { ...context, random: seededRandom(`${context.seed}/greeting/${index}`), ownTexts: new Map() }
 }
 
-/** Units of work of comparing a greeting, beside its characters. */
+/** Units of work to compare a greeting, besides its characters. */
 const unitsOfGreeting = 120
-/** Units after which a step ends. */
+/** Units of work after which a step ends. */
 const unitsOfStep = 2000
 /** Characters of a greeting's beginning that are compared before its macros are expanded. */
 const maxHeadLength = 200
-/** Stands for any time while greetings are compared: the clock has gone on since one was said. */
+/** Stands for any time in a greeting that is compared: time has passed since the greeting was sent. */
 const anyTime = '\uE000'
-/** Characters that a time has at most: "Wednesday, September 23rd 2026, 12:24:29 pm", and some words in its format. */
+/** Characters of a time, at most: "Wednesday, September 23rd 2026, 12:24:29 pm", and some words in its format. */
 const maxTimeLength = 100
 
 /**
- * The greeting that a text is: as it stands in the card, or with its macros expanded. The client may have taken it from
- * `GET /characters/{name}`, where the user is called "User" and the conversation may have had no id.
+ * The index of the greeting that a text repeats, literally or with its macros expanded; undefined for none. The client may have the
+ * greeting from `GET /characters/{name}`, where the user is called "User" and the conversation may have had no id.
  */
-function* spokenGreeting(texts: CardTexts, run: Run, persona: Persona, text: string): Steps<number | undefined> {
+function* greetingIndexOf(
+  texts: CardTexts,
+  context: ExpansionContext,
+  persona: Persona,
+  text: string,
+): Steps<number | undefined> {
   const { greetings } = texts.card
   const said = (yield* withoutControlsInSteps(text)).trim()
   if (said === '') return undefined
@@ -129,7 +137,7 @@ function* spokenGreeting(texts: CardTexts, run: Run, persona: Persona, text: str
   for (const [index, greeting] of greetings.entries()) {
     units += unitsOfGreeting + (greeting.length >> 4)
     heads[index] ??= headOf(greeting)
-    if (said.startsWith(heads[index]) && (yield* isGreeting(texts, run, persona, index, said))) return index
+    if (said.startsWith(heads[index]) && (yield* isGreeting(texts, context, persona, index, said))) return index
     if (units < unitsOfStep) continue
     yield units
     units = 0
@@ -138,43 +146,49 @@ function* spokenGreeting(texts: CardTexts, run: Run, persona: Persona, text: str
   return undefined
 }
 
-/** Whether a text is one of the greetings. */
-function* isGreeting(texts: CardTexts, run: Run, persona: Persona, index: number, said: string): Steps<boolean> {
+/** Whether a text is this greeting, literally or with its macros expanded. */
+function* isGreeting(
+  texts: CardTexts,
+  context: ExpansionContext,
+  persona: Persona,
+  index: number,
+  said: string,
+): Steps<boolean> {
   const { card, settings } = texts
   if ((yield* withoutControlsInSteps(card.greetings[index] ?? '')).trim() === said) return true
-  const asShown = textsOf(card, { ...persona, userName: unnamedUser }, settings)
-  const runs = [run, { ...run, seed: runOf(persona, {}).seed }]
+  const asShown = textsOf(card, { ...persona, userName: defaultUserName }, settings)
+  const contexts = [context, { ...context, seed: expansionContextOf(persona, {}).seed }]
   for (const own of new Set([texts, asShown])) {
-    for (const each of runs) if (isSame(yield* comparedText(own, each, index), said)) return true
+    for (const each of contexts) if (isSame(yield* comparedText(own, each, index), said)) return true
   }
   return false
 }
 
-/** What the greetings of each card begin with, as far as it was asked for. */
-const keptHeads = new WeakMap<readonly string[], (string | undefined)[]>()
+/** The literal beginnings of each card's greetings, as far as they were needed. */
+const headsCache = new WeakMap<readonly string[], (string | undefined)[]>()
 
 function headsOf(greetings: readonly string[]): (string | undefined)[] {
-  const known = keptHeads.get(greetings)
+  const known = headsCache.get(greetings)
   if (known) return known
   const made: (string | undefined)[] = []
-  keptHeads.set(greetings, made)
+  headsCache.set(greetings, made)
   return made
 }
 
-/** What every expansion of a greeting begins with, as far as that is looked at. */
+/** The literal beginning of a greeting, before its first macro. */
 function headOf(greeting: string): string {
   const start = greeting.slice(0, maxHeadLength)
   const macro = start.search(/\{\{|</)
   return withoutControls(macro === -1 ? start : start.slice(0, macro)).trim()
 }
 
-/** A greeting to be compared with: its macros are no part of the prompt, and it holds for any time. */
-function comparedText(texts: CardTexts, run: Run, index: number): Steps<string> {
+/** A greeting for comparisons, with `anyTime` for times; its macros do not count for the prompt. */
+function comparedText(texts: CardTexts, context: ExpansionContext, index: number): Steps<string> {
   const own = {
-    ...run,
+    ...context,
     unknown: new Set<string>(),
     counter: { macros: 0, characters: 0 },
-    clock: clockOfAnyTime(run.now),
+    clock: clockOfAnyTime(context.now),
   }
   return greetingText(texts, own, index)
 }
@@ -185,7 +199,7 @@ function clockOfAnyTime(now: Date): Clock {
   return { tell: () => anyTime, timeAt: (offset) => hidden(timeAt(offset)), format: (form) => hidden(format(form)) }
 }
 
-/** Whether a text is a greeting, whatever the times in it. */
+/** Whether a text is a greeting, with any times in the places of `anyTime`. */
 function isSame(greeting: string, said: string): boolean {
   if (greeting === '') return false
   const [first = '', ...rest] = greeting.split(anyTime)
@@ -193,7 +207,7 @@ function isSame(greeting: string, said: string): boolean {
   if (first + rest.join('') === '' || !said.startsWith(first)) return false
   let place = first.length
   for (const [index, piece] of rest.entries()) {
-    // Only as far as a time goes: a message may have millions of characters, and a card thousands of greetings.
+    // The search ends where a time must end: a message may have millions of characters, and a card thousands of greetings.
     const within = said.slice(place + 1, place + maxTimeLength + piece.length)
     const next = index === rest.length - 1 ? said.length - piece.length : place + 1 + within.indexOf(piece)
     if (next <= place || next - place > maxTimeLength || !said.startsWith(piece, next)) return false

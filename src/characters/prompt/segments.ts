@@ -2,47 +2,52 @@ import type { Message } from '../../openai/completion-request.ts'
 import type { Steps } from '../../work.ts'
 import { readExamples, type Utterance } from '../cards/examples.ts'
 import { withoutComments } from '../macros/macros.ts'
-import { type CardTexts, Keeper, type Run, system } from './card-texts.ts'
+import { type CardTexts, DerivedCache, type ExpansionContext, system } from './card-texts.ts'
 import type { Section, SectionName } from './composition.ts'
 import type { Lore } from './found-lore.ts'
 
-/** The messages before the conversation that are the character's, and the parts that they are made of. */
+/** The system messages about the character, before the conversation, and the sections that they are made of. */
 export interface Lead {
-  /** The main prompt, when the request has system messages of its own, which follow it; else null. */
+  /** The main prompt, when system messages of the request follow it; otherwise null, and `character` has it. */
   readonly main: Message | null
-  /** All else about the character, in one message; null when there is nothing. */
+  /** Everything else about the character, in one message; null when there is nothing. */
   readonly character: Message | null
   readonly sections: readonly Section[]
 }
 
-/** One block of an example dialogue, its separator first. */
+/** One block of an example dialogue; the first message is its separator. */
 export type ExampleBlock = readonly Message[]
 
-const keptLeads = new Keeper<Lead>(32)
-const keptExamples = new Keeper<readonly ExampleBlock[]>(1)
-const keptBeside = new Keeper<readonly Message[]>(32)
-const keptLore = new Keeper<Message>(256)
-const keptPostHistory = new Keeper<Message>(8)
+const leadCache = new DerivedCache<Lead>(32)
+const examplesCache = new DerivedCache<readonly ExampleBlock[]>(1)
+const loreBesideExamplesCache = new DerivedCache<readonly Message[]>(32)
+const loreCache = new DerivedCache<Message>(256)
+const postHistoryCache = new DerivedCache<Message>(8)
 
-/** Units of work of finding the place of one entry, and how many places there are. */
+/** Units of work to find the place of one entry, and the number of places in the lead. */
 const unitsOfPlaced = 10
 const leadSections = 6
 
-/** Main prompt, lore and the character's definition. @param isSplit whether the request's system messages stand between */
-export function* leadOf(texts: CardTexts, run: Run, lore: readonly Lore[], isSplit: boolean): Steps<Lead> {
+/** Main prompt, lore and the character's definition. @param isSplit whether the request's system messages come after the main prompt */
+export function* leadOf(
+  texts: CardTexts,
+  context: ExpansionContext,
+  lore: readonly Lore[],
+  isSplit: boolean,
+): Steps<Lead> {
   yield lore.length * unitsOfPlaced
   const placed = lore.filter((each) => leadSection(each) !== null || disables(each))
-  // Bodies were expanded before; one that varies makes no lead worth keeping, and what a request brings is never kept.
-  const isKept = run.persona === undefined && placed.every(({ entry }) => texts.isKept(entry))
-  if (!isKept) return yield* makeLead(texts, run, placed, isSplit)
+  // A lead with a body that varies, or with the user's persona, is not cached.
+  const isCacheable = context.persona === undefined && placed.every(({ entry }) => texts.isCached(entry))
+  if (!isCacheable) return yield* makeLead(texts, context, placed, isSplit)
   const key = `${isSplit}/${placed.map(({ entry }) => texts.numberOf(entry)).join()}`
   return (
-    texts.known(keptLeads, key, run) ??
-    (yield* texts.keep(keptLeads, key, run, () => makeLead(texts, run, placed, isSplit)))
+    texts.cached(leadCache, key, context) ??
+    (yield* texts.derive(leadCache, key, context, () => makeLead(texts, context, placed, isSplit)))
   )
 }
 
-function* makeLead(texts: CardTexts, run: Run, lore: readonly Lore[], isSplit: boolean): Steps<Lead> {
+function* makeLead(texts: CardTexts, context: ExpansionContext, lore: readonly Lore[], isSplit: boolean): Steps<Lead> {
   yield lore.length * unitsOfPlaced * leadSections
   const { card } = texts
   const bodies = (section: LeadSection) =>
@@ -50,16 +55,16 @@ function* makeLead(texts: CardTexts, run: Run, lore: readonly Lore[], isSplit: b
       .filter((each) => leadSection(each) === section)
       .map(({ body }) => body)
       .join('\n')
-  const main = yield* mainPrompt(texts, run, !lore.some(({ rules }) => rules.disables?.includes('system_prompt')))
+  const main = yield* mainPrompt(texts, context, !lore.some(({ rules }) => rules.disables?.includes('system_prompt')))
   const rest: readonly (readonly [SectionName, string])[] = [
     ['lore_before_char', bodies('before_char')],
-    ['persona', run.persona ?? ''],
+    ['persona', context.persona ?? ''],
     ['lore_before_char', bodies('before_desc')],
-    ['description', yield* texts.expand('description', card.description, run)],
+    ['description', yield* texts.expand('description', card.description, context)],
     ['lore_after_char', bodies('after_desc')],
-    ['personality', yield* texts.expand('personality', card.personality, run)],
+    ['personality', yield* texts.expand('personality', card.personality, context)],
     ['lore_after_char', bodies('personality')],
-    ['scenario', yield* texts.expand('scenario', card.scenario, run)],
+    ['scenario', yield* texts.expand('scenario', card.scenario, context)],
     ['lore_after_char', bodies('scenario')],
     ['lore_after_char', bodies('after_char')],
   ]
@@ -79,7 +84,7 @@ function* makeLead(texts: CardTexts, run: Run, lore: readonly Lore[], isSplit: b
 
 type LeadSection = 'before_char' | 'before_desc' | 'after_desc' | 'personality' | 'scenario' | 'after_char'
 
-/** Where in the lead an entry stands; null for one that stands elsewhere. */
+/** The place of an entry in the lead; null when its place is elsewhere. */
 function leadSection({ entry, rules }: Lore): LeadSection | null {
   if (rules.position) return rules.position
   if (rules.depth !== undefined || rules.reverseDepth !== undefined) return null
@@ -92,48 +97,54 @@ function disables({ rules }: Lore): boolean {
 }
 
 /** The card's main prompt, else the operator's. */
-function* mainPrompt(texts: CardTexts, run: Run, allowsOperators: boolean): Steps<string> {
+function* mainPrompt(texts: CardTexts, context: ExpansionContext, allowsOperators: boolean): Steps<string> {
   const { card, settings } = texts
-  const original = allowsOperators ? yield* texts.expand('operator_prompt', settings.systemPrompt, run) : ''
+  const original = allowsOperators ? yield* texts.expand('operator_prompt', settings.systemPrompt, context) : ''
   const own = card.systemPrompt
-  return own.trim() === '' ? original : yield* overriding(texts, run, 'system_prompt', own, original)
+  return own.trim() === '' ? original : yield* overriding(texts, context, 'system_prompt', own, original)
 }
 
-/** The card's text for after the conversation, else the operator's. */
-export function* postHistoryOf(texts: CardTexts, run: Run, lore: readonly Lore[]): Steps<string> {
+/** The card's text after the conversation, else the operator's. */
+export function* postHistoryOf(texts: CardTexts, context: ExpansionContext, lore: readonly Lore[]): Steps<string> {
   const { card, settings } = texts
   const isOff = lore.some(({ rules }) => rules.disables?.includes('post_history_instructions'))
   const prompt = settings.postHistoryPrompt ?? ''
-  const original = isOff || prompt === '' ? '' : yield* texts.expand('operator_post_history', prompt, run)
+  const original = isOff || prompt === '' ? '' : yield* texts.expand('operator_post_history', prompt, context)
   const own = card.postHistory ?? ''
-  return own.trim() === '' ? original : yield* overriding(texts, run, 'post_history', own, original)
+  return own.trim() === '' ? original : yield* overriding(texts, context, 'post_history', own, original)
 }
 
-/** What stands after the conversation, as a message. */
-export function postHistoryMessage(texts: CardTexts, run: Run, text: string): Steps<Message> {
-  return texts.keep(keptPostHistory, text, run, () => made(() => system(text)))
+/** The text after the conversation, as a message. */
+export function postHistoryMessage(texts: CardTexts, context: ExpansionContext, text: string): Steps<Message> {
+  return texts.derive(postHistoryCache, text, context, () => derivedAtOnce(() => system(text)))
 }
 
-/** The card's own text in place of the operator's, which it may have in it. */
-function overriding(texts: CardTexts, run: Run, key: string, own: string, original: string): Steps<string> {
-  return texts.expand(`${key}/${original === ''}`, own, run, { original })
+/** The card's text in place of the operator's, which the card can insert with `{{original}}`. */
+function overriding(
+  texts: CardTexts,
+  context: ExpansionContext,
+  key: string,
+  own: string,
+  original: string,
+): Steps<string> {
+  return texts.expand(`${key}/${original === ''}`, own, context, { original })
 }
 
-/** The example dialogues, block by block, each behind a separator. */
-export function examplesOf(texts: CardTexts, run: Run): Steps<readonly ExampleBlock[]> {
-  return texts.keep(keptExamples, 'examples', run, () => makeExamples(texts, run))
+/** The example dialogues, in blocks that begin with a separator. */
+export function examplesOf(texts: CardTexts, context: ExpansionContext): Steps<readonly ExampleBlock[]> {
+  return texts.derive(examplesCache, 'examples', context, () => makeExamples(texts, context))
 }
 
 /** Units of work of the messages of one block. */
 const unitsOfBlock = 100
 
-function* makeExamples(texts: CardTexts, run: Run): Steps<readonly ExampleBlock[]> {
-  // Comments may span lines; all else is expanded line by line, so that no name can begin an utterance.
+function* makeExamples(texts: CardTexts, context: ExpansionContext): Steps<readonly ExampleBlock[]> {
+  // Comments may span lines. Other macros are expanded line by line, so that a line break in a name cannot begin an utterance.
   const examples = yield* withoutComments(texts.card.examples)
-  return yield* blocksOf(texts, examples, (line) => texts.expandLine(line, run))
+  return yield* blocksOf(texts, examples, (line) => texts.expandLine(line, context))
 }
 
-/** A text as example dialogues. @param expand expands the macros of a line; without it they are expanded already */
+/** A text as example dialogues. @param expand expands the macros of a line; omitted when they are expanded already */
 function* blocksOf(
   texts: CardTexts,
   text: string,
@@ -150,17 +161,21 @@ function* blocksOf(
   return blocks
 }
 
-/** A body beside the example dialogues: one more of them where it names a speaker, else a message of its own. */
-export function* loreBesideExamples(texts: CardTexts, run: Run, lore: Lore): Steps<readonly Message[]> {
-  const make = () => makeLoreBeside(texts, run, lore)
-  if (!texts.isKept(lore.entry)) return yield* make()
-  return yield* texts.keep(keptBeside, texts.numberOf(lore.entry), run, make)
+/** A body next to the example dialogues: one more dialogue when it names a speaker, otherwise a message of its own. */
+export function* loreBesideExamples(
+  texts: CardTexts,
+  context: ExpansionContext,
+  lore: Lore,
+): Steps<readonly Message[]> {
+  const make = () => makeLoreBeside(texts, context, lore)
+  if (!texts.isCached(lore.entry)) return yield* make()
+  return yield* texts.derive(loreBesideExamplesCache, texts.numberOf(lore.entry), context, make)
 }
 
-function* makeLoreBeside(texts: CardTexts, run: Run, lore: Lore): Steps<readonly Message[]> {
+function* makeLoreBeside(texts: CardTexts, context: ExpansionContext, lore: Lore): Steps<readonly Message[]> {
   const messages = (yield* blocksOf(texts, lore.body)).flat()
   const isDialogue = messages.some(({ name }) => name !== undefined)
-  return isDialogue ? messages : [yield* loreMessage(texts, run, lore, 'system')]
+  return isDialogue ? messages : [yield* loreMessage(texts, context, lore, 'system')]
 }
 
 function exampleMessage({ speaker, text }: Utterance): Message {
@@ -169,17 +184,22 @@ function exampleMessage({ speaker, text }: Utterance): Message {
 }
 
 /** A body as a message of its own. */
-export function* loreMessage(texts: CardTexts, run: Run, { entry, body }: Lore, role: Message['role']): Steps<Message> {
-  const make = () => ({ role, content: body })
-  if (!texts.isKept(entry)) return make()
-  return yield* texts.keep(keptLore, `${role}/${texts.numberOf(entry)}`, run, () => made(make))
+export function* loreMessage(
+  texts: CardTexts,
+  context: ExpansionContext,
+  { entry, body }: Lore,
+  role: Message['role'],
+): Steps<Message> {
+  const make = () => Object.freeze({ role, content: body })
+  if (!texts.isCached(entry)) return make()
+  return yield* texts.derive(loreCache, `${role}/${texts.numberOf(entry)}`, context, () => derivedAtOnce(make))
 }
 
 /** Units of work of one message. */
 const unitsOfMessage = 30
 
-/** Something that is made at once, as a step. */
-export function* made<T>(make: () => T): Steps<T> {
+/** Wraps a synchronous function as one step. */
+export function* derivedAtOnce<T>(make: () => T): Steps<T> {
   yield unitsOfMessage
   return make()
 }

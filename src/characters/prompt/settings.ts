@@ -1,34 +1,34 @@
 import type { Config } from '../../config.ts'
 import type { Card } from '../cards/card.ts'
 
-/** Who is played, and to whom. Without a card the character is played by its name alone. */
+/** The character that the model plays, and the user. Without a card the model plays the character by its name alone. */
 export interface Persona {
-  /** The name as the caller asked for it, or the card's own; null when no character is played. */
+  /** The name from the request, or the card's own; null when no character is played. */
   readonly name: string | null
   readonly card: Card | null
   readonly userName: string
-  /** SHA-256 of the card's bytes: what `{{pick}}` and weighted groups turn on. */
+  /** SHA-256 of the card's bytes: seeds `{{pick}}` and the draws of weighted groups. */
   readonly digest?: string
 }
 
-/** The user's name where the request has none: `GET /characters/{name}` shows greetings to this user. */
-export const unnamedUser = 'User'
+/** The user's name in requests without one, and in the greetings of `GET /characters/{name}`. */
+export const defaultUserName = 'User'
 
-/** What the operator sets about prompts. */
+/** The operator's settings of prompts. */
 export interface PromptSettings {
-  /** The main prompt for cards that bring none. */
+  /** The main prompt for cards without one. */
   readonly systemPrompt: string
-  /** What stands after the conversation for cards that bring nothing of the kind. */
+  /** The text after the conversation, for cards without such a text. */
   readonly postHistoryPrompt?: string
-  /** Whether the greeting is put before a conversation that the character has not opened. */
+  /** Whether a greeting is put before a conversation that begins with the user. */
   readonly greeting?: 'auto' | 'never'
 }
 
-/** The main prompt when neither the card nor the operator brings one. */
+/** The main prompt when neither the card nor the operator has one. */
 export const builtInSystemPrompt =
   "Write {{char}}'s next reply in a conversation between {{char}} and {{user}}. Stay in character."
 
-/** What the operator's settings say about prompts. */
+/** The prompt settings in the operator's configuration, with defaults. */
 export function promptSettings(
   config: Pick<Config, 'systemPrompt' | 'postHistoryPrompt' | 'greeting'>,
 ): PromptSettings {

@@ -1,4 +1,4 @@
-import { type Persona, unnamedUser } from '../../characters/prompt/settings.ts'
+import { defaultUserName, type Persona } from '../../characters/prompt/settings.ts'
 import type { Steps } from '../../work.ts'
 import type { ComposedParts } from '../model.ts'
 import { type Conversation, dependenceOf } from './conversation.ts'
@@ -54,7 +54,7 @@ export function* answerAs(
   if (conversation.toolResult !== null) return `Here is what came back: ${shortened(conversation.toolResult)}`
   if (card === null) return answerWithoutCard(persona.name, conversation, seed, choice)
   const name = card.nickname || card.name
-  const userName = conversation.givenName ?? (persona.userName === unnamedUser ? null : persona.userName)
+  const userName = conversation.givenName ?? (persona.userName === defaultUserName ? null : persona.userName)
   const cardRead = yield* readCard(card)
   const context = {
     ...cardRead,
