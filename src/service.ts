@@ -7,7 +7,7 @@ import { type Actor, serviceActor } from './audit/record.ts'
 import { CharacterUses } from './characters/character-uses.ts'
 import { type CharacterLibrary, createLibrary } from './characters/library/library.ts'
 import { notePictures } from './characters/picture-notes.ts'
-import { uploadsKeptFor } from './characters/pieces.ts'
+import { uploadTtlSeconds } from './characters/pieces.ts'
 import { promptSettings } from './characters/prompt/settings.ts'
 import { purgeVersions } from './characters/purge.ts'
 import { type Clock, machineClock } from './clock.ts'
@@ -219,7 +219,7 @@ async function beginBeside(beside: Beside, parts: Parts, config: Config): Promis
     [stores.ledger, { keptFor: config.ledgerDays * day }, 'old entries of the ledger were not removed'],
     [stores.audit, { keptFor: config.auditDays * day }, 'old records of the audit trail were not removed'],
     [oldKeys, { keptFor: keysKeptFor, interval: oftenMs }, 'expired idempotency keys were not removed'],
-    [leftovers, { keptFor: uploadsKeptFor, interval: oftenMs }, 'pieces of cards that are gone were not removed'],
+    [leftovers, { keptFor: uploadTtlSeconds, interval: oftenMs }, 'pieces of cards that are gone were not removed'],
     [unsummed, { keptFor: 0, interval: oftenMs }, 'requests were not added to the usage of their days'],
   ]
   const stops = tasks.map(([store, keeping, failure]) =>

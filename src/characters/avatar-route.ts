@@ -11,11 +11,11 @@ import { unknownCharacter } from './library/character.ts'
 import type { CardFile, OpenFiles } from './open-files.ts'
 import type { CharactersOptions } from './upload-routes.ts'
 
-/** What a picture is sent as. */
+/** Content types of avatars. */
 const pictureTypes = ['image/png', 'image/jpeg', 'image/webp', 'image/gif']
 const picture = (type: string) => Type.Unsafe<Buffer>({ type: 'string', contentMediaType: type })
 
-/** Registers `GET /:name/avatar`: a character's picture, for every key to which the character is listed. */
+/** Registers `GET /:name/avatar`: a character's picture, for every key that can list the character. */
 export function avatarRoute(
   app: TypedInstance,
   { library, workOf, openFiles }: Pick<CharactersOptions, 'library' | 'workOf'> & { readonly openFiles: OpenFiles },
@@ -51,7 +51,7 @@ export function avatarRoute(
       reply.header('cache-control', 'private, no-cache')
       const known = request.headers['if-none-match']
       const unchanged = () => reply.code(304).header('etag', `"${tag}"`).send(null)
-      // Who has the tag has had the picture; `*` is any picture, and there may be none.
+      // A client with the right tag already has the picture. `*` matches any picture, and there may be none.
       if (known?.trim() !== '*' && namesTag(known, tag)) return unchanged()
       const size = await found.size()
       const file = await openFiles.open(reply.raw, account, tag, size, async (signal) => {
@@ -64,11 +64,11 @@ export function avatarRoute(
   )
 }
 
-/** Makes a card's avatar, and gives the source back. @throws ApiError 404 where there is none */
+/** Makes a card's avatar, and frees the memory of the source. @throws ApiError 404 when there is none */
 async function makeAvatar(source: CardSource, work: Work): Promise<CardFile> {
   const { avatarSteps } = await import('./cards/avatar.ts')
   const { bytes, type } = await work.run('name', avatarSteps(source))
-  // What is stored as it is in an archive is a part of that.
+  // A picture that is stored unpacked in an archive is a view of the source.
   const own = bytes.buffer === source.bytes.buffer ? Buffer.from(bytes) : bytes
   freeBytes(source.bytes)
   return { bytes: own, losses: [], type }

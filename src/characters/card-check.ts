@@ -1,7 +1,7 @@
 import { type Fields, valueIn } from '../fields.ts'
 import { printable } from '../print.ts'
 import { workAtOnce } from '../work.ts'
-import { readWhole } from './card-import.ts'
+import { readWholeFile } from './card-import.ts'
 import { testsOf } from './cards/card-tests.ts'
 import { CappedList, type CardSummary, describeCard } from './cards/description.ts'
 import { reportBook } from './cards/misread.ts'
@@ -13,10 +13,10 @@ import type { ReadingNotes } from './lore/entry.ts'
 import { bookFields, emptyNotes, isWorldFile, readLorebook } from './lore/lorebook.ts'
 import { neverFiring } from './lore/never-fires.ts'
 
-/** What is in a card or a lorebook, and what of it the service would pass over. */
+/** The summary of a card or a lorebook, with the fields that the service ignores. */
 type Contents = Partial<Omit<CardSummary, 'warnings'>>
 
-/** What is to be said of one file. */
+/** The result for one file. */
 export interface FileCheck {
   readonly file: string
   readonly kind: 'card' | 'lorebook' | null
@@ -24,22 +24,22 @@ export interface FileCheck {
   readonly name: string | null
   readonly digest: string | null
   readonly contents: Contents | null
-  /** How many tests the card brings. */
+  /** The number of tests in the card. */
   readonly tests: number
-  /** What was taken in spite of a fault. */
+  /** Faults that were tolerated, one sentence each. */
   readonly warnings: readonly string[]
-  /** Why it cannot be read, with the code that an upload of it would be refused with. */
+  /** Why the file cannot be read, with the error code of its upload. */
   readonly error: { readonly code: string; readonly message: string } | null
 }
 
 const nothing = { kind: null, container: null, name: null, digest: null, contents: null, tests: 0, warnings: [] }
 
-/** Looks at files as the service would. */
-export async function checkFiles(files: readonly string[], largest: number): Promise<readonly FileCheck[]> {
+/** Reads files as the service would, and summarizes them. */
+export async function checkFiles(files: readonly string[], maxBytes: number): Promise<readonly FileCheck[]> {
   const checks: FileCheck[] = []
   for (const file of files) {
     try {
-      checks.push(checkBytes(file, await readWhole(file, largest)))
+      checks.push(checkBytes(file, await readWholeFile(file, maxBytes)))
     } catch (error) {
       if (!(error instanceof Error)) throw error
       const code = error instanceof CardError ? error.code : 'file_unreadable'
@@ -54,7 +54,7 @@ function checkBytes(file: string, bytes: Buffer): FileCheck {
     return checkCard(file, bytes)
   } catch (error) {
     const document = documentIn(bytes)
-    // What says that it is a lorebook is judged as one; what says nothing is one when it can be read as one.
+    // A file with `spec: lorebook_v3`, or with `entries`, is checked as a lorebook.
     if (document && valueIn(document, 'spec') === 'lorebook_v3') return checkLorebook(file, document)
     if (!document || !Object.hasOwn(document, 'entries')) throw error
     return checkLorebook(file, document)
@@ -110,7 +110,7 @@ function* checkSteps(document: Fields, notes: ReadingNotes) {
   return { name: book.name, written: book.written, unfired: unfired.list, warnings: warnings.list }
 }
 
-/** Checks as lines for people. */
+/** The checks as lines of text. */
 export function checkLines(checks: readonly FileCheck[]): readonly string[] {
   return checks.flatMap(linesOf)
 }

@@ -7,10 +7,10 @@ import type { CardSource } from './cards/source.ts'
 import { type Character, unknownCharacter } from './library/character.ts'
 import type { CharacterLibrary } from './library/library.ts'
 
-/** Lets in the keys to which characters are listed. */
+/** The guard of the routes that read characters. */
 export const toRead = requireScope('chat', 'characters:write')
 
-/** Bytes of a card's file that are written in one turn of the event loop. */
+/** Bytes of a file that are written in one turn of the event loop. */
 const pieceBytes = 64 * 1024
 
 /** Sends bytes in pieces. */
@@ -20,7 +20,7 @@ export function sendBytes(reply: FastifyReply, bytes: Buffer): FastifyReply {
     .send(bytes.length <= pieceBytes ? bytes : Readable.from(piecesOf(bytes, pieceBytes)))
 }
 
-/** Reads the source of a character that was found. @throws ApiError 404 where it has gone since it was found */
+/** Reads the source of a found character. @throws ApiError 404 when it was removed meanwhile */
 export async function readSource(
   library: CharacterLibrary,
   account: number,

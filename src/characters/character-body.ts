@@ -9,18 +9,18 @@ import { maxExpandedLength, tooLarge } from './macros/macros.ts'
 import { shownGreetings } from './prompt/greetings.ts'
 import { listBody } from './schemas.ts'
 
-/** Who looks at a character, as far as it matters. */
+/** The properties of a request that decide what it shows of a character. */
 export interface Viewer {
   readonly isReadable: boolean
-  /** In the order of preference, as ISO 639-1 codes. */
+  /** ISO 639-1 codes, in the order of preference. */
   readonly languages: readonly string[]
-  /** What is kept of it, when it is the caller's own. */
+  /** The stored character, when it is the caller's own. */
   readonly stored: StoredCharacter | undefined
-  /** Which conversation the greetings are shown for; undefined for any. */
+  /** The conversation that the greetings are for; undefined for any. */
   readonly conversationId: string | undefined
 }
 
-/** A character as its reader may see it: how to play it, and what gives its story away, only where it is readable. */
+/** The body for a character. The hidden fields of its card are only in it when the viewer may read the card. */
 export function* publicBody(character: Character, source: CardSource, viewer: Viewer) {
   const { document } = source
   const { name, origin, digest, card } = character
@@ -43,7 +43,7 @@ export function* publicBody(character: Character, source: CardSource, viewer: Vi
   }
 }
 
-/** The greetings with their macros expanded. @throws ApiError 400 `card_too_large` when they get too long together */
+/** The greetings with their macros expanded. @throws ApiError 400 `card_too_large` when they are too long together */
 function* greetingsOf(persona: Parameters<typeof shownGreetings>[0], conversationId: string | undefined) {
   const greetings: { index: number; text: string }[] = []
   let length = 0

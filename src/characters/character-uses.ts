@@ -2,16 +2,16 @@ import { unixSeconds } from '../time.ts'
 import type { CharacterStore, VersionKey } from './library/character.ts'
 import { dayBegin } from './policy.ts'
 
-/** Milliseconds. */
-const writeEvery = 60_000
-/** Versions that are written at once. */
-const batch = 500
-/** Versions that are remembered as noted today before they are forgotten, and noted once more. */
+/** Milliseconds from the first use until the write. */
+const writeDelayMs = 60_000
+/** Versions of one write. */
+const batchSize = 500
+/** Versions that are remembered as recorded today; beyond them all are forgotten, and may be recorded a second time. */
 const maxRememberedVersions = 100_000
 
 /**
- * Writes down which versions of uploaded characters are used: each once a day, all of them at once, a minute after the
- * first, so that no request waits for it.
+ * Records which versions of uploaded characters are used, each once a day. All are written together a minute after the first, so that
+ * no request waits for the write.
  */
 export class CharacterUses {
   readonly #store: Pick<CharacterStore, 'noteUses'>
@@ -27,7 +27,7 @@ export class CharacterUses {
     this.#now = now
   }
 
-  /** This version was used now. */
+  /** Records that a version is used now. */
   note(version: VersionKey): void {
     const today = dayBegin(this.#now())
     if (today !== this.#day || this.#noted.size >= maxRememberedVersions) this.#noted.clear()
@@ -37,18 +37,18 @@ export class CharacterUses {
     if (this.#noted.has(key)) return
     this.#noted.add(key)
     this.#waiting.push({ account, name, digest })
-    this.#timer ??= setTimeout(() => void this.flush(), writeEvery).unref()
+    this.#timer ??= setTimeout(() => void this.flush(), writeDelayMs).unref()
   }
 
-  /** Writes what has not been written yet. */
+  /** Writes the pending records. */
   async flush(): Promise<void> {
     clearTimeout(this.#timer)
     this.#timer = undefined
     const versions = this.#waiting
     this.#waiting = []
-    for (let begin = 0; begin < versions.length; begin += batch) {
-      // A full disk keeps nobody out: the next use of a version tells again.
-      await this.#store.noteUses(versions.slice(begin, begin + batch), this.#now()).catch(() => this.#noted.clear())
+    for (let begin = 0; begin < versions.length; begin += batchSize) {
+      // A failed write (a full disk) does not disturb chats: the next use of each version is recorded again.
+      await this.#store.noteUses(versions.slice(begin, begin + batchSize), this.#now()).catch(() => this.#noted.clear())
     }
   }
 }

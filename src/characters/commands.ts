@@ -3,7 +3,7 @@ import type { WithStores } from '../command.ts'
 import type { Config } from '../config.ts'
 import { print, printJson, printRows, tell } from '../print.ts'
 import { counted } from '../text.ts'
-import type { CharacterStores, Shelf } from './shelf.ts'
+import type { CharacterStores, CommandLibrary } from './command-library.ts'
 
 interface AccountOption {
   readonly account?: string
@@ -11,7 +11,7 @@ interface AccountOption {
 
 /**
  * Adds `characters …` to the command line.
- * @returns `characters`, for what else can be done with one
+ * @returns the command `characters`, for further subcommands
  */
 export function addCharacterCommands(
   program: Command,
@@ -21,9 +21,12 @@ export function addCharacterCommands(
   const characters = program.command('characters').description('look after characters and their cards')
   const account = (what: string) => new Option('--account <name>', what)
 
-  const withShelf = async <T>(options: AccountOption, work: (shelf: Shelf) => Promise<T>): Promise<T> => {
-    const { openShelf } = await import('./shelf.ts')
-    return withStores(async (stores) => work(await openShelf(config(), stores, options.account)))
+  const withLibrary = async <T>(
+    options: AccountOption,
+    work: (commandLibrary: CommandLibrary) => Promise<T>,
+  ): Promise<T> => {
+    const { openCommandLibrary } = await import('./command-library.ts')
+    return withStores(async (stores) => work(await openCommandLibrary(config(), stores, options.account)))
   }
 
   characters
@@ -33,9 +36,9 @@ export function addCharacterCommands(
     .option('--replace', 'replace characters of the same names')
     .description('add characters; all of the cards or, when one of them is faulty, none')
     .action((files: readonly string[], options: AccountOption & { replace?: true }) =>
-      withShelf(options, async (shelf) => {
+      withLibrary(options, async (commandLibrary) => {
         const { importCards } = await import('./card-import.ts')
-        for (const line of await importCards(files, shelf, options.replace === true)) tell(`${line}`)
+        for (const line of await importCards(files, commandLibrary, options.replace === true)) tell(`${line}`)
       }),
     )
 
@@ -48,9 +51,9 @@ export function addCharacterCommands(
     .addOption(account("look among this account's uploads first"))
     .description('print the card of a character on stdout')
     .action((name: string, options: AccountOption & { format?: 'json' | 'v2' | 'png' | 'charx' }) =>
-      withShelf(options, async (shelf) => {
+      withLibrary(options, async (commandLibrary) => {
         const { exportCard } = await import('./cards/export.ts')
-        const { source } = await shelf.find(name)
+        const { source } = await commandLibrary.find(name)
         const format = options.format ?? 'json'
         const { bytes, losses } = exportCard(source, format)
         print(bytes)
@@ -78,7 +81,7 @@ export function addCharacterCommands(
     .option('--json', 'print JSON')
     .description('list the characters that can be played')
     .action((options: AccountOption & { json?: true }) =>
-      withShelf(options, async (shelf) => printRows(await shelf.list(), options.json)),
+      withLibrary(options, async (commandLibrary) => printRows(await commandLibrary.list(), options.json)),
     )
   return characters
 }

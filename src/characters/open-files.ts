@@ -2,28 +2,28 @@ import { finished, type Writable } from 'node:stream'
 import { clientGone } from '../errors.ts'
 import type { BytesInFlight, HeldBytes } from '../http/bytes-in-flight.ts'
 
-/** A card's file, as it is sent. */
+/** A card's file to send. */
 export interface CardFile {
   readonly bytes: Buffer
-  /** What of the card is not in it, one sentence each. */
+  /** Parts of the card that the file does not contain, one sentence each. */
   readonly losses: readonly string[]
-  /** Its media type, where its name does not tell it. */
+  /** The media type, when the format does not decide it. */
   readonly type?: string
 }
 
-/** A file that is being read, or made. */
+/** A file that is being made or sent. */
 interface OpenFile {
   readonly file: Promise<CardFile>
   readonly held: HeldBytes
-  /** Ends the making of it. */
+  /** Aborts `make`. */
   readonly ending: AbortController
   readers: number
 }
 
-/** Makes a file, until the signal aborts because nobody wants it any more. */
+/** Makes a file; the signal aborts when the last reader has disconnected. */
 type MakeFile = (signal: AbortSignal) => Promise<CardFile>
 
-/** The card files that are being read: all who read the same one share its bytes, which are counted once. */
+/** The card files that are being sent: requests for the same file share its bytes, which are counted once as in flight. */
 export class OpenFiles {
   readonly #inFlight: BytesInFlight
   readonly #files = new Map<string, OpenFile>()
@@ -33,11 +33,11 @@ export class OpenFiles {
   }
 
   /**
-   * Opens a file for a reply; it is closed when the reply is over.
-   * @param account whose readers share it
-   * @param name tells the file from the account's others
-   * @param size bytes that making it needs: they are counted before it is made
-   * @throws ApiError 503 where there is no room for them, or what `make` throws
+   * Opens a file for a reply, and closes it when the reply ends.
+   * @param account requests of one account share files
+   * @param name identifies the file among the account's files
+   * @param size bytes that `make` needs, counted as in flight before it begins
+   * @throws ApiError 503 when there is no room for these bytes, and the errors of `make`
    */
   open(reply: Writable, account: number, name: string, size: number, make: MakeFile): Promise<CardFile> {
     const key = `${account} ${name}`
@@ -61,7 +61,7 @@ export class OpenFiles {
       held.set(file.bytes.length)
       return file
     })
-    // Its readers may leave before it is made.
+    // All readers may disconnect before the file is made.
     const open: OpenFile = { file: held.during(making), held, ending, readers: 0 }
     this.#files.set(key, open)
     return open

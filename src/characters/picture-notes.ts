@@ -5,34 +5,34 @@ import { CardError } from './documents/card-error.ts'
 import type { CharacterKey, CharacterStore, VersionKey } from './library/character.ts'
 import { wholeOf } from './library/source-bytes.ts'
 
-/** Milliseconds from the start until the first look, and between two pages. */
-const afterStart = 60_000
-const between = 20
+/** Milliseconds from the start until the first page, and between two pages. */
+const startDelayMs = 60_000
+const pauseMs = 20
 /** Characters of a page. */
 const pageLength = 50
 
-/** What is noted, and when. */
+/** The options of `notePictures`. */
 export interface PictureNotesOptions {
   readonly store: Pick<CharacterStore, 'page' | 'source' | 'noteAbout'>
   readonly clock: Clock
-  /** The work of reading cards, for an account. */
+  /** The scheduler of the work to read cards, by account. */
   readonly workOf: (account: number) => Work
-  /** Takes the bytes of a card into the count of those that are held. */
+  /** Runs `use` while a card's bytes are counted as in flight. */
   readonly during: <T>(account: number, bytes: number, use: () => Promise<T>) => Promise<T>
   readonly onFailure: (error: unknown) => void
 }
 
 /**
- * Notes of uploads from before 0.2.0 whether they have a picture, once after the start: of later ones it is noted when they come.
- * @returns ends that, and resolves when nothing of it is going on
+ * Records for uploads from before 0.2.0 whether they have a picture, once after the start. For later uploads, the upload records it.
+ * @returns a function that stops this, and resolves when no work is running
  */
 export function notePictures(options: PictureNotesOptions): () => Promise<void> {
   const end = new AbortController()
   const { signal } = end
   const run = async (): Promise<void> => {
-    await pause(options.clock, afterStart, signal)
+    await pause(options.clock, startDelayMs, signal)
     for (let after = await notePage(options, null, signal); after !== null; ) {
-      await pause(options.clock, between, signal)
+      await pause(options.clock, pauseMs, signal)
       after = await notePage(options, after, signal)
     }
   }
@@ -45,7 +45,7 @@ export function notePictures(options: PictureNotesOptions): () => Promise<void> 
   }
 }
 
-/** Goes over a page of characters. @returns the last of them; null behind the last page */
+/** Checks a page of characters. @returns the last of them; null after the last page */
 async function notePage(
   options: PictureNotesOptions,
   after: CharacterKey | null,
@@ -59,14 +59,14 @@ async function notePage(
       const avatar = await hasPicture(options, { account, name, digest })
       if (avatar !== undefined) await options.store.noteAbout({ account, name, digest }, { ...about, avatar })
     } catch (error) {
-      // It is looked at again after the next start.
+      // The card is checked again after the next start.
       options.onFailure(error)
     }
   }
   return page.at(-1) ?? null
 }
 
-/** Whether a stored card has a picture; undefined where it is deleted meanwhile. A card that cannot be read any more has none. */
+/** Whether a stored card has a picture; undefined when it is deleted meanwhile. A card that cannot be read any more has none. */
 async function hasPicture(
   { store, workOf, during }: PictureNotesOptions,
   { account, name, digest }: VersionKey,

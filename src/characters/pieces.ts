@@ -3,39 +3,39 @@ import { pruneOnce } from '../storage/prune.ts'
 import { unixSeconds } from '../time.ts'
 import type { CharacterStore } from './library/character.ts'
 
-/* How large cards are kept, on every engine: docs/decisions/0023-bytes-in-flight.md. */
+/* How all engines store large cards: docs/decisions/0023-bytes-in-flight.md. */
 
-/** Bytes of a card up to which it is one value of its row; a larger one is kept in pieces of so many. */
+/** Bytes of a card that is stored as one value in its row; a larger card is stored in pieces of this size. */
 export const pieceBytes = 256 * 1024
 
-/** Pieces that one transaction removes at most: in SQLite some 5 ms. */
+/** Pieces that one transaction removes: in SQLite some 5 ms. */
 export const maxRemovedPieces = 8
 
-/** Seconds after which an upload that has not come to its end has come to nothing; it takes seconds. */
-export const uploadsKeptFor = 3600
+/** Seconds after which an unfinished upload counts as abandoned; uploads take seconds. */
+export const uploadTtlSeconds = 3600
 
-/** How many pieces so many bytes are. */
+/** The number of pieces of so many bytes. */
 export function countPieces(bytes: number): number {
   return Math.ceil(bytes / pieceBytes)
 }
 
-/** The piece at a place. */
+/** The piece with an index. */
 export function pieceAt(source: Buffer, place: number): Buffer {
   return source.subarray(place * pieceBytes, (place + 1) * pieceBytes)
 }
 
-/** The refusal of a card whose pieces were removed before it was whole, since writing them took longer than an hour. */
+/** The error for an upload that took more than an hour, so that its pieces were removed before it was complete. */
 export function uploadLost() {
   return overloaded('Writing the card took too long, and nothing of it is kept. Send it again.')
 }
 
-/** Removes all pieces that no version has, in small transactions. A service does the same later where this fails. */
+/** Removes all pieces without a version, in small transactions. If that fails, the next service that runs removes them. */
 export async function removeAllLeftovers(store: Pick<CharacterStore, 'removeLeftovers'>): Promise<void> {
   const left = { prune: store.removeLeftovers.bind(store) }
-  await pruneOnce(left, unixSeconds() - uploadsKeptFor).catch(() => undefined)
+  await pruneOnce(left, unixSeconds() - uploadTtlSeconds).catch(() => undefined)
 }
 
-/** Lets pieces of all uploads be written in the order in which they are ready, so many at once. */
+/** A FIFO queue of writes of pieces, for all uploads, with bounded concurrency. */
 export class PieceQueue {
   #free: number
   readonly #waiting: (() => void)[] = []
@@ -44,7 +44,7 @@ export class PieceQueue {
     this.#free = atOnce
   }
 
-  /** Does a write when its turn has come. */
+  /** Runs a write when a slot is free. */
   async run<T>(write: () => Promise<T>): Promise<T> {
     if (this.#free > 0) this.#free--
     else await new Promise<void>((resolve) => this.#waiting.push(resolve))

@@ -15,7 +15,7 @@ import { type CardFile, OpenFiles } from './open-files.ts'
 import { CharacterBody, CharacterFormat, CharacterList, CharacterPath, CharacterQuery, listBody } from './schemas.ts'
 import { type CharactersOptions, cardTypes, uploadRoutes } from './upload-routes.ts'
 
-/** A page, when none is asked for by its length. */
+/** Characters of a page without a `limit`. */
 const standardPage = 100
 
 const contentTypes = {
@@ -25,11 +25,11 @@ const contentTypes = {
   charx: 'application/vnd.charx',
 }
 
-/** The characters that a key may talk to, and an account's own cards, in and out. */
+/** The routes for characters: lists, single characters, exports, avatars and uploads. */
 export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = async (app, options) => {
   const { guard, library, store, inFlight, workOf, bodyLimit, limits } = options
   const openFiles = new OpenFiles(inFlight)
-  // Bytes, and not strict JSON: a card is kept as it came, and reading it has rules of its own.
+  // Bodies are taken as bytes: a card is stored unchanged, and the card reader is more lenient than the JSON parser of other routes.
   app.removeAllContentTypeParsers()
   takeBodies(app, cardTypes, workedOn)
   app.addHook('onRequest', guard.admitApiKey)
@@ -91,11 +91,11 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
 
   avatarRoute(app, { ...options, openFiles })
 
-  // Not the options themselves: they have this group's prefix in them, which is theirs already.
+  // Not `options` itself: it contains this group's prefix, which would be applied twice.
   await app.register(uploadRoutes, { guard, library, store, inFlight, workOf, bodyLimit, limits })
 }
 
-/** What a character tells of itself to a caller. @param size bytes of its source, which count while it is read */
+/** The description of a character for a caller. @param size bytes of its source, which are counted as in flight meanwhile */
 async function bodyOf(
   request: FastifyRequest<{ Querystring: { conversation_id?: string } }>,
   character: Character,
@@ -122,13 +122,13 @@ async function bodyOf(
   )
 }
 
-/** A card's body, which is counted with what is made of it. */
+/** The body of an upload; counts the memory of the parsed card as well. */
 function workedOn({ held }: FastifyRequest, body: Buffer): Buffer {
   held?.setWorkedOn(body.length)
   return body
 }
 
-/** Makes a card's file, and gives the source back where it is not that. */
+/** Makes a card's file. Frees the memory of the source, unless the file is the source itself. */
 async function makeFile(source: CardSource, format: keyof typeof contentTypes, work: Work): Promise<CardFile> {
   const { exportSteps } = await import('./cards/export.ts')
   const { bytes, losses } = await work.run('format', exportSteps(source, format))
@@ -136,7 +136,7 @@ async function makeFile(source: CardSource, format: keyof typeof contentTypes, w
   return { bytes, losses }
 }
 
-/** Sends a card's file in pieces, and names what of the card is not in it. */
+/** Sends a card's file, and names the parts of the card that it does not contain. */
 function sendFile(reply: FastifyReply, name: string, format: keyof typeof contentTypes, file: CardFile): FastifyReply {
   const { bytes, losses } = file
   if (losses.length > 0) reply.header('x-export-losses', losses.join(' '))
@@ -144,7 +144,7 @@ function sendFile(reply: FastifyReply, name: string, format: keyof typeof conten
   return sendBytes(reply, bytes)
 }
 
-/** A file name for the card: what old clients read is plain, what others read is the character's own (RFC 6266). */
+/** A file name for the card: a plain one for old clients, and the character's name for all others (RFC 6266). */
 function disposition(name: string, format: keyof typeof contentTypes): string {
   const extension = format === 'v2' ? 'json' : format
   const encoded = encodeURIComponent(name).replace(/['()*]/g, (mark) => `%${mark.charCodeAt(0).toString(16)}`)

@@ -6,12 +6,12 @@ import { unixSeconds } from '../time.ts'
 import type { VersionKey } from './library/character.ts'
 import { countPieces, maxRemovedPieces, PieceQueue, pieceAt, uploadLost } from './pieces.ts'
 
-/** Pieces that are on their way to the server at once: others need connections too. */
+/** Pieces that are sent at once: other requests need connections too. */
 const atOnce = 3
 
 /**
- * The pieces of large cards in PostgreSQL: each is written in a transaction of its own. They go there and back as base64: as bytes the
- * driver would write them in hexadecimal digits, and twice at that.
+ * The pieces of large cards in PostgreSQL, each written in its own transaction. They are sent and read as base64: the driver would write
+ * bytes as hexadecimal digits, and twice.
  */
 export class PostgresPieces {
   readonly #database: PostgresDatabase
@@ -22,10 +22,10 @@ export class PostgresPieces {
   }
 
   /**
-   * Writes the pieces of a card, lets `write` give them to a version, and leaves them to be removed where it does not.
-   * @throws what it throws; ApiError 503 where the database does not answer
+   * Writes the pieces of a card, then calls `write`, which assigns them to a version. Pieces that stay unassigned are marked as abandoned.
+   * @throws the errors of `write`, and ApiError 503 when the database does not answer
    */
-  async during<T>(source: Buffer, write: (upload: string) => Promise<T>): Promise<T> {
+  async withPieces<T>(source: Buffer, write: (upload: string) => Promise<T>): Promise<T> {
     const upload = randomUUID()
     await this.#write(
       (sql) => sql`
@@ -35,7 +35,7 @@ export class PostgresPieces {
     try {
       for (let place = 0; place < countPieces(source.length); place++) {
         const piece = pieceAt(source, place).toString('base64')
-        // Twice where it is not known whether the first time came through.
+        // The transaction is retried when the result of the first try is unknown.
         await this.#write(
           (sql) => sql`
             INSERT INTO card_pieces (upload, place, bytes) VALUES (${upload}, ${place}, decode(${piece}, 'base64'))
@@ -44,7 +44,7 @@ export class PostgresPieces {
       }
       return await write(upload)
     } finally {
-      // Else they are removed when an hour is over.
+      // If this fails, the pieces are removed after an hour.
       await this.#write((sql) => sql`UPDATE uploads SET begun = 0 WHERE id = ${upload} AND account IS NULL`).catch(
         () => undefined,
       )
@@ -64,24 +64,24 @@ export class PostgresPieces {
   }
 
   /** See `CharacterStore.removeLeftovers`. */
-  removeLeft(before: number, most: number): Promise<number> {
-    const wanted = Math.min(most, maxRemovedPieces)
+  removeLeftovers(before: number, maxRows: number): Promise<number> {
+    const maxPieces = Math.min(maxRows, maxRemovedPieces)
     return this.#database.transaction(async (sql) => {
-      // Whoever would give it to a version at this moment waits, and finds it incomplete.
+      // A transaction that assigns this upload at the same time waits for the lock, and then finds it incomplete.
       const [left] = await sql<{ id: string }[]>`
         SELECT id FROM uploads WHERE account IS NULL AND begun < ${before} ORDER BY begun LIMIT 1 FOR UPDATE`
       if (!left) return 0
       const pieces = await sql`
         DELETE FROM card_pieces WHERE upload = ${left.id} AND place IN
-          (SELECT place FROM card_pieces WHERE upload = ${left.id} ORDER BY place LIMIT ${wanted})
+          (SELECT place FROM card_pieces WHERE upload = ${left.id} ORDER BY place LIMIT ${maxPieces})
         RETURNING place`
-      if (pieces.length === wanted) return wanted
+      if (pieces.length === maxPieces) return maxPieces
       await sql`DELETE FROM uploads WHERE id = ${left.id}`
       return pieces.length + 1
     })
   }
 
-  /** @throws ApiError 503 where the upload has been removed, and as transactions do */
+  /** @throws ApiError 503 when the upload was removed, and the errors of transactions */
   async #write(write: (sql: Transaction) => Promise<unknown>): Promise<void> {
     try {
       await this.#queue.run(() => this.#database.transaction(write))
@@ -92,16 +92,16 @@ export class PostgresPieces {
 }
 
 /**
- * Gives the pieces of an upload to a version. To be called in the transaction that adds it.
- * @throws ApiError 503 where they are not all there
+ * Assigns the pieces of an upload to a version. Call it in the transaction that adds the version.
+ * @throws ApiError 503 when pieces are missing
  */
-export async function givePieces(
+export async function assignPieces(
   sql: Transaction,
   upload: string,
   { account, name, digest }: VersionKey,
   bytes: number,
 ): Promise<void> {
-  // The row first: whoever removes the pieces has it.
+  // The row first: `removeLeftovers` locks it before it removes pieces.
   await sql`
     UPDATE uploads SET begun = 0, account = ${account}, name = ${escapeNul(name)}, digest = ${digest}
     WHERE id = ${upload}`

@@ -4,26 +4,26 @@ import type { PostgresDatabase, Queries, Transaction } from '../storage/postgres
 import { escapeNul, unescapeNul } from '../storage/postgres/texts.ts'
 import { unixSeconds } from '../time.ts'
 import type { CharacterKey, NewCharacter, PurgeStep, VersionKey } from './library/character.ts'
-import { dayBegin, type Kept, type PurgePlan, type PurgeRow, planPurge, purgeEntries } from './policy.ts'
-import { givePieces } from './postgres-pieces.ts'
+import { type CharacterUsage, dayBegin, type PurgePlan, type PurgeRow, planPurge, purgeEntries } from './policy.ts'
+import { assignPieces } from './postgres-pieces.ts'
 import { selectForPurge } from './rows.ts'
 
 const nothing = Buffer.alloc(0)
 
-/** What an account has of characters and bytes. Nobody else adds to it until the transaction is over. */
-export async function keptOf(sql: Transaction, account: number): Promise<Kept> {
-  // Not the account's own row: while a commit waits for its standby, plants and characters would wait for each other.
+/** The characters and bytes of an account. Locks them against other additions until the transaction ends. */
+export async function lockUsage(sql: Transaction, account: number): Promise<CharacterUsage> {
+  // Not a lock on the account's own row: while a commit waits for its standby, plants and characters would block each other.
   await sql`
     INSERT INTO upload_locks (account) VALUES (${account}) ON CONFLICT (account) DO UPDATE SET account = excluded.account`
-  return countKept(sql, account)
+  return usageOf(sql, account)
 }
 
-/** What an account has of characters and bytes, as it is now. */
-export async function countKept(sql: Queries, account: number): Promise<Kept> {
-  const [kept] = await sql<Kept[]>`
+/** The current characters and bytes of an account, without a lock. */
+export async function usageOf(sql: Queries, account: number): Promise<CharacterUsage> {
+  const [usage] = await sql<CharacterUsage[]>`
     SELECT (SELECT count(*) FROM characters WHERE account = ${account}) AS characters,
       (SELECT coalesce(sum(bytes), 0)::BIGINT FROM character_use WHERE account = ${account}) AS bytes`
-  return kept ?? { characters: 0, bytes: 0 }
+  return usage ?? { characters: 0, bytes: 0 }
 }
 
 /** Whether an account has a version. */
@@ -34,7 +34,7 @@ export async function hasVersion(sql: Queries, account: number, character: NewCh
   return found.length > 0
 }
 
-/** Adds a version, or makes one that is there the newest. @param upload has the source in pieces, where it is large */
+/** Adds a version, or marks an existing one as the newest. @param upload the upload with the pieces of a large source */
 export async function addVersion(
   sql: Transaction,
   account: number,
@@ -49,7 +49,7 @@ export async function addVersion(
     VALUES (${account}, ${name}, ${digest}, ${upload === null ? source : nothing}, ${now})
     ON CONFLICT DO NOTHING RETURNING name`
   if (upload !== null && added.length > 0) {
-    await givePieces(sql, upload, { account, name: character.name, digest }, source.length)
+    await assignPieces(sql, upload, { account, name: character.name, digest }, source.length)
   }
   await sql`
     INSERT INTO character_use (account, name, digest, bytes, uploaded)
@@ -59,7 +59,7 @@ export async function addVersion(
     ON CONFLICT (account, name, digest) DO UPDATE SET uploaded = excluded.uploaded`
 }
 
-/** Writes down that versions were used; in one order, so that two replicas never wait for each other. */
+/** Records that versions were used, always in the same order, so that two replicas cannot deadlock. */
 export async function noteUses(sql: Transaction, versions: readonly VersionKey[], moment: number): Promise<void> {
   await sql`
     UPDATE character_use SET used = ${moment}
@@ -68,7 +68,7 @@ export async function noteUses(sql: Transaction, versions: readonly VersionKey[]
       AND character_use.digest = noted.digest AND coalesce(character_use.used, 0) < ${dayBegin(moment)}`
 }
 
-/** See `CharacterStore.purge`. Nothing is locked where there is nothing to remove. */
+/** See `CharacterStore.purge`. It locks nothing when there is nothing to remove. */
 export async function purge(
   database: PostgresDatabase,
   begin: CharacterKey | null,
@@ -80,7 +80,7 @@ export async function purge(
   if (surplus.length === 0) return { removed: [], ...progress }
   const removed = await recording(database, async (sql, record) => {
     const versions = listed(sql, surplus)
-    // Whoever uploads one of these again, so that it is played, writes this row, by any version of the service.
+    // An upload that makes one of these versions current again writes this row, in every release of the service.
     await sql`
       SELECT name FROM characters
       WHERE (account, name) IN (SELECT account, name FROM ${versions}) ORDER BY account, name FOR UPDATE`
@@ -109,13 +109,13 @@ async function plan(sql: Queries, begin: CharacterKey | null, usedSince: number)
   )
 }
 
-/** Versions as a table of SQL. */
+/** Versions as an SQL table expression. */
 function listed(sql: Transaction, versions: readonly VersionKey[]) {
   const list = versions.map((version) => ({ ...version, name: escapeNul(version.name) }))
   return sql`json_to_recordset(${JSON.stringify(list)}::text::json) AS versions (account BIGINT, name TEXT, digest TEXT)`
 }
 
-/** Versions that a replica of a version before this one has uploaded meanwhile: they were not used as far as is known. */
+/** Adds rows for versions that a replica of an older release has uploaded meanwhile; they count as unused. */
 async function noteUnknown(sql: Transaction): Promise<boolean> {
   await sql`
     INSERT INTO character_use (account, name, digest, bytes, uploaded)

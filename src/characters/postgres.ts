@@ -5,8 +5,8 @@ import { escapeNul, unescapeNul } from '../storage/postgres/texts.ts'
 import { unixSeconds } from '../time.ts'
 import type { CardAbout } from './cards/summary.ts'
 import {
-  type CharacterCeilings,
   type CharacterKey,
+  type CharacterLimits,
   type CharacterStore,
   characterEntry,
   foldName,
@@ -20,12 +20,12 @@ import {
 } from './library/character.ts'
 import type { SourceBytes } from './library/source-bytes.ts'
 import { pieceBytes } from './pieces.ts'
-import { checkCharacterLimits, type Kept } from './policy.ts'
+import { type CharacterUsage, checkCharacterLimits } from './policy.ts'
 import { PostgresPieces } from './postgres-pieces.ts'
-import { addVersion, countKept, hasVersion, keptOf, noteUses, purge } from './postgres-versions.ts'
-import { type CharacterRow, digestsLike, type SourceRow, toCharacter, toSource } from './rows.ts'
+import { addVersion, hasVersion, lockUsage, noteUses, purge, usageOf } from './postgres-versions.ts'
+import { type CharacterRow, digestRange, type SourceRow, toCharacter, toSource } from './rows.ts'
 
-/** Uploaded characters in PostgreSQL, whose texts cannot hold U+0000: a name that has one is written in another way. */
+/** Uploaded characters in PostgreSQL. Names are escaped, since PostgreSQL's texts cannot contain U+0000. */
 export class PostgresCharacterStore implements CharacterStore {
   readonly #database: PostgresDatabase
   readonly #pieces: PostgresPieces
@@ -35,35 +35,35 @@ export class PostgresCharacterStore implements CharacterStore {
     this.#pieces = new PostgresPieces(database)
   }
 
-  count(account: number): Promise<Kept> {
-    return this.#database.read((sql) => countKept(sql, account))
+  count(account: number): Promise<CharacterUsage> {
+    return this.#database.read((sql) => usageOf(sql, account))
   }
 
   async create(
     account: number,
     character: NewCharacter,
-    ceilings: CharacterCeilings = {},
+    limits: CharacterLimits = {},
     by = commandLine,
   ): Promise<void> {
     const write = (upload: string | null) =>
       recording(this.#database, async (sql, record) => {
-        if (!(await add(sql, account, character, ceilings, upload))) throw nameTaken()
+        if (!(await add(sql, account, character, limits, upload))) throw nameTaken()
         await record(by, characterEntry('character.created', account, character.name, null, character.digest))
       })
-    await this.#inPieces(account, character, ceilings, false, write)
+    await this.#inPieces(account, character, limits, false, write)
   }
 
-  put(account: number, character: NewCharacter, ceilings: CharacterCeilings = {}, by = commandLine): Promise<boolean> {
+  put(account: number, character: NewCharacter, limits: CharacterLimits = {}, by = commandLine): Promise<boolean> {
     const write = (upload: string | null) =>
       recording(this.#database, async (sql, record) => {
         const { digest, about, source } = character
-        if (await add(sql, account, character, ceilings, upload)) {
+        if (await add(sql, account, character, limits, upload)) {
           await record(by, characterEntry('character.created', account, character.name, null, digest))
           return true
         }
         const name = escapeNul(character.name)
         const bytes = (await hasVersion(sql, account, character)) ? 0 : source.length
-        if (bytes > 0) checkCharacterLimits(ceilings, await keptOf(sql, account), { characters: 0, bytes })
+        if (bytes > 0) checkCharacterLimits(limits, await lockUsage(sql, account), { characters: 0, bytes })
         const [before] = await sql<{ digest: string }[]>`
           SELECT digest FROM characters WHERE account = ${account} AND name = ${name} FOR UPDATE`
         await sql`
@@ -73,7 +73,7 @@ export class PostgresCharacterStore implements CharacterStore {
         await record(by, characterEntry('character.replaced', account, character.name, before?.digest ?? null, digest))
         return false
       })
-    return this.#inPieces(account, character, ceilings, true, write)
+    return this.#inPieces(account, character, limits, true, write)
   }
 
   async find(account: number, name: string, match: NameMatch): Promise<StoredCharacter | undefined> {
@@ -95,7 +95,7 @@ export class PostgresCharacterStore implements CharacterStore {
     match: NameMatch,
     digest: string,
   ): Promise<readonly StoredVersion[]> {
-    const [first, last] = digestsLike(digest)
+    const [first, last] = digestRange(digest)
     const rows = await this.#database.read(
       (sql) => sql<StoredVersion[]>`
         SELECT characters.name, character_versions.digest
@@ -176,15 +176,15 @@ export class PostgresCharacterStore implements CharacterStore {
     })
   }
 
-  removeLeftovers(before: number, most: number): Promise<number> {
-    return this.#pieces.removeLeft(before, most)
+  removeLeftovers(before: number, maxRows: number): Promise<number> {
+    return this.#pieces.removeLeftovers(before, maxRows)
   }
 
-  /** Writes a card, a large one in pieces first. An account at its limit writes no piece. */
+  /** Writes a card; a large one is first written in pieces, after a check of the account's limits. */
   async #inPieces<T>(
     account: number,
     character: NewCharacter,
-    ceilings: CharacterCeilings,
+    limits: CharacterLimits,
     mayReplace: boolean,
     write: (upload: string | null) => Promise<T>,
   ): Promise<T> {
@@ -195,10 +195,10 @@ export class PostgresCharacterStore implements CharacterStore {
       if (before && !mayReplace) throw nameTaken()
       if (before && (await hasVersion(sql, account, character))) return false
       const added = { characters: before ? 0 : 1, bytes: source.length }
-      checkCharacterLimits(ceilings, await countKept(sql, account), added)
+      checkCharacterLimits(limits, await usageOf(sql, account), added)
       return true
     })
-    return await (isAdded ? this.#pieces.during(source, write) : write(null))
+    return await (isAdded ? this.#pieces.withPieces(source, write) : write(null))
   }
 }
 
@@ -207,17 +207,17 @@ export async function removeCharacters(sql: Transaction, account: number): Promi
   await sql`DELETE FROM characters WHERE account = ${account}`
 }
 
-/** Adds a character that is new; tells whether it was. */
+/** Adds a character. @returns false when there is one of this name already */
 async function add(
   sql: Transaction,
   account: number,
   character: NewCharacter,
-  ceilings: CharacterCeilings,
+  limits: CharacterLimits,
   upload: string | null,
 ): Promise<boolean> {
   const { digest, source, about } = character
   const name = escapeNul(character.name)
-  const kept = await keptOf(sql, account)
+  const usage = await lockUsage(sql, account)
   const created = unixSeconds()
   const inserted = await sql`
     INSERT INTO characters (account, name, folded, digest, about, created, updated)
@@ -225,7 +225,7 @@ async function add(
       ${created}, ${created})
     ON CONFLICT DO NOTHING RETURNING name`
   if (inserted.length === 0) return false
-  checkCharacterLimits(ceilings, kept, { characters: 1, bytes: source.length })
+  checkCharacterLimits(limits, usage, { characters: 1, bytes: source.length })
   await addVersion(sql, account, character, upload)
   return true
 }

@@ -4,35 +4,35 @@ import type { CharacterUses } from './character-uses.ts'
 import type { CharacterKey, CharacterStore } from './library/character.ts'
 import { keptIfUsedSince } from './policy.ts'
 
-/** Milliseconds between two looks for versions that are not kept any more. */
-const everyHour = 3_600_000
-/** Milliseconds that others have between two transactions. */
-const between = 20
+/** Milliseconds between two purges: an hour. */
+const intervalMs = 3_600_000
+/** Milliseconds between two transactions, for other writes. */
+const pauseMs = 20
 
-/** What a purge works on, and when. */
+/** The options of the purges. */
 export interface PurgeOptions {
   readonly store: Pick<CharacterStore, 'purge'>
-  /** What was used is written down first. */
+  /** Pending uses, which are written before a purge. */
   readonly uses: Pick<CharacterUses, 'flush'>
   readonly clock: Clock
   /** Unix seconds. */
   readonly now: () => number
-  /** The service, as the records of what is removed name it. */
+  /** The actor in the audit records: the service. */
   readonly by?: Actor
-  /** Is told how many versions were removed, where any were. */
+  /** Called with the number of removed versions, unless it is 0. */
   readonly onRemoved: (versions: number) => void
   readonly onFailure: (error: unknown) => void
 }
 
 /**
- * Removes versions of uploaded characters that are not kept any more, from a minute after this on, every hour.
- * @returns ends that, and resolves when nothing of it is going on
+ * Removes expired versions of uploaded characters every hour, the first time after a minute.
+ * @returns a function that stops the purges, and resolves when none is running
  */
 export function purgeVersions(options: PurgeOptions): () => Promise<void> {
   const end = new AbortController()
   const { signal } = end
   const run = async (): Promise<void> => {
-    for (let next = everyHour / 60; ; next = everyHour) {
+    for (let next = intervalMs / 60; ; next = intervalMs) {
       await pause(options.clock, next, signal)
       await purgeOnce(options, signal).catch((error: unknown) => {
         if (!signal.aborted) options.onFailure(error)
@@ -46,7 +46,7 @@ export function purgeVersions(options: PurgeOptions): () => Promise<void> {
   }
 }
 
-/** Removes what there is to remove now, in small transactions. */
+/** Removes all versions that are expired now, in small transactions. */
 async function purgeOnce({ store, uses, clock, now, by, onRemoved }: PurgeOptions, signal: AbortSignal): Promise<void> {
   await uses.flush()
   let removed = 0
@@ -56,7 +56,7 @@ async function purgeOnce({ store, uses, clock, now, by, onRemoved }: PurgeOption
       removed += step.removed.length
       if (step.isLast) return
       after = step.after
-      await pause(clock, between, signal)
+      await pause(clock, pauseMs, signal)
     }
   } finally {
     if (removed > 0) onRemoved(removed)

@@ -1,9 +1,9 @@
 import type { CardAbout } from './cards/summary.ts'
 import type { StoredCharacter } from './library/character.ts'
 import type { SourceBytes } from './library/source-bytes.ts'
-import { alwaysKept } from './policy.ts'
+import { keptVersions } from './policy.ts'
 
-/** An uploaded character as the database keeps it. */
+/** An uploaded character in the database. */
 export interface CharacterRow {
   readonly name: string
   readonly digest: string
@@ -12,26 +12,26 @@ export interface CharacterRow {
   readonly updated: number
 }
 
-/** The source of a version as the database keeps it: where an upload has it in pieces, `source` is empty. */
+/** The source of a version in the database; `source` is empty when an upload has it in pieces. */
 export interface SourceRow {
   readonly source: Buffer
   readonly upload: string | null
-  /** Of all pieces. */
+  /** Bytes of all pieces. */
   readonly bytes: number | null
 }
 
-/** The first and the last digest that begin like this: any such text lies between it and it with the highest digits behind. */
-export function digestsLike(beginning: string): readonly [first: string, last: string] {
+/** The first and the last possible digest with a beginning, for BETWEEN. */
+export function digestRange(beginning: string): readonly [first: string, last: string] {
   return [beginning, beginning.padEnd(64, 'f')]
 }
 
-/** The character that a row tells of. */
+/** The character of a row. */
 export function toCharacter({ name, digest, about, created, updated }: CharacterRow): StoredCharacter {
   const read: CardAbout = JSON.parse(about)
   return { name, digest, created, updated, origin: 'account', about: read }
 }
 
-/** The source that a row tells of. @param read gives the pieces of an upload */
+/** The source of a row. @param read reads the pieces of an upload */
 export function toSource(
   { source, upload, bytes }: SourceRow,
   read: (upload: string) => AsyncIterable<Buffer>,
@@ -41,8 +41,8 @@ export function toSource(
 }
 
 /**
- * Selects a page of characters, after the one with the account and the name in `$1` and `$2`, each with its versions, the
- * newest first, where it has more than are always kept. What `planPurge` reads.
+ * Selects the rows of `planPurge`: a page of characters after the account `$1` and the name `$2`. A character with more than
+ * `keptVersions` versions comes with its versions, the newest first.
  */
 export const selectForPurge = `
   SELECT page.account, page.name, page.digest AS current, versions.digest, versions.bytes, versions.used
@@ -54,5 +54,5 @@ export const selectForPurge = `
     FROM characters WHERE (account, name) > ($1, $2) ORDER BY account, name LIMIT 50
   ) AS page
   LEFT JOIN character_use AS versions ON versions.account = page.account AND versions.name = page.name
-    AND page.count > ${alwaysKept}
+    AND page.count > ${keptVersions}
   ORDER BY page.account, page.name, versions.uploaded DESC, versions.digest`

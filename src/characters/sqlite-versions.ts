@@ -3,21 +3,21 @@ import type { Actor } from '../audit/record.ts'
 import { recording } from '../audit/sqlite.ts'
 import { unixSeconds } from '../time.ts'
 import type { CharacterKey, NewCharacter, PurgeStep, VersionKey } from './library/character.ts'
-import { dayBegin, type Kept, type PurgeRow, planPurge, purgeEntries } from './policy.ts'
+import { type CharacterUsage, dayBegin, type PurgeRow, planPurge, purgeEntries } from './policy.ts'
 import { selectForPurge } from './rows.ts'
 import type { SqlitePieces } from './sqlite-pieces.ts'
 
 const nothing = Buffer.alloc(0)
 
-/** The versions of uploaded characters in SQLite, and what is kept of them. Transactions are the caller's, but for `purge`. */
+/** The versions of uploaded characters in SQLite, with their sizes and uses. Except for `purge`, the caller opens the transactions. */
 export class SqliteVersions {
   readonly #database: Database
   readonly #pieces: SqlitePieces
-  readonly #kept: Statement<[number, number], Kept>
-  readonly #isThere: Statement<[number, string, string]>
+  readonly #usage: Statement<[number, number], CharacterUsage>
+  readonly #exists: Statement<[number, string, string]>
   readonly #size: Statement<[number, string, string], number>
   readonly #insert: Statement<[number, string, string, Buffer, number]>
-  readonly #place: Statement<[number, string, string, number, number, number, string]>
+  readonly #markNewest: Statement<[number, string, string, number, number, number, string]>
   readonly #noteUse: Statement<[number, number, string, string, number]>
   readonly #forPurge: Statement<[number, string], PurgeRow>
   readonly #remove: Statement<[number, string, string]>
@@ -25,10 +25,10 @@ export class SqliteVersions {
   constructor(database: Database, pieces: SqlitePieces) {
     this.#database = database
     this.#pieces = pieces
-    this.#kept = database.prepare(`
+    this.#usage = database.prepare(`
       SELECT (SELECT count(*) FROM characters WHERE account = ?) AS characters,
         (SELECT coalesce(sum(bytes), 0) FROM character_use WHERE account = ?) AS bytes`)
-    this.#isThere = database.prepare('SELECT 1 FROM character_versions WHERE account = ? AND name = ? AND digest = ?')
+    this.#exists = database.prepare('SELECT 1 FROM character_versions WHERE account = ? AND name = ? AND digest = ?')
     this.#size = database
       .prepare<[number, string, string], number>(
         'SELECT bytes FROM character_use WHERE account = ? AND name = ? AND digest = ?',
@@ -37,7 +37,7 @@ export class SqliteVersions {
     this.#insert = database.prepare(`
       INSERT INTO character_versions (account, name, digest, source, created)
       VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
-    this.#place = database.prepare(`
+    this.#markNewest = database.prepare(`
       INSERT INTO character_use (account, name, digest, bytes, uploaded)
       SELECT ?, ?, ?, ?, max(?, 1 + coalesce(max(uploaded), 0)) FROM character_use WHERE account = ? AND name = ?
       ON CONFLICT (account, name, digest) DO UPDATE SET uploaded = excluded.uploaded`)
@@ -47,38 +47,38 @@ export class SqliteVersions {
     this.#remove = database.prepare('DELETE FROM character_versions WHERE account = ? AND name = ? AND digest = ?')
   }
 
-  /** What an account has of characters and bytes. */
-  of(account: number): Kept {
-    return this.#kept.get(account, account) ?? { characters: 0, bytes: 0 }
+  /** The characters and bytes of an account. */
+  usageOf(account: number): CharacterUsage {
+    return this.#usage.get(account, account) ?? { characters: 0, bytes: 0 }
   }
 
   has(account: number, { name, digest }: NewCharacter): boolean {
-    return this.#isThere.get(account, name, digest) !== undefined
+    return this.#exists.get(account, name, digest) !== undefined
   }
 
   size(account: number, name: string, digest: string): number | undefined {
     return this.#size.get(account, name, digest)
   }
 
-  /** Adds a version, or makes one that is there the newest. @param upload has the source in pieces, where it is large */
+  /** Adds a version, or marks an existing one as the newest. @param upload the upload with the pieces of a large source */
   add(account: number, { name, digest, source }: NewCharacter, upload: string | null): void {
     const now = unixSeconds()
     const { changes } = this.#insert.run(account, name, digest, upload === null ? source : nothing, now)
-    if (upload !== null && changes > 0) this.#pieces.give(upload, { account, name, digest }, source.length)
-    this.#place.run(account, name, digest, source.length, now, account, name)
+    if (upload !== null && changes > 0) this.#pieces.assign(upload, { account, name, digest }, source.length)
+    this.#markNewest.run(account, name, digest, source.length, now, account, name)
   }
 
   noteUse({ account, name, digest }: VersionKey, moment: number): void {
     this.#noteUse.run(moment, account, name, digest, dayBegin(moment))
   }
 
-  /** See `CharacterStore.purge`. Nothing is locked where there is nothing to remove. */
+  /** See `CharacterStore.purge`. It takes no write lock when there is nothing to remove. */
   purge(after: CharacterKey | null, usedSince: number, by: Actor): PurgeStep {
     const plan = () => planPurge(this.#forPurge.all(after?.account ?? 0, after?.name ?? ''), usedSince, after)
     const seen = plan()
     if (seen.surplus.length === 0) return { removed: [], after: seen.after, isLast: seen.isLast }
     return recording(this.#database, (record): PurgeStep => {
-      // Another program may have written since.
+      // Another process may have written since the first plan.
       const { surplus, ...progress } = plan()
       for (const { account, name, digest } of surplus) this.#remove.run(account, name, digest)
       for (const entry of purgeEntries(surplus)) record(by, entry)

@@ -7,8 +7,8 @@ import { inTransaction } from '../storage/write-lock.ts'
 import { unixSeconds } from '../time.ts'
 import type { CardAbout } from './cards/summary.ts'
 import {
-  type CharacterCeilings,
   type CharacterKey,
+  type CharacterLimits,
   type CharacterStore,
   characterEntry,
   foldName,
@@ -22,8 +22,8 @@ import {
 } from './library/character.ts'
 import type { SourceBytes } from './library/source-bytes.ts'
 import { pieceBytes } from './pieces.ts'
-import { checkCharacterLimits, type Kept } from './policy.ts'
-import { type CharacterRow, digestsLike, type SourceRow, toCharacter, toSource } from './rows.ts'
+import { type CharacterUsage, checkCharacterLimits } from './policy.ts'
+import { type CharacterRow, digestRange, type SourceRow, toCharacter, toSource } from './rows.ts'
 import { SqlitePieces } from './sqlite-pieces.ts'
 import { SqliteVersions } from './sqlite-versions.ts'
 
@@ -41,17 +41,17 @@ export class SqliteCharacterStore implements CharacterStore {
   readonly #page: Statement<[number, string, number], CharacterRow & { account: number }>
   readonly #noteAbout: Statement<[string, number, string, string]>
   readonly #delete: Statement<[number, string]>
-  readonly #kept: SqliteVersions
+  readonly #versionTable: SqliteVersions
   readonly #pieces: SqlitePieces
 
-  /** What names lead to: every chat request asks, and most ask for none of these. */
-  readonly #remembered: Remembered<StoredCharacter | null>
+  /** Results of `find`, also negative ones: every chat request calls it, mostly for characters that are not uploads. */
+  readonly #findCache: Remembered<StoredCharacter | null>
 
   constructor(database: Database, changes: OutsideChanges) {
     this.#database = database
-    this.#remembered = new Remembered(changes)
+    this.#findCache = new Remembered(changes)
     this.#pieces = new SqlitePieces(database)
-    this.#kept = new SqliteVersions(database, this.#pieces)
+    this.#versionTable = new SqliteVersions(database, this.#pieces)
     this.#insert = database.prepare(`
       INSERT INTO characters (account, name, folded, digest, about, created, updated)
       VALUES (?, ?, ?, ?, ?, ?, ?)`)
@@ -85,26 +85,26 @@ export class SqliteCharacterStore implements CharacterStore {
   async create(
     account: number,
     character: NewCharacter,
-    ceilings: CharacterCeilings = {},
+    limits: CharacterLimits = {},
     by = commandLine,
   ): Promise<void> {
-    await this.#write(account, character, ceilings, by, false)
+    await this.#write(account, character, limits, by, false)
   }
 
-  async count(account: number): Promise<Kept> {
-    return this.#kept.of(account)
+  async count(account: number): Promise<CharacterUsage> {
+    return this.#versionTable.usageOf(account)
   }
 
-  put(account: number, character: NewCharacter, ceilings: CharacterCeilings = {}, by = commandLine): Promise<boolean> {
-    return this.#write(account, character, ceilings, by, true)
+  put(account: number, character: NewCharacter, limits: CharacterLimits = {}, by = commandLine): Promise<boolean> {
+    return this.#write(account, character, limits, by, true)
   }
 
   async find(account: number, name: string, match: NameMatch): Promise<StoredCharacter | undefined> {
     const question = `${match} ${account} ${name}`
-    const known = this.#remembered.get(question)
+    const known = this.#findCache.get(question)
     if (known !== undefined) return known ?? undefined
     const row = this.#find[match].get(account, match === 'exact' ? name : foldName(name))
-    return this.#remembered.set(question, row ? toCharacter(row) : null) ?? undefined
+    return this.#findCache.set(question, row ? toCharacter(row) : null) ?? undefined
   }
 
   async findVersions(
@@ -114,11 +114,11 @@ export class SqliteCharacterStore implements CharacterStore {
     digest: string,
   ): Promise<readonly StoredVersion[]> {
     const wanted = match === 'exact' ? name : foldName(name)
-    return this.#versions[match].all(account, ...digestsLike(digest), wanted)
+    return this.#versions[match].all(account, ...digestRange(digest), wanted)
   }
 
   async size(account: number, name: string, digest: string): Promise<number | undefined> {
-    return this.#kept.size(account, name, digest)
+    return this.#versionTable.size(account, name, digest)
   }
 
   async source(account: number, name: string, digest: string): Promise<SourceBytes | undefined> {
@@ -131,7 +131,7 @@ export class SqliteCharacterStore implements CharacterStore {
   }
 
   async remove(account: number, name: string, by = commandLine): Promise<boolean> {
-    this.#remembered.forget()
+    this.#findCache.forget()
     return recording(this.#database, (record) => {
       const before = this.#find.exact.get(account, name)
       if (!before) return false
@@ -143,13 +143,13 @@ export class SqliteCharacterStore implements CharacterStore {
 
   async noteUses(versions: readonly VersionKey[], moment: number): Promise<void> {
     const note = () => {
-      for (const version of versions) this.#kept.noteUse(version, moment)
+      for (const version of versions) this.#versionTable.noteUse(version, moment)
     }
     writing(() => inTransaction(this.#database, note))
   }
 
   async purge(after: CharacterKey | null, usedSince: number, by = serviceActor()): Promise<PurgeStep> {
-    return this.#kept.purge(after, usedSince, by)
+    return this.#versionTable.purge(after, usedSince, by)
   }
 
   async page(after: CharacterKey | null, limit: number): Promise<readonly (CharacterKey & StoredCharacter)[]> {
@@ -158,61 +158,61 @@ export class SqliteCharacterStore implements CharacterStore {
   }
 
   async noteAbout({ account, name, digest }: VersionKey, about: CardAbout): Promise<void> {
-    this.#remembered.forget()
+    this.#findCache.forget()
     writing(() => this.#noteAbout.run(JSON.stringify(about), account, name, digest))
   }
 
-  removeLeftovers(before: number, most: number): Promise<number> {
-    return this.#pieces.removeLeft(before, most)
+  removeLeftovers(before: number, maxRows: number): Promise<number> {
+    return this.#pieces.removeLeftovers(before, maxRows)
   }
 
-  /** Writes a card, a large one in pieces first; tells whether its character is new. */
+  /** Writes a card; a large one is first written in pieces. @returns whether its character is new */
   async #write(
     account: number,
     character: NewCharacter,
-    ceilings: CharacterCeilings,
+    limits: CharacterLimits,
     by: Actor,
     mayReplace: boolean,
   ): Promise<boolean> {
     const { name, digest, about, source } = character
     const write = (upload: string | null): boolean => {
-      this.#remembered.forget()
+      this.#findCache.forget()
       return recording(this.#database, (record) => {
-        const { before } = this.#check(account, character, ceilings, mayReplace)
+        const { before } = this.#check(account, character, limits, mayReplace)
         const now = unixSeconds()
         if (before !== null) this.#update.run(digest, JSON.stringify(about), now, account, name)
         else this.#insert.run(account, name, foldName(name), digest, JSON.stringify(about), now, now)
-        this.#kept.add(account, character, upload)
+        this.#versionTable.add(account, character, upload)
         const action = before === null ? 'character.created' : 'character.replaced'
         record(by, characterEntry(action, account, name, before, digest))
         return before === null
       })
     }
     // An account at its limit writes no piece.
-    const isLarge = source.length > pieceBytes && this.#check(account, character, ceilings, mayReplace).isAdded
-    return isLarge ? await this.#pieces.during(source, write) : write(null)
+    const isLarge = source.length > pieceBytes && this.#check(account, character, limits, mayReplace).isAdded
+    return isLarge ? await this.#pieces.withPieces(source, write) : write(null)
   }
 
   /**
-   * What a card comes to: the digest that it replaces, null where it does not, and whether its bytes are added.
-   * @throws ApiError 409 where the name is taken and may not be, 429 beyond the ceilings
+   * Checks a card before it is written. `before` is the digest that it replaces, or null; `isAdded` tells whether its bytes are new.
+   * @throws ApiError 409 when the name is taken and `mayReplace` is false, 429 over the limits
    */
   #check(
     account: number,
     character: NewCharacter,
-    ceilings: CharacterCeilings,
+    limits: CharacterLimits,
     mayReplace: boolean,
   ): { readonly before: string | null; readonly isAdded: boolean } {
     const before = this.#find.exact.get(account, character.name)?.digest ?? null
     if (before !== null && !mayReplace) throw nameTaken()
-    const isAdded = before === null || !this.#kept.has(account, character)
+    const isAdded = before === null || !this.#versionTable.has(account, character)
     const bytes = isAdded ? character.source.length : 0
-    checkCharacterLimits(ceilings, this.#kept.of(account), { characters: before === null ? 1 : 0, bytes })
+    checkCharacterLimits(limits, this.#versionTable.usageOf(account), { characters: before === null ? 1 : 0, bytes })
     return { before, isAdded }
   }
 }
 
-/** Removes all characters of an account with their versions. To be called in a transaction. */
+/** Removes all characters of an account with their versions. Call it in a transaction. */
 export function removeCharacters(database: Database, account: number): void {
   database.prepare('DELETE FROM characters WHERE account = ?').run(account)
 }

@@ -17,7 +17,7 @@ import { type CharacterStore, characterNameProblem, shownDigest, unknownCharacte
 import type { CharacterLibrary } from './library/library.ts'
 import { CharacterPath, CharacterSummary, cardBody, UploadQuery } from './schemas.ts'
 
-/** What the characters group is built from. */
+/** The options of the routes for characters. */
 export interface CharactersOptions {
   readonly guard: Guard
   readonly library: CharacterLibrary
@@ -26,11 +26,11 @@ export interface CharactersOptions {
   readonly workOf: WorkOf
   /** Bytes. */
   readonly bodyLimit: number
-  /** What holds where neither the key nor its account has a limit. */
+  /** The default limits, for keys and accounts without their own. */
   readonly limits: Limits
 }
 
-/** What a card may be sent as; the bytes decide what it is. */
+/** Content types of uploads; the bytes decide the format. */
 export const cardTypes = [
   'application/json',
   'image/png',
@@ -39,12 +39,12 @@ export const cardTypes = [
   'application/octet-stream',
 ]
 
-/** What can go wrong on the routes that take a card. */
+/** Status codes of refused uploads. */
 const writeRefusals = [...refusals, 400, 413, 415, 507]
 
 const toWrite = requireScope('characters:write')
 
-/** An account's own cards: adding, replacing and deleting them. The group that this is part of lets callers in. */
+/** The routes to add, replace and delete an account's own cards. The surrounding group authenticates callers. */
 export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async (app, options) => {
   const { library, store, workOf, bodyLimit, limits } = options
 
@@ -71,7 +71,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       const name = nameOf(read.card)
       if (request.query.dry_run === 'true') return await summaryBody(name, read, request, workOf)
       const allowed = charactersAllowed(callerOf(request), limits)
-      await held(request, store.create(accountOf(request), toStore(name, read), allowed, actorOf(request)))
+      await countedDuring(request, store.create(accountOf(request), toStore(name, read), allowed, actorOf(request)))
       reply.code(201).header('location', pathOf(name))
       return await summaryBody(name, read, request, workOf)
     },
@@ -101,7 +101,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       if (request.query.dry_run === 'true') return await summaryBody(name, read, request, workOf)
       const allowed = charactersAllowed(callerOf(request), limits)
       const putting = store.put(accountOf(request), toStore(name, read), allowed, actorOf(request))
-      const isNew = await held(request, putting)
+      const isNew = await countedDuring(request, putting)
       if (isNew) reply.code(201).header('location', pathOf(name))
       return await summaryBody(name, read, request, workOf)
     },
@@ -134,7 +134,7 @@ function accountOf(request: FastifyRequest): number {
   return callerOf(request).account.id
 }
 
-/** Refuses, before it is read, a body that says it is something else. A missing content type says nothing. */
+/** Refuses a body with another or a missing content type, before it is read. */
 async function acceptCards({ headers }: FastifyRequest): Promise<void> {
   const type = headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase()
   if (type !== undefined && cardTypes.includes(type)) return
@@ -142,7 +142,7 @@ async function acceptCards({ headers }: FastifyRequest): Promise<void> {
   throw new ApiError(415, 'unsupported_media_type', message)
 }
 
-/** @throws ApiError 400 for what cannot be a name */
+/** @throws ApiError 400 for an invalid name */
 function readName(text: string): string {
   const name = text.trim()
   const problem = characterNameProblem(name)
@@ -150,7 +150,7 @@ function readName(text: string): string {
   throw invalidField('name', problem, 'The path part')
 }
 
-/** The error for a name of which the account has no upload: a character that everybody sees, or none. */
+/** The error for a name without an upload of the account: 403 for a character of the folder or a starter, else 404. */
 async function whyNotRemoved(library: CharacterLibrary, account: number, name: string): Promise<ApiError> {
   const found = await library.resolve(account, name)
   if (!found || found.origin === 'account') return unknownCharacter()
@@ -167,8 +167,8 @@ async function readUpload(request: FastifyRequest, workOf: WorkOf): Promise<Read
   return await whileConnected(request, (signal) => workOf(request, signal).run('card', steps))
 }
 
-/** Keeps a card's bytes counted until it is written, although its sender may have left. */
-function held<T>(request: FastifyRequest, writing: Promise<T>): Promise<T> {
+/** Keeps a card's bytes counted as in flight until they are written, even if the client disconnects. */
+function countedDuring<T>(request: FastifyRequest, writing: Promise<T>): Promise<T> {
   return request.held?.during(writing) ?? writing
 }
 
@@ -176,7 +176,7 @@ function toStore(name: string, { digest, source, about }: ReadCard) {
   return { name, digest, source: source.bytes, about }
 }
 
-/** What is told of a card that has been written: the last that its bytes are needed for. */
+/** The summary of a card after the upload. Frees the memory of the card's bytes, which are not needed any more. */
 async function summaryBody(
   name: string,
   { digest, card, source, notes }: ReadCard,

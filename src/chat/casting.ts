@@ -4,8 +4,8 @@ import type { ModelUser } from '../access/model-lists.ts'
 import {
   type Character,
   foldName,
+  parseCharacterName,
   pinnedName,
-  readWantedName,
   unknownCharacter,
 } from '../characters/library/character.ts'
 import type { CharacterLibrary } from '../characters/library/library.ts'
@@ -118,7 +118,7 @@ async function cast(
     const header = pinnedName(encodeURIComponent(found.name), found.digest)
     return { persona: { name: found.name, card: found.card, userName, digest: found.digest }, header, character: found }
   }
-  if (unknown === 'closed' || readWantedName(name).digest !== undefined) throw refusal()
+  if (unknown === 'closed' || parseCharacterName(name).digest !== undefined) throw refusal()
   return { persona: { name, card: null, userName }, header: encodeURIComponent(name) }
 }
 

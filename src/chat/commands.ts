@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander'
-import type { CharacterStores } from '../characters/shelf.ts'
+import type { CharacterStores } from '../characters/command-library.ts'
 import type { WithStores } from '../command.ts'
 import type { Config } from '../config.ts'
 import { printRows } from '../print.ts'
@@ -25,11 +25,16 @@ export function addCardTestCommand(
     .option('--json', 'print JSON')
     .description("run a card's own tests (extensions.conservatory.tests) and tell which pass")
     .action(async (name: string, { model, account, json }: TestOptions) => {
-      const { openShelf } = await import('../characters/shelf.ts')
+      const { openCommandLibrary } = await import('../characters/command-library.ts')
       await withStores(async (stores) => {
-        const shelf = await openShelf(config(), stores, account)
+        const commandLibrary = await openCommandLibrary(config(), stores, account)
         const { runCardTests } = await import('./card-tests.ts')
-        const results = await runCardTests(await shelf.find(name), model, config(), shelf.library.worldBooks)
+        const results = await runCardTests(
+          await commandLibrary.find(name),
+          model,
+          config(),
+          commandLibrary.library.worldBooks,
+        )
         printRows(results, json)
         const failed = results.filter(({ passed }) => !passed).length
         if (failed > 0) throw new Error(`${failed} of ${counted(results.length, 'test')} failed.`)

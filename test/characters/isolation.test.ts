@@ -34,16 +34,16 @@ it('uploads are each account’s own, whatever is called in whatever order', asy
         keys.push(await service.makeKey(`person ${++accountsMade}`, ['chat', 'characters:write']))
       }
       /** The digests of each account's characters, by exact name. */
-      const shelves = keys.map(() => new Map<string, string>())
-      const shelfOf = (index: number) => shelves[index] ?? new Map<string, string>()
+      const uploadsByAccount = keys.map(() => new Map<string, string>())
+      const uploadsOf = (index: number) => uploadsByAccount[index] ?? new Map<string, string>()
       /** Exactly the name, or else the first by code points that differs only in case. */
-      const find = (shelf: ReadonlyMap<string, string>, wanted: string) => {
-        const names = [...shelf.keys()].toSorted()
-        const found = shelf.has(wanted) ? wanted : names.find((each) => each.toLowerCase() === wanted.toLowerCase())
-        return found === undefined ? undefined : { name: found, digest: shelf.get(found) ?? '' }
+      const find = (uploads: ReadonlyMap<string, string>, wanted: string) => {
+        const names = [...uploads.keys()].toSorted()
+        const found = uploads.has(wanted) ? wanted : names.find((each) => each.toLowerCase() === wanted.toLowerCase())
+        return found === undefined ? undefined : { name: found, digest: uploads.get(found) ?? '' }
       }
       for (const call of calls) {
-        const shelf = shelfOf(call.who)
+        const uploads = uploadsOf(call.who)
         const send = (method: string, path: string, body?: string) =>
           service.request(path, {
             method,
@@ -51,27 +51,27 @@ it('uploads are each account’s own, whatever is called in whatever order', asy
             ...(body === undefined ? {} : { body }),
           })
         const path = `/characters/${call.name}`
-        const mine = find(shelf, call.name)
+        const mine = find(uploads, call.name)
         if (call.kind === 'PUT') {
           const text = JSON.stringify({ spec: 'chara_card_v3', data: { name: 'x', description: `${++uploaded}` } })
-          expect((await send('PUT', path, text)).status).toBe(shelf.has(call.name) ? 200 : 201)
-          shelf.set(call.name, `sha256:${createHash('sha256').update(text).digest('hex')}`)
+          expect((await send('PUT', path, text)).status).toBe(uploads.has(call.name) ? 200 : 201)
+          uploads.set(call.name, `sha256:${createHash('sha256').update(text).digest('hex')}`)
         } else if (call.kind === 'GET') {
           const response = await send('GET', path)
           expect(response.status).toBe(mine ? 200 : 404)
           if (mine) expect(await response.json()).toMatchObject(mine)
         } else if (call.kind === 'DELETE') {
           // Only exactly this name is deleted.
-          expect((await send('DELETE', path)).status).toBe(shelf.delete(call.name) ? 204 : 404)
+          expect((await send('DELETE', path)).status).toBe(uploads.delete(call.name) ? 204 : 404)
         } else if (call.kind === 'list') {
           const { data }: { data: { name: string; digest: string; origin: string }[] } = JSON.parse(
             await (await send('GET', '/characters')).text(),
           )
           const own = data.filter(({ origin }) => origin === 'account')
-          expect(new Map(own.map((each) => [each.name, each.digest]))).toEqual(shelf)
+          expect(new Map(own.map((each) => [each.name, each.digest]))).toEqual(uploads)
         } else {
           // A pin of what another account has leads nowhere, unless one has the very same.
-          const pinned = call.kind === 'pin' ? find(shelfOf(call.owner), call.name)?.digest : undefined
+          const pinned = call.kind === 'pin' ? find(uploadsOf(call.owner), call.name)?.digest : undefined
           const character = pinned === undefined ? call.name : `${call.name}@${pinned}`
           const messages = [{ role: 'user', content: 'Hello' }]
           const response = await send(

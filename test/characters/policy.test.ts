@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { alwaysKept, dayBegin, keptIfUsedSince, type PurgeRow, planPurge } from '../../src/characters/policy.ts'
+import { dayBegin, keptIfUsedSince, keptVersions, type PurgeRow, planPurge } from '../../src/characters/policy.ts'
 
 const usedSince = 1000
 
@@ -13,7 +13,7 @@ const character = fc.record({
 
 function rowsOf(name: string, { used, current, bytes }: { used: (number | null)[]; current: number; bytes: number }) {
   const versions = used.map((each, place) => ({ digest: `${name} ${place}`, bytes, used: each }))
-  const shown = versions.length > alwaysKept ? versions : [{ digest: null, bytes: null, used: null }]
+  const shown = versions.length > keptVersions ? versions : [{ digest: null, bytes: null, used: null }]
   return shown.map((version): PurgeRow => ({ account: 1, name, current: `${name} ${current}`, ...version }))
 }
 
@@ -24,7 +24,7 @@ it('step by step all that is surplus goes, nothing else, and each step is small'
       const surplus = pages.flatMap((rows) =>
         rows
           .filter(({ digest, current, used }, place) => {
-            return digest !== null && place >= alwaysKept && digest !== current && (used === null || used < usedSince)
+            return digest !== null && place >= keptVersions && digest !== current && (used === null || used < usedSince)
           })
           .map(({ digest }) => digest),
       )

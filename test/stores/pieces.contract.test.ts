@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { CharacterStore } from '../../src/characters/library/character.ts'
 import { wholeOf } from '../../src/characters/library/source-bytes.ts'
-import { pieceBytes, uploadsKeptFor } from '../../src/characters/pieces.ts'
+import { pieceBytes, uploadTtlSeconds } from '../../src/characters/pieces.ts'
 import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { openSqliteStores, type Stores } from '../../src/stores/stores.ts'
 import { unixSeconds } from '../../src/time.ts'
@@ -66,7 +66,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('cards in pi
     return (await Promise.all(counts)).map(([row]) => Number(row?.n))
   }
   /** Removes all that is left over; gives how many rows each transaction removed. */
-  const sweep = async (characters: CharacterStore, before = unixSeconds() - uploadsKeptFor) => {
+  const sweep = async (characters: CharacterStore, before = unixSeconds() - uploadTtlSeconds) => {
     const removed: number[] = []
     for (;;) {
       const count = await characters.removeLeftovers(before, 500)

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { CharacterCeilings, CharacterStore, VersionKey } from '../../src/characters/library/character.ts'
+import type { CharacterLimits, CharacterStore, VersionKey } from '../../src/characters/library/character.ts'
 import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { openSqliteStores, type Stores } from '../../src/stores/stores.ts'
 import { temporaryFolder } from '../support/service.ts'
@@ -110,7 +110,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('versions of
   it('limits of an account are its versions’ bytes and its characters, and what adds nothing is never refused', async () => {
     const { id, characters } = await newAccount()
     const refusal = (code: string) => ({ status: 429, code, headers: {} })
-    const two: CharacterCeilings = { characters: 2, bytes: 100 }
+    const two: CharacterLimits = { characters: 2, bytes: 100 }
     const fern = cardOf('Fern', 40)
     await characters.create(id, fern, two)
     await characters.put(id, cardOf('Fern', 40), two)

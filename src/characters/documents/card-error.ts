@@ -1,6 +1,6 @@
 import { ApiError } from '../../errors.ts'
 
-/** What can be wrong with a card, as callers and commands are told. */
+/** The codes of faults of a card. */
 export type CardErrorCode =
   | 'card_invalid'
   | 'card_not_found_in_image'
@@ -8,7 +8,7 @@ export type CardErrorCode =
   | 'card_too_large'
   | 'card_unsupported'
 
-/** A card that cannot be taken: a 400 (413 when it is too large) whose sentence says why and quotes nothing of it. */
+/** The refusal of a card: a 400, or a 413 when it is too large. The message gives the reason and quotes nothing of the card. */
 export class CardError extends ApiError {
   constructor(code: CardErrorCode, message: string, cause?: unknown) {
     super(code === 'card_too_large' ? 413 : 400, code, message, { cause })

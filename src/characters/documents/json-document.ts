@@ -4,19 +4,18 @@ import { JsonFault, jsonSteps, mostJsonProperties, mostJsonValues } from '../../
 import { type Steps, workAtOnce } from '../../work.ts'
 import { CardError, type CardErrorCode } from './card-error.ts'
 
-/** Bytes of the largest JSON that is read or written: about ten times the largest real card that was found. */
+/** Bytes of JSON that is read or written, at most: about ten times the largest real card that was found. */
 export const maxDocumentBytes = 16 * 1024 * 1024
 
-/** Levels of nesting up to which JSON is read, so that no walk over a card can exhaust the stack. */
+/** Levels of nesting of JSON, so that recursion over a card cannot exhaust the stack. */
 const maxNesting = 200
 
 const bounds = { depth: maxNesting, duplicates: 'last' } as const
 
 /**
  * Reads one JSON object (RFC 8259), with or without a byte order mark.
- * The refusals quote nothing of it.
- * @param fault the code of what is no JSON object
- * @throws CardError
+ * @param fault the error code for bytes that are not a JSON object
+ * @throws CardError whose message quotes nothing of the document
  */
 export function* jsonDocumentSteps(bytes: Buffer, fault: CardErrorCode = 'card_invalid'): Steps<Fields> {
   checkSize(bytes.length)
@@ -24,8 +23,8 @@ export function* jsonDocumentSteps(bytes: Buffer, fault: CardErrorCode = 'card_i
 }
 
 /**
- * The same for the part of a file that has the object, as it is there or unpacked: then the bytes are given back once they are a text.
- * @throws CardError
+ * Reads a JSON object that is a part of a file, or was unpacked from it. Frees the memory of unpacked bytes once they are decoded.
+ * @throws CardError as `jsonDocumentSteps`
  */
 export function* documentInFile(bytes: Buffer, file: Buffer, fault: CardErrorCode = 'card_invalid'): Steps<Fields> {
   checkSize(bytes.length)
@@ -42,14 +41,14 @@ function* readText(text: string, fault: CardErrorCode): Steps<Fields> {
   return document
 }
 
-/** The same at once, for commands and for what is read once. */
+/** `jsonDocumentSteps` in one go, for commands and for files of the operator. */
 export function readJsonDocument(bytes: Buffer): Fields {
   return workAtOnce().run('card', jsonDocumentSteps(bytes))
 }
 
 /**
- * Writes a JSON object so that reading it gives the same values.
- * @throws CardError for one that could not be read again, being too large or nested too deeply
+ * Writes a JSON object so that `jsonDocumentSteps` reads the same values.
+ * @throws CardError when the JSON would be too large or nested too deeply to be read again
  */
 export function* writeJsonDocument(document: Fields): Steps<Buffer> {
   const writer = new Writer()
@@ -59,10 +58,10 @@ export function* writeJsonDocument(document: Fields): Steps<Buffer> {
   return bytes
 }
 
-/** Characters that are kept as text before they become bytes. */
+/** Characters that are collected before they are encoded. */
 const maxPieceLength = 64 * 1024
 
-/** Writes JSON piece by piece, as far as a document may be long. */
+/** Writes JSON in pieces, up to `maxDocumentBytes`. */
 class Writer {
   readonly #pieces: Buffer[] = []
   #length = 0
@@ -105,13 +104,13 @@ class Writer {
     if (this.#text.length > maxPieceLength) yield this.#cut()
   }
 
-  /** @returns whether the text is long enough to become a piece */
+  /** @returns whether the collected text is long enough for a piece */
   #writeScalar(value: unknown): boolean {
     this.#text += writtenScalar(value)
     return this.#text.length > maxPieceLength
   }
 
-  /** @returns the cost in units of work of what was written since the last time */
+  /** Encodes the collected text. @returns the cost in units of work */
   #cut(): number {
     const piece = Buffer.from(this.#text)
     this.#text = ''
@@ -126,7 +125,7 @@ function isContainer(value: unknown): value is Fields | readonly unknown[] {
   return typeof value === 'object' && value !== null
 }
 
-/** As `JSON.stringify`, but for the two numbers that JSON can say and it does not: -0, and what is out of range. */
+/** Like `JSON.stringify`, but keeps numbers that JSON can express and `JSON.stringify` changes: -0, and numbers out of range. */
 function writtenScalar(value: unknown): string {
   if (Object.is(value, -0)) return '-0'
   if (value === Number.POSITIVE_INFINITY) return '1e999'

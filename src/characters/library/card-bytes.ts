@@ -9,14 +9,14 @@ import type { ReadingNotes } from '../lore/entry.ts'
 import { emptyNotes } from '../lore/lorebook.ts'
 import { characterNameProblem } from './character.ts'
 
-/** All that is made of a card's bytes. */
+/** The results of reading a card's bytes. */
 export interface ReadCard {
   readonly source: CardSource
   readonly card: Card
   /** SHA-256 of the bytes, 64 hex digits. */
   readonly digest: string
   readonly about: CardAbout
-  /** What was counted and passed over in the reading. */
+  /** Counts and ignored fields. */
   readonly notes: ReadingNotes
 }
 
@@ -35,26 +35,26 @@ export function* cardSteps(bytes: Buffer): Steps<ReadCard> {
   return { source: { ...source, warnings }, card, digest, about, notes }
 }
 
-/** The same at once, for commands and for what is read once. */
+/** `cardSteps` in one go, for commands. */
 export function readCardBytes(bytes: Buffer): ReadCard {
   return workAtOnce().run('card', cardSteps(bytes))
 }
 
-/** Bytes that are digested at once, in a millisecond. */
-const digestPiece = 1024 * 1024
+/** Bytes that one step hashes, in a millisecond. */
+const digestPieceBytes = 1024 * 1024
 
 function* digestOf(bytes: Buffer): Steps<string> {
   const digest = createHash('sha256')
-  for (let start = 0; start < bytes.length; start += digestPiece) {
-    digest.update(bytes.subarray(start, start + digestPiece))
-    yield digestPiece >> 4
+  for (let start = 0; start < bytes.length; start += digestPieceBytes) {
+    digest.update(bytes.subarray(start, start + digestPieceBytes))
+    yield digestPieceBytes >> 4
   }
   return digest.digest('hex')
 }
 
 /**
- * The name that a card brings, fit to be kept under.
- * @throws CardError when it brings none that is
+ * The name of a card, trimmed, as a name for the library.
+ * @throws CardError when it is not a valid name
  */
 export function nameOf({ name }: Pick<Card, 'name'>): string {
   const trimmed = name.trim()

@@ -1,22 +1,22 @@
 import { type Alarm, type Clock, quietClock } from '../../clock.ts'
 import type { Card } from '../cards/card.ts'
 
-/** A card that is kept, and what keeping it is taken to cost. */
-interface KeptCard {
+/** A cached card, and its estimated bytes of memory. */
+interface CachedCard {
   readonly card: Card
   readonly bytes: number
 }
 
-/** Bytes of memory that an entry of a lorebook takes, and a key of one, about. */
+/** Bytes of memory of a lorebook's entry, and of a key, about. */
 const bytesOfEntry = 1000
 const bytesOfKey = 500
 
-/** Bytes of memory that make a card a large one. */
-const large = 1024 ** 2
-/** Milliseconds for which a large card that is not played is kept: it may be of a caller that wants only its memory. */
-const largeKeptFor = 30_000
+/** Bytes of memory of a large card. */
+const largeBytes = 1024 ** 2
+/** Milliseconds that an unused large card stays in the cache: a hostile caller may upload it only to occupy memory. */
+const largeTtlMs = 30_000
 
-/** Bytes of memory that a card takes, about: its texts, and what its lore is read into. @param sourceBytes those of its file */
+/** Bytes of memory of a card, about: its texts and its parsed lore. @param sourceBytes bytes of its file */
 export function memoryOf({ book }: Card, sourceBytes: number): number {
   let bytes = 2 * sourceBytes
   for (const { keys, secondaryKeys } of book?.entries ?? []) {
@@ -27,30 +27,30 @@ export function memoryOf({ book }: Card, sourceBytes: number): number {
 }
 
 /**
- * Keeps the cards that were played last, by the digest of their source: one object for each, since what is made of a
- * card, such as its prompt, is kept with the object.
+ * An LRU cache of cards, by the digest of their source. There is one object for each card, since values made from a card, such as
+ * its expanded texts, are cached by the object.
  */
 export class CardCache {
   readonly #limit: number
   readonly #clock: Clock
-  readonly #cards = new Map<string, KeptCard & { readonly expiry: Alarm | undefined }>()
+  readonly #cards = new Map<string, CachedCard & { readonly expiry: Alarm | undefined }>()
   readonly #loading = new Map<string, Promise<Card>>()
   #bytes = 0
 
-  /** @param limit bytes of memory in all; the card that was used last is kept whatever its size */
+  /** @param limit bytes of memory in all; the newest card stays in the cache even if it is larger */
   constructor(limit: number, clock: Clock = quietClock) {
     this.#limit = limit
     this.#clock = clock
   }
 
   /**
-   * The card of this digest; where it is not kept, `load` makes it, once for all of one account who wait for it: accounts
-   * do not wait for what is another's turn.
+   * The card of this digest, from the cache or from `load`. Requests of one account share one load; accounts do not share loads, since
+   * they would wait for each other's share of the event loop.
    */
-  async get(account: number | null, digest: string, load: () => Promise<KeptCard>): Promise<Card> {
+  async get(account: number | null, digest: string, load: () => Promise<CachedCard>): Promise<Card> {
     const kept = this.#cards.get(digest)
     if (kept) {
-      // Last in the map is what was used last.
+      // The map's order is the order of use.
       this.#cards.delete(digest)
       this.#cards.set(digest, kept)
       kept.expiry?.refresh()
@@ -68,11 +68,11 @@ export class CardCache {
     }
   }
 
-  /** Keeps a card that has been read anyway; gives the one that is kept already, when there is one. */
+  /** Adds a card that was read already. @returns the cached object of this digest, when there is one */
   add(digest: string, card: Card, bytes: number): Card {
     const kept = this.#cards.get(digest)
     if (kept) return kept.card
-    const expiry = bytes > large ? this.#clock.setTimeout(() => this.#forget(digest), largeKeptFor) : undefined
+    const expiry = bytes > largeBytes ? this.#clock.setTimeout(() => this.#forget(digest), largeTtlMs) : undefined
     this.#cards.set(digest, { card, bytes, expiry })
     this.#bytes += bytes
     for (const oldest of this.#cards.keys()) {

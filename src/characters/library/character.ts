@@ -11,7 +11,7 @@ export type Origin = 'account' | 'folder' | 'starter'
 
 /** A character that can be played: its card and the digest of the card's bytes. */
 export interface Character {
-  /** The name that it is kept under, which may differ from the card's own. */
+  /** The name in the library, which may differ from the card's own. */
   readonly name: string
   readonly origin: Origin
   readonly card: Card
@@ -19,7 +19,7 @@ export interface Character {
   readonly digest: string
 }
 
-/** What a list tells of a character, without its card. */
+/** A character in a list, without its card. */
 export interface ListedCharacter {
   readonly name: string
   readonly origin: Origin
@@ -30,23 +30,23 @@ export interface ListedCharacter {
   readonly updated?: number
 }
 
-/** A card as it is given to the store. */
+/** A card to store. */
 export interface NewCharacter {
   readonly name: string
   readonly digest: string
-  /** The bytes as they came. */
+  /** The uploaded bytes, unchanged. */
   readonly source: Buffer
   readonly about: CardAbout
 }
 
-/** An account's character as the store keeps it. */
+/** An uploaded character in the store. */
 export interface StoredCharacter extends ListedCharacter {
   readonly origin: 'account'
   readonly created: number
   readonly updated: number
 }
 
-/** A version of an account's character: one card that has been uploaded under this name. */
+/** A version of an uploaded character: one of the cards uploaded under this name. */
 export interface StoredVersion {
   readonly name: string
   readonly digest: string
@@ -63,76 +63,77 @@ export interface VersionKey extends CharacterKey {
   readonly digest: string
 }
 
-/** What the characters of an account may come to, with all their versions; undefined is without bounds. */
-export interface CharacterCeilings {
+/** The limits of an account's characters, and of the bytes of all their versions; undefined means no limit. */
+export interface CharacterLimits {
   readonly characters?: number | undefined
   readonly bytes?: number | undefined
 }
 
-/** What one step of a purge has removed. */
+/** The result of one step of a purge. */
 export interface PurgeStep {
   readonly removed: readonly VersionKey[]
-  /** The character after which the next step goes on; null where that is the first. */
+  /** The character after which the next step continues; null to begin with the first. */
   readonly after: CharacterKey | null
   /** Whether it was the last step. */
   readonly isLast: boolean
 }
 
-/** How a name is compared: letter by letter, or whatever its case. */
+/** Whether names are compared exactly or without regard to case. */
 export type NameMatch = 'exact' | 'any-case'
 
 /**
- * Keeps the characters that accounts upload. Every method takes the account first and sees nothing of another's. Each change
- * is put on record in its transaction, as `by`'s; without it the command line's.
+ * Stores the characters that accounts upload. A method with an account sees only that account's characters. Each change is recorded in
+ * the audit trail in the same transaction, with `by` as its actor; the default actor is the command line.
  */
 export interface CharacterStore {
   /**
    * Adds a character; resolves when it is on disk.
-   * @throws ApiError 409 when the name is taken, 429 beyond the ceilings
+   * @throws ApiError 409 when the name is taken, 429 beyond the limits
    */
-  create(account: number, character: NewCharacter, ceilings?: CharacterCeilings, by?: Actor): Promise<void>
+  create(account: number, character: NewCharacter, limits?: CharacterLimits, by?: Actor): Promise<void>
   /**
-   * Adds a character or replaces the one of this name, whose versions stay; tells whether it is new.
-   * @throws ApiError 429 beyond the ceilings
+   * Adds a character, or adds a new version of the character of this name. @returns whether the character is new
+   * @throws ApiError 429 beyond the limits
    */
-  put(account: number, character: NewCharacter, ceilings?: CharacterCeilings, by?: Actor): Promise<boolean>
-  /** How many characters an account has, and the bytes of all their versions. */
+  put(account: number, character: NewCharacter, limits?: CharacterLimits, by?: Actor): Promise<boolean>
+  /** The number of an account's characters, and the bytes of all their versions. */
   count(account: number): Promise<{ readonly characters: number; readonly bytes: number }>
   find(account: number, name: string, match: NameMatch): Promise<StoredCharacter | undefined>
   /** The versions of this name whose digest begins like this. */
   findVersions(account: number, name: string, match: NameMatch, digest: string): Promise<readonly StoredVersion[]>
-  /** How many bytes the source of a version has. */
+  /** The bytes of a version's source; undefined for an unknown version. */
   size(account: number, name: string, digest: string): Promise<number | undefined>
-  /** The source of a version, to be read piece by piece. */
+  /** The source of a version, which the caller reads in pieces. */
   source(account: number, name: string, digest: string): Promise<SourceBytes | undefined>
   /** At most `limit` characters whose names come after this one, in the order of `compareNames`. */
   list(account: number, after: string, limit: number): Promise<readonly StoredCharacter[]>
-  /** Removes a character with all its versions; tells whether there was one. */
+  /** Removes a character with all its versions. @returns whether there was one */
   remove(account: number, name: string, by?: Actor): Promise<boolean>
-  /** Writes down that versions were used at a moment, Unix seconds; one a day is enough for each. */
+  /** Records that versions were used at a moment, in Unix seconds; one record a day is enough for each version. */
   noteUses(versions: readonly VersionKey[], moment: number): Promise<void>
   /**
-   * Removes a few of the versions that are not kept any more: beyond the newest 20 of their character, not used since a
-   * moment in Unix seconds, and not what is played now. Looks at a page of characters.
-   * @param after where the step before came to; null at the beginning
-   * @param by the service, which is who it is put on record of
+   * Removes some expired versions from a page of characters: versions that are not among the newest 20 of their character, were not used
+   * since `usedSince` (Unix seconds), and are not the current one.
+   * @param after the end of the step before; null at the beginning
+   * @param by the service, the actor in the audit record
    */
   purge(after: CharacterKey | null, usedSince: number, by?: Actor): Promise<PurgeStep>
-  /** At most `limit` characters of all accounts that come after this one; null at the beginning. */
+  /** At most `limit` characters of all accounts, after this one; null at the beginning. */
   page(after: CharacterKey | null, limit: number): Promise<readonly (CharacterKey & StoredCharacter)[]>
-  /** Notes what a card tells of itself, where it is still the one of its character; that is no change of the character. */
+  /** Stores the public facts of a card, if it is still the current version; the character's `updated` stays. */
   noteAbout(version: VersionKey, about: CardAbout): Promise<void>
   /**
-   * Removes a few pieces of cards that no version has: those of versions that are gone, and of uploads that were refused, or
-   * have begun before a time in Unix seconds and come to nothing.
-   * @returns how many rows that were, at most so many; 0 when none is left
+   * Removes some pieces of cards that belong to no version: pieces of removed versions, of refused uploads, and of unfinished uploads
+   * that began before `before` (Unix seconds).
+   * @returns the number of removed rows, at most `maxRows`; 0 when none are left
    */
-  removeLeftovers(before: number, most: number): Promise<number>
+  removeLeftovers(before: number, maxRows: number): Promise<number>
 }
 
 /**
- * What is put on record of a change to a character.
- * @param before the digest of its card before; null where there was none, or, of `after`, where there is none any more
+ * The audit record of a change to a character.
+ * @param before the digest of the card before the change; null for a new character
+ * @param after the digest after the change; null for a deleted character
  */
 export function characterEntry(
   action: AuditAction,
@@ -150,49 +151,49 @@ export function compareNames(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b))
 }
 
-/** A name whatever its case. */
+/** A name for comparisons without regard to case. */
 export function foldName(name: string): string {
   return name.toLowerCase()
 }
 
-/** A digest as it is shown. */
+/** A digest as replies and commands show it. */
 export function shownDigest(digest: string): string {
   return `sha256:${digest}`
 }
 
-/** Stands between a name and the digest that pins a version of it. */
+/** Stands between a name and the digest that pins a version. */
 const pinMark = `@${shownDigest('')}`
 
 const characterNameRule: NameRule = {
-  // The same as of a request's `character`.
+  // The same limit as for `character` in a request.
   longest: 200,
   ifBlank: 'give the character a name',
   verb: 'write',
   refused: { pattern: new RegExp(pinMark), problem: `has "${pinMark}" in it, which pins a version; leave it out` },
 }
 
-/** What is wrong with a character's name, as the end of a sentence; undefined where nothing is. */
+/** The fault of a character's name, as the end of a sentence; undefined for a valid name. */
 export function characterNameProblem(name: string): string | undefined {
   return nameProblem(name, characterNameRule)
 }
 
-/** So few digits are taken for a typing error. */
+/** Digits of a pinned digest; fewer count as a typing error. */
 const minPinLength = 8
 
-/** A name as requests give it: with `@sha256:…` behind it, it means one version and no other. */
-export interface WantedName {
+/** A name in a request, which can pin a version with `@sha256:…`. */
+export interface ParsedName {
   readonly name: string
-  /** The beginning of a digest; null when it cannot be one, and nothing is meant by it. */
+  /** The beginning of the pinned digest; null for an invalid one, which matches nothing; undefined without a pin. */
   readonly digest?: string | null
 }
 
-/** The name that means one version of a character and no other. */
+/** The name that pins one version of a character. */
 export function pinnedName(name: string, digest: string): string {
   return `${name}${pinMark}${digest}`
 }
 
-/** Reads a name that may pin a version by its digest, or by the first 8 digits of it or more. */
-export function readWantedName(text: string): WantedName {
+/** Parses a name, which may pin a version by at least the first 8 digits of its digest. */
+export function parseCharacterName(text: string): ParsedName {
   const mark = text.lastIndexOf(pinMark)
   if (mark === -1) return { name: text.trim() }
   const digest = text.slice(mark + pinMark.length).trim()
@@ -201,21 +202,21 @@ export function readWantedName(text: string): WantedName {
 }
 
 /**
- * Whether a caller may read the whole card: its prompt, its lore, its examples. A folder's cards are the operator's
- * own; only what belongs to the caller's account is found as an upload in the first place.
+ * Whether a caller may read the whole card: its prompt, its lore, its examples. Cards of the folder belong to the operator. Uploads are
+ * only found by their own account.
  */
 export function mayRead(caller: Pick<Key, 'scopes'>, { origin }: Pick<Character, 'origin'>): boolean {
   return origin !== 'folder' || caller.scopes.includes('admin')
 }
 
-/** The one answer to every name that does not resolve, whatever it looks like and whoever has a card of that name. */
+/** The error for every name that does not resolve: always the same, so that it reveals nothing about other accounts' cards. */
 export function unknownCharacter(): ApiError {
   return new ApiError(404, 'character_not_found', 'There is no character of this name here. Check the name.', {
     param: 'character',
   })
 }
 
-/** The refusal of a name that another of one's characters has. */
+/** The error for a name that another character of the account has. */
 export function nameTaken(): ApiError {
   const message = 'You have a character of this name already. Replace it with PUT, or use another name.'
   return new ApiError(409, 'name_taken', message, { param: 'name' })

@@ -13,45 +13,45 @@ import {
   pinnedName,
   type VersionKey,
 } from './character.ts'
-import { type Found, findCharacter } from './lookup.ts'
+import { type FoundCharacter, findCharacter } from './lookup.ts'
 import { originOf, type PublicCard, PublicCards, starterFolder } from './public-cards.ts'
 import { type FolderFile, realPath, type UnreadableFile, WatchedFolder } from './watched-folder.ts'
 
-/** What the library is opened with. */
+/** The options of a library. */
 export interface LibraryOptions {
   /** The accounts' own characters. */
   readonly store: CharacterStore
-  /** Folders of cards; of equal names the first folder's is played. Two that are one are read once. */
+  /** Folders of cards; among cards of the same name, the first folder's counts. The same folder under two paths is read once. */
   readonly folders?: readonly string[]
-  /** Folders of the world books, which apply to every character; of equal file names the first folder's does. */
+  /** Folders of world books, which apply to every character; among files of the same name, the first folder's counts. */
   readonly lorebooks?: readonly string[]
   /** Bytes. */
   readonly maxCardBytes: number
   readonly logger?: LibraryLogger
-  /** Is told of each version of an account's upload that is looked up. */
+  /** Called with each version of an upload that is resolved. */
   readonly onUse?: (version: VersionKey) => void
-  /** Does the work that needs so many bytes of an account's card, or refuses it where there is no room for them. */
+  /** Runs `work` while `bytes` of an account's card are counted as in flight; refuses when there is no room for them. */
   readonly during?: Holding
-  /** The work of reading cards and lorebooks, for an account or for nobody; at once without it. */
+  /** The scheduler of the work to read cards and lorebooks, by account; without it, the work is done in one go. */
   readonly workOf?: (account: number | null) => Work
-  /** The time that files' times are compared with, in milliseconds: the machine's clock. */
+  /** The time in milliseconds, to compare with the times of files: the system's clock. */
   readonly now?: () => number
 }
 
 /** See `BytesInFlight.during`. */
 type Holding = <T>(account: number, bytes: number, work: () => Promise<T>) => Promise<T>
 
-/** The library tells of counts, of file names and of reasons; never of what is in a card. */
+/** The library logs counts, file names and reasons, never the content of a card. */
 export interface LibraryLogger {
   info(facts: object, message: string): void
   warn(facts: object, message: string): void
   error(facts: object, message: string): void
 }
 
-/** Bytes of source whose cards are kept ready. */
-const cacheLimit = 96 * 1024 ** 2
+/** Bytes of memory of the card cache. */
+const cacheBytes = 96 * 1024 ** 2
 
-/** The characters that can be played: an account's uploads first, then those of the operator's folder, then the starters. */
+/** The characters that can be played: first an account's uploads, then the operator's folder, then the starters. */
 export class CharacterLibrary {
   readonly #store: CharacterStore
   readonly #folders: readonly WatchedFolder<PublicCard>[]
@@ -64,7 +64,7 @@ export class CharacterLibrary {
   #public = new PublicCards([])
   #worldBooks: readonly Lorebook[] = []
   #hiddenBooks: readonly UnreadableFile[] = []
-  #told = new Set<string>()
+  #reported = new Set<string>()
   #scanning: Promise<void> | undefined
   #isScanned = false
   #isClosed = false
@@ -72,7 +72,7 @@ export class CharacterLibrary {
   constructor({ store, folders = [], lorebooks = [], maxCardBytes, logger, onUse, ...options }: LibraryOptions) {
     const { workOf = workAtOnce, during = (_account, _bytes, work) => work(), now = Date.now } = options
     this.#during = during
-    this.#cache = new CardCache(cacheLimit)
+    this.#cache = new CardCache(cacheBytes)
     this.#store = store
     this.#workOf = workOf
     this.#onUse = onUse
@@ -89,26 +89,26 @@ export class CharacterLibrary {
     return this.#worldBooks
   }
 
-  /** Files that hold no card or no lorebook, and cards that another of the same name hides. */
+  /** Files without a readable card or lorebook, and cards that are hidden by another card of the same name. */
   get unreadable(): readonly UnreadableFile[] {
     const folders = [...this.#folders, ...this.#lorebooks]
     return [...folders.flatMap(({ unreadable }) => unreadable), ...this.#public.hidden, ...this.#hiddenBooks]
   }
 
-  /** Reads what has changed in the folders, and logs what came of it. */
+  /** Reads the changes in the folders, and logs the result. */
   async load(): Promise<void> {
     await this.rescan()
     this.report()
   }
 
-  /** Reads what has changed in the folders. */
+  /** Reads the changes in the folders. */
   async rescan(): Promise<void> {
-    // One after the other: a scan that is under way may have passed by what has just changed.
+    // One scan after the other: a running scan may have read a file before its latest change.
     const scan = async () => {
       const changes = await Promise.all(this.#folders.map((folder) => folder.scan()))
       if (changes.includes(true)) this.#public = new PublicCards(this.#folders.flatMap(({ files }) => files))
       const newBooks = await Promise.all(this.#lorebooks.map((folder) => folder.scan()))
-      if (newBooks.includes(true)) this.#putBooks(this.#lorebooks.flatMap(({ files }) => files))
+      if (newBooks.includes(true)) this.#setWorldBooks(this.#lorebooks.flatMap(({ files }) => files))
     }
     const scanning = (this.#scanning ?? Promise.resolve()).then(scan)
     this.#scanning = scanning.catch(() => {})
@@ -116,15 +116,15 @@ export class CharacterLibrary {
     this.#isScanned = true
   }
 
-  /** Follows what changes in the folders until `close`. */
+  /** Watches the folders for changes, until `close`. */
   watch(): void {
-    // The first reading may end after the service has.
+    // The service may be closed before the first scan ends.
     if (this.#isClosed) return
     const onChange = () => {
-      const before = [this.#public, this.#worldBooks, this.unreadable.map(told).join('\n')]
+      const before = [this.#public, this.#worldBooks, this.unreadable.map(faultKey).join('\n')]
       this.rescan().then(
         () => {
-          const after = [this.#public, this.#worldBooks, this.unreadable.map(told).join('\n')]
+          const after = [this.#public, this.#worldBooks, this.unreadable.map(faultKey).join('\n')]
           if (after.some((part, index) => part !== before[index])) this.report('the characters have changed')
         },
         (error: unknown) => this.#logger?.error({ err: error }, 'the characters cannot be read again'),
@@ -142,20 +142,21 @@ export class CharacterLibrary {
   }
 
   /**
-   * The character that an account means by a name: of exactly this name, else of this one whatever its letters' case;
-   * the account's own before the folder's before the starters. `name@sha256:…` means that very version.
-   * @param account null for nobody's: uploads are not looked at
+   * Resolves a name to a character: an exact match first, then a match without regard to case; the account's uploads before the
+   * folder's cards before the starters. `name@sha256:…` pins a version.
+   * @param account null: uploads are not searched
+   * @returns undefined for an unknown name
    */
   async resolve(account: number | null, name: string): Promise<Character | undefined> {
     if (!this.#isScanned) await this.#scanned()
-    // A file may have changed since its folder was read: then what is there now is looked at, once.
+    // A file may have changed since the scan of its folder: then the folders are scanned again, once.
     for (const isLast of [false, true]) {
       const found = await findCharacter(this.#store, this.#public, account, name)
       if (!found) return undefined
       const { origin, digest } = found
       const load = async () =>
         this.#during(account ?? nobody, await found.size(), () => loadCard(found, this.#workOf(account)))
-      const card = await this.#cache.get(account, digest, load).catch(orGone)
+      const card = await this.#cache.get(account, digest, load).catch(undefinedIfGone)
       if (card) {
         if (origin === 'account' && account !== null) this.#onUse?.({ account, name: found.name, digest })
         return { name: found.name, origin, digest, card }
@@ -165,19 +166,19 @@ export class CharacterLibrary {
     return undefined
   }
 
-  /** The character that an account means by a name, as `resolve`, without reading its card. */
-  async find(account: number | null, name: string): Promise<Found | undefined> {
+  /** Resolves a name like `resolve`, without reading the card. */
+  async find(account: number | null, name: string): Promise<FoundCharacter | undefined> {
     await this.#scanned()
     return await findCharacter(this.#store, this.#public, account, name)
   }
 
-  /** How many bytes the source of a character has that has been found; 0 when it has gone since. */
+  /** The bytes of a character's source; 0 when the character was removed since it was found. */
   async size(account: number | null, { name, digest }: Pick<Character, 'name' | 'digest'>): Promise<number> {
     const found = await findCharacter(this.#store, this.#public, account, pinnedName(name, digest))
     return (await found?.size()) ?? 0
   }
 
-  /** The source bytes of a character that has been found; undefined when it has gone since. */
+  /** The source of a character; undefined when the character was removed since it was found. */
   async source(
     account: number | null,
     { name, digest }: Pick<Character, 'name' | 'digest'>,
@@ -188,8 +189,8 @@ export class CharacterLibrary {
   }
 
   /**
-   * At most `limit` of the characters that an account can name, after this name, in the order of `compareNames`.
-   * @param tag only those with this tag, whatever its letters' case
+   * At most `limit` characters that an account can play, after the name `after`, in the order of `compareNames`.
+   * @param tag only characters with this tag, compared without regard to case
    */
   async list(account: number | null, after: string, limit: number, tag?: string): Promise<readonly ListedCharacter[]> {
     await this.#scanned()
@@ -213,7 +214,7 @@ export class CharacterLibrary {
     return [...own, ...others].sort((a, b) => compareNames(a.name, b.name)).slice(0, limit)
   }
 
-  /** Waits for the folders to have been read once. */
+  /** Waits until the folders have been scanned once. */
   async #scanned(): Promise<void> {
     if (!this.#isScanned) await (this.#scanning ?? this.rescan())
   }
@@ -225,7 +226,7 @@ export class CharacterLibrary {
   }
 
   readonly #readCard = async (bytes: Buffer, file: string): Promise<PublicCard> => {
-    const { cardSteps, nameOf } = await reading()
+    const { cardSteps, nameOf } = await importReader()
     const { card, digest, about } = await this.#workOf(null).run('character', cardSteps(bytes))
     const name = nameOf(card)
     this.#cache.add(digest, card, memoryOf(card, bytes.length))
@@ -240,7 +241,7 @@ export class CharacterLibrary {
     return await this.#workOf(null).run('lorebook', readLorebook(readJsonDocument(bytes)))
   }
 
-  #putBooks(files: readonly FolderFile<Lorebook>[]): void {
+  #setWorldBooks(files: readonly FolderFile<Lorebook>[]): void {
     const byName = new Map<string, FolderFile<Lorebook>>()
     const hidden: UnreadableFile[] = []
     for (const found of files) {
@@ -253,45 +254,45 @@ export class CharacterLibrary {
     this.#hiddenBooks = hidden
   }
 
-  /** Logs how many characters there are, and each file that is not read and has not been told of. */
+  /** Logs the number of characters, and each unreadable file that was not logged before. */
   report(message = 'the characters are read'): void {
     const { unreadable } = this
     this.#logger?.info({ characters: this.#public.listed.length, lorebooks: this.#worldBooks.length }, message)
-    for (const fault of unreadable.filter((each) => !this.#told.has(told(each)))) {
+    for (const fault of unreadable.filter((each) => !this.#reported.has(faultKey(each)))) {
       this.#logger?.warn({ file: relative('.', fault.file), reason: fault.reason }, 'a file is not read')
     }
-    this.#told = new Set(unreadable.map(told))
+    this.#reported = new Set(unreadable.map(faultKey))
   }
 }
 
-/** How cards are read: many modules, that a service which has not been asked for a character does without. */
-function reading() {
+/** Imports the card reader: many modules, which a service loads only when a character is used. */
+function importReader() {
   return import('./card-bytes.ts')
 }
 
-/** What tells one complaint from another. */
-function told({ file, reason }: UnreadableFile): string {
+/** A key of an unreadable file and its reason. */
+function faultKey({ file, reason }: UnreadableFile): string {
   return `${file}\n${reason}`
 }
 
-/** A character whose source is there no more. */
+/** Thrown when the source of a character is gone. */
 class GoneError extends Error {}
 
-async function loadCard({ source }: Found, work: Work) {
+async function loadCard({ source }: FoundCharacter, work: Work) {
   const bytes = await source()
   if (!bytes) throw new GoneError()
-  const { cardSteps } = await reading()
+  const { cardSteps } = await importReader()
   const { card } = await work.run('character', cardSteps(bytes))
   const memory = memoryOf(card, bytes.length)
   freeBytes(bytes)
   return { card, bytes: memory }
 }
 
-function orGone(error: unknown): undefined {
+function undefinedIfGone(error: unknown): undefined {
   if (!(error instanceof GoneError)) throw error
 }
 
-/** The library of a service with these settings, or of a command that works beside it; nothing is read yet. */
+/** Creates the library of a service with these settings, or of a command; it reads nothing yet. */
 export function createLibrary(
   {
     configDirectory,
@@ -303,7 +304,7 @@ export function createLibrary(
 ): CharacterLibrary {
   return new CharacterLibrary({
     store,
-    // In this order, since by default the starters' folder is the data folder's too.
+    // The starters' folder comes last; by default it is the same folder as the data folder's.
     folders: [join(configDirectory, 'characters'), join(dataDirectory, 'characters'), starterFolder],
     lorebooks: [join(configDirectory, 'lorebooks'), join(dataDirectory, 'lorebooks')],
     maxCardBytes: cardBodyLimit,

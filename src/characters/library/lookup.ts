@@ -1,32 +1,38 @@
 import { hash } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
-import { type Character, type CharacterStore, type NameMatch, readWantedName, type StoredVersion } from './character.ts'
+import {
+  type Character,
+  type CharacterStore,
+  type NameMatch,
+  parseCharacterName,
+  type StoredVersion,
+} from './character.ts'
 import type { PublicCard, PublicCards } from './public-cards.ts'
 import { wholeOf } from './source-bytes.ts'
 
-/** A found character whose card has not been looked at. */
-export interface Found {
+/** A found character whose card is not read yet. */
+export interface FoundCharacter {
   readonly name: string
   readonly origin: Character['origin']
   readonly digest: string
-  /** Bytes of the source; 0 when it has gone since it was found. */
+  /** Bytes of the source; 0 when it was removed since it was found. */
   readonly size: () => Promise<number>
-  /** Null when it has gone, or become another, since it was found. */
+  /** The source; null when it was removed or changed since it was found. */
   readonly source: () => Promise<Buffer | null>
 }
 
 /**
- * The character that an account means by a name, which may pin a version: of exactly this name, else of this one
- * whatever its letters' case; the account's own before the folder's before the starters.
- * @param account null for nobody's: uploads are not looked at
+ * Finds a character by a name, which may pin a version: an exact match first, then a match without regard to case; the account's
+ * uploads before the folder's cards before the starters.
+ * @param account null: uploads are not searched
  */
 export async function findCharacter(
   store: CharacterStore,
   cards: PublicCards,
   account: number | null,
   text: string,
-): Promise<Found | undefined> {
-  const { name, digest } = readWantedName(text)
+): Promise<FoundCharacter | undefined> {
+  const { name, digest } = parseCharacterName(text)
   if (digest === null) return undefined
   const places = { store, cards, account }
   for (const match of ['exact', 'any-case'] as const) {
@@ -37,7 +43,7 @@ export async function findCharacter(
   return undefined
 }
 
-/** Where one account's characters are looked for. */
+/** The places that are searched for one account's characters. */
 interface Places {
   readonly store: CharacterStore
   readonly cards: PublicCards
@@ -48,7 +54,7 @@ async function findNewest(
   { store, cards, account }: Places,
   name: string,
   match: NameMatch,
-): Promise<Found | undefined> {
+): Promise<FoundCharacter | undefined> {
   const own = account === null ? undefined : await store.find(account, name, match)
   if (own && account !== null) return ofAccount(store, account, own)
   const card = cards.find(name, match)
@@ -61,10 +67,10 @@ async function findVersion(
   name: string,
   match: NameMatch,
   digest: string,
-): Promise<Found | undefined> {
+): Promise<FoundCharacter | undefined> {
   const own = account === null ? [] : await store.findVersions(account, name, match, digest)
   const others = cards.findVersions(name, match, digest)
-  // Where two versions begin alike, neither is meant.
+  // A beginning that two versions share is ambiguous and matches neither of them.
   if (new Set([...own, ...others].map((version) => version.digest)).size !== 1) return undefined
   const [version] = own
   if (version && account !== null) return ofAccount(store, account, version)
@@ -72,7 +78,7 @@ async function findVersion(
   return card && ofFolder(card)
 }
 
-function ofAccount(store: CharacterStore, account: number, { name, digest }: StoredVersion): Found {
+function ofAccount(store: CharacterStore, account: number, { name, digest }: StoredVersion): FoundCharacter {
   return {
     name,
     digest,
@@ -85,7 +91,7 @@ function ofAccount(store: CharacterStore, account: number, { name, digest }: Sto
   }
 }
 
-function ofFolder({ name, origin, digest, file }: PublicCard): Found {
+function ofFolder({ name, origin, digest, file }: PublicCard): FoundCharacter {
   const source = async () => {
     const bytes = await readFile(file).catch(() => null)
     return bytes && hash('sha256', bytes) === digest ? bytes : null

@@ -10,34 +10,34 @@ import {
 } from './character.ts'
 import { type FolderFile, realPath, type UnreadableFile } from './watched-folder.ts'
 
-/** What is kept of a card in a folder: enough to find it by; the card itself is read when it is played. */
+/** A card in a folder, with the data to find it; the card itself is read when it is played. */
 export interface PublicCard extends ListedCharacter {
   readonly origin: 'folder' | 'starter'
   readonly file: string
 }
 
-/** Where the characters that ship with the package are. By default the operator's folder is the same one. */
+/** The folder of the characters that ship with the package. By default the operator's folder is the same one. */
 export const starterFolder = realPath(fileURLToPath(new URL('../../../data/characters', import.meta.url)))
 
-/** The characters that ship with the package, by file name: whatever else is beside them is the operator's own. */
+/** The characters that ship with the package, by file name: other files in the folder belong to the operator. */
 const starters: ReadonlySet<string> = new Set(['bolt', 'fern', 'tolliver', 'vesper'])
 
-/** Tells a starter from a card that the operator put there. */
+/** The origin of a file: a starter, or a card that the operator put into the folder. */
 export function originOf(file: string): Exclude<Origin, 'account'> {
   const isStarter = dirname(file) === starterFolder && starters.has(basename(file, extname(file)))
   return isStarter ? 'starter' : 'folder'
 }
 
-/** A file as it is named to whoever looks at another: by its name alone in the same folder. */
+/** The name of a file in a message about another file: without the folder when both are in the same one. */
 function seenFrom(file: string, other: string): string {
   return dirname(file) === dirname(other) ? basename(other) : other
 }
 
-/** The characters that everybody may talk to, by name: those of the operator's folder before the starters. */
+/** The characters of all accounts, by name: the operator's folder before the starters. */
 export class PublicCards {
-  /** In the order of `compareNames`; of equal names only the one that is found. */
+  /** In the order of `compareNames`, without hidden cards. */
   readonly listed: readonly PublicCard[]
-  /** Cards that are not found, since another has their name. */
+  /** Cards that cannot be found, since another card has the same name. */
   readonly hidden: readonly UnreadableFile[]
   readonly #byName = new Map<string, PublicCard>()
   readonly #byFoldedName = new Map<string, PublicCard>()
@@ -66,12 +66,12 @@ export class PublicCards {
     this.listed = [...this.#byName.values()].sort((a, b) => compareNames(a.name, b.name))
   }
 
-  /** A name is looked up in a map: it is never part of a path. */
+  /** The card of a name. The name is a key of a map and never a part of a path. */
   find(name: string, match: NameMatch): PublicCard | undefined {
     return match === 'exact' ? this.#byName.get(name) : this.#byFoldedName.get(foldName(name))
   }
 
-  /** The cards of this name whose digest begins like this. */
+  /** The cards of this name whose digest begins with `digest`. */
   findVersions(name: string, match: NameMatch, digest: string): readonly PublicCard[] {
     const folded = foldName(name)
     const isNamed = (card: StoredVersion) => (match === 'exact' ? card.name === name : foldName(card.name) === folded)

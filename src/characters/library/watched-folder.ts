@@ -3,20 +3,20 @@ import { readdir, readFile, stat } from 'node:fs/promises'
 import { extname, join, resolve } from 'node:path'
 import { ApiError } from '../../errors.ts'
 
-/** A file of a watched folder, and what was made of it. */
+/** A file of a watched folder, and the value read from it. */
 export interface FolderFile<T> {
   readonly file: string
   readonly value: T
 }
 
-/** A file of a watched folder that nothing could be made of. */
+/** A file of a watched folder that could not be read. */
 export interface UnreadableFile {
   readonly file: string
   readonly reason: string
 }
 
-/** A file as it was when it was looked at; its signature changes whenever it is written or replaced. */
-type Seen<T> = { readonly signature: string } & (FolderFile<T> | UnreadableFile)
+/** The state of a file at its last check; the signature changes whenever the file is written or replaced. */
+type FileState<T> = { readonly signature: string } & (FolderFile<T> | UnreadableFile)
 
 /** Which files of a folder are read, and how. */
 export interface FolderReading<T> {
@@ -24,29 +24,29 @@ export interface FolderReading<T> {
   readonly extensions: readonly string[]
   /** Bytes; larger files are not even opened. */
   readonly maxFileBytes: number
-  /** @throws CardError when it is none of what is looked for */
+  /** @throws CardError when the file has another content */
   readonly read: (bytes: Buffer, file: string) => T | Promise<T>
-  /** The time that files' times are compared with, in milliseconds: the machine's clock. */
+  /** The time in milliseconds, to compare with the times of files: the system's clock. */
   readonly now: () => number
 }
 
-/** Milliseconds without news after which a folder is read again. */
-const quiet = 250
-/** Milliseconds since the last write after which a file that cannot be read is a fault: until then it may be half written. */
-const settled = 2000
-/** Milliseconds between looks at whether the folder is still, or at last, there. */
-const look = 2000
-/** How many of those pass before all is read again: some mounts tell of no change. */
-const looksPerScan = 15
+/** Milliseconds without changes after which a folder is scanned again. */
+const quietMs = 250
+/** Milliseconds since the last write of an unreadable file; before that it may be half written, and is not reported. */
+const settledMs = 2000
+/** Milliseconds between checks whether the folder exists. */
+const checkIntervalMs = 2000
+/** Checks between regular scans: some mounts send no events of changes. */
+const checksPerScan = 15
 
-/** The files of one folder, each read when it is new or has changed. A folder that is not there has none. */
+/** The files of one folder; each is read when it is new or has changed. A missing folder has no files. */
 export class WatchedFolder<T> {
   readonly path: string
   readonly #reading: FolderReading<T>
-  #seen: ReadonlyMap<string, Seen<T>> = new Map()
+  #states: ReadonlyMap<string, FileState<T>> = new Map()
   #watcher: { readonly watcher: FSWatcher; readonly folder: string } | undefined
   #timers: NodeJS.Timeout[] = []
-  /** Has the folder read again a little later, while it is watched. */
+  /** Schedules a scan, while the folder is watched. */
   #changed: (() => void) | undefined
 
   constructor(path: string, reading: FolderReading<T>) {
@@ -54,45 +54,46 @@ export class WatchedFolder<T> {
     this.#reading = reading
   }
 
-  /** What could be read, in the order of the files' names. */
+  /** The readable files, in the order of their names. */
   get files(): readonly FolderFile<T>[] {
-    return [...this.#seen.values()].filter((seen) => 'value' in seen)
+    return [...this.#states.values()].filter((seen) => 'value' in seen)
   }
 
   get unreadable(): readonly UnreadableFile[] {
-    return [...this.#seen.values()].filter((seen) => 'reason' in seen)
+    return [...this.#states.values()].filter((seen) => 'reason' in seen)
   }
 
   /**
-   * Reads what is new or has changed, and forgets what is gone; tells whether there was anything of the kind. A file that
-   * cannot be read and is perhaps being written stays as it was, and is looked at again while the folder is watched.
+   * Reads new and changed files, and forgets removed ones. An unreadable file that may be half written keeps its last state, and is
+   * checked again while the folder is watched.
+   * @returns whether there was any change
    */
   async scan(): Promise<boolean> {
-    const before = this.#seen
-    const after = new Map<string, Seen<T>>()
+    const before = this.#states
+    const after = new Map<string, FileState<T>>()
     for (const name of await this.#names()) {
       const file = join(this.path, name)
-      const seen = await this.#look(file, before.get(file))
+      const seen = await this.#check(file, before.get(file))
       if (seen) after.set(file, seen)
     }
-    this.#seen = after
+    this.#states = after
     return after.size !== before.size || [...after].some(([file, seen]) => before.get(file) !== seen)
   }
 
-  /** Calls back, a little later, whenever the folder may have changed, until `close`. */
+  /** Calls `onChange` shortly after each possible change of the folder, until `close`. */
   watch(onChange: () => void): void {
     const changed = () => {
       clearTimeout(this.#timers[1])
-      this.#timers[1] = setTimeout(onChange, quiet).unref()
+      this.#timers[1] = setTimeout(onChange, quietMs).unref()
     }
     this.#changed = changed
-    let looks = 0
+    let checks = 0
     const attach = async () => {
       const isNew = await this.#attach(changed)
-      if (isNew || ++looks % looksPerScan === 0) onChange()
+      if (isNew || ++checks % checksPerScan === 0) onChange()
     }
     void attach()
-    this.#timers[0] = setInterval(() => void attach(), look).unref()
+    this.#timers[0] = setInterval(() => void attach(), checkIntervalMs).unref()
   }
 
   close(): void {
@@ -110,7 +111,7 @@ export class WatchedFolder<T> {
     return names.filter(wanted).sort()
   }
 
-  async #look(file: string, before: Seen<T> | undefined): Promise<Seen<T> | undefined> {
+  async #check(file: string, before: FileState<T> | undefined): Promise<FileState<T> | undefined> {
     let stats: BigIntStats
     try {
       stats = await stat(file, { bigint: true })
@@ -119,34 +120,34 @@ export class WatchedFolder<T> {
     }
     const signature = signatureOf(stats)
     if (before?.signature === signature) return before
-    // Opening a pipe would wait for ever.
+    // To open a named pipe would block forever.
     if (!stats.isFile()) return { signature, file, reason: 'It is not a file.' }
     if (stats.size > this.#reading.maxFileBytes) {
       return { signature, file, reason: `It is larger than ${this.#reading.maxFileBytes} bytes.` }
     }
     try {
-      // With the signature from before the reading, what changed during it is found the next time.
+      // The signature is from before the read, so the next scan finds a change during the read.
       return { signature, file, value: await this.#reading.read(await readFile(file), file) }
     } catch (error) {
       if (await this.#isBeingWritten(file, signature)) {
         this.#changed?.()
         return before
       }
-      // A file that is no card stays none until it changes; what the system refuses once it may give the next time.
+      // A file that is not a card is checked again when it changes; a file that the system refused, at the next scan.
       const isRefused = error instanceof Error && 'syscall' in error
       return isRefused ? refused(file, error, before) : { signature, file, reason: reasonOf(error) }
     }
   }
 
-  /** Whether a file has changed since it had this signature, or so lately that more may come. */
+  /** Whether a file has changed since it had this signature, or changed so recently that it may still be written. */
   async #isBeingWritten(file: string, signature: string): Promise<boolean> {
     const stats = await stat(file, { bigint: true }).catch(() => undefined)
     if (!stats || signatureOf(stats) !== signature) return true
     // The file system's clock may be far from this one, in either direction.
-    return Math.abs(this.#reading.now() - Number(stats.mtimeMs)) < settled
+    return Math.abs(this.#reading.now() - Number(stats.mtimeMs)) < settledMs
   }
 
-  /** Makes sure that the folder which is there now is the one that is watched; tells whether that is news. */
+  /** Watches the folder that exists now, which may be another one than before. @returns whether there is a new one */
   async #attach(changed: () => void): Promise<boolean> {
     const stats = await stat(this.path, { bigint: true }).catch(() => undefined)
     // A folder that is made again may get the number of the one that was removed.
@@ -163,7 +164,7 @@ export class WatchedFolder<T> {
       })
       this.#watcher = { watcher, folder }
     } catch {
-      // The system has no watches left to give: the regular looks must do.
+      // The system has no watches left; only the regular scans find changes.
       return false
     }
     return true
@@ -174,21 +175,21 @@ function signatureOf({ ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
   return [ino, size, mtimeNs, ctimeNs].join(':')
 }
 
-/** A file that the system refused, which is looked at again with each scan. */
-function refused<T>(file: string, error: unknown, before: Seen<T> | undefined): Seen<T> {
+/** The state of a file that the system refused; each scan checks the file again. */
+function refused<T>(file: string, error: unknown, before: FileState<T> | undefined): FileState<T> {
   const reason = reasonOf(error)
   return before && 'reason' in before && before.reason === reason ? before : { signature: '', file, reason }
 }
 
-/** Why a file is not read: the card's fault, the system's refusal (no permission, a broken link), or a fault of ours. */
+/** Why a file is not read: a fault of the card, a refusal of the system (no permission, a broken link), or a bug of the service. */
 function reasonOf(error: unknown): string {
   if (error instanceof ApiError) return error.message
   if (error instanceof Error && 'code' in error) return `It cannot be read (${error.code}).`
-  // One file must not keep the others from being read.
+  // An unexpected error in one file must not stop the scan of the others.
   return 'It cannot be read: reading it fails in a way that nobody planned for.'
 }
 
-/** Where a folder really is, so that one with two names is read once. */
+/** The path of a folder without symbolic links, so that a folder under two paths is read once. */
 export function realPath(path: string): string {
   try {
     return realpathSync(path)

@@ -1,34 +1,34 @@
 import type { Steps } from '../../work.ts'
 
-/** A pair of double braces: where its opening and its closing stand. */
+/** A pair of double braces: the indexes of `{{` and of `}}`. */
 export interface Pair {
   readonly open: number
   readonly close: number
 }
 
-const run = /\{{2,}|\}{2,}/g
-/** Braces without a partner that are kept in mind: far more than any text of a card has. */
+const braceRun = /\{{2,}|\}{2,}/g
+/** Open braces that the search remembers: far more than any text of a card has. */
 const maxOpenBraces = 50_000
-/** What a run of braces, and a pair of them, cost in units of work; and after how many a step ends. */
+/** Units of work of a run of braces and of a pair, and units after which a step ends. */
 const unitsOfRun = 12
 const unitsOfBrace = 2
 const unitsOfStep = 2000
 
 /**
- * Finds the pairs of double braces, by where they open; braces without a partner are in none. Of three braces in a
- * row the outer one is text. It takes time in proportion to the text, whatever is left open in it.
- * @param most after so many pairs it stops
+ * Finds the pairs of double braces, in the order of their openings; braces without a partner are in no pair. Of three braces in a
+ * row the outer one is text. The time is linear in the text, also with many unclosed braces.
+ * @param maxPairs the search stops after so many pairs
  */
-export function* bracePairs(text: string, most = Number.POSITIVE_INFINITY): Steps<readonly Pair[]> {
-  const matching = new Matching()
+export function* bracePairs(text: string, maxPairs = Number.POSITIVE_INFINITY): Steps<readonly Pair[]> {
+  const reader = new PairReader()
   let units = text.length >> 6
-  for (const { 0: braces, index } of text.matchAll(run)) {
-    if (matching.pairs >= most || matching.open.length >= maxOpenBraces) break
+  for (const { 0: braces, index } of text.matchAll(braceRun)) {
+    if (reader.pairs >= maxPairs || reader.open.length >= maxOpenBraces) break
     units += unitsOfRun
     const end = index + braces.length
     const start = braces[0] === '{' ? index + (braces.length % 2) : index
-    for (let at = start; at + 2 <= end && matching.open.length < maxOpenBraces; at += 2) {
-      matching.read(braces[0], at)
+    for (let at = start; at + 2 <= end && reader.open.length < maxOpenBraces; at += 2) {
+      reader.read(braces[0], at)
       units += unitsOfBrace
       if (units < unitsOfStep) continue
       yield units
@@ -36,19 +36,19 @@ export function* bracePairs(text: string, most = Number.POSITIVE_INFINITY): Step
     }
   }
   if (units > unitsOfStep / 10) yield units
-  return yield* matching.found()
+  return yield* reader.found()
 }
 
-/** Opening braces in their order, with what closes them. */
-class Matching {
+/** Matches opening braces with closing ones. */
+class PairReader {
   pairs = 0
-  /** Which of those that opened are open still. */
+  /** Indexes in `#opens` of the braces that are still open. */
   readonly open: number[] = []
   readonly #opens: number[] = []
-  /** Where each is closed; -1 where it is not. */
+  /** The index of each closing; -1 for a brace that is not closed. */
   readonly #closes: number[] = []
 
-  /** Reads the two braces at a place. */
+  /** Reads the two braces at an index. */
   read(brace: string | undefined, at: number): void {
     if (brace === '{') this.#begin(at)
     else this.#end(at)
@@ -77,7 +77,7 @@ class Matching {
   }
 }
 
-/** The index of the first pair that opens at this place or later. */
+/** The index of the first pair that opens at `place` or later (binary search). */
 export function firstPairFrom(pairs: readonly Pair[], place: number): number {
   let low = 0
   let high = pairs.length

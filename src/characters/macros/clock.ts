@@ -1,4 +1,4 @@
-/** Macros without arguments that tell the time, in the zone of the service. */
+/** Macros without arguments for the time, in the time zone of the service. */
 const clocks = {
   time: formatter({ hour: 'numeric', minute: '2-digit' }),
   date: formatter({ dateStyle: 'long' }),
@@ -8,38 +8,38 @@ const clocks = {
 }
 type ClockName = keyof typeof clocks
 
-/** Tells the time of one moment, in the form of a macro. */
+/** One moment, in the forms of the macros for the time. */
 export interface Clock {
   /** The value of a macro without an argument. */
-  readonly tell: (name: ClockName) => string
+  readonly value: (name: ClockName) => string
   /** The time of day at an offset such as `UTC+2`, like `4:05 PM`; undefined for another text. */
   readonly timeAt: (offset: string) => string | undefined
   /** The moment in a format of Moment.js, in English; undefined for a format that is too long. */
   readonly format: (format: string) => string | undefined
 }
 
-/** Whether a macro of this name tells the time. */
+/** Whether a macro without arguments has this name and is for the time. */
 export function isClock(name: string): name is ClockName {
   return Object.hasOwn(clocks, name)
 }
 
-/** A clock that stands still. It makes each value of `tell` once: one clock belongs to one prompt. */
+/** A clock at a fixed moment, for one prompt. It formats each value of a macro once. */
 export function clockAt(now: Date): Clock {
-  const told = new Map<ClockName, string>()
+  const values = new Map<ClockName, string>()
   return {
-    tell: (name) => {
-      const known = told.get(name)
+    value: (name) => {
+      const known = values.get(name)
       if (known !== undefined) return known
       const made = clocks[name](now)
-      told.set(name, made)
+      values.set(name, made)
       return made
     },
     timeAt: (offset) => timeAt(now, offset),
-    format: (format) => formatted(now, format),
+    format: (format) => formatDate(now, format),
   }
 }
 
-/** Writes dates in one form. What writes them is made once: it takes 35 kB outside the heap, and most of the time. */
+/** A function that formats dates. It makes its `DateTimeFormat` once, which takes 35 kB outside the heap and most of the time. */
 function formatter(form: Intl.DateTimeFormatOptions): (now: Date) => string {
   let made: Intl.DateTimeFormat | undefined
   return (now) => {
@@ -50,7 +50,7 @@ function formatter(form: Intl.DateTimeFormatOptions): (now: Date) => string {
 
 const minutesOfDay = 1440
 
-/** Moment.js takes a small number for hours, and one from 16 on for minutes (its documentation, "UTC Offset"). */
+/** Moment.js reads numbers below 16 as hours, others as minutes (its documentation, "UTC Offset"). */
 function timeAt(now: Date, offset: string): string | undefined {
   const [, sign, whole = '', minutes] = /^utc([+-])(\d{1,4})(?::([0-5]\d))?$/i.exec(offset.trim()) ?? []
   const number = Number(whole)
@@ -66,7 +66,7 @@ const maxFormatLength = 200
 const months = 'January February March April May June July August September October November December'.split(' ')
 const weekdays = 'Sunday Monday Tuesday Wednesday Thursday Friday Saturday'.split(' ')
 
-/** What the letters of a format stand for (Moment.js's documentation, "Format"), in its English. */
+/** The tokens of a format (Moment.js's documentation, "Format"), in English. */
 const tokens: Readonly<Record<string, string | ((now: Date) => string | number)>> = {
   YYYY: (now) => String(now.getFullYear()).padStart(4, '0'),
   YY: (now) => two(now.getFullYear() % 100),
@@ -91,7 +91,7 @@ const tokens: Readonly<Record<string, string | ((now: Date) => string | number)>
   d: (now) => now.getDay(),
   e: (now) => now.getDay(),
   E: (now) => now.getDay() || 7,
-  // A week belongs to the year of its Saturday, or by ISO 8601 to that of its Thursday.
+  // A week belongs to the year of its Saturday; by ISO 8601, to the year of its Thursday.
   gggg: (now) => inWeek(now, 6).getFullYear(),
   ww: (now) => two(weekOfYear(inWeek(now, 6))),
   wo: (now) => ordinal(weekOfYear(inWeek(now, 6))),
@@ -134,11 +134,11 @@ const tokens: Readonly<Record<string, string | ((now: Date) => string | number)>
 const longestFirst = Object.keys(tokens).sort((one, other) => other.length - one.length)
 const part = new RegExp(`\\[([^\\]]*)\\]|\\\\(.)|${longestFirst.join('|')}`, 'gs')
 
-function formatted(now: Date, format: string): string | undefined {
+function formatDate(now: Date, format: string): string | undefined {
   if (format.length > maxFormatLength) return undefined
   return format.replace(part, (token: string, quoted: string | undefined, escaped: string | undefined) => {
     const value = tokens[token]
-    if (typeof value === 'string') return formatted(now, value) ?? ''
+    if (typeof value === 'string') return formatDate(now, value) ?? ''
     return quoted ?? escaped ?? String(value?.(now) ?? token)
   })
 }
@@ -160,7 +160,7 @@ function dayOfYear(now: Date): number {
   return (day - start) / 86_400_000 + 1
 }
 
-/** The day of this week that is so many days after its Sunday. */
+/** The day of this week `weekday` days after its Sunday. */
 function inWeek(now: Date, weekday: number): Date {
   return new Date(now.getFullYear(), now.getMonth(), now.getDate() - now.getDay() + weekday)
 }

@@ -2,57 +2,57 @@ import type { Steps } from '../../work.ts'
 import type { Pair } from './braces.ts'
 import { separatorsIn } from './separators.ts'
 
-/** What a condition decides on: from `{{if …}}` to `{{else}}`, and from there to `{{/if}}`; or a comment, `{{//}}…{{///}}`. */
+/** A block: a condition from `{{if …}}` to `{{/if}}` with its `{{else}}`, or a comment from `{{//}}` to `{{///}}`. */
 export interface Block {
   readonly isComment: boolean
   readonly otherwise: Pair | undefined
   readonly end: Pair
 }
 
-/** What in one text has a beginning and an end: its conditions and its comments. */
+/** The conditions and comments of one text. */
 export interface Conditions {
-  /** By where their `{{if …}}` or `{{//}}` opens; one without its end is in none. */
+  /** Blocks by the index of their `{{if …}}` or `{{//}}`; unclosed ones are not blocks. */
   readonly blocks: ReadonlyMap<number, Block>
-  /** The `{{else}}` in `{{if::condition::content}}`, by where that closes. */
+  /** The `{{else}}` in `{{if::condition::content}}`, by the index of the closing `}}`. */
   readonly inner: ReadonlyMap<number, Pair>
 }
 
 const anyCondition = /\{\{\s*(?:#?if[\s:]|\/\/\s*\}\})/i
 const opening = /\s*(?:#?(if)(?=[\s:])\s*:{0,2}|(else|\/if|\/\/\/?)\s*(?=\}\}))/iy
-/** What counts as false, beside an empty text. */
+/** The values that count as false. */
 const falsy: ReadonlySet<string> = new Set(['', 'false', 'off', '0'])
 
 const unitsOfPair = 20
 const pairsOfStep = 50
 const none: Conditions = { blocks: new Map(), inner: new Map() }
 
-/** Finds the conditions and comments of a text, in time in proportion to it. @param pairs its braces, by where they open */
+/** Finds the conditions and comments of a text, in linear time. @param pairs its braces, in the order of their openings */
 export function* conditionsIn(text: string, pairs: readonly Pair[]): Steps<Conditions> {
   if (!anyCondition.test(text)) return none
-  const reader = new Reader()
+  const reader = new BlockReader()
   for (const [index, pair] of pairs.entries()) {
     if (index % pairsOfStep === 0) yield pairsOfStep * unitsOfPair
     opening.lastIndex = pair.open + 2
     const match = opening.exec(text)
     const start = opening.lastIndex
     const isIf = match?.[1] !== undefined && start <= pair.close
-    // One with its content inside has no `{{/if}}`.
+    // `{{if::condition::content}}` has no `{{/if}}`.
     const isWhole = isIf && (yield* separatorsIn(text, pairs, start, pair.close)).colons.length > 0
     reader.read(pair, isWhole ? undefined : isIf ? 'if' : match?.[2]?.toLowerCase())
   }
   return reader
 }
 
-/** What is open at one level of nesting. */
+/** The open blocks at one level of nesting. */
 interface Level {
-  /** The pair around it. */
+  /** The pair of braces around this level. */
   readonly around: Pair | undefined
   readonly begun: { readonly pair: Pair; otherwise?: Pair }[]
-  /** Comments that are open, and how many conditions are around each. */
+  /** Open comments, and the number of conditions around each. */
   readonly commented: { readonly pair: Pair; readonly conditions: number }[]
 }
 
-class Reader implements Conditions {
+class BlockReader implements Conditions {
   readonly blocks = new Map<number, Block>()
   readonly inner = new Map<number, Pair>()
   readonly #levels: Level[] = []
@@ -85,7 +85,7 @@ class Reader implements Conditions {
     if (begun) this.blocks.set(begun.pair.open, { isComment: false, otherwise: begun.otherwise, end })
   }
 
-  /** A condition that begins in a comment ends with it. */
+  /** Ends a comment, and the conditions that began inside it. */
   #endComment(end: Pair): void {
     const { begun, commented } = this.#level
     const comment = commented.pop()
@@ -99,12 +99,12 @@ function levelIn(around: Pair | undefined): Level {
   return { around, begun: [], commented: [] }
 }
 
-/** Whether a condition holds that has come to this text. */
+/** Whether the expanded text of a condition counts as true. */
 export function isTrue(value: string): boolean {
   return !falsy.has(value.trim().toLowerCase())
 }
 
-/** A text without blanks around it, and without as many blanks before each line as its first line has. */
+/** A trimmed text, with the indentation of its first line removed from every line. */
 export function withoutIndent(text: string): string {
   const indent = /^[ \t]*(?=[^\s])/m.exec(text)?.[0].length ?? 0
   if (indent === 0) return text.trim()

@@ -1,15 +1,15 @@
-/** Dice that one macro may throw. */
+/** Dice that one macro may roll. */
 export const maxDice = 1000
 const maxSides = 1e9
-/** Characters of what is thrown: `2d6 + 1d4 - 1`. */
+/** Characters of a formula such as `2d6 + 1d4 - 1`. */
 const maxFormulaLength = 100
 
-/** One die alone, by its sides; and what is added or taken away: dice, or a number. */
+/** A formula that is only a number of sides, and a term of a formula: dice or a number. */
 const sidesAlone = /^\d{1,10}$/
 const term = /\s*([+-]?)\s*(?:(\d{0,4})d(\d{1,10})|(\d{1,10}))/iy
 
 /**
- * The sum of some dice: `6` and `d6` (one die), `2d6`, `2d6 + 1d4 - 1`.
+ * Rolls dice and adds them up: `6` and `d6` (one die), `2d6`, `2d6 + 1d4 - 1`.
  * @param random draws like `Math.random`
  * @returns a whole number; an empty text for anything else
  */
@@ -26,18 +26,18 @@ export function roll(dice: string, random: () => number): string {
 
 interface Term {
   readonly sign: 1 | -1
-  /** Dice of so many sides, or a number where there are no sides. */
+  /** The number of dice with `sides` sides; without `sides`, the number itself. */
   readonly count: number
   readonly sides?: number
 }
 
-/** The terms of a sum; none where it is not one. */
+/** The terms of a formula; none for an invalid one. */
 function termsOf(dice: string): readonly Term[] {
   const terms: Term[] = []
   for (let place = 0; place < dice.length; place = term.lastIndex) {
     term.lastIndex = place
     const [written, sign, count, sides, number] = term.exec(dice) ?? []
-    // Each term but the first has a sign.
+    // Each term except the first needs a sign.
     if (written === undefined || (place > 0 && sign === '')) return []
     const signed = sign === '-' ? -1 : 1
     if (sides === undefined) terms.push({ sign: signed, count: Number(number) })

@@ -7,47 +7,47 @@ import { maxDice, roll } from './dice.ts'
 import { separatorsIn } from './separators.ts'
 import { isChatMacro, type MacroEnvironment, picker, reversed } from './values.ts'
 
-/** How deep macros may nest; what lies deeper stays as it is written. */
+/** Levels of nested macros; deeper macros stay as written. */
 const maxDepth = 32
-/** Characters that one text may have once it is expanded. */
+/** Characters of one expanded text. */
 export const maxExpansionLength = 1024 ** 2
 const maxNameLength = 64
-/** Macros that one prompt may have, nested ones included: some 30 ms of work; real cards have dozens. */
+/** Macros of one prompt, with nested ones: some 30 ms of work; real cards have dozens. */
 export const maxMacros = 3000
 
 const angled = /<(char|bot|user|group|charifnotgroup)>/gi
 const anyMacro = /\{\{|<(?:char|bot|user|group|charifnotgroup)>/i
-/** What a macro begins with: its name, and one colon, two, or a blank. */
+/** The beginning of a macro: its name, then one colon, two colons, or white space. */
 const opening = /\s*(?:(\/\/)|#?([a-z_][a-z0-9_]*(?:[+-]\d[\d:]*)?)(?:\s*(::?)|\s+|(?=\}\})))/iy
-/** What stands where a name should, for telling of what is not known. */
+/** The text in place of a name, for reports of unknown macros. */
 const anyName = /\s*([^\s:{}]+)/y
-/** Macros that take something after a colon, those that take it after a blank too, and those for which it is optional. */
+/** Macros with an argument after a colon, macros with an argument after a colon or a space, and macros with an optional argument. */
 const afterColon = new Set(['comment', 'hidden_key'])
 const afterAnything = new Set(['if', 'reverse', 'random', 'pick', 'roll', 'datetimeformat'])
-const anywhere = new Set(['//', 'time', 'newline', 'space'])
-/** A macro's name where a condition names it, and a variable there, as SillyTavern writes it. */
+const argumentOptional = new Set(['//', 'time', 'newline', 'space'])
+/** A macro's bare name in a condition, and a variable in a condition, as SillyTavern writes them. */
 const bareName = /^[a-z_][a-z0-9_]*$/i
 const variable = /^[.$][a-z]/i
 const negation = /\s*(!?)\s*/y
 
-/** Tells whether expanding a text could change it. */
+/** Whether an expansion could change a text. */
 export function hasMacro(text: string): boolean {
   return anyMacro.test(text)
 }
 
-/** Characters that all texts of one prompt may have once they are expanded, those that are not sent too. */
+/** Characters of all expanded texts of one prompt, also of texts that are not sent. */
 export const maxExpandedLength = 32 * maxExpansionLength
-/** Characters of text without braces that are read in one step. */
+/** Characters of text without braces that one step reads. */
 const maxLiteralLength = 64 * 1024
-/** Units of work of one macro, and after which a step ends. */
+/** Units of work of one macro, and units after which a step ends. */
 const unitsOfMacro = 60
 const unitsOfStep = 1000
 
 /**
- * Puts their values in the place of macros, in one pass: what is put in is never read again, so that no name can
- * smuggle in a macro. Unknown macros stay as written. It takes time in proportion to the text.
- * @throws ApiError 400 `card_too_large` when the result gets longer than `maxExpansionLength`, or there are more than
- *   `maxMacros`, and when all texts of one counter get too long together
+ * Replaces macros by their values, in one pass: inserted values are not expanded again, so that a name cannot inject a macro. Unknown
+ * macros stay as written. The time is linear in the text.
+ * @throws ApiError 400 `card_too_large` when the result is longer than `maxExpansionLength`, when there are more than `maxMacros`
+ *   macros, and when all texts of one counter are too long together
  */
 export function* expandMacros(text: string, environment: MacroEnvironment): Steps<string> {
   if (!hasMacro(text)) return text
@@ -61,7 +61,7 @@ export function* expandMacros(text: string, environment: MacroEnvironment): Step
   return expanded
 }
 
-/** One text being expanded. */
+/** The expansion of one text. */
 class Expansion {
   readonly #text: string
   readonly #environment: MacroEnvironment
@@ -69,9 +69,9 @@ class Expansion {
   #pick: ReturnType<typeof picker> | undefined
   #clock: Clock | undefined
   #conditions: Conditions | undefined
-  /** Conditions that are being read: in them a macro that is not known stands for nothing. */
-  #judging = 0
-  /** Work since the last step. */
+  /** The nesting depth of conditions; inside a condition, an unknown macro is empty. */
+  #conditionDepth = 0
+  /** Units of work since the last step. */
   #units = 0
 
   constructor(text: string, pairs: readonly Pair[], environment: MacroEnvironment) {
@@ -87,7 +87,7 @@ class Expansion {
     return expanded
   }
 
-  /** Counts work, and ends the step where it has been enough. */
+  /** Counts work, and ends the step after `unitsOfStep`. */
   *#spend(units: number): Steps<void> {
     this.#units += units
     if (this.#units < unitsOfStep) return
@@ -95,7 +95,7 @@ class Expansion {
     this.#units = 0
   }
 
-  /** Expands what stands from one place to another. @param isArgument whether `\,` stands for a comma there */
+  /** Expands the text from `start` to `end`. @param isArgument whether `\,` is an escaped comma */
   *#range(start: number, end: number, level: number, isArgument: boolean): Steps<string> {
     const pieces = new Pieces()
     let place = start
@@ -129,12 +129,12 @@ class Expansion {
         : undefined
       if (known !== undefined) return known
     }
-    this.#tellUnknown(open + 2, close)
-    return this.#judging > 0 ? '' : yield* this.#asWritten(open, close, level)
+    this.#reportUnknown(open + 2, close)
+    return this.#conditionDepth > 0 ? '' : yield* this.#asWritten(open, close, level)
   }
 
-  /** Tells of a macro that is not known, by what stands in the place of its name. */
-  #tellUnknown(start: number, end: number): void {
+  /** Reports an unknown macro by the text in place of its name. */
+  #reportUnknown(start: number, end: number): void {
     anyName.lastIndex = start
     const name = anyName.exec(this.#text)?.[1]
     if (name === undefined || anyName.lastIndex > end) return
@@ -144,7 +144,7 @@ class Expansion {
     )
   }
 
-  /** The value of a macro that there is; undefined for one that there is not. */
+  /** The value of a known macro; undefined for an unknown one. */
   *#known(name: string, start: number, end: number, level: number): Steps<string | null | undefined> {
     const environment = this.#environment
     const argument = () => this.#range(start, end, level + 1, true)
@@ -190,14 +190,14 @@ class Expansion {
       case 'scenario':
         return environment.textOf ? yield* environment.textOf(name) : ''
       case 'if':
-        return yield* this.#whole(start, end, level)
+        return yield* this.#inlineIf(start, end, level)
       default:
-        return yield* this.#told(name, start, end, level)
+        return yield* this.#clockOrChatValue(name, start, end, level)
     }
   }
 
-  /** The value of a macro that tells of the time or the conversation; undefined for another. */
-  *#told(name: string, start: number, end: number, level: number): Steps<string | undefined> {
+  /** The value of a macro for the time or the conversation; undefined for another. */
+  *#clockOrChatValue(name: string, start: number, end: number, level: number): Steps<string | undefined> {
     if (isChatMacro(name)) {
       this.#environment.onVarying?.()
       return this.#environment.chatText ? yield* this.#environment.chatText(name) : ''
@@ -205,7 +205,7 @@ class Expansion {
     if (name === 'datetimeformat') return this.#now().format(yield* this.#range(start, end, level + 1, true))
     const offset = name.startsWith('time_') ? name.slice('time_'.length) : this.#text.slice(start, end).trim()
     if (name.startsWith('time_') || (name === 'time' && offset !== '')) return this.#now().timeAt(offset)
-    return isClock(name) ? this.#now().tell(name) : undefined
+    return isClock(name) ? this.#now().value(name) : undefined
   }
 
   #now(): Clock {
@@ -214,7 +214,7 @@ class Expansion {
     return this.#clock
   }
 
-  /** What stands between `{{if …}}` and `{{/if}}`, as far as its condition lets it; nothing of a comment. */
+  /** The branch of a condition that applies; empty for a comment. */
   *#ofBlock(begin: Pair, { isComment, otherwise, end }: Block, level: number): Steps<string> {
     if (isComment) return ''
     opening.lastIndex = begin.open + 2
@@ -226,18 +226,18 @@ class Expansion {
     return yield* this.#branch((from ?? begin).close + 2, to.open, level, keepsBlanks)
   }
 
-  /** What a condition comes to: a macro by its bare name, or whatever text its macros make. */
+  /** Whether a condition holds: the value of a macro with this bare name, or the expanded text. */
   *#isMet(start: number, end: number, level: number): Steps<boolean> {
     negation.lastIndex = start
     const isNegated = negation.exec(this.#text)?.[1] === '!'
     const from = negation.lastIndex
     const written = end - from <= maxNameLength ? this.#text.slice(from, end).trim() : ''
-    return isTrue(yield* this.#judged(written, from, end, level)) !== isNegated
+    return isTrue(yield* this.#conditionText(written, from, end, level)) !== isNegated
   }
 
-  *#judged(written: string, start: number, end: number, level: number): Steps<string> {
+  *#conditionText(written: string, start: number, end: number, level: number): Steps<string> {
     if (variable.test(written)) {
-      // There are no variables here, and one that is not set is empty.
+      // The service has no variables; an unset variable is empty.
       this.#environment.onUnknown?.(written)
       return ''
     }
@@ -246,9 +246,9 @@ class Expansion {
       const known = fits(name, false, true) ? yield* this.#known(name, end, end, level) : undefined
       return known === undefined ? written : (known ?? '')
     }
-    this.#judging += 1
+    this.#conditionDepth += 1
     const value = yield* this.#range(start, end, level + 1, false)
-    this.#judging -= 1
+    this.#conditionDepth -= 1
     return value
   }
 
@@ -259,8 +259,8 @@ class Expansion {
     return withoutIndent(text)
   }
 
-  /** The value of `{{if::condition::content}}`; undefined where there is no content. */
-  *#whole(start: number, end: number, level: number): Steps<string | undefined> {
+  /** The value of `{{if::condition::content}}`; undefined without content. */
+  *#inlineIf(start: number, end: number, level: number): Steps<string | undefined> {
     const [first] = (yield* separatorsIn(this.#text, this.#pairs, start, end)).colons
     if (first === undefined) return undefined
     const otherwise = this.#conditions?.inner.get(end)
@@ -277,7 +277,7 @@ class Expansion {
     const { commas, colons } = yield* separatorsIn(this.#text, this.#pairs, start, end)
     const [separators, width] = colons.length > 0 ? [colons, 2] : [commas, 1]
     const count = separators.length + 1
-    const index = name === 'random' ? Math.floor(random() * count) : this.#picks(seed)(count, start)
+    const index = name === 'random' ? Math.floor(random() * count) : this.#picker(seed)(count, start)
     const before = separators[index - 1]
     const from = before === undefined ? start : before + width
     const to = separators[index] ?? end
@@ -287,7 +287,7 @@ class Expansion {
     return yield* this.#range(from + blanks, from + blanks + written.trim().length, level + 1, true)
   }
 
-  #picks(seed: string): ReturnType<typeof picker> {
+  #picker(seed: string): ReturnType<typeof picker> {
     if (!this.#pick) {
       this.#units += this.#text.length >> 3
       this.#pick = picker(seed, this.#text)
@@ -299,7 +299,7 @@ class Expansion {
     return `{{${yield* this.#range(open + 2, close, level + 1, false)}}}`
   }
 
-  /** Adds text without braces to read, a long one part by part. */
+  /** Adds text without macros, a long one in parts. */
   *#addLiteral(pieces: Pieces, start: number, end: number, isArgument: boolean): Steps<void> {
     for (let from = start; from < end; ) {
       const to = this.#literalEnd(from, end)
@@ -310,7 +310,7 @@ class Expansion {
     }
   }
 
-  /** Where a part of a text without braces ends: neither in `<USER>` and the like, nor between `\` and a comma. */
+  /** The end of a part of such a text: never inside `<USER>` and the like, nor between `\` and a comma. */
   #literalEnd(start: number, end: number): number {
     const cut = start + maxLiteralLength
     if (cut >= end) return end
@@ -318,28 +318,28 @@ class Expansion {
     return mark ? cut - 6 + mark.index : cut
   }
 
-  /** Text without braces to read, with `<USER>` and the like replaced. */
+  /** Text without macros, with `<USER>` and the like replaced. */
   #literal(start: number, end: number, isArgument: boolean): string {
     const written = this.#text.slice(start, end)
     const text = isArgument ? written.replaceAll('\\,', ',') : written
     if (!text.includes('<')) return text
     const { character, user } = this.#environment
-    // Counted before it is made: a long name times many places would be too much to hold.
-    const most = (text.match(angled)?.length ?? 0) * Math.max(character.length, user.length)
-    if (most > maxExpansionLength) throw tooLarge()
+    // Checked before the replacement: a long name in many places would take too much memory.
+    const maxAdded = (text.match(angled)?.length ?? 0) * Math.max(character.length, user.length)
+    if (maxAdded > maxExpansionLength) throw tooLarge()
     return text.replace(angled, (_written, name: string) => (name.toLowerCase() === 'user' ? user : character))
   }
 }
 
-/** Whether a macro of this name may be written so. */
+/** Whether a macro of this name may be written with or without an argument, as it is here. */
 function fits(name: string, hasColon: boolean, isBare: boolean): boolean {
-  if (anywhere.has(name)) return true
+  if (argumentOptional.has(name)) return true
   if (afterAnything.has(name)) return !isBare
   return afterColon.has(name) ? hasColon : isBare
 }
 
 /**
- * A blank as often as a macro's argument says, once without one; undefined for what is no number, and stays as written.
+ * A blank, repeated as often as a macro's argument says, once without one; undefined when the argument is not a number.
  * @throws ApiError 400 `card_too_large` beyond `maxExpansionLength`
  */
 function repeated(blank: string, argument: string): string | undefined {
@@ -365,7 +365,7 @@ class Pieces {
     this.#pieces.push(added)
   }
 
-  /** Takes the line breaks around this place away, as `{{trim}}` does. */
+  /** Removes the line breaks around this place, for `{{trim}}`. */
   trim(): void {
     for (let last = this.#pieces.pop(); last !== undefined; last = this.#pieces.pop()) {
       const rest = withoutLineBreaks(last, 'end')
@@ -381,7 +381,7 @@ class Pieces {
   }
 }
 
-/** Loops, since a pattern for the end would look at every run of line breaks again from each of them. */
+/** A loop: a regular expression for the end would take quadratic time on runs of line breaks. */
 function withoutLineBreaks(text: string, side: 'start' | 'end'): string {
   const isBreak = (at: number) => text[at] === '\n' || text[at] === '\r'
   let start = 0
@@ -391,7 +391,7 @@ function withoutLineBreaks(text: string, side: 'start' | 'end'): string {
   return text.slice(start, end)
 }
 
-/** What is said of a card whose macros would take too long. */
+/** The error for too many macros in one prompt. */
 function tooManyMacros(): ApiError {
   return new ApiError(
     400,
@@ -401,7 +401,7 @@ function tooManyMacros(): ApiError {
   )
 }
 
-/** What is said of a card whose texts grow beyond all measure. */
+/** The error for expanded texts that are too long. */
 export function tooLarge(): ApiError {
   return new ApiError(
     400,
@@ -413,7 +413,7 @@ export function tooLarge(): ApiError {
 
 const comments = /\{\{\s*(?:\/\/|comment\s*:)/i
 
-/** A chat text as lore is looked for in it: without `{{// …}}`, `{{comment: …}}` and `{{//}}…{{///}}`. */
+/** A message as it is scanned for lore: without `{{// …}}`, `{{comment: …}}` and `{{//}}…{{///}}`. */
 export function* withoutComments(text: string): Steps<string> {
   if (!text.includes('{{')) return text
   yield text.length >> 4

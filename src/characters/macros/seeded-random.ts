@@ -1,9 +1,9 @@
-/** A number from 0 to 2^32 - 1 that looks random and is always the same for the same text (FNV-1a, finished by Murmur's mix). */
+/** A hash of a text, from 0 to 2^32 - 1 (FNV-1a with Murmur's finalizer). */
 export function hashOf(text: string): number {
   return hashAfter(text)('')
 }
 
-/** The hashes of texts that begin alike, by how they go on: the beginning is read once. */
+/** A function that hashes texts with the same beginning; it reads the beginning once. */
 export function hashAfter(beginning: string): (rest: string) => number {
   const begun = read(beginning, 0x811c9dc5)
   return (rest) => {
@@ -20,7 +20,7 @@ function read(text: string, begun: number): number {
   return hash
 }
 
-/** Draws like `Math.random`, and always the same for the same text. */
+/** A generator like `Math.random`, seeded with a text. */
 export function seededRandom(text: string): () => number {
   let draws = 0
   return () => hashOf(`${draws++}/${text}`) / 2 ** 32

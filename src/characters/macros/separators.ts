@@ -1,17 +1,17 @@
 import type { Steps } from '../../work.ts'
 import { firstPairFrom, type Pair } from './braces.ts'
 
-/** Places between the values of a macro's argument, outside of macros in it. */
+/** Indexes of the separators in a macro's argument, outside of nested macros. */
 export interface Separators {
   readonly commas: readonly number[]
-  /** Where `::` stands. */
+  /** Indexes of `::`. */
   readonly colons: readonly number[]
 }
 
-/** Characters that are looked at in one step. */
+/** Characters that one step reads. */
 const charactersOfStep = 1000
 
-/** Finds what separates values from one place of a text to another; a backslash takes a character its meaning. */
+/** Finds the separators from `start` to `end`; a backslash escapes the next character. */
 export function* separatorsIn(text: string, pairs: readonly Pair[], start: number, end: number): Steps<Separators> {
   const colons: number[] = []
   const commas: number[] = []

@@ -195,8 +195,8 @@ function comparedText(texts: CardTexts, context: ExpansionContext, index: number
 
 function clockOfAnyTime(now: Date): Clock {
   const { timeAt, format } = clockAt(now)
-  const hidden = (told: string | undefined) => (told === undefined ? undefined : anyTime)
-  return { tell: () => anyTime, timeAt: (offset) => hidden(timeAt(offset)), format: (form) => hidden(format(form)) }
+  const hidden = (value: string | undefined) => (value === undefined ? undefined : anyTime)
+  return { value: () => anyTime, timeAt: (offset) => hidden(timeAt(offset)), format: (form) => hidden(format(form)) }
 }
 
 /** Whether a text is a greeting, with any times in the places of `anyTime`. */

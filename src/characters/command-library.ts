@@ -5,7 +5,7 @@ import { type CardSource, readCardSource } from './cards/source.ts'
 import { type Character, type CharacterStore, shownDigest, unknownCharacter } from './library/character.ts'
 import { type CharacterLibrary, createLibrary } from './library/library.ts'
 
-/** The stores as far as commands use them that look after characters. */
+/** The stores that commands for characters use. */
 export interface CharacterStores extends AccessStores {
   readonly characters: CharacterStore
 }
@@ -13,16 +13,16 @@ export interface CharacterStores extends AccessStores {
 /** A character with the source of its card. */
 export type SourcedCharacter = Character & { readonly source: CardSource }
 
-/** How many characters are listed at a time. */
+/** Characters of one page of a list. */
 const page = 1000
 
-/** The characters as the operator's commands see them: the folder and the starters, and one account's when it is named. */
-export class Shelf {
+/** The characters for the operator's commands: the folder, the starters, and the uploads of an account if one is named. */
+export class CommandLibrary {
   readonly library: CharacterLibrary
   readonly store: CharacterStore
-  /** The id of the account that was named; null when none was. */
+  /** The id of the named account; null for none. */
   readonly account: number | null
-  /** The folder into which cards are imported that everybody may talk to. */
+  /** The folder for imported cards that everybody may talk to. */
   readonly folder: string
   /** Bytes. */
   readonly maxCardBytes: number
@@ -43,7 +43,7 @@ export class Shelf {
     return { ...character, source: readCardSource(bytes) }
   }
 
-  /** All characters, a row each. */
+  /** All characters, one row each. */
   async list(): Promise<readonly object[]> {
     const rows: object[] = []
     for (let after = ''; ; ) {
@@ -59,16 +59,16 @@ export class Shelf {
 }
 
 /**
- * Opens the shelf for one command.
+ * Opens the library for one command.
  * @throws AccessError when there is no account of this name
  */
-export async function openShelf(
+export async function openCommandLibrary(
   config: Config,
   { access, characters }: CharacterStores,
   account?: string,
-): Promise<Shelf> {
+): Promise<CommandLibrary> {
   const owner = account === undefined ? null : (await findAccount(access, account)).id
   const library = createLibrary(config, characters)
   await library.rescan()
-  return new Shelf(library, characters, owner, config)
+  return new CommandLibrary(library, characters, owner, config)
 }
