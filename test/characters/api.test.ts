@@ -74,7 +74,7 @@ async function namesOf(key: string, query = ''): Promise<readonly string[]> {
   return data.map(({ name }) => name)
 }
 
-/** What chat plays under a name: the header that says which card it was. */
+/** The card that chat plays under a name, from the reply's header. */
 async function played(key: string, character: string): Promise<string | null> {
   const messages = [{ role: 'user', content: 'Hello' }]
   const response = await call(
@@ -88,7 +88,7 @@ async function played(key: string, character: string): Promise<string | null> {
 }
 
 describe('POST /characters', () => {
-  test('keeps the bytes as they came, tells what is in them, and chat plays them at once', async () => {
+  test('stores the bytes unchanged, summarizes the card, and chat can play it at once', async () => {
     const text = `\uFEFF ${cardText('Añn/é ☘', { first_mes: 'Hi', system_prompt: 'S', extensions: { x: { y: 1 } }, new_field: [1] })}\r\n`
     const response = await call(ann, 'POST', '/characters', text)
     expect(response.status).toBe(201)
@@ -129,7 +129,7 @@ describe('POST /characters', () => {
     expect(response.status).toBe(201)
   })
 
-  test('of a taken name is a 409 and changes nothing; in another account, and beside a starter, it is free', async () => {
+  test('with a taken name gets a 409 and changes nothing; the name is free in another account, and next to a starter', async () => {
     const [first, second] = [cardText('Taken', { description: '1' }), cardText('Taken', { description: '2' })]
     expect((await call(ann, 'POST', '/characters', first)).status).toBe(201)
     for (const again of [first, second]) {
@@ -185,7 +185,7 @@ describe('POST /characters', () => {
 })
 
 describe('PUT /characters/{name}', () => {
-  test('stores under the name of the path, replaces what is there, and keeps earlier versions for pins', async () => {
+  test('stores under the name in the path, replaces an existing card, and keeps earlier versions for pins', async () => {
     const [first, second] = [cardText('Inner', { description: '1' }), cardText('Inner', { description: '2' })]
     const made = await call(ann, 'PUT', at('Outer'), first)
     expect([made.status, made.headers.get('location')]).toEqual([201, '/characters/Outer'])
@@ -217,7 +217,7 @@ describe('PUT /characters/{name}', () => {
     '<b>&amp;</b>',
     '\u202eevil',
     'a\0b',
-  ])('takes any text as a name: %j', async (name) => {
+  ])('accepts any text as a name: %j', async (name) => {
     const text = cardText('x', { description: name })
     expect((await call(bob, 'PUT', at(name), text)).status).toBe(201)
     expect(await played(bob, name)).toBe(`${encodeURIComponent(name)}@${digestOf(text)}`)
@@ -227,7 +227,7 @@ describe('PUT /characters/{name}', () => {
 })
 
 describe('DELETE /characters/{name}', () => {
-  test('removes an upload with its versions: then what it hid is there again, and pins lead nowhere', async () => {
+  test('removes an upload with its versions; a character that it hid is visible again, and its pins do not resolve', async () => {
     const text = cardText('Fern')
     const starter = await played(ann, 'Fern')
     await call(ann, 'POST', '/characters', text)
@@ -238,7 +238,7 @@ describe('DELETE /characters/{name}', () => {
     expect(await played(ann, `Fern@${digestOf(text)}`)).toBe('404')
   })
 
-  test('of a starter or a card of the folder is a 403, of what is not there a 404', async () => {
+  test('of a starter or a card of the folder gets a 403, of an unknown name a 404', async () => {
     for (const name of ['Fern', 'fern', 'Mallow']) {
       const refusal = await expectError(await call(bob, 'DELETE', at(name)), 'chat', 403)
       expect(refusal.code).toBe('character_read_only')
@@ -249,7 +249,7 @@ describe('DELETE /characters/{name}', () => {
 })
 
 describe('GET /characters', () => {
-  test("lists one's own, the folder's and the starters by name, of equal names only the one that is played", async () => {
+  test("lists the caller's uploads, the folder's cards and the starters by name; of equal names only the card that is played", async () => {
     const key = await service.makeKey('lister', ['chat', 'characters:write'])
     for (const name of ['Bolt', 'Zinnia', 'alder']) {
       await call(key, 'POST', '/characters', cardText(name, { tags: ['mine'], creator: 'me' }))
@@ -329,7 +329,7 @@ describe('GET /characters/{name}', () => {
     extensions: {},
   }
 
-  test('shows the owner all, the greetings as they would be read', async () => {
+  test('shows the owner everything, with expanded greetings', async () => {
     await call(ann, 'PUT', at('Whole'), cardText('Whole', whole))
     expect(await read(await call(ann, 'GET', at('whole')))).toMatchObject({
       object: 'character',
@@ -358,7 +358,7 @@ describe('GET /characters/{name}', () => {
     expect(await read(pinned)).toMatchObject({ name: 'Whole' })
   })
 
-  test("shows a card of the operator's folder to the operator alone, and its public part to all", async () => {
+  test("shows a card of the operator's folder only to the operator, and its public part to everybody", async () => {
     const seen = await call(bob, 'GET', at('Mallow'))
     const text = await seen.text()
     expect(text).not.toContain(folderSecret)
@@ -394,7 +394,7 @@ describe('GET /characters/{name}', () => {
 })
 
 describe('a key', () => {
-  test('without the scope is refused: reading needs chat or characters:write, writing characters:write', async () => {
+  test('needs a scope: chat or characters:write to read, characters:write to write', async () => {
     const keys = {
       chat: await service.makeKey('scopes', ['chat']),
       write: await service.makeKey('scopes', ['characters:write']),
@@ -443,7 +443,7 @@ describe("failure mode 24: an unknown, traversal-like or another account's name"
       '%',
     ].filter((name) => name !== 'mallow')
 
-  test('is one and the same 404', async () => {
+  test('always gets the same 404', async () => {
     await call(ann, 'PUT', at('Private to Ann'), cardText('Private to Ann', { description: annSecret }))
     const bodies = new Set<string>()
     for (const name of asked(service.dataDirectory)) {
@@ -463,14 +463,14 @@ describe("failure mode 24: an unknown, traversal-like or another account's name"
     expect((await call(ann, 'GET', at('Private to Ann'))).status).toBe(200)
   })
 
-  test('is a 404 to raw requests that browsers would not send', async () => {
+  test('gets a 404 for raw requests that browsers would not send', async () => {
     for (const path of ['/characters/..', '/characters/%2e%2e%2f%2e%2e%2fetc%2fpasswd', '/characters/.']) {
       const head = [`GET ${path} HTTP/1.1`, 'Host: x', 'Connection: close', `Authorization: Bearer ${bob}`]
       await expectError(await sendRaw(service.url, `${head.join('\r\n')}\r\n\r\n`), 'chat', 404)
     }
   })
 
-  test('is the same 404 in chat, or played by its name alone; a pin that leads nowhere is a 404 in both', async () => {
+  test('gets the same 404 in chat, or is played by its name alone; an unknown pin gets a 404 in both settings', async () => {
     const closed = await serviceForThisTest({ CHARACTERS: 'closed' })
     const ask = (character: string) => ({
       json: { model: 'understudy', character, messages: [{ role: 'user', content: 'Hello' }] },

@@ -19,7 +19,7 @@ const named = (name: string, data: object = {}) => ({
 const icon = (uri: string, more: object = {}) => ({ type: 'icon', name: 'main', ext: 'png', uri, ...more })
 const picture = png()
 
-/** Pictures of one kind each, as far as their heads go. */
+/** Headers of pictures, one of each format. */
 const jpeg = Buffer.from('ffd8ffe000040000ffc0001108002000400301220002110103110100000000000000', 'hex')
 const gif = Buffer.concat([Buffer.from('GIF89a'), Buffer.from('40002000', 'hex'), Buffer.alloc(30)])
 const webp = Buffer.concat([
@@ -28,7 +28,7 @@ const webp = Buffer.concat([
 ])
 const bomb = png().fill(0x7f, 16, 24)
 
-/** A picture that holds a card in every way that there is, and behind its end. */
+/** A picture that contains a card in every possible place, also after its end. */
 function full(card: object): Buffer {
   const text = deflateSync(jsonBytes(card)).toString('latin1')
   const chunks = [
@@ -86,7 +86,7 @@ async function listed(name: string): Promise<boolean | undefined> {
   return inList
 }
 
-test("the picture of the operator's card goes to every key, and no text of the card with it", async () => {
+test("every key gets the picture of the operator's card, without any text of the card", async () => {
   const response = await call('/characters/mallow/avatar')
   expect([response.status, response.headers.get('content-type')]).toEqual([200, 'image/png'])
   expect(response.headers.get('x-content-type-options')).toBe('nosniff')
@@ -101,7 +101,7 @@ test("the picture of the operator's card goes to every key, and no text of the c
   expect(await listed('Mallow')).toBe(true)
 })
 
-test('an ETag is a 304, until there is another card', async () => {
+test('a known ETag gets a 304, until the card changes', async () => {
   await put('Tagged', png(cardChunk('ccv3', named('Tagged'))))
   const first = await call('/characters/Tagged/avatar')
   const tag = first.headers.get('etag') ?? ''
@@ -155,7 +155,7 @@ test.each<[string, Buffer, string, Buffer]>([
     'image/png',
     picture,
   ],
-])('the avatar is that of %s', async (_what, bytes, type, expected) => {
+])('the avatar comes from %s', async (_what, bytes, type, expected) => {
   await put('Shown', bytes)
   const response = await call('/characters/Shown/avatar')
   expect([response.status, response.headers.get('content-type')]).toEqual([200, type])
@@ -211,7 +211,7 @@ test.each<[string, Buffer, string, RegExp | undefined]>([
     'avatar_not_found',
     undefined,
   ],
-])('there is no avatar where there is %s, which the upload says', async (_what, bytes, code, warning) => {
+])('there is no avatar for %s, which the upload reports', async (_what, bytes, code, warning) => {
   const { warnings } = await put('Hidden', bytes)
   expect(warnings).toEqual(warning === undefined ? [] : [expect.stringMatching(warning)])
   const refusal = await expectError(await call('/characters/Hidden/avatar'), 'chat', 404)
@@ -220,7 +220,7 @@ test.each<[string, Buffer, string, RegExp | undefined]>([
   expect(await listed('Hidden')).toBe(false)
 })
 
-test('of nobody there is none, and keys that read no characters get none', async () => {
+test('an unknown character has no avatar, and keys that may not read characters get none', async () => {
   const refusal = await expectError(await call('/characters/Nobody/avatar'), 'chat', 404)
   expect(refusal.code).toBe('character_not_found')
   const any = { headers: { 'if-none-match': '*' } }

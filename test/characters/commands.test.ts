@@ -15,7 +15,7 @@ import { openStoresOf } from '../support/test-database.ts'
 interface Here {
   readonly folder: string
   readonly run: (...args: readonly string[]) => Promise<Ended>
-  /** Writes a file beside the data folder, and gives its path. */
+  /** Writes a file next to the data folder, and returns its path. */
   readonly file: (name: string, text: string | Uint8Array) => string
 }
 
@@ -43,7 +43,7 @@ function hexOf(text: string): string {
 }
 
 describe('characters import', () => {
-  test('puts cards into the folder, under names made of their digests, and never of the card', async () => {
+  test('writes cards into the folder, under file names made of their digests, never from the card', async () => {
     const { folder, run, file } = commandsForThisTest()
     const [moss, evil] = [cardText('Moss'), cardText('../../evil')]
     const ended = await run('import', file('moss.txt', moss), file('evil.json', evil))
@@ -76,7 +76,7 @@ describe('characters import', () => {
     ])
   })
 
-  test('of a faulty card among others writes nothing, and names each fault', async () => {
+  test('with a faulty card among others writes nothing, and names each fault', async () => {
     const { folder, run, file } = commandsForThisTest()
     const files = [
       file('fine.json', cardText('Fine')),
@@ -95,7 +95,7 @@ describe('characters import', () => {
     expect(existsSync(join(folder, 'characters'))).toBe(false)
   })
 
-  test('with --account puts them among its uploads, and a running service plays them', async () => {
+  test('with --account adds uploads to the account, and a running service plays them', async () => {
     const service = await serviceForThisTest()
     const key = await service.makeKey('ann', ['chat'])
     const { file } = commandsForThisTest()
@@ -126,7 +126,7 @@ describe('characters import', () => {
       stderr: 'There is no account "nobody". See: conservatory accounts list\n',
     })
 
-    // What is imported into the folder is noticed by the service that watches it.
+    // The running service watches the folder and notices the import.
     expect(await run('import', file('fir.json', cardText('Fir')))).toMatchObject({ code: 0 })
     const names = async () => (await service.request('/characters')).text()
     await eventually(async () => expect(await names()).toContain('"Fir"'))
@@ -134,7 +134,7 @@ describe('characters import', () => {
 })
 
 describe('characters export', () => {
-  test('prints the bytes of a card, or says in one sentence why not', async () => {
+  test('prints the bytes of a card, or one sentence with the reason why not', async () => {
     const { run, file } = commandsForThisTest()
     const fern = readFileSync(join(starterFolder, 'fern.json'), 'utf8')
     expect(await run('export', 'Fern')).toEqual({ code: 0, stdout: fern, stderr: '' })
@@ -154,7 +154,7 @@ describe('characters export', () => {
 })
 
 describe('characters check', () => {
-  test('tells of every file what is in it, what is ignored and what is wrong', async () => {
+  test('reports for every file its content, its ignored fields and its faults', async () => {
     const { run, file } = commandsForThisTest()
     const tests = [{ messages: [{ role: 'user', content: 'x' }], expect: { includes: ['y'] } }, { messages: [] }]
     const files = [
@@ -192,7 +192,7 @@ describe('characters check', () => {
 })
 
 describe('characters list', () => {
-  test('steers no terminal', async () => {
+  test('prints no control characters to a terminal', async () => {
     const { run, file } = commandsForThisTest()
     await run('import', file('evil.json', cardText('\u001b[31mred\u202e', { tags: ['\u0007'], creator: 'c' })))
     const { stdout } = await run('list')
@@ -215,7 +215,7 @@ describe('characters test', () => {
     },
   )
 
-  test('of starters are five or more each, two of them with excludes', () => {
+  test('of each starter are at least five, two of them with excludes', () => {
     for (const file of readdirSync(starterFolder)) {
       const document: Record<string, unknown> = JSON.parse(readFileSync(join(starterFolder, file), 'utf8'))
       const { tests, faults } = testsOf(document)
@@ -225,7 +225,7 @@ describe('characters test', () => {
     }
   })
 
-  test('prints a table, and is 1 when one fails; a model that fails is a failed test', async () => {
+  test('prints a table, and exits with 1 when a test fails; an error of the model is a failed test', async () => {
     const { run, file } = commandsForThisTest()
     const ask = (content: string, expect: object) => ({ messages: [{ role: 'user', content }], expect })
     const tests = [
@@ -286,11 +286,11 @@ describe('characters test', () => {
       [{ messages: [{ role: 'user', content: 'x' }], expect: { matches: ['(a{1,100}){1,10}'] } }],
       'extensions.conservatory.tests[0] has the pattern "(a{1,100}){1,10}", which repeats too much.',
     ],
-  ])('reads tests as strictly as it should: %s', (_what, tests, fault) => {
+  ])('refuses a faulty test: %s', (_what, tests, fault) => {
     expect(testsOf({ data: { extensions: { conservatory: { tests } } } }).faults).toEqual([fault])
   })
 
-  test('takes includes and excludes in any case of letters', () => {
+  test('compares includes and excludes without regard to case', () => {
     const expected = testReading({ includes: ['Moss'], excludes: ['AS AN AI'], matches: ['\\bnode\\b'] })
     expect(faultsOf('moss at the node', expected)).toEqual([])
     expect(faultsOf('As an AI', expected)).toEqual([
@@ -300,14 +300,14 @@ describe('characters test', () => {
     ])
   })
 
-  test('a pattern that takes for ever elsewhere takes no time here', () => {
+  test('a pattern that takes exponential time in other engines takes linear time', () => {
     const expected = testReading({ matches: ['^(a+)+$'] })
     expect(faultsOf('a'.repeat(60_000), expected)).toEqual([])
     expect(faultsOf(`${'a'.repeat(60_000)}!`, expected)).toEqual(['does not match /^(a+)+$/'])
   })
 })
 
-/** A test of a card, read. */
+/** A parsed test of a card. */
 function testReading(expect: object) {
   const tests = [{ messages: [{ role: 'user', content: 'x' }], expect }]
   const [read] = testsOf({ data: { extensions: { conservatory: { tests } } } }).tests
@@ -315,11 +315,11 @@ function testReading(expect: object) {
   return read
 }
 
-test('the service tells at its start what it has read and what not, and reads all again on SIGHUP', async () => {
+test('the service logs at its start which files it has read and which not, and reads all again on SIGHUP', async () => {
   const { folder, file } = commandsForThisTest()
   mkdirSync(join(folder, 'characters'))
   file('data/characters/moss.json', cardText('Moss'))
-  // Written long ago: it is not that somebody has not finished yet.
+  // An old modification time: the file is not half written.
   utimesSync(file('data/characters/broken.json', '{"CANARY'), 0, 0)
   const service = await spawnService(process.execPath, ['src/main.ts'], {
     environment: { ...compileCache, DATA_DIR: folder },
@@ -340,7 +340,7 @@ test('the service tells at its start what it has read and what not, and reads al
   expect(service.stdout()).not.toContain('CANARY')
 })
 
-test('the commands leave a database that another may open', async () => {
+test('another process can open the database after a command', async () => {
   const { folder, run } = commandsForThisTest()
   expect((await run('list')).code).toBe(0)
   await (await openStoresOf(folder)).close()

@@ -38,7 +38,7 @@ describe('POST /characters?dry_run=true', () => {
     },
   })
 
-  test('tells what an upload would tell, and keeps nothing, whatever name is taken', async () => {
+  test('replies like an upload and stores nothing, also when the name is taken', async () => {
     for (const time of [1, 2]) {
       const before = await everythingKept(sql)
       const rehearsed = await post('/characters?dry_run=true', text)
@@ -60,7 +60,7 @@ describe('POST /characters?dry_run=true', () => {
     }
   })
 
-  test('replaces nothing under a name either', async () => {
+  test('replaces nothing with PUT either', async () => {
     const put = (query: string, body: string) =>
       service.request(`/characters/Replaced${query}`, { method: 'PUT', body })
     expect((await put('', text)).status).toBe(201)

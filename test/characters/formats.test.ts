@@ -40,7 +40,7 @@ function digestOf(bytes: Uint8Array): string {
 }
 
 describe('a card', () => {
-  test('goes out in every format and comes in again, whatever it is sent as, with nothing lost', async () => {
+  test('is exported in every format and imported again, with any content type, without loss', async () => {
     const put = (name: string, body: string | Uint8Array<ArrayBuffer>) =>
       service.request(`/characters/${name}`, {
         method: 'PUT',

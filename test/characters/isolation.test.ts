@@ -24,7 +24,7 @@ const call = fc.oneof(
   fc.record({ kind: fc.constant('pin'), who, name, owner: who }),
 )
 
-it('uploads are each account’s own, whatever is called in whatever order', async () => {
+it('accounts never see or change each other’s uploads, in any order of requests', async () => {
   let accountsMade = 0
   let uploaded = 0
   await fc.assert(
@@ -36,7 +36,7 @@ it('uploads are each account’s own, whatever is called in whatever order', asy
       /** The digests of each account's characters, by exact name. */
       const uploadsByAccount = keys.map(() => new Map<string, string>())
       const uploadsOf = (index: number) => uploadsByAccount[index] ?? new Map<string, string>()
-      /** Exactly the name, or else the first by code points that differs only in case. */
+      /** An exact match, otherwise the first name in the order of code points that differs only in case. */
       const find = (uploads: ReadonlyMap<string, string>, wanted: string) => {
         const names = [...uploads.keys()].toSorted()
         const found = uploads.has(wanted) ? wanted : names.find((each) => each.toLowerCase() === wanted.toLowerCase())
@@ -61,7 +61,7 @@ it('uploads are each account’s own, whatever is called in whatever order', asy
           expect(response.status).toBe(mine ? 200 : 404)
           if (mine) expect(await response.json()).toMatchObject(mine)
         } else if (call.kind === 'DELETE') {
-          // Only exactly this name is deleted.
+          // Only an exact match is deleted.
           expect((await send('DELETE', path)).status).toBe(uploads.delete(call.name) ? 204 : 404)
         } else if (call.kind === 'list') {
           const { data }: { data: { name: string; digest: string; origin: string }[] } = JSON.parse(
@@ -70,7 +70,7 @@ it('uploads are each account’s own, whatever is called in whatever order', asy
           const own = data.filter(({ origin }) => origin === 'account')
           expect(new Map(own.map((each) => [each.name, each.digest]))).toEqual(uploads)
         } else {
-          // A pin of what another account has leads nowhere, unless one has the very same.
+          // A pin of another account's card does not resolve, unless the account has the same card.
           const pinned = call.kind === 'pin' ? find(uploadsOf(call.owner), call.name)?.digest : undefined
           const character = pinned === undefined ? call.name : `${call.name}@${pinned}`
           const messages = [{ role: 'user', content: 'Hello' }]

@@ -6,7 +6,7 @@ import { onceKnown, storesForThisTest } from '../support/test-database.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
 
 let made = 0
-/** A card of exactly so many bytes, another one each time. */
+/** A card of exactly so many bytes, a different one each time. */
 function cardOf(bytes: number): string {
   const textOf = (filling: string) =>
     JSON.stringify({
@@ -28,7 +28,7 @@ function senderOf(service: TestService, key: string) {
 }
 
 describe('limits of uploads', () => {
-  it('refuse with their names and no time to wait, until something is deleted or the operator gives more', async () => {
+  it('refuse with the name of the limit and without Retry-After, until something is deleted or the operator raises the limit', async () => {
     const service = await serviceForThisTest({ LIMITS: 'characters=2,character_bytes=1000' })
     const send = senderOf(service, await service.makeKey('ann', ['chat', 'characters:write']))
     expect(cardOf(400)).toHaveLength(400)
@@ -52,13 +52,13 @@ describe('limits of uploads', () => {
     expect((await expectError(await send('PUT', '/characters/e', cardOf(200)), 'chat', 429)).code).toBe(
       'character_bytes_limit',
     )
-    // The operator's own import is nobody's request.
+    // Limits do not hold for the operator's own import.
     const { characters, access } = await storesForThisTest(service.dataDirectory)
     const account = (await access.listAccounts()).find(({ name }) => name === 'ann')?.id ?? 0
     expect(await characters.list(account, '', 9)).toHaveLength(3)
   })
 
-  it('of a key hold beside its account’s, and without any setting there are bounds', async () => {
+  it('of a key hold in addition to its account’s, and there are default limits', async () => {
     const service = await serviceForThisTest()
     await service.makeKey('ann', ['chat'])
     const { access } = await storesForThisTest(service.dataDirectory)
@@ -77,7 +77,7 @@ describe('limits of uploads', () => {
   })
 })
 
-it('what is played, shown in a prompt or read is noted as used, each version once', async () => {
+it('a version that is played, shown in a prompt or read is recorded as used, once', async () => {
   const folder = temporaryFolder()
   onTestFinished(folder.remove)
   const service = await startTestService({ DATA_DIR: folder.path })
@@ -98,7 +98,7 @@ it('what is played, shown in a prompt or read is noted as used, each version onc
   expect((await chat('/chat/completions', `Fern@${first}`)).status).toBe(200)
   expect((await chat('/chat/prompt', 'fern')).status).toBe(200)
   expect((await send('GET', `/characters/Fern@${third}?format=json`)).status).toBe(200)
-  // They are written when the service stops, if not before.
+  // The service writes pending records at the latest when it stops.
   await service.close()
   const sql = await sqlForThisTest(folder.path)
   const used = await sql.run<{ digest: string }>('SELECT digest FROM character_use WHERE used IS NOT NULL')

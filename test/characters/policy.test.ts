@@ -4,7 +4,7 @@ import { dayBegin, keptIfUsedSince, keptVersions, type PurgeRow, planPurge } fro
 
 const usedSince = 1000
 
-/** A character with versions as a store reads them: each used at some time or never, one of them played now. */
+/** A character with versions as a store reads them: each used at some time or never, one of them current. */
 const character = fc.record({
   used: fc.array(fc.option(fc.constantFrom(0, usedSince - 1, usedSince, usedSince + 1)), { maxLength: 60 }),
   current: fc.nat({ max: 59 }),
@@ -17,7 +17,7 @@ function rowsOf(name: string, { used, current, bytes }: { used: (number | null)[
   return shown.map((version): PurgeRow => ({ account: 1, name, current: `${name} ${current}`, ...version }))
 }
 
-it('step by step all that is surplus goes, nothing else, and each step is small', () => {
+it('the steps remove all expired versions and nothing else, and each step is small', () => {
   fc.assert(
     fc.property(fc.array(character, { maxLength: 6 }), (characters) => {
       let pages = characters.map((each, index) => rowsOf(`c${index}`, each))
@@ -40,7 +40,7 @@ it('step by step all that is surplus goes, nothing else, and each step is small'
           .filter(({ digest }) => digest !== null && digests.includes(digest))
           .map((row) => row.bytes ?? 0)
         if (bytes.length > 1) expect(bytes.reduce((sum, each) => sum + each, 0)).toBeLessThanOrEqual(2 ** 24)
-        // It comes forward: by what it removes, or by the characters that are done.
+        // Each step makes progress: it removes versions or finishes characters.
         if (!plan.isLast && digests.length === 0) expect(plan.after?.name).not.toBe(after?.name)
         removed.push(...digests)
         pages = pages.map((versions) => versions.filter(({ digest }) => digest === null || !digests.includes(digest)))
@@ -51,7 +51,7 @@ it('step by step all that is surplus goes, nothing else, and each step is small'
   )
 })
 
-it('a version counts as used for 90 days after the day of its use, whenever in the day it was noted', () => {
+it('a version counts as used for 90 days after the day of its use, at any time of that day', () => {
   const day = 86_400
   const lastSecond = 200 * day + day - 1
   expect(dayBegin(lastSecond)).toBe(200 * day)

@@ -35,7 +35,7 @@ describe('failure mode 24: an unknown or traversal-like character', () => {
     json: { model: 'understudy', character, messages: [{ role: 'user', content: 'Hello' }] },
   })
 
-  test('is the same 404 for all where characters are closed', async () => {
+  test('always gets the same 404 with CHARACTERS=closed', async () => {
     const service = await serviceForThisTest({ CHARACTERS: 'closed' })
     writeFileSync(
       join(service.dataDirectory, 'secret.json'),
@@ -55,7 +55,7 @@ describe('failure mode 24: an unknown or traversal-like character', () => {
     }
   })
 
-  test('is played by its name alone where characters are open', async () => {
+  test('is played by its name alone with CHARACTERS=open', async () => {
     const service = await serviceForThisTest()
     writeFileSync(
       join(service.dataDirectory, 'secret.json'),

@@ -39,10 +39,10 @@ async function libraryOver(options: Partial<LibraryOptions>): Promise<CharacterL
   return library
 }
 
-/** A clock by which no file was written a moment ago. */
+/** A clock in the future, so that no file counts as just written. */
 const longAfterwards = () => Date.now() + 3_600_000
 
-test('a file that the system refused once is read by the next scan, and one that is no card is not', async () => {
+test('the next scan reads a file that the system refused before, but not again a file that is not a card', async () => {
   const path = folder({ 'fern.json': 'fern', 'moss.json': 'moss' })
   const reads: string[] = []
   const read = (bytes: Buffer) => {
@@ -57,7 +57,7 @@ test('a file that the system refused once is read by the next scan, and one that
   const reasons = () => watched.unreadable.map(({ reason }) => reason)
   expect(await watched.scan()).toBe(true)
   expect(reasons()).toEqual(['It cannot be read (EMFILE).', 'It is no card.'])
-  // Still refused: that is no news.
+  // Still refused: no change.
   expect(await watched.scan()).toBe(false)
   expect(await watched.scan()).toBe(true)
   expect([watched.files.map(({ value }) => value), reasons()]).toEqual([['fern'], ['It is no card.']])
@@ -87,7 +87,7 @@ function from(character: Character | undefined): readonly [string, string, strin
 }
 
 describe('a name', () => {
-  test('is found exactly, else in any letter case', async () => {
+  test('is matched exactly first, then without regard to case', async () => {
     const library = await libraryOver({ folders: [folder({ 'a.json': named('Moss'), 'b.json': named('MOSS') })] })
     expect((await library.resolve(null, 'Moss'))?.name).toBe('Moss')
     expect((await library.resolve(null, 'MOSS'))?.name).toBe('MOSS')
@@ -96,7 +96,7 @@ describe('a name', () => {
     for (const name of ['', 'Mos', 'a', 'a.json', 'M%6Fss']) expect(await library.resolve(null, name)).toBeUndefined()
   })
 
-  test("is the upload's before the folder's before the starter's; exactness comes first", async () => {
+  test("finds an upload before a folder's card before a starter; an exact match comes first", async () => {
     const { stores, upload } = await accounts()
     const operators = folder({ 'fern.json': named('Fern', 'folder'), 'ivy.json': named('Ivy', 'folder') })
     const library = await libraryOver({ store: stores.characters, folders: [starterFolder, operators] })
@@ -113,7 +113,7 @@ describe('a name', () => {
     expect(from(await library.resolve(null, 'Fern'))).toEqual(['Fern', 'folder', 'folder'])
   })
 
-  test('of two cards in one folder is the first file’s; the other is told of', async () => {
+  test('of two cards in one folder finds the first file’s card; the other is reported', async () => {
     const library = await libraryOver({
       folders: [folder({ 'b.json': named('Moss', 'b'), 'a.json': named('Moss', 'a') })],
     })
@@ -125,7 +125,7 @@ describe('a name', () => {
 })
 
 describe('a pinned version', () => {
-  test('is found by its digest or the first 8 digits, whatever has replaced it since', async () => {
+  test('is found by its digest or the first 8 digits, also after it was replaced', async () => {
     const { stores, upload } = await accounts()
     const [first, second] = [named('Fern', 'first'), named('Fern', 'second')]
     await upload(1, first)
@@ -158,13 +158,13 @@ describe('a pinned version', () => {
 })
 
 describe('the folder', () => {
-  test('gives the digest of the bytes of each file', async () => {
+  test('lists each card with the digest of its bytes', async () => {
     const text = `\uFEFF${named('Moss')}\r\n`
     const library = await libraryOver({ folders: [folder({ 'a.json': text })] })
     expect((await library.resolve(null, 'Moss'))?.digest).toBe(digestOf(text))
   })
 
-  test('may be missing or given twice, and a starter is one by its place and file alone', async () => {
+  test('may be missing or configured twice; only place and file name make a card a starter', async () => {
     const path = folder({ 'fern.json': named('Fern', 'mine') })
     const library = await libraryOver({
       folders: [path, `${path}/.`, join(path, 'missing'), starterFolder, starterFolder],
@@ -181,7 +181,7 @@ describe('the folder', () => {
     expect(readdirSync(starterFolder).sort()).toEqual(['bolt.json', 'fern.json', 'tolliver.json', 'vesper.json'])
   })
 
-  test('tells of files that hold no card, by name and reason and nothing of what is in them, and reads the others', async () => {
+  test('reports files without a card by name and reason, without their content, and reads the others', async () => {
     const path = folder({
       'a.json': '{"secret":',
       'b.json': '{"secret": 5}',
@@ -194,7 +194,7 @@ describe('the folder', () => {
     })
     mkdirSync(join(path, 'folder.json'))
     symlinkSync(join(path, 'nowhere'), join(path, 'link.json'))
-    // Opening a pipe that nobody writes to would wait for ever.
+    // To open a named pipe without a writer would block forever.
     execFileSync('mkfifo', [join(path, 'pipe.json')])
     const told: object[] = []
     const logger = {
@@ -222,7 +222,7 @@ describe('the folder', () => {
     expect(JSON.stringify([told, library.unreadable])).not.toContain('secret')
   })
 
-  test('failure mode 24: no name reads a file, whatever it looks like', async () => {
+  test('failure mode 24: no name is used as a path', async () => {
     const path = folder({ 'a.json': named('Moss'), 'secret.json': 'not yet a card' })
     const library = await libraryOver({ folders: [path] })
     writeFileSync(join(path, 'secret.json'), named('secret'))
@@ -250,14 +250,14 @@ describe('a watched folder', () => {
     const library = await libraryOver({ folders: [characters], lorebooks: [lorebooks], logger, now })
     library.watch()
     const description = async (name: string) => (await library.resolve(null, name))?.card.description
-    /** Waits until the library has told of a change, as often as it takes, after which this holds. */
+    /** Waits for reports of changes until the condition holds. */
     const once = async (holds: () => unknown) => {
       for (let next = events.once(news, 'news'); !(await holds()); next = events.once(news, 'news')) await next
     }
     return { data, characters, lorebooks, library, told, description, once }
   }
 
-  test('plays what is dropped in, changed, moved and removed, also when it is made, removed and made again', async () => {
+  test('follows files that are added, changed, moved and removed, also when the folder is created, removed and created again', async () => {
     const { data, characters, description, once } = await watched()
     for (const round of ['1', '2']) {
       mkdirSync(characters)
@@ -275,7 +275,7 @@ describe('a watched folder', () => {
     }
   })
 
-  test('tells once of a broken file, plays the others, and reads it when it is mended', async () => {
+  test('reports a broken file once, plays the others, and reads the file when it is repaired', async () => {
     const { characters, told, description, once, library } = await watched()
     mkdirSync(characters)
     writeFileSync(join(characters, 'moss.json'), named('Moss').slice(0, -5))
@@ -291,9 +291,9 @@ describe('a watched folder', () => {
     expect(library.unreadable).toEqual([])
   })
 
-  test('neither plays nor complains of half a file while it is being written, and tells of one that stays so', async () => {
+  test('neither plays nor reports a half written file, and reports it when it stays incomplete', async () => {
     let file = ''
-    // However slowly this machine writes, the last write was a moment ago, until it is long ago.
+    // The test sets the clock, so that the speed of the disk does not matter.
     let now = () => statSync(file).mtimeMs + 1900
     const { characters, told, description, once, library } = await watched(() => now())
     mkdirSync(characters)
@@ -316,7 +316,7 @@ describe('a watched folder', () => {
     expect(told).toEqual([{ file: expect.stringMatching(/moss\.json$/), reason: expect.stringMatching(/JSON/) }])
   })
 
-  test('plays the card of a changed file at once when the old one is asked for', async () => {
+  test('serves a changed file only under its new digest', async () => {
     const path = folder({ 'moss.json': named('Moss', 'old') })
     const library = await libraryOver({ folders: [path] })
     const old = await library.resolve(null, 'Moss')
@@ -348,7 +348,7 @@ describe('a watched folder', () => {
 })
 
 describe('the card', () => {
-  test('is one object for a digest, whoever asks for it and however often', async () => {
+  test('is one object for a digest, for all accounts and requests', async () => {
     const { stores, upload } = await accounts()
     const text = named('Moss')
     await upload(1, text)
@@ -366,7 +366,7 @@ describe('the card', () => {
     expect(found.map((character) => character?.name)).toEqual(['Moss', 'Mine', 'Moss', 'Moss'])
   })
 
-  test('weighs what its lore takes in memory, which is far more than its file', () => {
+  test('counts the memory of its parsed lore, which is far more than its file', () => {
     const keys = Array.from({ length: 10 }, (_, index) => `k${index}`)
     const entries = Array.from({ length: 100 }, () => ({ keys, content: 'x', enabled: true }))
     const card = cardIn({ data: { name: 'Oak', character_book: { entries } } })
@@ -374,7 +374,7 @@ describe('the card', () => {
     expect(memoryOf(cardIn({ data: { name: 'Moss' } }), 8000)).toBe(16_000)
   })
 
-  test('is forgotten half a minute after it was last played, where it is large', async () => {
+  test('leaves the cache half a minute after its last use, if it is large', async () => {
     const clock = new TestClock()
     const cache = new CardCache(1e9, clock)
     const load = vi.fn(async () => ({ card: cardIn({ data: { name: 'Oak' } }), bytes: 2 * 1024 ** 2 }))
@@ -393,7 +393,7 @@ describe('the card', () => {
     expect(await cache.get(1, 'moss', load)).toBe(moss)
   })
 
-  test('is forgotten when others have been played since and the room is used up; it is loaded once for all who wait', async () => {
+  test('leaves a full cache when it is the least recently used; concurrent requests share one load', async () => {
     const cache = new CardCache(100)
     const load = vi.fn(async () => ({ card: cardIn({ data: { name: 'Moss' } }), bytes: 40 }))
     const [a, again] = await Promise.all([cache.get(1, 'a', load), cache.get(1, 'a', load)])
@@ -408,7 +408,7 @@ describe('the card', () => {
     expect(load).toHaveBeenCalledTimes(4)
     await cache.get(1, 'huge', async () => ({ card: cardIn({ data: { name: 'Oak' } }), bytes: 1000 }))
     expect(await cache.get(1, 'a', load)).not.toBe(a)
-    // An account waits for no card that is read in another's turn.
+    // Accounts do not share loads.
     const never = async () => new Promise<never>(() => {})
     void cache.get(2, 'e', never)
     expect((await cache.get(1, 'e', load)).name).toBe('Moss')

@@ -15,8 +15,8 @@ const names: MacroEnvironment = {
 }
 const expand = (text: string, more: Partial<MacroEnvironment> = {}) => atOnce(expandMacros(text, { ...names, ...more }))
 
-describe('long texts, which are expanded part by part', () => {
-  test('12 have names put in at whatever place', () => {
+describe('long texts, which are expanded in parts', () => {
+  test('12 have names replaced at every place', () => {
     for (const shift of [0, 1, 2, 3, 4, 5, 6, 7]) {
       const written = `${'x'.repeat(shift)}${'<USER> <BOT> <nobody> '.repeat(10_000)}`
       expect(expand(`{{char}}${written}`)).toBe(
@@ -25,7 +25,7 @@ describe('long texts, which are expanded part by part', () => {
     }
   })
 
-  test('12 are turned round by characters, whatever they take', () => {
+  test('12 are reversed by code points of any length', () => {
     for (const shift of [0, 1]) {
       const text = `${'x'.repeat(shift)}${'a🌿'.repeat(10_000)}`
       expect(expand(`{{reverse:${text}}}`)).toBe([...text].reverse().join(''))
@@ -42,7 +42,7 @@ describe('12 macros', () => {
     ['untrimmed values between ::', '[{{random::A:: B ::C}}]', '[ B ]'],
     ['an escaped comma', '{{random:A\\,a}}', 'A,a'],
     ['nested macros in the chosen value only', '{{random:{{char}},{{user}} {{reverse:ab}},C}}', 'Ada ba'],
-    ['commas of a nested macro are not its own', '{{random:{{random:x,y}}}}', 'y'],
+    ['commas of a nested macro do not separate values', '{{random:{{random:x,y}}}}', 'y'],
     ['dice', '{{roll:20}} {{roll:d20}} {{roll:2d6}} {{roll 20}}', '11 11 8 11'],
     ['invalid dice', '[{{roll:x}}{{roll:0}}{{roll:1001d6}}{{roll:9999999999999d6}}{{roll:d1000000001}}]', '[]'],
     ['comments, also over lines', 'a{{// b\nc}}d{{//e}}f{{comment: g}}h', 'adfh'],
@@ -54,7 +54,7 @@ describe('12 macros', () => {
       '{{getvar::x}} {{weather {{char}}}}',
       '{{getvar::x}} {{weather Moss}}',
     ],
-    ['unbalanced braces as they are', '{{char {{user}} }} {{', '{{char Ada }} {{'],
+    ['unbalanced braces as written', '{{char {{user}} }} {{', '{{char Ada }} {{'],
     ['{{original}} outside its fields as unknown', '{{original}}', '{{original}}'],
     ['line breaks and trims', 'a{{newline}}b\n\n{{trim}}\n\nc{{noop}}', 'a\nbc'],
     [
@@ -62,7 +62,7 @@ describe('12 macros', () => {
       '{{newline::2}}{{newline 1}}{{space}}{{space::3}}[{{newline::0}}]',
       '\n\n\n    []',
     ],
-    ['a number of line breaks that is none', '{{newline::-1}}{{space::x}}', '{{newline::-1}}{{space::x}}'],
+    ['an invalid number of line breaks', '{{newline::-1}}{{space::x}}', '{{newline::-1}}{{space::x}}'],
     ['comments with an end', 'a{{//}}b\n{{char}}{{//}}c{{///}}d{{///}}e{{//}}f', 'aef'],
     ['conditions in comments', '{{//}}{{if 1}}a{{///}}b{{if 1}}c{{//}}{{/if}}d{{///}}e{{/if}}', 'bcde{{/if}}'],
     ['comments in conditions', '{{if 1}}a{{//}}b{{///}}c{{else}}d{{/if}}', 'ac'],
@@ -72,7 +72,7 @@ describe('12 macros', () => {
     expect(expand(text)).toBe(expected)
   })
 
-  test('12 one pass: values are never read again', () => {
+  test('12 one pass: values are never expanded again', () => {
     expect(expand('{{user}} {{char}}', { user: '{{char}}<BOT>$&', character: '{{user}}$1' })).toBe(
       '{{char}}<BOT>$& {{user}}$1',
     )
@@ -126,7 +126,7 @@ describe('12 macros', () => {
     }
   })
 
-  test("12 the card's own texts stand for themselves once, and cannot hold themselves", () => {
+  test("12 the card's own texts can be inserted, but not into themselves", () => {
     const card = cardOf({ description: 'D[{{description}}{{scenario}}]', scenario: 'S{{char}}' })
     expect(told(composed(card, 'Hi'))[0]).toBe('system: MAIN\n\nD[D[]SMoss]\n\nSMoss')
   })
@@ -135,21 +135,21 @@ describe('12 macros', () => {
     expect(told(composed(cardOf({}), '{{description}} {{char}}')).at(-1)).toBe('user: {{description}} {{char}}')
   })
 
-  test('12 unknown macros are reported, also when their text is kept', () => {
+  test('12 unknown macros are reported, also when their text is cached', () => {
     const card = cardOf({ description: '{{getvar::x}} {{weather}}' })
     for (let time = 0; time < 2; time++) expect(composed(card, 'Hi').unknownMacros).toEqual(['getvar', 'weather'])
   })
 })
 
 describe('15 macros are bounded', () => {
-  /** Milliseconds of the processor's time: what else the machine does is not counted. */
+  /** Milliseconds of CPU time, which do not depend on other load. */
   const timed = (work: () => void) => {
     const before = process.threadCpuUsage()
     work()
     return process.threadCpuUsage(before).user / 1000
   }
 
-  test('15 deeper than 32 levels they stay literal', () => {
+  test('15 macros deeper than 32 levels stay literal', () => {
     const nested = (levels: number) => `${'{{reverse:'.repeat(levels)}ab${'}}'.repeat(levels)}`
     expect(expand(nested(32))).toBe('ab')
     expect(expand(nested(33))).toContain('{{reverse:')
@@ -157,7 +157,7 @@ describe('15 macros are bounded', () => {
     expect(() => expand(nested(maxMacros + 1))).toThrow('macros')
   })
 
-  test('15 100,000 braces left open take no time', () => {
+  test('15 100,000 unclosed braces take linear time', () => {
     for (const text of [
       '{{'.repeat(100_000),
       '}}'.repeat(100_000),
@@ -169,7 +169,7 @@ describe('15 macros are bounded', () => {
   })
 
   test.each(['\n{{trim}}', '{{//}}', '{{pick:a,b}}', '{{reverse:{{time}}}}', '{{unheard}}'])(
-    '15 more macros than one prompt may have are refused, over all texts of the card: %s',
+    '15 too many macros in all texts of one prompt are refused: %s',
     (macro) => {
       const half = (count: number) => cardOf({ description: macro.repeat(count), scenario: macro.repeat(count) })
       const each = macro.includes('{{time}}') ? maxMacros / 4 : maxMacros / 2
@@ -180,13 +180,10 @@ describe('15 macros are bounded', () => {
     },
   )
 
-  test.each(['{{char}}', '<BOT>', '{{reverse:{{char}}}}'])(
-    '15 a long name times many places is refused: %s',
-    (macro) => {
-      const card = cardOf({ name: 'x'.repeat(20_000), description: macro.repeat(20_000) })
-      expect(() => composed(card, 'Hi')).toThrow(expect.objectContaining({ status: 400, code: 'card_too_large' }))
-    },
-  )
+  test.each(['{{char}}', '<BOT>', '{{reverse:{{char}}}}'])('15 a long name in many places is refused: %s', (macro) => {
+    const card = cardOf({ name: 'x'.repeat(20_000), description: macro.repeat(20_000) })
+    expect(() => composed(card, 'Hi')).toThrow(expect.objectContaining({ status: 400, code: 'card_too_large' }))
+  })
 
   test('15 twice as many {{pick}} take twice the work', () => {
     const letters = vi.spyOn(String.prototype, 'charCodeAt')
@@ -199,7 +196,7 @@ describe('15 macros are bounded', () => {
     expect(hashed(400)).toBeLessThan(2.2 * hashed(200))
   })
 
-  test('15 a prompt reads each clock once, and its form is made once', () => {
+  test('15 a prompt formats each clock once, with one formatter', () => {
     const card = cardOf({ description: '{{time}}{{date}}{{weekday}}{{isotime}}'.repeat(50), scenario: '{{isotime}}' })
     composed(card, 'Hi')
     const forms = vi.spyOn(Intl, 'DateTimeFormat')
@@ -211,7 +208,7 @@ describe('15 macros are bounded', () => {
     expect(readings).toHaveBeenCalledTimes(1)
   })
 
-  test("15 the card's own texts are expanded once for a request, however many macros stand for them", () => {
+  test("15 the card's own texts are expanded once for a request, however many macros insert them", () => {
     let reads = 0
     const described = {
       ...cardOf({ personality: '{{description}}'.repeat(50), scenario: '{{description}}{{description}}' }),

@@ -10,7 +10,7 @@ import { assistant, cardOf, composed, told, user } from '../../support/lore-card
 const clock = clockAt(new Date(2026, 10, 3, 16, 5, 9, 70))
 const names: MacroEnvironment = { character: 'Moss', user: 'Ada', seed: 's', random: () => 0.5, clock }
 
-/** A text expanded, and the macros that were told of as unknown. */
+/** An expanded text, and the reported unknown macros. */
 function read(text: string, more: Partial<MacroEnvironment> = {}): readonly [string, readonly string[]] {
   const unknown: string[] = []
   const onUnknown = (name: string) => void unknown.push(name)
@@ -25,39 +25,39 @@ describe('12 {{if}}', () => {
   }
 
   test.each([
-    ['a text that a card has', '{{if description}}yes{{/if}}', 'yes', []],
-    ['and one that it has not', 'a{{if personality}}yes{{/if}}b', 'ab', []],
+    ['a text of the card', '{{if description}}yes{{/if}}', 'yes', []],
+    ['an empty text of the card', 'a{{if personality}}yes{{/if}}b', 'ab', []],
     ['else', '{{if personality}}yes{{else}}no{{/if}}', 'no', []],
     ['negation', '{{if !personality}}none{{/if}}{{if ! description}}none{{/if}}', 'none', []],
-    ['what is false', '{{if off}}1{{/if}}{{if FALSE}}2{{/if}}{{if 0}}3{{/if}}{{if scenario}}4{{/if}}', '', []],
-    ['what is true', '{{if 1}}1{{/if}}{{if no}}2{{/if}}{{if user}}3{{/if}}', '123', []],
+    ['false values', '{{if off}}1{{/if}}{{if FALSE}}2{{/if}}{{if 0}}3{{/if}}{{if scenario}}4{{/if}}', '', []],
+    ['true values', '{{if 1}}1{{/if}}{{if no}}2{{/if}}{{if user}}3{{/if}}', '123', []],
     ['a condition with macros', '{{if {{random:0,1,0}}}}a{{/if}}{{if x{{char}}}}b{{/if}}', 'ab', []],
     ['nested ones', '{{if 1}}a{{if 0}}b{{else}}c{{/if}}d{{else}}e{{/if}}', 'acd', []],
-    ['only the branch that counts', '{{if 0}}{{weather}}{{else}}{{if 1}}{{char}}{{/if}}{{/if}}', 'Moss', []],
+    ['only the branch that applies', '{{if 0}}{{weather}}{{else}}{{if 1}}{{char}}{{/if}}{{/if}}', 'Moss', []],
     ['letter case and blanks', '{{ IF description }}a{{ Else }}b{{ /If }}', 'a', []],
     ['content inside', '{{if::description::a::b}}{{if::0::c}}{{if::0::d{{else}}e}}{{if::1::f{{else}}g}}', 'a::bef', []],
     ['indented content', '{{if 1}}\n  # Head\n    more\n  end\n{{/if}}', '# Head\n  more\nend', []],
-    ['content as it stands', '[{{#if 1}} a {{/if}}]', '[ a ]', []],
+    ['content with its white space', '[{{#if 1}} a {{/if}}]', '[ a ]', []],
     ['inside another macro', '{{reverse:{{if 1}}ab{{/if}}c}}', 'cba', []],
-    ['a macro that is not known', '{{if {{getvar::x}}}}a{{else}}b{{/if}}', 'b', ['getvar']],
+    ['an unknown macro', '{{if {{getvar::x}}}}a{{else}}b{{/if}}', 'b', ['getvar']],
     ['a variable', '{{if .seen}}a{{else}}b{{/if}}{{if $all}}c{{/if}}', 'b', ['.seen', '$all']],
     ['no persona', '{{if persona}}{{persona}}{{else}}a stranger{{/if}}', 'a stranger', ['persona']],
-    ['one without an end', '{{if description}}a', '{{if description}}a', ['if']],
+    ['a condition without an end', '{{if description}}a', '{{if description}}a', ['if']],
     ['ends without a beginning', 'a{{else}}b{{/if}}c', 'a{{else}}b{{/if}}c', ['else', '/if']],
-    ['one that ends elsewhere', '{{if 1}}{{reverse:a{{/if}}b}}', '{{if 1}}b}}fi/{{a', ['if', '/if']],
+    ['a condition that ends on another level', '{{if 1}}{{reverse:a{{/if}}b}}', '{{if 1}}b}}fi/{{a', ['if', '/if']],
   ])('12 %s', (_what, text, expected, unknown) => {
     expect(read(text, { textOf })).toEqual([expected, unknown])
   })
 
-  test('12 a name is no condition that is read again', () => {
+  test('12 a name in a condition is not expanded again', () => {
     expect(read('{{if {{user}}}}a{{/if}}', { user: 'personality', textOf })).toEqual(['a', []])
   })
 
-  test('12 a persona is one', () => {
+  test('12 a persona is a condition', () => {
     expect(read('{{if persona}}{{persona}}{{/if}}', { persona: 'A {{gardener}}.' })).toEqual(['A {{gardener}}.', []])
   })
 
-  test('15 they are found in time in proportion to the text, however they are nested', () => {
+  test('15 conditions are found in linear time, for any nesting', () => {
     const units = (text: string) =>
       counted(expandMacros(text, names)).units.reduce((sum, each) => sum + Math.max(each, 1), 0)
     const most = Math.floor(maxMacros / 4)
@@ -73,7 +73,7 @@ describe('12 {{if}}', () => {
     expect(() => read('{{if 1}}{{/if}}'.repeat(maxMacros))).toThrow('macros')
   })
 
-  test('15 whatever is written, it is read: braces, conditions and text in any order', () => {
+  test('15 braces, conditions and text in any order are expanded without an error', () => {
     const part = fc.constantFrom('{{if 1}}', '{{if 0}}', '{{else}}', '{{/if}}', '{{', '}}', '::', 'a\n  ', '{{char}}')
     fc.assert(
       fc.property(fc.array(part, { maxLength: 60 }), (parts) => {
@@ -93,7 +93,7 @@ describe('12 macros of ecosystems', () => {
     expect(read(text)).toEqual([expected, []])
   })
 
-  test('12 the newest messages, the greeting too, but none in a greeting', () => {
+  test('12 macros for the newest messages, with the greeting; they are empty in a greeting', () => {
     const card = cardOf({
       first_mes: 'Hello{{lastMessage}}.',
       description: '[{{lastMessage}}|{{lastUserMessage}}|{{lastCharMessage}}|{{lastMessageId}}]',
@@ -131,7 +131,7 @@ describe('12 macros of ecosystems', () => {
     expect(read(text, { clock: clockAt(new Date(now)) })).toEqual([expected, []])
   })
 
-  test('12 an offset that there is not is unknown', () => {
+  test('12 an invalid offset is unknown', () => {
     expect(read('{{time::noon}} {{time_UTC+1440}}')).toEqual([
       '{{time::noon}} {{time_UTC+1440}}',
       ['time', 'time_utc+1440'],
@@ -161,7 +161,7 @@ describe('12 macros of ecosystems', () => {
     expect(read('{{datetimeformat::w gggg W GGGG}}', { clock: clockAt(now) })[0]).toBe(expected)
   })
 
-  test('12 unknown macros are told of, however they are named', () => {
+  test('12 unknown macros are reported under any name', () => {
     const text = '{{#when a}} {{/when}} {{角色}} {{?1+1}} {{setvar::a::b}} {{}} {{ }}'
     expect(read(text)).toEqual([text, ['#when', '/when', '角色', '?1+1', 'setvar']])
     expect(read(`{{${'x'.repeat(100)}}}`)[1]).toEqual([`${'x'.repeat(64)}…`])

@@ -13,14 +13,14 @@ describe('4.2 {{original}}', () => {
       'system: A O-User O-User',
       'system: A P-Moss P-Moss',
     ],
-    ['nothing of blanks: the operator text itself', ' \r\n ', 'system: O-User', 'system: P-Moss'],
+    ['the operator text itself for a blank text', ' \r\n ', 'system: O-User', 'system: P-Moss'],
   ])('4.2 is %s', (_what, field, main, post) => {
     const card = cardOf({ system_prompt: field, post_history_instructions: field })
     const settings = { systemPrompt: 'O-{{user}}', postHistoryPrompt: 'P-{{char}}' }
     expect(told(composed(card, 'Hi', { settings }))).toEqual([main, 'user: Hi', post])
   })
 
-  test('4.2 is empty where the operator has nothing, and never literal', () => {
+  test('4.2 is empty without an operator text, and never literal', () => {
     const card = cardOf({ system_prompt: '[{{original}}]', post_history_instructions: '[{{original}}]' })
     expect(told(composed(card, 'Hi', { settings: { systemPrompt: '' } }))).toEqual([
       'system: []',
@@ -51,7 +51,7 @@ describe('4.3 greeting', () => {
     ['is the one that the request names', [user('Hi')], { greeting: 1 }, ['assistant: Second', 'user: Hi']],
     ['is nothing when it is empty', [user('Hi')], { greeting: 2 }, ['user: Hi']],
     [
-      'is never put in when the operator says so',
+      'is never inserted when the operator switches it off',
       [user('Hi')],
       { settings: { systemPrompt: 'MAIN', greeting: 'never' } },
       ['user: Hi'],
@@ -60,19 +60,19 @@ describe('4.3 greeting', () => {
     expect(conversation(said, more)).toEqual(expected)
   })
 
-  describe('4.3 a greeting is one text', () => {
+  describe('4.3 a greeting is the same text', () => {
     const lots = '{{random:a,b,c,d,e,f}}{{roll:1000}}{{pick:x,y,z}}{{description}}'
     const data = {
       description: '{{random:1,2,3,4,5,6}}',
       first_mes: lots,
       alternate_greetings: [lots, `{{user}} ${lots}`],
     }
-    /** The greeting that stands before a message of this user. */
+    /** The greeting before a message of this user. */
     const opening = (more: Parameters<typeof composed>[2] = {}) =>
       String(composed(cardOf(data), 'Hi', more).messages.find(({ role }) => role === 'assistant')?.content)
     const seeds = ['', 'one', 'two', 'three', 'four']
 
-    test('for a card, an index and a conversation, whoever is the user and whatever else is drawn', () => {
+    test('for a card, an index and a conversation, with any user name and any other draws', () => {
       const texts = [0, 1].flatMap((greeting) => seeds.map((conversationId) => opening({ greeting, conversationId })))
       expect(new Set(texts).size).toBeGreaterThan(8)
       const again = [0, 1].flatMap((greeting) =>
@@ -81,7 +81,7 @@ describe('4.3 greeting', () => {
       expect(again).toEqual(texts)
     })
 
-    test('which is the one that is shown', () => {
+    test('in a prompt and in GET /characters/{name}', () => {
       for (const conversationId of seeds) {
         const shown: string[] = []
         const persona = { name: 'Moss', digest: 'd', card: cardOf(data), userName: 'Ada' }
@@ -106,18 +106,24 @@ describe('4.3 greeting', () => {
       ['a user', 'Ada', 'two'],
       ['nobody yet', 'User', ''],
       ['nobody yet, in this conversation', 'User', 'two'],
-    ])('and recognised as it was shown to %s: @@is_greeting fires for it alone', (_what, userName, conversationId) => {
-      for (const index of [0, 1, 2, 3]) {
-        const echo = shownTo(userName, conversationId, index)
-        for (const said of [[assistant(echo)], [user('[Start]'), assistant(` ${echo}\r\n`)]]) {
-          const { messages, lore } = composed(marked, [...said, user('Hi')], { userName: 'Ada', conversationId: 'two' })
-          expect(lore.map(({ text }) => text)).toEqual([`${index}`])
-          expect(messages.filter(({ role }) => role !== 'system')).toEqual([...said, user('Hi')])
+    ])(
+      'when a client sends it as it was shown to %s: only its @@is_greeting fires',
+      (_what, userName, conversationId) => {
+        for (const index of [0, 1, 2, 3]) {
+          const echo = shownTo(userName, conversationId, index)
+          for (const said of [[assistant(echo)], [user('[Start]'), assistant(` ${echo}\r\n`)]]) {
+            const { messages, lore } = composed(marked, [...said, user('Hi')], {
+              userName: 'Ada',
+              conversationId: 'two',
+            })
+            expect(lore.map(({ text }) => text)).toEqual([`${index}`])
+            expect(messages.filter(({ role }) => role !== 'system')).toEqual([...said, user('Hi')])
+          }
         }
-      }
-    })
+      },
+    )
 
-    test('and recognised with a long date in it, at another time', () => {
+    test('when it has a long date and is sent at another time', () => {
       const dated = cardWithLore(
         marks,
         {},
@@ -127,7 +133,7 @@ describe('4.3 greeting', () => {
       expect(composed(dated, [assistant(said), user('Hi')]).lore.map(({ text }) => text)).toEqual(['0'])
     })
 
-    test('and another text is none of them', () => {
+    test('and another text is not a greeting', () => {
       for (const other of [
         'At noon, Ada. And so on, at length, for as long as it takes to be no time',
         'At , Ada.',
@@ -147,7 +153,7 @@ describe('4.3 greeting', () => {
     expect(composed(card, said, more).messages.slice(1)).toEqual(said)
   })
 
-  test('4.3 what drop-oldest has taken away does not come back on the next turn', () => {
+  test('4.3 a greeting that drop-oldest has dropped does not come back on the next turn', () => {
     const said = Array.from({ length: 9 }, (_none, index) => (index % 2 ? assistant : user)(`${index} `.repeat(20)))
     const limits = {
       contextWindow: 100,
@@ -160,7 +166,7 @@ describe('4.3 greeting', () => {
     }
   })
 
-  test('4.3 an empty first_mes gives way to the first alternate that has words', () => {
+  test('4.3 an empty first_mes is replaced by the first alternate that is not blank', () => {
     const empty = { first_mes: ' \n', alternate_greetings: ['', 'Second', 'Third'] }
     const entries = [2, 3].map((index) => ({ constant: true, content: `@@is_greeting ${index}\nLORE${index}` }))
     expect(told(composed(cardWithLore(entries, {}, empty), 'Hi'))).toEqual([
@@ -170,13 +176,13 @@ describe('4.3 greeting', () => {
     ])
   })
 
-  test('4.3 an index that is not there is a 400 that names the field', () => {
+  test('4.3 an index without a greeting gets a 400 that names the field', () => {
     expect(() => composed(card, 'Hi', { greeting: 4 })).toThrow(
       expect.objectContaining({ status: 400, param: 'greeting' }),
     )
   })
 
-  test('4.3 is scanned for lore and counts as a message of the character', () => {
+  test('4.3 a greeting is scanned for lore and counts as a message of the character', () => {
     const lore = cardWithLore(
       [{ keys: ['lantern'] }, { constant: true, content: '@@activate_only_after 1\nCOUNTED' }],
       {},
@@ -205,13 +211,13 @@ describe('4.4 depth', () => {
       ),
     ).map((line) => line.replace(/^\w+: /, ''))
 
-  test('4.4 exactly N conversation messages stand after it; more than there are is before the oldest', () => {
+  test('4.4 exactly N conversation messages come after an injection; with fewer messages it comes before the oldest', () => {
     expect(at([2])).toEqual(['1', '2', 'D2', '3', '4'])
     expect(at([0, -3])).toEqual(['1', '2', '3', 'D0', 'D-3', '4'])
     expect(at([99])).toEqual(['D99', '1', '2', '3', '4'])
   })
 
-  test('4.4 the highest insertion order is nearest to the end, and the note comes after lore', () => {
+  test('4.4 lore with the highest insertion order is nearest to the end, and the note comes after lore', () => {
     const note = { extensions: { depth_prompt: { prompt: 'NOTE {{char}}', depth: '1', role: 'user' } } }
     expect(at([1, 1.5], note)).toEqual(['1', '2', '3', 'D1', 'D1.5', 'NOTE Moss', '4'])
   })
@@ -230,7 +236,7 @@ describe('4.4 depth', () => {
     ])
   })
 
-  test('4.4 a reply that the request has begun stays last: depths and post-history stand before it', () => {
+  test('4.4 a reply that the request has begun stays last, after injections and post-history', () => {
     const entries = [0, 1, 99].map((depth) => ({ constant: true, content: `@@depth ${depth}\nD${depth}` }))
     const prefill = { constant: true, content: '@@depth 0\n@@role assistant\nPREFILL' }
     const card = cardWithLore([...entries, prefill], {}, { first_mes: 'G', post_history_instructions: 'P' })
@@ -249,7 +255,7 @@ describe('4.4 depth', () => {
     ])
   })
 
-  test('4.4 whatever stands at whatever depth, a begun reply is last, once, and as it was sent', () => {
+  test('4.4 with any injections, a begun reply is the last message, once and unchanged', () => {
     const turn = fc.tuple(fc.constantFrom(user, assistant, system), fc.string({ minLength: 1 }))
     const place = fc.tuple(fc.integer({ min: -2, max: 9 }), fc.constantFrom('system', 'user', 'assistant'))
     fc.assert(
@@ -287,7 +293,7 @@ describe('4.4 depth', () => {
     ])
   })
 
-  test('2.4 the character note has depth 4 and the role system unless it says otherwise; an empty one is nothing', () => {
+  test('2.4 the character note has depth 4 and the role system by default; an empty note is left out', () => {
     const card = cardOf({ extensions: { depth_prompt: { prompt: 'NOTE' } } })
     expect(told(composed(card, [user('0'), ...said])).slice(1, 3)).toEqual(['user: 0', 'system: NOTE'])
     expect(told(composed(cardOf({ extensions: { depth_prompt: { prompt: '  ' } } }), 'Hi'))).toEqual([
@@ -322,7 +328,7 @@ describe('4.5 context limit', () => {
   }
   const all = 'ignorable first second low high constant oldest older'
 
-  test('4.5 gives way in its order: ignorable lore, examples from the last, lore by priority, constants, oldest messages', () => {
+  test('4.5 drops in order: ignorable lore, examples from the last, lore by priority, constant lore, oldest messages', () => {
     expect(kept(10_000)).toEqual([all, '0 0 0'])
     const seen = new Set<string>()
     for (let window = 400; window > 40; window -= 4) {
@@ -347,7 +353,7 @@ describe('4.5 context limit', () => {
     expect(seen.size).toBeGreaterThanOrEqual(7)
   })
 
-  test('4.5 failure mode 19: the persona is never cut; messages only where the model is set so; else a 400 with the counts', () => {
+  test('4.5 failure mode 19: the persona is never cut; messages only with drop-oldest; otherwise a 400 with the counts', () => {
     expect(() => kept(60)).toThrow(
       expect.objectContaining({
         status: 400,
@@ -364,14 +370,14 @@ describe('4.5 context limit', () => {
     expect(messages.at(-1)).toEqual(user('tea'))
   })
 
-  test("4.5 the reply's tokens are kept free", () => {
+  test("4.5 the reply's tokens are reserved", () => {
     const fits = Array.from({ length: 400 }, (_none, index) => 100 + index).find((window) => {
       return kept(window, { overflow: 'drop-oldest' })[1] === '0 0 0'
     })
     expect(kept(fits ?? 0, { replyTokens: 1 })[1]).toBe('1 0 0')
   })
 
-  test('4.5 a huge conversation that cannot fit is not counted to its end', () => {
+  test('4.5 the count of a huge conversation that cannot fit stops early', () => {
     let counted = 0
     const counting = (text: string) => {
       counted += text.length
@@ -388,7 +394,7 @@ describe('4.5 context limit', () => {
     expect(counted).toBeLessThan(200_000)
   })
 
-  test('4.5 a tool call goes with its results, and the newest turn stays', () => {
+  test('4.5 a tool call is dropped with its results, and the newest turn stays', () => {
     const call = { id: 'c', type: 'function' as const, function: { name: 'f', arguments: words(30) } }
     const tools: readonly Message[] = [
       { role: 'assistant', content: null, tool_calls: [call] },
@@ -400,7 +406,7 @@ describe('4.5 context limit', () => {
     expect(dropped).toEqual({ lore: 0, examples: 0, messages: 2 })
   })
 
-  test('4.5 nothing is counted where all surely fits', () => {
+  test('4.5 nothing is counted when everything surely fits', () => {
     const never = () => {
       throw new Error('counted')
     }

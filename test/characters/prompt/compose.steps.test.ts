@@ -12,7 +12,7 @@ type Fields = Readonly<Record<string, unknown>>
 
 const settings = { systemPrompt: 'MAIN' }
 
-/** A request for a card of these fields. */
+/** A request for a card with these fields. */
 function requestFor(data: Fields, messages: readonly Message[], entries: readonly Fields[] = []): CompositionRequest {
   const card = entries.length === 0 ? cardOf(data) : cardWithLore(entries, {}, data)
   return { persona: { name: 'Moss', card, userName: 'Ada', digest: 'd' }, messages, settings }
@@ -28,7 +28,7 @@ const letters = function* (text: string): Steps<number> {
   return text.length
 }
 
-/** Inputs that take long, by a size that they grow with. */
+/** Inputs that take long, with a parameter for their size. */
 const heavy: readonly (readonly [string, number, (size: number) => CompositionRequest])[] = [
   [
     'keys with names in them',
@@ -41,7 +41,7 @@ const heavy: readonly (readonly [string, number, (size: number) => CompositionRe
       ),
   ],
   [
-    'entries that look at earlier messages',
+    'entries that depend on earlier messages',
     1000,
     (size) =>
       requestFor(
@@ -91,19 +91,19 @@ const heavy: readonly (readonly [string, number, (size: number) => CompositionRe
   ['unclosed braces', 50_000, (size) => requestFor({ description: '{{a '.repeat(size) }, [user('Hello')])],
   ['dice', 1400, (size) => requestFor({ description: '{{roll:1000d1}}'.repeat(size) }, [user('Hello')])],
   [
-    'texts turned round',
+    'reversed texts',
     100_000,
     (size) =>
       requestFor({ description: `${'{{reverse:'.repeat(32)}${'a'.repeat(size)}${'}}'.repeat(32)}` }, [user('Hello')]),
   ],
   [
-    'greetings to compare with',
+    'greetings that are compared',
     10_000,
     (size) => requestFor({ alternate_greetings: many(size, (index) => `g${index}`) }, [assistant('Hello')]),
   ],
   ['messages', 20_000, (size) => requestFor({}, chat(size, 80), [{ keys: ['absent'] }])],
   [
-    'what does not fit the context',
+    'parts that do not fit the context',
     2000,
     (size) => ({
       ...requestFor(
@@ -120,7 +120,7 @@ const heavy: readonly (readonly [string, number, (size: number) => CompositionRe
 describe('composing takes steps', () => {
   test.each(heavy)('none of which is long: %s', (_what, size, make) => {
     const { units } = counted(compose(make(2 * size)))
-    // Milliseconds, by what 10 ns are said to be.
+    // Milliseconds, if a unit of work takes 10 ns.
     expect(Math.max(...units) / 100_000).toBeLessThan(10)
     expect(units.length).toBeGreaterThan(5)
   })
@@ -132,14 +132,14 @@ describe('composing takes steps', () => {
     expect(sum(make(2 * size)) / small).toBeLessThan(2.5)
   })
 
-  test('and a card whose texts are put in again and again is refused before they are too much to hold', () => {
+  test('and refuses a card that inserts its texts again and again, before they take too much memory', () => {
     const entries = many(2900, () => ({ constant: true, content: '{{description}}' }))
     const request = requestFor({ description: 'x'.repeat(1_000_000) }, [user('Hello')], entries)
     expect(refusalOf(() => composedAtOnce(request))).toEqual([400, 'card_too_large'])
   })
 })
 
-/** The status and code of what a call throws. */
+/** The status and code of the error that a call throws. */
 function refusalOf(call: () => unknown): unknown {
   try {
     return call()
@@ -179,8 +179,8 @@ const entry = fc.record(
 )
 const said = fc.array(fc.tuple(fc.boolean(), text), { minLength: 1, maxLength: 6 })
 
-describe('compositions that take turns, step by step', () => {
-  test('are those that each has alone, whatever they keep of the card in common', () => {
+describe('interleaved compositions', () => {
+  test('have the same results as each alone, although they share the caches of the card', () => {
     const card = fc.record({
       data: fc.record({ description: text, mes_example: text, first_mes: text }),
       entries: fc.array(entry, { minLength: 1, maxLength: 6 }),
@@ -201,7 +201,7 @@ describe('compositions that take turns, step by step', () => {
             const { persona } = requestFor(drawn.data, [], drawn.entries)
             return all.map((each) => requestOf(each, persona))
           }
-          // Each over a card of its own, of which nothing is kept.
+          // Each with its own card object, for which nothing is cached.
           const alone = all.map((_each, index) => outcomeOf(() => atOnce(compose(requests()[index] ?? fail()))))
           expect(inTurns(requests().map(compose), order)).toEqual(alone)
         },
@@ -242,7 +242,7 @@ function fail(): never {
   throw new Error('there is a request for each that asks')
 }
 
-/** Takes a step of one after another, in whatever order, until all are through. */
+/** Takes steps of several generators in any order, until all have ended. */
 function inTurns(all: readonly Steps<Composition>[], order: Iterator<number>): readonly unknown[] {
   const outcomes = new Map<number, unknown>()
   while (outcomes.size < all.length) {
@@ -260,11 +260,11 @@ function inTurns(all: readonly Steps<Composition>[], order: Iterator<number>): r
   return all.map((_steps, index) => outcomes.get(index))
 }
 
-/** What a composition is, as plain data; or what it is refused with. */
+/** A composition as plain data, or its error. */
 function outcomeOf(compose: () => Composition | undefined): unknown {
   try {
     const composition = compose()
-    // The entries themselves hold compiled patterns, which are no part of what is told.
+    // Without the entries themselves, which contain compiled patterns.
     const lore = composition?.lore.map(({ source, ...told }) => ({ ...told, index: source.index }))
     return composition && structuredClone({ ...composition, sections: composition.sections, lore })
   } catch (error) {

@@ -7,7 +7,7 @@ import { assistant, cardOf, cardWithLore, composed, system, told, user } from '.
 
 const question: readonly Message[] = [user('Are you {{char}}, <BOT>, or {{original}}?')]
 
-describe('4 what is told before the conversation', () => {
+describe('4 the messages before the conversation', () => {
   interface Scenario {
     readonly what: string
     readonly card?: Card | null
@@ -15,7 +15,7 @@ describe('4 what is told before the conversation', () => {
     readonly userName?: string
     readonly systemPrompt?: string
     readonly messages?: readonly Message[]
-    /** What stands before the request's own messages. */
+    /** The messages before the request's own. */
     readonly before: readonly Message[]
   }
   const scenarios: readonly Scenario[] = [
@@ -36,7 +36,7 @@ describe('4 what is told before the conversation', () => {
       ],
     },
     {
-      what: 'makes nothing of empty and blank fields',
+      what: 'leaves out empty and blank fields',
       card: cardOf({ description: ' \n ', personality: '', scenario: 'SCENARIO', mes_example: '<START>\n \n<start>' }),
       systemPrompt: 'OPERATOR',
       before: [system('OPERATOR\n\nSCENARIO')],
@@ -98,7 +98,7 @@ describe('4 what is told before the conversation', () => {
       ],
     },
     {
-      what: 'never reads a user name again: macros in it stay literal',
+      what: 'never expands a user name: macros in it stay literal',
       card: cardOf({ system_prompt: '{{user}}', description: 'To {{user}}.', mes_example: '{{user}}: I am {{user}}.' }),
       userName: '{{char}}{{user}}<BOT>{{original}}',
       systemPrompt: 'OPERATOR',
@@ -147,7 +147,7 @@ describe('4 what is told before the conversation', () => {
       ],
     },
     {
-      what: 'separates blocks of examples, and keeps lines that nobody is named for',
+      what: 'separates blocks of examples, and keeps lines without a speaker',
       card: cardOf({ system_prompt: 'S', mes_example: '*Rain.*\nUser: One\n<START>\nMoss: Two\n<start>Three' }),
       before: [
         system('S'),
@@ -161,12 +161,12 @@ describe('4 what is told before the conversation', () => {
       ],
     },
     {
-      what: 'makes no message of an utterance without words',
+      what: 'leaves out blank utterances',
       card: cardOf({ system_prompt: 'S', mes_example: 'User:\nMoss: Oh\n<START>\nUser: \n<START>\nMoss:' }),
       before: [system('S'), system('[Example Chat]'), system('Oh', 'example_assistant')],
     },
     {
-      what: 'plays a name without a card by the name alone, as it was asked for',
+      what: 'plays a name without a card by the name alone',
       card: null,
       name: 'The {{user}} of $&',
       userName: 'Ada',
@@ -208,7 +208,7 @@ describe('4 what is told before the conversation', () => {
     expect(JSON.stringify(made)).not.toContain('GREETING')
   })
 
-  test('2.2 tells the model nothing of what is for people: failure mode 22, creator notes never', () => {
+  test('2.2 sends no fields for users to the model: failure mode 22, never creator notes', () => {
     const hidden = {
       creator_notes: 'HIDDEN',
       creator: 'HIDDEN',
@@ -260,7 +260,7 @@ describe('4.1 order', () => {
     },
   )
 
-  test('4.1 every segment stands in its place, lore ascending by insertion order', () => {
+  test('4.1 every segment has its place, lore is in ascending insertion order', () => {
     const said = [system('CALLER'), user('ONE'), assistant('TWO'), user('THREE')]
     expect(told(composed(everything, said))).toEqual([
       'system: SYSTEM',
@@ -280,7 +280,7 @@ describe('4.1 order', () => {
     ])
   })
 
-  test('4.1 lore beside the examples is example dialogue where it names a speaker', () => {
+  test('4.1 lore next to the examples becomes example dialogue when it names a speaker', () => {
     const dialogue = (position: number, word: string) => ({
       constant: true,
       content: `{{user}}: ${word}?\n{{char}}: ${word}.`,
@@ -299,7 +299,18 @@ describe('4.1 order', () => {
     ])
   })
 
-  test("4.1 without system messages of the caller's, the leading segments are one message", () => {
+  test('4.1 without system messages of the caller, the leading segments are one message', () => {
     expect(told(composed(everything, 'ONE'))[0]).toMatch(/^system: SYSTEM\n\nFIRST\nBEFORE\n\nBEFOREDESC/)
+  })
+
+  test('4.1 equal requests get the same frozen message objects, which are written as JSON once', () => {
+    const settings = { systemPrompt: 'MAIN' }
+    const frozen = () =>
+      composed(everything, [user('ONE'), assistant('TWO'), user('THREE')], { settings }).messages.filter((message) =>
+        Object.isFrozen(message),
+      )
+    const [first, second] = [frozen(), frozen()]
+    expect(first.length).toBeGreaterThan(6)
+    expect(second.filter((message) => !first.includes(message))).toEqual([])
   })
 })
