@@ -18,7 +18,7 @@ export function addCharacterCommands(
   config: () => Config,
   withStores: WithStores<CharacterStores>,
 ): Command {
-  const characters = program.command('characters').description('look after characters and their cards')
+  const characters = program.command('characters').description('manage characters and their cards')
   const account = (what: string) => new Option('--account <name>', what)
 
   const withLibrary = async <T>(
@@ -32,9 +32,9 @@ export function addCharacterCommands(
   characters
     .command('import')
     .argument('<file...>', 'cards: JSON, PNG or CHARX')
-    .addOption(account("put them among this account's uploads, instead of into the folder that everybody sees"))
+    .addOption(account("add them to this account's uploads, instead of the folder for all accounts"))
     .option('--replace', 'replace characters of the same names')
-    .description('add characters; all of the cards or, when one of them is faulty, none')
+    .description('add characters; if one card is faulty, none is added')
     .action((files: readonly string[], options: AccountOption & { replace?: true }) =>
       withLibrary(options, async (commandLibrary) => {
         const { importCards } = await import('./card-import.ts')
@@ -44,11 +44,11 @@ export function addCharacterCommands(
 
   characters
     .command('export')
-    .argument('<name>', 'the character, as a chat completion would name it')
+    .argument('<name>', 'the name of the character, as in a chat completion')
     .addOption(
       new Option('--format <format>', 'V3 JSON, V2 JSON, PNG or CHARX').choices(['json', 'v2', 'png', 'charx']),
     )
-    .addOption(account("look among this account's uploads first"))
+    .addOption(account("search this account's uploads first"))
     .description('print the card of a character on stdout')
     .action((name: string, options: AccountOption & { format?: 'json' | 'v2' | 'png' | 'charx' }) =>
       withLibrary(options, async (commandLibrary) => {
@@ -65,7 +65,7 @@ export function addCharacterCommands(
     .command('check')
     .argument('<file...>', 'cards or lorebooks')
     .option('--json', 'print JSON')
-    .description('tell what is wrong with cards, and what in them would be ignored')
+    .description('report faults of cards and lorebooks, and fields that would be ignored')
     .action(async (files: readonly string[], options: { json?: true }) => {
       const { checkFiles, checkLines } = await import('./card-check.ts')
       const checks = await checkFiles(files, config().cardBodyLimit)
@@ -77,7 +77,7 @@ export function addCharacterCommands(
 
   characters
     .command('list')
-    .addOption(account('and the uploads of this account'))
+    .addOption(account('list the uploads of this account too'))
     .option('--json', 'print JSON')
     .description('list the characters that can be played')
     .action((options: AccountOption & { json?: true }) =>

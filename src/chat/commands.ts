@@ -19,9 +19,9 @@ export function addCardTestCommand(
 ): void {
   characters
     .command('test')
-    .argument('<name>', 'the character, as a chat completion would name it')
+    .argument('<name>', 'the name of the character, as in a chat completion')
     .requiredOption('--model <model>', 'the model that plays it', notBlank)
-    .option('--account <name>', "look among this account's uploads first")
+    .option('--account <name>', "search this account's uploads first")
     .option('--json', 'print JSON')
     .description("run a card's own tests (extensions.conservatory.tests) and tell which pass")
     .action(async (name: string, { model, account, json }: TestOptions) => {

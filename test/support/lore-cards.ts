@@ -76,8 +76,8 @@ export function firedIn({ lore }: Composition): readonly string[] {
   return lore.filter(({ fired }) => fired).map(({ text }) => text)
 }
 
-/** What the model is told, one line to a message: its role, and its content. */
-export function told({ messages }: Composition): readonly string[] {
+/** The messages of a prompt, one line each: role and content. */
+export function promptLines({ messages }: Composition): readonly string[] {
   return messages.map(({ role, name, content }) => `${name ?? role}: ${String(content)}`)
 }
 

@@ -4,7 +4,7 @@ import { type CardSummary, describeCard } from '../../../src/characters/cards/de
 import { CardError } from '../../../src/characters/documents/card-error.ts'
 import { emptyNotes, type Lorebook, readLorebook } from '../../../src/characters/lore/lorebook.ts'
 import { atOnce } from '../../support/composed.ts'
-import { cardIn, cardOf, cardWithLore, composed, documentOf, firedIn, told } from '../../support/lore-cards.ts'
+import { cardIn, cardOf, cardWithLore, composed, documentOf, firedIn, promptLines } from '../../support/lore-cards.ts'
 
 type Document = Readonly<Record<string, unknown>>
 
@@ -113,19 +113,21 @@ describe('2 fields', () => {
   })
 
   test("2.1 {{char}} is the card's name, which is never expanded itself; an empty name falls back to the persona's", () => {
-    expect(told(composed(cardOf({ name: '{{user}}', description: '{{char}} <BOT>' }), 'Hi'))[0]).toContain(
+    expect(promptLines(composed(cardOf({ name: '{{user}}', description: '{{char}} <BOT>' }), 'Hi'))[0]).toContain(
       '{{user}} {{user}}',
     )
     const nameless = cardOf({ name: ' ', description: 'I am {{char}}.' })
-    expect(told(composed(nameless, 'Hi', { name: 'File' }))[0]).toContain('I am File.')
+    expect(promptLines(composed(nameless, 'Hi', { name: 'File' }))[0]).toContain('I am File.')
   })
 
   test.each(['{{char}}', '<char>', '<bot>', '<BOT>'])('2.3 %s is the nickname, if there is one', (macro) => {
-    expect(told(composed(cardOf({ nickname: 'Mo', description: `I am ${macro}.` }), 'Hi'))[0]).toContain('I am Mo.')
+    expect(promptLines(composed(cardOf({ nickname: 'Mo', description: `I am ${macro}.` }), 'Hi'))[0]).toContain(
+      'I am Mo.',
+    )
     for (const nickname of ['', ' \n', '\u3000']) {
       const card = cardOf({ nickname, description: `I am ${macro}.` })
       expect(card.nickname).toBe('')
-      expect(told(composed(card, 'Hi'))[0]).toContain('I am Moss.')
+      expect(promptLines(composed(card, 'Hi'))[0]).toContain('I am Moss.')
     }
   })
 
@@ -167,12 +169,12 @@ describe('11 leniency', () => {
 
   test.each(['', null, 3, 'in_chat'])('6.2 position %j is after_char', (position) => {
     const card = cardWithLore([{ constant: true, position }], {}, { description: 'D' })
-    expect(told(composed(card, 'Hi'))[0]).toBe('system: MAIN\n\nD\n\nLORE0')
+    expect(promptLines(composed(card, 'Hi'))[0]).toBe('system: MAIN\n\nD\n\nLORE0')
   })
 
   test('11 numeric texts in extensions are numbers', () => {
     const card = cardWithLore([{ constant: true, extensions: { position: '4', depth: '0', role: '1' } }])
-    expect(told(composed(card, 'Hi')).at(-1)).toBe('user: LORE0')
+    expect(promptLines(composed(card, 'Hi')).at(-1)).toBe('user: LORE0')
   })
 })
 
@@ -198,7 +200,7 @@ describe('15 limits', () => {
   })
 
   test('15 control characters are not sent', () => {
-    expect(told(composed(cardOf({ description: 'A\0B\x1b[31mC\tD\nE' }), 'Hi'))[0]).toBe(
+    expect(promptLines(composed(cardOf({ description: 'A\0B\x1b[31mC\tD\nE' }), 'Hi'))[0]).toBe(
       'system: MAIN\n\nAB[31mC\tD\nE',
     )
   })
@@ -285,7 +287,7 @@ describe('6.5 world books', () => {
 
   test('6.5 positions of a world file apply', () => {
     const result = composed(cardOf({ description: 'D' }), 'tea, cup', { worldBooks: [bookIn(world)] })
-    expect(told(result)).toEqual(['system: MAIN\n\nTEA\n\nD', 'user: tea, cup', 'user: ALWAYS'])
+    expect(promptLines(result)).toEqual(['system: MAIN\n\nTEA\n\nD', 'user: tea, cup', 'user: ALWAYS'])
   })
 
   test('6.5 a document without entries is not a lorebook', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Message } from '../../../src/openai/completion-request.ts'
-import { assistant, cardWithLore, composed, firedIn, told, user } from '../../support/lore-cards.ts'
+import { assistant, cardWithLore, composed, firedIn, promptLines, user } from '../../support/lore-cards.ts'
 
 type Entry = Readonly<Record<string, unknown>>
 
@@ -17,7 +17,7 @@ function fired(
 
 describe('7.1 decorator grammar', () => {
   const place = (content: string, data: Entry = {}) =>
-    told(
+    promptLines(
       composed(cardWithLore([{ constant: true, content }], {}, data), [user('1'), user('2')], {
         settings: { systemPrompt: '' },
       }),
@@ -130,11 +130,11 @@ describe('7.2 decorators', () => {
         content: '@@disable_ui_prompt system_prompt\n@@disable_ui_prompt post_history_instructions\nBODY',
       },
     ]
-    expect(told(composed(cardWithLore(entries), 'tea', { settings }))).toEqual(['system: BODY', 'user: tea'])
+    expect(promptLines(composed(cardWithLore(entries), 'tea', { settings }))).toEqual(['system: BODY', 'user: tea'])
     expect(
-      told(composed(cardWithLore(entries, {}, { system_prompt: 'CARD {{original}}' }), 'tea', { settings }))[0],
+      promptLines(composed(cardWithLore(entries, {}, { system_prompt: 'CARD {{original}}' }), 'tea', { settings }))[0],
     ).toBe('system: CARD\n\nBODY')
-    expect(told(composed(cardWithLore(entries), 'no', { settings }))).toEqual([
+    expect(promptLines(composed(cardWithLore(entries), 'no', { settings }))).toEqual([
       'system: OPERATOR',
       'user: no',
       'system: POST',
@@ -143,6 +143,6 @@ describe('7.2 decorators', () => {
 
   test('7.2 several prefills are one message', () => {
     const entries = ['A', 'B'].map((body) => ({ constant: true, content: `@@depth 0\n@@role assistant\n${body}` }))
-    expect(told(composed(cardWithLore(entries), 'x')).at(-1)).toBe('assistant: A\nB')
+    expect(promptLines(composed(cardWithLore(entries), 'x')).at(-1)).toBe('assistant: A\nB')
   })
 })

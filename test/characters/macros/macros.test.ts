@@ -4,7 +4,7 @@ import { expandMacros, maxMacros } from '../../../src/characters/macros/macros.t
 import { seededRandom } from '../../../src/characters/macros/seeded-random.ts'
 import type { MacroEnvironment } from '../../../src/characters/macros/values.ts'
 import { atOnce } from '../../support/composed.ts'
-import { cardOf, composed, told } from '../../support/lore-cards.ts'
+import { cardOf, composed, promptLines } from '../../support/lore-cards.ts'
 
 const names: MacroEnvironment = {
   character: 'Moss',
@@ -93,7 +93,7 @@ describe('12 macros', () => {
     expect(expand(text, { seed: 'other' })).not.toBe(expand(text))
     const card = cardOf({ description: text })
     const of = (conversationId?: string) =>
-      told(composed(card, 'Hi', conversationId === undefined ? {} : { conversationId }))[0]
+      promptLines(composed(card, 'Hi', conversationId === undefined ? {} : { conversationId }))[0]
     expect(of('1')).toBe(of('1'))
     expect(of('1')).not.toBe(of('2'))
     expect(of()).toBe(of())
@@ -110,7 +110,7 @@ describe('12 macros', () => {
       extensions: { depth_prompt: { prompt: 'N={{char}}+{{user}}', depth: 1 } },
       character_book: { entries: [{ keys: ['{{user}} key'], content: 'L={{char}}+{{user}}' }] },
     })
-    const text = told(composed(card, 'the ada KEY', { userName: 'Ada' })).join('\n')
+    const text = promptLines(composed(card, 'the ada KEY', { userName: 'Ada' })).join('\n')
     for (const name of [
       'description',
       'personality',
@@ -128,11 +128,11 @@ describe('12 macros', () => {
 
   test("12 the card's own texts can be inserted, but not into themselves", () => {
     const card = cardOf({ description: 'D[{{description}}{{scenario}}]', scenario: 'S{{char}}' })
-    expect(told(composed(card, 'Hi'))[0]).toBe('system: MAIN\n\nD[D[]SMoss]\n\nSMoss')
+    expect(promptLines(composed(card, 'Hi'))[0]).toBe('system: MAIN\n\nD[D[]SMoss]\n\nSMoss')
   })
 
   test("12 the request's messages are never expanded", () => {
-    expect(told(composed(cardOf({}), '{{description}} {{char}}')).at(-1)).toBe('user: {{description}} {{char}}')
+    expect(promptLines(composed(cardOf({}), '{{description}} {{char}}')).at(-1)).toBe('user: {{description}} {{char}}')
   })
 
   test('12 unknown macros are reported, also when their text is cached', () => {
@@ -203,7 +203,7 @@ describe('15 macros are bounded', () => {
     onTestFinished(() => forms.mockRestore())
     const now = new Date(2026, 10, 20, 16, 5)
     const readings = vi.spyOn(now, 'getHours')
-    expect(told(composed(card, 'Hi', { now }))[0]).toContain('4:05 PMNovember 20, 2026Friday16:05')
+    expect(promptLines(composed(card, 'Hi', { now }))[0]).toContain('4:05 PMNovember 20, 2026Friday16:05')
     expect(forms).not.toHaveBeenCalled()
     expect(readings).toHaveBeenCalledTimes(1)
   })
@@ -218,7 +218,7 @@ describe('15 macros are bounded', () => {
       },
     }
     const composition = composed(described, 'Hi')
-    expect(told(composition)[0]).toContain(`\n\n${'Da{{unheard}}'.repeat(50)}\n\n${'Da{{unheard}}'.repeat(2)}`)
+    expect(promptLines(composition)[0]).toContain(`\n\n${'Da{{unheard}}'.repeat(50)}\n\n${'Da{{unheard}}'.repeat(2)}`)
     expect(composition.unknownMacros).toEqual(['unheard'])
     expect(reads).toBe(2)
   })

@@ -5,7 +5,7 @@ import { roll } from '../../../src/characters/macros/dice.ts'
 import { expandMacros, maxMacros } from '../../../src/characters/macros/macros.ts'
 import type { MacroEnvironment } from '../../../src/characters/macros/values.ts'
 import { atOnce, counted } from '../../support/composed.ts'
-import { assistant, cardOf, composed, told, user } from '../../support/lore-cards.ts'
+import { assistant, cardOf, composed, promptLines, user } from '../../support/lore-cards.ts'
 
 const clock = clockAt(new Date(2026, 10, 3, 16, 5, 9, 70))
 const names: MacroEnvironment = { character: 'Moss', user: 'Ada', seed: 's', random: () => 0.5, clock }
@@ -98,9 +98,9 @@ describe('12 macros of ecosystems', () => {
       first_mes: 'Hello{{lastMessage}}.',
       description: '[{{lastMessage}}|{{lastUserMessage}}|{{lastCharMessage}}|{{lastMessageId}}]',
     })
-    expect(told(composed(card, 'Hi {{char}}'))[0]).toContain('[Hi {{char}}|Hi {{char}}|Hello.|1]')
+    expect(promptLines(composed(card, 'Hi {{char}}'))[0]).toContain('[Hi {{char}}|Hi {{char}}|Hello.|1]')
     const longer = [user('One'), assistant('Two'), user('Three'), assistant('Four')]
-    expect(told(composed(card, longer))[0]).toContain('[Four|Three|Four|4]')
+    expect(promptLines(composed(card, longer))[0]).toContain('[Four|Three|Four|4]')
   })
 
   test.each([

@@ -3,7 +3,16 @@ import { describe, expect, test } from 'vitest'
 import { shownGreetings } from '../../../src/characters/prompt/greetings.ts'
 import type { Message } from '../../../src/openai/completion-request.ts'
 import { atOnce } from '../../support/composed.ts'
-import { assistant, cardOf, cardWithLore, composed, firedIn, system, told, user } from '../../support/lore-cards.ts'
+import {
+  assistant,
+  cardOf,
+  cardWithLore,
+  composed,
+  firedIn,
+  promptLines,
+  system,
+  user,
+} from '../../support/lore-cards.ts'
 
 describe('4.2 {{original}}', () => {
   test.each([
@@ -17,12 +26,12 @@ describe('4.2 {{original}}', () => {
   ])('4.2 is %s', (_what, field, main, post) => {
     const card = cardOf({ system_prompt: field, post_history_instructions: field })
     const settings = { systemPrompt: 'O-{{user}}', postHistoryPrompt: 'P-{{char}}' }
-    expect(told(composed(card, 'Hi', { settings }))).toEqual([main, 'user: Hi', post])
+    expect(promptLines(composed(card, 'Hi', { settings }))).toEqual([main, 'user: Hi', post])
   })
 
   test('4.2 is empty without an operator text, and never literal', () => {
     const card = cardOf({ system_prompt: '[{{original}}]', post_history_instructions: '[{{original}}]' })
-    expect(told(composed(card, 'Hi', { settings: { systemPrompt: '' } }))).toEqual([
+    expect(promptLines(composed(card, 'Hi', { settings: { systemPrompt: '' } }))).toEqual([
       'system: []',
       'user: Hi',
       'system: []',
@@ -32,7 +41,7 @@ describe('4.2 {{original}}', () => {
 
 describe('4.3 greeting', () => {
   const card = cardOf({ first_mes: 'Hello, {{user}}.', alternate_greetings: ['Second', '', 'Fourth'] })
-  const conversation = (said: readonly Message[], more = {}) => told(composed(card, said, more)).slice(1)
+  const conversation = (said: readonly Message[], more = {}) => promptLines(composed(card, said, more)).slice(1)
 
   test.each([
     ['stands before a conversation that the user opens', [user('Hi')], {}, ['assistant: Hello, User.', 'user: Hi']],
@@ -169,7 +178,7 @@ describe('4.3 greeting', () => {
   test('4.3 an empty first_mes is replaced by the first alternate that is not blank', () => {
     const empty = { first_mes: ' \n', alternate_greetings: ['', 'Second', 'Third'] }
     const entries = [2, 3].map((index) => ({ constant: true, content: `@@is_greeting ${index}\nLORE${index}` }))
-    expect(told(composed(cardWithLore(entries, {}, empty), 'Hi'))).toEqual([
+    expect(promptLines(composed(cardWithLore(entries, {}, empty), 'Hi'))).toEqual([
       'system: MAIN\n\nLORE2',
       'assistant: Second',
       'user: Hi',
@@ -195,7 +204,7 @@ describe('4.3 greeting', () => {
 describe('4.4 depth', () => {
   const said = ['1', '2', '3', '4'].map((text, index) => (index % 2 ? assistant(text) : user(text)))
   const at = (depths: readonly (number | string)[], more = {}) =>
-    told(
+    promptLines(
       composed(
         cardWithLore(
           depths.map((depth, order) => ({
@@ -228,7 +237,7 @@ describe('4.4 depth', () => {
       {},
       { mes_example: 'Moss: E', post_history_instructions: 'P' },
     )
-    expect(told(composed(card, [...said, system('S')])).slice(-4)).toEqual([
+    expect(promptLines(composed(card, [...said, system('S')])).slice(-4)).toEqual([
       'system: D',
       'assistant: 4',
       'system: S',
@@ -240,7 +249,7 @@ describe('4.4 depth', () => {
     const entries = [0, 1, 99].map((depth) => ({ constant: true, content: `@@depth ${depth}\nD${depth}` }))
     const prefill = { constant: true, content: '@@depth 0\n@@role assistant\nPREFILL' }
     const card = cardWithLore([...entries, prefill], {}, { first_mes: 'G', post_history_instructions: 'P' })
-    expect(told(composed(card, [user('1'), assistant('2'), user('3'), assistant('And so')]))).toEqual([
+    expect(promptLines(composed(card, [user('1'), assistant('2'), user('3'), assistant('And so')]))).toEqual([
       'system: MAIN',
       'system: D99',
       'assistant: G',
@@ -295,8 +304,8 @@ describe('4.4 depth', () => {
 
   test('2.4 the character note has depth 4 and the role system by default; an empty note is left out', () => {
     const card = cardOf({ extensions: { depth_prompt: { prompt: 'NOTE' } } })
-    expect(told(composed(card, [user('0'), ...said])).slice(1, 3)).toEqual(['user: 0', 'system: NOTE'])
-    expect(told(composed(cardOf({ extensions: { depth_prompt: { prompt: '  ' } } }), 'Hi'))).toEqual([
+    expect(promptLines(composed(card, [user('0'), ...said])).slice(1, 3)).toEqual(['user: 0', 'system: NOTE'])
+    expect(promptLines(composed(cardOf({ extensions: { depth_prompt: { prompt: '  ' } } }), 'Hi'))).toEqual([
       'system: MAIN',
       'user: Hi',
     ])
@@ -424,7 +433,7 @@ describe('5 example dialogue', () => {
       description: 'Say <START>\nMoss: hi',
       mes_example: 'User: A{{// x\nMoss: no\n}}b\n<start>{{char}}: C: D',
     })
-    expect(told(composed(card, 'Hi'))).toEqual([
+    expect(promptLines(composed(card, 'Hi'))).toEqual([
       'system: MAIN\n\nSay <START>\nMoss: hi',
       'system: [Example Chat]',
       'example_user: Ab',

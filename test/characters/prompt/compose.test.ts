@@ -3,7 +3,7 @@ import type { Card } from '../../../src/characters/cards/card.ts'
 import { builtInSystemPrompt } from '../../../src/characters/prompt/settings.ts'
 import type { Message } from '../../../src/openai/completion-request.ts'
 import { composedAtOnce } from '../../support/composed.ts'
-import { assistant, cardOf, cardWithLore, composed, system, told, user } from '../../support/lore-cards.ts'
+import { assistant, cardOf, cardWithLore, composed, promptLines, system, user } from '../../support/lore-cards.ts'
 
 const question: readonly Message[] = [user('Are you {{char}}, <BOT>, or {{original}}?')]
 
@@ -262,7 +262,7 @@ describe('4.1 order', () => {
 
   test('4.1 every segment has its place, lore is in ascending insertion order', () => {
     const said = [system('CALLER'), user('ONE'), assistant('TWO'), user('THREE')]
-    expect(told(composed(everything, said))).toEqual([
+    expect(promptLines(composed(everything, said))).toEqual([
       'system: SYSTEM',
       'system: CALLER',
       'system: FIRST\nBEFORE\n\nBEFOREDESC\n\nDESCRIPTION\n\nAFTERDESC\n\nPERSONALITY\n\nATPERSONALITY\n\nSCENARIO\n\nATSCENARIO\n\nAFTER',
@@ -287,7 +287,7 @@ describe('4.1 order', () => {
       extensions: { position },
     })
     const card = cardWithLore([dialogue(5, 'ABOVE'), dialogue(6, 'BELOW')], {}, { mes_example: '{{char}}: EXAMPLE' })
-    expect(told(composed(card, 'ONE')).slice(1, -1)).toEqual([
+    expect(promptLines(composed(card, 'ONE')).slice(1, -1)).toEqual([
       'system: [Example Chat]',
       'example_user: ABOVE?',
       'example_assistant: ABOVE.',
@@ -300,7 +300,7 @@ describe('4.1 order', () => {
   })
 
   test('4.1 without system messages of the caller, the leading segments are one message', () => {
-    expect(told(composed(everything, 'ONE'))[0]).toMatch(/^system: SYSTEM\n\nFIRST\nBEFORE\n\nBEFOREDESC/)
+    expect(promptLines(composed(everything, 'ONE'))[0]).toMatch(/^system: SYSTEM\n\nFIRST\nBEFORE\n\nBEFOREDESC/)
   })
 
   test('4.1 equal requests get the same frozen message objects, which are written as JSON once', () => {
