@@ -89,25 +89,25 @@ function checkCard(file: string, bytes: Buffer): FileCheck {
 function checkLorebook(file: string, document: Fields): FileCheck {
   const notes = emptyNotes()
   const work = workAtOnce()
-  const { name, written, ...told } = work.run('lorebook', checkSteps(document, notes))
+  const { name, written, ...reports } = work.run('lorebook', checkSteps(document, notes))
   const contents = {
     lore_entries: written,
     regexes: notes.patterns.compiled,
     refused_regexes: notes.patterns.refused,
     ignored: [...notes.ignored],
-    never_fire: told.unfired,
+    never_fire: reports.neverFired,
   }
-  const { warnings } = told
+  const { warnings } = reports
   return { ...nothing, file, kind: 'lorebook', container: 'json', name, contents, warnings, error: null }
 }
 
 function* checkSteps(document: Fields, notes: ReadingNotes) {
   const fields = bookFields(document)
   const book = yield* readLorebook(document, notes)
-  const [unfired, warnings] = [new CappedList(), new CappedList()]
-  yield* neverFiring(fields, book, (entry) => unfired.add(entry))
+  const [neverFired, warnings] = [new CappedList(), new CappedList()]
+  yield* neverFiring(fields, book, (entry) => neverFired.add(entry))
   if (!isWorldFile(fields)) yield* reportBook(fields, 'The book', (sentence) => warnings.add(sentence))
-  return { name: book.name, written: book.written, unfired: unfired.list, warnings: warnings.list }
+  return { name: book.name, written: book.written, neverFired: neverFired.list, warnings: warnings.list }
 }
 
 /** The checks as lines of text. */

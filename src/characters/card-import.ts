@@ -75,7 +75,7 @@ async function checkNotTaken(
   const taken = commandLibrary.library.inFolder(name)
   if (taken === undefined || taken.digest === digest) return
   if (!isImported(taken.file, commandLibrary)) {
-    throw new Error(`There is a character ${JSON.stringify(name)} in ${taken.file} already. Take that file away first.`)
+    throw new Error(`There is a character ${JSON.stringify(name)} in ${taken.file} already. Remove that file first.`)
   }
   if (isReplacing) return
   throw new Error(`There is a character ${JSON.stringify(name)} in the folder already. Replace it with --replace.`)

@@ -138,7 +138,7 @@ function accountOf(request: FastifyRequest): number {
 async function acceptCards({ headers }: FastifyRequest): Promise<void> {
   const type = headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase()
   if (type !== undefined && cardTypes.includes(type)) return
-  const message = `This content type is not understood. Send the card with one of ${cardTypes.join(', ')}.`
+  const message = `This content type is not supported. Send the card with one of ${cardTypes.join(', ')}.`
   throw new ApiError(415, 'unsupported_media_type', message)
 }
 
@@ -157,7 +157,7 @@ async function whyNotRemoved(library: CharacterLibrary, account: number, name: s
   return new ApiError(
     403,
     'character_read_only',
-    'This character is not one of your uploads. Only its operator can remove it.',
+    'This character is not one of your uploads. Only the operator of the service can remove it.',
   )
 }
 

@@ -74,8 +74,8 @@ describe('CONFIG_DIR', () => {
     expect(await prompt('Moss')).toContain('MOSS OF DATA')
     expect(await prompt('Fern')).toContain('FERN OF CONFIG')
     // What is hidden is told of, with the file that hides it.
-    await vi.waitFor(() => expect(service.stdout()).toContain(`Its name is that of ${teaOfConfig}, which`), soon)
-    expect(service.stdout()).toContain(`Its name is that of ${ofConfig}, which`)
+    await vi.waitFor(() => expect(service.stdout()).toContain(`It has the same name as ${teaOfConfig}, which`), soon)
+    expect(service.stdout()).toContain(`It has the same name as ${ofConfig}, which`)
 
     put('CONFIG_DIR', 'characters/moss.json', card('Moss', 'MOSS OF CONFIG'))
     await vi.waitFor(async () => expect(await prompt('Moss')).toContain('MOSS OF CONFIG'), soon)
@@ -114,7 +114,7 @@ describe('CONFIG_DIR', () => {
     const refused = await conservatory(['characters', 'import', moss, '--replace'], settings)
     expect([refused.code, refused.stderr]).toEqual([
       1,
-      `${moss}: There is a character "Moss" in ${taken} already. Take that file away first.\n`,
+      `${moss}: There is a character "Moss" in ${taken} already. Remove that file first.\n`,
     ])
     expect(readFileSync(taken, 'utf8')).toBe(before)
     expect(readdirSync(settings.CONFIG_DIR, { recursive: true })).toHaveLength(2)

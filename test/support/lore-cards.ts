@@ -4,7 +4,7 @@ import type { Message } from '../../src/openai/completion-request.ts'
 import type { Steps } from '../../src/work.ts'
 import { atOnce, composedAtOnce } from './composed.ts'
 
-/** The document of a V3 card of these fields. */
+/** The document of a V3 card with these fields. */
 export function documentOf(data: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   return { spec: 'chara_card_v3', spec_version: '3.0', data: { name: 'Moss', ...data } }
 }
@@ -14,12 +14,12 @@ export function cardIn(document: Readonly<Record<string, unknown>>): Card {
   return atOnce(readCard(document))
 }
 
-/** A V3 card of these fields. */
+/** A V3 card with these fields. */
 export function cardOf(data: Readonly<Record<string, unknown>>): Card {
   return cardIn(documentOf(data))
 }
 
-/** A card with a lorebook of these entries, which are enabled and say their number unless they say more. */
+/** A card with a lorebook of these entries; by default they are enabled, and their content is `LORE` and their index. */
 export function cardWithLore(
   entries: readonly Readonly<Record<string, unknown>>[],
   book: Readonly<Record<string, unknown>> = {},
@@ -42,7 +42,7 @@ export function cardWithLore(
   })
 }
 
-/** Composes for a card, with a main prompt `MAIN` and, unless asked for, without greetings. */
+/** Composes a prompt for a card, with the main prompt `MAIN`. */
 export function composed(
   card: Card | null,
   messages: readonly Message[] | string,
@@ -63,7 +63,7 @@ export function composed(
   })
 }
 
-/** Counts as steps, one for each text. */
+/** A counter as steps, one step for each text. */
 function stepsOf(count: (text: string) => number) {
   return function* (text: string): Steps<number> {
     yield text.length

@@ -98,7 +98,7 @@ function* typesOfEntry(entry: Fields): Iterable<string> {
     const value = valueIn(entry, name)
     if (value == null || typeof value === 'boolean') continue
     const isOn = name === 'enabled' ? !isDisabled(entry) : name === 'use_regex'
-    yield `\`${name}\` is neither true nor false, and is taken as ${isOn}. Write true or false.`
+    yield `\`${name}\` is neither true nor false, and is read as ${isOn}. Write true or false.`
   }
 }
 

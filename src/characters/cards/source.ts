@@ -81,7 +81,10 @@ function containerOf(bytes: Buffer): Container {
   const refusal = refused.find(([pattern]) => pattern.test(start))
   if (refusal) throw new CardError('card_unsupported', refusal[1])
   if (start.startsWith('PK\x03\x04')) {
-    throw new CardError('card_damaged', 'The archive has no end: it was cut off or changed. Send the whole file.')
+    throw new CardError(
+      'card_damaged',
+      'The archive has no end record: it was cut off or changed. Send the whole file.',
+    )
   }
   if (first === '[' || first === '"') return 'json'
   throw new CardError(

@@ -44,7 +44,7 @@ export function versionWarnings(document: Fields): readonly string[] {
   const written = valueIn(document, 'spec_version')
   const version = typeof written === 'string' || typeof written === 'number' ? Number.parseFloat(String(written)) : 0
   return [
-    ...(version > 3 ? ['The card follows a later specification than 3.0; what is new in it is kept, not used.'] : []),
+    ...(version > 3 ? ['The card follows a later specification than 3.0; its new fields are kept, but not used.'] : []),
     ...(cardVersion(document) === 'other' ? ['The card names no known specification; it was read as V3.'] : []),
   ]
 }

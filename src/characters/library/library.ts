@@ -247,7 +247,7 @@ export class CharacterLibrary {
     for (const found of files) {
       const first = byName.get(basename(found.file))
       if (!first) byName.set(basename(found.file), found)
-      else hidden.push({ file: found.file, reason: `Its name is that of ${first.file}, which comes first.` })
+      else hidden.push({ file: found.file, reason: `It has the same name as ${first.file}, which comes first.` })
     }
     const names = [...byName.keys()].sort()
     this.#worldBooks = names.flatMap((name) => byName.get(name)?.value ?? [])

@@ -56,7 +56,7 @@ export class PublicCards {
       else if (first.origin === card.origin) {
         hidden.push({
           file: card.file,
-          reason: `Its name is that of ${seenFrom(card.file, first.file)}, which comes first.`,
+          reason: `It has the same name as ${seenFrom(card.file, first.file)}, which comes first.`,
         })
       }
       const folded = foldName(card.name)

@@ -186,7 +186,7 @@ function reasonOf(error: unknown): string {
   if (error instanceof ApiError) return error.message
   if (error instanceof Error && 'code' in error) return `It cannot be read (${error.code}).`
   // An unexpected error in one file must not stop the scan of the others.
-  return 'It cannot be read: reading it fails in a way that nobody planned for.'
+  return 'It cannot be read because of an unexpected error.'
 }
 
 /** The path of a folder without symbolic links, so that a folder under two paths is read once. */

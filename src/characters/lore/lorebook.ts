@@ -81,7 +81,7 @@ export function* readBook(book: Fields, notes: ReadingNotes): Steps<Lorebook> {
   if (written.length > maxEntries) {
     throw new CardError(
       'card_too_large',
-      `The lorebook has ${written.length} entries (character_book.entries). At most ${maxEntries} are taken.`,
+      `The lorebook has ${written.length} entries (character_book.entries). At most ${maxEntries} are allowed.`,
     )
   }
   const budget = numberIn(book, 'token_budget') ?? 0

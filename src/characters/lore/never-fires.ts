@@ -36,7 +36,7 @@ function nameOf(entry: unknown): string {
 
 /** The reason why an entry can never be in a prompt, as a noun phrase; undefined when it can. */
 function reasonOf(written: unknown, entry: LoreEntry | undefined, book: Lorebook): string | undefined {
-  if (!isFields(written)) return 'no object'
+  if (!isFields(written)) return 'not an object'
   if (entry === undefined) return 'no content'
   const all = entry.decorators
   if (entry.place.section === 'nowhere' && all.every(({ position, depth }) => !position && depth === undefined)) {

@@ -396,7 +396,7 @@ function tooManyMacros(): ApiError {
   return new ApiError(
     400,
     'card_too_large',
-    `The texts of the card and of the request have more than ${maxMacros} macros together, which are not all expanded in one prompt. Use another card, or send fewer macros.`,
+    `The texts of the card and of the request have more than ${maxMacros} macros together, more than one prompt may have. Use another card, or send fewer macros.`,
     { param: 'character' },
   )
 }
@@ -406,7 +406,7 @@ export function tooLarge(): ApiError {
   return new ApiError(
     400,
     'card_too_large',
-    'The texts of the card and of the request get too long once their macros are expanded. Use another card, or send fewer macros.',
+    'With their macros expanded, the texts of the card and of the request are too long. Use another card, or send fewer macros.',
     { param: 'character' },
   )
 }

@@ -72,10 +72,10 @@ test.each<[string, object, readonly RegExp[]]>([
   [
     'texts for switches',
     withEntry({ constant: 'true' }),
-    [/`constant` is neither true nor false, and is taken as false/],
+    [/`constant` is neither true nor false, and is read as false/],
   ],
-  ['a text that switches off', withEntry({ enabled: 'false' }), [/`enabled` .+ taken as false/]],
-  ['a text that switches nothing off', withEntry({ enabled: 'no' }), [/`enabled` .+ taken as true/]],
+  ['a text that switches off', withEntry({ enabled: 'false' }), [/`enabled` .+ read as false/]],
+  ['a text that switches nothing off', withEntry({ enabled: 'no' }), [/`enabled` .+ read as true/]],
   [
     'a model that is a number',
     withData({ extensions: { conservatory: { model: 5 } } }),

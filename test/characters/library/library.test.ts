@@ -119,7 +119,7 @@ describe('a name', () => {
     })
     expect(from(await library.resolve(null, 'Moss'))?.[2]).toBe('a')
     expect(library.unreadable.map(({ file, reason }) => [basename(file), reason])).toEqual([
-      ['b.json', 'Its name is that of a.json, which comes first.'],
+      ['b.json', 'It has the same name as a.json, which comes first.'],
     ])
   })
 })
