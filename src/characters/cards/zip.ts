@@ -19,7 +19,7 @@ export interface ZipEntry {
   readonly size: number
   /** The stored bytes: a view, not a copy. */
   readonly packed: Buffer
-  /** The first and the last offset of the entry in the file, with its local header. */
+  /** The offsets of the entry in the file, with its local header: the first byte, and the byte after the last. */
   readonly start: number
   readonly end: number
   /** Whether the local header and the directory agree on name and method; otherwise programs would read different files. */

@@ -24,7 +24,7 @@ export function* scanBooks(request: ScanRequest, books: readonly ScannedBook[]):
     for (const scan of scans) yield* scan.pass(pass, timers)
     const grouped = foundInGroups(scans)
     const rules = groupRules(request, taken, request.conversation.length, timers)
-    const losers = grouped.length === 0 ? nobody : yield* groupLosers(grouped, rules, request.conversation.budget)
+    const losers = grouped.length === 0 ? noLosers : yield* groupLosers(grouped, rules, request.conversation.budget)
     const bodies: string[] = []
     for (const scan of scans) yield* scan.settle(losers, bodies)
     const text = bodies.join(bodyBorder)
@@ -34,7 +34,7 @@ export function* scanBooks(request: ScanRequest, books: readonly ScannedBook[]):
   return scans
 }
 
-const nobody: ReadonlySet<Match> = new Set()
+const noLosers: ReadonlySet<Match> = new Set()
 
 /** One scan for each book, without the entries for other characters or replies. */
 function* scansOf(

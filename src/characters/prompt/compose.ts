@@ -48,10 +48,10 @@ function* composeForCharacter(request: CompositionRequest, name: string): Steps<
   const { persona, messages, settings, contextWindow } = request
   const card = persona.card ?? cardOf(name)
   const texts = textsOf(card, persona, settings)
-  const brought = request.texts ? requestTextsOf(card, persona, settings, request.texts.seesCard) : texts
+  const requestTexts = request.texts ? requestTextsOf(card, persona, settings, request.texts.seesCard) : texts
   const context = expansionContextOf({ ...persona, name }, request)
   const described = request.texts?.persona ?? ''
-  if (described !== '') context.persona = yield* brought.expand('request/persona', described, context, { persona: '' })
+  if (described !== '') context.persona = yield* requestTexts.expand('request/persona', described, context, { persona: '' })
   const firstOwn = messages.findIndex(isOfConversation)
   const ownSystem = firstOwn === -1 ? messages : messages.slice(0, firstOwn)
   const own = firstOwn === -1 ? [] : messages.slice(firstOwn)
@@ -61,9 +61,9 @@ function* composeForCharacter(request: CompositionRequest, name: string): Steps<
   const conversation = greeting ? [greeting, ...own] : own
   context.conversation = conversation.filter(isOfConversation)
   const scanned = new Conversation(context.conversation)
-  const lore = yield* findLore(texts, brought, context, scanned, index, request)
+  const lore = yield* findLore(texts, requestTexts, context, scanned, index, request)
   const note = request.texts?.authorNote
-  const noted = note ? yield* brought.expand('request/author_note', note.text, context) : ''
+  const noted = note ? yield* requestTexts.expand('request/author_note', note.text, context) : ''
   if (note && noted !== '') context.authorNote = { ...note, text: noted }
 
   const parts = { lore: lore.kept, examples: yield* examplesOf(texts, context), conversation }
