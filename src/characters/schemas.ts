@@ -54,7 +54,7 @@ export const CharacterList = Type.Object(
   { title: 'CharacterList' },
 )
 
-/** What the answer to an upload tells. */
+/** The reply to an upload. */
 export const CharacterSummary = Type.Object(
   {
     object: Type.Literal('character'),
@@ -104,7 +104,7 @@ export const CharacterSummary = Type.Object(
   },
 )
 
-/** A character as whoever may talk to it sees it, and with `card` as whoever may read it does. */
+/** A character as every key that may talk to it sees it; keys that may read the card also get `card`. */
 export const CharacterBody = Type.Object(
   {
     ...listed,
@@ -164,7 +164,7 @@ export const CharacterPath = Type.Object({ name: Type.String({ examples: ['Fern'
 const formats = ['json', 'v2', 'png', 'charx'] as const
 type Format = (typeof formats)[number]
 
-// One enum, and not a union of four constants, for whoever reads the OpenAPI document.
+// One enum instead of a union of four constants, which is easier to read in the OpenAPI document.
 TypeRegistry.Set('ExportFormat', (_schema, value) => formats.some((format) => format === value))
 
 export const CharacterFormat = Type.Object({
@@ -201,10 +201,10 @@ export const UploadQuery = Type.Object({
   ),
 })
 
-// A body that is taken as it is: the bytes decide what it is, not a schema.
+// A body without a schema: the bytes decide the format.
 TypeRegistry.Set('CardBytes', (_schema, value) => value === undefined || Buffer.isBuffer(value))
 
-/** The bytes of a card, in each of the content types that they may come with. */
+/** The OpenAPI body of a card, with each of its content types. */
 export function cardBody(contentTypes: readonly string[]): Readonly<Record<string, unknown>> {
   const exampleOf = (contentType: string) => (contentType === 'application/json' ? { examples: [exampleCard] } : {})
   const schemaOf = (contentType: string) =>

@@ -246,10 +246,7 @@ export class CardTexts {
     return known?.made
   }
 
-  /**
-   * A value made from these texts, cached unless the texts vary.
-   * @param make freezes the messages that it makes, so that they are written as JSON once
-   */
+  /** A value made from these texts, cached unless the texts vary. */
   *derive<T>(cache: DerivedCache<T>, key: string | number, context: ExpansionContext, make: () => Steps<T>): Steps<T> {
     const known = this.cached(cache, key, context)
     if (known !== undefined) return known

@@ -10,14 +10,7 @@ import { fitToContext, type PromptParts } from './fit-context.ts'
 import { type FoundLore, findLore, type Lore } from './found-lore.ts'
 import { activeGreeting, greetingMessage } from './greetings.ts'
 import { injectionsOf, insertInjections, isOfConversation, isPrefill } from './injections.ts'
-import {
-  type ExampleBlock,
-  examplesOf,
-  leadOf,
-  loreBesideExamples,
-  postHistoryMessage,
-  postHistoryOf,
-} from './segments.ts'
+import { examplesOf, leadOf, loreBesideExamples, postHistoryMessage, postHistoryOf } from './segments.ts'
 import type { PromptSettings } from './settings.ts'
 
 /** Characters of a card's texts in one prompt. */
@@ -51,7 +44,8 @@ function* composeForCharacter(request: CompositionRequest, name: string): Steps<
   const requestTexts = request.texts ? requestTextsOf(card, persona, settings, request.texts.seesCard) : texts
   const context = expansionContextOf({ ...persona, name }, request)
   const described = request.texts?.persona ?? ''
-  if (described !== '') context.persona = yield* requestTexts.expand('request/persona', described, context, { persona: '' })
+  if (described !== '')
+    context.persona = yield* requestTexts.expand('request/persona', described, context, { persona: '' })
   const firstOwn = messages.findIndex(isOfConversation)
   const ownSystem = firstOwn === -1 ? messages : messages.slice(0, firstOwn)
   const own = firstOwn === -1 ? [] : messages.slice(firstOwn)
@@ -239,17 +233,6 @@ function* loreBeside(
     for (const message of yield* loreBesideExamples(texts, context, each)) beside.push(message)
   }
   return beside
-}
-
-const flattened = new WeakMap<readonly ExampleBlock[], readonly Message[]>()
-
-/** The messages of the example dialogues, cached: there are hundreds, and they rarely change between requests. */
-function flat(examples: readonly ExampleBlock[]): readonly Message[] {
-  const known = flattened.get(examples)
-  if (known) return known
-  const messages = examples.flat()
-  flattened.set(examples, messages)
-  return messages
 }
 
 function isPlacedByRule({ position, depth, reverseDepth }: Lore['rules']): boolean {

@@ -39,7 +39,7 @@ export function* injectionsOf(
   }
   const noted = `${around.above_note}${text}\n${around.below_note}`.trim()
   if (noted !== '') {
-    const message = Object.freeze({ role, content: noted })
+    const message = { role, content: noted }
     injections.push({ depth, role, message, section: context.authorNote ? 'author_note' : 'lore_at_depth' })
   }
   const note = texts.card.depthNote

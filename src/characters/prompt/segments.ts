@@ -190,7 +190,7 @@ export function* loreMessage(
   { entry, body }: Lore,
   role: Message['role'],
 ): Steps<Message> {
-  const make = () => Object.freeze({ role, content: body })
+  const make = () => ({ role, content: body })
   if (!texts.isCached(entry)) return make()
   return yield* texts.derive(loreCache, `${role}/${texts.numberOf(entry)}`, context, () => derivedAtOnce(make))
 }
