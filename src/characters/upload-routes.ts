@@ -71,7 +71,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       const name = nameOf(read.card)
       if (request.query.dry_run === 'true') return await summaryBody(name, read, request, workOf)
       const allowed = charactersAllowed(callerOf(request), limits)
-      await countedDuring(request, store.create(accountOf(request), toStore(name, read), allowed, actorOf(request)))
+      await whileCounted(request, store.create(accountOf(request), toStore(name, read), allowed, actorOf(request)))
       reply.code(201).header('location', pathOf(name))
       return await summaryBody(name, read, request, workOf)
     },
@@ -101,7 +101,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       if (request.query.dry_run === 'true') return await summaryBody(name, read, request, workOf)
       const allowed = charactersAllowed(callerOf(request), limits)
       const putting = store.put(accountOf(request), toStore(name, read), allowed, actorOf(request))
-      const isNew = await countedDuring(request, putting)
+      const isNew = await whileCounted(request, putting)
       if (isNew) reply.code(201).header('location', pathOf(name))
       return await summaryBody(name, read, request, workOf)
     },
@@ -168,7 +168,7 @@ async function readUpload(request: FastifyRequest, workOf: WorkOf): Promise<Read
 }
 
 /** Keeps a card's bytes counted as in flight until they are written, even if the client disconnects. */
-function countedDuring<T>(request: FastifyRequest, writing: Promise<T>): Promise<T> {
+function whileCounted<T>(request: FastifyRequest, writing: Promise<T>): Promise<T> {
   return request.held?.during(writing) ?? writing
 }
 
