@@ -28,9 +28,9 @@ import { tell } from './print.ts'
 import type { Proxies } from './proxies.ts'
 import { Damage, damageSentence } from './storage/damage.ts'
 import { prepareFolder } from './storage/data-folder.ts'
-import { type Keeping, type Prunable, pruneOld } from './storage/prune.ts'
-import { holdForServing, type ServeLock } from './storage/serve-lock.ts'
-import { waitAtStart } from './storage/start-wait.ts'
+import { type Prunable, pruneOld, type Retention } from './storage/prune.ts'
+import { lockForServing, type ServeLock } from './storage/serve-lock.ts'
+import { retryAtStart } from './storage/start-wait.ts'
 import { openStores, watchForDamage } from './stores/open.ts'
 import type { Stores } from './stores/stores.ts'
 import { unixSeconds } from './time.ts'
@@ -147,8 +147,8 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   const itself = serviceActor((record) => logger.info(record, 'audit record'))
   prepareFolder(config.dataDirectory)
   // Replicas over one PostgreSQL may share a folder, in which they only read.
-  const opening = waitAtStart(config.startTimeoutSeconds, tell)
-  const lock = config.databaseUrl === undefined ? await opening(() => holdForServing(config.dataDirectory)) : undefined
+  const opening = retryAtStart(config.startTimeoutSeconds, tell)
+  const lock = config.databaseUrl === undefined ? await opening(() => lockForServing(config.dataDirectory)) : undefined
   const damage = new Damage((error) => logger.error({ err: error }, damageSentence))
   const opened = await openHeld(() => opening(() => openStores(config, itself)), lock)
   const stores = watchForDamage(opened, damage)
@@ -215,12 +215,12 @@ async function beginBeside(beside: Beside, parts: Parts, config: Config): Promis
   const oldKeys = { prune: stores.plants.forgetKeys.bind(stores.plants) }
   const leftovers = { prune: stores.characters.removeLeftovers.bind(stores.characters) }
   const unsummed = { prune: (_before: number, most: number) => stores.ledger.sumUp(most) }
-  const tasks: readonly [Prunable, Keeping, string][] = [
-    [stores.ledger, { keptFor: config.ledgerDays * day }, 'old entries of the ledger were not removed'],
-    [stores.audit, { keptFor: config.auditDays * day }, 'old records of the audit trail were not removed'],
-    [oldKeys, { keptFor: keysKeptFor, interval: oftenMs }, 'expired idempotency keys were not removed'],
-    [leftovers, { keptFor: uploadTtlSeconds, interval: oftenMs }, 'pieces of cards that are gone were not removed'],
-    [unsummed, { keptFor: 0, interval: oftenMs }, 'requests were not added to the usage of their days'],
+  const tasks: readonly [Prunable, Retention, string][] = [
+    [stores.ledger, { keptSeconds: config.ledgerDays * day }, 'old entries of the ledger were not removed'],
+    [stores.audit, { keptSeconds: config.auditDays * day }, 'old records of the audit trail were not removed'],
+    [oldKeys, { keptSeconds: keysKeptFor, intervalMs: oftenMs }, 'expired idempotency keys were not removed'],
+    [leftovers, { keptSeconds: uploadTtlSeconds, intervalMs: oftenMs }, 'pieces of cards that are gone were not removed'],
+    [unsummed, { keptSeconds: 0, intervalMs: oftenMs }, 'requests were not added to the usage of their days'],
   ]
   const stops = tasks.map(([store, keeping, failure]) =>
     pruneOld(store, keeping, (error) => logger.error({ err: error }, failure)),

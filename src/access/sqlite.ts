@@ -2,7 +2,7 @@ import type { Database, Statement } from 'better-sqlite3'
 import { type Actor, type AuditAction, commandLine, serviceActor } from '../audit/record.ts'
 import { type Recorder, recording } from '../audit/sqlite.ts'
 import type { AccountLimits } from '../limit-values.ts'
-import { type OutsideChanges, Remembered } from '../storage/outside-changes.ts'
+import { type OutsideChanges, VersionedCache } from '../storage/outside-changes.ts'
 import { inTransaction } from '../storage/write-lock.ts'
 import { unixSeconds } from '../time.ts'
 import type { AccessStore, Account, AccountLimitChanges, Key, KeyRequest, LimitChanges, NewKey } from './access.ts'
@@ -23,12 +23,12 @@ export class SqliteAccessStore implements AccessStore {
   readonly #keyById: Statement<[string], KeyRow>
   readonly #noteUse: Statement<[number, string]>
   /** Keys by digest and by id. One that is not there is not remembered: anybody may make up as many as they like. */
-  readonly #known: Remembered<Key>
+  readonly #known: VersionedCache<Key>
 
   constructor(database: Database, changes: OutsideChanges) {
     this.#database = database
     this.#accounts = new SqliteAccounts(database)
-    this.#known = new Remembered(changes)
+    this.#known = new VersionedCache(changes)
     this.#keyByDigest = database.prepare(`${selectKeys} WHERE keys.digest = ?`)
     this.#keysMeant = database.prepare(`
       ${selectKeys} WHERE keys.digest = $digest OR keys.id = $given OR keys.prefix = $given

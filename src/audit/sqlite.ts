@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { Database, Statement } from 'better-sqlite3'
 import type { GroupCommit } from '../storage/group-commit.ts'
 import { takeBriefly } from '../storage/prune.ts'
-import { writing } from '../storage/write-error.ts'
+import { withWriteErrors } from '../storage/write-error.ts'
 import { inTransaction } from '../storage/write-lock.ts'
 import type { Actor, AuditEntry, AuditQuestion, AuditRecord, AuditTrail } from './record.ts'
 import { type AuditRow, auditColumns, recordOf, toRecord, toRow, unknownAfter } from './rows.ts'
@@ -20,7 +20,7 @@ export function recording<T>(database: Database, change: (record: Recorder) => T
     const done = writeRecord(database, by, entry)
     written.push(() => by.tell?.(done))
   }
-  const result = writing(() => inTransaction(database, () => change(record)))
+  const result = withWriteErrors(() => inTransaction(database, () => change(record)))
   for (const tell of written) tell()
   return result
 }

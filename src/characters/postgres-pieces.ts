@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
-import { isOrphan } from '../storage/postgres/failures.ts'
+import { isForeignKeyViolation } from '../storage/postgres/failures.ts'
 import { escapeNul } from '../storage/postgres/texts.ts'
 import { unixSeconds } from '../time.ts'
 import type { VersionKey } from './library/character.ts'
@@ -86,7 +86,7 @@ export class PostgresPieces {
     try {
       await this.#queue.run(() => this.#database.transaction(write))
     } catch (error) {
-      throw isOrphan(error) ? uploadLost() : error
+      throw isForeignKeyViolation(error) ? uploadLost() : error
     }
   }
 }

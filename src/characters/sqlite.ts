@@ -1,8 +1,8 @@
 import type { Database, Statement } from 'better-sqlite3'
 import { type Actor, commandLine, serviceActor } from '../audit/record.ts'
 import { recording } from '../audit/sqlite.ts'
-import { type OutsideChanges, Remembered } from '../storage/outside-changes.ts'
-import { writing } from '../storage/write-error.ts'
+import { type OutsideChanges, VersionedCache } from '../storage/outside-changes.ts'
+import { withWriteErrors } from '../storage/write-error.ts'
 import { inTransaction } from '../storage/write-lock.ts'
 import { unixSeconds } from '../time.ts'
 import type { CardAbout } from './cards/summary.ts'
@@ -45,11 +45,11 @@ export class SqliteCharacterStore implements CharacterStore {
   readonly #pieces: SqlitePieces
 
   /** Results of `find`, also negative ones: every chat request calls it, mostly for characters that are not uploads. */
-  readonly #findCache: Remembered<StoredCharacter | null>
+  readonly #findCache: VersionedCache<StoredCharacter | null>
 
   constructor(database: Database, changes: OutsideChanges) {
     this.#database = database
-    this.#findCache = new Remembered(changes)
+    this.#findCache = new VersionedCache(changes)
     this.#pieces = new SqlitePieces(database)
     this.#versionTable = new SqliteVersions(database, this.#pieces)
     this.#insert = database.prepare(`
@@ -145,7 +145,7 @@ export class SqliteCharacterStore implements CharacterStore {
     const note = () => {
       for (const version of versions) this.#versionTable.noteUse(version, moment)
     }
-    writing(() => inTransaction(this.#database, note))
+    withWriteErrors(() => inTransaction(this.#database, note))
   }
 
   async purge(after: CharacterKey | null, usedSince: number, by = serviceActor()): Promise<PurgeStep> {
@@ -159,7 +159,7 @@ export class SqliteCharacterStore implements CharacterStore {
 
   async noteAbout({ account, name, digest }: VersionKey, about: CardAbout): Promise<void> {
     this.#findCache.forget()
-    writing(() => this.#noteAbout.run(JSON.stringify(about), account, name, digest))
+    withWriteErrors(() => this.#noteAbout.run(JSON.stringify(about), account, name, digest))
   }
 
   removeLeftovers(before: number, maxRows: number): Promise<number> {

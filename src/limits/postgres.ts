@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { type Alarm, type Clock, machineClock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
-import { Batches } from '../storage/postgres/batches.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
 import { databaseUnavailable } from '../storage/postgres/failures.ts'
+import { PostgresGroupCommit } from '../storage/postgres/group-commit.ts'
 import { withoutStandby } from '../storage/postgres/standby.ts'
 import {
   countRows,
@@ -40,7 +40,7 @@ export class PostgresCounts implements SharedCounts {
   readonly #replica = randomUUID()
   readonly #lease: number
   readonly #clock: Clock
-  readonly #claims: Batches<Claim, true>
+  readonly #claims: PostgresGroupCommit<Claim, true>
   /** Those of which something is held, or was when that was last written. */
   readonly #holdings = new Map<string, Holding>()
   #renewing: Alarm | undefined
@@ -55,7 +55,7 @@ export class PostgresCounts implements SharedCounts {
     this.#lease = lease
     this.#clock = clock
     let saved: readonly SharedTally[] = []
-    this.#claims = new Batches(database, {
+    this.#claims = new PostgresGroupCommit(database, {
       commit: async (sql, claims) => {
         const judged = await this.#judge(sql, claims)
         saved = judged.saved

@@ -134,7 +134,7 @@ export class PlantCounts {
 
   /** Another text after others have written, or a transaction was rolled back. */
   #moment(): string {
-    return `${this.#changes.seen()} ${this.#commit.rollbacks}`
+    return `${this.#changes.version()} ${this.#commit.rollbacks}`
   }
 
   /** Notes that a plant of the account has come (1), or gone (-1). */

@@ -1,7 +1,7 @@
 import { ApiError } from '../errors.ts'
-import { setAside } from '../storage/postgres/batches.ts'
 import type { Transaction } from '../storage/postgres/database.ts'
 import { Conflict } from '../storage/postgres/failures.ts'
+import { awaitingLock } from '../storage/postgres/group-commit.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import type { AddedPlant, Idempotency } from './plant.ts'
@@ -43,8 +43,8 @@ export async function writePlants(
   sql: Transaction,
   writes: readonly PlantWrite[],
   mayWait: boolean,
-): Promise<readonly (Outcome | ApiError | typeof setAside)[]> {
-  const answers: (Outcome | ApiError | typeof setAside)[] = []
+): Promise<readonly (Outcome | ApiError | typeof awaitingLock)[]> {
+  const answers: (Outcome | ApiError | typeof awaitingLock)[] = []
   const locked = mayWait ? new Set<number>() : await lockedAccounts(sql, writes)
   while (answers.length < writes.length) {
     const rest = writes.slice(answers.length)
@@ -54,7 +54,7 @@ export async function writePlants(
     )
     for (const write of rest) {
       if (judge.mustLookAgain(write)) break
-      answers.push(locked.has(write.account) ? setAside : judge.answer(write))
+      answers.push(locked.has(write.account) ? awaitingLock : judge.answer(write))
     }
     await writeChanges(sql, judge)
   }

@@ -1,10 +1,10 @@
 import { type Recorder, recording } from '../audit/postgres.ts'
 import { commandLine } from '../audit/record.ts'
 import type { Metric } from '../instruments.ts'
-import { askedByNobody } from '../storage/postgres/asker.ts'
-import { Batches } from '../storage/postgres/batches.ts'
 import type { PostgresDatabase, Queries, Transaction } from '../storage/postgres/database.ts'
-import { isOrphan } from '../storage/postgres/failures.ts'
+import { isForeignKeyViolation } from '../storage/postgres/failures.ts'
+import { PostgresGroupCommit } from '../storage/postgres/group-commit.ts'
+import { outsideRequest } from '../storage/postgres/request-time.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import { RunningKeys } from './idempotency.ts'
@@ -43,14 +43,14 @@ const afterAll = 2 ** 53
 export class PostgresPlantStore implements PlantStore {
   readonly listsOneMoment = false
   readonly #database: PostgresDatabase
-  readonly #writes: Batches<PlantWrite, Outcome>
+  readonly #writes: PostgresGroupCommit<PlantWrite, Outcome>
   readonly #running = new RunningKeys()
   /** From when on expired keys are looked for: what is gone before that is in the index until the table is cleaned. */
   #keysFrom = 0
 
   constructor(database: PostgresDatabase) {
     this.#database = database
-    this.#writes = new Batches(database, { commit: writePlants, ownerOf: ({ account }) => account })
+    this.#writes = new PostgresGroupCommit(database, { commit: writePlants, ownerOf: ({ account }) => account })
   }
 
   /** How many writes shared each commit, and which wait. */
@@ -128,7 +128,7 @@ export class PostgresPlantStore implements PlantStore {
     limit = Number.POSITIVE_INFINITY,
   ): AsyncIterable<T> {
     // Page by page, each where the one before it ended: a reader who takes time has no connection and no snapshot meanwhile.
-    const read = (from: PlantQuery, length: number) => askedByNobody(() => this.list(account, from, length))
+    const read = (from: PlantQuery, length: number) => outsideRequest(() => this.list(account, from, length))
     return use((upTo) => pagesOf({ ...query, upTo }, limit, read))
   }
 
@@ -175,7 +175,7 @@ export class PostgresPlantStore implements PlantStore {
     try {
       return await recording(this.#database, change)
     } catch (error) {
-      throw isOrphan(error) ? accountGone(error) : error
+      throw isForeignKeyViolation(error) ? accountGone(error) : error
     }
   }
 }

@@ -7,7 +7,7 @@ import { GroupCommit } from '../storage/group-commit.ts'
 import { isServed } from '../storage/serve-lock.ts'
 import { closeSnapshot, openSnapshot } from '../storage/snapshots.ts'
 import { automaticPages } from '../storage/wal.ts'
-import { accountGone, isOrphan } from '../storage/write-error.ts'
+import { accountGone, isForeignKeyViolation } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import { transferEntry } from './policy.ts'
 import { type PlantTaker, type PortablePlant, type PortableRow, TakenId, toPortable, toRow } from './portable.ts'
@@ -121,7 +121,7 @@ export class SqliteTransfers implements PlantTransfers {
         record(by, transferEntry('account.imported', account, this.#nameOf(account), plants))
       })
     } catch (error) {
-      throw isOrphan(error) ? accountGone(error) : error
+      throw isForeignKeyViolation(error) ? accountGone(error) : error
     }
   }
 

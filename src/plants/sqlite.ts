@@ -3,7 +3,7 @@ import type { Database, Statement } from 'better-sqlite3'
 import { type Actor, type AuditEntry, commandLine } from '../audit/record.ts'
 import { writeRecord } from '../audit/sqlite.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
-import { type OutsideChanges, Remembered } from '../storage/outside-changes.ts'
+import { type OutsideChanges, VersionedCache } from '../storage/outside-changes.ts'
 import { takeBriefly } from '../storage/prune.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
@@ -54,7 +54,7 @@ export class SqlitePlantStore implements PlantStore {
   readonly #epoch = randomUUID().slice(0, 8)
   readonly #versions = new Map<number, number>()
   /** Who shares with an account: asked with every list. */
-  readonly #sharers: Remembered<readonly Sharer[]>
+  readonly #sharers: VersionedCache<readonly Sharer[]>
   /** How often this process has changed what is shared. */
   #shareChanges = 0
   readonly #counts: PlantCounts
@@ -82,7 +82,7 @@ export class SqlitePlantStore implements PlantStore {
     this.#delete = database.prepare('DELETE FROM plants WHERE account = ? AND id = ?')
     this.#pages = new PageReader(database)
     this.#readPage = database.transaction((...asked: Parameters<PageReader['read']>) => this.#pages.read(...asked))
-    this.#sharers = new Remembered(changes)
+    this.#sharers = new VersionedCache(changes)
     this.#counts = new PlantCounts(database, commit, changes)
     this.#share = database.prepare('INSERT INTO grants VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING')
     this.#unshare = database
@@ -124,7 +124,7 @@ export class SqlitePlantStore implements PlantStore {
     // While nothing is shared anew or taken back the sum is of the same accounts, and each only grows.
     for (const sharer of this.#sharersWith(account)) count += this.#versions.get(sharer.account) ?? 0
     // The account is in it, or a client with two keys and one cache would be told that nothing has changed.
-    return `${this.#epoch}.${account}.${this.#changes.seen()}.${this.#shareChanges}.${count}`
+    return `${this.#epoch}.${account}.${this.#changes.version()}.${this.#shareChanges}.${count}`
   }
 
   async askVersion(account: number): Promise<PlantsVersion> {

@@ -2,7 +2,7 @@ import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { timeInName } from '../time.ts'
 import { backUp } from './backup.ts'
-import type { Contents } from './copy.ts'
+import type { RowCounts } from './copy.ts'
 
 /** The names of the backups in a folder that is looked after, by the time (UTC) at which each was begun. */
 const backupName = /^conservatory-\d{8}T\d{6}Z\.db$/
@@ -10,7 +10,7 @@ const backupName = /^conservatory-\d{8}T\d{6}Z\.db$/
 /** A backup in a folder of backups. */
 export interface FolderBackup {
   readonly file: string
-  readonly contents: Contents
+  readonly contents: RowCounts
   /** Older backups that were removed. */
   readonly removed: readonly string[]
 }

@@ -4,27 +4,27 @@ import Database from 'better-sqlite3'
 import { codeOf, isDamage, StorageError } from '../errors.ts'
 import { timeInName } from '../time.ts'
 import {
-  besides,
-  type Contents,
   copyCounted,
   damageOf,
   openToRead,
+  type RowCounts,
   removeDatabase,
+  sidecarSuffixes,
   syncFile,
   syncFolder,
 } from './copy.ts'
 import { makeWritable, newerVersion, prepareFolder, unwritable, writeProblem } from './data-folder.ts'
 import { appliedMigrations, migrations, unknownMigrations } from './migrations.ts'
-import { copyProven } from './proven-copy.ts'
 import { isWindows } from './rights.ts'
-import { holdForServing } from './serve-lock.ts'
+import { lockForServing } from './serve-lock.ts'
 import { removeDeadCopies } from './unfinished-copies.ts'
-import { refuseUnfinished, unfinishedInFile } from './unfinished-move.ts'
+import { refuseUnfinishedMove, unfinishedMoveInFile } from './unfinished-move.ts'
+import { copyVerified } from './verified-copy.ts'
 
 /** What a restore has done. */
 export interface Restored {
   /** What has been written. */
-  readonly contents: Contents
+  readonly contents: RowCounts
   /** Whether the next start will bring the schema up to date. */
   readonly isOlder: boolean
   /** The file that the database before is kept in; undefined when there was none. */
@@ -37,7 +37,7 @@ export interface Restored {
  * @returns what the backup holds
  * @throws StorageError when there is no database, the file exists, or the copy is not sound
  */
-export function backUp(databasePath: string, file: string): Contents {
+export function backUp(databasePath: string, file: string): RowCounts {
   const target = resolve(file)
   if (!existsSync(databasePath))
     throw new StorageError(`There is no database ${databasePath} to back up. Check DATA_DIR.`)
@@ -46,7 +46,7 @@ export function backUp(databasePath: string, file: string): Contents {
   try {
     makeWritable(dirname(target))
     removeDeadCopies(dirname(target))
-    return copyProven(database, target, databasePath)
+    return copyVerified(database, target, databasePath)
   } catch (error) {
     if (error instanceof StorageError) throw error
     const problem = writeProblem(error)
@@ -86,7 +86,7 @@ export function restore(
     const folder = dirname(databasePath)
     prepareFolder(folder)
     // The service holds the data folder, wherever a link in it leads.
-    const lock = holdForServing(dirname(database))
+    const lock = lockForServing(dirname(database))
     let old: Old | undefined
     try {
       for (const place of [folder, join(folder, 'backups')]) removeDeadCopies(place)
@@ -128,7 +128,7 @@ function checkSource(source: Database.Database, file: string): readonly string[]
   if (!applied) throw new StorageError(`${file} is no database of Conservatory.`)
   const unknown = unknownMigrations(applied)
   if (unknown.length > 0) throw newerVersion(file, unknown, 'Restore it with that version.')
-  refuseUnfinished(unfinishedInFile(source), file)
+  refuseUnfinishedMove(unfinishedMoveInFile(source), file)
   return applied
 }
 
@@ -223,14 +223,14 @@ function setFilesAside(path: string, kept: string): Old | undefined {
     syncFile(kept + beside)
   }
   syncFolder(dirname(path))
-  for (const beside of besides) rmSync(path + beside, { force: true })
+  for (const beside of sidecarSuffixes) rmSync(path + beside, { force: true })
   return { kept: kept + (there.includes('') ? '' : there[0]), release() {} }
 }
 
 /** A name with the time in it that nothing has yet. */
 function keptName(path: string, at = Date.now()): string {
   const name = `${path}.before-restore-${timeInName(at)}`
-  return ['', ...besides].some((beside) => existsSync(name + beside)) ? keptName(path, at + 1000) : name
+  return ['', ...sidecarSuffixes].some((beside) => existsSync(name + beside)) ? keptName(path, at + 1000) : name
 }
 
 /** Whether two paths lead to one file, through links too. */

@@ -4,17 +4,17 @@ import { codeOf, isDamage, StorageError } from '../errors.ts'
 import { isWindows } from './rights.ts'
 
 /** What a database holds: the rows of each table. */
-export type Contents = Readonly<Record<string, number>>
+export type RowCounts = Readonly<Record<string, number>>
 
 /** What SQLite keeps beside a database under its name. */
-export const besides = ['-wal', '-shm', '-journal'] as const
+export const sidecarSuffixes = ['-wal', '-shm', '-journal'] as const
 
 /**
  * Writes all of a database, with what is only in its log, into a new file of its own, down to the disk; checks what has
  * been written, and counts it. What is there under the file's name is removed.
  * @throws StorageError when what was written is not sound
  */
-export function copyCounted(database: Database.Database, file: string, name: string): Contents {
+export function copyCounted(database: Database.Database, file: string, name: string): RowCounts {
   removeDatabase(file)
   // One step in one read transaction: a copy that goes page by page begins anew with every write.
   database.prepare('VACUUM INTO ?').run(file)
@@ -66,7 +66,7 @@ export function damageOf(database: Database.Database): string | undefined {
 
 /** Removes a database file with all that SQLite keeps beside it. */
 export function removeDatabase(path: string): void {
-  for (const beside of ['', ...besides]) rmSync(path + beside, { force: true })
+  for (const beside of ['', ...sidecarSuffixes]) rmSync(path + beside, { force: true })
 }
 
 /** Brings a file's bytes down to the disk. */
@@ -105,7 +105,7 @@ function unreadable(error: unknown, name: string): StorageError {
   return new StorageError(`${name} ${fault}`, { cause: error })
 }
 
-function countRows(database: Database.Database): Contents {
+function countRows(database: Database.Database): RowCounts {
   const tables = database
     .prepare<[], string>(
       "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name",

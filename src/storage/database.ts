@@ -6,8 +6,8 @@ import { unixSeconds } from '../time.ts'
 import { openToRead } from './copy.ts'
 import { newerVersion, prepareFolder, unwritable } from './data-folder.ts'
 import { appliedMigrations, type Migration, migrations, type OnMigrated, unknownMigrations } from './migrations.ts'
-import { copyProven } from './proven-copy.ts'
-import { keptBytes } from './wal.ts'
+import { copyVerified } from './verified-copy.ts'
+import { keptLogBytes } from './wal.ts'
 import { inTransaction, waitAsCommands } from './write-lock.ts'
 
 /**
@@ -36,7 +36,7 @@ export function openDatabase(
     database.pragma('synchronous = FULL')
     database.pragma('foreign_keys = ON')
     // A log that was once large is cut when it begins anew.
-    database.pragma(`journal_size_limit = ${keptBytes}`)
+    database.pragma(`journal_size_limit = ${keptLogBytes}`)
     migrate(database, history, onMigrated)
     return database
   } catch (error) {
@@ -127,7 +127,7 @@ function keepBefore({ name }: Migration, path: string): void {
   // The connection of the caller is within its transaction, from which nothing can be copied.
   const before = openToRead(path)
   try {
-    copyProven(before, join(folder, `before-${name}.db`), path)
+    copyVerified(before, join(folder, `before-${name}.db`), path)
   } finally {
     before.close()
   }

@@ -18,7 +18,7 @@ export interface FileLock {
  * @returns undefined while another process holds it
  * @throws what SQLite says where the file cannot be written
  */
-export function holdFile(path: string, waitMs = 0): FileLock | undefined {
+export function lockFile(path: string, waitMs = 0): FileLock | undefined {
   let database: Database.Database | undefined
   try {
     database = new Database(path, { timeout: waitMs })
@@ -40,7 +40,7 @@ export function holdFile(path: string, waitMs = 0): FileLock | undefined {
 }
 
 /** Tells whether a process holds a file, which takes a lock of it for a moment; true where that is not to be known. */
-export function isHeld(path: string): boolean {
+export function isLocked(path: string): boolean {
   if (!existsSync(path)) return false
   let database: Database.Database | undefined
   try {

@@ -1,14 +1,14 @@
 import type { Database } from 'better-sqlite3'
 import { ApiError, codeOf } from '../errors.ts'
 import type { Metric } from '../instruments.ts'
-import { answerTimes } from './answer-times.ts'
 import { batchSizes } from './batch-sizes.ts'
-import { accountGone, isOrphan, toWriteError } from './write-error.ts'
-import { waitsOn } from './write-lock.ts'
-import { writeQueue } from './write-queue.ts'
+import { operationDurations } from './operation-durations.ts'
+import { accountGone, isForeignKeyViolation, toWriteError } from './write-error.ts'
+import { mayWaitLonger } from './write-lock.ts'
+import { writeQueueMetrics } from './write-queue.ts'
 
-/** A write that waits, and what its caller is told of it once the transaction is on disk. */
-interface Waiting {
+/** A write in the queue, and its result, which its caller gets once the transaction is on disk. */
+interface QueuedWrite {
   write(): unknown
   resolve(result: unknown): void
   reject(reason: unknown): void
@@ -16,37 +16,40 @@ interface Waiting {
   refusal?: ApiError
 }
 
-/** What a commit waits for: `FULL`, the disk; `NORMAL`, nothing, and a power cut may take it back, but no end of the process. */
+/**
+ * The value of `PRAGMA synchronous`. A `FULL` commit waits for the disk. A `NORMAL` commit does not: a power cut may undo it, an
+ * end of the process does not.
+ */
 export type Durability = 'FULL' | 'NORMAL'
 
-/** Milliseconds for which another program may hold the database before writes are refused, and between two looks. */
-const patience = 5000
-const betweenLooks = 20
+/** How long another program may lock the database before writes are refused. */
+const busyTimeoutMs = 5000
+const retryIntervalMs = 20
 
 /**
- * Lets all writes that wait in one turn of the event loop share one transaction, and so one fsync. Each caller gets its
- * own answer, and only when the transaction is on disk; writes are done in the order in which they came.
+ * Group commit over SQLite: all writes of one turn of the event loop share one transaction, and so one fsync. Writes are done
+ * in the order of their arrival. Each caller gets its own answer when the transaction is on disk.
  */
 export class GroupCommit {
   readonly #database: Database
   readonly #durability: Durability
-  #waiting: Waiting[] = []
-  /** Since when the oldest of them waits. */
+  #queue: QueuedWrite[] = []
+  /** Since when the oldest queued write waits, by `performance.now()`. */
   #oldestSince = 0
-  /** Another number in each transaction: what was read in this one stays true, unless one of its own writes changes it. */
+  /** The number of the current transaction. What was read in it stays valid until it ends or one of its own writes changes it. */
   transaction = 0
   #rollbacks = 0
-  /** Since when another program has held the database. */
+  /** Since when another program has locked the database, by `performance.now()`. */
   #busySince: number | undefined
   readonly #sizes = batchSizes()
-  readonly #times = answerTimes()
-  /** How many writes shared each commit that was made, how long that took, and which writes wait. */
+  readonly #durations = operationDurations()
+  /** How many writes shared each commit, how long commits took, and how many writes wait. */
   readonly metrics: readonly Metric[] = [
     this.#sizes,
-    this.#times,
-    ...writeQueue(() => ({
-      length: this.#waiting.length,
-      oldestSince: this.#waiting.length > 0 ? this.#oldestSince : undefined,
+    this.#durations,
+    ...writeQueueMetrics(() => ({
+      length: this.#queue.length,
+      oldestSince: this.#queue.length > 0 ? this.#oldestSince : undefined,
     })),
   ]
 
@@ -55,45 +58,46 @@ export class GroupCommit {
     this.#durability = durability
   }
 
-  /** How many transactions came to nothing: what was noted of their writes is not so. */
+  /** How many transactions were rolled back. A cache that noted writes is wrong once this number has changed. */
   get rollbacks(): number {
     return this.#rollbacks
   }
 
   /**
-   * Does a write with the others of this turn.
-   * @param write synchronous; when it throws an `ApiError` it must not have changed anything, and only its caller is told
-   * @throws ApiError 507 when the disk is full, and whatever else the database says
+   * Runs a write in one transaction with the other writes of this turn.
+   * @param write synchronous. When it throws an `ApiError`, it must not have changed anything; only its own caller is refused
+   * @returns what `write` returns, once it is committed
+   * @throws ApiError 507 when the disk is full; otherwise the error of the database
    */
   run<T>(write: () => T): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>()
-    if (this.#waiting.length === 0) {
+    if (this.#queue.length === 0) {
       this.#oldestSince = performance.now()
       setImmediate(this.#commit)
     }
-    this.#waiting.push({ write, resolve, reject })
+    this.#queue.push({ write, resolve, reject })
     return promise
   }
 
-  /** Commits what waits now, as before the database is closed; nobody is served while another program holds it. */
+  /** Commits the queued writes now, before the database is closed. It blocks the event loop while another program has the lock. */
   flush(): void {
     this.#commit(true)
   }
 
   readonly #commit = (mayBlock = false): void => {
-    const writes = this.#waiting
-    this.#waiting = []
+    const writes = this.#queue
+    this.#queue = []
     if (writes.length === 0) return
     this.transaction++
     const began = this.#busySince ?? performance.now()
     try {
       if (this.#durability !== 'FULL') this.#database.exec(`PRAGMA synchronous = ${this.#durability}`)
       if (!this.#begin(mayBlock)) {
-        this.#waiting = [...writes, ...this.#waiting]
-        setTimeout(this.#commit, betweenLooks)
+        this.#queue = [...writes, ...this.#queue]
+        setTimeout(this.#commit, retryIntervalMs)
         return
       }
-      this.#write(writes)
+      this.#writeAll(writes)
     } catch (thrown) {
       this.#rollbacks++
       if (this.#database.inTransaction) this.#database.exec('ROLLBACK')
@@ -101,7 +105,7 @@ export class GroupCommit {
       for (const { reject } of writes) reject(error)
       return
     } finally {
-      this.#leave(began)
+      this.#endAttempt(began)
     }
     for (const { refusal, result, resolve, reject } of writes) {
       if (refusal) reject(refusal)
@@ -109,25 +113,25 @@ export class GroupCommit {
     }
   }
 
-  /** Counts how long a try took that did not find the database held by another program, and sets the connection back. */
-  #leave(began: number): void {
-    if (this.#busySince === undefined) this.#times.record((performance.now() - began) / 1000, 'sqlite', 'write')
-    // Every other write of this connection waits for the disk. Outside a transaction only, where it has an effect.
+  /** Records the duration of an attempt, unless another program has the lock, and restores the connection's durability. */
+  #endAttempt(began: number): void {
+    if (this.#busySince === undefined) this.#durations.record((performance.now() - began) / 1000, 'sqlite', 'write')
+    // All other writes of this connection wait for the disk. The pragma has an effect only outside a transaction.
     if (this.#durability !== 'FULL' && this.#database.open) this.#database.exec('PRAGMA synchronous = FULL')
   }
 
   /**
-   * Does the writes, notes of each what its caller is told, and commits them.
-   * @throws what one has failed with, where none of them is to be
+   * Runs the writes, keeps the result of each, and commits them.
+   * @throws the error of a write that fails the whole transaction
    */
-  #write(writes: readonly Waiting[]): void {
-    for (const waiting of writes) {
+  #writeAll(writes: readonly QueuedWrite[]): void {
+    for (const queued of writes) {
       try {
-        waiting.result = waiting.write()
+        queued.result = queued.write()
       } catch (thrown) {
-        waiting.refusal = this.#refusalOf(thrown)
+        queued.refusal = this.#refusalOf(thrown)
       }
-      if (!this.#database.inTransaction) throw undone()
+      if (!this.#database.inTransaction) throw rolledBack()
     }
     this.#database.exec('COMMIT')
     if (this.#database.inTransaction) throw new Error('SQLite has not committed the transaction.')
@@ -135,28 +139,27 @@ export class GroupCommit {
   }
 
   /**
-   * What the caller of a write that failed is told, where the writes beside it go on.
-   * @throws what it failed with, where they do not
+   * The refusal for the caller of a failed write, when the other writes go on.
+   * @throws the error itself, when it fails the whole transaction
    */
   #refusalOf(thrown: unknown): ApiError {
-    const error = isOrphan(thrown) ? accountGone(thrown) : thrown
+    const error = isForeignKeyViolation(thrown) ? accountGone(thrown) : thrown
     if (!(error instanceof ApiError)) throw error
-    if (!this.#database.inTransaction) throw error.cause ?? undone()
+    if (!this.#database.inTransaction) throw error.cause ?? rolledBack()
     return error
   }
 
-  /** Whether the database may be free later, where a transaction could not begin. */
-  #mayComeFree(error: unknown, began: number): boolean {
-    const isWorthWaiting = codeOf(error) === 'SQLITE_BUSY' && performance.now() - began < patience
-    const mayComeFree = waitsOn(this.#database, error) || isWorthWaiting
-    this.#busySince = mayComeFree ? began : undefined
-    return mayComeFree
+  /** Whether to retry a transaction that could not begin, since another program has the lock. */
+  #mayRetry(error: unknown, began: number): boolean {
+    const isInTime = codeOf(error) === 'SQLITE_BUSY' && performance.now() - began < busyTimeoutMs
+    const mayRetry = mayWaitLonger(this.#database, error) || isInTime
+    this.#busySince = mayRetry ? began : undefined
+    return mayRetry
   }
 
   /**
-   * Begins a transaction. While another program holds the database SQLite holds up the whole process, for as long as it was
-   * told to.
-   * @returns whether it has begun; false where that is to be tried again
+   * Begins a transaction. While another program has the lock, SQLite blocks the whole process for its `busy_timeout`.
+   * @returns whether the transaction has begun; false when the caller should retry later
    */
   #begin(mayBlock: boolean): boolean {
     const began = this.#busySince ?? performance.now()
@@ -166,7 +169,7 @@ export class GroupCommit {
         this.#busySince = undefined
         return true
       } catch (error) {
-        if (!this.#mayComeFree(error, began)) throw error
+        if (!this.#mayRetry(error, began)) throw error
         if (!mayBlock) return false
       }
     }
@@ -174,9 +177,9 @@ export class GroupCommit {
 }
 
 /**
- * What is wrong where the transaction goes on no longer: SQLite undoes it by itself where there is no room, say, and each write
- * that came next would be committed for itself (sqlite.org/lang_transaction.html, section 3.1).
+ * The error for a transaction that SQLite has rolled back by itself, for example on a full disk. Without this check, each later
+ * write would be committed alone (sqlite.org/lang_transaction.html, section 3.1).
  */
-function undone(): Error {
+function rolledBack(): Error {
   return new Error('SQLite has undone the transaction that this write belongs to.')
 }

@@ -1,37 +1,39 @@
 import type { Database, Statement } from 'better-sqlite3'
 
 /**
- * Tells whether anybody else has written to the database file: a command beside the service, say. What this process
- * writes itself it knows. It asks once in a turn of the event loop, which is all that a request can tell apart.
+ * Detects writes to the database file by other connections, such as a command beside the service. It asks SQLite once in a
+ * turn of the event loop: all reads of one turn see the same version.
  */
 export class OutsideChanges {
   readonly #dataVersion: Statement<[], number>
   #version = 0
-  #isSure = false
+  #isFresh = false
 
   constructor(database: Database) {
     // Changes with every commit of another connection (sqlite.org/pragma.html#pragma_data_version).
     this.#dataVersion = database.prepare<[], number>('PRAGMA data_version').pluck()
   }
 
-  /** A number that is another one after somebody else has written. */
-  seen(): number {
-    if (!this.#isSure) {
+  /** A number that changes after each write by another connection. */
+  version(): number {
+    if (!this.#isFresh) {
       this.#version = this.#dataVersion.get() ?? 0
-      this.#isSure = true
+      this.#isFresh = true
       setImmediate(() => {
-        this.#isSure = false
+        this.#isFresh = false
       })
     }
     return this.#version
   }
 }
 
-/** How many answers are remembered at most. */
-const most = 10_000
+const maxAnswers = 10_000
 
-/** Answers of the database, remembered until anybody writes what they tell of: others by themselves, we by `forget`. */
-export class Remembered<T> {
+/**
+ * A cache of answers of the database. A write by another connection empties it; this process calls `forget` after its own
+ * writes.
+ */
+export class VersionedCache<T> {
   readonly #changes: OutsideChanges
   readonly #answers = new Map<string, T>()
   #version: number | undefined
@@ -40,22 +42,22 @@ export class Remembered<T> {
     this.#changes = changes
   }
 
-  /** The answer to a question, if it is remembered. */
+  /** The cached answer to a question; undefined when there is none. */
   get(question: string): T | undefined {
-    const version = this.#changes.seen()
+    const version = this.#changes.version()
     if (version !== this.#version) this.forget()
     this.#version = version
     return this.#answers.get(question)
   }
 
-  /** Remembers an answer, and gives it back. */
+  /** Caches an answer, and returns it. */
   set(question: string, answer: T): T {
-    if (this.#answers.size >= most) this.forget()
+    if (this.#answers.size >= maxAnswers) this.forget()
     this.#answers.set(question, answer)
     return answer
   }
 
-  /** What is remembered may no longer be so. */
+  /** Empties the cache: its answers may be wrong now. */
   forget(): void {
     this.#answers.clear()
   }

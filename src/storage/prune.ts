@@ -11,11 +11,11 @@ export interface Prunable {
 }
 
 /** How much of a record is kept. */
-export interface Keeping {
+export interface Retention {
   /** Seconds. */
-  readonly keptFor: number
+  readonly keptSeconds: number
   /** Milliseconds from the end of one search for entries that are too old to the next; an hour without it. */
-  readonly interval?: number
+  readonly intervalMs?: number
 }
 
 const hourMs = 3_600_000
@@ -35,15 +35,15 @@ const entriesToLook = 20
  */
 export function pruneOld(
   store: Prunable,
-  { keptFor, interval = hourMs }: Keeping,
+  { keptSeconds, intervalMs = hourMs }: Retention,
   onFailure: (error: unknown) => void,
 ): () => Promise<void> {
   const end = new AbortController()
   const { signal } = end
   const run = async (): Promise<void> => {
-    for (let next = interval / 60; !signal.aborted; next = interval) {
+    for (let next = intervalMs / 60; !signal.aborted; next = intervalMs) {
       await wait(next, undefined, { signal, ref: false })
-      await pruneOnce(store, unixSeconds() - keptFor, signal).catch((error: unknown) => {
+      await pruneOnce(store, unixSeconds() - keptSeconds, signal).catch((error: unknown) => {
         if (!signal.aborted) onFailure(error)
       })
     }

@@ -1,13 +1,13 @@
 import { join } from 'node:path'
 import { StorageNotReady } from '../errors.ts'
 import { unwritable } from './data-folder.ts'
-import { type FileLock, holdFile, isHeld } from './file-lock.ts'
+import { type FileLock, isLocked, lockFile } from './file-lock.ts'
 
 /** A data folder held by one service. */
 export type ServeLock = Pick<FileLock, 'release'>
 
 /** The file that a service locks in its data folder, and milliseconds that it waits for what only looks whether it is locked. */
-const lockFile = 'serve.lock'
+const lockFileName = 'serve.lock'
 const patienceMs = 100
 
 /**
@@ -16,7 +16,7 @@ const patienceMs = 100
  * @throws StorageNotReady when another service holds the folder
  * @throws StorageError when it cannot be written
  */
-export function holdForServing(folder: string): ServeLock {
+export function lockForServing(folder: string): ServeLock {
   const lock = held(folder)
   if (lock) return lock
   throw new StorageNotReady(
@@ -26,7 +26,7 @@ export function holdForServing(folder: string): ServeLock {
 
 function held(folder: string): ServeLock | undefined {
   try {
-    return holdFile(join(folder, lockFile), patienceMs)
+    return lockFile(join(folder, lockFileName), patienceMs)
   } catch (error) {
     throw unwritable(folder, error) ?? error
   }
@@ -34,5 +34,5 @@ function held(folder: string): ServeLock | undefined {
 
 /** Tells whether a service holds a data folder. */
 export function isServed(folder: string): boolean {
-  return isHeld(join(folder, lockFile))
+  return isLocked(join(folder, lockFileName))
 }

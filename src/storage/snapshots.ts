@@ -23,6 +23,6 @@ export function closeSnapshot(database: Database.Database): void {
 }
 
 /** Lets all lists of a file go on at the newest moment: none of them keeps the log from being emptied until it reads again. */
-export function moveSnapshotsOn(path: string): void {
+export function refreshSnapshots(path: string): void {
   for (const database of open.get(path) ?? []) database.exec('COMMIT; BEGIN')
 }

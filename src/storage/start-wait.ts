@@ -5,7 +5,7 @@ import { StorageNotReady } from '../errors.ts'
 const pause = 500
 
 /** Opens a part of the service, again where it is not ready yet. */
-export type Opening = <T>(open: () => T | Promise<T>) => Promise<T>
+export type OpenWithRetry = <T>(open: () => T | Promise<T>) => Promise<T>
 
 /**
  * Gives a way to open what may not be ready when the service starts. All that is opened by it shares one time.
@@ -13,7 +13,7 @@ export type Opening = <T>(open: () => T | Promise<T>) => Promise<T>
  * @param tell is told once that the start waits, and for what
  * @returns rejects with what the last try threw, and at once with any error but a `StorageNotReady`
  */
-export function waitAtStart(seconds: number, tell: (sentence: string) => void): Opening {
+export function retryAtStart(seconds: number, tell: (sentence: string) => void): OpenWithRetry {
   const end = performance.now() + seconds * 1000
   let hasTold = false
   return async (open) => {

@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { StorageError } from '../errors.ts'
 import { removeDatabase } from './copy.ts'
-import { type FileLock, holdFile } from './file-lock.ts'
+import { type FileLock, lockFile } from './file-lock.ts'
 
 /** Files of a copy that is being made. */
 export interface UnfinishedCopy {
@@ -21,7 +21,7 @@ const lockEnding = '.part.lock'
  * @throws StorageError where another process makes a copy of this name
  */
 export function beginCopy(target: string): UnfinishedCopy {
-  const lock = holdFile(target + lockEnding)
+  const lock = lockFile(target + lockEnding)
   if (!lock) throw new StorageError(`Another program writes ${target} already. Wait for it, or name another file.`)
   return unfinished(target, lock)
 }
@@ -44,7 +44,7 @@ export function removeDeadCopies(folder: string): void {
   for (const name of readdirSync(folder)) {
     if (!name.endsWith(lockEnding)) continue
     const target = join(folder, name.slice(0, -lockEnding.length))
-    const lock = holdFile(target + lockEnding)
+    const lock = lockFile(target + lockEnding)
     if (lock) unfinished(target, lock).end()
   }
 }

@@ -4,14 +4,14 @@ import { Worker } from 'node:worker_threads'
 import type { Database } from 'better-sqlite3'
 import { type Alarm, type Clock, quietClock } from '../clock.ts'
 import type { Metric } from '../instruments.ts'
-import { moveSnapshotsOn } from './snapshots.ts'
+import { refreshSnapshots } from './snapshots.ts'
 
 /** Milliseconds between two looks at the log's size, and until the next one where a reader keeps it from being emptied. */
 const lookMs = 1000
 const retryMs = 5000
 /** Bytes above which the log is emptied, and to which SQLite cuts the file when it begins the log anew. */
 const largeBytes = 16_000_000
-export const keptBytes = 8_000_000
+export const keptLogBytes = 8_000_000
 /** Pages that this thread may bring from the log into the file: some milliseconds. */
 const mostPages = 500
 /** SQLite's own number of pages in the log from which a commit brings them into the file. */
@@ -29,7 +29,7 @@ export interface Checkpointed {
  * beginning the log anew, and one that has been long there leaves a large one, whose pages would then be brought into
  * the file by one commit, on the thread that serves. Of a large log another thread does that.
  */
-export class WalKeeper {
+export class WalCheckpointer {
   readonly #database: Database
   readonly #look: (path: string) => Promise<Checkpointed>
   #alarm: Alarm | undefined
@@ -66,12 +66,12 @@ export class WalKeeper {
   async #keepSmall(): Promise<number> {
     if (this.#bytes() <= largeBytes) return lookMs
     this.#database.pragma('wal_autocheckpoint = 0')
-    moveSnapshotsOn(this.#database.name)
+    refreshSnapshots(this.#database.name)
     // It fails where the disk is full, say: what waits in the log is safe there, and the next look comes.
     const done = await this.#look(this.#database.name).catch(() => undefined)
     if (this.#isOver || !done || done.log - done.checkpointed > mostPages) return retryMs
     // From here on in one turn, in which no list of ours reads.
-    moveSnapshotsOn(this.#database.name)
+    refreshSnapshots(this.#database.name)
     const wait = this.#database.pragma('busy_timeout', { simple: true })
     try {
       this.#database.pragma('busy_timeout = 0')

@@ -19,7 +19,7 @@ export function isNoRoom(code: string): boolean {
  * Does a write whose callers are to be told what is wrong with the disk.
  * @throws ApiError 507 when the disk is full, 503 when another program writes, and whatever else the database says
  */
-export function writing<T>(write: () => T): T {
+export function withWriteErrors<T>(write: () => T): T {
   try {
     return write()
   } catch (error) {
@@ -53,7 +53,7 @@ export function toWriteError(error: unknown): unknown {
 }
 
 /** Whether a write failed because the account that it is for is not there any more; it has changed nothing. */
-export function isOrphan(error: unknown): boolean {
+export function isForeignKeyViolation(error: unknown): boolean {
   return codeOf(error) === 'SQLITE_CONSTRAINT_FOREIGNKEY'
 }
 

@@ -32,7 +32,7 @@ export function inTransaction<T>(database: Database, write: () => T): T {
   try {
     return transaction.immediate()
   } catch (error) {
-    if (!waitsOn(database, error)) throw error
+    if (!mayWaitLonger(database, error)) throw error
     return transaction.immediate()
   }
 }
@@ -41,7 +41,7 @@ export function inTransaction<T>(database: Database, write: () => T): T {
  * Tells whether a transaction that could not begin is to be tried once more, with more patience: a command's, which has waited in
  * silence so far, and says now what it waits for.
  */
-export function waitsOn(database: Database, error: unknown): boolean {
+export function mayWaitLonger(database: Database, error: unknown): boolean {
   if (codeOf(error) !== 'SQLITE_BUSY') return false
   if (database.pragma('busy_timeout', { simple: true }) !== silentWaitMs) return false
   tell(`Another program writes to the database. Waiting for it, ${longestWaitMs / 1000} s at most.`)

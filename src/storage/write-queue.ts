@@ -8,7 +8,7 @@ export interface WriteQueue {
 }
 
 /** Tells how many writes of plants wait, and for how long, for `/metrics`; the same for every database engine. */
-export function writeQueue(read: () => WriteQueue): readonly Metric[] {
+export function writeQueueMetrics(read: () => WriteQueue): readonly Metric[] {
   return [
     {
       name: 'conservatory_write_queue',

@@ -3,7 +3,7 @@ import { type Command, InvalidArgumentError } from 'commander'
 import type { Config } from '../config.ts'
 import { StorageError } from '../errors.ts'
 import { progressOutput, tell } from '../print.ts'
-import type { Contents } from '../storage/copy.ts'
+import type { RowCounts } from '../storage/copy.ts'
 import { counted } from '../text.ts'
 import { engineOf, placeForm } from './move/engine.ts'
 
@@ -69,7 +69,7 @@ export function addStorageCommands(program: Command, config: () => Config): void
     })
 }
 
-function tellContents(what: string, contents: Contents): void {
+function tellContents(what: string, contents: RowCounts): void {
   const rows = Object.entries(contents).map(([table, count]) => {
     const name = table.replaceAll('_', ' ')
     return name.endsWith('s') ? counted(count, name.slice(0, -1)) : `${counted(count, 'row')} of ${name}`

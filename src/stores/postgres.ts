@@ -8,12 +8,12 @@ import { PostgresCounts } from '../limits/postgres.ts'
 import { SharedLimiter } from '../limits/shared-limiter.ts'
 import { PostgresPlantStore } from '../plants/postgres.ts'
 import { PostgresTransfers, removeRest } from '../plants/postgres-transfer.ts'
-import { askedBy } from '../storage/postgres/asker.ts'
 import { connectPostgres } from '../storage/postgres/connect.ts'
 import type { Transaction } from '../storage/postgres/database.ts'
 import { checkPostgres } from '../storage/postgres/migrate.ts'
-import { unfinishedIn } from '../storage/postgres/unfinished-move.ts'
-import { refuseUnfinished } from '../storage/unfinished-move.ts'
+import { duringRequest } from '../storage/postgres/request-time.ts'
+import { unfinishedMoveIn } from '../storage/postgres/unfinished-move.ts'
+import { refuseUnfinishedMove } from '../storage/unfinished-move.ts'
 import { PostgresLedger } from '../usage/postgres.ts'
 import { PostgresUsageReader } from '../usage/postgres-report.ts'
 import { ledgerQueue, type Stores } from './stores.ts'
@@ -29,7 +29,7 @@ export async function openPostgresStores(url: string, by: Actor = commandLine): 
   })
   if (migrated) by.tell?.(migrated)
   try {
-    refuseUnfinished(await unfinishedIn(database), `at ${database.place}`)
+    refuseUnfinishedMove(await unfinishedMoveIn(database), `at ${database.place}`)
   } catch (error) {
     await database.close(0)
     throw error
@@ -60,7 +60,7 @@ export async function openPostgresStores(url: string, by: Actor = commandLine): 
     limiter: (settings) => new SharedLimiter({ settings, counts, caughtUp: () => ledger.caughtUp() }),
     metrics: [...plants.metrics, ...database.metrics, ledgerQueue(ledger)],
     check: () => checkPostgres(database),
-    duringRequest: askedBy,
+    duringRequest: duringRequest,
     async close() {
       // First the ends that wait: as long as they do, their reserved tokens count.
       await ledger.flush().catch(() => undefined)

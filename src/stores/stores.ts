@@ -21,9 +21,9 @@ import { openDatabase } from '../storage/database.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
 import { migrations } from '../storage/migrations.ts'
 import { OutsideChanges } from '../storage/outside-changes.ts'
-import type { Asker } from '../storage/postgres/asker.ts'
-import { refuseUnfinished, unfinishedInFile } from '../storage/unfinished-move.ts'
-import { WalKeeper } from '../storage/wal.ts'
+import type { WaitingRequest } from '../storage/postgres/request-time.ts'
+import { refuseUnfinishedMove, unfinishedMoveInFile } from '../storage/unfinished-move.ts'
+import { WalCheckpointer } from '../storage/wal.ts'
 import { waitAsService } from '../storage/write-lock.ts'
 import type { Ledger } from '../usage/ledger.ts'
 import type { UsageReader } from '../usage/report.ts'
@@ -56,7 +56,7 @@ export interface Stores {
   /** Resolves when the database answers; rejects with the reason when it does not. */
   check(): Promise<void>
   /** Does something for a request: all that it waits for the database until its reply begins shares one time. */
-  duringRequest?(asker: Asker, work: () => void): void
+  duringRequest?(asker: WaitingRequest, work: () => void): void
   /** From now on no other program may hold up the whole process for long, as it may while one command runs. */
   beginServing?(clock?: Clock): void
   close(): Promise<void>
@@ -73,7 +73,7 @@ export function openSqliteStores(path: string, by: Actor = commandLine): Stores 
   })
   for (const record of records) by.tell?.(record)
   try {
-    refuseUnfinished(unfinishedInFile(database), path)
+    refuseUnfinishedMove(unfinishedMoveInFile(database), path)
     settleRestore(database)
   } catch (error) {
     database.close()
@@ -84,7 +84,7 @@ export function openSqliteStores(path: string, by: Actor = commandLine): Stores 
   const ledgerCommit = new GroupCommit(database, 'NORMAL')
   const ledger = new SqliteLedger(database, ledgerCommit)
   const changes = new OutsideChanges(database)
-  const wal = new WalKeeper(database)
+  const wal = new WalCheckpointer(database)
   const ping = database.prepare('SELECT 1')
   const lookAtFile = fileLook(path)
   const access = new SqliteAccessStore(database, changes)

@@ -1,5 +1,5 @@
-import { Batches } from '../storage/postgres/batches.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
+import { PostgresGroupCommit } from '../storage/postgres/group-commit.ts'
 import { livingReplicas, Replica } from '../storage/postgres/replicas.ts'
 import { dayOf } from '../time.ts'
 import { type DaySum, type EndedRequest, sumsOf } from './day-sums.ts'
@@ -22,7 +22,7 @@ interface Write {
 /** The ledger in PostgreSQL. A replica shows that it lives; what runs in one that does not is ended by the others. */
 export class PostgresLedger implements Ledger {
   readonly #database: PostgresDatabase
-  readonly #writes: Batches<Write, true>
+  readonly #writes: PostgresGroupCommit<Write, true>
   readonly #replica: Replica
   #gathered: Write[] = []
   /** Ends that could not be written when they came: no more than requests that were going on then. */
@@ -36,7 +36,7 @@ export class PostgresLedger implements Ledger {
   constructor(database: PostgresDatabase) {
     this.#database = database
     this.#replica = new Replica(database, () => this.#interruptRunning())
-    this.#writes = new Batches(database, { commit: (sql, writes) => this.#write(sql, writes) })
+    this.#writes = new PostgresGroupCommit(database, { commit: (sql, writes) => this.#write(sql, writes) })
   }
 
   async begin(entry: LedgerEntry): Promise<void> {

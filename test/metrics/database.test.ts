@@ -5,8 +5,8 @@ import { expect, it, onTestFinished } from 'vitest'
 import { type Metric, writeMetrics } from '../../src/instruments.ts'
 import { PostgresPlantStore } from '../../src/plants/postgres.ts'
 import { GroupCommit } from '../../src/storage/group-commit.ts'
-import { askedBy } from '../../src/storage/postgres/asker.ts'
 import { PostgresDatabase } from '../../src/storage/postgres/database.ts'
+import { duringRequest } from '../../src/storage/postgres/request-time.ts'
 import { eventually } from '../support/eventually.ts'
 import { parseMetrics, sumOf } from '../support/metrics.ts'
 import { temporaryFolder } from '../support/service.ts'
@@ -118,7 +118,7 @@ it('tells which connections to PostgreSQL are in use, how many there may be, wha
     database.read((sql) => sql`SELECT pg_advisory_xact_lock_shared(1)`),
   )
   const change = (account: number) =>
-    askedBy({ account: () => account, isAnswered: () => false }, () =>
+    duringRequest({ account: () => account, isAnswered: () => false }, () =>
       database.transaction((sql) => sql`SELECT pg_advisory_xact_lock_shared(1)`),
     )
   // One account has two connections at most.

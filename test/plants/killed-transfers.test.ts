@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
-import { holdForServing } from '../../src/storage/serve-lock.ts'
+import { lockForServing } from '../../src/storage/serve-lock.ts'
 import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { openSqliteStores } from '../../src/stores/stores.ts'
 import { type KilledPlace, killTransfers } from '../support/killed-transfers.ts'
@@ -13,7 +13,7 @@ const places: readonly (readonly [engine: string, open: () => Promise<KilledPlac
     async () => {
       const folder = folderForThisTest()
       const stores = openSqliteStores(join(folder, 'conservatory.db'))
-      const lock = holdForServing(folder)
+      const lock = lockForServing(folder)
       onTestFinished(async () => {
         lock.release()
         await stores.close()

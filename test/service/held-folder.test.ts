@@ -2,15 +2,15 @@ import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { expect, it } from 'vitest'
 import { readConfig } from '../../src/config.ts'
-import { holdForServing } from '../../src/storage/serve-lock.ts'
-import { waitAtStart } from '../../src/storage/start-wait.ts'
+import { lockForServing } from '../../src/storage/serve-lock.ts'
+import { retryAtStart } from '../../src/storage/start-wait.ts'
 import { openStores } from '../../src/stores/open.ts'
 import { folderForThisTest } from '../support/preset-service.ts'
 import { begin } from '../support/waiting-start.ts'
 
 it('(s) over SQLite a start waits for a data folder that another service holds', async () => {
   const folder = folderForThisTest()
-  const lock = holdForServing(folder)
+  const lock = lockForServing(folder)
   const service = await begin({ DATA_DIR: folder, START_TIMEOUT: '3600' })
   await service.waits()
   expect(service.stderr()).toContain('Another service uses the data folder')
@@ -27,7 +27,7 @@ it('(s) and for a database file that another program holds', async () => {
   other.pragma('locking_mode = EXCLUSIVE')
   other.exec('BEGIN EXCLUSIVE')
   const told: string[] = []
-  const opening = waitAtStart(3600, (sentence) => {
+  const opening = retryAtStart(3600, (sentence) => {
     told.push(sentence)
     other.close()
   })

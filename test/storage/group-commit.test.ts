@@ -1,7 +1,7 @@
 import Database from 'better-sqlite3'
 import { expect, it, onTestFinished } from 'vitest'
 import { GroupCommit } from '../../src/storage/group-commit.ts'
-import { writing } from '../../src/storage/write-error.ts'
+import { withWriteErrors } from '../../src/storage/write-error.ts'
 
 /** A small database, and the writes of one turn to it. */
 function smallDatabase() {
@@ -23,7 +23,7 @@ function smallDatabase() {
 
 it.each<[string, (write: () => void) => void, object]>([
   ['throws', (write) => write(), { status: 507, code: 'disk_full' }],
-  ['tells of', (write) => writing(write), { status: 507, code: 'disk_full' }],
+  ['tells of', (write) => withWriteErrors(write), { status: 507, code: 'disk_full' }],
   [
     'passes over',
     (write) => {

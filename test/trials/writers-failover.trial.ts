@@ -1,8 +1,8 @@
 import { afterEach, expect, it } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
-import { Batches } from '../../src/storage/postgres/batches.ts'
 import { connectPostgres } from '../../src/storage/postgres/connect.ts'
 import { PostgresDatabase, type Transaction } from '../../src/storage/postgres/database.ts'
+import { PostgresGroupCommit } from '../../src/storage/postgres/group-commit.ts'
 import { migratePostgres } from '../../src/storage/postgres/migrate.ts'
 import { startPair, startStandby, tellRecoveries } from '../support/postgres.ts'
 
@@ -85,7 +85,7 @@ function startWriters(database: PostgresDatabase, prefix: string) {
     return keys
   }
   const insert = (keys: readonly string[]) => database.transaction((sql) => insertAll(sql, keys))
-  const batches = new Batches<string, string>(database, { commit: insertAll })
+  const batches = new PostgresGroupCommit<string, string>(database, { commit: insertAll })
   const write = async (writer: number) => {
     for (let number = 0; !isStopped; number++) {
       const key = `${prefix}-${writer}-${number}`

@@ -6,19 +6,18 @@ import { migratePostgres } from './migrate.ts'
 import { postgresMigrations } from './migrations.ts'
 import { reasonOf, startFaultOf } from './start-faults.ts'
 
-/** The oldest PostgreSQL that has all that our statements name: `starts_with` came with it. */
+/** The oldest PostgreSQL that has every function of our statements: `starts_with` is new in 11. */
 const oldestMajor = 11
-/** SQLSTATEs undefined_function and undefined_object: another engine, which does not tell its version like that. */
-const tellsNoVersion = new Set(['42883', '42704'])
+/** SQLSTATEs undefined_function and undefined_object: another engine, which does not report its version this way. */
+const reportsNoVersion = new Set(['42883', '42704'])
 
 const noTransactions =
   'is behind a pooler that keeps no transaction together, as PgBouncer does not with pool_mode = statement. Set pool_mode = transaction or pool_mode = session there'
 
 /**
  * Opens the database of a URL, and brings its schema up to date.
- * @param setting what named the URL, and is to be checked when it is wrong
- * @throws StorageError one line with the hosts, and without the name and the password; a `StorageNotReady` where it may
- *   be over by itself
+ * @param setting the setting or option that has the URL, for messages
+ * @throws StorageError one line with the hosts, and without name and password; a `StorageNotReady` when a retry may help
  */
 export async function connectPostgres(
   url: string,
@@ -43,32 +42,32 @@ export async function connectPostgres(
 }
 
 /**
- * Opens the database of a URL as it is.
- * @param known milliseconds that whoever asks waits for it at most, where that is more than for a request; and whether it
- *   is known that there is a pooler before the server
- * @throws StorageError when the URL is none
+ * Opens the database of a URL without migrating it.
+ * @param known how long a caller waits for an answer, where that is longer than for a request; and whether a pooler is known
+ *   to stand before the server
+ * @throws StorageError when the URL is invalid
  */
 export function openPostgres(
   url: string,
   setting: string,
-  known: { readonly patience?: number; readonly isPooled?: boolean } = {},
+  known: { readonly timeoutMs?: number; readonly isPooled?: boolean } = {},
 ): PostgresDatabase {
   try {
-    return new PostgresDatabase(url, known.patience, known.isPooled)
+    return new PostgresDatabase(url, known.timeoutMs, known.isPooled)
   } catch (error) {
     if (error instanceof StorageError) throw new StorageError(error.message.replace('DATABASE_URL', setting))
-    // Node's own error holds the whole URL, and so the password.
+    // Node's error contains the whole URL, and so the password.
     throw new StorageError(`${setting} is not an address such as postgres://name:password@host:5432/database.`)
   }
 }
 
-/** @throws StorageError where the server says that it is older than what our statements need */
+/** @throws StorageError when the server reports a version that is too old for our statements */
 async function refuseOldServer(database: PostgresDatabase): Promise<void> {
   const version = await database
     .read((sql) => sql<{ version: string }[]>`SELECT current_setting('server_version_num') AS version`)
     .then(([row]) => Number(row?.version))
     .catch((error: unknown) => {
-      if (tellsNoVersion.has(codeOf(error))) return Number.NaN
+      if (reportsNoVersion.has(codeOf(error))) return Number.NaN
       throw error
     })
   if (version >= oldestMajor * 10_000 || Number.isNaN(version)) return
@@ -78,8 +77,8 @@ async function refuseOldServer(database: PostgresDatabase): Promise<void> {
 }
 
 /**
- * Tells whether an error at the start is that of a pooler which keeps no transaction together: PgBouncer then ends the
- * connection where one begins, and answers single statements all the same.
+ * Whether an error at the start comes from a pooler in statement mode. PgBouncer then ends the connection at the beginning of a
+ * transaction, and still answers single statements.
  */
 async function splitsTransactions(database: PostgresDatabase, error: unknown): Promise<boolean> {
   const reason = reasonOf(error)

@@ -1,19 +1,19 @@
 import { ApiError, codeOf } from '../../errors.ts'
 import { field } from '../../fields.ts'
 
-/** A prepared statement that the server does not have, since a pooler has taken another server (invalid_sql_statement_name). */
+/** The server does not have a prepared statement, since a pooler has switched to another server (invalid_sql_statement_name). */
 const statementLost = '26000'
 
 /**
- * Reasons to do a transaction again: it was undone, could not be serialised, or two waited for each other (SQLSTATE class
- * 40), or a statement of it was lost.
+ * Reasons to retry a transaction: a rollback, a serialisation failure or a deadlock (SQLSTATE class 40), or a lost prepared
+ * statement.
  */
 const conflicts = new Set(['40000', '40001', '40P01', statementLost])
 
-/** PgBouncer's and others' SQLSTATE for what they do not let through; PostgreSQL has it for a broken protocol (protocol_violation). */
+/** The SQLSTATE with which PgBouncer and other poolers refuse; PostgreSQL uses it for a broken protocol (protocol_violation). */
 const refusedByPooler = '08P01'
 
-/** What the client library and Node say when there is no connection, or no longer one. */
+/** Codes of the client library and of Node for a connection that failed or was lost. */
 const losses = new Set([
   'CONNECTION_CLOSED',
   'CONNECTION_ENDED',
@@ -30,20 +30,20 @@ const losses = new Set([
 ])
 
 /**
- * SQLSTATEs of a server that goes down, comes up, has no connection, memory or lock left, or only reads as a standby
+ * SQLSTATEs of a server that is stopping, starting, out of connections, memory or locks, or read-only as a standby
  * (postgresql.org/docs/current/errcodes-appendix.html).
  */
 const unavailable = new Set(['57P01', '57P02', '57P03', '57014', '53000', '53200', '53300', '53400', '55P03', '25006'])
 
 /**
- * SQLSTATEs of a server that does not let us in, or has not our tables: only the operator can mend it, and does so
- * while we run.
+ * SQLSTATEs of a server that refuses the login, or does not have our tables. Only the operator can fix that, while the service
+ * runs.
  */
 const refusals = new Set(['28000', '28P01', '3D000', '42501', '42P01', '42703', '42804'])
 
 /**
- * A connection cannot be made as the database's URL asks for it, and no further try mends that. Its code is
- * TLS_NOT_OFFERED, NOT_POSTGRESQL, or Node's code for a certificate or a failed handshake.
+ * A connection cannot be made as the database's URL says, and a retry cannot help. Its code is TLS_NOT_OFFERED,
+ * NOT_POSTGRESQL, or Node's code for a certificate or a failed handshake.
  */
 export class ConnectFault extends Error {
   override readonly name = 'ConnectFault'
@@ -55,7 +55,7 @@ export class ConnectFault extends Error {
   }
 }
 
-/** A connection has ended, or was not made in time. Its code is one of the client library's. */
+/** A connection has ended, or was not made in time. Its codes are codes of the client library. */
 export class ConnectionLost extends Error {
   override readonly name = 'ConnectionLost'
   readonly code: string
@@ -66,12 +66,12 @@ export class ConnectionLost extends Error {
   }
 }
 
-/** The answer did not come in time. */
-export class TookTooLong extends Error {
-  override readonly name = 'TookTooLong'
+/** The database did not answer in time. */
+export class DatabaseTimeout extends Error {
+  override readonly name = 'DatabaseTimeout'
 }
 
-/** What a transaction has read is no longer so, and it must begin again: thrown where the engine cannot tell. */
+/** The transaction has read data that others have changed since, and must be retried. Thrown where the engine cannot detect it. */
 export class Conflict extends Error {
   override readonly name = 'Conflict'
   readonly code = '40001'
@@ -91,7 +91,7 @@ export class RolledBack extends Error {
   }
 }
 
-/** The database has not said that it committed a transaction, or that there was none: some of its statements may have been done. */
+/** The database did not confirm a commit, or had no transaction open: some of the statements may have been committed. */
 export class Unconfirmed extends Error {
   override readonly name = 'Unconfirmed'
 
@@ -100,67 +100,67 @@ export class Unconfirmed extends Error {
   }
 }
 
-/** Tells whether a write failed because the row that it refers to, such as its account, is not there any more (foreign_key_violation). */
-export function isOrphan(error: unknown): boolean {
+/** Whether a write failed because a row that it refers to, such as its account, has been deleted (foreign_key_violation). */
+export function isForeignKeyViolation(error: unknown): boolean {
   return codeOf(error) === '23503'
 }
 
-/** Tells whether a transaction that has failed has changed nothing, and may be done again. */
+/** Whether a failed transaction has changed nothing, and may be retried. */
 export function isConflict(error: unknown): boolean {
   return conflicts.has(codeOf(error)) || isOutdated(error)
 }
 
 /**
- * Tells whether a statement was prepared before a migration changed its columns (feature_not_supported, by this function of
- * the server): outside a transaction the client library prepares it again by itself.
+ * Whether a statement was prepared before a migration changed its columns (feature_not_supported, from this function of the
+ * server). Outside a transaction the client library prepares it again by itself.
  */
 function isOutdated(error: unknown): boolean {
   return codeOf(error) === '0A000' && field(error, 'routine') === 'RevalidateCachedQuery'
 }
 
-/** Tells whether the database cannot be reached now, or the connection to it was lost. */
+/** Whether the database cannot be reached now, or the connection to it was lost. */
 export function isConnectionLoss(error: unknown): boolean {
   const code = codeOf(error)
   return losses.has(code) || unavailable.has(code) || code.startsWith('08')
 }
 
-/** Tells whether a failure may be over by itself, as while a server starts, or fails over to another. */
-export function isPassing(error: unknown): boolean {
-  return isConflict(error) || isConnectionLoss(error) || error instanceof TookTooLong
+/** Whether a failure may end without the operator, as while a server starts or fails over to another. */
+export function isTransient(error: unknown): boolean {
+  return isConflict(error) || isConnectionLoss(error) || error instanceof DatabaseTimeout
 }
 
-/** Tells whether the connection itself is gone, and nothing more may be sent on it. */
+/** Whether the connection itself is lost, and nothing more may be sent on it. */
 export function isConnectionGone(error: unknown): boolean {
   return losses.has(codeOf(error))
 }
 
-/** Tells whether there is a pooler between us and the server that does not let us rely on a session. */
-export function isPoolers(error: unknown): boolean {
+/** Whether the error shows that a pooler stands before the server, so that sessions keep no state. */
+export function showsPooler(error: unknown): boolean {
   return codeOf(error) === statementLost || refusedSetting(error) !== undefined
 }
 
-/** Tells whether an error has the SQLSTATE that poolers have for their own refusals. */
-export function isOfPooler(error: unknown): boolean {
+/** Whether an error has the SQLSTATE that poolers use for their own refusals. */
+export function isPoolerRefusal(error: unknown): boolean {
   return codeOf(error) === refusedByPooler
 }
 
-/** Tells what a pooler says of a setting that a client may not send at its start; undefined where an error is something else. */
+/** The message of a pooler that refuses a startup parameter; undefined for any other error. */
 export function refusedSetting(error: unknown): string | undefined {
-  const isRefused = isOfPooler(error) && error instanceof Error && /startup parameter/.test(error.message)
+  const isRefused = isPoolerRefusal(error) && error instanceof Error && /startup parameter/.test(error.message)
   return isRefused ? error.message : undefined
 }
 
-/** Tells whether the server only reads: it is a standby now. */
+/** Whether the server is read-only: it is a standby now. */
 export function isReadOnly(error: unknown): boolean {
   return codeOf(error) === '25006'
 }
 
-/** Tells whether the operator must mend something before the database can be used. */
+/** Whether the operator must fix something before the database can be used. */
 export function isRefusal(error: unknown): boolean {
   return error instanceof ConnectFault || refusals.has(codeOf(error))
 }
 
-/** The 503 of a database that does not answer; nothing was written. */
+/** The 503 for a database that does not answer; nothing was written. */
 export function databaseUnavailable(cause: unknown): ApiError {
   return new ApiError(503, 'database_unavailable', 'The database does not answer. Nothing was written; try again.', {
     cause,
@@ -168,7 +168,7 @@ export function databaseUnavailable(cause: unknown): ApiError {
   })
 }
 
-/** The 503 of a commit that was not confirmed: it may be there, or come to be. */
+/** The 503 for a commit that was not confirmed: it may be done, or may still be done later. */
 export function writeUnconfirmed(cause: unknown): ApiError {
   return new ApiError(
     503,
@@ -178,10 +178,10 @@ export function writeUnconfirmed(cause: unknown): ApiError {
   )
 }
 
-/** Resolves or rejects with the work, but waits no longer than so many milliseconds. @throws TookTooLong */
-export function withinTime<T>(work: Promise<T>, milliseconds: number): Promise<T> {
+/** Settles as the work does, but waits no longer than the timeout. @throws DatabaseTimeout */
+export function withinTime<T>(work: Promise<T>, timeoutMs: number): Promise<T> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new TookTooLong('the database took too long')), Math.max(0, milliseconds))
+    const timer = setTimeout(() => reject(new DatabaseTimeout('the database took too long')), Math.max(0, timeoutMs))
     work.then(resolve, reject).finally(() => clearTimeout(timer))
   })
 }

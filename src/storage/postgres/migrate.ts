@@ -7,57 +7,57 @@ import type { Migration, OnMigrated } from '../migrations.ts'
 import type { PostgresDatabase, Queries, Transaction } from './database.ts'
 import { postgresMigrations } from './migrations.ts'
 
-/** How long migrating may take, and what is told meanwhile; a test has its own. */
-export interface Patience {
-  /** Milliseconds that it may take with all its waiting: a migration may read every row of a large table. */
-  readonly most: number
-  /** Milliseconds after which the operator is told what is waited for, and between two looks whether the database answers. */
-  readonly quiet: number
-  readonly betweenLooks: number
+/** How long migrating may take, and when the operator gets a notice; tests set other times. */
+export interface MigrationTimes {
+  /** Waits included. It is long, since a migration may read every row of a large table. */
+  readonly timeoutMs: number
+  readonly noticeAfterMs: number
+  /** The interval of the checks whether the database still answers. */
+  readonly checkIntervalMs: number
   readonly tell: (sentence: string) => void
 }
 
-const standardPatience: Patience = { most: 6 * 3_600_000, quiet: 2000, betweenLooks: 5000, tell }
+const defaultTimes: MigrationTimes = { timeoutMs: 6 * 3_600_000, noticeAfterMs: 2000, checkIntervalMs: 5000, tell }
 
 /**
- * Brings the schema up to date; any number of replicas may do so at once: the row of `migration_lock` lets one in at a
- * time, which needs nothing that only PostgreSQL has, and the others wait for it, however long it takes.
- * @throws StorageError when the database is a newer version's that this one may not serve, or its tables are not those
- * that we made
- * @throws ApiError 503 when the database answers no more
+ * Brings the schema up to date. Any number of replicas may do so at the same time: the row of `migration_lock` lets one of them
+ * migrate, and the others wait for as long as that takes. The lock needs no feature that only PostgreSQL has.
+ * @throws StorageError when a newer version has migrated the database so that this one may not serve it, or when tables or
+ * columns are missing
+ * @throws ApiError 503 when the database no longer answers
  */
 export async function migratePostgres(
   database: PostgresDatabase,
   history: readonly Migration[] = postgresMigrations,
   onMigrated?: OnMigrated<Transaction, Promise<void>>,
-  patience = standardPatience,
+  times = defaultTimes,
 ): Promise<void> {
-  await prepared(database)
+  await prepare(database)
   const work = async (sql: Transaction) => {
-    await lock(sql, database.place, patience)
-    await applyMissing(sql, database.place, history, onMigrated, patience)
+    await lock(sql, database.place, times)
+    await applyMissing(sql, database.place, history, onMigrated, times)
   }
-  await whileItAnswers(database, database.transaction(work, patience.most), patience)
+  await whileItAnswers(database, database.transaction(work, times.timeoutMs), times)
 }
 
-/** Waits until no other replica migrates. */
-async function lock(sql: Transaction, place: string, { quiet, tell }: Patience): Promise<void> {
+/** Waits until no other replica migrates, and keeps others from migrating until the transaction ends. */
+async function lock(sql: Transaction, place: string, { noticeAfterMs, tell }: MigrationTimes): Promise<void> {
   const sentence = `Another replica is bringing the tables of the database at ${place} up to date. Waiting for it.`
-  const telling = setTimeout(() => tell(sentence), quiet)
+  const noticeTimer = setTimeout(() => tell(sentence), noticeAfterMs)
   try {
     await sql`SELECT id FROM migration_lock WHERE id = 1 FOR UPDATE`
   } finally {
-    clearTimeout(telling)
+    clearTimeout(noticeTimer)
   }
 }
 
-/** Applies the migrations that the database has not seen. */
+/** Applies the migrations that the database does not have. */
 async function applyMissing(
   sql: Transaction,
   place: string,
   history: readonly Migration[],
   onMigrated: OnMigrated<Transaction, Promise<void>> | undefined,
-  { quiet, tell }: Patience,
+  { noticeAfterMs, tell }: MigrationTimes,
 ): Promise<void> {
   const rows = await sql<{ name: string; servesFrom: string | null }[]>`
     SELECT name, serves_from AS "servesFrom" FROM migrations ORDER BY name`
@@ -65,7 +65,7 @@ async function applyMissing(
   const applied = new Set(rows.map(({ name }) => name))
   const missing = history.filter(({ name }) => !applied.has(name))
   const sentence = `The tables of the database at ${place} are being brought up to date. Large ones take minutes.`
-  const telling = setTimeout(() => tell(sentence), quiet)
+  const noticeTimer = setTimeout(() => tell(sentence), noticeAfterMs)
   try {
     for (const { name, sql: statements, servesFrom = null } of missing) {
       await sql.unsafe(statements)
@@ -73,34 +73,41 @@ async function applyMissing(
         INSERT INTO migrations (name, applied, serves_from) VALUES (${name}, ${unixSeconds()}, ${servesFrom})`
     }
   } finally {
-    clearTimeout(telling)
+    clearTimeout(noticeTimer)
   }
   await checkTables(sql, place, history)
   const [before, after] = [rows.at(-1)?.name, missing.at(-1)?.name]
   if (before !== undefined && after !== undefined) await onMigrated?.(sql, before, after)
 }
 
-/** While replicas are replaced one by one, those of the version before may have to start again. */
+/**
+ * Refuses a database of a newer version, unless that version allows this one to serve it: in a rolling update, replicas of
+ * the release before may restart.
+ */
 function refuseNewer(
   applied: readonly { readonly name: string; readonly servesFrom: string | null }[],
   place: string,
   history: readonly Migration[],
 ): void {
   const known = new Set(history.map(({ name }) => name))
-  const beyond = applied.filter(
+  const newer = applied.filter(
     ({ name, servesFrom }) => !known.has(name) && (servesFrom === null || !known.has(servesFrom)),
   )
-  if (beyond.length === 0) return
-  const names = beyond.map(({ name }) => name)
+  if (newer.length === 0) return
+  const names = newer.map(({ name }) => name)
   throw newerVersion(`The database at ${place}`, names, 'Start that version.')
 }
 
-/** Resolves with the work. @throws ApiError 503 as soon as the database answers no more, however long the work may take */
-async function whileItAnswers<T>(database: PostgresDatabase, work: Promise<T>, { betweenLooks }: Patience): Promise<T> {
+/** Settles as the work does. @throws ApiError 503 as soon as the database no longer answers, whatever time the work has left */
+async function whileItAnswers<T>(
+  database: PostgresDatabase,
+  work: Promise<T>,
+  { checkIntervalMs }: MigrationTimes,
+): Promise<T> {
   const over = new AbortController()
   const watch = async (): Promise<never> => {
     for (;;) {
-      await wait(betweenLooks, undefined, { signal: over.signal })
+      await wait(checkIntervalMs, undefined, { signal: over.signal })
       await database.read((sql) => sql`SELECT 1`)
     }
   }
@@ -112,9 +119,9 @@ async function whileItAnswers<T>(database: PostgresDatabase, work: Promise<T>, {
 }
 
 /**
- * Looks whether the database answers, writes and has our tables, as a readiness probe does.
+ * Checks for the readiness probe that the database answers, is writable and has our tables.
  * @throws ApiError 503 when it does not answer
- * @throws StorageError naming what is missing
+ * @throws StorageError when the database is read-only, or names the columns that are missing
  */
 export function checkPostgres(database: PostgresDatabase): Promise<void> {
   return database.read(async (sql) => {
@@ -129,14 +136,14 @@ export function checkPostgres(database: PostgresDatabase): Promise<void> {
 }
 
 /**
- * Makes the tables that migrating itself needs, in the time of a request: so a database that does no transaction is found.
- * Where several replicas do so at once, all but one may fail and look again.
+ * Creates the tables that migrating itself needs, with the time limit of a request: so a database without transactions is found
+ * soon. When several replicas do so at the same time, all but one may fail, and they try again.
  */
-async function prepared(database: PostgresDatabase): Promise<void> {
-  for (let tries = 0; ; tries++) {
+async function prepare(database: PostgresDatabase): Promise<void> {
+  for (let attempts = 0; ; attempts++) {
     try {
       return await database.transaction(async (sql) => {
-        // Making them anew, though they are there, would wait for a replica that migrates.
+        // CREATE TABLE IF NOT EXISTS would wait for a replica that migrates, also when the tables exist.
         if (await isPrepared(sql)) return
         await sql`CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied BIGINT NOT NULL)`
         await sql`ALTER TABLE migrations ADD COLUMN IF NOT EXISTS serves_from TEXT`
@@ -144,9 +151,9 @@ async function prepared(database: PostgresDatabase): Promise<void> {
         await sql`INSERT INTO migration_lock VALUES (1) ON CONFLICT DO NOTHING`
       })
     } catch (error) {
-      // Two who create one table at the same moment: unique_violation in the catalogue, duplicate_table, or
-      // duplicate_object where the type of its rows is there already.
-      if (!['23505', '42P07', '42710'].includes(codeOf(error)) || tries >= 10) throw error
+      // Two replicas have created one table at the same moment: unique_violation in the catalogue, duplicate_table, or
+      // duplicate_object for the type of its rows.
+      if (!['23505', '42P07', '42710'].includes(codeOf(error)) || attempts >= 10) throw error
     }
   }
 }
@@ -160,22 +167,22 @@ async function isPrepared(sql: Queries): Promise<boolean> {
 }
 
 /**
- * Looks whether every table and column that the history makes is there.
- * @throws StorageError naming what is missing
+ * Checks that every table and column of the history exists.
+ * @throws StorageError that names the missing columns
  */
 async function checkTables(sql: Queries, place: string, history: readonly Migration[]): Promise<void> {
   const rows = await sql<{ table: string; column: string }[]>`
     SELECT table_name AS table, column_name AS column FROM information_schema.columns
     WHERE table_schema = current_schema()`
-  const there = new Set(rows.map(({ table, column }) => `${table}.${column}`))
-  const missing = columnsOf(history).filter((column) => !there.has(column))
+  const found = new Set(rows.map(({ table, column }) => `${table}.${column}`))
+  const missing = columnsOf(history).filter((column) => !found.has(column))
   if (missing.length === 0) return
   throw new StorageError(
     `The tables of the database at ${place} are not those that Conservatory made: ${missing.join(', ')} missing. Restore them, or give another database.`,
   )
 }
 
-/** The columns that a history of plain CREATE TABLE and ADD COLUMN statements makes, as `table.column`. */
+/** The columns that a history of CREATE TABLE and ADD COLUMN statements creates, as `table.column`. */
 function columnsOf(history: readonly Migration[]): readonly string[] {
   return history.flatMap(({ sql }) => [
     ...[...sql.matchAll(/CREATE TABLE (\w+) \(([\s\S]*?)\);/g)].flatMap(([, table, body = '']) =>

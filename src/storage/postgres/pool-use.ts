@@ -1,16 +1,15 @@
 import type { Metric, Sample } from '../../instruments.ts'
 
-/** How many connections of a pool are taken. */
+/** How many connections of a pool are used. */
 export interface PoolUse {
   readonly name: string
-  /** How many there may be. */
-  readonly most: number
+  readonly max: number
   readonly used: number
   /** How many wait for one. */
   readonly waiting: number
 }
 
-/** Tells of the connections to the database, for `/metrics`. */
+/** Metrics of the connections to the database. */
 export function poolMetrics(read: () => readonly PoolUse[]): readonly Metric[] {
   const samplesOf = (value: (use: PoolUse) => number, labels: Readonly<Record<string, string>> = {}) => {
     return (): Iterable<Sample> =>
@@ -27,7 +26,7 @@ export function poolMetrics(read: () => readonly PoolUse[]): readonly Metric[] {
       name: 'db_client_connection_max',
       help: 'Connections to the database that there may be.',
       type: 'gauge',
-      samples: samplesOf(({ most }) => most),
+      samples: samplesOf(({ max }) => max),
     },
     {
       name: 'db_client_connection_pending_requests',

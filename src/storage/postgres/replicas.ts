@@ -2,90 +2,90 @@ import { randomInt, randomUUID } from 'node:crypto'
 import type { PostgresDatabase, Queries } from './database.ts'
 import { withoutStandby } from './standby.ts'
 
-/** Milliseconds between two signs of life of a replica. */
-const signInterval = 3000
-/** Seconds after which a replica without any is gone. */
-export const goneAfter = 15
+const heartbeatIntervalMs = 3000
+/** A replica whose last heartbeat is older than this counts as gone. */
+export const goneAfterSeconds = 15
 
-/** One of those that serve a PostgreSQL. It says every few seconds that it lives, and looks after what others left. */
+/** One of the service's replicas over a PostgreSQL. It sends heartbeats to the others through the table `replicas`. */
 export class Replica {
   readonly id = randomUUID()
   readonly #database: PostgresDatabase
-  readonly #onSign: () => Promise<unknown>
-  /** The first sign of life, until it has failed. */
+  readonly #onHeartbeat: () => Promise<unknown>
+  /** The first heartbeat; undefined again when it has failed. */
   #first: Promise<void> | undefined
-  /** Whether the latest one came through. */
+  /** Whether the latest heartbeat succeeded. */
   #last = Promise.resolve(true)
-  #signs: NodeJS.Timeout | undefined
-  #hasSigned = false
+  #timer: NodeJS.Timeout | undefined
+  #hasStarted = false
 
-  /** @param onSign is done after each sign of life but the first */
-  constructor(database: PostgresDatabase, onSign: () => Promise<unknown>) {
+  /** @param onHeartbeat is called after each heartbeat but the first */
+  constructor(database: PostgresDatabase, onHeartbeat: () => Promise<unknown>) {
     this.#database = database
-    this.#onSign = onSign
+    this.#onHeartbeat = onHeartbeat
   }
 
-  /** Resolves when the others know that this one lives, which they are told from now on. */
+  /** Begins the heartbeats, and resolves after the first. */
   async live(): Promise<void> {
-    this.#signs ??= setInterval(() => {
-      const signed = this.#sign().then(this.#onSign)
-      // The next one may come through.
-      this.#last = signed.then(isDone, isNotDone)
-    }, signInterval).unref()
-    this.#first ??= this.#sign().catch((error: unknown) => {
+    this.#timer ??= setInterval(() => {
+      const sent = this.#sendHeartbeat().then(this.#onHeartbeat)
+      // A failed heartbeat is no error: the next one may succeed.
+      this.#last = sent.then(isSent, isFailed)
+    }, heartbeatIntervalMs).unref()
+    this.#first ??= this.#sendHeartbeat().catch((error: unknown) => {
       this.#first = undefined
       throw error
     })
     await this.#first
   }
 
-  /** Lets the others know that it is gone, as before the database is closed; not where the database is away. */
+  /** Ends the heartbeats, and removes this replica from the table, unless the database is unreachable. */
   async leave(): Promise<void> {
-    clearInterval(this.#signs)
+    clearInterval(this.#timer)
     if (this.#first === undefined || !(await this.#last)) return
     await this.#database.transaction((sql) => sql`DELETE FROM replicas WHERE id = ${this.id}`)
   }
 
-  async #sign(): Promise<void> {
+  async #sendHeartbeat(): Promise<void> {
     await this.#database.transaction(async (sql) => {
       await withoutStandby(sql)
       await sql`
         INSERT INTO replicas (id, seen, renews_versions) VALUES (${this.id}, ${time(sql)}, 1)
         ON CONFLICT (id) DO UPDATE SET seen = excluded.seen`
       await sql`DELETE FROM replicas WHERE seen < ${time(sql)} - ${24 * 60 * 60}::bigint`
-      // Before this one only those may have lived that do not renew the versions.
+      // The epoch changes at the first heartbeat, since until then only older replicas, which do not renew the versions of
+      // plants, may have lived; and at every heartbeat while one of them lives.
       await sql`
         UPDATE counters SET value = ${randomInt(2 ** 47)}
-        WHERE name = 'plant_versions_epoch' AND (${!this.#hasSigned}::boolean OR EXISTS (${untelling(sql)}))`
+        WHERE name = 'plant_versions_epoch' AND (${!this.#hasStarted}::boolean OR EXISTS (${livingOlderReplicas(sql)}))`
     })
-    this.#hasSigned = true
+    this.#hasStarted = true
   }
 }
 
-const isDone = () => true
-const isNotDone = () => false
+const isSent = () => true
+const isFailed = () => false
 
 /** Selects the ids of the replicas that live. */
 export function livingReplicas(sql: Queries) {
-  return sql<{ id: string }[]>`SELECT id FROM replicas WHERE seen > ${time(sql)} - ${goneAfter}::bigint`
+  return sql<{ id: string }[]>`SELECT id FROM replicas WHERE seen > ${time(sql)} - ${goneAfterSeconds}::bigint`
 }
 
-/** The replicas that live and write plants without renewing their versions: those of the version before. */
-function untelling(sql: Queries) {
-  return sql`SELECT 1 FROM replicas WHERE renews_versions = 0 AND seen > ${time(sql)} - ${goneAfter}::bigint`
+/** Selects living replicas of the release before, which write plants without renewing their versions. */
+function livingOlderReplicas(sql: Queries) {
+  return sql`SELECT 1 FROM replicas WHERE renews_versions = 0 AND seen > ${time(sql)} - ${goneAfterSeconds}::bigint`
 }
 
 /**
- * The epoch of the versions of plants: another one after replicas that do not renew them have lived, and after each start.
+ * The epoch of the versions of plants. It changes at each start, and after replicas that do not renew the versions have lived.
  * Null while such a replica lives.
  */
 export async function versionsEpoch(sql: Queries): Promise<number | null> {
   const [row] = await sql<{ value: number }[]>`
-    SELECT value FROM counters WHERE name = 'plant_versions_epoch' AND NOT EXISTS (${untelling(sql)})`
+    SELECT value FROM counters WHERE name = 'plant_versions_epoch' AND NOT EXISTS (${livingOlderReplicas(sql)})`
   return row?.value ?? null
 }
 
-/** Unix seconds by the database's clock: those of the replicas may differ. */
+/** Unix seconds by the database's clock: the clocks of the replicas may differ. */
 function time(sql: Queries) {
   return sql`EXTRACT(EPOCH FROM now())::bigint`
 }

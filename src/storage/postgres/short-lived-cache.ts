@@ -1,13 +1,12 @@
-/** Milliseconds: what another replica changes is known here so much later at most. */
-const keptFor = 500
-/** How many answers are remembered at most. */
-const most = 10_000
+/** How long an answer is valid: a change by another replica is seen here at most so much later. */
+const lifetimeMs = 500
+const maxAnswers = 10_000
 
 /** A cache for a database in which other replicas write too: an answer is valid for half a second. */
 export class ShortLivedCache<T> {
   readonly #answers = new Map<string, { readonly answer: T; readonly until: number }>()
 
-  /** The cached answer to a question. */
+  /** The cached answer to a question; undefined when there is none. */
   get(question: string): T | undefined {
     const known = this.#answers.get(question)
     return known && known.until > performance.now() ? known.answer : undefined
@@ -15,8 +14,8 @@ export class ShortLivedCache<T> {
 
   /** Caches an answer, and returns it. */
   set(question: string, answer: T): T {
-    if (this.#answers.size >= most) this.forget()
-    this.#answers.set(question, { answer, until: performance.now() + keptFor })
+    if (this.#answers.size >= maxAnswers) this.forget()
+    this.#answers.set(question, { answer, until: performance.now() + lifetimeMs })
     return answer
   }
 

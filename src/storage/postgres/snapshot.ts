@@ -1,11 +1,11 @@
 import type { Sql, TransactionSql } from 'postgres'
 
 /**
- * A transaction that shows one moment, until it is ended. It is the client's own kind of transaction, which tells of a
- * lost connection: a reserved connection would be made again, and show another moment.
+ * A read-only transaction that shows one snapshot until it ends. It uses the client library's `begin`, which rejects when the
+ * connection is lost; a reserved connection would connect again, and show another snapshot.
  */
 export class Snapshot<Types extends Record<string, unknown>> {
-  /** What runs statements in it, once it is open. */
+  /** Resolves with the transaction once it is open. */
   readonly opened: Promise<TransactionSql<Types>>
   readonly #ending = Promise.withResolvers<void>()
   #failure: { readonly reason: unknown } | undefined
@@ -24,15 +24,15 @@ export class Snapshot<Types extends Record<string, unknown>> {
       })
   }
 
-  /** @throws what the database says, when the connection was lost: what was read since is of another moment */
+  /** @throws the database's error when the connection was lost: later reads were not from this snapshot */
   check(): void {
     if (this.#failure) throw this.#failure.reason
   }
 
-  /** Ends it, also when it is not open yet. */
+  /** Ends the transaction, also when it is not open yet. */
   end(): void {
-    // The client library would send its COMMIT down a connection that is gone, and end the process: that it is gone is
-    // known at the end of this turn.
+    // The client library would send its COMMIT to a closed socket, which ends the process. The loss of the connection is known
+    // at the end of this turn.
     setImmediate(() => {
       if (!this.#failure) this.#ending.resolve()
     })

@@ -1,5 +1,5 @@
 import { ApiError, codeOf } from '../../errors.ts'
-import { ConnectFault, isOfPooler, isPassing, refusedSetting, TookTooLong } from './failures.ts'
+import { ConnectFault, DatabaseTimeout, isPoolerRefusal, isTransient, refusedSetting } from './failures.ts'
 
 /** What keeps a start from its database. */
 export interface StartFault {
@@ -96,9 +96,9 @@ export function startFaultOf(error: unknown): StartFault {
   const refused = refusedSetting(reason)
   if (refused !== undefined) return lasting(`refuses a setting (${refused}). Take it out of DATABASE_URL`)
   if (codeOf(reason) !== '' && noTls.test(text)) return lasting(wantsTls)
-  const [, meant] = poolersWords.find(([words]) => isOfPooler(reason) && words.test(text)) ?? []
+  const [, meant] = poolersWords.find(([words]) => isPoolerRefusal(reason) && words.test(text)) ?? []
   if (meant !== undefined) return lasting(byCode[meant] ?? text)
-  return { says: sentenceOf(reason), mayPass: isPassing(reason) }
+  return { says: sentenceOf(reason), mayPass: isTransient(reason) }
 }
 
 function lasting(says: string): StartFault {
@@ -108,7 +108,7 @@ function lasting(says: string): StartFault {
 /** The failure below the 503 that it was made. */
 export function reasonOf(error: unknown): unknown {
   const reason = error instanceof ApiError ? error.cause : error
-  return reason instanceof TookTooLong ? (reason.cause ?? reason) : reason
+  return reason instanceof DatabaseTimeout ? (reason.cause ?? reason) : reason
 }
 
 function sentenceOf(reason: unknown): string {
@@ -119,7 +119,7 @@ function sentenceOf(reason: unknown): string {
   const routine = reason instanceof Error && 'routine' in reason ? String(reason.routine) : ''
   const known = byRoutine[`${code} ${routine}`] ?? byCode[code]
   if (known !== undefined) return known
-  if (reason instanceof TookTooLong) return silent
+  if (reason instanceof DatabaseTimeout) return silent
   if (reason instanceof ConnectFault) return `cannot agree on TLS with this machine (${code}). Its log says why`
   return `cannot be used (${code || text || 'no answer'}). Its log says why`
 }

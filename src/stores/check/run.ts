@@ -9,7 +9,7 @@ import type { Finding } from './rules.ts'
 import { sqliteToCheck } from './sqlite.ts'
 
 /** Milliseconds that one statement of a check may take over PostgreSQL. */
-const patience = 600_000
+const statementTimeoutMs = 600_000
 
 /**
  * Checks the database of the settings, and prints what is wrong with it on stdout: a line for each, or one JSON object.
@@ -53,7 +53,7 @@ async function* checkServer(url: string): AsyncIterable<Finding> {
   let database = first
   try {
     await first.lookForPooler()
-    database = openPostgres(url, 'DATABASE_URL', { patience, isPooled: first.isPooled })
+    database = openPostgres(url, 'DATABASE_URL', { timeoutMs: statementTimeoutMs, isPooled: first.isPooled })
     yield* check(await postgresToCheck(database, tell))
   } catch (error) {
     if (error instanceof StorageError) throw error

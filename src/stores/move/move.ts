@@ -3,25 +3,25 @@ import { wholeEntry } from '../../audit/database-entries.ts'
 import { StorageError } from '../../errors.ts'
 import { counted } from '../../text.ts'
 import { engineOf, placeForm } from './engine.ts'
-import { type House, type Row, type Table, tables, type Value } from './tables.ts'
+import { type MovableDatabase, type Row, type Table, tables, type Value } from './tables.ts'
 
 /** The rows of a table, and the sum of their SHA-256s in hex, which is equal on both engines in whatever order. */
-export interface Sum {
+export interface TableSum {
   readonly table: string
   readonly rows: number
   readonly checksum: string
 }
 
 /** Opens what a URL names: `sqlite:./path` or `postgres://…`. @throws StorageError when it cannot be used */
-export async function openHouse(url: string, isSource: boolean): Promise<House> {
+export async function openForMove(url: string, isSource: boolean): Promise<MovableDatabase> {
   const engine = engineOf(url)
   if (engine === 'sqlite') {
-    const { openSqliteHouse } = await import('./sqlite.ts')
-    return openSqliteHouse(url.slice('sqlite:'.length), isSource)
+    const { openSqliteForMove } = await import('./sqlite.ts')
+    return openSqliteForMove(url.slice('sqlite:'.length), isSource)
   }
   if (engine === 'postgres') {
-    const { openPostgresHouse } = await import('./postgres.ts')
-    return openPostgresHouse(url, isSource ? '--from' : '--to')
+    const { openPostgresForMove } = await import('./postgres.ts')
+    return openPostgresForMove(url, isSource ? '--from' : '--to')
   }
   throw new StorageError(`A database to move is given as ${placeForm}.`)
 }
@@ -33,7 +33,11 @@ export async function openHouse(url: string, isSource: boolean): Promise<House> 
  * @returns the checksums of the tables
  * @throws StorageError when the target holds something else, a service uses one side, or the sides differ at the end
  */
-export async function move(from: House, to: House, tell: (done: number, all: number) => void): Promise<readonly Sum[]> {
+export async function move(
+  from: MovableDatabase,
+  to: MovableDatabase,
+  tell: (done: number, all: number) => void,
+): Promise<readonly TableSum[]> {
   await from.refuseServed()
   await to.refuseServed()
   if (await from.begun()) {
@@ -55,7 +59,7 @@ export async function move(from: House, to: House, tell: (done: number, all: num
       tell(done, all)
     }
   }
-  const sums: Sum[] = []
+  const sums: TableSum[] = []
   for (const table of tables) {
     const [there, here] = await Promise.all([sumOf(from, table), sumOf(to, table)])
     if (there.rows !== here.rows || there.checksum !== here.checksum) {
@@ -74,7 +78,7 @@ export async function move(from: House, to: House, tell: (done: number, all: num
 }
 
 /** Begins a move, or finds where it ended: the last key of each table. @throws StorageError when the target holds something else */
-async function beginOrResume(from: House, to: House): Promise<ReadonlyMap<string, string>> {
+async function beginOrResume(from: MovableDatabase, to: MovableDatabase): Promise<ReadonlyMap<string, string>> {
   const begun = await to.begun()
   if (begun?.source === from.place) return begun.keys
   if (begun) {
@@ -92,11 +96,11 @@ async function beginOrResume(from: House, to: House): Promise<ReadonlyMap<string
 }
 
 /** The rows of a table, counted and hashed. */
-export async function sumOf(house: House, table: Table): Promise<Sum> {
+export async function sumOf(database: MovableDatabase, table: Table): Promise<TableSum> {
   const columns = Object.keys(table.columns)
   const sum = new Uint32Array(8)
   let count = 0
-  for await (const rows of batches(house, table)) {
+  for await (const rows of batches(database, table)) {
     count += rows.length
     for (const row of rows) {
       const values = columns.map((column) => canonical(row[column]))
@@ -107,10 +111,14 @@ export async function sumOf(house: House, table: Table): Promise<Sum> {
   return { table: table.name, rows: count, checksum: Buffer.from(sum.buffer).toString('hex') }
 }
 
-async function* batches(house: House, table: Table, start?: readonly Value[]): AsyncGenerator<readonly Row[]> {
+async function* batches(
+  database: MovableDatabase,
+  table: Table,
+  start?: readonly Value[],
+): AsyncGenerator<readonly Row[]> {
   let after = start
   for (;;) {
-    const rows = await house.read(table, after)
+    const rows = await database.read(table, after)
     if (rows.length === 0) return
     yield rows
     after = keyOf(table, rows.at(-1))

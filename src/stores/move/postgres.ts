@@ -3,24 +3,24 @@ import { commandLine } from '../../audit/record.ts'
 import { StorageError } from '../../errors.ts'
 import { connectPostgres } from '../../storage/postgres/connect.ts'
 import { PostgresDatabase } from '../../storage/postgres/database.ts'
-import { goneAfter, livingReplicas } from '../../storage/postgres/replicas.ts'
+import { goneAfterSeconds, livingReplicas } from '../../storage/postgres/replicas.ts'
 import { escapeNul, unescapeNul } from '../../storage/postgres/texts.ts'
-import { unfinishedIn } from '../../storage/postgres/unfinished-move.ts'
-import { type House, type Kind, quoted, type Row, readStatement, type Table, type Value } from './tables.ts'
+import { unfinishedMoveIn } from '../../storage/postgres/unfinished-move.ts'
+import { type Kind, type MovableDatabase, quoted, type Row, readStatement, type Table, type Value } from './tables.ts'
 
 /** Milliseconds that a statement about a batch, or a count, may take. */
-const patience = 600_000
+const statementTimeoutMs = 600_000
 
 /**
  * Opens a PostgreSQL database for a move.
  * @param option what named it: `--from` or `--to`
  * @throws StorageError with the host when it cannot be used
  */
-export async function openPostgresHouse(url: string, option: string): Promise<House> {
+export async function openPostgresForMove(url: string, option: string): Promise<MovableDatabase> {
   // What cannot be reached is told at once; what goes away later, or is slow, is waited for.
   const tried = await connectPostgres(url, option)
   await tried.close()
-  const database = new PostgresDatabase(url, patience, tried.isPooled)
+  const database = new PostgresDatabase(url, statementTimeoutMs, tried.isPooled)
   const databaseName = /^[a-z]+:\/\/[^/]*\/([^?]*)/.exec(url)?.[1] ?? ''
   const place = `${database.place}/${databaseName}`
   const note = 'INSERT INTO moves VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value'
@@ -43,7 +43,7 @@ export async function openPostgresHouse(url: string, option: string): Promise<Ho
       )
       return row?.value ?? 0
     },
-    begun: () => unfinishedIn(database),
+    begun: () => unfinishedMoveIn(database),
     async begin(source) {
       await database.transaction(async (sql) => {
         await sql`CREATE TABLE moves (name TEXT PRIMARY KEY, value TEXT NOT NULL)`
@@ -79,7 +79,7 @@ async function refuseServed(database: PostgresDatabase, place: string): Promise<
   const living = await database.read(async (sql) => (await livingReplicas(sql)).length)
   if (living === 0) return
   throw new StorageError(
-    `${place} is served by ${living} replica${living === 1 ? '' : 's'}. Stop all of them; one that was killed counts for ${goneAfter} seconds more.`,
+    `${place} is served by ${living} replica${living === 1 ? '' : 's'}. Stop all of them; one that was killed counts for ${goneAfterSeconds} seconds more.`,
   )
 }
 

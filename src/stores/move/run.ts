@@ -1,12 +1,12 @@
 import type { ProgressOutput } from '../../print.ts'
 import { counted } from '../../text.ts'
-import { move, openHouse } from './move.ts'
+import { move, openForMove } from './move.ts'
 
 /** Moves from one URL to another and shows how far it is: a bar on a terminal, elsewhere a line for every tenth. */
 export async function runMove(from: string, to: string, output: ProgressOutput): Promise<void> {
-  const source = await openHouse(from, true)
+  const source = await openForMove(from, true)
   try {
-    const target = await openHouse(to, false)
+    const target = await openForMove(to, false)
     try {
       let shown = 0
       const sums = await move(source, target, (done, all) => {

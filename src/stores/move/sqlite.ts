@@ -7,19 +7,19 @@ import { writeRecord } from '../../audit/sqlite.ts'
 import { StorageError } from '../../errors.ts'
 import { prepareFolder } from '../../storage/data-folder.ts'
 import { openDatabase } from '../../storage/database.ts'
-import { holdForServing } from '../../storage/serve-lock.ts'
-import { unfinishedInFile } from '../../storage/unfinished-move.ts'
-import { type House, quoted, type Row, readStatement, type Table, type Value } from './tables.ts'
+import { lockForServing } from '../../storage/serve-lock.ts'
+import { unfinishedMoveInFile } from '../../storage/unfinished-move.ts'
+import { type MovableDatabase, quoted, type Row, readStatement, type Table, type Value } from './tables.ts'
 
 /**
  * Opens a SQLite file for a move, and keeps services away from it; from a source, everybody who writes.
  * @throws StorageError when somebody uses it, or it is a source and not there
  */
-export function openSqliteHouse(file: string, isSource: boolean): House {
+export function openSqliteForMove(file: string, isSource: boolean): MovableDatabase {
   const path = resolve(file)
   if (isSource && !existsSync(path)) throw new StorageError(`There is no database ${path} to move. Check --from.`)
   prepareFolder(dirname(path))
-  const lock = holdForServing(dirname(path))
+  const lock = lockForServing(dirname(path))
   let opened: Database | undefined
   try {
     opened = openDatabase(path)
@@ -46,7 +46,7 @@ export function openSqliteHouse(file: string, isSource: boolean): House {
     },
     count: async ({ name }) => numberOf(`SELECT count(*) FROM ${name}`),
     highestAccount: async () => numberOf("SELECT seq FROM sqlite_sequence WHERE name = 'accounts'"),
-    begun: async () => unfinishedInFile(database),
+    begun: async () => unfinishedMoveInFile(database),
     async begin(source) {
       database.transaction(() => {
         database.exec('CREATE TABLE moves (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT')

@@ -1,5 +1,5 @@
 import type { AuditEntry } from '../../audit/record.ts'
-import type { Unfinished } from '../../storage/unfinished-move.ts'
+import type { UnfinishedMove } from '../../storage/unfinished-move.ts'
 
 /** A value of a row, the same in both engines; bytes only in the sources of cards and their pieces. */
 export type Value = string | number | Uint8Array | null
@@ -72,7 +72,7 @@ function table(name: string, numbers: string, others: string, key: string): Tabl
 }
 
 /** What one side of a move can do. */
-export interface House {
+export interface MovableDatabase {
   /** Where it is, without a name or a password. */
   readonly place: string
   /** @throws StorageError when a service uses it */
@@ -83,7 +83,7 @@ export interface House {
   /** The highest id that an account has had. */
   highestAccount(): Promise<number>
   /** The move that has begun to fill it and is not done, if there is one. */
-  begun(): Promise<Unfinished | undefined>
+  begun(): Promise<UnfinishedMove | undefined>
   /** From now on no service starts over it. */
   begin(source: string): Promise<void>
   /** Writes rows, and in the same transaction how far the move has come. */

@@ -4,10 +4,10 @@ import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
 import { PostgresAccessStore } from '../../../src/access/postgres.ts'
 import { PostgresCounts } from '../../../src/limits/postgres.ts'
 import { PostgresPlantStore } from '../../../src/plants/postgres.ts'
-import { askedBy, askedByNobody } from '../../../src/storage/postgres/asker.ts'
-import { mostConnections, PostgresDatabase } from '../../../src/storage/postgres/database.ts'
+import { maxConnections, PostgresDatabase } from '../../../src/storage/postgres/database.ts'
 import { migratePostgres } from '../../../src/storage/postgres/migrate.ts'
 import { livingReplicas, Replica } from '../../../src/storage/postgres/replicas.ts'
+import { duringRequest, outsideRequest } from '../../../src/storage/postgres/request-time.ts'
 import { eventually } from '../../support/eventually.ts'
 import { startFakePostgres } from '../../support/fake-postgres.ts'
 import { eachPage } from '../../support/plant-pages.ts'
@@ -52,7 +52,7 @@ async function scene(patience: number) {
     return rows.length
   }
   const share = (owner: number, tag: string) =>
-    askedBy({ account: () => owner, isAnswered: () => false }, () =>
+    duringRequest({ account: () => owner, isAnswered: () => false }, () =>
       database.transaction(
         (transaction) => transaction`
           INSERT INTO grants (owner, grantee, tag, created) VALUES (${owner}, 10, ${tag}, 0) ON CONFLICT DO NOTHING`,
@@ -149,11 +149,11 @@ it('(j) a write set aside for a lock is told that nothing was written, and ends 
     await ending.promise
   })
   await held.promise
-  const { late, other } = await askedBy({ account: () => 1, isAnswered: () => false }, async () => {
+  const { late, other } = await duringRequest({ account: () => 1, isAnswered: () => false }, async () => {
     await database.read((reading) => reading`SELECT pg_sleep(2.5)`)
     await freezeStandby(sql, true)
     const late = store.create(1, { name: 'late' })
-    return { late, other: askedByNobody(() => store.create(2, { name: 'other' })) }
+    return { late, other: outsideRequest(() => store.create(2, { name: 'other' })) }
   })
   const lateEnd = expect(late).rejects.toMatchObject({ code: 'database_unavailable' })
   await eventually(async () => expect(await connections("AND wait_event = 'SyncRep'")).toBe(1))
@@ -192,10 +192,10 @@ it('(t) one figure counts all connections, under whatever load', async () => {
   await load()
   isOver = true
   await counting
-  expect(mostConnections).toBe(15)
+  expect(maxConnections).toBe(15)
   // It is a look at a moment: fewer may be seen than there were.
   expect(Math.max(...seen)).toBeGreaterThan(10)
-  expect(Math.max(...seen)).toBeLessThanOrEqual(mostConnections)
+  expect(Math.max(...seen)).toBeLessThanOrEqual(maxConnections)
 })
 
 it('(q) a reader of a long list who takes time holds no connection and no moment of the database', async () => {

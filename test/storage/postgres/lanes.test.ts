@@ -1,10 +1,10 @@
 import postgres from 'postgres'
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { PostgresPlantStore } from '../../../src/plants/postgres.ts'
-import { askedBy, askedByNobody } from '../../../src/storage/postgres/asker.ts'
-import { Batches } from '../../../src/storage/postgres/batches.ts'
+import { ConnectionSlots } from '../../../src/storage/postgres/connection-slots.ts'
 import { PostgresDatabase } from '../../../src/storage/postgres/database.ts'
-import { Places } from '../../../src/storage/postgres/places.ts'
+import { PostgresGroupCommit } from '../../../src/storage/postgres/group-commit.ts'
+import { duringRequest, outsideRequest } from '../../../src/storage/postgres/request-time.ts'
 import { eventually } from '../../support/eventually.ts'
 import { newMigratedDatabase } from '../../support/shared-postgres.ts'
 
@@ -117,7 +117,7 @@ describe('an account that others hold', () => {
     const database = openDatabase(20_000)
     const release = await hold('SELECT id FROM accounts WHERE id = 1 FOR UPDATE')
     const grant = (account: number) =>
-      askedBy(request(account), () =>
+      duringRequest(request(account), () =>
         database.transaction(
           (transaction) => transaction`INSERT INTO grants (owner, grantee, tag, created) VALUES (${account}, 9, '', 0)
             ON CONFLICT DO NOTHING`,
@@ -131,7 +131,7 @@ describe('an account that others hold', () => {
   })
 
   it('(i) gets a place when one of its own is free, and one that waits for nothing passes it', async () => {
-    const places = new Places(3, 2)
+    const places = new ConnectionSlots(3, 2)
     const entered: string[] = []
     const enter = async (who: string) => {
       const leave = await places.enter(who, 20_000)
@@ -152,9 +152,9 @@ describe('an account that others hold', () => {
 })
 
 describe('the time of a request', () => {
-  /** Batches that insert counters. */
+  /** PostgresGroupCommit that insert counters. */
   const openBatches = (database: PostgresDatabase) =>
-    new Batches<string, string>(database, {
+    new PostgresGroupCommit<string, string>(database, {
       commit: async (transaction, names) => {
         for (const name of names) await transaction`INSERT INTO counters (name, value) VALUES (${name}, 1)`
         return names
@@ -178,9 +178,9 @@ describe('the time of a request', () => {
     const database = openDatabase(3000)
     const batches = openBatches(database)
     const release = await hold('LOCK TABLE counters IN ACCESS EXCLUSIVE MODE')
-    const [late, other] = await askedBy(request(1), async () => {
+    const [late, other] = await duringRequest(request(1), async () => {
       await database.read((reading) => reading`SELECT pg_sleep(1.5)`)
-      return [batches.add('late'), askedByNobody(() => batches.add('other'))].map((write) => ({ write }))
+      return [batches.add('late'), outsideRequest(() => batches.add('other'))].map((write) => ({ write }))
     })
     await expect(late?.write).rejects.toMatchObject(unavailable)
     await release()
@@ -192,13 +192,13 @@ describe('the time of a request', () => {
     const database = openDatabase(4000)
     const store = new PostgresPlantStore(database)
     const release = await hold('SELECT id FROM accounts WHERE id = 1 FOR UPDATE')
-    const { busy, late, other } = await askedBy(request(1), async () => {
+    const { busy, late, other } = await duringRequest(request(1), async () => {
       await database.read((reading) => reading`SELECT pg_sleep(2.5)`)
       // All connections that its lane might have.
       const sleep = () => database.transaction((transaction) => transaction`SELECT pg_sleep(2.5)`)
-      const busy = askedByNobody(() => Promise.all(Array.from({ length: 7 }, sleep)))
+      const busy = outsideRequest(() => Promise.all(Array.from({ length: 7 }, sleep)))
       const late = store.create(1, { name: 'late' })
-      return { busy, late, other: askedByNobody(() => store.create(1, { name: 'other' })) }
+      return { busy, late, other: outsideRequest(() => store.create(1, { name: 'other' })) }
     })
     await expect(late).rejects.toMatchObject(unavailable)
     await release()
@@ -212,7 +212,7 @@ describe('the time of a request', () => {
     let isAnswered = false
     const asker = { account: () => 1, isAnswered: () => isAnswered }
     const sleep = () => database.read((reading) => reading`SELECT pg_sleep(1.2)`)
-    await askedBy(asker, async () => {
+    await duringRequest(asker, async () => {
       // At the same time: that counts once.
       await Promise.all([sleep(), sleep()])
       await expect(sleep()).rejects.toMatchObject(unavailable)

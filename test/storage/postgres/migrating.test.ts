@@ -8,7 +8,12 @@ import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 
 /** Milliseconds that a request waits. */
 const ofRequest = 300
-const patienceTelling = (tell: (sentence: string) => void) => ({ most: 60_000, quiet: 400, betweenLooks: 100, tell })
+const timesWith = (tell: (sentence: string) => void) => ({
+  timeoutMs: 60_000,
+  noticeAfterMs: 400,
+  checkIntervalMs: 100,
+  tell,
+})
 
 function openBriefly(url: string): PostgresDatabase {
   const database = new PostgresDatabase(url, ofRequest)
@@ -25,14 +30,14 @@ it('(m) a migration takes longer than a request may, and replicas that start mea
     { name: '9999-slow', sql: 'ALTER TABLE migrations ADD COLUMN slow TEXT; SELECT pg_sleep(1.2);' },
   ]
   const [tellFirst, tellSecond] = [vi.fn(), vi.fn()]
-  const migrated = migratePostgres(first, history, undefined, patienceTelling(tellFirst))
+  const migrated = migratePostgres(first, history, undefined, timesWith(tellFirst))
   await vi.waitFor(async () => {
     const locks = await second.read(
       (sql) => sql`SELECT pid FROM pg_locks WHERE relation = 'migrations'::regclass AND mode = 'AccessExclusiveLock'`,
     )
     expect(locks).toHaveLength(1)
   })
-  await Promise.all([migrated, migratePostgres(second, history, undefined, patienceTelling(tellSecond))])
+  await Promise.all([migrated, migratePostgres(second, history, undefined, timesWith(tellSecond))])
   expect(tellFirst.mock.calls).toEqual([[expect.stringMatching(/^The tables of .+ are being brought up to date\./)]])
   expect(tellSecond.mock.calls).toEqual([[expect.stringMatching(/^Another replica is bringing .+ Waiting for it\.$/)]])
   const rows = await second.read((sql) => sql`SELECT name FROM migrations WHERE name = '9999-slow'`)
@@ -46,7 +51,7 @@ it('(m) a migration is given up when the database goes away, and not waited for 
   await migratePostgres(database)
   const history = [...postgresMigrations, { name: '9999-slow', sql: 'SELECT pg_sleep(600);' }]
   const told = Promise.withResolvers<string>()
-  const migrating = migratePostgres(database, history, undefined, patienceTelling(told.resolve)).catch(toApiError)
+  const migrating = migratePostgres(database, history, undefined, timesWith(told.resolve)).catch(toApiError)
   await told.promise
   await server.stop()
   expect(await migrating).toMatchObject({ status: 503, code: 'database_unavailable' })

@@ -6,8 +6,8 @@ import { dirname, join } from 'node:path'
 import Database from 'better-sqlite3'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { openDatabase } from '../../../src/storage/database.ts'
-import { holdForServing } from '../../../src/storage/serve-lock.ts'
-import { move, openHouse } from '../../../src/stores/move/move.ts'
+import { lockForServing } from '../../../src/storage/serve-lock.ts'
+import { move, openForMove } from '../../../src/stores/move/move.ts'
 import { tables } from '../../../src/stores/move/tables.ts'
 import { openPostgresStores } from '../../../src/stores/postgres.ts'
 import { conservatory } from '../../support/command.ts'
@@ -65,8 +65,8 @@ it('moves every table and column that there is, but those of the schema itself a
 it('moves everything there and back with equal checksums, and goes on where it was cut', async () => {
   const url = await newPostgresDatabase()
   const back = join(folder, 'back', 'conservatory.db')
-  const from = await openHouse(`sqlite:${origin}`, true)
-  const to = await openHouse(url, false)
+  const from = await openForMove(`sqlite:${origin}`, true)
+  const to = await openForMove(url, false)
   const cut = move(from, to, (done) => {
     if (done > 8000) throw new Error('cut')
   })
@@ -75,7 +75,7 @@ it('moves everything there and back with equal checksums, and goes on where it w
   const there = await move(from, to, (done) => told.push(done))
   expect(told[0]).toBeGreaterThan(8000)
   expect(there.find(({ table }) => table === 'plants')?.rows).toBe(20_000)
-  const home = await openHouse(`sqlite:${back}`, false)
+  const home = await openForMove(`sqlite:${back}`, false)
   expect((await move(to, home, () => {})).filter(isNoTrail)).toStrictEqual(there.filter(isNoTrail))
   expect([await to.highestAccount(), await home.highestAccount()]).toStrictEqual([9, 9])
   await expect(move(from, to, () => {})).rejects.toThrow('holds accounts already')
@@ -175,14 +175,14 @@ it('says in one line which host does not answer, without the password', async ()
 }, 20_000)
 
 it('refuses a source that a service uses', async () => {
-  const lock = holdForServing(dirname(origin))
-  await expect(openHouse(`sqlite:${origin}`, true)).rejects.toThrow('Another service uses')
+  const lock = lockForServing(dirname(origin))
+  await expect(openForMove(`sqlite:${origin}`, true)).rejects.toThrow('Another service uses')
   lock.release()
 })
 
 async function moveOf(from: string, to: string, tell = () => {}) {
-  const source = await openHouse(from, true)
-  const target = await openHouse(to, false)
+  const source = await openForMove(from, true)
+  const target = await openForMove(to, false)
   try {
     return await move(source, target, tell)
   } finally {

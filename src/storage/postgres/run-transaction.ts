@@ -4,10 +4,10 @@ import { isConnectionGone, RolledBack, Unconfirmed } from './failures.ts'
 
 /** SQLSTATE of a COMMIT outside a transaction: PostgreSQL warns, answers `COMMIT`, and has committed nothing. */
 const noTransaction = '25P01'
-/** SQLSTATEs that refuse a COMMIT and leave open what was done; the second is statement_completion_unknown. */
-const doubtful = new Set([noTransaction, '40003'])
+/** SQLSTATEs of a COMMIT whose outcome is unknown; the second is statement_completion_unknown. */
+const uncertain = new Set([noTransaction, '40003'])
 
-/** Counts what a pool's server warned of that makes commits doubtful. */
+/** Counts warnings of a pool's server that make commits uncertain. */
 export class Warnings {
   #count = 0
 
@@ -15,22 +15,22 @@ export class Warnings {
     return this.#count
   }
 
-  /** Takes a notice of the server. It does not tell whose it is: it counts for all transactions that are being ended. */
+  /** Takes a notice of the server. A notice names no transaction, so it counts for all transactions that are ending. */
   readonly note = ({ code }: { readonly [field: string]: string }): void => {
     if (code === noTransaction) this.#count++
   }
 }
 
 /**
- * Does a transaction. Its COMMIT is sent and read here: the client library sends one as a prepared statement, again where a
- * pooler has lost that, and takes any answer for success. The library also, when a connection is lost, sends ROLLBACK or the
- * next statement down a socket that is no more, and that ends the process; here nothing is sent after a loss.
- * @param work its answer is called right before the commit is sent
- * @throws what `work` throws, which undoes the transaction, and what the database says
- * @throws RolledBack when the database has undone it
- * @throws Unconfirmed when it does not say that it has committed, or that there was no transaction
+ * Runs a transaction, and sends its COMMIT itself. The client library would send COMMIT as a prepared statement, repeat it when
+ * a pooler has lost that statement, and take any answer for success. After a connection is lost, the library would also send
+ * ROLLBACK or the next statement to the closed socket, which ends the process; this function sends nothing after a loss.
+ * @param work returns a function that is called right before the commit is sent
+ * @throws what `work` throws, after a rollback, and the errors of the database
+ * @throws RolledBack when the database has rolled the transaction back
+ * @throws Unconfirmed when the database did not confirm the commit, or had no transaction open
  */
-export async function begin<Types extends Record<string, unknown>>(
+export async function runTransaction<Types extends Record<string, unknown>>(
   pool: Sql<Types>,
   warnings: Warnings,
   work: (sql: TransactionSql<Types>) => Promise<() => void>,
@@ -47,30 +47,29 @@ export async function begin<Types extends Record<string, unknown>>(
       },
     })
     try {
-      const tell = await work(guarded)
+      const beforeCommit = await work(guarded)
       if (loss) return await never()
-      tell()
+      beforeCommit()
     } catch (error) {
       if (loss || isConnectionGone(error)) return await never()
       throw error
     }
     commit(sql).then(committed.resolve, committed.reject)
-    // The connection goes back to the pool, and the library's own COMMIT or ROLLBACK would be that of another transaction.
+    // Never resolves: the connection is back in the pool, and the library's own COMMIT or ROLLBACK would hit another transaction.
     return never()
   })
   begun.catch((reason: unknown) => {
     loss = { reason }
   })
   const [end] = await Promise.allSettled([Promise.race([begun, committed.promise])])
-  // Its statements may have been done one by one, whatever came of it.
+  // Without a transaction, its statements may have been committed one by one.
   if (warnings.count > warned) throw new Unconfirmed()
   if (end.status === 'rejected') throw end.reason
 }
 
-/** Commits, and reads the answer. */
 async function commit<Types extends Record<string, unknown>>(sql: TransactionSql<Types>): Promise<void> {
   const { command } = await sql.unsafe('COMMIT').catch((error: unknown) => {
-    throw doubtful.has(codeOf(error)) ? new Unconfirmed() : error
+    throw uncertain.has(codeOf(error)) ? new Unconfirmed() : error
   })
   if (command === 'ROLLBACK') throw new RolledBack()
   if (command !== 'COMMIT') throw new Unconfirmed()

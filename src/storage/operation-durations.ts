@@ -1,7 +1,7 @@
 import { Histogram } from '../instruments.ts'
 
 /** Counts how long the database takes, for `/metrics`; its labels are the engine, and whether it was to `read` or to `write`. */
-export function answerTimes(): Histogram {
+export function operationDurations(): Histogram {
   return new Histogram({
     name: 'db_client_operation_duration_seconds',
     help: 'Time that one try of reading, or of a transaction, took, failed ones too. Over SQLite those of batches of writes.',

@@ -2,7 +2,7 @@ import { renameSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type Database from 'better-sqlite3'
 import { StorageError } from '../errors.ts'
-import { type Contents, copyCounted, openToRead, syncFolder } from './copy.ts'
+import { copyCounted, openToRead, type RowCounts, syncFolder } from './copy.ts'
 import { beginCopy } from './unfinished-copies.ts'
 
 /**
@@ -12,7 +12,7 @@ import { beginCopy } from './unfinished-copies.ts'
  * @returns what the copy holds
  * @throws StorageError when the copy is not sound; what SQLite or the system says when it cannot be written
  */
-export function copyProven(database: Database.Database, target: string, name: string): Contents {
+export function copyVerified(database: Database.Database, target: string, name: string): RowCounts {
   const copy = beginCopy(target)
   try {
     const contents = copyCounted(database, copy.part, name)

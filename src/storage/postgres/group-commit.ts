@@ -1,0 +1,288 @@
+import { ApiError, codeOf } from '../../errors.ts'
+import type { Metric } from '../../instruments.ts'
+import { batchSizes } from '../batch-sizes.ts'
+import { writeQueueMetrics } from '../write-queue.ts'
+import type { PostgresDatabase, Transaction } from './database.ts'
+import { Conflict, DatabaseTimeout, databaseUnavailable } from './failures.ts'
+import { currentRequestTime, outsideRequest, type RequestTime } from './request-time.ts'
+
+/** Writes of one transaction: few enough that a retry is quick. */
+const maxBatch = 500
+/** Writes that wait in a lane of an owner; more are refused. */
+const maxQueued = 1000
+/** Lanes of owners that are kept. */
+const maxLanes = 1000
+/** How long a batch in the shared lane waits for a lock. Then its next attempt finds out which writes need the lock. */
+const lockTimeoutMs = 100
+/** SQLSTATE lock_not_available. */
+const lockNotAvailable = '55P03'
+
+/** The result of a write that must wait for a lock: its owner gets a lane, so that it does not delay the other writes. */
+export const awaitingLock = Symbol('awaiting lock')
+
+/** An answer, a refusal, or none yet. */
+type Result<Answer> = Answer | ApiError | typeof awaitingLock
+
+/** How the writes of a batch are committed. */
+export interface BatchWork<Write, Answer> {
+  /**
+   * Runs the writes in a transaction. It may be called several times.
+   * @param mayWait whether it may wait for locks; otherwise writes that need a lock get `awaitingLock`
+   * @returns a result for each write, in their order
+   */
+  commit(sql: Transaction, writes: readonly Write[], mayWait: boolean): Promise<readonly Result<Answer>[]>
+  /** Called after the last transaction is committed. */
+  committed?(): void
+  /** The owner of a write, whose lock may be taken for long. Without this function no write gets a lane of its owner. */
+  ownerOf?(write: Write): unknown
+}
+
+/** A write in the queue. Its wait counts as time of its request. */
+class QueuedWrite<Write, Answer> {
+  readonly write: Write
+  /** Since when it waits, by `performance.now()`. */
+  readonly began = performance.now()
+  /** When its time is over, by `performance.now()`. */
+  readonly end: number
+  /** Whether it has been answered. */
+  isOver = false
+  /** Its result in the batch that is about to commit. */
+  found: Result<Answer> | undefined
+  /** Set while its commit is under way: `giveUp` ends the wait of its whole batch. */
+  committing: { readonly giveUp: () => void } | undefined
+  readonly #time: RequestTime | undefined
+  readonly #resolve: (answer: Answer) => void
+  readonly #reject: (reason: unknown) => void
+
+  constructor(write: Write, timeoutMs: number, resolve: (answer: Answer) => void, reject: (reason: unknown) => void) {
+    this.write = write
+    this.#resolve = resolve
+    this.#reject = reject
+    this.#time = currentRequestTime()
+    this.end = this.began + timeoutMs - (this.#time?.usedMs ?? 0)
+    this.#time?.begin()
+  }
+
+  resolve(answer: Answer): void {
+    if (this.#finish()) this.#resolve(answer)
+  }
+
+  reject(reason: unknown): void {
+    if (this.#finish()) this.#reject(reason)
+  }
+
+  #finish(): boolean {
+    if (this.isOver) return false
+    this.isOver = true
+    this.#time?.end()
+    return true
+  }
+}
+
+interface Lane<Write, Answer> {
+  /** Undefined for the shared lane. */
+  readonly owner: unknown
+  queue: QueuedWrite<Write, Answer>[]
+  isRunning: boolean
+  /** Whether its last batch got the locks that it needed. */
+  isFree: boolean
+}
+
+/** All lanes of owners share two connections. */
+const ownerLanes = {}
+
+/**
+ * Group commit over PostgreSQL: the writes that arrive while a transaction runs share the next one, with one round of
+ * statements and one commit. Writes are done in the order of their arrival. When another transaction keeps the lock of an
+ * owner for long, the writes of that owner get a lane of their own until the lock is free. The time limit of a write is that
+ * of its request, and includes its time in the queue.
+ */
+export class PostgresGroupCommit<Write, Answer> {
+  readonly #database: PostgresDatabase
+  readonly #work: BatchWork<Write, Answer>
+  readonly #shared: Lane<Write, Answer> = { owner: undefined, queue: [], isRunning: false, isFree: true }
+  readonly #lanes = new Map<unknown, Lane<Write, Answer>>()
+  /** The writes of all lanes, in the order of their arrival. */
+  readonly #unanswered = new Set<QueuedWrite<Write, Answer>>()
+  #timer: NodeJS.Timeout | undefined
+  /** When the timer is due, by `performance.now()`. */
+  #timerEnd = 0
+  readonly #sizes = batchSizes()
+  /** How many writes shared each commit, and how many wait. */
+  readonly metrics: readonly Metric[] = [
+    this.#sizes,
+    ...writeQueueMetrics(() => {
+      const [oldest] = this.#unanswered
+      return { length: this.#unanswered.size, oldestSince: oldest?.began }
+    }),
+  ]
+
+  constructor(database: PostgresDatabase, work: BatchWork<Write, Answer>) {
+    this.#database = database
+    this.#work = work
+  }
+
+  /**
+   * Runs a write in the next commit.
+   * @returns its answer, once it is committed
+   * @throws ApiError its refusal, or the failure of the whole transaction; 503 `database_unavailable` when its time is over
+   *   before the commit, `write_unconfirmed` when it is over during the commit
+   */
+  add(write: Write): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const queued = new QueuedWrite<Write, Answer>(write, this.#database.timeoutMs, resolve, reject)
+      this.#unanswered.add(queued)
+      this.#setTimer(queued.end)
+      this.#enqueue(this.#laneOf(write), queued)
+    })
+  }
+
+  /** Sets the one timer of all waits to this end, unless it is due earlier. */
+  #setTimer(end: number): void {
+    if (this.#timer && this.#timerEnd <= end) return
+    clearTimeout(this.#timer)
+    this.#timerEnd = end
+    this.#timer = setTimeout(() => outsideRequest(() => this.#expire()), Math.max(0, end - performance.now())).unref()
+  }
+
+  #expire(): void {
+    this.#timer = undefined
+    // A timer may come a little early.
+    const now = performance.now() + 1
+    for (const queued of this.#unanswered) {
+      if (queued.end > now) this.#setTimer(queued.end)
+      // Before the commit this write alone can be left out. During the commit the whole batch gives up.
+      else if (queued.committing) queued.committing.giveUp()
+      else this.#refuse(queued, databaseUnavailable(new DatabaseTimeout('the write waited for too long')))
+    }
+  }
+
+  #refuse(queued: QueuedWrite<Write, Answer>, reason: unknown): void {
+    this.#unanswered.delete(queued)
+    queued.reject(reason)
+  }
+
+  #laneOf(write: Write): Lane<Write, Answer> {
+    if (this.#lanes.size === 0) return this.#shared
+    return this.#lanes.get(this.#work.ownerOf?.(write)) ?? this.#shared
+  }
+
+  #enqueue(lane: Lane<Write, Answer>, queued: QueuedWrite<Write, Answer>): void {
+    if (lane !== this.#shared && lane.queue.length >= maxQueued) {
+      this.#refuse(queued, databaseUnavailable(new Error('as many writes of this account wait as may')))
+      return
+    }
+    lane.queue.push(queued)
+    if (lane.isRunning) return
+    lane.isRunning = true
+    // Outside the request: the lane goes on with writes of other requests.
+    setImmediate(() => void outsideRequest(() => this.#run(lane)))
+  }
+
+  async #run(lane: Lane<Write, Answer>): Promise<void> {
+    while (lane.queue.length > 0) {
+      const batch = lane.queue.splice(0, maxBatch).filter(({ isOver }) => !isOver)
+      if (batch.length === 0) continue
+      try {
+        await this.#commit(lane, batch)
+        lane.isFree = true
+        this.#answer(batch)
+      } catch (error) {
+        lane.isFree = false
+        for (const queued of batch) this.#refuse(queued, error)
+      }
+    }
+    lane.isRunning = false
+    // An owner whose lock is still taken keeps its lane: in the shared lane its next write would delay the others again.
+    if (lane.isFree) this.#lanes.delete(lane.owner)
+  }
+
+  /** Commits a batch. Each attempt leaves out the writes that have no time left. */
+  async #commit(lane: Lane<Write, Answer>, batch: readonly QueuedWrite<Write, Answer>[]): Promise<void> {
+    const { promise: until, reject: giveUp } = Promise.withResolvers<never>()
+    until.catch(() => undefined)
+    const committing = { giveUp: () => giveUp(new DatabaseTimeout('the commit took too long')) }
+    let written: readonly QueuedWrite<Write, Answer>[] = []
+    let lockTimeouts = 0
+    const attempt = async (sql: Transaction) => {
+      for (const queued of batch) queued.found = undefined
+      const taken = batch.filter(({ isOver }) => !isOver)
+      try {
+        await this.#runBatch(sql, taken, lane === this.#shared ? lockTimeouts : 0)
+        written = taken.filter(({ found }) => found !== awaitingLock)
+      } catch (error) {
+        if (codeOf(error) === lockNotAvailable) lockTimeouts++
+        throw error
+      }
+    }
+    const beforeCommit = () => {
+      // The caller of that write has got the answer that nothing is written.
+      if (written.some(({ isOver }) => isOver)) throw new Conflict()
+      for (const queued of written) queued.committing = committing
+    }
+    const afterCommit = () => {
+      for (const queued of written) queued.committing = undefined
+    }
+    const latest = Math.max(...batch.map(({ end }) => end))
+    await this.#database.transaction(attempt, latest - performance.now(), {
+      ...(lane === this.#shared ? { lane: this } : { sharer: ownerLanes }),
+      ...(this.#work.ownerOf && { lockTimeoutMs }),
+      beforeCommit,
+      afterCommit,
+      until,
+    })
+    if (written.length > 0) {
+      this.#sizes.record(written.length)
+      this.#work.committed?.()
+    }
+  }
+
+  /**
+   * Runs the writes of a batch.
+   * @param lockTimeouts how often the batch has timed out at a lock. After the first time, writes that need a lock are left out;
+   *   after the second, all writes are
+   */
+  async #runBatch(sql: Transaction, taken: readonly QueuedWrite<Write, Answer>[], lockTimeouts: number): Promise<void> {
+    if (lockTimeouts > 1) for (const queued of taken) queued.found = awaitingLock
+    if (lockTimeouts > 1 || taken.length === 0) return
+    const writes = taken.map(({ write }) => write)
+    const found = await this.#work.commit(sql, writes, lockTimeouts === 0)
+    for (const [index, queued] of taken.entries()) queued.found = found[index]
+  }
+
+  #answer(batch: readonly QueuedWrite<Write, Answer>[]): void {
+    const left: QueuedWrite<Write, Answer>[] = []
+    for (const queued of batch) {
+      const { found } = queued
+      if (found === awaitingLock) left.push(queued)
+      else {
+        this.#unanswered.delete(queued)
+        if (found === undefined) queued.reject(new Error('a write of the batch has no answer'))
+        else if (found instanceof ApiError) queued.reject(found)
+        else queued.resolve(found)
+      }
+    }
+    if (left.length > 0) this.#moveToLanes(left)
+  }
+
+  /** Gives the owners of these writes lanes of their own. */
+  #moveToLanes(writes: readonly QueuedWrite<Write, Answer>[]): void {
+    for (const { write } of writes) {
+      const owner = this.#work.ownerOf?.(write)
+      if (this.#lanes.has(owner)) continue
+      this.#dropIdleLanes()
+      this.#lanes.set(owner, { owner, queue: [], isRunning: false, isFree: false })
+    }
+    // The queued writes move too, so that the writes of one owner keep their order.
+    const toMove = [...writes, ...this.#shared.queue]
+    this.#shared.queue = []
+    for (const each of toMove) this.#enqueue(this.#laneOf(each.write), each)
+  }
+
+  #dropIdleLanes(): void {
+    for (const [owner, { isRunning }] of this.#lanes) {
+      if (this.#lanes.size < maxLanes) return
+      if (!isRunning) this.#lanes.delete(owner)
+    }
+  }
+}

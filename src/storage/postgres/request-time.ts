@@ -1,0 +1,76 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+
+/** A request that uses the database. */
+export interface WaitingRequest {
+  /** The account's id; undefined while it is not known. */
+  account(): number | undefined
+  /** Whether its reply has begun or its client has disconnected: from then on no client waits for the database. */
+  isAnswered(): boolean
+}
+
+/** Measures how long one request has waited for the database. Waits at the same time count once. */
+export class RequestTime {
+  readonly request: WaitingRequest
+  #usedMs = 0
+  #waits = 0
+  #since = 0
+
+  constructor(request: WaitingRequest) {
+    this.request = request
+  }
+
+  get usedMs(): number {
+    return this.#usedMs + (this.#waits > 0 ? performance.now() - this.#since : 0)
+  }
+
+  begin(): void {
+    if (this.#waits++ === 0) this.#since = performance.now()
+  }
+
+  end(): void {
+    if (--this.#waits === 0) this.#usedMs += performance.now() - this.#since
+  }
+}
+
+const current = new AsyncLocalStorage<RequestTime | undefined>()
+
+/** Runs work of a request: all its waits for the database until its reply begins share one time limit. */
+export function duringRequest<T>(request: WaitingRequest, work: () => T): T {
+  return current.run(new RequestTime(request), work)
+}
+
+/** Runs work that has a time limit of its own, outside the request's. */
+export function outsideRequest<T>(work: () => T): T {
+  return current.run(undefined, work)
+}
+
+/** The account of the current request; undefined outside a request. */
+export function requestAccount(): number | undefined {
+  return currentRequestTime()?.request.account()
+}
+
+/**
+ * Waits for the database in the time that the request has left.
+ * @param timeoutMs how long a whole request may wait
+ * @param work gets the milliseconds that are left
+ */
+export async function withinRequestTime<T>(timeoutMs: number, work: (leftMs: number) => Promise<T>): Promise<T> {
+  const time = currentRequestTime()
+  if (!time) return await work(timeoutMs)
+  const leftMs = timeoutMs - time.usedMs
+  time.begin()
+  try {
+    return await work(leftMs)
+  } finally {
+    time.end()
+  }
+}
+
+/**
+ * The time of the current request; undefined outside a request. Timers that a request has started run in its context also
+ * after its reply: they have a time limit of their own.
+ */
+export function currentRequestTime(): RequestTime | undefined {
+  const time = current.getStore()
+  return time?.request.isAnswered() ? undefined : time
+}
