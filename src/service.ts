@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { type Bootstrap, bootstrapAccess } from './access/bootstrap.ts'
 import { Guard } from './access/guard.ts'
 import { createServer, registerService } from './app.ts'
-import { wholeEntry } from './audit/database-entries.ts'
+import { globalEntry } from './audit/database-entries.ts'
 import { type Actor, serviceActor } from './audit/record.ts'
 import { CharacterUses } from './characters/character-uses.ts'
 import { type CharacterLibrary, createLibrary } from './characters/library/library.ts'
@@ -252,7 +252,7 @@ async function reload({ log, itself, stores, library, models }: Parts, config: C
     const before = { models: models.names }
     await models.replace(await loadModels(config))
     logger.info('models.json has been read again')
-    const entry = wholeEntry('models.reloaded', before, { models: models.names })
+    const entry = globalEntry('models.reloaded', before, { models: models.names })
     await stores.audit
       .record(itself, entry)
       .catch((error: unknown) => logger.error({ err: error }, 'that models.json was read again is not on record'))

@@ -10,6 +10,6 @@ export function actorOf(request: FastifyRequest): Actor {
     key: prefix,
     account: account.name,
     from: request.from,
-    tell: (record) => request.log.info(record, 'audit record'),
+    onRecord: (record) => request.log.info(record, 'audit record'),
   }
 }

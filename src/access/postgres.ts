@@ -1,4 +1,4 @@
-import { type Recorder, recording } from '../audit/postgres.ts'
+import { type Recorder, withAuditRecords } from '../audit/postgres.ts'
 import { type Actor, type AuditAction, commandLine, serviceActor } from '../audit/record.ts'
 import type { AccountLimits } from '../limit-values.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
@@ -231,9 +231,9 @@ export class PostgresAccessStore implements AccessStore {
   }
 
   /** Does a change in one transaction; what was remembered may not be so afterwards. */
-  async #change<T>(change: (sql: Transaction, record: Recorder) => Promise<T>, patience?: number): Promise<T> {
+  async #change<T>(change: (sql: Transaction, record: Recorder) => Promise<T>, timeoutMs?: number): Promise<T> {
     try {
-      return await recording(this.#database, change, patience)
+      return await withAuditRecords(this.#database, change, timeoutMs)
     } finally {
       this.#known.forget()
     }

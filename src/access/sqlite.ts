@@ -1,6 +1,6 @@
 import type { Database, Statement } from 'better-sqlite3'
 import { type Actor, type AuditAction, commandLine, serviceActor } from '../audit/record.ts'
-import { type Recorder, recording } from '../audit/sqlite.ts'
+import { type Recorder, withAuditRecords } from '../audit/sqlite.ts'
 import type { AccountLimits } from '../limit-values.ts'
 import { type OutsideChanges, VersionedCache } from '../storage/outside-changes.ts'
 import { inTransaction } from '../storage/write-lock.ts'
@@ -241,7 +241,7 @@ export class SqliteAccessStore implements AccessStore {
   /** Does a change in one transaction; what was remembered may not be so afterwards. */
   #change<T>(change: (record: Recorder) => T): T {
     try {
-      return recording(this.#database, change)
+      return withAuditRecords(this.#database, change)
     } finally {
       this.#known.forget()
     }

@@ -11,8 +11,7 @@ interface AuditOptions {
   readonly json?: true
 }
 
-/** How many records are read at a time. */
-const page = 1000
+const pageSize = 1000
 
 /** Adds `audit` to the command line. */
 export function addAuditCommand(program: Command, withStores: WithStores<AuditStores>): void {
@@ -20,21 +19,21 @@ export function addAuditCommand(program: Command, withStores: WithStores<AuditSt
     .command('audit')
     .option(
       '--since <day>',
-      'the first day in UTC, or a moment such as 2026-11-01T08:00:00Z; all that is kept without it',
+      'the first day in UTC, or a moment such as 2026-11-01T08:00:00Z; all records that are kept without it',
     )
-    .option('--account <name>', 'only what is about this account, also one that is gone')
+    .option('--account <name>', 'only records about this account, also a deleted one')
     .addOption(new Option('--action <name>', 'only this action').choices(auditActions))
     .option('--json', 'print JSON')
     .description('list who changed what, the oldest first')
     .action(async ({ since, account, action, json }: AuditOptions) => {
       const from = since === undefined ? undefined : readMoment('since', since)
-      const question = { since: from, accountName: account?.trim(), action, limit: page }
+      const question = { since: from, accountName: account?.trim(), action, limit: pageSize }
       await withStores(async ({ audit }) => {
         const records: AuditRecord[] = []
         for (let next: AuditQuestion | undefined = question; next; ) {
           const found: readonly AuditRecord[] = await audit.list(next)
           records.push(...found)
-          next = found.length < page ? undefined : { ...question, after: found.at(-1)?.id }
+          next = found.length < pageSize ? undefined : { ...question, after: found.at(-1)?.id }
         }
         printRows(json ? records : records.map(rowOf), json)
       })

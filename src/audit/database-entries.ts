@@ -4,8 +4,8 @@ import { inTransaction } from '../storage/write-lock.ts'
 import { type AuditEntry, commandLine, type Facts } from './record.ts'
 import { writeRecord } from './sqlite.ts'
 
-/** What is put on record of the whole database, or of what belongs to no account. */
-export function wholeEntry(
+/** An entry about the whole database, or about anything else that belongs to no account. */
+export function globalEntry(
   action: 'database.restored' | 'database.migrated' | 'models.reloaded',
   before: Facts | null,
   after: Facts | null,
@@ -13,26 +13,26 @@ export function wholeEntry(
   return { action, target: null, account: null, before, after }
 }
 
-/** Marks, as SQLite's `user_version`, a restored database that had no table for the record of that. */
+/** The `user_version` of a restored database that has no table for audit records yet. */
 const restoredWithoutRecord = 1
 
 /**
- * Puts on record that a backup is restored, in the database that is about to be served; one from before there was an audit
- * trail is marked, and gets its record when it is next opened.
+ * Writes the audit record of a restore into the restored database. A backup from before the audit trail is marked instead, and
+ * gets its record when it is next opened.
  * @param file the backup
  */
 export function noteRestore(database: Database, file: string): void {
   const hasTrail = database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'audit_records'").get() !== undefined
-  if (hasTrail) writeRecord(database, commandLine, wholeEntry('database.restored', null, { backup: basename(file) }))
+  if (hasTrail) writeRecord(database, commandLine, globalEntry('database.restored', null, { backup: basename(file) }))
   else database.pragma(`user_version = ${restoredWithoutRecord}`)
 }
 
-/** Writes the record that a restored database has no table for before. */
-export function settleRestore(database: Database): void {
+/** Writes the audit record of a restore into a database that `noteRestore` has marked. */
+export function recordRestore(database: Database): void {
   if (database.pragma('user_version', { simple: true }) !== restoredWithoutRecord) return
   inTransaction(database, () => {
     if (database.pragma('user_version', { simple: true }) !== restoredWithoutRecord) return
-    writeRecord(database, commandLine, wholeEntry('database.restored', null, null))
+    writeRecord(database, commandLine, globalEntry('database.restored', null, null))
     database.pragma('user_version = 0')
   })
 }

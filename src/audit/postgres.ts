@@ -3,42 +3,45 @@ import { escapeNul, unescapeNul } from '../storage/postgres/texts.ts'
 import type { Actor, AuditEntry, AuditQuestion, AuditRecord, AuditTrail } from './record.ts'
 import { type AuditRow, auditColumns, recordOf, toRecord, toRow, unknownAfter } from './rows.ts'
 
-/** Puts on record what the transaction does that is under way; last of all, since others wait for it until that is over. */
+/**
+ * Adds an audit record to the current transaction. It should be the last statement: it locks the counter of records, and other
+ * transactions wait for the lock until this one ends.
+ */
 export type Recorder = (by: Actor, entry: AuditEntry) => Promise<void>
 
 /**
- * Does a change in one transaction with its records, which their actors hear of afterwards.
- * @param patience milliseconds that it may take, where that is more than for a request
- * @throws ApiError 503 as transactions do, and whatever the change throws
+ * Runs a change and writes its audit records in one transaction. Afterwards it calls `onRecord` of their actors.
+ * @param timeoutMs how long the transaction may take; as long as a request without it
+ * @throws ApiError 503 as transactions do; what the change throws
  */
-export async function recording<T>(
+export async function withAuditRecords<T>(
   database: PostgresDatabase,
   change: (sql: Transaction, record: Recorder) => Promise<T>,
-  patience?: number,
+  timeoutMs?: number,
 ): Promise<T> {
-  let written: (() => void)[] = []
+  let notifications: (() => void)[] = []
   const result = await database.transaction(async (sql) => {
     // The transaction may run several times.
-    const now: (() => void)[] = []
-    written = now
+    const ours: (() => void)[] = []
+    notifications = ours
     return await change(sql, async (by, entry) => {
       const done = await writeRecord(sql, by, entry)
-      now.push(() => by.tell?.(done))
+      ours.push(() => by.onRecord?.(done))
     })
-  }, patience)
-  for (const tell of written) tell()
+  }, timeoutMs)
+  for (const notify of notifications) notify()
   return result
 }
 
 /**
- * Writes a record. Its number is the next one, whoever writes: a number that can be seen has none below it that is still
- * to come.
+ * Writes a record. The counter gives its number in the order of the commits: once a number is visible, no lower number can appear
+ * later.
  */
 export async function writeRecord(sql: Transaction, by: Actor, entry: AuditEntry): Promise<AuditRecord> {
   const record = recordOf(by, entry)
   const { id = null, name = null } = entry.account ?? {}
   const row = toRow(record)
-  // The second sees what the first has done: both go out at once.
+  // The server runs them in this order, so the second sees the new value. Sending both at once saves a round trip.
   await Promise.all([
     sql`UPDATE counters SET value = value + 1 WHERE name = 'audit_records'`,
     sql`
@@ -62,39 +65,39 @@ export class PostgresAuditTrail implements AuditTrail {
   list(question: AuditQuestion): Promise<readonly AuditRecord[]> {
     const { after, limit } = question
     return this.#database.read(async (sql) => {
-      const asked = conditions(sql, question)
+      const filter = conditions(sql, question)
       const [last] =
         after === undefined
           ? [{ seq: 0 }]
-          : await sql<{ seq: number }[]>`SELECT seq FROM audit_records WHERE id = ${withoutNul(after)} ${asked}`
+          : await sql<{ seq: number }[]>`SELECT seq FROM audit_records WHERE id = ${withoutNul(after)} ${filter}`
       if (!last) throw unknownAfter()
       const rows = await sql<AuditRow[]>`
-        SELECT ${sql.unsafe(auditColumns)} FROM audit_records WHERE seq > ${last.seq} ${asked} ORDER BY seq LIMIT ${limit}`
+        SELECT ${sql.unsafe(auditColumns)} FROM audit_records WHERE seq > ${last.seq} ${filter} ORDER BY seq LIMIT ${limit}`
       return rows.map((row) => toRecord({ ...row, target: row.target && unescapeNul(row.target) }))
     })
   }
 
   async record(by: Actor, entry: AuditEntry): Promise<void> {
-    await recording(this.#database, (_sql, record) => record(by, entry))
+    await withAuditRecords(this.#database, (_sql, record) => record(by, entry))
   }
 
-  prune(before: number, most: number): Promise<number> {
+  prune(before: number, max: number): Promise<number> {
     return this.#database.transaction(async (sql) => {
       const removed = await sql`
         DELETE FROM audit_records WHERE seq IN
-          (SELECT seq FROM audit_records WHERE at < ${before} ORDER BY at LIMIT ${most})
+          (SELECT seq FROM audit_records WHERE at < ${before} ORDER BY at LIMIT ${max})
         RETURNING seq`
       return removed.length
     })
   }
 }
 
-/** What no id and no name has, and PostgreSQL takes in no text. */
+/** A search text without U+0000. No id and no name of an account has it, and PostgreSQL refuses it in a text. */
 function withoutNul(text: string): string {
   return text.replaceAll('\0', '')
 }
 
-/** What is asked for of a record, beside its place. */
+/** The SQL conditions of a question, without its place in the list. */
 function conditions(sql: Queries, { since, accountId, accountName, action }: AuditQuestion) {
   return sql`
     ${accountName === undefined ? sql`` : sql`AND account_name = ${withoutNul(accountName)}`}

@@ -1,6 +1,6 @@
 import type { Prunable } from '../storage/prune.ts'
 
-/** What is put on record, by the names that operators know. */
+/** The actions of audit records. Operators see these names. */
 export const auditActions = [
   'key.created',
   'key.rotated',
@@ -26,32 +26,32 @@ export const auditActions = [
 ] as const
 export type AuditAction = (typeof auditActions)[number]
 
-/** By whom a change is made: a caller with a key, the operator at the command line, or the service by itself. */
+/** The author of a change: a caller with a key, the operator at the command line, or the service itself. */
 export interface Actor {
   readonly kind: 'key' | 'command_line' | 'service'
-  /** The prefix of the caller's key; null for the others, like what follows. */
+  /** The prefix of the caller's key. Null without a key, as `account` and `from` are. */
   readonly key: string | null
   /** The name of the key's account. */
   readonly account: string | null
   /** The caller's address. */
   readonly from: string | null
-  /** Hears of each record of the actor's changes, once it is on disk. */
-  readonly tell?: (record: AuditRecord) => void
+  /** Called with each record of the actor's changes once it is on disk. */
+  readonly onRecord?: (record: AuditRecord) => void
 }
 
-/** Names and numbers of what has changed. */
+/** Names and values that describe one side of a change. */
 export type Facts = Readonly<Record<string, unknown>>
 
-/** What a store puts on record of a change: never a secret, the digest of one, or the text of a card or a message. */
+/** What a store records of a change: never a secret, its digest, or the text of a card or a message. */
 export interface AuditEntry {
   readonly action: AuditAction
   /** A key's prefix, an account's or a character's name, `A>B` of a share (with `#tag`); null for everything else. */
   readonly target: string | null
-  /** The account that it is about; of one that is gone in this transaction, with its name. Null where it is about all of them. */
+  /** The account of the change, with its name when this transaction deletes it. Null for a change of the whole database. */
   readonly account: { readonly id: number; readonly name?: string } | null
-  /** What was so before; null for what is new. */
+  /** The state before the change; null when the subject is new. */
   readonly before: Facts | null
-  /** What is so now; null for what is gone. */
+  /** The state after the change; null when the subject is deleted. */
   readonly after: Facts | null
 }
 
@@ -63,59 +63,60 @@ export interface AuditRecord {
   readonly at: number
   readonly actor: Pick<Actor, 'kind' | 'key' | 'account'>
   readonly from: string | null
-  /** One of `auditActions`, or one that only a newer version knows. */
+  /** One of `auditActions`, or an action of a newer version. */
   readonly action: string
   readonly target: string | null
   readonly before: Facts | null
   readonly after: Facts | null
 }
 
-/** Which records are asked for. */
+/** Filters of a list of records. */
 export interface AuditQuestion {
-  /** The first moment, Unix seconds. */
+  /** The first moment, in Unix seconds. */
   readonly since?: number | undefined
-  /** Those about the account with this id: another one that has the name of an account that is gone sees nothing of that. */
+  /** Only records of the account with this id. A new account with the name of a deleted one does not see the old records. */
   readonly accountId?: number | undefined
-  /** Those about accounts of this name, also of one that is gone. */
+  /** Only records of accounts with this name, deleted ones included. */
   readonly accountName?: string | undefined
   readonly action?: AuditAction | undefined
-  /** The id of the record after which to begin. */
+  /** The id of the record after which the list begins. */
   readonly after?: string | undefined
   readonly limit: number
 }
 
-/** Reads the audit trail, and writes what has no other transaction. Stores write the records of their own changes. */
+/** The audit trail. Stores write the records of their own changes in their transactions; `record` is for all other changes. */
 export interface AuditTrail extends Prunable {
   /**
-   * At most `limit` records in the order of their changes: whoever goes on after the last one misses none.
-   * @throws ApiError 400 for an `after` that is none of those that are asked for
+   * Up to `limit` records in the order of their changes. A caller that continues after the last record misses none.
+   * @throws ApiError 400 when `after` is not the id of a record that matches the filters
    */
   list(question: AuditQuestion): Promise<readonly AuditRecord[]>
-  /** Puts on record what has been done outside the database. */
+  /** Writes the record of a change outside the database. */
   record(by: Actor, entry: AuditEntry): Promise<void>
 }
 
-/** The stores as far as it takes them to read the trail. */
+/** The store that commands on the audit trail need. */
 export interface AuditStores {
   readonly audit: AuditTrail
 }
 
-const nobody = { key: null, account: null, from: null }
+const noKey = { key: null, account: null, from: null }
 
-/** The operator. No log is open while a command runs. */
-export const commandLine: Actor = { kind: 'command_line', ...nobody }
+/** The operator. It has no `onRecord`, since no log is open while a command runs. */
+export const commandLine: Actor = { kind: 'command_line', ...noKey }
 
-/** The service itself, as at its first start. @param tell hears of the records */
-export function serviceActor(tell?: (record: AuditRecord) => void): Actor {
-  return { kind: 'service', ...nobody, ...(tell && { tell }) }
+/** The service itself, for example at its first start. */
+export function serviceActor(onRecord?: (record: AuditRecord) => void): Actor {
+  return { kind: 'service', ...noKey, ...(onRecord && { onRecord }) }
 }
 
 /**
- * What differs between two states of the same thing, as the two sides of an entry; all of it where one side is null.
+ * The differences between two states of the same subject, as the two sides of an entry; both whole states when one is null.
  */
 export function changesOf(before: Facts | null, after: Facts | null): Pick<AuditEntry, 'before' | 'after'> {
   if (!before || !after) return { before, after }
-  const isOther = (name: string) => JSON.stringify(before[name]) !== JSON.stringify(after[name])
-  const differing = (facts: Facts): Facts => Object.fromEntries(Object.entries(facts).filter(([name]) => isOther(name)))
+  const isChanged = (name: string) => JSON.stringify(before[name]) !== JSON.stringify(after[name])
+  const differing = (facts: Facts): Facts =>
+    Object.fromEntries(Object.entries(facts).filter(([name]) => isChanged(name)))
   return { before: differing(before), after: differing(after) }
 }

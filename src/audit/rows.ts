@@ -4,7 +4,7 @@ import { isFields } from '../fields.ts'
 import { unixSeconds } from '../time.ts'
 import type { Actor, AuditEntry, AuditRecord, Facts } from './record.ts'
 
-/** A record as the database keeps it, in the order of the changes. */
+/** A record as a row of the database. */
 export interface AuditRow {
   readonly id: string
   readonly at: number
@@ -18,10 +18,10 @@ export interface AuditRow {
   readonly after: string | null
 }
 
-/** The columns of a record, but for its number and the account that it is about. */
+/** The columns of a record without its number and its account. */
 export const auditColumns = 'id, at, actor, actor_key, actor_account, address, action, target, before, after'
 
-/** The record that an entry becomes now. */
+/** Makes the record of an entry, with a new id and the time of now. */
 export function recordOf({ kind, key, account, from }: Actor, entry: AuditEntry): AuditRecord {
   const { action, target, before, after } = entry
   const id = `audit_${randomUUID().replaceAll('-', '')}`
@@ -45,7 +45,7 @@ export function toRow({ id, at, actor, from, action, target, before, after }: Au
   return { id, at, actor: kind, actor_key: key, actor_account: account, address: from, action, target, ...facts }
 }
 
-/** The record that a row tells of. */
+/** The record of a row. */
 export function toRecord(row: AuditRow): AuditRecord {
   const { id, at, actor, actor_key: key, actor_account: account, address: from, action, target } = row
   const kind = actor === 'key' || actor === 'command_line' ? actor : 'service'
@@ -53,12 +53,12 @@ export function toRecord(row: AuditRow): AuditRecord {
   return { object: 'audit_record', id, at, actor: { kind, key, account }, from, action, target, ...facts }
 }
 
-/** The refusal of a page after a record that is not there, or not the caller's to see. */
+/** The refusal of a page after a record that does not exist, or that the caller may not see. */
 export function unknownAfter(): Error {
   return invalidField('after', 'is not the id of a record of this list', 'The value of')
 }
 
-/** JSON that we wrote ourselves. */
+/** Parses JSON that this service has written. */
 function factsIn(json: string | null): Facts | null {
   const value: unknown = json === null ? null : JSON.parse(json)
   return isFields(value) ? value : null

@@ -7,25 +7,25 @@ import { inTransaction } from '../storage/write-lock.ts'
 import type { Actor, AuditEntry, AuditQuestion, AuditRecord, AuditTrail } from './record.ts'
 import { type AuditRow, auditColumns, recordOf, toRecord, toRow, unknownAfter } from './rows.ts'
 
-/** Puts on record what the transaction does that is under way. */
+/** Adds an audit record to the current transaction. */
 export type Recorder = (by: Actor, entry: AuditEntry) => void
 
 /**
- * Does a change in one transaction with its records, which their actors hear of afterwards.
- * @throws ApiError 507 when the disk is full, 503 when another program writes, and whatever the change throws
+ * Runs a change and writes its audit records in one transaction. Afterwards it calls `onRecord` of their actors.
+ * @throws ApiError 507 when the disk is full, 503 when another program has the lock; what the change throws
  */
-export function recording<T>(database: Database, change: (record: Recorder) => T): T {
-  const written: (() => void)[] = []
+export function withAuditRecords<T>(database: Database, change: (record: Recorder) => T): T {
+  const notifications: (() => void)[] = []
   const record: Recorder = (by, entry) => {
     const done = writeRecord(database, by, entry)
-    written.push(() => by.tell?.(done))
+    notifications.push(() => by.onRecord?.(done))
   }
   const result = withWriteErrors(() => inTransaction(database, () => change(record)))
-  for (const tell of written) tell()
+  for (const notify of notifications) notify()
   return result
 }
 
-/** Writes a record. To be called in the transaction of its change. */
+/** Writes a record; the caller runs it in the transaction of the change. */
 export function writeRecord(database: Database, by: Actor, entry: AuditEntry): AuditRecord {
   const record = recordOf(by, entry)
   const { id = null, name = null } = entry.account ?? {}
@@ -38,8 +38,8 @@ export function writeRecord(database: Database, by: Actor, entry: AuditEntry): A
   return record
 }
 
-/** How many records are looked through at once, as a filter may pass over any number: a few milliseconds. */
-const stretch = 10_000
+/** How many records one query scans, since a filter may skip any number of them: a few milliseconds. */
+const seqPerQuery = 10_000
 
 /** The numbers of the first record and of the last. */
 interface Ends {
@@ -64,8 +64,8 @@ export class SqliteAuditTrail implements AuditTrail {
   }
 
   async list({ since, accountId, accountName, action, after, limit }: AuditQuestion): Promise<readonly AuditRecord[]> {
-    // Only what is asked for, so that an account's records are found by their index.
-    const asked = [
+    // Only the conditions in use, so that SQLite finds an account's records by their index.
+    const filter = [
       accountName === undefined ? '' : 'AND account_name = $accountName',
       accountId === undefined ? '' : 'AND account = $accountId',
       action === undefined ? '' : 'AND action = $action',
@@ -76,33 +76,33 @@ export class SqliteAuditTrail implements AuditTrail {
       after === undefined
         ? 0
         : this.#database
-            .prepare<[object], number>(`SELECT seq FROM audit_records WHERE id = $after ${asked}`)
+            .prepare<[object], number>(`SELECT seq FROM audit_records WHERE id = $after ${filter}`)
             .pluck()
             .get(values)
     if (before === undefined) throw unknownAfter()
     const statement = this.#database.prepare<[object], AuditRow>(`
       SELECT ${auditColumns} FROM audit_records
-      WHERE seq > $from AND seq <= $to ${asked} ORDER BY seq LIMIT $left`)
+      WHERE seq > $from AND seq <= $to ${filter} ORDER BY seq LIMIT $left`)
     const found: AuditRow[] = []
     const { first, last } = this.#ends.get() ?? nothing
-    for (let from = Math.max(before, first - 1); from < last; from += stretch) {
-      found.push(...statement.all({ ...values, from, to: from + stretch, left: limit - found.length }))
+    for (let from = Math.max(before, first - 1); from < last; from += seqPerQuery) {
+      found.push(...statement.all({ ...values, from, to: from + seqPerQuery, left: limit - found.length }))
       if (found.length >= limit) break
-      // Others' requests come in between.
-      if (from + stretch < last) await setImmediate()
+      // Lets other requests run in between.
+      if (from + seqPerQuery < last) await setImmediate()
     }
     return found.map(toRecord)
   }
 
   async record(by: Actor, entry: AuditEntry): Promise<void> {
     const written = await this.#commit.run(() => writeRecord(this.#database, by, entry))
-    by.tell?.(written)
+    by.onRecord?.(written)
   }
 
-  prune(before: number, most: number): Promise<number> {
+  prune(before: number, max: number): Promise<number> {
     const remove = this.#database.prepare<[number, number]>(
       'DELETE FROM audit_records WHERE seq IN (SELECT seq FROM audit_records WHERE at < ? ORDER BY at LIMIT ?)',
     )
-    return this.#commit.run(() => takeBriefly(most, (count) => remove.run(before, count).changes))
+    return this.#commit.run(() => takeBriefly(max, (count) => remove.run(before, count).changes))
   }
 }

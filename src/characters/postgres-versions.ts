@@ -1,4 +1,4 @@
-import { recording } from '../audit/postgres.ts'
+import { withAuditRecords } from '../audit/postgres.ts'
 import type { Actor } from '../audit/record.ts'
 import type { PostgresDatabase, Queries, Transaction } from '../storage/postgres/database.ts'
 import { escapeNul, unescapeNul } from '../storage/postgres/texts.ts'
@@ -78,7 +78,7 @@ export async function purge(
   if (begin === null) await database.transaction(noteUnknown)
   const { surplus, ...progress } = await database.read((sql) => plan(sql, begin, usedSince))
   if (surplus.length === 0) return { removed: [], ...progress }
-  const removed = await recording(database, async (sql, record) => {
+  const removed = await withAuditRecords(database, async (sql, record) => {
     const versions = listed(sql, surplus)
     // An upload that makes one of these versions current again writes this row, in every release of the service.
     await sql`

@@ -1,4 +1,4 @@
-import { recording } from '../audit/postgres.ts'
+import { withAuditRecords } from '../audit/postgres.ts'
 import { commandLine, serviceActor } from '../audit/record.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
 import { escapeNul, unescapeNul } from '../storage/postgres/texts.ts'
@@ -46,7 +46,7 @@ export class PostgresCharacterStore implements CharacterStore {
     by = commandLine,
   ): Promise<void> {
     const write = (upload: string | null) =>
-      recording(this.#database, async (sql, record) => {
+      withAuditRecords(this.#database, async (sql, record) => {
         if (!(await add(sql, account, character, limits, upload))) throw nameTaken()
         await record(by, characterEntry('character.created', account, character.name, null, character.digest))
       })
@@ -55,7 +55,7 @@ export class PostgresCharacterStore implements CharacterStore {
 
   put(account: number, character: NewCharacter, limits: CharacterLimits = {}, by = commandLine): Promise<boolean> {
     const write = (upload: string | null) =>
-      recording(this.#database, async (sql, record) => {
+      withAuditRecords(this.#database, async (sql, record) => {
         const { digest, about, source } = character
         if (await add(sql, account, character, limits, upload)) {
           await record(by, characterEntry('character.created', account, character.name, null, digest))
@@ -137,7 +137,7 @@ export class PostgresCharacterStore implements CharacterStore {
   }
 
   remove(account: number, name: string, by = commandLine): Promise<boolean> {
-    return recording(this.#database, async (sql, record) => {
+    return withAuditRecords(this.#database, async (sql, record) => {
       const [removed] = await sql<{ digest: string }[]>`
         DELETE FROM characters WHERE account = ${account} AND name = ${escapeNul(name)} RETURNING digest`
       if (!removed) return false

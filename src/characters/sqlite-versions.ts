@@ -1,6 +1,6 @@
 import type { Database, Statement } from 'better-sqlite3'
 import type { Actor } from '../audit/record.ts'
-import { recording } from '../audit/sqlite.ts'
+import { withAuditRecords } from '../audit/sqlite.ts'
 import { unixSeconds } from '../time.ts'
 import type { CharacterKey, NewCharacter, PurgeStep, VersionKey } from './library/character.ts'
 import { type CharacterUsage, dayBegin, type PurgeRow, planPurge, purgeEntries } from './policy.ts'
@@ -77,7 +77,7 @@ export class SqliteVersions {
     const plan = () => planPurge(this.#forPurge.all(after?.account ?? 0, after?.name ?? ''), usedSince, after)
     const seen = plan()
     if (seen.surplus.length === 0) return { removed: [], after: seen.after, isLast: seen.isLast }
-    return recording(this.#database, (record): PurgeStep => {
+    return withAuditRecords(this.#database, (record): PurgeStep => {
       // Another process may have written since the first plan.
       const { surplus, ...progress } = plan()
       for (const { account, name, digest } of surplus) this.#remove.run(account, name, digest)

@@ -1,6 +1,6 @@
 import type { Database, Statement } from 'better-sqlite3'
 import { type Actor, commandLine, serviceActor } from '../audit/record.ts'
-import { recording } from '../audit/sqlite.ts'
+import { withAuditRecords } from '../audit/sqlite.ts'
 import { type OutsideChanges, VersionedCache } from '../storage/outside-changes.ts'
 import { withWriteErrors } from '../storage/write-error.ts'
 import { inTransaction } from '../storage/write-lock.ts'
@@ -132,7 +132,7 @@ export class SqliteCharacterStore implements CharacterStore {
 
   async remove(account: number, name: string, by = commandLine): Promise<boolean> {
     this.#findCache.forget()
-    return recording(this.#database, (record) => {
+    return withAuditRecords(this.#database, (record) => {
       const before = this.#find.exact.get(account, name)
       if (!before) return false
       this.#delete.run(account, name)
@@ -177,7 +177,7 @@ export class SqliteCharacterStore implements CharacterStore {
     const { name, digest, about, source } = character
     const write = (upload: string | null): boolean => {
       this.#findCache.forget()
-      return recording(this.#database, (record) => {
+      return withAuditRecords(this.#database, (record) => {
         const { before } = this.#check(account, character, limits, mayReplace)
         const now = unixSeconds()
         if (before !== null) this.#update.run(digest, JSON.stringify(about), now, account, name)

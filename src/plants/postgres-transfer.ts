@@ -1,4 +1,4 @@
-import { type Recorder, recording } from '../audit/postgres.ts'
+import { type Recorder, withAuditRecords } from '../audit/postgres.ts'
 import { commandLine } from '../audit/record.ts'
 import { codeOf } from '../errors.ts'
 import type { PostgresDatabase, Queries, Transaction } from '../storage/postgres/database.ts'
@@ -56,7 +56,7 @@ export class PostgresTransfers implements PlantTransfers {
   }
 
   async exportPlants(account: number, taker: PlantTaker, by = commandLine): Promise<void> {
-    await recording(this.#database, async (sql, record) =>
+    await withAuditRecords(this.#database, async (sql, record) =>
       record(by, transferEntry('account.exported', account, await nameOf(sql, account))),
     )
     await this.handOver(account, taker)
@@ -146,7 +146,7 @@ export class PostgresTransfers implements PlantTransfers {
 
   beginUndo(key: ImportKey, by = commandLine): Promise<Import> {
     const { account, digest } = key
-    return recording(this.#database, async (sql, record) => {
+    return withAuditRecords(this.#database, async (sql, record) => {
       const found = await readImport(sql, key)
       if (!found) throw noImport()
       // A batch that is under way is waited for: what it has come to is read again.
@@ -213,7 +213,7 @@ export class PostgresTransfers implements PlantTransfers {
     work: (sql: Transaction, record: Recorder) => Promise<void>,
   ): Promise<void> {
     try {
-      await recording(this.#database, work, longestWait)
+      await withAuditRecords(this.#database, work, longestWait)
     } catch (error) {
       if (codeOf(error) !== uniqueViolation) throw error
       const taken = new Set((await this.held(account, plants)).map(({ id }) => id))

@@ -1,4 +1,4 @@
-import { type Recorder, recording } from '../audit/postgres.ts'
+import { type Recorder, withAuditRecords } from '../audit/postgres.ts'
 import { commandLine } from '../audit/record.ts'
 import type { Metric } from '../instruments.ts'
 import type { PostgresDatabase, Queries, Transaction } from '../storage/postgres/database.ts'
@@ -173,7 +173,7 @@ export class PostgresPlantStore implements PlantStore {
   /** Does a change in one transaction. @throws ApiError 403 when an account that it is about was deleted meanwhile */
   async #change<T>(change: (sql: Transaction, record: Recorder) => Promise<T>): Promise<T> {
     try {
-      return await recording(this.#database, change)
+      return await withAuditRecords(this.#database, change)
     } catch (error) {
       throw isForeignKeyViolation(error) ? accountGone(error) : error
     }

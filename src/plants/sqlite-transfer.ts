@@ -2,7 +2,7 @@ import { dirname } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import type { Database, Statement } from 'better-sqlite3'
 import { commandLine } from '../audit/record.ts'
-import { recording } from '../audit/sqlite.ts'
+import { withAuditRecords } from '../audit/sqlite.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
 import { isServed } from '../storage/serve-lock.ts'
 import { closeSnapshot, openSnapshot } from '../storage/snapshots.ts'
@@ -58,7 +58,9 @@ export class SqliteTransfers implements PlantTransfers {
   }
 
   async exportPlants(account: number, taker: PlantTaker, by = commandLine): Promise<void> {
-    recording(this.#database, (record) => record(by, transferEntry('account.exported', account, this.#nameOf(account))))
+    withAuditRecords(this.#database, (record) =>
+      record(by, transferEntry('account.exported', account, this.#nameOf(account))),
+    )
     await this.handOver(account, taker)
   }
 
@@ -113,7 +115,7 @@ export class SqliteTransfers implements PlantTransfers {
     by = commandLine,
   ): Promise<void> {
     try {
-      recording(this.#database, (record) => {
+      withAuditRecords(this.#database, (record) => {
         this.#database
           .prepare('INSERT OR REPLACE INTO imports VALUES (?, ?, ?, 0, ?, 0, ?)')
           .run(account, digest, plants, highest?.id ?? null, unixSeconds())
@@ -146,7 +148,7 @@ export class SqliteTransfers implements PlantTransfers {
   }
 
   async beginUndo({ account, digest }: ImportKey, by = commandLine): Promise<Import> {
-    return recording(this.#database, (record) => {
+    return withAuditRecords(this.#database, (record) => {
       const row = this.#database
         .prepare<[number, string], ImportRow>('SELECT * FROM imports WHERE account = ? AND digest = ?')
         .get(account, digest)

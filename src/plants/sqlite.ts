@@ -201,7 +201,7 @@ export class SqlitePlantStore implements PlantStore {
       const entry = change()
       return entry && writeRecord(this.#database, by, entry)
     })
-    if (record) by.tell?.(record)
+    if (record) by.onRecord?.(record)
     return record !== undefined
   }
 

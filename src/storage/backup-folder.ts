@@ -4,7 +4,7 @@ import { timeInName } from '../time.ts'
 import { backUp } from './backup.ts'
 import type { RowCounts } from './copy.ts'
 
-/** The names of the backups in a folder that is looked after, by the time (UTC) at which each was begun. */
+/** The names of automatic backups, with the time (UTC) at which each was begun. */
 const backupName = /^conservatory-\d{8}T\d{6}Z\.db$/
 
 /** A backup in a folder of backups. */
@@ -16,15 +16,15 @@ export interface FolderBackup {
 }
 
 /**
- * Backs up the database into a folder, under a name with the time in it, and then removes the oldest backups of such names.
- * @param keep how many backups stay, with the new one; all of them where it is undefined
- * @param now milliseconds
- * @throws StorageError as `backUp` does; nothing is removed then
+ * Backs up the database into a folder, under a name with the time in it, and then removes the oldest backups with such names.
+ * @param keep how many backups stay, the new one included; all of them without it
+ * @param now Unix milliseconds
+ * @throws StorageError as `backUp` does; then no backup is removed
  */
 export function backUpInto(databasePath: string, folder: string, keep?: number, now = Date.now()): FolderBackup {
   const file = join(folder, `conservatory-${timeInName(now)}.db`)
   const contents = backUp(databasePath, file)
-  // Names in the order of their times.
+  // The order of the names is that of their times.
   const names = readdirSync(folder)
     .filter((name) => backupName.test(name))
     .toSorted()

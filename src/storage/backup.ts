@@ -21,21 +21,21 @@ import { removeDeadCopies } from './unfinished-copies.ts'
 import { refuseUnfinishedMove, unfinishedMoveInFile } from './unfinished-move.ts'
 import { copyVerified } from './verified-copy.ts'
 
-/** What a restore has done. */
+/** The result of a restore. */
 export interface Restored {
-  /** What has been written. */
+  /** The rows of the restored database. */
   readonly contents: RowCounts
-  /** Whether the next start will bring the schema up to date. */
+  /** Whether the backup has an older schema, which the next start migrates. */
   readonly isOlder: boolean
-  /** The file that the database before is kept in; undefined when there was none. */
+  /** The file that has the replaced database; undefined when there was none. */
   readonly kept: string | undefined
 }
 
 /**
- * Copies the database into a file while a service goes on writing, restores the copy to a scratch place at once, and
- * only then lets it have its name: what is there under that name is good.
- * @returns what the backup holds
- * @throws StorageError when there is no database, the file exists, or the copy is not sound
+ * Copies the database into a file while a service goes on writing. The copy is restored to a scratch file as a test before it
+ * gets its name, so a file under that name is a good backup.
+ * @returns the rows of the backup
+ * @throws StorageError when there is no database, the file exists, or the copy is damaged
  */
 export function backUp(databasePath: string, file: string): RowCounts {
   const target = resolve(file)
@@ -59,12 +59,12 @@ export function backUp(databasePath: string, file: string): RowCounts {
 }
 
 /**
- * Puts a backup in the place of the database, which is kept beside it under another name. A kill at any moment leaves
- * the one or the other under the database's name, whole. No service may use the data folder meanwhile.
- * @param force whether a database that is there may be replaced
- * @param note writes into the copy before it is the database: it is there with what was restored, or not at all
- * @throws StorageError when the backup is not sound, a newer version's or the database itself; when a service runs or
- * another program has the database open; or when a database is there
+ * Replaces the database by a backup, and keeps the old database beside it under another name. After a kill at any moment, the
+ * file under the database's name is the old or the new database, complete. No service may use the data folder meanwhile.
+ * @param force whether to replace a database that exists
+ * @param note writes into the copy before the rename, so that its rows and the restored ones appear together
+ * @throws StorageError when the backup is damaged, from a newer version, or the database itself; when a service runs or
+ * another program has the database open; or when a database exists and `force` is false
  */
 export function restore(
   database: string,
@@ -72,7 +72,7 @@ export function restore(
   force: boolean,
   note: (copy: Database.Database) => void = () => {},
 ): Restored {
-  // SQLite keeps its files beside the one that a link leads to.
+  // SQLite keeps its files beside the file that a symbolic link leads to.
   const databasePath = existsSync(database) ? realpathSync(database) : database
   if (!statSync(file, { throwIfNoEntry: false })?.isFile()) throw new StorageError(`There is no file ${resolve(file)}.`)
   const part = `${databasePath}.part`
@@ -85,21 +85,21 @@ export function restore(
     const applied = checkSource(source, file)
     const folder = dirname(databasePath)
     prepareFolder(folder)
-    // The service holds the data folder, wherever a link in it leads.
+    // A service locks the data folder itself, also when the database in it is a link.
     const lock = lockForServing(dirname(database))
     let old: Old | undefined
     try {
       for (const place of [folder, join(folder, 'backups')]) removeDeadCopies(place)
-      removeDatabase(unfinishedOld(databasePath))
+      removeDatabase(oldCopyPart(databasePath))
       if (existsSync(databasePath) && !force) {
         throw new StorageError(
           `There is a database ${databasePath} already. Add --force to replace it; it is kept beside the new one.`,
         )
       }
       const contents = copyCounted(source, part, file)
-      noted(part, note)
-      old = setAside(databasePath)
-      // Windows renames nothing over a file that is open.
+      addNote(part, note)
+      old = keepOld(databasePath)
+      // Windows cannot rename a file over an open one.
       if (isWindows) old?.release()
       renameSync(part, databasePath)
       syncFolder(folder)
@@ -117,9 +117,9 @@ export function restore(
 }
 
 /**
- * Looks whether a backup can be served from.
- * @returns the migrations that it has seen
- * @throws StorageError when it cannot
+ * Checks that a service can use a backup.
+ * @returns the names of its migrations
+ * @throws StorageError when a service cannot use it
  */
 function checkSource(source: Database.Database, file: string): readonly string[] {
   const fault = damageOf(source)
@@ -132,8 +132,7 @@ function checkSource(source: Database.Database, file: string): readonly string[]
   return applied
 }
 
-/** Writes a note into a copy, down to the disk. */
-function noted(path: string, note: (copy: Database.Database) => void): void {
+function addNote(path: string, note: (copy: Database.Database) => void): void {
   const copy = new Database(path, { fileMustExist: true })
   try {
     note(copy)
@@ -142,23 +141,24 @@ function noted(path: string, note: (copy: Database.Database) => void): void {
   }
 }
 
-/** A database that is about to be replaced, and is kept. */
+/** The old database during a restore. */
 interface Old {
+  /** The file that has its copy. */
   readonly kept: string
-  /** Lets others open what is there under its name. */
+  /** Lets other programs open the file under the database's name. */
   release(): void
 }
 
 /**
- * Keeps what is there under the database's name, and leaves it there as one file with nothing beside it: the log of a
- * database must never meet another one. Nobody else can open it until it is released.
+ * Copies the old database to its new name, and leaves it under the database's name as one file without a log: a log must never
+ * lie beside another database. No other program can open the file until `release`.
  */
-function setAside(path: string): Old | undefined {
-  const kept = keptName(path)
-  if (!isSound(path)) return setFilesAside(path, kept)
-  const database = openAlone(path)
+function keepOld(path: string): Old | undefined {
+  const kept = unusedName(path)
+  if (!isIntact(path)) return keepOldFiles(path, kept)
+  const database = openExclusively(path)
   try {
-    const part = unfinishedOld(path)
+    const part = oldCopyPart(path)
     try {
       copyCounted(database, part, path)
       renameSync(part, kept)
@@ -173,13 +173,13 @@ function setAside(path: string): Old | undefined {
   return { kept, release: () => void database.close() }
 }
 
-/** Where what is there is copied to before it is kept. */
-function unfinishedOld(path: string): string {
+/** The temporary file of the old database's copy. */
+function oldCopyPart(path: string): string {
   return `${path}.before-restore.part`
 }
 
-/** Whether there is a database, and all of it can be read; looking changes nothing of it. */
-function isSound(path: string): boolean {
+/** Whether a database exists and is not damaged. The check does not change its files. */
+function isIntact(path: string): boolean {
   if (!existsSync(path)) return false
   let database: Database.Database | undefined
   try {
@@ -194,17 +194,17 @@ function isSound(path: string): boolean {
 }
 
 /**
- * Opens a database, takes its log into it, and keeps all others out.
+ * Opens a database exclusively, and checkpoints its log.
  * @throws StorageError when another program has it open
  */
-function openAlone(path: string): Database.Database {
+function openExclusively(path: string): Database.Database {
   const database = new Database(path, { timeout: 5000 })
   try {
     database.pragma('locking_mode = EXCLUSIVE')
     database.exec('BEGIN EXCLUSIVE; COMMIT')
     database.pragma('synchronous = FULL')
     database.pragma('journal_mode = DELETE')
-    // Nobody uses it now; whoever has only read may have left it.
+    // No program uses the file now; a program that only read may have left it.
     rmSync(`${path}-shm`, { force: true })
     return database
   } catch (error) {
@@ -214,8 +214,8 @@ function openAlone(path: string): Database.Database {
   }
 }
 
-/** Keeps the files of a database that cannot be read as they are: there may be something to save in them. */
-function setFilesAside(path: string, kept: string): Old | undefined {
+/** Copies the files of a damaged database as they are, since data may be recovered from them. */
+function keepOldFiles(path: string, kept: string): Old | undefined {
   const there = ['-wal', '-journal', ''].filter((beside) => existsSync(path + beside))
   if (there.length === 0) return undefined
   for (const beside of there) {
@@ -227,27 +227,27 @@ function setFilesAside(path: string, kept: string): Old | undefined {
   return { kept: kept + (there.includes('') ? '' : there[0]), release() {} }
 }
 
-/** A name with the time in it that nothing has yet. */
-function keptName(path: string, at = Date.now()): string {
+/** An unused name with the time in it. */
+function unusedName(path: string, at = Date.now()): string {
   const name = `${path}.before-restore-${timeInName(at)}`
-  return ['', ...sidecarSuffixes].some((beside) => existsSync(name + beside)) ? keptName(path, at + 1000) : name
+  return ['', ...sidecarSuffixes].some((beside) => existsSync(name + beside)) ? unusedName(path, at + 1000) : name
 }
 
-/** Whether two paths lead to one file, through links too. */
+/** Whether two paths lead to the same file, also through links. */
 function isSameFile(one: string, other: string): boolean {
   const [a, b] = [one, other].map((path) => statSync(path, { bigint: true, throwIfNoEntry: false }))
   return a !== undefined && b !== undefined && a.dev === b.dev && a.ino === b.ino
 }
 
-/** Opens the database that a backup is made of. */
+/** Opens the database for a backup. */
 function openSource(path: string): Database.Database {
-  // SQLite keeps files beside it, also for reading.
+  // SQLite writes files beside a database, also to read it.
   prepareFolder(dirname(path))
   let database: Database.Database | undefined
   try {
     database = new Database(path)
     database.pragma('busy_timeout = 5000')
-    // Only what reads finds out that the file, or what it keeps beside it, cannot be used.
+    // Only a read shows that the file, or a file beside it, cannot be used.
     database.prepare('SELECT 1 FROM sqlite_schema').get()
     return database
   } catch (error) {

@@ -1,6 +1,6 @@
 import { Histogram } from '../instruments.ts'
 
-/** Counts how many writes of plants share a commit, for `/metrics`; the same for every database engine. */
+/** The histogram of how many writes of plants share a commit; the same for every database engine. */
 export function batchSizes(): Histogram {
   return new Histogram({
     name: 'conservatory_commit_batch_size',

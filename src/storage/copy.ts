@@ -3,20 +3,21 @@ import Database from 'better-sqlite3'
 import { codeOf, isDamage, StorageError } from '../errors.ts'
 import { isWindows } from './rights.ts'
 
-/** What a database holds: the rows of each table. */
+/** The number of rows of each table. */
 export type RowCounts = Readonly<Record<string, number>>
 
-/** What SQLite keeps beside a database under its name. */
+/** The suffixes of the files that SQLite keeps beside a database. */
 export const sidecarSuffixes = ['-wal', '-shm', '-journal'] as const
 
 /**
- * Writes all of a database, with what is only in its log, into a new file of its own, down to the disk; checks what has
- * been written, and counts it. What is there under the file's name is removed.
- * @throws StorageError when what was written is not sound
+ * Copies a database, its log included, into a new file, and syncs it to disk. Then it checks the copy, and counts its rows. An
+ * older file of that name is removed.
+ * @param name the name of the database in messages
+ * @throws StorageError when the copy is damaged
  */
 export function copyCounted(database: Database.Database, file: string, name: string): RowCounts {
   removeDatabase(file)
-  // One step in one read transaction: a copy that goes page by page begins anew with every write.
+  // VACUUM INTO is one read transaction. SQLite's backup API copies page by page, and restarts with every write.
   database.prepare('VACUUM INTO ?').run(file)
   syncFile(file)
   const written = openToRead(file, name)
@@ -30,9 +31,9 @@ export function copyCounted(database: Database.Database, file: string, name: str
 }
 
 /**
- * Opens a database file to read it, with what is in the log beside it; nothing of it changes.
- * @param name what it is called where it cannot be read
- * @throws StorageError when it is no database, or its folder would have to be written to read it
+ * Opens a database file to read it and the log beside it. Neither file changes.
+ * @param name the name of the database in messages
+ * @throws StorageError when it is no database, or when reading it needs the right to write to its folder
  */
 export function openToRead(path: string, name = path): Database.Database {
   let database: Database.Database | undefined
@@ -42,8 +43,8 @@ export function openToRead(path: string, name = path): Database.Database {
     throw new StorageError(`This user may not read ${name}. Run this as the user that owns the file.`, { cause: error })
   }
   try {
-    // Where a log is read, a connection that may write would put it into the file at its end; where there is none, one
-    // that may not write would leave an empty log behind.
+    // With a log, a writable connection would checkpoint the log into the file when it closes. Without a log, a read-only
+    // connection would leave an empty log behind.
     database = new Database(path, { fileMustExist: true, readonly: hasLog(path) })
     database.prepare('SELECT 1 FROM sqlite_schema').get()
     return database
@@ -53,7 +54,7 @@ export function openToRead(path: string, name = path): Database.Database {
   }
 }
 
-/** What is wrong with a database, all of which is read; undefined when nothing is. */
+/** The first fault of a database; undefined when it has none. It reads the whole database. */
 export function damageOf(database: Database.Database): string | undefined {
   try {
     const found = String(database.pragma('integrity_check(1)', { simple: true }))
@@ -64,18 +65,18 @@ export function damageOf(database: Database.Database): string | undefined {
   }
 }
 
-/** Removes a database file with all that SQLite keeps beside it. */
+/** Removes a database file and SQLite's files beside it. */
 export function removeDatabase(path: string): void {
   for (const beside of ['', ...sidecarSuffixes]) rmSync(path + beside, { force: true })
 }
 
-/** Brings a file's bytes down to the disk. */
+/** Syncs a file to disk. */
 export function syncFile(path: string): void {
-  // Windows brings down only what may be written.
+  // Windows syncs only files that are open for writing.
   syncOpened(openSync(path, 'r+'))
 }
 
-/** Brings the names in a folder down to the disk; Windows does so by itself. */
+/** Syncs the names in a folder to disk. Windows does so by itself. */
 export function syncFolder(path: string): void {
   if (!isWindows) syncOpened(openSync(path, 'r'))
 }
@@ -88,7 +89,7 @@ function syncOpened(file: number): void {
   }
 }
 
-/** SQLite keeps the log beside the file that a link leads to. */
+/** Whether a database has a log. SQLite keeps the log beside the file that a symbolic link leads to. */
 function hasLog(path: string): boolean {
   return existsSync(`${realpathSync(path)}-wal`)
 }
@@ -99,7 +100,7 @@ function unreadable(error: unknown, name: string): StorageError {
   let fault = 'is no database that can be read.'
   if (code.startsWith('SQLITE_CORRUPT')) fault = 'is damaged.'
   if (code.startsWith('SQLITE_BUSY')) fault = 'is written to by another program. Try again when it has ended.'
-  // A database that was in use, unlike a backup, has its log beside it, and SQLite more.
+  // Unlike a backup, a database that was in use has a log beside it, and SQLite creates files there to read it.
   if (/^SQLITE_(?:CANTOPEN|READONLY)/.test(code))
     fault = `cannot be read where it is, since this user may not write beside it. Copy it, and ${name}-wal where there is one, to another folder, and give that file.`
   return new StorageError(`${name} ${fault}`, { cause: error })

@@ -1,15 +1,15 @@
 import { isDamage } from '../errors.ts'
 
-/** What an operator does about a damaged database, as a sentence of the log, or the end of one. */
+/** What the operator should do about a damaged database, for log lines. */
 export const damageSentence =
   'The database is damaged. Stop the service, and restore a backup: see Damage in docs/operations.md.'
 
-/** Remembers that the database was found damaged, until the process ends: what it answers is not to be trusted any more. */
+/** Records that the database is damaged. That lasts until the process ends, since no later answer can be trusted. */
 export class Damage {
   readonly #tell: (error: unknown) => void
   #isFound = false
 
-  /** @param tell is told once, with what the database said */
+  /** @param tell gets the error of the database, once */
   constructor(tell: (error: unknown) => void = () => {}) {
     this.#tell = tell
   }
@@ -18,7 +18,7 @@ export class Damage {
     return this.#isFound
   }
 
-  /** Looks whether an error tells of damage. @returns whether it does */
+  /** Records an error that shows damage. @returns whether it does */
   note(error: unknown): boolean {
     if (!isDamage(error)) return false
     if (!this.#isFound) this.#tell(error)
@@ -26,11 +26,11 @@ export class Damage {
     return true
   }
 
-  /** The same store; whatever its methods throw or reject with, or an iterable of theirs ends with, is looked at. */
+  /** A proxy of a store that calls `note` with every error of its methods, of their promises and of their iterables. */
   watch<T extends object>(store: T): T {
     const proxy = new Proxy(store, {
       get: (target, name, watched) => {
-        // From the store itself: the private fields of its class are not the proxy's.
+        // Read from the store itself: the proxy does not have the private fields of its class.
         const value: unknown = Reflect.get(target, name)
         if (typeof value !== 'function') return value
         const method = (...parameters: unknown[]) => {
@@ -41,7 +41,7 @@ export class Damage {
             throw error
           }
         }
-        // From now on it is found before the proxy is asked, which takes as long as many a method.
+        // The next call finds this property without the proxy, whose trap takes as long as many methods.
         Object.defineProperty(watched, name, { value: method, writable: true, configurable: true })
         return method
       },

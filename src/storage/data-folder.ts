@@ -6,7 +6,7 @@ import { damageSentence } from './damage.ts'
 import { userId } from './rights.ts'
 import { isNoRoom } from './write-error.ts'
 
-/** The refusal of a database with migrations that this version does not know. @param wayOut what to do, as a sentence */
+/** The refusal of a database that a newer version has migrated. @param wayOut what to do, as a sentence */
 export function newerVersion(database: string, unknown: readonly string[], wayOut: string): StorageError {
   return new StorageError(
     `${database} was written by a newer version of Conservatory (it has ${unknown.join(', ')}). ${wayOut}`,
@@ -14,8 +14,8 @@ export function newerVersion(database: string, unknown: readonly string[], wayOu
 }
 
 /**
- * Why something cannot be written and the first way out, as the middle of a sentence; undefined for any other
- * error.
+ * Why a file cannot be written and what to do, as the middle of a sentence; undefined for errors that are not about disk space
+ * or rights.
  */
 export function writeProblem(error: unknown): string | undefined {
   const code = codeOf(error)
@@ -26,7 +26,7 @@ export function writeProblem(error: unknown): string | undefined {
   return `${user} may not write there. Make this user the owner of the folder and its files (chown -R)`
 }
 
-/** The refusal of a data folder that cannot be written, where that is a matter of room or rights. */
+/** The refusal of a data folder that cannot be written; undefined for errors that are not about disk space or rights. */
 export function unwritable(folder: string, error: unknown): StorageError | undefined {
   const problem = writeProblem(error)
   if (problem === undefined) return undefined
@@ -38,7 +38,7 @@ export function unwritable(folder: string, error: unknown): StorageError | undef
   )
 }
 
-/** A failure as one sentence for whoever has started the process, or as one for each fault. */
+/** A failure as text for the operator: one sentence, or one for each fault. */
 export function sentenceOf(error: unknown): string {
   return printableLines(ownSentenceOf(error))
 }
@@ -70,17 +70,17 @@ export function prepareFolder(path: string): void {
 }
 
 /**
- * Makes a folder when it is not there, and makes sure that it can be written.
- * @throws what the system says when it cannot
+ * Creates a folder when it does not exist, and checks that it can be written.
+ * @throws the system's error
  */
 export function makeWritable(path: string): void {
   makeFolder(path)
-  // Opening it fails where the path is a file.
+  // Opening fails when the path is a file.
   opendirSync(path).closeSync()
   accessSync(path, constants.W_OK)
 }
 
-/** Like mkdir -p. Node's own `recursive` never returns where the system answers ENOENT for good, as under /proc. */
+/** Like mkdir -p. Node's own `recursive` never returns when the system always answers ENOENT, as under /proc. */
 function makeFolder(path: string): void {
   if (existsSync(path)) return
   const parent = dirname(path)
@@ -88,7 +88,7 @@ function makeFolder(path: string): void {
   try {
     mkdirSync(path)
   } catch (error) {
-    // Another process may have been quicker.
+    // Another process may have created it first.
     if (!existsSync(path)) throw error
   }
 }

@@ -11,10 +11,10 @@ import { keptLogBytes } from './wal.ts'
 import { inTransaction, waitAsCommands } from './write-lock.ts'
 
 /**
- * Opens the database file for reading and writing, and brings its schema up to date; what was there before is backed up
- * into the folder `backups` beside it.
+ * Opens the database file for reading and writing, and brings its schema up to date. A database with an older schema is first
+ * backed up into the folder `backups` beside it.
  * @throws StorageError when the folder cannot be written or the file is not a database of ours; a `StorageNotReady` when
- *   another program holds its lock
+ *   another program has its lock
  */
 export function openDatabase(
   path: string,
@@ -22,20 +22,20 @@ export function openDatabase(
   onMigrated?: OnMigrated<Database.Database, void>,
 ): Database.Database {
   prepareFolder(dirname(path))
-  // SQLite says the same of a folder as of a file that may not be read.
+  // SQLite has the same error for a folder and for a file without the right to read it.
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) {
     throw new StorageError(`The database ${path} is a folder. Move it away, or set DATA_DIR to another folder.`)
   }
   let database: Database.Database | undefined
   try {
     database = new Database(path)
-    // The timeout first, since every later statement may meet another process; WAL before any write.
+    // The timeout comes first, since every later statement may meet another process. WAL comes before any write.
     waitAsCommands(database)
     database.pragma('journal_mode = WAL')
     // FULL: in WAL mode anything less acknowledges commits that a power cut can take back.
     database.pragma('synchronous = FULL')
     database.pragma('foreign_keys = ON')
-    // A log that was once large is cut when it begins anew.
+    // SQLite cuts a large log to this size when it restarts it.
     database.pragma(`journal_size_limit = ${keptLogBytes}`)
     migrate(database, history, onMigrated)
     return database
@@ -57,19 +57,18 @@ export function openDatabase(
   }
 }
 
-/** The refusal of a database file that is damaged. */
 function damagedFile(path: string, cause: Error): StorageError {
   const reason = `The database ${path} cannot be opened: ${cause.message}.`
   return new StorageError(`${reason} Restore a backup: conservatory restore FILE --force.`, { cause })
 }
 
 /**
- * Opens an empty database for what is reckoned from another, which is attached as `source` and read as it is at the first
- * read. It lies in a file without a name as far as it is large, and is gone when it is closed, or with the process.
+ * Opens an empty temporary database for sums over another one, which is attached as `source` and read as one snapshot. Large
+ * contents go to an unnamed file, which is gone when the database is closed or the process ends.
  */
 export function openScratch(path: string): Database.Database {
   const database = new Database('')
-  // Nobody else reads it, and nobody reads it after a failure.
+  // No other connection reads it, and after a failure it is thrown away.
   database.pragma('journal_mode = OFF')
   database.pragma('synchronous = OFF')
   database.prepare('ATTACH ? AS source').run(path)
@@ -79,7 +78,7 @@ export function openScratch(path: string): Database.Database {
 }
 
 /**
- * Applies the migrations that this database has not seen; several processes may try at once. A database that has seen
+ * Applies the migrations that this database does not have; several processes may try at the same time. A database that has
  * some is backed up first: one copy for each next migration, however often that fails.
  */
 function migrate(
@@ -87,13 +86,13 @@ function migrate(
   history: readonly Migration[],
   onMigrated?: OnMigrated<Database.Database, void>,
 ): void {
-  // Nearly always there is nothing to do, and a command that only looks waits for nobody who writes.
+  // Mostly there is nothing to do, and a command that only reads must not wait for the write lock.
   if (missingIn(database, history).missing.length === 0) return
   inTransaction(database, () => {
     database.exec('CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied INTEGER NOT NULL) STRICT')
     const { applied, missing } = missingIn(database, history)
     const [next] = missing
-    if (next && applied.length > 0 && !database.memory) keepBefore(next, database.name)
+    if (next && applied.length > 0 && !database.memory) backUpBefore(next, database.name)
     const record = database.prepare('INSERT INTO migrations (name, applied) VALUES (?, ?)')
     for (const { name, sql } of missing) {
       database.exec(sql)
@@ -105,8 +104,8 @@ function migrate(
 }
 
 /**
- * The migrations that a database has seen, and the ones that it has not.
- * @throws StorageError where it has seen some that this version does not know
+ * The names of the applied migrations, and the missing migrations.
+ * @throws StorageError when this version does not know an applied migration
  */
 function missingIn(database: Database.Database, history: readonly Migration[]) {
   const applied = appliedMigrations(database) ?? []
@@ -120,11 +119,11 @@ function newest(names: readonly string[]): string | undefined {
   return names.toSorted().at(-1)
 }
 
-/** Backs up a database that a migration is about to change. Nobody else writes to it meanwhile: the caller has its lock. */
-function keepBefore({ name }: Migration, path: string): void {
+/** Backs up a database before a migration. No other process writes to it meanwhile, since the caller has the write lock. */
+function backUpBefore({ name }: Migration, path: string): void {
   const folder = join(dirname(path), 'backups')
   prepareFolder(folder)
-  // The connection of the caller is within its transaction, from which nothing can be copied.
+  // SQLite cannot copy from the caller's connection within its transaction.
   const before = openToRead(path)
   try {
     copyVerified(before, join(folder, `before-${name}.db`), path)

@@ -3,20 +3,19 @@ import Database from 'better-sqlite3'
 import { codeOf } from '../errors.ts'
 import { removeDatabase } from './copy.ts'
 
-/** A file that one process holds. */
+/** A file that one process has locked. */
 export interface FileLock {
-  /** Lets others hold it. */
   release(): void
-  /** Removes the file, and lets it go. */
+  /** Releases the lock, and removes the file. */
   remove(): void
 }
 
 /**
- * Holds a file, which is made where it is not there, until it is released or the process ends in any way: the lock is the
- * operating system's, taken by SQLite.
- * @param waitMs milliseconds for which it waits for another process, such as one that looks whether it is held
- * @returns undefined while another process holds it
- * @throws what SQLite says where the file cannot be written
+ * Locks a file, which is created when it does not exist. The lock lasts until it is released or the process ends in any way: it
+ * is a lock of the operating system, which SQLite takes.
+ * @param waitMs how long it waits for another process, such as one that only checks the lock
+ * @returns undefined when another process has the lock
+ * @throws SQLite's error when the file cannot be written
  */
 export function lockFile(path: string, waitMs = 0): FileLock | undefined {
   let database: Database.Database | undefined
@@ -39,7 +38,7 @@ export function lockFile(path: string, waitMs = 0): FileLock | undefined {
   }
 }
 
-/** Tells whether a process holds a file, which takes a lock of it for a moment; true where that is not to be known. */
+/** Whether a process has locked a file; true when that cannot be found out. The check itself locks the file for a moment. */
 export function isLocked(path: string): boolean {
   if (!existsSync(path)) return false
   let database: Database.Database | undefined

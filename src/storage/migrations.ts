@@ -1,20 +1,20 @@
 import type { Database } from 'better-sqlite3'
 
-/** One step of the schema's history: applied once, in order, in a transaction, and recorded by its name. */
+/** One step of the schema's history. It is applied once, in order, in a transaction, and recorded by its name. */
 export interface Migration {
   readonly name: string
   readonly sql: string
   /**
-   * The oldest migration that a service may know as its newest, and still start and serve over this one: the last of the
-   * release before. Only where several services share a database; without it, older ones do not start any more.
+   * The last migration of the release before: a service whose newest migration is this one or later may still start over
+   * the migrated database. Without it, older services refuse to start. Only for engines that several services share.
    */
   readonly servesFrom?: string
 }
 
-/** Is told, in their transaction, that migrations have changed a database: the newest that it had seen before, and now. */
+/** Called in the transaction of the migrations, with the newest applied migration before and after. */
 export type OnMigrated<Sql, Result> = (sql: Sql, before: string, after: string) => Result
 
-/** The schema's history. Append only: what has been released is never edited. */
+/** The schema's history. Append only: a released migration is never edited. */
 export const migrations: readonly Migration[] = [
   {
     name: '0001-accounts-and-keys',
@@ -51,7 +51,7 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // A card's source is kept as bytes: a text column would mend half surrogates, and the digest would be another's.
+    // A card's source is stored as bytes: a text column would replace lone surrogates, and the digest would no longer match.
     name: '0003-characters',
     sql: `
       CREATE TABLE characters (
@@ -93,7 +93,7 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // Limits are JSON objects of limit names and whole numbers.
+    // Limits are JSON objects from limit names to whole numbers.
     name: '0005-limits-and-suspension',
     sql: `
       ALTER TABLE accounts ADD COLUMN suspended INTEGER;
@@ -103,7 +103,7 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // The tag is empty where all plants are shared.
+    // An empty tag shares all plants.
     name: '0006-grants',
     sql: `
       CREATE TABLE grants (
@@ -116,8 +116,8 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // A row outlives its account and key, which is why nothing is referenced. A request that still runs has the state
-    // "running", and its reserved tokens count as spent until it is settled.
+    // A row outlives its account and key, so it has no foreign keys. A request that still runs has the state "running", and its
+    // reserved tokens count as spent until it is settled.
     name: '0007-ledger',
     sql: `
       CREATE TABLE requests (
@@ -150,8 +150,8 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // What lists show of a plant, ready: they read nothing else, and it cannot differ from the rest of its row. A column
-    // that is kept can only be had with a new table.
+    // The plant as lists show it: a list reads this column alone. It is generated, so it cannot differ from the rest of the row.
+    // SQLite adds a stored generated column only with a new table.
     name: '0008-plants-as-json',
     sql: `
       CREATE TABLE plants_as_json (
@@ -171,8 +171,8 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // The scope "admin" was what tenants' panels had, and is the operator's now: it stays in the first account that has a
-    // working key with it. Notices wait for the next start, which tells them once, whatever has migrated the database.
+    // The scope "admin" was for the panels of tenants, and is for the operator now: only the first account that has a working
+    // key with it keeps it. The next start logs the notices once, also when a command has migrated the database.
     name: '0009-scope-keys',
     sql: `
       CREATE TABLE notices (
@@ -192,8 +192,9 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // Beside the versions, whose sources are in the way of whatever stands in their rows. `uploaded` is when a version came
-    // last, or a second more than the one before it; `used` is null where it was never used. Those that are there count as used.
+    // A table beside `character_versions`, since its rows are slow to read past their sources. `uploaded` is the time of the
+    // last upload, or a second more than that of the version before; `used` is null until the first use. Existing versions count
+    // as used.
     name: '0010-character-use',
     sql: `
       CREATE TABLE character_use (
@@ -219,8 +220,8 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // In the order of the changes. A record outlives the account that it is about, which is why that is not referenced, and
-    // is named; null where it is about the whole database. Before and after are JSON objects.
+    // `seq` is the order of the changes. A record outlives its account, so it has no foreign key, and has the account's name too;
+    // both are null in a record of the whole database. Before and after are JSON objects.
     name: '0012-audit',
     sql: `
       CREATE TABLE audit_records (
@@ -248,8 +249,8 @@ export const migrations: readonly Migration[] = [
     sql: 'ALTER TABLE requests ADD COLUMN microsecond INTEGER NOT NULL DEFAULT 0;',
   },
   {
-    // A large card is written in pieces, ahead of its version, whose `source` is empty then. The pieces of an upload without a
-    // version are removed: once `begun` (Unix seconds) is old enough, which it is as 0 from when a version has them, or none will.
+    // A large card is written in pieces before its version, whose `source` is then empty. The pieces of an upload without a
+    // version are removed once `begun` (Unix seconds) is old enough. It is 0 from the time when a version has them, or none will.
     name: '0014-card-pieces',
     sql: `
       CREATE TABLE uploads (
@@ -272,8 +273,8 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // What the requests of a day used, by account, key, model and character (docs/decisions/0025). Requests that have ended are
-    // added to it soon, also those that are there; until then they are in the index of those that are not.
+    // The sums of a day by account, key, model and character (docs/decisions/0025). Ended requests are added soon, existing ones
+    // too; until then a partial index has them.
     name: '0015-usage-by-day',
     sql: `
       CREATE TABLE usage_days (
@@ -295,8 +296,8 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // How far each file is imported into an account, by its SHA-256; the plant with the highest id comes first of all. And
-    // the files that have the plants of accounts that are being deleted.
+    // How far each file is imported into an account, by its SHA-256; an import writes the plant with the highest id first. And the
+    // files that have the plants of accounts that are being deleted.
     name: '0016-imports',
     sql: `
       CREATE TABLE imports (
@@ -318,20 +319,20 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // Such as "2048/8190"; null where the upstream has read the whole prompt.
+    // Such as "2048/8190"; null when the upstream has read the whole prompt.
     name: '0017-truncated-prompts',
     sql: 'ALTER TABLE requests ADD COLUMN upstream_truncated TEXT;',
   },
 ]
 
-/** The names of the migrations that a database has seen; undefined when it is none of ours. */
+/** The names of the applied migrations; undefined when the database is not ours. */
 export function appliedMigrations(database: Database): readonly string[] | undefined {
   if (!database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'migrations'").get())
     return undefined
   return database.prepare<[], string>('SELECT name FROM migrations').pluck().all()
 }
 
-/** Of the migrations that a database has seen, those that this version does not know: a newer one has written it. */
+/** The applied migrations that this version does not know: a newer version has migrated the database. */
 export function unknownMigrations(applied: readonly string[], history = migrations): readonly string[] {
   const known = new Set(history.map(({ name }) => name))
   return applied.filter((name) => !known.has(name))

@@ -1,10 +1,10 @@
 import { Histogram } from '../instruments.ts'
 
-/** Counts how long the database takes, for `/metrics`; its labels are the engine, and whether it was to `read` or to `write`. */
+/** The histogram of the seconds that operations of the database take, with the labels engine, and `read` or `write`. */
 export function operationDurations(): Histogram {
   return new Histogram({
     name: 'db_client_operation_duration_seconds',
-    help: 'Time that one try of reading, or of a transaction, took, failed ones too. Over SQLite those of batches of writes.',
+    help: 'Time of one attempt at a read or a transaction, failed ones included. Over SQLite only of batches of writes.',
     labels: ['db_system_name', 'db_operation_name'],
     bounds: [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10],
   })

@@ -1,37 +1,36 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { unixSeconds } from '../time.ts'
 
-/** A record of what happened, of which only so much of the past is kept. */
+/** A record whose old entries are removed. */
 export interface Prunable {
   /**
-   * Removes entries from before a time in Unix seconds, at most so many, in one short transaction.
-   * @returns how many those were: 0 when none is left
+   * Removes up to `max` entries that are older than `before` (Unix seconds), in one short transaction.
+   * @returns how many entries were removed: 0 when none is left
    */
-  prune(before: number, most: number): Promise<number>
+  prune(before: number, max: number): Promise<number>
 }
 
-/** How much of a record is kept. */
+/** How long entries of a record are kept. */
 export interface Retention {
-  /** Seconds. */
   readonly keptSeconds: number
-  /** Milliseconds from the end of one search for entries that are too old to the next; an hour without it. */
+  /** The time from the end of one search for old entries to the next; an hour without it. */
   readonly intervalMs?: number
 }
 
 const hourMs = 3_600_000
-/** Entries that one transaction removes at most, and the milliseconds that others have in between. */
-const mostAtOnce = 500
+/** Entries that one transaction removes, and the shortest pause between transactions. */
+const maxRowsPerTransaction = 500
 const pauseMs = 20
-/** How often as long as a transaction took others have at least: on a busy machine it takes long, and is in their way. */
-const pauseShare = 3
+/** A pause is at least so many times as long as the transaction before it, which on a busy machine delays others for long. */
+const pauseFactor = 3
 
-/** Milliseconds after which a transaction of SQLite removes no more, and the entries between two looks at the time. */
-const longestMs = 3
-const entriesToLook = 20
+/** The time after which a transaction of SQLite removes no more, and how many entries it removes between two checks of the clock. */
+const maxTransactionMs = 3
+const rowsPerClockCheck = 20
 
 /**
- * Keeps a record to so much of the past. The first search comes after a sixtieth of the interval.
- * @returns ends that, and resolves when nothing of it is going on
+ * Removes old entries of a record at an interval. The first search comes after a sixtieth of the interval.
+ * @returns a function that stops this, and resolves when no transaction of it is running
  */
 export function pruneOld(
   store: Prunable,
@@ -56,18 +55,18 @@ export function pruneOld(
 }
 
 /**
- * Removes all entries from before a time in Unix seconds, in small transactions with pauses between them.
- * @returns how many those were
+ * Removes all entries that are older than `before` (Unix seconds), in small transactions with pauses between them.
+ * @returns how many entries were removed
  * @throws what the store throws, and the signal's reason when that aborts
  */
 export async function pruneOnce(store: Prunable, before: number, signal?: AbortSignal): Promise<number> {
   let removed = 0
   for (;;) {
     const began = performance.now()
-    const count = await store.prune(before, mostAtOnce)
+    const count = await store.prune(before, maxRowsPerTransaction)
     if (count === 0) return removed
     removed += count
-    await wait(Math.max(pauseMs, pauseShare * (performance.now() - began)), undefined, {
+    await wait(Math.max(pauseMs, pauseFactor * (performance.now() - began)), undefined, {
       ref: false,
       ...(signal ? { signal } : {}),
     })
@@ -75,18 +74,18 @@ export async function pruneOnce(store: Prunable, before: number, signal?: AbortS
 }
 
 /**
- * Takes entries where that holds the event loop: a few at a time, until the transaction has taken a few milliseconds.
- * @param take removes or changes at most so many, and gives how many those were
- * @returns how many those were in all, at most `most`; 0 only when none is left
+ * Takes entries in a transaction that blocks the event loop: a few at a time, until it has taken a few milliseconds.
+ * @param take removes or changes up to `max` entries, and returns how many
+ * @returns how many entries were taken in all, at most `max`; 0 only when none is left
  */
-export function takeBriefly(most: number, take: (most: number) => number): number {
-  const end = performance.now() + longestMs
+export function takeBriefly(max: number, take: (max: number) => number): number {
+  const end = performance.now() + maxTransactionMs
   let taken = 0
   do {
-    const asked = Math.min(entriesToLook, most - taken)
-    const count = take(asked)
+    const wanted = Math.min(rowsPerClockCheck, max - taken)
+    const count = take(wanted)
     taken += count
-    if (count < asked) break
-  } while (taken < most && performance.now() < end)
+    if (count < wanted) break
+  } while (taken < max && performance.now() < end)
   return taken
 }

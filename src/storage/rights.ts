@@ -1,20 +1,20 @@
 import { chmodSync, statSync } from 'node:fs'
 
-/** Whether this is Windows, which knows no owners and modes of files, and renames nothing over an open file. */
+/** Whether this is Windows, which has no owners and modes of files, and cannot rename a file over an open one. */
 export const isWindows = process.platform === 'win32'
 
-/** The number of the user that the process runs as; undefined where a system has none. */
+/** The uid of the process; undefined on Windows. */
 export const userId = process.getuid?.()
 
 /**
- * Takes others' rights from the files of a database, which an earlier version may have made for all to read, and looks
- * whether others may write to the data folder. Where a system knows no such rights, there is nothing to do.
- * @returns what has been done, and what is left to the operator, each as a sentence
+ * Removes the rights of other users from the files of a database, since an earlier version may have made them readable for
+ * all, and checks whether others may write to the data folder. On Windows it does nothing.
+ * @returns sentences for the operator: what has been changed, and what is left to do
  */
 export function closeToOthers(folder: string, databasePath: string): readonly string[] {
   if (userId === undefined) return []
   const files = ['', '-wal', '-shm'].map((beside) => databasePath + beside)
-  const told = files.flatMap((file) => {
+  const sentences = files.flatMap((file) => {
     const mode = modeOf(file)
     if (mode === undefined || (mode & 0o077) === 0) return []
     try {
@@ -26,11 +26,11 @@ export function closeToOthers(folder: string, databasePath: string): readonly st
   })
   const mode = modeOf(folder) ?? 0
   if ((mode & 0o022) !== 0) {
-    told.push(
+    sentences.push(
       `Others may write to the data folder ${folder} (mode ${octal(mode)}). Let its owner run: chmod go-w ${folder}`,
     )
   }
-  return told
+  return sentences
 }
 
 function modeOf(path: string): number | undefined {

@@ -3,18 +3,18 @@ import { StorageNotReady } from '../errors.ts'
 import { unwritable } from './data-folder.ts'
 import { type FileLock, isLocked, lockFile } from './file-lock.ts'
 
-/** A data folder held by one service. */
+/** The lock of one service on its data folder. */
 export type ServeLock = Pick<FileLock, 'release'>
 
-/** The file that a service locks in its data folder, and milliseconds that it waits for what only looks whether it is locked. */
 const lockFileName = 'serve.lock'
-const patienceMs = 100
+/** How long a service waits for a process that only checks the lock. */
+const lockTimeoutMs = 100
 
 /**
- * Holds a data folder for one service, until it is released or the process ends in any way. Commands that work beside the
- * service do not ask for it.
- * @throws StorageNotReady when another service holds the folder
- * @throws StorageError when it cannot be written
+ * Locks a data folder for one service, until the lock is released or the process ends in any way. Commands that may run beside
+ * the service do not need the lock.
+ * @throws StorageNotReady when another service has the lock
+ * @throws StorageError when the folder cannot be written
  */
 export function lockForServing(folder: string): ServeLock {
   const lock = held(folder)
@@ -26,13 +26,13 @@ export function lockForServing(folder: string): ServeLock {
 
 function held(folder: string): ServeLock | undefined {
   try {
-    return lockFile(join(folder, lockFileName), patienceMs)
+    return lockFile(join(folder, lockFileName), lockTimeoutMs)
   } catch (error) {
     throw unwritable(folder, error) ?? error
   }
 }
 
-/** Tells whether a service holds a data folder. */
+/** Whether a service has the lock on a data folder. */
 export function isServed(folder: string): boolean {
   return isLocked(join(folder, lockFileName))
 }

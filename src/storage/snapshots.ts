@@ -1,12 +1,12 @@
 import Database from 'better-sqlite3'
 
-/** The connections of this process that read older moments, by their file. */
+/** The open snapshots of this process, by database file. */
 const open = new Map<string, Set<Database.Database>>()
 
-/** Opens a second connection that only reads, for a list that keeps one snapshot while others write. */
+/** Opens a read-only connection for a list that reads one snapshot while others write. */
 export function openSnapshot(path: string): Database.Database {
   const database = new Database(path, { readonly: true })
-  // It reads each page of the file once: what it keeps of them, 1 MB here instead of 16, is read by nobody.
+  // It reads each page of the file once, so a large cache would have no hits: 1 MB instead of 16.
   database.pragma('cache_size = -1000')
   database.exec('BEGIN')
   const others = open.get(path) ?? new Set()
@@ -14,7 +14,7 @@ export function openSnapshot(path: string): Database.Database {
   return database
 }
 
-/** Closes a connection that was opened so. */
+/** Closes a connection of `openSnapshot`. */
 export function closeSnapshot(database: Database.Database): void {
   const others = open.get(database.name)
   others?.delete(database)
@@ -22,7 +22,7 @@ export function closeSnapshot(database: Database.Database): void {
   database.close()
 }
 
-/** Lets all lists of a file go on at the newest moment: none of them keeps the log from being emptied until it reads again. */
+/** Moves all snapshots of a file to its newest state. They do not block the truncation of the log until they read again. */
 export function refreshSnapshots(path: string): void {
   for (const database of open.get(path) ?? []) database.exec('COMMIT; BEGIN')
 }

@@ -1,31 +1,31 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { StorageNotReady } from '../errors.ts'
 
-/** Milliseconds between two tries. */
-const pause = 500
+const pauseMs = 500
 
-/** Opens a part of the service, again where it is not ready yet. */
+/** Opens a part of the service, and retries while the part is not ready. */
 export type OpenWithRetry = <T>(open: () => T | Promise<T>) => Promise<T>
 
 /**
- * Gives a way to open what may not be ready when the service starts. All that is opened by it shares one time.
- * @param seconds the longest wait; 0 tries once
- * @param tell is told once that the start waits, and for what
- * @returns rejects with what the last try threw, and at once with any error but a `StorageNotReady`
+ * Makes a function that opens parts of the service at the start. All parts share one timeout.
+ * @param timeoutSeconds the longest wait in all; 0 tries once
+ * @param tell reports once that the start waits, and for what
+ * @returns a function that rejects with the error of the last attempt, and at once with any error but a `StorageNotReady`
  */
-export function retryAtStart(seconds: number, tell: (sentence: string) => void): OpenWithRetry {
-  const end = performance.now() + seconds * 1000
-  let hasTold = false
+export function retryAtStart(timeoutSeconds: number, tell: (sentence: string) => void): OpenWithRetry {
+  const end = performance.now() + timeoutSeconds * 1000
+  let hasReported = false
   return async (open) => {
     for (;;) {
       try {
         return await open()
       } catch (error) {
-        if (!(error instanceof StorageNotReady) || performance.now() + pause > end) throw error
-        if (!hasTold) tell(`${error.message} The start waits for it, ${seconds} seconds at most (START_TIMEOUT).`)
-        hasTold = true
+        if (!(error instanceof StorageNotReady) || performance.now() + pauseMs > end) throw error
+        if (!hasReported)
+          tell(`${error.message} The start waits for it, ${timeoutSeconds} seconds at most (START_TIMEOUT).`)
+        hasReported = true
       }
-      await sleep(pause)
+      await sleep(pauseMs)
     }
   }
 }

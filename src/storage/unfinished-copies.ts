@@ -4,21 +4,22 @@ import { StorageError } from '../errors.ts'
 import { removeDatabase } from './copy.ts'
 import { type FileLock, lockFile } from './file-lock.ts'
 
-/** Files of a copy that is being made. */
+/** The temporary files of a copy that is being written. */
 export interface UnfinishedCopy {
-  /** What becomes the copy. */
+  /** The file that is renamed to the copy's name in the end. */
   readonly part: string
-  /** What the copy is restored to, for a proof. */
+  /** The file that the copy is restored to as a test. */
   readonly scratch: string
-  /** Removes what is left of both. */
+  /** Removes both files, if they exist, and the lock. */
   end(): void
 }
 
 const lockEnding = '.part.lock'
 
 /**
- * Begins a copy that is to have this name in the end. Until it ends, its process holds a lock: a kill leaves the files without.
- * @throws StorageError where another process makes a copy of this name
+ * Begins a copy with this final name. The process keeps a lock until the copy ends, so files without a lock are left from a
+ * killed process.
+ * @throws StorageError when another process writes a copy of this name
  */
 export function beginCopy(target: string): UnfinishedCopy {
   const lock = lockFile(target + lockEnding)
@@ -38,7 +39,7 @@ function unfinished(target: string, lock: FileLock): UnfinishedCopy {
   }
 }
 
-/** Removes from a folder what is left of copies whose process no longer runs. */
+/** Removes the temporary files of copies from a folder when their process no longer runs. */
 export function removeDeadCopies(folder: string): void {
   if (!existsSync(folder)) return
   for (const name of readdirSync(folder)) {

@@ -2,14 +2,13 @@ import type { Database } from 'better-sqlite3'
 import { StorageError } from '../errors.ts'
 
 /*
- * A database that a move has begun to fill has a table `moves` until all is there: the source's place under the name
- * `source`, and the last key of each table under the table's.
+ * The target of a move has a table `moves` until the move is complete. Its row `source` has the place of the source, and the
+ * row of each table has the key of the last row that was moved.
  */
 
-/** A move that has begun, and is not done. */
 export interface UnfinishedMove {
   readonly source: string
-  /** The last key of each table, as JSON, by the table's name. */
+  /** The last moved key of each table, as JSON, by the table's name. */
   readonly keys: ReadonlyMap<string, string>
 }
 
@@ -19,13 +18,13 @@ export interface MoveRow {
   readonly value: string
 }
 
-/** The move into a SQLite file that is not done, if there is one. */
+/** The unfinished move into a SQLite file; undefined when there is none. */
 export function unfinishedMoveInFile(database: Database): UnfinishedMove | undefined {
   if (!database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'moves'").get()) return undefined
   return toUnfinishedMove(database.prepare<[], MoveRow>('SELECT name, value FROM moves').all())
 }
 
-/** @throws StorageError when a database, which stands at this place, has only a part of what is moved into it */
+/** @throws StorageError when there is an unfinished move into the database at this place */
 export function refuseUnfinishedMove(move: UnfinishedMove | undefined, place: string): void {
   if (!move) return
   throw new StorageError(
@@ -33,9 +32,9 @@ export function refuseUnfinishedMove(move: UnfinishedMove | undefined, place: st
   )
 }
 
-/** The move that the rows of `moves` tell of; undefined where none has begun. */
-export function toUnfinishedMove(notes: readonly MoveRow[]): UnfinishedMove | undefined {
-  const keys = new Map(notes.map(({ name, value }) => [name, value]))
+/** The move that the rows of `moves` describe; undefined when none has begun. */
+export function toUnfinishedMove(rows: readonly MoveRow[]): UnfinishedMove | undefined {
+  const keys = new Map(rows.map(({ name, value }) => [name, value]))
   const source = keys.get('source')
   return source === undefined ? undefined : { source, keys }
 }

@@ -6,11 +6,11 @@ import { copyCounted, openToRead, type RowCounts, syncFolder } from './copy.ts'
 import { beginCopy } from './unfinished-copies.ts'
 
 /**
- * Copies a database into a file, restores the copy to a scratch place at once, and only then lets it have its name, and
- * so replaces a file of that name. The file under that name is good at any moment.
- * @param name what the database is called where it is at fault
- * @returns what the copy holds
- * @throws StorageError when the copy is not sound; what SQLite or the system says when it cannot be written
+ * Copies a database into a temporary file, restores that to a scratch file as a test, and then renames it to the target, which
+ * it replaces. So the file under the target's name is complete at any moment.
+ * @param name the name of the database in messages
+ * @returns the rows of each table of the copy
+ * @throws StorageError when the copy is damaged; the error of SQLite or the system when it cannot be written
  */
 export function copyVerified(database: Database.Database, target: string, name: string): RowCounts {
   const copy = beginCopy(target)

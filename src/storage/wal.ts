@@ -6,18 +6,18 @@ import { type Alarm, type Clock, quietClock } from '../clock.ts'
 import type { Metric } from '../instruments.ts'
 import { refreshSnapshots } from './snapshots.ts'
 
-/** Milliseconds between two looks at the log's size, and until the next one where a reader keeps it from being emptied. */
-const lookMs = 1000
-const retryMs = 5000
-/** Bytes above which the log is emptied, and to which SQLite cuts the file when it begins the log anew. */
+/** The intervals of the checks of the log's size: normally, and while a reader blocks its truncation. */
+const checkIntervalMs = 1000
+const blockedIntervalMs = 5000
+/** A log above `largeBytes` is truncated. SQLite cuts the file to `keptLogBytes` when it restarts the log. */
 const largeBytes = 16_000_000
 export const keptLogBytes = 8_000_000
-/** Pages that this thread may bring from the log into the file: some milliseconds. */
-const mostPages = 500
-/** SQLite's own number of pages in the log from which a commit brings them into the file. */
+/** Pages that this thread may checkpoint: some milliseconds. */
+const maxPages = 500
+/** SQLite's default: a commit checkpoints once the log has so many pages. */
 export const automaticPages = 1000
 
-/** What SQLite answers to a checkpoint (sqlite.org/pragma.html#pragma_wal_checkpoint): pages in the log, and of them in the file. */
+/** The row of `PRAGMA wal_checkpoint` (sqlite.org/pragma.html#pragma_wal_checkpoint): pages in the log, and how many of them are in the file. */
 export interface Checkpointed {
   readonly busy: number
   readonly log: number
@@ -25,36 +25,36 @@ export interface Checkpointed {
 }
 
 /**
- * Keeps the log beside a database file small while a service writes. A reader of an older moment keeps SQLite from
- * beginning the log anew, and one that has been long there leaves a large one, whose pages would then be brought into
- * the file by one commit, on the thread that serves. Of a large log another thread does that.
+ * Keeps the write-ahead log of a database small. A reader of an older snapshot keeps SQLite from restarting the log. After a
+ * long read the log is large, and one commit on the serving thread would checkpoint all of it. So another thread checkpoints a
+ * large log.
  */
 export class WalCheckpointer {
   readonly #database: Database
-  readonly #look: (path: string) => Promise<Checkpointed>
+  readonly #checkpoint: (path: string) => Promise<Checkpointed>
   #alarm: Alarm | undefined
   #isOver = false
   readonly metric: Metric
 
-  /** @param look brings the pages of the log into the file on another thread, as far as no reader keeps it from that */
-  constructor(database: Database, look = checkpointElsewhere) {
+  /** @param checkpoint runs a passive checkpoint on another thread: as many pages as the readers allow */
+  constructor(database: Database, checkpoint = checkpointOnThread) {
     this.#database = database
-    this.#look = look
+    this.#checkpoint = checkpoint
     this.metric = {
       name: 'conservatory_wal_bytes',
-      help: 'Bytes of the log beside the SQLite file; what is written while somebody reads an older moment adds to it.',
+      help: 'Bytes of the write-ahead log beside the SQLite file. It grows while a reader keeps an older snapshot open.',
       type: 'gauge',
       samples: () => [{ value: this.#bytes() }],
     }
   }
 
-  /** Begins to look at the log. */
+  /** Begins the checks. */
   begin(clock: Clock = quietClock): void {
-    const next = (wait: number): void => {
+    const next = (waitMs: number): void => {
       if (this.#isOver) return
-      this.#alarm = clock.setTimeout(() => void this.#keepSmall().then(next), wait)
+      this.#alarm = clock.setTimeout(() => void this.#keepSmall().then(next), waitMs)
     }
-    next(lookMs)
+    next(checkIntervalMs)
   }
 
   stop(): void {
@@ -62,27 +62,27 @@ export class WalCheckpointer {
     this.#alarm?.close()
   }
 
-  /** @returns the milliseconds until the next look */
+  /** @returns the milliseconds until the next check */
   async #keepSmall(): Promise<number> {
-    if (this.#bytes() <= largeBytes) return lookMs
+    if (this.#bytes() <= largeBytes) return checkIntervalMs
     this.#database.pragma('wal_autocheckpoint = 0')
     refreshSnapshots(this.#database.name)
-    // It fails where the disk is full, say: what waits in the log is safe there, and the next look comes.
-    const done = await this.#look(this.#database.name).catch(() => undefined)
-    if (this.#isOver || !done || done.log - done.checkpointed > mostPages) return retryMs
-    // From here on in one turn, in which no list of ours reads.
+    // A checkpoint fails on a full disk, for example. The pages are safe in the log, and the next check tries again.
+    const done = await this.#checkpoint(this.#database.name).catch(() => undefined)
+    if (this.#isOver || !done || done.log - done.checkpointed > maxPages) return blockedIntervalMs
+    // From here on everything happens in one turn, so that no list of this process reads in between.
     refreshSnapshots(this.#database.name)
-    const wait = this.#database.pragma('busy_timeout', { simple: true })
+    const waitMs = this.#database.pragma('busy_timeout', { simple: true })
     try {
       this.#database.pragma('busy_timeout = 0')
       this.#database.pragma('wal_checkpoint(TRUNCATE)')
-      if (this.#bytes() > largeBytes) return retryMs
+      if (this.#bytes() > largeBytes) return blockedIntervalMs
       this.#database.pragma(`wal_autocheckpoint = ${automaticPages}`)
-      return lookMs
+      return checkIntervalMs
     } catch {
-      return retryMs
+      return blockedIntervalMs
     } finally {
-      this.#database.pragma(`busy_timeout = ${wait}`)
+      this.#database.pragma(`busy_timeout = ${waitMs}`)
     }
   }
 
@@ -91,10 +91,10 @@ export class WalCheckpointer {
   }
 }
 
-/** Brings pages from the log of a database into its file, on a thread of its own. */
-function checkpointElsewhere(path: string): Promise<Checkpointed> {
+/** Checkpoints a database on a thread of its own. */
+function checkpointOnThread(path: string): Promise<Checkpointed> {
   return new Promise((resolve, reject) => {
-    // Its ending is this file's own: the package holds plain JavaScript.
+    // The worker has the extension of this file: `.ts` in the sources, `.js` in the package.
     const file = new URL(`./checkpoint${extname(import.meta.url)}`, import.meta.url)
     const worker = new Worker(file, { workerData: path })
     worker.unref()

@@ -1,23 +1,22 @@
 import { ApiError, codeOf } from '../errors.ts'
 
 /**
- * What SQLite says when there is no room: for the data, the log, the index of the log in shared memory, or, on file
- * systems that find room late, when it asks for the data to be on disk. A limit or a quota is a write that failed. And
- * PostgreSQL's disk_full.
+ * Codes of SQLite for a full disk: in the data, the log, the log's index in shared memory, or in fsync, on file systems that
+ * allocate space late. A limit or a quota shows as a failed write. The last code is PostgreSQL's disk_full.
  */
 const noRoom = new Set(['SQLITE_FULL', 'SQLITE_IOERR_WRITE', 'SQLITE_IOERR_FSYNC', 'SQLITE_IOERR_SHMSIZE', '53100'])
 
-/** What the operating system says of it, and what callers are told. */
+/** Codes of the operating system for a full disk, and our own code. */
 const noRoomElsewhere = new Set(['ENOSPC', 'EDQUOT', 'disk_full'])
 
-/** Whether an error of this code tells of a disk without room. */
+/** Whether this is the code of an error about a full disk. */
 export function isNoRoom(code: string): boolean {
   return noRoom.has(code) || noRoomElsewhere.has(code)
 }
 
 /**
- * Does a write whose callers are to be told what is wrong with the disk.
- * @throws ApiError 507 when the disk is full, 503 when another program writes, and whatever else the database says
+ * Runs a write, and translates its errors for callers.
+ * @throws ApiError 507 when the disk is full, 503 when another program has the lock; any other error as it is
  */
 export function withWriteErrors<T>(write: () => T): T {
   try {
@@ -28,8 +27,8 @@ export function withWriteErrors<T>(write: () => T): T {
 }
 
 /**
- * The `ApiError` for a write that failed; what is no matter of the disk comes back as it is. A full disk is nothing that
- * a caller or a retry can mend at once, and has a status of its own (RFC 4918, section 11.5).
+ * The `ApiError` for a full disk or a locked database; any other error as it is. A full disk has a status of its own, since
+ * neither the caller nor a retry can fix it at once (RFC 4918, section 11.5).
  */
 export function toWriteError(error: unknown): unknown {
   const code = codeOf(error)
@@ -52,12 +51,12 @@ export function toWriteError(error: unknown): unknown {
   return error
 }
 
-/** Whether a write failed because the account that it is for is not there any more; it has changed nothing. */
+/** Whether a write failed because its account has been deleted; the write has changed nothing. */
 export function isForeignKeyViolation(error: unknown): boolean {
   return codeOf(error) === 'SQLITE_CONSTRAINT_FOREIGNKEY'
 }
 
-/** The refusal of a write whose account was deleted after the request was let in. */
+/** The refusal of a write whose account was deleted after the request was authorized. */
 export function accountGone(cause: unknown): ApiError {
   return new ApiError(403, 'account_deleted', 'The account has been deleted. Ask the operator for another.', { cause })
 }

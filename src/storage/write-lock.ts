@@ -3,29 +3,29 @@ import { codeOf } from '../errors.ts'
 import { tell } from '../print.ts'
 
 /*
- * SQLite lets one connection write at a time, and whoever waits for that holds up its whole process. So the service waits
- * for a moment only, and lets others be served in between; a command has nothing else to do.
+ * SQLite lets one connection write at a time, and a connection that waits for the write lock blocks its whole process. So the
+ * service waits only for a moment, and serves other requests before it tries again. A command has nothing else to do.
  */
 
-/** Milliseconds that a connection waits for another one that writes, once it serves callers. */
+/** How long a connection of a service waits for the write lock. */
 const serviceWaitMs = 20
-/** Milliseconds that a command waits before it says so, and in all. */
+/** How long a command waits before it reports that, and how long it waits in all. */
 const silentWaitMs = 2000
-const longestWaitMs = 30_000
+const maxWaitMs = 30_000
 
-/** Lets a connection wait for others that write, as commands do, until it serves callers. */
+/** Lets a connection wait for the write lock as long as commands do. */
 export function waitAsCommands(database: Database): void {
   database.pragma(`busy_timeout = ${silentWaitMs}`)
 }
 
-/** From now on the connection waits for others for a moment only. */
+/** Lets a connection wait for the write lock only for a moment, as a service does. */
 export function waitAsService(database: Database): void {
   database.pragma(`busy_timeout = ${serviceWaitMs}`)
 }
 
 /**
- * Does a write in a transaction of its own. A command waits for another program that writes, and says so on stderr.
- * @throws SQLite's error: SQLITE_BUSY where the other one took longer; and whatever the write throws
+ * Runs a write in a transaction of its own. A command that waits for another program reports that on stderr.
+ * @throws SQLITE_BUSY when the other program kept the lock for too long; what `write` throws
  */
 export function inTransaction<T>(database: Database, write: () => T): T {
   const transaction = database.transaction(write)
@@ -38,14 +38,14 @@ export function inTransaction<T>(database: Database, write: () => T): T {
 }
 
 /**
- * Tells whether a transaction that could not begin is to be tried once more, with more patience: a command's, which has waited in
- * silence so far, and says now what it waits for.
+ * Whether a command should retry a transaction that could not begin. At the first failure of a command it reports the wait, and
+ * raises the timeout; it returns false for a service, and at the second failure.
  */
 export function mayWaitLonger(database: Database, error: unknown): boolean {
   if (codeOf(error) !== 'SQLITE_BUSY') return false
   if (database.pragma('busy_timeout', { simple: true }) !== silentWaitMs) return false
-  tell(`Another program writes to the database. Waiting for it, ${longestWaitMs / 1000} s at most.`)
-  // It is told once: from here on all waiting is a part of it.
-  database.pragma(`busy_timeout = ${longestWaitMs - silentWaitMs}`)
+  tell(`Another program writes to the database. Waiting for it, ${maxWaitMs / 1000} s at most.`)
+  // The higher timeout also marks that the wait has been reported.
+  database.pragma(`busy_timeout = ${maxWaitMs - silentWaitMs}`)
   return true
 }

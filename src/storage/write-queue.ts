@@ -1,13 +1,13 @@
 import type { Metric } from '../instruments.ts'
 
-/** The writes of plants that have no answer yet. */
+/** The writes of plants that wait for their commit. */
 export interface WriteQueue {
   readonly length: number
-  /** Since when the oldest one waits, by `performance.now()`; undefined where none does. */
+  /** Since when the oldest write waits, by `performance.now()`; undefined when the queue is empty. */
   readonly oldestSince: number | undefined
 }
 
-/** Tells how many writes of plants wait, and for how long, for `/metrics`; the same for every database engine. */
+/** The metrics of the write queue; the same for every database engine. */
 export function writeQueueMetrics(read: () => WriteQueue): readonly Metric[] {
   return [
     {
@@ -18,7 +18,7 @@ export function writeQueueMetrics(read: () => WriteQueue): readonly Metric[] {
     },
     {
       name: 'conservatory_write_queue_age_seconds',
-      help: 'Time for which the oldest of the writes that wait has waited.',
+      help: 'Age of the oldest write that waits to be committed.',
       type: 'gauge',
       samples() {
         const { oldestSince } = read()

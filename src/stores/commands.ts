@@ -20,15 +20,12 @@ export function addStorageCommands(program: Command, config: () => Config): void
     .command('backup')
     .argument('[file]', 'where the backup goes; it must not be there yet')
     .option('--to <folder>', 'instead of a file: a folder, in which the backup is named for its time')
-    .option(
-      '--keep <number>',
-      'with --to: how many of the backups so named stay, the newest; all of them without it',
-      readKeep,
-    )
-    .description('copy the database while the service runs, and prove that the copy can be restored')
+    .option('--keep <number>', 'with --to: how many of the newest backups stay; all of them without it', readKeep)
+    .description('copy the database while the service runs, and test that the copy can be restored')
     .action(async (file: string | undefined, { to, keep }: { to?: string; keep?: number }, command: Command) => {
       if ((file === undefined) === (to === undefined)) command.error('Give either a file, or a folder with --to.')
-      if (keep !== undefined && to === undefined) command.error('--keep goes with --to: it looks after a folder.')
+      if (keep !== undefined && to === undefined)
+        command.error('--keep goes with --to: it removes old backups from a folder.')
       const { backUp } = await import('../storage/backup.ts')
       const { backUpInto } = await import('../storage/backup-folder.ts')
       if (file !== undefined) return tellContents(`The backup ${file} is good`, backUp(databasePath(), file))
@@ -40,7 +37,7 @@ export function addStorageCommands(program: Command, config: () => Config): void
     .command('restore')
     .argument('<file>', 'a backup')
     .option('--force', 'replace the database that is there, which is kept beside the new one')
-    .description('put a backup in the place of the database; no service may be running')
+    .description('replace the database by a backup; no service may be running')
     .action(async (file: string, options: { force?: true }) => {
       const { restore } = await import('../storage/backup.ts')
       const { noteRestore } = await import('../audit/database-entries.ts')
@@ -62,7 +59,7 @@ export function addStorageCommands(program: Command, config: () => Config): void
     .command('migrate')
     .requiredOption('--from <url>', `the database to move: ${placeForm}`, readPlace)
     .requiredOption('--to <url>', 'an empty database, or the same one again to go on', readPlace)
-    .description('move everything to another database, and compare both; no service may be running')
+    .description('move all rows to another database, and compare both; no service may be running')
     .action(async (options: { from: string; to: string }) => {
       const { runMove } = await import('./move/run.ts')
       await runMove(options.from, options.to, progressOutput())

@@ -3,7 +3,7 @@ import type { Config } from '../config.ts'
 import type { Damage } from '../storage/damage.ts'
 import { openSqliteStores, type Stores } from './stores.ts'
 
-/** The same stores; whatever error they meet that tells of damage is noted. */
+/** The same stores, which record every error that shows damage. */
 export function watchForDamage(stores: Stores, damage: Damage): Stores {
   const { access, plants, characters, ledger, usage, audit, check } = stores
   return {
@@ -20,8 +20,8 @@ export function watchForDamage(stores: Stores, damage: Damage): Stores {
 }
 
 /**
- * Opens the stores where the settings say: a PostgreSQL for all replicas, or the SQLite file of the data folder.
- * @param by opens them, and is who a change of the schema is put on record of
+ * Opens the stores of the settings: a PostgreSQL for all replicas, or the SQLite file of the data folder.
+ * @param by the actor in the audit record of a migration
  * @throws StorageError with one clear sentence when they cannot be opened
  */
 export async function openStores({ databasePath, databaseUrl }: Config, by: Actor = commandLine): Promise<Stores> {

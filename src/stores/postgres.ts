@@ -1,5 +1,5 @@
 import { PostgresAccessStore } from '../access/postgres.ts'
-import { wholeEntry } from '../audit/database-entries.ts'
+import { globalEntry } from '../audit/database-entries.ts'
 import { PostgresAuditTrail, writeRecord } from '../audit/postgres.ts'
 import { type Actor, type AuditRecord, commandLine } from '../audit/record.ts'
 import { removeAllLeftovers } from '../characters/pieces.ts'
@@ -20,14 +20,14 @@ import { ledgerQueue, type Stores } from './stores.ts'
 
 /**
  * Opens the stores over a PostgreSQL, or an engine that speaks its protocol, and brings its schema up to date.
- * @throws StorageError with one line that names the host, and no password; also when a move into it is not done
+ * @throws StorageError with one line that names the host, and no password; also for an unfinished move into the database
  */
 export async function openPostgresStores(url: string, by: Actor = commandLine): Promise<Stores> {
   let migrated: AuditRecord | undefined
   const database = await connectPostgres(url, 'DATABASE_URL', async (sql, before, after) => {
-    migrated = await writeRecord(sql, by, wholeEntry('database.migrated', { schema: before }, { schema: after }))
+    migrated = await writeRecord(sql, by, globalEntry('database.migrated', { schema: before }, { schema: after }))
   })
-  if (migrated) by.tell?.(migrated)
+  if (migrated) by.onRecord?.(migrated)
   try {
     refuseUnfinishedMove(await unfinishedMoveIn(database), `at ${database.place}`)
   } catch (error) {
@@ -62,7 +62,7 @@ export async function openPostgresStores(url: string, by: Actor = commandLine): 
     check: () => checkPostgres(database),
     duringRequest: duringRequest,
     async close() {
-      // First the ends that wait: as long as they do, their reserved tokens count.
+      // First the queued ends of requests: their reserved tokens count until these are written.
       await ledger.flush().catch(() => undefined)
       await counts.close()
       await ledger.stop().catch(() => undefined)

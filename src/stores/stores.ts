@@ -1,6 +1,6 @@
 import type { AccessStore } from '../access/access.ts'
 import { SqliteAccessStore } from '../access/sqlite.ts'
-import { settleRestore, wholeEntry } from '../audit/database-entries.ts'
+import { globalEntry, recordRestore } from '../audit/database-entries.ts'
 import { type Actor, type AuditRecord, type AuditTrail, commandLine } from '../audit/record.ts'
 import { SqliteAuditTrail, writeRecord } from '../audit/sqlite.ts'
 import type { CharacterStore } from '../characters/library/character.ts'
@@ -40,53 +40,53 @@ export interface Stores {
   readonly usage: UsageReader
   readonly audit: AuditTrail
   /**
-   * Deletes an account that has no plants any more, with its keys, characters, grants and idempotency keys, in one transaction.
-   * What it has used stays in the ledger. Pieces of its cards go after it, in small transactions.
-   * @returns false, and deletes nothing, where it has plants
-   * @throws AccessError for an unknown account, and one with the last working key of the scope `admin`
+   * Deletes an account without plants, with its keys, characters, grants and idempotency keys, in one transaction. Its usage
+   * stays in the ledger. The pieces of its cards are removed afterwards, in small transactions.
+   * @returns false, and deletes nothing, when the account has plants
+   * @throws AccessError for an unknown account, and for one with the last working key of the scope `admin`
    */
   deleteAccount(name: string, by?: Actor): Promise<boolean>
   /**
-   * Gives what holds keys and accounts to their limits, together with all who use this database.
-   * @param settings for accounts that have none of their own
+   * Makes the limiter of keys and accounts; over PostgreSQL all replicas count together.
+   * @param settings the limits of accounts without limits of their own
    */
   limiter(settings: Limits): LimitKeeper
-  /** What the database can tell of its work; the same names for every engine, and what only one has. */
+  /** Metrics of the database. Metrics of all engines have the same names; some exist for one engine alone. */
   readonly metrics: readonly Metric[]
   /** Resolves when the database answers; rejects with the reason when it does not. */
   check(): Promise<void>
-  /** Does something for a request: all that it waits for the database until its reply begins shares one time. */
-  duringRequest?(asker: WaitingRequest, work: () => void): void
-  /** From now on no other program may hold up the whole process for long, as it may while one command runs. */
+  /** Runs work of a request: all its waits for the database until its reply begins share one time limit. */
+  duringRequest?(request: WaitingRequest, work: () => void): void
+  /** Prepares for serving: from now on a wait for another program's lock blocks the process only for a moment. */
   beginServing?(clock?: Clock): void
   close(): Promise<void>
 }
 
 /**
- * Opens the stores over the SQLite file at this path. Another database engine is another function like this one.
- * @throws StorageError when the file or its folder cannot be used, or a move into it is not done
+ * Opens the stores over the SQLite file at this path. Every database engine has a function like this one.
+ * @throws StorageError when the file or its folder cannot be used, or has an unfinished move
  */
 export function openSqliteStores(path: string, by: Actor = commandLine): Stores {
   const records: AuditRecord[] = []
   const database = openDatabase(path, migrations, (sql, before, after) => {
-    records.push(writeRecord(sql, by, wholeEntry('database.migrated', { schema: before }, { schema: after })))
+    records.push(writeRecord(sql, by, globalEntry('database.migrated', { schema: before }, { schema: after })))
   })
-  for (const record of records) by.tell?.(record)
+  for (const record of records) by.onRecord?.(record)
   try {
     refuseUnfinishedMove(unfinishedMoveInFile(database), path)
-    settleRestore(database)
+    recordRestore(database)
   } catch (error) {
     database.close()
     throw error
   }
   const commit = new GroupCommit(database)
-  // A lost moment of the ledger is no reason to let every chat request wait for the disk.
+  // A power cut may lose the last entries of the ledger; otherwise every chat request would wait for the disk.
   const ledgerCommit = new GroupCommit(database, 'NORMAL')
   const ledger = new SqliteLedger(database, ledgerCommit)
   const changes = new OutsideChanges(database)
   const wal = new WalCheckpointer(database)
   const ping = database.prepare('SELECT 1')
-  const lookAtFile = fileLook(path)
+  const checkFile = fileCheck(path)
   const access = new SqliteAccessStore(database, changes)
   const characters = new SqliteCharacterStore(database, changes)
   return {
@@ -111,7 +111,7 @@ export function openSqliteStores(path: string, by: Actor = commandLine): Stores 
     metrics: [...commit.metrics, ledgerQueue(ledger), wal.metric],
     async check() {
       ping.get()
-      lookAtFile()
+      checkFile()
     },
     beginServing(clock) {
       waitAsService(database)
@@ -122,7 +122,7 @@ export function openSqliteStores(path: string, by: Actor = commandLine): Stores 
       commit.flush()
       const isWritten = ledger.flush()
       ledgerCommit.flush()
-      // On a full disk there is no more to be done for it.
+      // On a full disk the last entries are lost.
       await isWritten.catch(() => undefined)
       ledger.stop()
       database.close()
@@ -130,28 +130,27 @@ export function openSqliteStores(path: string, by: Actor = commandLine): Stores 
   }
 }
 
-/** Milliseconds between two looks at the database's file. */
-const betweenLooks = 1000
+const fileCheckIntervalMs = 1000
 
 /**
- * Makes a check of the database's file, which is opened anew for it: a connection that has read the file's head once keeps it
- * until somebody writes, and does not see that it is damaged.
+ * Makes a function that checks the database's file at most once a second, with a new connection: an open connection caches the
+ * file's header until the next write, and does not see that it is damaged.
  */
-function fileLook(path: string): () => void {
-  let looked = Number.NEGATIVE_INFINITY
+function fileCheck(path: string): () => void {
+  let checkedAt = Number.NEGATIVE_INFINITY
   return () => {
-    if (performance.now() - looked < betweenLooks) return
-    looked = performance.now()
+    if (performance.now() - checkedAt < fileCheckIntervalMs) return
+    checkedAt = performance.now()
     try {
       openToRead(path).close()
     } catch (error) {
-      // Whether it can be opened at all is seen by the connection that serves.
+      // Other errors show at the serving connection.
       if (isDamage(error)) throw error
     }
   }
 }
 
-/** How many entries of the ledger are not written yet, for `/metrics`. */
+/** The metric of the ledger's entries that are not written yet. */
 export function ledgerQueue({ queued }: { readonly queued: () => number }): Metric {
   return {
     name: 'conservatory_ledger_queue',

@@ -35,9 +35,9 @@ export async function connectPostgres(
     await database.close(0)
     if (error instanceof StorageError) throw error
     if (isSplit) throw new StorageError(`The database at ${database.place} ${noTransactions}.`)
-    const { says, mayPass } = startFaultOf(error)
+    const { says, isTransient } = startFaultOf(error)
     const sentence = `The database at ${database.place} ${says.replace('DATABASE_URL', setting)}.`
-    throw mayPass ? new StorageNotReady(sentence) : new StorageError(sentence)
+    throw isTransient ? new StorageNotReady(sentence) : new StorageError(sentence)
   }
 }
 

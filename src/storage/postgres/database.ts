@@ -171,7 +171,7 @@ export class PostgresDatabase {
       this.#reading++
       try {
         const answer = await work(this.#reads.sql)
-        this.#noteServed(this.#reads)
+        this.#markServed(this.#reads)
         return answer
       } finally {
         this.#reading--
@@ -210,7 +210,7 @@ export class PostgresDatabase {
           refuseIfOver()
           const limited = limitTime(sql, end - performance.now(), options.lockTimeoutMs).then((pid) => {
             if (running) running.pid = pid
-            this.#noteServed(this.#writes)
+            this.#markServed(this.#writes)
           })
           const [value] = await Promise.all([work(sql), limited])
           refuseIfOver()
@@ -245,8 +245,8 @@ export class PostgresDatabase {
    * Records that a pool's host answers. A pooler never counts as answering: it queues queries while its server is gone, so the
    * sockets leave its host as soon as it ends a connection.
    */
-  #noteServed({ sockets }: Pool): void {
-    if (!this.#isPooled) sockets.served()
+  #markServed({ sockets }: Pool): void {
+    if (!this.#isPooled) sockets.markServed()
   }
 
   /** Records how long an attempt took, also when its caller has given up. @param began by `performance.now()` */

@@ -1,9 +1,9 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * The history of the schema in PostgreSQL. Portable SQL only: no extension, no sequence, no advisory lock. Append only;
- * each step leaves what the version before it reads and writes, so that replicas can be replaced one by one, and says
- * with `servesFrom` which version that is.
+ * The history of the schema in PostgreSQL. Portable SQL only: no extension, no sequence, no advisory lock. Append only. Each
+ * step keeps everything that the release before reads and writes, so that replicas can be replaced one by one; `servesFrom`
+ * names that release.
  */
 export const postgresMigrations: readonly Migration[] = [
   {
@@ -130,7 +130,7 @@ export const postgresMigrations: readonly Migration[] = [
     `,
   },
   {
-    // As 0009-scope-keys of SQLite. Replicas of the version before know no scope "keys": to them such a key has the other four.
+    // As 0009-scope-keys of SQLite. Replicas of the release before do not know the scope "keys", and ignore it in a key.
     name: '0003-scope-keys',
     servesFrom: '0002-shared-limits',
     sql: `
@@ -151,8 +151,8 @@ export const postgresMigrations: readonly Migration[] = [
     `,
   },
   {
-    // Versions that a replica of the version before uploads have no row here until the next purge looks. The row in
-    // `upload_locks` lets one upload of an account in at a time.
+    // Versions that a replica of the release before uploads get their row here at the next purge. The row in `upload_locks` lets
+    // one upload of an account in at a time.
     name: '0004-character-use',
     servesFrom: '0002-shared-limits',
     sql: `
@@ -213,7 +213,7 @@ export const postgresMigrations: readonly Migration[] = [
     sql: 'ALTER TABLE requests ADD COLUMN microsecond BIGINT NOT NULL DEFAULT 0;',
   },
   {
-    // As 0014-card-pieces of SQLite. To replicas of the version before, a card that is in pieces is an empty file: a 400.
+    // As 0014-card-pieces of SQLite. Replicas of the release before read a card in pieces as an empty file, and answer 400.
     name: '0008-card-pieces',
     servesFrom: '0002-shared-limits',
     sql: `
@@ -237,8 +237,8 @@ export const postgresMigrations: readonly Migration[] = [
     `,
   },
   {
-    // As 0015-usage-by-day of SQLite, whose older migrations have the index of what runs. Requests of a replica of the version
-    // before are added up as well.
+    // As 0015-usage-by-day of SQLite, where an older migration has the index of running requests. Requests of replicas of the
+    // release before are summed up too.
     name: '0009-usage-by-day',
     servesFrom: '0002-shared-limits',
     sql: `
@@ -285,7 +285,7 @@ export const postgresMigrations: readonly Migration[] = [
     `,
   },
   {
-    // A collation of the operating system may change with an update of it, and an index in its order is then wrong.
+    // An update of the operating system may change its collations, which breaks indexes in their order.
     name: '0011-indexed-texts-by-bytes',
     servesFrom: '0002-shared-limits',
     sql: `
@@ -308,8 +308,8 @@ export const postgresMigrations: readonly Migration[] = [
     `,
   },
   {
-    // The versions of what accounts have. Replicas of the version before write plants and do not renew them: as long as one
-    // lives the versions hold for nobody, and from then on they are of another epoch.
+    // The versions of the accounts' plants. Replicas of the release before write plants and do not renew the versions: while such
+    // a replica lives no version is valid, and afterwards the epoch is another one.
     name: '0012-plant-versions',
     servesFrom: '0002-shared-limits',
     sql: `

@@ -2,13 +2,13 @@ import { Socket } from 'node:net'
 import { ConnectFault, ConnectionLost } from './failures.ts'
 import { beginTls, type Tls } from './tls.ts'
 
-/** Milliseconds that a connection may say nothing after a deadline has passed, or its host was left, before it is ended. */
-const grace = 1000
-/** Milliseconds in which a connection with TLS is made. */
-const tlsTime = 2000
-/** The first letters of what a server says: it asks for a password, refuses, warns, or knows another version. */
+/** How long a connection may stay silent after a timeout, or after its host was left, before it is ended. */
+const graceMs = 1000
+/** How long it may take to connect with TLS. */
+const tlsTimeoutMs = 2000
+/** The first letter of a server's first message: R asks for a password, E refuses, N warns, v has another protocol version. */
 const greetings = /^[RENv]/
-/** The parameter of a greeting that tells whether the server only reads, with the byte behind its name. */
+/** The parameter of a greeting that says whether the server is read-only, with the byte after its name. */
 const roleParameter = 'in_hot_standby\0'
 /** The message ReadyForQuery, with which a greeting ends (postgresql.org/docs/current/protocol-message-formats.html). */
 const greetingEnd = Buffer.from('Z\0\0\0\x05I', 'latin1')
@@ -19,38 +19,39 @@ interface Host {
 }
 
 /**
- * Makes the sockets of a database's connections. The client library's own way with several hosts tries them in a
- * tight loop without ever giving up, and cannot end one connection that has no answer. Its TLS goes on where the server does
- * none, and reads no `sslrootcert`.
+ * Opens the sockets of a database's connections. With several hosts the client library would try them in a tight loop for
+ * ever, and it cannot end a single connection that gets no answer. Its TLS falls back to plain text when the server has none,
+ * and ignores `sslrootcert`.
  */
 export class Sockets {
   readonly #hosts: readonly Host[]
   readonly #tls: Tls | undefined
   readonly #open = new Set<WatchedSocket>()
-  /** Those of the open ones on which nothing has been answered yet, as far as is known. */
+  /** The open sockets on which no query is known to have been answered. */
   readonly #unproven = new Set<WatchedSocket>()
   #current = 0
-  /** Hosts that were left within the last second. */
+  /** Indexes of the hosts that were left within the last second. */
   readonly #leaving = new Set<number>()
-  #looking: NodeJS.Timeout | undefined
+  #silenceTimer: NodeJS.Timeout | undefined
 
   /**
    * @param place the hosts of a URL, such as `one:5432,two:5432`
-   * @param tls what the URL asks of TLS; nothing without it
+   * @param tls the TLS parameters of the URL; plain text without it
    */
   constructor(place: string, tls?: Tls) {
     this.#hosts = place.split(',').map(hostOf)
     this.#tls = tls
   }
 
-  /** The ports of their own ends. */
+  /** The local ports. */
   get ports(): readonly number[] {
     return [...this.#open].flatMap(({ localPort }) => localPort ?? [])
   }
 
   /**
-   * Connects to the host that served last. The next one is tried once a connection has ended that never served: one
-   * that did may have been idle, or waited for a standby, and the next host may be that standby, which does not answer.
+   * Connects to the host that answered last. It goes on to the next host when a connection ends that never had an answer. A
+   * connection that had one may have been idle or waiting for a standby, and the next host may be that standby, which does not
+   * answer.
    */
   open(): Socket | Promise<Socket> {
     const index = this.#current
@@ -59,8 +60,8 @@ export class Sockets {
   }
 
   #openPlain(index: number): Socket {
-    const socket = withoutRole(withReason(this.#connect(index)))
-    // The client library would wait for the rest of a message that is as long as four letters of another protocol say.
+    const socket = hideRole(closeWithError(this.#connect(index)))
+    // The client library would take four letters of another protocol as a length, and wait for so many bytes.
     socket.once('data', (data) => {
       if (!greetings.test(data.toString('latin1', 0, 1))) socket.destroy(new ConnectFault('NOT_POSTGRESQL'))
     })
@@ -69,17 +70,17 @@ export class Sockets {
 
   async #openWithTls(index: number, tls: Tls): Promise<Socket> {
     const socket = this.#connect(index)
-    const tooLong = setTimeout(() => socket.destroy(new ConnectionLost('CONNECT_TIMEOUT')), tlsTime)
+    const timeout = setTimeout(() => socket.destroy(new ConnectionLost('CONNECT_TIMEOUT')), tlsTimeoutMs)
     try {
-      return withoutRole(withReason(await beginTls(socket, this.#hostAt(index).host, tls)))
+      return hideRole(closeWithError(await beginTls(socket, this.#hostAt(index).host, tls)))
     } catch (error) {
       socket.destroy()
-      // As libpq does where the server has TLS, and it cannot be agreed on.
+      // As libpq does with `prefer` when the handshake fails.
       if (tls.isOptional && error instanceof ConnectFault && error.code !== 'NOT_POSTGRESQL')
         return this.#openPlain(index)
-      return failed(error)
+      return failedSocket(error)
     } finally {
-      clearTimeout(tooLong)
+      clearTimeout(timeout)
     }
   }
 
@@ -88,9 +89,9 @@ export class Sockets {
       this.#open.delete(socket)
       if (this.#unproven.delete(socket) && this.#current === index) this.#leave(index)
     })
-    // Below TLS nobody else listens.
+    // Below TLS the socket has no other listener for errors.
     socket.on('error', () => {})
-    // Names are looked up anew each time: a failover may be a change in the DNS.
+    // Node looks up the name at each connect: a failover may be a change in the DNS.
     socket.setNoDelay(true).connect({ ...this.#hostAt(index) })
     this.#open.add(socket)
     this.#unproven.add(socket)
@@ -98,22 +99,23 @@ export class Sockets {
   }
 
   /**
-   * Connects to the next host from now on. Other connections to the one that is left may wait for the same lost server,
-   * as a pooler lets them: those that never served and stay silent are ended, unless that host is the current one again.
+   * Connects to the next host from now on. Behind a pooler, other connections to the old host may wait for the same lost
+   * server. After the grace period those that never had an answer and stayed silent are ended, unless the old host is the
+   * current one again.
    */
   #leave(index: number): void {
     this.#current = (index + 1) % this.#hosts.length
     if (this.#leaving.has(index)) return
     this.#leaving.add(index)
-    const others = this.#silentSince(index)
+    const silent = this.#silentSince(index)
     setTimeout(() => {
       this.#leaving.delete(index)
       if (this.#current === index) return
-      for (const socket of others()) if (this.#unproven.has(socket)) socket.destroy()
-    }, grace).unref()
+      for (const socket of silent()) if (this.#unproven.has(socket)) socket.destroy()
+    }, graceMs).unref()
   }
 
-  /** @returns gives those of the connections of now, to one host or to all, from which nothing has come since */
+  /** @returns a function that returns the connections of now, to one host or to all, that have received no bytes since */
   #silentSince(host?: number): () => readonly WatchedSocket[] {
     const before = [...this.#open]
       .filter(({ index }) => host === undefined || index === host)
@@ -121,8 +123,8 @@ export class Sockets {
     return () => before.flatMap(({ socket, read }) => (socket.bytesRead === read ? socket : []))
   }
 
-  /** Hears that something was answered: by the one host that there are connections to, or nobody knows by which. */
-  served(): void {
+  /** Records that a query was answered. With connections to several hosts it is unknown which one answered, so nothing changes. */
+  markServed(): void {
     if (this.#unproven.size === 0 || new Set([...this.#open].map(({ index }) => index)).size > 1) return
     for (const socket of this.#unproven) if (socket.bytesRead > 0) this.#unproven.delete(socket)
   }
@@ -131,7 +133,7 @@ export class Sockets {
     return this.#hosts[index] ?? { host: 'localhost', port: 5432 }
   }
 
-  /** Ends all connections: their server only reads now, and another one writes. */
+  /** Ends all connections, for example when their server is read-only now and another one writes. */
   endAll(): void {
     for (const socket of this.#open) {
       this.#unproven.add(socket)
@@ -140,25 +142,25 @@ export class Sockets {
   }
 
   /**
-   * Ends the connections from which nothing comes now, as those whose server has gone without a word, or whose commit
-   * waits for a standby that is dead: they must not use up the pool. Idle ones go with them, which costs nothing.
-   * @param isStill whether that is still to be done when the time is over
+   * Ends the connections that receive no bytes during the grace period. Their server may be lost, or their commit may wait for
+   * a dead standby, and they must not use up the pool. Idle connections are ended too, which costs nothing.
+   * @param isNeeded whether they should still be ended after the grace period
    */
-  endSilent(isStill: () => boolean): void {
-    if (this.#looking) return
+  endSilent(isNeeded: () => boolean): void {
+    if (this.#silenceTimer) return
     const silent = this.#silentSince()
-    this.#looking = setTimeout(() => {
-      this.#looking = undefined
-      if (!isStill()) return
+    this.#silenceTimer = setTimeout(() => {
+      this.#silenceTimer = undefined
+      if (!isNeeded()) return
       for (const socket of silent()) socket.destroy()
-    }, grace)
-    this.#looking.unref()
+    }, graceMs)
+    this.#silenceTimer.unref()
   }
 }
 
-/** Tells when it is over. */
+/** A socket that reports its end. */
 class WatchedSocket extends Socket {
-  /** Of its host. */
+  /** The index of its host. */
   readonly index: number
   readonly #onEnd: () => void
 
@@ -175,22 +177,22 @@ class WatchedSocket extends Socket {
 }
 
 /**
- * Gives each end of a connection a reason: where one ends without before it has greeted, the client library makes the
- * next at once, and so on without an end. The library's own listeners come after this one.
+ * Makes a socket emit an error whenever it closes. When a connection closes before the greeting without an error, the client
+ * library connects again at once, in an endless loop. The library's own listeners run after this one.
  */
-function withReason<T extends Socket>(socket: T): T {
+function closeWithError<T extends Socket>(socket: T): T {
   socket.once('close', () => socket.emit('error', new ConnectionLost('CONNECTION_CLOSED')))
-  // Should the library have left it by then.
+  // The library may have removed its listener for errors by then.
   socket.on('error', () => {})
   return socket
 }
 
 /**
- * Keeps from the client library what a greeting tells of the server's role, so that it asks the server itself: PgBouncer
- * greets with what its server first told it, and calls a promoted one a standby from then on. The name of the parameter is
- * changed where it stands; the library's listener comes after this one.
+ * Hides the server's role in a greeting from the client library, so that the library asks the server itself. PgBouncer repeats
+ * the first greeting of its server, and so calls a promoted server a standby for ever. The name of the parameter is changed in
+ * place; the library's listener runs after this one.
  */
-function withoutRole<T extends Socket>(socket: T): T {
+function hideRole<T extends Socket>(socket: T): T {
   const rename = (data: Buffer): void => {
     const at = data.indexOf(roleParameter)
     if (at >= 0) data.write('-', at)
@@ -199,8 +201,8 @@ function withoutRole<T extends Socket>(socket: T): T {
   return socket.on('data', rename)
 }
 
-/** A connection that fails as soon as somebody listens: the library forgets one whose making is rejected, and has one less. */
-function failed(reason: unknown): Socket {
+/** A socket that fails in the next turn. When `socket()` rejects instead, the library loses that connection from its pool. */
+function failedSocket(reason: unknown): Socket {
   const socket = new Socket()
   setImmediate(() => socket.destroy(reason instanceof Error ? reason : new Error(String(reason))))
   return socket

@@ -1,22 +1,22 @@
 import { ApiError, codeOf } from '../../errors.ts'
 import { ConnectFault, DatabaseTimeout, isPoolerRefusal, isTransient, refusedSetting } from './failures.ts'
 
-/** What keeps a start from its database. */
+/** Why a start cannot use its database. */
 export interface StartFault {
-  /** The end of a sentence that begins with the database: what is amiss and what to change, without its full stop. */
+  /** The end of a sentence that begins with the database: the fault and what to change, without a full stop. */
   readonly says: string
-  /** Whether it may be over by itself, so that a start may wait for that. */
-  readonly mayPass: boolean
+  /** Whether the fault may end without the operator, so that a start may retry. */
+  readonly isTransient: boolean
 }
 
 const silent =
   'does not answer. See that it runs, that host and port in DATABASE_URL are its own, and that no firewall is in between'
-const unknownHost = 'has a host name that is not known. Correct it in DATABASE_URL, or mend the DNS'
+const unknownHost = 'has a host name that is not known. Correct it in DATABASE_URL, or fix the DNS'
 const refusedConnection =
   'refuses the connection: nothing listens there. Start it, or correct host and port in DATABASE_URL'
 const hungUp =
-  'ends the connection without a word. Its log says why; or correct host and port in DATABASE_URL, where something else listens'
-const notFound = 'is not reached by any way from here. Correct host and port in DATABASE_URL, or mend the network'
+  'ends the connection without an answer. Its log says why; or correct host and port in DATABASE_URL, where something else listens'
+const notFound = 'cannot be reached from here. Correct host and port in DATABASE_URL, or fix the network'
 const onlyReads =
   'only reads. Name the server that writes in DATABASE_URL, or all of them and target_session_attrs=read-write'
 const goingUpOrDown = 'is starting or stopping. Try again when it is up'
@@ -25,7 +25,7 @@ const notTrusted =
 const notAtThisTime = 'has a certificate that is not valid now. Renew it there, or set the clock of this machine right'
 
 /**
- * By the code of the client library, of Node, or of the server: SQLSTATEs are in
+ * Faults by the code of the client library, of Node, or of the server: SQLSTATEs are in
  * postgresql.org/docs/current/errcodes-appendix.html.
  */
 const byCode: Readonly<Record<string, string>> = {
@@ -39,7 +39,7 @@ const byCode: Readonly<Record<string, string>> = {
   ECONNRESET: hungUp,
   EPIPE: hungUp,
   CONNECTION_CLOSED: hungUp,
-  // The library ends what it has found to be a standby.
+  // The client library destroys a connection to a standby.
   CONNECTION_DESTROYED: onlyReads,
   '25006': onlyReads,
   '57P01': goingUpOrDown,
@@ -51,11 +51,11 @@ const byCode: Readonly<Record<string, string>> = {
   '28000': 'refuses this role. Correct its name in DATABASE_URL, or let it in there (pg_hba.conf)',
   '3D000': 'has no database of this name. Create it there, or correct the end of DATABASE_URL',
   '3F000': 'has no schema for our tables. Create one there, and name it in the search_path of the role',
-  '42501': 'does not let this role make and use its tables. Grant it CREATE and USAGE on the schema there',
+  '42501': 'does not let this role create and use tables. Grant it CREATE and USAGE on the schema there',
   NOT_POSTGRESQL:
-    'does not speak as PostgreSQL does: something else listens there. Correct host and port in DATABASE_URL',
+    "does not speak PostgreSQL's protocol: something else listens there. Correct host and port in DATABASE_URL",
   TLS_NOT_OFFERED:
-    'offers no TLS, which sslmode in DATABASE_URL asks for. Turn it on there (ssl = on), or take sslmode out where nobody can listen',
+    'offers no TLS, which sslmode in DATABASE_URL asks for. Turn it on there (ssl = on), or remove sslmode on a trusted network',
   CERT_HAS_EXPIRED: notAtThisTime,
   CERT_NOT_YET_VALID: notAtThisTime,
   ERR_TLS_CERT_ALTNAME_INVALID:
@@ -68,44 +68,47 @@ const byCode: Readonly<Record<string, string>> = {
   CERT_SIGNATURE_FAILURE: notTrusted,
 }
 
-/** By the function of PostgreSQL that refuses, where one SQLSTATE has several meanings. */
+/** Faults by SQLSTATE and the function of PostgreSQL that refuses, where the SQLSTATE has several meanings. */
 const byRoutine: Readonly<Record<string, string>> = {
   '28000 InitializeSessionUserId':
     'has no role of this name that may log in. Create it there (CREATE ROLE … LOGIN), or correct the name in DATABASE_URL',
   '28000 ClientAuthentication':
-    'lets this role not in from this machine. Add a line for role, database and machine to its pg_hba.conf',
+    'does not let this role in from this machine. Add a line for role, database and machine to its pg_hba.conf',
   '42501 CheckMyDatabase': 'does not let this role connect to the database. Grant it CONNECT on the database there',
 }
 
 const wantsTls =
-  'lets nobody in like this without TLS. Put ?sslmode=verify-full&sslrootcert=PATH (or sslmode=require) behind DATABASE_URL, or add a line for role, database and machine to its pg_hba.conf'
+  'does not let this client in without TLS. Append ?sslmode=verify-full&sslrootcert=PATH (or sslmode=require) to DATABASE_URL, or add a line for role, database and machine to its pg_hba.conf'
 
-/** What servers and poolers say where a connection is to have TLS. PostgreSQL says the first also where no line fits at all. */
+/** Messages of servers and poolers that require TLS. PostgreSQL sends the first also when no line of pg_hba.conf matches. */
 const noTls = /no encryption|SSL off|SSL (?:connection )?(?:is )?required|sslmode=require/i
 
-/** PgBouncer's words for what PostgreSQL has SQLSTATEs for. Others that it has 08P01 for may pass: its server is away. */
-const poolersWords: readonly (readonly [RegExp, string])[] = [
+/**
+ * Messages of PgBouncer, with PostgreSQL's SQLSTATE for the same fault. Its other messages with 08P01 are transient: its server
+ * cannot be reached.
+ */
+const poolerMessages: readonly (readonly [RegExp, string])[] = [
   [/no such database/i, '3D000'],
   [/no such user/i, '28000'],
 ]
 
-/** What keeps a database from being used at the start. */
+/** Explains an error at the start. */
 export function startFaultOf(error: unknown): StartFault {
   const reason = reasonOf(error)
   const text = reason instanceof Error ? reason.message : ''
   const refused = refusedSetting(reason)
-  if (refused !== undefined) return lasting(`refuses a setting (${refused}). Take it out of DATABASE_URL`)
-  if (codeOf(reason) !== '' && noTls.test(text)) return lasting(wantsTls)
-  const [, meant] = poolersWords.find(([words]) => isPoolerRefusal(reason) && words.test(text)) ?? []
-  if (meant !== undefined) return lasting(byCode[meant] ?? text)
-  return { says: sentenceOf(reason), mayPass: isTransient(reason) }
+  if (refused !== undefined) return permanent(`refuses a setting (${refused}). Take it out of DATABASE_URL`)
+  if (codeOf(reason) !== '' && noTls.test(text)) return permanent(wantsTls)
+  const [, sqlstate] = poolerMessages.find(([words]) => isPoolerRefusal(reason) && words.test(text)) ?? []
+  if (sqlstate !== undefined) return permanent(byCode[sqlstate] ?? text)
+  return { says: sentenceOf(reason), isTransient: isTransient(reason) }
 }
 
-function lasting(says: string): StartFault {
-  return { says, mayPass: false }
+function permanent(says: string): StartFault {
+  return { says, isTransient: false }
 }
 
-/** The failure below the 503 that it was made. */
+/** The failure that caused a 503, or the error itself. */
 export function reasonOf(error: unknown): unknown {
   const reason = error instanceof ApiError ? error.cause : error
   return reason instanceof DatabaseTimeout ? (reason.cause ?? reason) : reason
@@ -120,6 +123,6 @@ function sentenceOf(reason: unknown): string {
   const known = byRoutine[`${code} ${routine}`] ?? byCode[code]
   if (known !== undefined) return known
   if (reason instanceof DatabaseTimeout) return silent
-  if (reason instanceof ConnectFault) return `cannot agree on TLS with this machine (${code}). Its log says why`
+  if (reason instanceof ConnectFault) return `cannot negotiate TLS with this machine (${code}). Its log says why`
   return `cannot be used (${code || text || 'no answer'}). Its log says why`
 }

@@ -6,15 +6,15 @@ import { ConnectFault, ConnectionLost, isConnectionGone } from './failures.ts'
 
 /** How a database's URL asks for TLS. */
 export interface Tls {
-  /** Whether a connection without TLS will do where there is none to be had (`sslmode=prefer`). */
+  /** Whether to connect without TLS when the server has none (`sslmode=prefer`). */
   readonly isOptional: boolean
-  /** Whether TLS begins with the connection, without asking for it in PostgreSQL's way (`sslnegotiation=direct`). */
+  /** Whether TLS begins at once, without PostgreSQL's SSLRequest (`sslnegotiation=direct`). */
   readonly isDirect: boolean
-  /** What is trusted and checked. */
+  /** The trusted authorities and the checks. */
   readonly options: ConnectionOptions
 }
 
-/** What a URL says of TLS, and the URL without that. */
+/** The TLS parameters of a URL, and the URL without them. */
 export interface UrlWithoutTls {
   readonly url: string
   readonly tls: Tls | undefined
@@ -22,25 +22,25 @@ export interface UrlWithoutTls {
 
 const modes = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'] as const
 type Mode = (typeof modes)[number]
-/** Words that the client library took beside libpq's. */
-const otherWords: Readonly<Record<string, Mode>> = { true: 'verify-full', false: 'disable' }
+/** Values of `ssl` that the client library accepts besides libpq's modes. */
+const libraryModes: Readonly<Record<string, Mode>> = { true: 'verify-full', false: 'disable' }
 const parameters = ['sslmode', 'ssl', 'sslrootcert', 'sslnegotiation']
 
-/** Asks a server whether it does TLS (postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-SSL). */
+/** The message SSLRequest (postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-SSL). */
 const request = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47])
 
 /**
- * Takes what a database's URL says of TLS out of it, and reads it as libpq does
- * (postgresql.org/docs/current/libpq-ssl.html). Without an `sslmode` there is no TLS, where libpq would prefer it; and
- * without an `sslrootcert` the authorities that Node trusts are trusted, and no file in a home folder.
- * @throws StorageError naming DATABASE_URL and what is wrong in it
+ * Removes the TLS parameters from a database's URL, and reads them as libpq does (postgresql.org/docs/current/libpq-ssl.html),
+ * with two differences: without `sslmode` there is no TLS, where libpq would prefer it; and without `sslrootcert` the
+ * authorities of Node are trusted instead of a file in the home folder.
+ * @throws StorageError that names DATABASE_URL and the fault in it
  */
 export function takeTls(url: string): UrlWithoutTls {
   const [, address = url, written = '', rest = ''] = /^([^?#]*)\?([^#]*)(.*)$/s.exec(url) ?? []
   const query = new URLSearchParams(written)
   const isSystem = query.get('sslrootcert') === 'system'
   const mode = modeOf(query.get('sslmode') ?? query.get('ssl') ?? (isSystem ? 'verify-full' : 'disable'))
-  // As libpq has it: with authorities that sign for everybody, a certificate proves nothing but its name.
+  // As in libpq: public authorities sign certificates for anybody, so a certificate proves nothing unless its name is checked.
   if (isSystem && mode !== 'verify-full') {
     throw new StorageError(`DATABASE_URL has sslrootcert=system, which asks for sslmode=verify-full. Write that there.`)
   }
@@ -55,12 +55,12 @@ export function takeTls(url: string): UrlWithoutTls {
 }
 
 function modeOf(word: string): Mode {
-  const mode = modes.find((name) => name === word) ?? otherWords[word]
+  const mode = modes.find((name) => name === word) ?? libraryModes[word]
   if (mode !== undefined) return mode
   throw new StorageError(`DATABASE_URL has an sslmode that is not understood; give one of ${modes.join(', ')}.`)
 }
 
-/** Certificates of authorities; undefined where the URL names none. */
+/** The certificates of the authorities in PEM; undefined when the URL names none. */
 function authoritiesOf(path: string | null): string | string[] | undefined {
   if (path === null || path === '') return undefined
   if (path === 'system') return [...getCACertificates('default'), ...getCACertificates('system')]
@@ -78,7 +78,7 @@ function authoritiesOf(path: string | null): string | string[] | undefined {
   )
 }
 
-/** What a mode checks. With a file of authorities `require` checks as `verify-ca` does, since libpq documents it so. */
+/** The checks of a mode. With a file of authorities, `require` checks as `verify-ca` does, as libpq documents. */
 function optionsOf(mode: Mode, ca: string | string[] | undefined, isDirect: boolean): ConnectionOptions {
   const isChecked = mode.startsWith('verify') || (mode === 'require' && ca !== undefined)
   return {
@@ -90,33 +90,33 @@ function optionsOf(mode: Mode, ca: string | string[] | undefined, isDirect: bool
 }
 
 /**
- * Begins TLS on a connection that is being made. Who waits for it ends the connection to give it up.
- * @returns the connection with TLS, or the same one where the server does none and none is needed
- * @throws ConnectFault when there can be no such connection, and Node's error when it is lost
+ * Begins TLS on a socket that is connecting. To cancel it, the caller destroys the socket.
+ * @returns the socket with TLS, or the same socket when the server has no TLS and TLS is optional
+ * @throws ConnectFault when TLS is not possible; Node's error when the connection is lost
  */
 export async function beginTls(socket: Socket, host: string, tls: Tls): Promise<Socket> {
-  await heard(socket, 'connect')
+  await nextEvent(socket, 'connect')
   if (!tls.isDirect) {
     socket.write(request)
-    const [answer] = await heard(socket, 'data')
+    const [answer] = await nextEvent(socket, 'data')
     const letter = Buffer.isBuffer(answer) ? answer.toString('latin1') : ''
     if (letter === 'N' && tls.isOptional) return socket
-    // An E begins the refusal of a server that is older than TLS, or cannot make a process for us.
+    // E begins the refusal of a server that is older than TLS, or that cannot start a process for the connection.
     if (/^[NE]/.test(letter)) throw new ConnectFault('TLS_NOT_OFFERED')
-    // Nothing may come behind it: that would be somebody in between.
+    // More bytes after the S would come from an attacker in between.
     if (letter !== 'S') throw new ConnectFault('NOT_POSTGRESQL')
   }
   const secure: TLSSocket = connect({ ...tls.options, socket, host, ...(isIP(host) === 0 && { servername: host }) })
   try {
-    await heard(secure, 'secureConnect')
+    await nextEvent(secure, 'secureConnect')
   } catch (error) {
     throw isConnectionGone(error) ? error : new ConnectFault(codeOf(error), error)
   }
   return secure
 }
 
-/** Waits for an event. @throws what the connection fails with before, and ConnectionLost where it ends */
-function heard(socket: Socket, event: string): Promise<unknown[]> {
+/** Waits for an event of a socket. @throws the socket's error, or ConnectionLost when it closes before */
+function nextEvent(socket: Socket, event: string): Promise<unknown[]> {
   return new Promise((resolve, reject) => {
     const onClose = () => reject(new ConnectionLost('CONNECTION_CLOSED'))
     socket.once('error', reject).once('close', onClose)

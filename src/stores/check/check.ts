@@ -6,26 +6,25 @@ import { rulesFor, tableRules } from './rules.ts'
 /** A value of a key. */
 export type KeyValue = string | number | bigint | Uint8Array | null
 
-/** A database that is looked through, statement by statement: none of them holds one moment of it for long. */
+/** A database to check, statement by statement: no statement keeps a snapshot open for long. */
 export interface CheckedDatabase {
   readonly engine: 'SQLite' | 'PostgreSQL'
-  /** The tables that are there, with the columns of their primary keys. */
+  /** The existing tables, with the columns of their primary keys. */
   readonly tables: ReadonlyMap<string, readonly string[]>
-  /** Tables that the schema should have and has not. */
+  /** Tables of the schema that do not exist. */
   readonly missing: readonly string[]
-  /** What the engine itself tells of its files, its indexes and its foreign keys. */
+  /** The engine's own checks of its files, indexes and foreign keys. */
   integrity(): AsyncIterable<Finding>
   /** Runs a statement with a `?` for each value. */
-  ask<Row extends object>(sql: string, values: readonly KeyValue[]): Promise<readonly Row[]>
+  query<Row extends object>(sql: string, values: readonly KeyValue[]): Promise<readonly Row[]>
 }
 
-/** Rows that one statement looks at. */
-const portion = 5000
+const rowsPerQuery = 5000
 
 /**
- * Looks through a database, and only reads.
- * @returns what is wrong with it; nothing where it is good
- * @throws what the database says where it cannot be asked
+ * Checks a database without changing it.
+ * @returns the faults; none for a good database
+ * @throws the database's error when it cannot be reached
  */
 export async function* check(database: CheckedDatabase): AsyncIterable<Finding> {
   const { tables, missing } = database
@@ -33,37 +32,37 @@ export async function* check(database: CheckedDatabase): AsyncIterable<Finding> 
   yield* orDamage('The database', () => database.integrity())
   for (const rule of tableRules) {
     if (rule.engine !== database.engine || !rule.tables.every((name) => tables.has(name))) continue
-    yield* orDamage(`The table ${rule.tables.at(-1)}`, () => askOnce(database, rule))
+    yield* orDamage(`The table ${rule.tables.at(-1)}`, () => checkTable(database, rule))
   }
   for (const rule of rulesFor(new Set(tables.keys()), database.engine))
-    yield* orDamage(`The table ${rule.table}`, () => askByPortions(database, rule))
+    yield* orDamage(`The table ${rule.table}`, () => checkRows(database, rule))
 }
 
-/** A database that cannot be read as what it is. */
+/** A finding of the kind `damage`. */
 export function damage(message: string): Finding {
   return { kind: 'damage', message }
 }
 
-async function* askOnce(database: CheckedDatabase, { sql, says }: TableRule): AsyncIterable<Finding> {
-  const [row] = await database.ask<{ fault: number }>(sql, [])
+async function* checkTable(database: CheckedDatabase, { sql, says }: TableRule): AsyncIterable<Finding> {
+  const [row] = await database.query<{ fault: number }>(sql, [])
   if (row?.fault === 1) yield { kind: 'counter', message: says }
 }
 
-async function* askByPortions(database: CheckedDatabase, rule: RowRule): AsyncIterable<Finding> {
+async function* checkRows(database: CheckedDatabase, rule: RowRule): AsyncIterable<Finding> {
   const columns = database.tables.get(rule.table) ?? []
   const key = columns.map((column) => `r.${column}`).join()
-  const places = columns.map(() => '?').join()
+  const placeholders = columns.map(() => '?').join()
   let after: readonly KeyValue[] = []
   let faults = 0
   do {
-    const from = after.length > 0 ? `(${key}) > (${places})` : 'TRUE'
-    const [end] = await database.ask<Record<string, KeyValue>>(
-      `SELECT ${key} FROM ${rule.table} AS r WHERE ${from} ORDER BY ${key} LIMIT 1 OFFSET ${portion - 1}`,
+    const from = after.length > 0 ? `(${key}) > (${placeholders})` : 'TRUE'
+    const [end] = await database.query<Record<string, KeyValue>>(
+      `SELECT ${key} FROM ${rule.table} AS r WHERE ${from} ORDER BY ${key} LIMIT 1 OFFSET ${rowsPerQuery - 1}`,
       after,
     )
     const upTo: readonly KeyValue[] = end === undefined ? [] : columns.map((column) => end[column] ?? null)
-    const to = upTo.length > 0 ? `(${key}) <= (${places})` : 'TRUE'
-    const [found] = await database.ask<{ faults: number }>(
+    const to = upTo.length > 0 ? `(${key}) <= (${placeholders})` : 'TRUE'
+    const [found] = await database.query<{ faults: number }>(
       `SELECT count(*) AS faults FROM ${rule.table} AS r WHERE ${from} AND ${to} AND (${rule.fault})`,
       [...after, ...upTo],
     )
@@ -73,10 +72,10 @@ async function* askByPortions(database: CheckedDatabase, rule: RowRule): AsyncIt
   if (faults > 0) yield { kind: rule.kind, message: `${rule.table} has ${counted(faults, 'row')} ${rule.says}.` }
 }
 
-/** What cannot be read for its damage is a finding, and no end of the check. */
-async function* orDamage(what: string, look: () => AsyncIterable<Finding>): AsyncIterable<Finding> {
+/** Reports an error of a damaged database as a finding, so that the check goes on. */
+async function* orDamage(what: string, check: () => AsyncIterable<Finding>): AsyncIterable<Finding> {
   try {
-    yield* look()
+    yield* check()
   } catch (error) {
     if (!(error instanceof Error) || !isDamage(error)) throw error
     yield damage(`${what} cannot be read: ${error.message}.`)

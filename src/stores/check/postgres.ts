@@ -5,8 +5,8 @@ import { postgresMigrations } from '../../storage/postgres/migrations.ts'
 import { type CheckedDatabase, damage, type KeyValue } from './check.ts'
 import type { Finding } from './rules.ts'
 
-/** Rows of a table up to which its indexes are compared with it, which reads all of it twice at one moment. */
-const comparedUpTo = 1_000_000
+/** The indexes of larger tables are not compared with their table, since that reads the table twice in one snapshot. */
+const maxComparedRows = 1_000_000
 
 interface Index {
   readonly name: string
@@ -18,9 +18,9 @@ interface Index {
 }
 
 /**
- * A PostgreSQL to be checked.
- * @param note is told what is left out
- * @throws StorageError when a newer version has written it; ApiError 503 when it does not answer
+ * A PostgreSQL to check.
+ * @param note gets a sentence for each check that is left out
+ * @throws StorageError when a newer version has migrated it; ApiError 503 when it does not answer
  */
 export async function postgresToCheck(
   database: PostgresDatabase,
@@ -40,7 +40,7 @@ export async function postgresToCheck(
     tables,
     missing: made.filter((name) => !tables.has(name)),
     integrity: () => integrityOf(database, note),
-    ask<Row extends object>(text: string, values: readonly KeyValue[]) {
+    query<Row extends object>(text: string, values: readonly KeyValue[]) {
       let place = 0
       const numbered = text.replaceAll('?', () => `$${++place}`)
       return database.read((sql) => sql.unsafe<Row[]>(numbered, [...values]))
@@ -84,14 +84,14 @@ async function* integrityOf(database: PostgresDatabase, note: (sentence: string)
   for (const index of indexes) {
     if (!index.isValid)
       yield damage(`The index ${index.name} is not valid. Build it anew: REINDEX INDEX ${index.name}.`)
-    else if (index.rows > comparedUpTo) large.add(index.table)
+    else if (index.rows > maxComparedRows) large.add(index.table)
     else yield* compare(database, index)
   }
   for (const table of large)
     note(`The table ${table} has over a million rows, so its indexes are not compared with it. pg_amcheck does that.`)
 }
 
-/** Compares what an index has with what its table has, at one moment. */
+/** Compares an index with its table in one snapshot. */
 async function* compare(database: PostgresDatabase, index: Index): AsyncIterable<Finding> {
   const { name, table } = index
   try {
@@ -105,10 +105,10 @@ async function* compare(database: PostgresDatabase, index: Index): AsyncIterable
   }
 }
 
-/** A checksum of the rows as the index has them, and as the table has them. */
+/** A checksum of the rows from the index, and one from the table. */
 function bothSums(database: PostgresDatabase, { table, columns, predicate }: Index): AsyncIterable<string | undefined> {
   const where = predicate === null ? '' : `WHERE ${predicate}`
-  // Read in the order of the index, and by nothing but that; or as it lies in the table.
+  // The settings of the planner force an index scan in the order of the index, or a sequential scan of the table.
   const sumOf = (order: string) => `
     SELECT count(*) || ' ' || coalesce(sum(hashtextextended(ROW(${columns})::text, 0)), 0) AS sum
     FROM (SELECT ${columns} FROM ${table} ${where} ${order} OFFSET 0) AS r`

@@ -1,31 +1,31 @@
 /*
- * What must be so of the rows of a database, in SQL that both engines understand. `r` is the row that is looked at. A rule
- * whose tables an older schema has not is left out.
+ * Rules for the rows of a database, in SQL that both engines understand. `r` is the checked row. A rule is left out when an
+ * older schema does not have its tables.
  */
 
-/** What is wrong with a database. */
+/** A fault of a database. */
 export interface Finding {
-  /** Bytes that cannot be read as what they are, rows that refer to nothing, or numbers that do not fit the rows. */
+  /** Unreadable data, rows that refer to missing rows, or numbers that do not match the rows. */
   readonly kind: 'damage' | 'orphan' | 'counter'
   /** One plain sentence. */
   readonly message: string
 }
 
-/** What must be so of each row of a table. */
+/** A rule for each row of a table. */
 export interface RowRule {
   readonly kind: Finding['kind']
   readonly table: string
-  /** Other tables that the fault names. */
+  /** Other tables in the condition `fault`. */
   readonly others: readonly string[]
-  /** Whether a row has the fault, as a condition. */
+  /** An SQL condition that is true for a row with the fault. */
   readonly fault: string
   /** The end of the sentence that begins with the number of rows. */
   readonly says: string
-  /** The engine that alone has the rule. */
+  /** The only engine of the rule; both without it. */
   readonly engine?: 'SQLite' | 'PostgreSQL'
 }
 
-/** What must be so of a whole table: one statement, whose row has `fault`, 1 where it is not so. */
+/** A rule for a whole table: one statement, whose row has `fault`, which is 1 when the rule is broken. */
 export interface TableRule {
   readonly engine: 'SQLite' | 'PostgreSQL'
   readonly tables: readonly string[]
@@ -43,9 +43,9 @@ const rowRules: readonly RowRule[] = [
   orphan('characters', 'account name digest', 'character_versions', 'account name digest'),
   orphan('character_versions', 'account name', 'characters', 'account name'),
   orphan('character_use', 'account name digest', 'character_versions', 'account name digest'),
-  // Over PostgreSQL a replica of the version before leaves these rows to the next purge.
+  // Over PostgreSQL a replica of the release before does not write these rows; the next purge adds them.
   { ...orphan('character_versions', 'account name digest', 'character_use', 'account name digest'), engine: 'SQLite' },
-  // The pieces of an upload that has no version yet may be on their way.
+  // An upload without an account has no version yet: its pieces are still being written.
   orphan('uploads', 'account name digest', 'character_versions', 'account name digest', 'r.account IS NOT NULL AND '),
   orphan('card_pieces', 'upload', 'uploads', 'id'),
   orphan('imports', 'account', 'accounts', 'id'),
@@ -79,8 +79,8 @@ const rowRules: readonly RowRule[] = [
   },
 ]
 
-/** PostgreSQL tells of a damaged page or a lost piece of a long value where it is read, and only there. */
-const read = [
+/** PostgreSQL reports a damaged page, or a lost piece of a long value, only when the value is read. These rules read every value. */
+const readRules = [
   ['character_versions', 'md5(r.source)'],
   ['card_pieces', 'md5(r.bytes)'],
   ['requests', 'r.state'],
@@ -98,11 +98,11 @@ export const tableRules: readonly TableRule[] = [
 ]
 
 /**
- * The rule as a schema before cards were kept in pieces has it.
- * @param tables those that are there
+ * The rules of a schema, which may be older.
+ * @param tables the existing tables
  */
 export function rulesFor(tables: ReadonlySet<string>, engine: 'SQLite' | 'PostgreSQL'): readonly RowRule[] {
-  return [...rowRules, ...read]
+  return [...rowRules, ...readRules]
     .filter((rule) => (rule.engine ?? engine) === engine)
     .map((rule) => (tables.has('uploads') ? rule : withoutPieces(rule)))
     .filter(({ table, others }) => [table, ...others].every((name) => tables.has(name)))
@@ -125,7 +125,7 @@ function orphan(table: string, columns: string, parent: string, parentColumns: s
   }
 }
 
-/** The table of counters gives the next number. */
+/** In PostgreSQL the table `counters` has the last number that was given. */
 function counterOf(table: string, column: string): TableRule {
   return {
     engine: 'PostgreSQL',
@@ -136,7 +136,7 @@ function counterOf(table: string, column: string): TableRule {
   }
 }
 
-/** SQLite itself gives the next number, from where the table has ever been. */
+/** In SQLite the table `sqlite_sequence` has the highest number that was ever given. */
 function sequenceOf(table: string, column: string): TableRule {
   return {
     engine: 'SQLite',

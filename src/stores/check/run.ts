@@ -8,12 +8,12 @@ import { check, damage } from './check.ts'
 import type { Finding } from './rules.ts'
 import { sqliteToCheck } from './sqlite.ts'
 
-/** Milliseconds that one statement of a check may take over PostgreSQL. */
+/** A statement of a check may read a whole table. */
 const statementTimeoutMs = 600_000
 
 /**
- * Checks the database of the settings, and prints what is wrong with it on stdout: a line for each, or one JSON object.
- * @throws StorageError when anything is wrong, or the database cannot be checked
+ * Checks the database of the settings, and prints its faults on stdout: a line for each, or one JSON object.
+ * @throws StorageError when there are faults, or the database cannot be checked
  */
 export async function runCheck({ databasePath, databaseUrl }: Config, json: true | undefined): Promise<void> {
   const found = databaseUrl === undefined ? checkFile(databasePath) : checkServer(databaseUrl)
@@ -48,7 +48,7 @@ async function* checkServer(url: string): AsyncIterable<Finding> {
   const { openPostgres } = await import('../../storage/postgres/connect.ts')
   const { startFaultOf } = await import('../../storage/postgres/start-faults.ts')
   const { postgresToCheck } = await import('./postgres.ts')
-  // Whether it answers at all is known soon; after that a statement may take its time.
+  // With the time limit of a request, an unreachable server fails soon. The second connection has the long limit.
   const first = openPostgres(url, 'DATABASE_URL')
   let database = first
   try {

@@ -4,12 +4,12 @@ import { appliedMigrations, migrations, unknownMigrations } from '../../storage/
 import { type CheckedDatabase, damage, type KeyValue } from './check.ts'
 import type { Finding } from './rules.ts'
 
-/** Bytes of a file up to which all of it is checked at one moment; of a larger one, table by table. */
-const wholeUpTo = 256 * 1024 * 1024
+/** A file up to this size is checked in one snapshot; a larger one table by table. */
+const maxWholeBytes = 256 * 1024 * 1024
 
 /**
- * A SQLite file to be checked. It is read without a lock that any writer waits for.
- * @throws StorageError when a newer version has written it; SQLite's error when its schema cannot be read
+ * A SQLite file to check. Reading it blocks no writer.
+ * @throws StorageError when a newer version has migrated it; SQLite's error when its schema cannot be read
  */
 export function sqliteToCheck(database: Database, path: string): CheckedDatabase {
   const applied = appliedMigrations(database) ?? []
@@ -28,13 +28,13 @@ export function sqliteToCheck(database: Database, path: string): CheckedDatabase
     tables,
     missing: tablesOf(applied).filter((name) => !tables.has(name)),
     integrity: () => integrityOf(database, names),
-    async ask<Row extends object>(sql: string, values: readonly KeyValue[]) {
+    async query<Row extends object>(sql: string, values: readonly KeyValue[]) {
       return database.prepare<KeyValue[], Row>(sql).all(...values)
     },
   }
 }
 
-/** The tables that these migrations make and none of them removes. */
+/** The tables that exist after these migrations. */
 function tablesOf(applied: readonly string[]): readonly string[] {
   const made = new Set<string>()
   for (const { name, sql } of migrations) {
@@ -53,11 +53,11 @@ async function* integrityOf(database: Database, tables: readonly string[]): Asyn
     .prepare<[], number>('SELECT page_count * page_size FROM pragma_page_count, pragma_page_size')
     .pluck()
     .get()
-  const parts = (bytes ?? 0) > wholeUpTo ? ['sqlite_schema', ...tables] : [undefined]
+  const parts = (bytes ?? 0) > maxWholeBytes ? ['sqlite_schema', ...tables] : [undefined]
   for (const part of parts) {
     const words = part === undefined ? 'integrity_check(20)' : `integrity_check('${part}')`
     const found = database.prepare<[], string>(`PRAGMA ${words}`).pluck().all()
-    // Some lines have several faults.
+    // One row may have several lines, each with a fault.
     for (const line of found.flatMap((text) => text.split('\n'))) {
       if (line !== 'ok' && !/^\*\*\* in database/.test(line)) yield damage(`SQLite says of the file: ${line}.`)
     }

@@ -1,7 +1,7 @@
-/** How a database to move is given. */
+/** The forms of a database's URL in a move, for messages. */
 export const placeForm = 'sqlite:./path or postgres://host/name'
 
-/** Which engine a URL names; undefined for one that names none. */
+/** The engine of a URL; undefined for a URL of another form. */
 export function engineOf(url: string): 'sqlite' | 'postgres' | undefined {
   if (/^sqlite:./.test(url)) return 'sqlite'
   return /^postgres(ql)?:\/\/./.test(url) ? 'postgres' : undefined

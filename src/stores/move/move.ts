@@ -1,18 +1,18 @@
 import { createHash } from 'node:crypto'
-import { wholeEntry } from '../../audit/database-entries.ts'
+import { globalEntry } from '../../audit/database-entries.ts'
 import { StorageError } from '../../errors.ts'
 import { counted } from '../../text.ts'
 import { engineOf, placeForm } from './engine.ts'
 import { type MovableDatabase, type Row, type Table, tables, type Value } from './tables.ts'
 
-/** The rows of a table, and the sum of their SHA-256s in hex, which is equal on both engines in whatever order. */
+/** The number of rows of a table, and the sum of their SHA-256 digests in hex. It does not depend on engine and order. */
 export interface TableSum {
   readonly table: string
   readonly rows: number
   readonly checksum: string
 }
 
-/** Opens what a URL names: `sqlite:./path` or `postgres://…`. @throws StorageError when it cannot be used */
+/** Opens the database of a URL: `sqlite:./path` or `postgres://…`. @throws StorageError when it cannot be used */
 export async function openForMove(url: string, isSource: boolean): Promise<MovableDatabase> {
   const engine = engineOf(url)
   if (engine === 'sqlite') {
@@ -27,11 +27,11 @@ export async function openForMove(url: string, isSource: boolean): Promise<Movab
 }
 
 /**
- * Moves all rows, or goes on where the same move ended, and compares both sides. Until that is done, no service starts
- * over the target.
- * @param tell hears how many rows of how many are there
+ * Moves all rows, or continues an unfinished move, and compares both sides. Until the move is complete, no service starts over
+ * the target.
+ * @param tell gets the number of moved rows and of all rows after each batch
  * @returns the checksums of the tables
- * @throws StorageError when the target holds something else, a service uses one side, or the sides differ at the end
+ * @throws StorageError when the target has other rows, a service uses one side, or the sides differ at the end
  */
 export async function move(
   from: MovableDatabase,
@@ -40,7 +40,7 @@ export async function move(
 ): Promise<readonly TableSum[]> {
   await from.refuseServed()
   await to.refuseServed()
-  if (await from.begun()) {
+  if (await from.unfinishedMove()) {
     throw new StorageError(`${from.place} has only a part of what is moved into it. Finish that move first.`)
   }
   const keys = await beginOrResume(from, to)
@@ -64,22 +64,22 @@ export async function move(
     const [there, here] = await Promise.all([sumOf(from, table), sumOf(to, table)])
     if (there.rows !== here.rows || there.checksum !== here.checksum) {
       throw new StorageError(
-        `The ${table.name} differ after the move: ${counted(there.rows, 'row')} in ${from.place}, ${here.rows} in ${to.place}. Somebody wrote meanwhile. Stop whoever writes, and start again with an empty database.`,
+        `The ${table.name} differ after the move: ${counted(there.rows, 'row')} in ${from.place}, ${here.rows} in ${to.place}. Another program wrote during the move. Stop all writers, and start again with an empty database.`,
       )
     }
     sums.push(here)
   }
-  // Whoever has begun to serve meanwhile writes what nobody compares.
+  // A service that has started meanwhile writes rows that were not compared.
   await from.refuseServed()
   await to.refuseServed()
-  const entry = wholeEntry('database.migrated', { place: from.place }, { place: to.place, rows: all })
+  const entry = globalEntry('database.migrated', { place: from.place }, { place: to.place, rows: all })
   await to.finish(await from.highestAccount(), entry)
   return sums
 }
 
-/** Begins a move, or finds where it ended: the last key of each table. @throws StorageError when the target holds something else */
+/** Begins a move, or returns the last moved key of each table. @throws StorageError when the target has other rows */
 async function beginOrResume(from: MovableDatabase, to: MovableDatabase): Promise<ReadonlyMap<string, string>> {
-  const begun = await to.begun()
+  const begun = await to.unfinishedMove()
   if (begun?.source === from.place) return begun.keys
   if (begun) {
     throw new StorageError(
@@ -95,7 +95,7 @@ async function beginOrResume(from: MovableDatabase, to: MovableDatabase): Promis
   return new Map()
 }
 
-/** The rows of a table, counted and hashed. */
+/** Counts and hashes the rows of a table. */
 export async function sumOf(database: MovableDatabase, table: Table): Promise<TableSum> {
   const columns = Object.keys(table.columns)
   const sum = new Uint32Array(8)

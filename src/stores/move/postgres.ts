@@ -8,30 +8,30 @@ import { escapeNul, unescapeNul } from '../../storage/postgres/texts.ts'
 import { unfinishedMoveIn } from '../../storage/postgres/unfinished-move.ts'
 import { type Kind, type MovableDatabase, quoted, type Row, readStatement, type Table, type Value } from './tables.ts'
 
-/** Milliseconds that a statement about a batch, or a count, may take. */
+/** A count or a batch of large rows may take long. */
 const statementTimeoutMs = 600_000
 
 /**
  * Opens a PostgreSQL database for a move.
- * @param option what named it: `--from` or `--to`
+ * @param option the option that has the URL, for messages: `--from` or `--to`
  * @throws StorageError with the host when it cannot be used
  */
 export async function openPostgresForMove(url: string, option: string): Promise<MovableDatabase> {
-  // What cannot be reached is told at once; what goes away later, or is slow, is waited for.
-  const tried = await connectPostgres(url, option)
-  await tried.close()
-  const database = new PostgresDatabase(url, statementTimeoutMs, tried.isPooled)
+  // The probe fails soon when the server cannot be reached. The second connection waits for slow statements and short outages.
+  const probe = await connectPostgres(url, option)
+  await probe.close()
+  const database = new PostgresDatabase(url, statementTimeoutMs, probe.isPooled)
   const databaseName = /^[a-z]+:\/\/[^/]*\/([^?]*)/.exec(url)?.[1] ?? ''
   const place = `${database.place}/${databaseName}`
-  const note = 'INSERT INTO moves VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value'
+  const saveProgress = 'INSERT INTO moves VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value'
   return {
     place,
     refuseServed: () => refuseServed(database, place),
     async read(table, after) {
       const statement = readStatement(table, after !== undefined)
-      const values = after?.map((value, at) => written(value, table.columns[table.key[at] ?? '']))
+      const values = after?.map((value, at) => toSql(value, table.columns[table.key[at] ?? '']))
       const rows = await database.read((sql) => sql.unsafe<Row[]>(statement, values))
-      return rows.map((row) => mapped(table, row, read))
+      return rows.map((row) => mapRow(table, row, fromSql))
     },
     async count({ name }) {
       const [row] = await database.read((sql) => sql.unsafe<{ n: number }[]>(`SELECT count(*) AS n FROM ${name}`))
@@ -43,22 +43,22 @@ export async function openPostgresForMove(url: string, option: string): Promise<
       )
       return row?.value ?? 0
     },
-    begun: () => unfinishedMoveIn(database),
+    unfinishedMove: () => unfinishedMoveIn(database),
     async begin(source) {
       await database.transaction(async (sql) => {
         await sql`CREATE TABLE moves (name TEXT PRIMARY KEY, value TEXT NOT NULL)`
-        await sql.unsafe(note, ['source', source])
+        await sql.unsafe(saveProgress, ['source', source])
       })
     },
     async write(table, rows, lastKey) {
-      const plain = rows.map((row) => mapped(table, row, written))
+      const plain = rows.map((row) => mapRow(table, row, toSql))
       const valuesOf = (row: Row) => Object.keys(table.columns).map((column) => row[column] ?? null)
       const [statement, inputs] = Object.values(table.columns).includes('BYTEA')
         ? [insertRow(table), plain.map(valuesOf)]
         : [insertRows(table), [[JSON.stringify(plain)]]]
       await database.transaction(async (sql) => {
         for (const input of inputs) await sql.unsafe(statement, input)
-        await sql.unsafe(note, [table.name, lastKey])
+        await sql.unsafe(saveProgress, [table.name, lastKey])
       })
     },
     async finish(highest, entry) {
@@ -74,7 +74,7 @@ export async function openPostgresForMove(url: string, option: string): Promise<
   }
 }
 
-/** @throws StorageError when a replica has shown in the last seconds that it lives */
+/** @throws StorageError when a replica has sent a heartbeat in the last seconds */
 async function refuseServed(database: PostgresDatabase, place: string): Promise<void> {
   const living = await database.read(async (sql) => (await livingReplicas(sql)).length)
   if (living === 0) return
@@ -83,7 +83,7 @@ async function refuseServed(database: PostgresDatabase, place: string): Promise<
   )
 }
 
-/** Inserts rows that come as JSON. */
+/** The statement that inserts rows from one JSON array. */
 function insertRows({ name, columns }: Table): string {
   const names = quoted(Object.keys(columns))
   const shapes = Object.entries(columns).map(([column, kind]) => `"${column}" ${kind === 'BIGINT' ? kind : 'TEXT'}`)
@@ -91,7 +91,7 @@ function insertRows({ name, columns }: Table): string {
     SELECT ${names} FROM json_to_recordset($1::text::json) AS x(${shapes.join(', ')}) ON CONFLICT DO NOTHING`
 }
 
-/** Inserts one row, which may be large, without as many copies of it. */
+/** The statement that inserts one row. For large rows it needs fewer copies in memory than JSON. */
 function insertRow({ name, columns }: Table): string {
   const values = Object.values(columns).map((kind, at) =>
     kind === 'BYTEA' ? `decode($${at + 1}, 'base64')` : `$${at + 1}`,
@@ -99,16 +99,16 @@ function insertRow({ name, columns }: Table): string {
   return `INSERT INTO ${name} (${quoted(Object.keys(columns))}) VALUES (${values.join(', ')}) ON CONFLICT DO NOTHING`
 }
 
-/** A value as it is sent. */
-function written(value: Value, kind: Kind | undefined): Value {
+/** A value as a parameter: bytes as base64, and names without U+0000. */
+function toSql(value: Value, kind: Kind | undefined): Value {
   if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.length).toString('base64')
   return kind === 'NAME' && typeof value === 'string' ? escapeNul(value) : value
 }
 
-function read(value: Value, kind: Kind | undefined): Value {
+function fromSql(value: Value, kind: Kind | undefined): Value {
   return kind === 'NAME' && typeof value === 'string' ? unescapeNul(value) : value
 }
 
-function mapped({ columns }: Table, row: Row, map: (value: Value, kind: Kind | undefined) => Value): Row {
+function mapRow({ columns }: Table, row: Row, map: (value: Value, kind: Kind | undefined) => Value): Row {
   return Object.fromEntries(Object.entries(row).map(([column, value]) => [column, map(value, columns[column])]))
 }

@@ -2,7 +2,7 @@ import type { ProgressOutput } from '../../print.ts'
 import { counted } from '../../text.ts'
 import { move, openForMove } from './move.ts'
 
-/** Moves from one URL to another and shows how far it is: a bar on a terminal, elsewhere a line for every tenth. */
+/** Moves from one URL to another, and shows the progress: a bar on a terminal, otherwise a line for every tenth. */
 export async function runMove(from: string, to: string, output: ProgressOutput): Promise<void> {
   const source = await openForMove(from, true)
   try {

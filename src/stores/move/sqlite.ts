@@ -12,8 +12,8 @@ import { unfinishedMoveInFile } from '../../storage/unfinished-move.ts'
 import { type MovableDatabase, quoted, type Row, readStatement, type Table, type Value } from './tables.ts'
 
 /**
- * Opens a SQLite file for a move, and keeps services away from it; from a source, everybody who writes.
- * @throws StorageError when somebody uses it, or it is a source and not there
+ * Opens a SQLite file for a move, and keeps services from starting over it. A source is also locked against all writers.
+ * @throws StorageError when another program uses the file, or a source does not exist
  */
 export function openSqliteForMove(file: string, isSource: boolean): MovableDatabase {
   const path = resolve(file)
@@ -23,22 +23,22 @@ export function openSqliteForMove(file: string, isSource: boolean): MovableDatab
   let opened: Database | undefined
   try {
     opened = openDatabase(path)
-    if (isSource) holdForReading(opened)
+    if (isSource) lockForReading(opened)
   } catch (error) {
     opened?.close()
     lock.release()
     throw error
   }
   const database = opened
-  const note = () =>
+  const saveProgress = () =>
     database.prepare('INSERT INTO moves VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value')
   const numberOf = (sql: string) => Number(database.prepare(sql).pluck().get() ?? 0)
   return {
     place: path,
-    // Its folder is held.
+    // The lock on its folder keeps services away.
     refuseServed: async () => {},
     async read(table, after) {
-      // Else nobody hears what the other side answers, until all of a table is read.
+      // Without this pause, the event loop would not process answers of the other side until the whole table is read.
       await nextTurn()
       const statement = readStatement(table, after !== undefined).replace(/\$\d+/g, '?')
       const rows = database.prepare<unknown[], Row>(statement).all(...(after ?? []))
@@ -46,11 +46,11 @@ export function openSqliteForMove(file: string, isSource: boolean): MovableDatab
     },
     count: async ({ name }) => numberOf(`SELECT count(*) FROM ${name}`),
     highestAccount: async () => numberOf("SELECT seq FROM sqlite_sequence WHERE name = 'accounts'"),
-    begun: async () => unfinishedMoveInFile(database),
+    unfinishedMove: async () => unfinishedMoveInFile(database),
     async begin(source) {
       database.transaction(() => {
         database.exec('CREATE TABLE moves (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT')
-        note().run('source', source)
+        saveProgress().run('source', source)
       })()
     },
     async write({ name, columns }, rows, lastKey) {
@@ -60,7 +60,7 @@ export function openSqliteForMove(file: string, isSource: boolean): MovableDatab
       )
       database.transaction(() => {
         for (const row of rows) insert.run(...names.map((column) => row[column]))
-        note().run(name, lastKey)
+        saveProgress().run(name, lastKey)
       })()
     },
     async finish(highest, entry) {
@@ -78,18 +78,21 @@ export function openSqliteForMove(file: string, isSource: boolean): MovableDatab
   }
 }
 
-/** Commands work beside a service, and would beside a move: none may write until it is done. */
-function holdForReading(database: Database): void {
+/** Locks the database against commands, which do not need the lock on the folder, until the move is done. */
+function lockForReading(database: Database): void {
   try {
     database.exec('BEGIN IMMEDIATE')
   } catch (error) {
-    const isHeld = error instanceof Error && 'code' in error && error.code === 'SQLITE_BUSY'
-    if (!isHeld) throw error
+    const isBusy = error instanceof Error && 'code' in error && error.code === 'SQLITE_BUSY'
+    if (!isBusy) throw error
     throw new StorageError(`Another program writes to ${database.name}. Try again when it has ended.`)
   }
 }
 
-/** A row without what PostgreSQL cannot keep, and what it would not have been given: the model of a caller, say. */
+/**
+ * A row without U+0000 in its texts, which PostgreSQL cannot store. A service over PostgreSQL replaces it too, for example in the
+ * name of a model from a request.
+ */
 function withoutNul({ columns }: Table, row: Row): Row {
   let found: Record<string, Value> | undefined
   for (const column in row) {

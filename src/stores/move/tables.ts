@@ -1,11 +1,11 @@
 import type { AuditEntry } from '../../audit/record.ts'
 import type { UnfinishedMove } from '../../storage/unfinished-move.ts'
 
-/** A value of a row, the same in both engines; bytes only in the sources of cards and their pieces. */
+/** A value of a row, the same for both engines. Only sources of cards and their pieces are bytes. */
 export type Value = string | number | Uint8Array | null
 export type Row = Readonly<Record<string, Value>>
 
-/** What a column holds. A NAME is a text that may have any letter, U+0000 too; no other text keeps that one. */
+/** The type of a column. A NAME is a text that keeps U+0000; a TEXT does not. */
 export type Kind = 'TEXT' | 'NAME' | 'BIGINT' | 'BYTEA'
 
 /** A table that is moved. */
@@ -13,11 +13,11 @@ export interface Table {
   readonly name: string
   readonly key: readonly string[]
   readonly columns: Readonly<Record<string, Kind>>
-  /** Rows that are read and written at once: few, where a row may be large. */
+  /** How many rows are read and written at once: few for large rows. */
   readonly batch: number
 }
 
-/** The tables, each after those that it refers to. Columns are in the order in which they are hashed. */
+/** The tables, each after the tables that it refers to. The order of columns is that of the hash. */
 export const tables: readonly Table[] = [
   table('accounts', 'id', 'name created:n suspended:n limits models', 'id'),
   table(
@@ -30,7 +30,7 @@ export const tables: readonly Table[] = [
   table('grants', 'owner grantee created', 'tag', 'grantee owner tag'),
   table('idempotency_keys', 'account plant created', 'key request name tag', 'account key'),
   { ...table('characters', 'account created updated', 'name:a folded:a digest about', 'account name'), batch: 50 },
-  // A card may have many megabytes: one by one.
+  // A card may have many megabytes.
   { ...table('character_versions', 'account created', 'name:a digest source:b', 'account name digest'), batch: 1 },
   table('character_use', 'account bytes uploaded used', 'name:a digest', 'account name digest'),
   table('uploads', 'begun bytes account', 'id name:a digest', 'id'),
@@ -59,7 +59,10 @@ export const tables: readonly Table[] = [
   ),
 ]
 
-/** @param others columns of text, or with `:n` of numbers, with `:b` of bytes, with `:a` of any letters */
+/**
+ * @param numbers columns of numbers
+ * @param others columns of text; with the suffix `:n` of numbers, `:b` of bytes, `:a` of names with any letter
+ */
 function table(name: string, numbers: string, others: string, key: string): Table {
   const kinds: Readonly<Record<string, Kind>> = { n: 'BIGINT', b: 'BYTEA', a: 'NAME' }
   const columns: Record<string, Kind> = {}
@@ -71,36 +74,36 @@ function table(name: string, numbers: string, others: string, key: string): Tabl
   return { name, key: key.split(' '), columns, batch: 2000 }
 }
 
-/** What one side of a move can do. */
+/** A database as the source or the target of a move. */
 export interface MovableDatabase {
-  /** Where it is, without a name or a password. */
+  /** Its path, or its hosts and name, without a user name and a password. */
   readonly place: string
   /** @throws StorageError when a service uses it */
   refuseServed(): Promise<void>
-  /** The rows after a key, or the first ones, in the engine's own order of keys; at most a batch. */
+  /** The batch of rows after a key, or the first batch, in the engine's own order of keys. */
   read(table: Table, after: readonly Value[] | undefined): Promise<readonly Row[]>
   count(table: Table): Promise<number>
   /** The highest id that an account has had. */
   highestAccount(): Promise<number>
-  /** The move that has begun to fill it and is not done, if there is one. */
-  begun(): Promise<UnfinishedMove | undefined>
-  /** From now on no service starts over it. */
+  /** The unfinished move into this database; undefined when there is none. */
+  unfinishedMove(): Promise<UnfinishedMove | undefined>
+  /** Begins a move into this database. Until `finish` no service starts over it. */
   begin(source: string): Promise<void>
   /** Writes rows, and in the same transaction how far the move has come. */
   write(table: Table, rows: readonly Row[], lastKey: string): Promise<void>
-  /** Lets new accounts have ids above this one, forgets the move, and puts it on record. */
+  /** Completes the move: new accounts get ids above this one, and the audit entry is written. */
   finish(highestAccount: number, entry: AuditEntry): Promise<void>
   close(): Promise<void>
 }
 
-/** The statement that reads a batch in the order of the key's index; `$1` and so on are the values of the key before it. */
+/** The statement that reads a batch in the order of the key's index; `$1` and so on are the last key of the batch before. */
 export function readStatement({ name, key, columns, batch }: Table, isAfter: boolean): string {
   const ordered = quoted(key)
   const after = isAfter ? `WHERE (${ordered}) > (${key.map((_, at) => `$${at + 1}`).join(', ')})` : ''
   return `SELECT ${quoted(Object.keys(columns))} FROM ${name} ${after} ORDER BY ${ordered} LIMIT ${batch}`
 }
 
-/** Names of columns as a list of SQL. */
+/** A list of quoted column names for SQL. */
 export function quoted(columns: readonly string[]): string {
   return columns.map((column) => `"${column}"`).join(', ')
 }

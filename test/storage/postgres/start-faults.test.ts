@@ -68,7 +68,7 @@ beforeAll(async () => {
 afterAll(() => server.stop())
 
 /** What a start says of a database that cannot be used, without its first words, which name the host. */
-async function fault(url: string, place: string): Promise<{ says: string; mayPass: boolean }> {
+async function fault(url: string, place: string): Promise<{ says: string; isTransient: boolean }> {
   const thrown = await connectPostgres(url).then(
     async (database) => {
       await database.close()
@@ -83,7 +83,7 @@ async function fault(url: string, place: string): Promise<{ says: string; mayPas
   // One sentence or two, each whole, without the role, its password, the database, or what only programmers know.
   expect(text).not.toMatch(/gardener|secret|only_tls|turned_away|asleep|crowded|weak|reader|nobody_here|undefined|\n/)
   expect(text).toMatch(/\.$/)
-  return { says: text.slice(beginning.length), mayPass: thrown instanceof StorageNotReady }
+  return { says: text.slice(beginning.length), isTransient: thrown instanceof StorageNotReady }
 }
 
 /** The address of the server for a role, with what stands behind it. */
@@ -118,29 +118,29 @@ function atOnce<Row extends readonly [what: string, ...unknown[]], Outcome>(
 }
 
 describe('(v) a start that a PostgreSQL refuses says what to change', () => {
-  const rows: readonly [what: string, role: string, rest: string, says: string, mayPass: boolean][] = [
+  const rows: readonly [what: string, role: string, rest: string, says: string, isTransient: boolean][] = [
     ['a wrong password', 'gardener:wrong', '/open', 'refuses this name and password.', false],
     ['no such role', 'nobody_here', '/open', 'has no role of this name', false],
     ['a role that may not log in', 'asleep', '/open', 'has no role of this name that may log in', false],
     ['no such database', 'postgres', '/gone', 'has no database of this name.', false],
     ['too many connections', 'crowded', '/open', 'has no connection left. Raise its max_connections', true],
-    ['TLS wanted by the server', 'only_tls', '/open', 'lets nobody in like this without TLS. Put ?sslmode=', false],
-    ['a refusal of pg_hba.conf', 'turned_away', '/open', 'lets nobody in like this without TLS.', false],
+    [
+      'TLS wanted by the server',
+      'only_tls',
+      '/open',
+      'does not let this client in without TLS. Append ?sslmode=',
+      false,
+    ],
+    ['a refusal of pg_hba.conf', 'turned_away', '/open', 'does not let this client in without TLS.', false],
     [
       'the same with TLS',
       'turned_away',
       '/open?sslmode=require',
-      'lets this role not in from this machine. Add a line',
+      'does not let this role in from this machine. Add a line',
       false,
     ],
     ['a server that only reads', 'reader', '/open', 'only reads. Name the server that writes', true],
-    [
-      'no permission for the schema',
-      'weak',
-      '/open',
-      'does not let this role make and use its tables. Grant it',
-      false,
-    ],
+    ['no permission for the schema', 'weak', '/open', 'does not let this role create and use tables. Grant it', false],
     [
       'no permission to connect',
       'weak',
@@ -162,8 +162,8 @@ describe('(v) a start that a PostgreSQL refuses says what to change', () => {
     const place = `127.0.0.1:${server.port}`
     return fault(`postgres://${name}:${password}@${place}${rest}`, place)
   })
-  it.each(rows)('%s', async (what, _role, _rest, says, mayPass) => {
-    expect(await outcomeOf(what)).toEqual({ says: expect.stringContaining(says), mayPass })
+  it.each(rows)('%s', async (what, _role, _rest, says, isTransient) => {
+    expect(await outcomeOf(what)).toEqual({ says: expect.stringContaining(says), isTransient })
   })
 })
 
@@ -190,7 +190,7 @@ describe('(v) a start that reaches nobody says so', () => {
   ]
   const outcomeOf = atOnce(rows, ([, url, place]) => fault(url, place))
   it.each(rows)('%s, which may pass', async (what, _url, _place, says) => {
-    expect(await outcomeOf(what)).toEqual({ says: expect.stringContaining(says), mayPass: true })
+    expect(await outcomeOf(what)).toEqual({ says: expect.stringContaining(says), isTransient: true })
   })
 })
 
@@ -215,23 +215,23 @@ describe('(v) a start over something else in its place says so', () => {
     script: (socket: Socket) => void,
     rest: string,
     says: string,
-    mayPass: boolean,
+    isTransient: boolean,
   ][] = [
-    ['a web server', web, '', 'does not speak as PostgreSQL does: something else listens there.', false],
-    ['a web server, asked for TLS', web, '?sslmode=require', 'does not speak as PostgreSQL does', false],
+    ['a web server', web, '', "does not speak PostgreSQL's protocol: something else listens there.", false],
+    ['a web server, asked for TLS', web, '?sslmode=require', "does not speak PostgreSQL's protocol", false],
     [
       'a web server, asked for TLS where it has some',
       web,
       '?sslmode=prefer',
-      'does not speak as PostgreSQL does',
+      "does not speak PostgreSQL's protocol",
       false,
     ],
-    ['something that hangs up', (socket) => void socket.end(), '', 'ends the connection without a word.', true],
+    ['something that hangs up', (socket) => void socket.end(), '', 'ends the connection without an answer.', true],
     [
       'something that hangs up on TLS',
       (socket) => void socket.end(),
       '?sslmode=require',
-      'ends the connection without a word.',
+      'ends the connection without an answer.',
       true,
     ],
     ['something that is silent', () => {}, '', 'does not answer. See that it runs', true],
@@ -240,12 +240,12 @@ describe('(v) a start over something else in its place says so', () => {
       'something that does TLS and no handshake',
       refusalOf('S'),
       '?sslmode=require',
-      'ends the connection without a word.',
+      'ends the connection without an answer.',
       true,
     ],
-    ['a TLS that is none', brokenTls, '?sslmode=require', 'cannot agree on TLS with this machine (ERR_SSL_', false],
+    ['a TLS that is none', brokenTls, '?sslmode=require', 'cannot negotiate TLS with this machine (ERR_SSL_', false],
     ['a TLS that is none, where none is needed', brokenTls, '?sslmode=prefer', 'cannot be used (XX000).', false],
-    ['somebody in between', refusalOf('SRxxx'), '?sslmode=require', 'does not speak as PostgreSQL does', false],
+    ['somebody in between', refusalOf('SRxxx'), '?sslmode=require', "does not speak PostgreSQL's protocol", false],
     [
       'a version too old',
       ofVersion('100023'),
@@ -271,7 +271,7 @@ describe('(v) a start over something else in its place says so', () => {
       'a cloud that wants TLS',
       refusingWith('08P01', 'connection is insecure (try using `sslmode=require`)'),
       '',
-      'lets nobody in like this without TLS.',
+      'does not let this client in without TLS.',
       false,
     ],
     [
@@ -302,9 +302,9 @@ describe('(v) a start over something else in its place says so', () => {
     const found = await fault(`postgres://gardener:secret@${fake.place}/plants${rest}`, fake.place).finally(fake.close)
     return { ...found, connections: fake.connections() }
   })
-  it.each(rows)('%s', async (what, _script, _rest, says, mayPass) => {
+  it.each(rows)('%s', async (what, _script, _rest, says, isTransient) => {
     const found = await outcomeOf(what)
-    expect(found).toMatchObject({ says: expect.stringContaining(says), mayPass })
+    expect(found).toMatchObject({ says: expect.stringContaining(says), isTransient })
     // It pauses between two tries, in five seconds of them.
     expect(found?.connections).toBeLessThan(60)
   })

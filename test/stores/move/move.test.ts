@@ -156,7 +156,7 @@ it('tells when somebody has written to a PostgreSQL meanwhile, and lets nobody w
     change ??= stores.access.suspendAccount('one')
   }
   const target = `sqlite:${join(folder, 'other', 'conservatory.db')}`
-  const told = /^The accounts differ after the move: .* Somebody wrote meanwhile\. /
+  const told = /^The accounts differ after the move: .* Another program wrote during the move\. /
   await expect(moveOf(url, target, writeOnce)).rejects.toThrow(told)
   await change
   await stores.close()
