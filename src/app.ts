@@ -34,7 +34,7 @@ import { limitsPlugin } from './limits/plugin.ts'
 import type { LimitKeeper } from './limits/reservation.ts'
 import type { KeptCounts } from './limits/standing.ts'
 import type { Metrics } from './metrics/metrics.ts'
-import { countPages } from './metrics/parts.ts'
+import { addPageCacheMetrics } from './metrics/parts.ts'
 import { metricsPlugin } from './metrics/plugin.ts'
 import { modelsPlugin } from './models/plugin.ts'
 import type { ModelRegistry } from './models/registry.ts'
@@ -137,7 +137,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   if (config.metricsPort === undefined) await app.register(metricsPlugin, { guard, metrics })
 
   const pages = new PageCache()
-  countPages(metrics, pages)
+  addPageCacheMetrics(metrics, pages)
   await app.register(plantsPlugin, {
     prefix: plantsPrefix,
     store: stores.plants,

@@ -19,7 +19,7 @@ import type { LimitKeeper } from './limits/reservation.ts'
 import { limitWarnings } from './limits/warnings.ts'
 import { type Log, openLog } from './log.ts'
 import { countAttempts, Metrics } from './metrics/metrics.ts'
-import { readParts } from './metrics/parts.ts'
+import { addPartMetrics } from './metrics/parts.ts'
 import { type MetricsServer, serveMetrics } from './metrics/plugin.ts'
 import { loadModels } from './models/configuration/configuration.ts'
 import { ModelRegistry } from './models/registry.ts'
@@ -175,7 +175,7 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   })
   const drain = new Drain()
   const app = createServer(logger, config, drain)
-  const stopReading = readParts(metrics, { stores, models, limiter, inFlight })
+  const stopReading = addPartMetrics(metrics, { stores, models, limiter, inFlight })
   const parts = {
     log,
     itself,

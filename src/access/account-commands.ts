@@ -6,7 +6,7 @@ import { accountLimitHelp, limitsText, readAccountChanges, readAccountLimits, wi
 import type { ModelList } from './model-lists.ts'
 import { modelsHelp, modelsText, readModels } from './model-options.ts'
 
-/** Adds `accounts …` to the command line, and gives it. */
+/** Adds `accounts …` to the command line. @returns that command, for more subcommands */
 export function addAccountCommands(program: Command, withStores: WithStores<AccessStores>): Command {
   const accounts = program.command('accounts').description('look after accounts')
   accounts

@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Actor } from '../audit/record.ts'
 import { callerOf } from './guard.ts'
 
-/** Whoever asks for a change by a request; the log is told of what comes of it. */
+/** The caller of a request as the author of a change. Its audit records are also logged. */
 export function actorOf(request: FastifyRequest): Actor {
   const { prefix, account } = callerOf(request)
   return {

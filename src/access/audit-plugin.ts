@@ -6,16 +6,15 @@ import { ChatError } from '../openai/completion.ts'
 import { AuditList, AuditQuery } from './audit-schemas.ts'
 import { callerOf, type Guard, requireScope } from './guard.ts'
 
-/** What the audit trail's route is built from. */
+/** What the route of the audit trail needs. */
 export interface AuditOptions {
   readonly guard: Guard
   readonly audit: AuditTrail
 }
 
-/** A page, when none is asked for by its length. */
-const standardPage = 100
+const defaultLimit = 100
 
-/** Who changed what: everything for the operator, and for others what is about their own account. */
+/** The audit trail: all records for the operator, and for other keys the records of their own account. */
 export const auditPlugin: FastifyPluginAsyncTypebox<AuditOptions> = async (app, { guard, audit }) => {
   app.get(
     '/audit',
@@ -34,12 +33,12 @@ export const auditPlugin: FastifyPluginAsyncTypebox<AuditOptions> = async (app, 
     },
     async (request) => {
       const { account: own, scopes } = callerOf(request)
-      const { limit = standardPage, account, ...asked } = request.query
+      const { limit = defaultLimit, account, ...filters } = request.query
       const isOperator = scopes.includes('admin')
       if (account !== undefined && !isOperator) throw othersAccounts()
-      const whose = isOperator ? { accountName: account } : { accountName: own.name, accountId: own.id }
-      const found = await audit.list({ ...asked, ...whose, limit: limit + 1 })
-      return { object: 'list', data: found.slice(0, limit), has_more: found.length > limit }
+      const scope = isOperator ? { accountName: account } : { accountName: own.name, accountId: own.id }
+      const records = await audit.list({ ...filters, ...scope, limit: limit + 1 })
+      return { object: 'list', data: records.slice(0, limit), has_more: records.length > limit }
     },
   )
 }

@@ -1,6 +1,6 @@
 import { Kind, Type, TypeRegistry } from '@sinclair/typebox'
 import { type AuditAction, auditActions } from '../audit/record.ts'
-import { latestExpiry } from './access.ts'
+import { maxExpirySeconds } from './access.ts'
 
 const id = 'audit_0f8c2e6a9b7d4c1e8f3a5b6c7d8e9f00'
 const textOrNull = (description: string) => Type.Union([Type.String(), Type.Null()], { description })
@@ -57,7 +57,7 @@ export const AuditList = Type.Object(
   { title: 'AuditList' },
 )
 
-// One enum, and not a union of constants, for whoever reads the OpenAPI document.
+// One enum is easier to read in the OpenAPI document than a union of constants.
 TypeRegistry.Set('AuditAction', (_schema, value) => auditActions.some((action) => action === value))
 
 export const AuditQuery = Type.Object({
@@ -65,7 +65,7 @@ export const AuditQuery = Type.Object({
     Type.Integer({
       description: 'Only records from this time on, in Unix seconds.',
       minimum: 0,
-      maximum: latestExpiry,
+      maximum: maxExpirySeconds,
       errorMessage: 'send a moment as whole Unix seconds, once',
       examples: [1760000000],
     }),

@@ -4,13 +4,13 @@ import { type Key, type KeyRequest, type Scope, scopes } from './access.ts'
 import { modelsExceed } from './model-lists.ts'
 import { endOf } from './refusals.ts'
 
-/** What a key may do, for how long and how often, and with which models: nobody hands out more of it over HTTP than they have. */
-export interface Powers extends Pick<Key, 'scopes' | 'limits' | 'models'> {
+/** What a key may do, for how long, how often and with which models. Over HTTP a key cannot give more than it has itself. */
+export interface Permissions extends Pick<Key, 'scopes' | 'limits' | 'models'> {
   /** When it stops working, Unix seconds; null for never. */
   readonly ends: number | null
 }
 
-/** Something that a key would have beyond the one that makes, rotates or revokes it. */
+/** A permission that a key has beyond the permissions of the key that creates, rotates or revokes it. */
 export interface Excess {
   /** `scopes`, `expires`, `limits.NAME` or `models`. */
   readonly param: string
@@ -18,26 +18,31 @@ export interface Excess {
   readonly message: string
 }
 
-type Rule = (holder: Powers, wanted: Powers) => Excess | undefined
+type Rule = (holder: Permissions, wanted: Permissions) => Excess | undefined
 
-/** In the order in which they are told. */
+/** The first rule with an excess decides the message. */
 const rules: readonly Rule[] = [excessOfScopes, excessOfLife, excessOfLimits, excessOfModels]
 
-/** What a key that is there can do. */
-export function powersOf(key: Key): Powers {
+/** The permissions of an existing key. */
+export function permissionsOf(key: Key): Permissions {
   return { scopes: key.scopes, ends: endOf(key), limits: key.limits, models: key.models }
 }
 
-/** What a key that is asked for could do. */
-export function powersAskedFor({ scopes, expires, limits = {}, models = null }: Omit<KeyRequest, 'account'>): Powers {
+/** The permissions of a requested key. */
+export function requestedPermissions({
+  scopes,
+  expires,
+  limits = {},
+  models = null,
+}: Omit<KeyRequest, 'account'>): Permissions {
   return { scopes, ends: expires ?? null, limits, models }
 }
 
 /**
- * What another key has beyond this one, the first of it; undefined where it has nothing. The scope `admin` has all others.
- * @param holder the key that makes, rotates or revokes the other
+ * The first excess of the wanted permissions over the holder's; undefined without one. The scope `admin` includes all others.
+ * @param holder the key that creates, rotates or revokes the other
  */
-export function excessOver(holder: Powers, wanted: Powers): Excess | undefined {
+export function excessOver(holder: Permissions, wanted: Permissions): Excess | undefined {
   for (const rule of rules) {
     const excess = rule(holder, wanted)
     if (excess) return excess
@@ -46,10 +51,10 @@ export function excessOver(holder: Powers, wanted: Powers): Excess | undefined {
 }
 
 /**
- * Refuses to make a key that has more than its maker. The scope `admin` is given by the command line alone.
- * @throws ApiError 403 `exceeds_your_key` with the field at fault
+ * Refuses to create a key with more permissions than its maker has. Only the command line gives the scope `admin`.
+ * @throws ApiError 403 `exceeds_your_key` with the field of the excess
  */
-export function checkMayMake(maker: Powers, wanted: Powers): void {
+export function checkMayMake(maker: Permissions, wanted: Permissions): void {
   if (wanted.scopes.includes('admin')) {
     const command = 'conservatory keys create --scopes admin'
     throw exceeds({ param: 'scopes', message: `The scope "admin" is given by the command line alone: ${command}.` })
@@ -58,23 +63,24 @@ export function checkMayMake(maker: Powers, wanted: Powers): void {
 }
 
 /**
- * Refuses to rotate a key that has more than the one that asks, which would get another one like it.
- * @throws ApiError 403 `exceeds_your_key` with what it has more
+ * Refuses to rotate a key with more permissions than the caller's key, since the caller gets its successor.
+ * @throws ApiError 403 `exceeds_your_key` with the field of the excess
  */
-export function checkMayRotate(holder: Powers, wanted: Powers): void {
+export function checkMayRotate(holder: Permissions, wanted: Permissions): void {
   const excess = excessOver(holder, wanted)
   if (excess) throw exceeds(excess)
 }
 
 /**
- * Refuses to revoke a key that has more than the one that asks. Nothing is handed out: the operator revokes any.
- * @throws ApiError 403 `exceeds_your_key` with what it has more
+ * Refuses to revoke a key with more permissions than the caller's key. The scope `admin` may revoke any key, since revoking gives
+ * no permission away.
+ * @throws ApiError 403 `exceeds_your_key` with the field of the excess
  */
-export function checkMayRevoke(holder: Powers, wanted: Powers): void {
+export function checkMayRevoke(holder: Permissions, wanted: Permissions): void {
   if (!holder.scopes.includes('admin')) checkMayRotate(holder, wanted)
 }
 
-function excessOfScopes(holder: Powers, wanted: Powers): Excess | undefined {
+function excessOfScopes(holder: Permissions, wanted: Permissions): Excess | undefined {
   const held: readonly Scope[] = holder.scopes.includes('admin') ? scopes : holder.scopes
   const missing = wanted.scopes.filter((scope) => !held.includes(scope)).map((scope) => `"${scope}"`)
   if (missing.length === 0) return undefined
@@ -84,24 +90,24 @@ function excessOfScopes(holder: Powers, wanted: Powers): Excess | undefined {
   }
 }
 
-function excessOfLife(holder: Powers, wanted: Powers): Excess | undefined {
+function excessOfLife(holder: Permissions, wanted: Permissions): Excess | undefined {
   if (holder.ends === null || (wanted.ends !== null && wanted.ends <= holder.ends)) return undefined
   const message = `Your key ends at ${holder.ends} (Unix seconds), and that key must not end later. Use one that lasts longer.`
   return { param: 'expires', message }
 }
 
-function excessOfLimits(holder: Powers, wanted: Powers): Excess | undefined {
+function excessOfLimits(holder: Permissions, wanted: Permissions): Excess | undefined {
   for (const name of limitNames) {
-    const most = holder.limits[name]
-    const asked = wanted.limits[name]
-    if (most === undefined || (asked !== undefined && asked <= most)) continue
-    const message = `Your key has the limit ${name}=${most}, and that key must have it too, as high at most.`
+    const max = holder.limits[name]
+    const requested = wanted.limits[name]
+    if (max === undefined || (requested !== undefined && requested <= max)) continue
+    const message = `Your key has the limit ${name}=${max}, and that key must have it too, as high at most.`
     return { param: `limits.${name}`, message }
   }
   return undefined
 }
 
-function excessOfModels(holder: Powers, wanted: Powers): Excess | undefined {
+function excessOfModels(holder: Permissions, wanted: Permissions): Excess | undefined {
   if (!modelsExceed(holder, wanted.models)) return undefined
   const message = `Your key may use these models alone, and that key must not have more: ${holder.models?.join(', ')}.`
   return { param: 'models', message }

@@ -12,24 +12,27 @@ import type { Allowance, RequestCounter, RequestHeaders } from './request-counte
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The key that the request came with, once its guard has let it pass. */
+    /** The key of the request, once the guard has admitted it. */
     caller: Key | null
-    /** How many requests that key has left; null where nothing limits them. */
+    /** How many requests the key has left; null when nothing limits them. */
     requestsLeft: Allowance | null
   }
 }
 
-/** What a connection was let in with, and by which group, since each reads the header in its own way. */
+/**
+ * The last admission of a connection. `writeHeaders` identifies the group of routes, since each group reads the Authorization
+ * header in its own way.
+ */
 interface Admitted {
   readonly header: string | undefined
-  readonly tell: RequestHeaders | undefined
+  readonly writeHeaders: RequestHeaders | undefined
   readonly digest: string
 }
 
-/** Milliseconds that a body may take without the key being looked at again: as long as a stream may go on. */
-const shortlyAfter = 250
+/** A body that takes longer than this gets its key checked again. It is the interval of the checks of running streams. */
+const recheckAfterMs = 250
 
-/** Decides who calls: one credential in, the key behind it out, or a 401 that says what to change. */
+/** Authenticates requests: it finds the key of a credential, or refuses with a 401 that says what to change. */
 export class Guard {
   readonly #store: AccessStore
   readonly #failures: FailedLogins
@@ -39,8 +42,8 @@ export class Guard {
   readonly #admitted = new WeakMap<Socket, Admitted>()
 
   /**
-   * @param counter counts the requests of each key; nothing does without it
-   * @param clock tells how long failed logins wait
+   * @param counter counts the requests of each key; without it requests are not limited
+   * @param clock the clock for the delays of failed logins
    */
   constructor(store: AccessStore, counter?: RequestCounter, clock?: Clock) {
     this.#store = store
@@ -51,8 +54,8 @@ export class Guard {
   }
 
   /**
-   * Lets in a request whose `Authorization` header holds the bare key, or `Bearer` and the key (spec, section 5.2).
-   * @throws ApiError 400 for two such headers, 401 for none or a key that is not valid
+   * Admits a request whose `Authorization` header has the bare key, or `Bearer` and the key.
+   * @throws ApiError 400 for two such headers, 401 for none or an invalid key; 403 and 429 as `admit`
    */
   readonly admitApiKey = async (request: FastifyRequest): Promise<void> => {
     if (await this.admitAgain(request)) return
@@ -65,32 +68,32 @@ export class Guard {
   }
 
   /**
-   * Lets in a request that comes with the same header as the last one of its connection, as most do: to read it and to
-   * digest the key anew would cost a tenth of a small request.
-   * @param tell as for `admit`
-   * @returns whether it is let in; a promise where its limits must be asked for first
-   * @throws ApiError 400 for two such headers: Node shows only the first, and a proxy may have judged the other; 401, 403 and 429
-   *   as `admit`
+   * Admits a request that has the same header as the last one of its connection, as most have. Parsing the header and digesting
+   * the key again would cost a tenth of a small request.
+   * @param writeHeaders as for `admit`
+   * @returns whether the request is admitted; a promise when its limits must be read first
+   * @throws ApiError 400 for two such headers, since Node shows only the first and a proxy may have checked the second; 401, 403
+   *   and 429 as `admit`
    */
-  admitAgain(request: FastifyRequest, tell?: RequestHeaders): boolean | Promise<true> {
+  admitAgain(request: FastifyRequest, writeHeaders?: RequestHeaders): boolean | Promise<true> {
     if (isRepeated(request.raw.rawHeaders, 'authorization')) {
       throw new ApiError(400, 'two_credentials', 'The request has two Authorization headers. Send exactly one.')
     }
     const last = this.#admitted.get(request.socket)
-    if (!last || last.header !== request.headers.authorization || last.tell !== tell) return false
+    if (!last || last.header !== request.headers.authorization || last.writeHeaders !== writeHeaders) return false
     const key = this.#store.knownKey(last.digest)
     if (!key) return false
-    const waiting = this.#letIn(request, key, tell)
+    const waiting = this.#admitKey(request, key, writeHeaders)
     return waiting ? waiting.then(() => true) : true
   }
 
   /**
-   * Lets in a request with this key and notes on it who called.
-   * @param tell writes how many requests are left where there are none; as OpenAI does without it
-   * @throws ApiError 401 for a key that is mistyped, unknown, expired or revoked, 403 when its account is suspended,
-   *   429 when too many wrong ones came from the address or the key has no request left
+   * Admits a request with this key, and sets `request.caller`.
+   * @param writeHeaders makes the headers of a 429; OpenAI's headers without it
+   * @throws ApiError 401 for a mistyped, unknown, expired or revoked key, 403 when its account is suspended, 429 after too many
+   *   wrong keys from the address, or when the key has no request left
    */
-  async admit(request: FastifyRequest, secret: string, tell?: RequestHeaders): Promise<void> {
+  async admit(request: FastifyRequest, secret: string, writeHeaders?: RequestHeaders): Promise<void> {
     const digest = digestKey(secret)
     const key = await this.#store.findKey(digest)
     if (!key) {
@@ -100,18 +103,18 @@ export class Guard {
         : 'The key is not known here. Check it, or ask the operator for one.'
       throw unauthorized('invalid_api_key', reason)
     }
-    await this.#letIn(request, key, tell)
-    this.#admitted.set(request.socket, { header: request.headers.authorization, tell, digest })
+    await this.#admitKey(request, key, writeHeaders)
+    this.#admitted.set(request.socket, { header: request.headers.authorization, writeHeaders, digest })
   }
 
-  /** @returns a promise where other replicas count the key's requests too */
-  #letIn(request: FastifyRequest, key: Key, tell?: RequestHeaders): Promise<void> | undefined {
+  /** @returns a promise when other replicas count the key's requests too */
+  #admitKey(request: FastifyRequest, key: Key, writeHeaders?: RequestHeaders): Promise<void> | undefined {
     const refusal = refusalOf(key)
     if (refusal) throw refusal.status === 401 ? unauthorized('invalid_api_key', refusal.message) : refusal
     this.#uses.note(key.id)
     request.caller = key
     request.facts['key'] = key.prefix
-    const left = this.#counter?.admit(key, tell) ?? null
+    const left = this.#counter?.admit(key, writeHeaders) ?? null
     if (left instanceof Promise) {
       return left.then((allowance) => {
         request.requestsLeft = allowance
@@ -122,10 +125,10 @@ export class Guard {
   }
 
   /**
-   * Looks at the key again of a request whose body took its time: what it may do from here on is what it may do now.
+   * Reads the key of a request again after a slow body, so that the rest of the request has the key's current permissions.
    * @throws ApiError when the key has ended meanwhile
    */
-  readonly admitStill = async (request: FastifyRequest): Promise<void> => {
+  readonly recheck = async (request: FastifyRequest): Promise<void> => {
     if (!request.caller) return
     const key = await this.#store.findKeyById(request.caller.id)
     const refusal = refusalOf(key)
@@ -134,32 +137,31 @@ export class Guard {
   }
 
   /**
-   * Aborts the controller soon after the request's key has ended, with the `ApiError` that says why.
-   * @returns what to call when the request is over
+   * Aborts the controller soon after the request's key has ended, with the `ApiError` of the reason.
+   * @returns a function to call when the request is over
    */
   watch(request: FastifyRequest, controller: AbortController): () => void {
     return this.#watch.add(callerOf(request), controller)
   }
 
-  /** Writes down which keys were used, as before they are listed or the database is closed. */
+  /** Writes the last uses of keys, before the keys are listed or the database is closed. */
   async settle(): Promise<void> {
     await this.#uses.flush()
   }
 }
 
-/** Gives requests what a guard notes on them, and lets none go on whose key ended while its body was on its way. */
+/** Adds the request properties of a guard, and a hook that refuses a request whose key has ended while its body arrived. */
 export function guardRequests(app: FastifyInstance, guard: Guard): void {
   app.decorateRequest('caller', null)
   app.decorateRequest('requestsLeft', null)
   app.addHook('preHandler', (request, reply, done) => {
-    if (request.body === undefined || reply.elapsedTime < shortlyAfter) done()
-    else guard.admitStill(request).then(() => done(), done)
+    if (request.body === undefined || reply.elapsedTime < recheckAfterMs) done()
+    else guard.recheck(request).then(() => done(), done)
   })
 }
 
 /**
- * Gives a hook that lets a request pass only when its key has the scope, or one of several that will do.
- * @throws ApiError 403 that names the missing scope
+ * A hook that refuses a request whose key has none of these scopes, with a 403 that names them.
  */
 export function requireScope(...anyOf: readonly Scope[]): onRequestHookHandler {
   const names = anyOf.map((scope) => `"${scope}"`).join(' or ')
@@ -170,15 +172,15 @@ export function requireScope(...anyOf: readonly Scope[]): onRequestHookHandler {
   }
 }
 
-/** Gives a hook, for after the guard's, that tells the caller how many requests are left. */
-export function tellRequestsLeft(tell: RequestHeaders): onRequestHookHandler {
+/** A hook, for after the guard's, that sets the reply headers on how many requests are left. */
+export function sendRequestsLeft(headersOf: RequestHeaders): onRequestHookHandler {
   return (request, reply, done) => {
-    if (request.requestsLeft !== null) reply.headers(tell(request.requestsLeft))
+    if (request.requestsLeft !== null) reply.headers(headersOf(request.requestsLeft))
     done()
   }
 }
 
-/** The key that a guarded request came with. A missing one is a fault of ours: the route has no guard. */
+/** The key of a guarded request. @throws Error when the route has no guard */
 export function callerOf(request: FastifyRequest): Key {
   if (request.caller === null) throw new Error('the route has no guard')
   return request.caller

@@ -1,6 +1,6 @@
 import { Kind, type Static, type TInteger, Type } from '@sinclair/typebox'
 import { highestLimit, limitNames } from '../limit-values.ts'
-import { type Key, latestExpiry, longestOverlap, type Scope, scopes } from './access.ts'
+import { type Key, maxExpirySeconds, maxOverlapSeconds, type Scope, scopes } from './access.ts'
 import { endOf } from './refusals.ts'
 
 const exampleId = 'key_0f8c2e6a9b7d4c1e8f3a5b6c7d8e9f00'
@@ -61,25 +61,25 @@ const example = {
 export const KeyBody = Type.Object(listed, { title: 'Key', examples: [example] })
 export type KeyBody = Static<typeof KeyBody>
 
-/** A key that was just made, with its secret. */
+/** A new key with its secret. */
 export const NewKeyBody = Type.Object(
   { ...listed, key: Type.String({ description: 'The key with its secret, this once.' }) },
   { title: 'NewKey', examples: [{ ...example, key: 'cv_…' }] },
 )
 
-/** All keys of an account that work. */
+/** All working keys of an account. */
 export const KeyList = Type.Object(
   { object: Type.Literal('list'), data: Type.Array(KeyBody), has_more: Type.Literal(false) },
   { title: 'KeyList' },
 )
 
-/** What a new key is to be. */
+/** The body of a request for a new key. */
 export const KeyRequestBody = Type.Object(
   {
     scopes: Type.Array(scope, { minItems: 1, errorMessage: `send a list of one or more of ${scopes.join(', ')}` }),
     name: Type.Optional(Type.Union([Type.String(), Type.Null()], { errorMessage: 'send a text' })),
     expires: Type.Optional(
-      Type.Union([Type.Integer({ maximum: latestExpiry }), Type.Null()], {
+      Type.Union([Type.Integer({ maximum: maxExpirySeconds }), Type.Null()], {
         description: 'The end of the key in Unix seconds, in the future; by default it has none.',
         errorMessage: 'send a moment to come as whole Unix seconds, not in quotes',
       }),
@@ -100,20 +100,19 @@ export const KeyRequestBody = Type.Object(
   },
 )
 
-/** How a key is rotated. */
+/** The body of a request to rotate a key. */
 export const RotationBody = Type.Object(
   {
     overlap_seconds: Type.Integer({
       minimum: 0,
-      maximum: longestOverlap,
+      maximum: maxOverlapSeconds,
       description: 'Seconds that the old key works beside the new one; 0 ends it at once.',
-      errorMessage: `send a whole number from 0 to ${longestOverlap}`,
+      errorMessage: `send a whole number from 0 to ${maxOverlapSeconds}`,
     }),
   },
   { title: 'KeyRotation', additionalProperties: false, examples: [{ overlap_seconds: 86400 }] },
 )
 
-/** Which key is meant. */
 export const KeyPath = Type.Object({ id: Type.String({ examples: [exampleId] }) })
 
 /** A key as callers see it. */

@@ -4,7 +4,7 @@ import { printRows, printSurely, tell } from '../print.ts'
 import { counted } from '../text.ts'
 import { isCalendarDay } from '../time.ts'
 import type { AccessStores } from './access.ts'
-import { AccessError, isScope, type Key, longestOverlap, type NewKey, type Scope, scopes } from './access.ts'
+import { AccessError, isScope, type Key, maxOverlapSeconds, type NewKey, type Scope, scopes } from './access.ts'
 import { keyLimitHelp, limitsText, readKeyChanges, readKeyLimits, withLimit } from './limit-options.ts'
 import type { ModelList } from './model-lists.ts'
 import { modelsHelp, modelsText, readModels } from './model-options.ts'
@@ -114,7 +114,7 @@ function addModelsCommand(keys: Command, withStores: WithStores<AccessStores>): 
     )
 }
 
-/** Prints a new key alone on stdout. @throws AccessError when nobody can have seen it */
+/** Prints only the new key on stdout. @throws AccessError when stdout could not be written */
 async function printSecret({ key, secret }: NewKey): Promise<void> {
   const failure = await printSurely(secret)
   if (!failure) return
@@ -135,7 +135,7 @@ function readScopes(list: string): readonly Scope[] {
   return [...new Set(names.filter(isScope))]
 }
 
-/** Unix seconds. A date without a time zone would mean another moment on another machine, so it is refused. */
+/** Reads Unix seconds. A time without a time zone is refused, since it depends on the machine. */
 function readExpiry(text: string): number {
   const isComplete = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/.test(text)
   const milliseconds = isComplete && isCalendarDay(text.slice(0, 10)) ? Date.parse(text) : Number.NaN
@@ -146,11 +146,11 @@ function readExpiry(text: string): number {
   return Math.floor(milliseconds / 1000)
 }
 
-/** Seconds. */
+/** Reads seconds. */
 function readOverlap(text: string): number {
   const overlap = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
-  if (overlap <= longestOverlap) return overlap
-  throw new InvalidArgumentError(`Give whole seconds from 0 to ${longestOverlap}, which is a year.`)
+  if (overlap <= maxOverlapSeconds) return overlap
+  throw new InvalidArgumentError(`Give whole seconds from 0 to ${maxOverlapSeconds}, which is a year.`)
 }
 
 function describeKey(key: Key, json: true | undefined): Record<string, unknown> {

@@ -2,12 +2,11 @@ import { unixSeconds } from '../time.ts'
 import type { AccessStore, Key } from './access.ts'
 import { refusalOf } from './refusals.ts'
 
-/** Milliseconds between two looks at the keys of what is under way. */
-const lookEvery = 250
+const checkIntervalMs = 250
 
 /**
- * Ends what is under way with a key soon after the key ends, whoever ended it: a command beside the service, a request,
- * the clock, or the suspension of its account. It looks only while something is under way, and once for each key.
+ * Ends the running requests of a key soon after the key ends: by a command beside the service, by a request, by its expiry, or
+ * by the suspension of its account. It checks only while requests run, and once for each key.
  */
 export class KeyWatch {
   readonly #store: Pick<AccessStore, 'findKeyById'>
@@ -19,24 +18,24 @@ export class KeyWatch {
   }
 
   /**
-   * Aborts the controller when the key ends, with the `ApiError` that says why.
-   * @returns what to call when it is over
+   * Aborts the controller when the key ends, with the `ApiError` of the reason.
+   * @returns a function to call when the request is over
    */
   add(key: Key, controller: AbortController): () => void {
     const open = this.#open.get(key.id) ?? new Set()
     this.#open.set(key.id, open.add(controller))
-    this.#timer ??= setInterval(() => this.#look(), lookEvery).unref()
+    this.#timer ??= setInterval(() => this.#checkAll(), checkIntervalMs).unref()
     return () => {
       open.delete(controller)
     }
   }
 
-  #look(): void {
+  #checkAll(): void {
     for (const [id, open] of this.#open) {
       if (open.size === 0) this.#open.delete(id)
       else this.#check(id, open)
     }
-    // Stopped here and not with the last reply, so that quick replies one after the other share a timer.
+    // The timer stops here and not at the end of the last request, so that a sequence of quick requests shares one timer.
     if (this.#open.size > 0) return
     clearInterval(this.#timer)
     this.#timer = undefined
@@ -48,16 +47,15 @@ export class KeyWatch {
         const refusal = refusalOf(key)
         if (refusal) for (const controller of open) controller.abort(refusal)
       },
-      // A database that does not answer says nothing about a key: the next look will.
+      // When the database does not answer, the next check tries again.
       () => {},
     )
   }
 }
 
-/** Milliseconds. */
-const writeEvery = 60_000
+const writeIntervalMs = 60_000
 
-/** Writes down when keys were last let in: all of them at once, a minute after the first, so that no request waits for it. */
+/** Writes when keys were last used: all keys together, a minute after the first use, so that no request waits for the write. */
 export class KeyUses {
   readonly #store: Pick<AccessStore, 'noteUses'>
   #uses = new Map<string, number>()
@@ -67,20 +65,20 @@ export class KeyUses {
     this.#store = store
   }
 
-  /** The key with this id was let in now. */
+  /** Notes that the key with this id is used now. */
   note(id: string): void {
     this.#uses.set(id, unixSeconds())
-    this.#timer ??= setTimeout(() => void this.flush(), writeEvery).unref()
+    this.#timer ??= setTimeout(() => void this.flush(), writeIntervalMs).unref()
   }
 
-  /** Writes what has not been written yet. */
+  /** Writes the uses that are not written yet. */
   async flush(): Promise<void> {
     clearTimeout(this.#timer)
     this.#timer = undefined
     if (this.#uses.size === 0) return
     const uses = this.#uses
     this.#uses = new Map()
-    // A full disk keeps nobody out: the next use of a key tells again.
+    // A failed write, as on a full disk, must not refuse requests. The next use of a key is noted again.
     await this.#store.noteUses(uses).catch(() => {})
   }
 }

@@ -13,20 +13,20 @@ import { limited } from './policy.ts'
 
 const names = `a limit, as often as there are limits: ${limitNames.join(', ')}`
 
-/** What `--help` says of the `--limit` of an account. */
+/** The help of `--limit` for accounts. */
 export const accountLimitHelp = `${names}; none is no limit, default is that of LIMITS`
 
-/** What `--help` says of the `--limit` of a key. */
+/** The help of `--limit` for keys. */
 export const keyLimitHelp = `${names}; with none or default it has no limit of its own`
 
-/** Gathers `--limit name=value`, which is given several times. @throws InvalidArgumentError for what is no limit */
+/** Collects the values of a repeated `--limit name=value`. @throws InvalidArgumentError for an invalid limit */
 export function withLimit(value: string, before: readonly string[] = []): readonly string[] {
   const written = [...before, value]
   readWritten(written)
   return written
 }
 
-/** Reads changes of an account's limits: `name=default` takes its value away, and `name=none` is one. */
+/** Reads changes of an account's limits: `name=default` removes the account's value, and `name=none` sets "no limit". */
 export function readAccountChanges(written: readonly string[] = []): AccountLimitChanges {
   const changes: Partial<Record<LimitName, number | 'none' | null>> = {}
   for (const [name, value] of Object.entries(readWritten(written))) {
@@ -35,7 +35,7 @@ export function readAccountChanges(written: readonly string[] = []): AccountLimi
   return changes
 }
 
-/** Reads changes of a key's limits: `name=none` and `name=default` take one away. */
+/** Reads changes of a key's limits: `name=none` and `name=default` remove the limit. */
 export function readKeyChanges(written: readonly string[] = []): LimitChanges {
   const changes: Partial<Record<LimitName, number | null>> = {}
   for (const [name, value] of Object.entries(readWritten(written))) {
@@ -44,7 +44,7 @@ export function readKeyChanges(written: readonly string[] = []): LimitChanges {
   return changes
 }
 
-/** The values of a new account. */
+/** The limits of a new account. */
 export function readAccountLimits(written?: readonly string[]): AccountLimits {
   return limited<{ readonly limits: AccountLimits }>({ limits: {} }, readAccountChanges(written)).limits
 }
@@ -54,14 +54,14 @@ export function readKeyLimits(written?: readonly string[]): Limits {
   return limited<{ readonly limits: Limits }>({ limits: {} }, readKeyChanges(written)).limits
 }
 
-/** @throws InvalidArgumentError for what is no limit */
+/** @throws InvalidArgumentError for an invalid limit */
 function readWritten(written: readonly string[]): WrittenLimits {
   const limits = parseLimits(written)
   if (typeof limits === 'string') throw new InvalidArgumentError(limits)
   return limits
 }
 
-/** Limits for people: `name=value`, nothing where there are none. */
+/** Limits as `name=value,…` for tables and messages; null without limits. */
 export function limitsText(limits: AccountLimits): string | null {
   const written = Object.entries(limits).map(([name, value]) => `${name}=${value}`)
   return written.length === 0 ? null : written.join(',')

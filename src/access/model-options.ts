@@ -1,15 +1,15 @@
 import { InvalidArgumentError } from 'commander'
 import { type ModelList, modelListOf, modelListProblem } from './model-lists.ts'
 
-/** What `--help` says of `--models`. */
+/** The help of `--models`. */
 export const modelsHelp = 'the models that may be used, by id, or "b/*" for all that begin with b/; "*" for all'
 
 /**
- * Reads a list of models as commands name it; null for all models.
- * @throws InvalidArgumentError for what is no list of models
+ * Reads a list of models from the command line; null for all models.
+ * @throws InvalidArgumentError for an invalid list
  */
 export function readModels(text: string): ModelList | null {
-  // It could mean all models or no model.
+  // "none" could mean all models or no model.
   if (text.trim() === 'none') throw new InvalidArgumentError('The list of models is "none"; give "*" for all models.')
   const entries = text.split(',')
   const problem = modelListProblem(entries)
@@ -17,7 +17,7 @@ export function readModels(text: string): ModelList | null {
   return modelListOf(entries)
 }
 
-/** A list of models for people: `a,b/*`, nothing where it is all models. */
+/** A list of models as `a,b/*` for tables and messages; null for all models. */
 export function modelsText(models: ModelList | null): string | null {
   return models?.join(',') ?? null
 }

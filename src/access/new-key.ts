@@ -3,12 +3,12 @@ import { unixSeconds } from '../time.ts'
 import { AccessError, type Account, type Key, type KeyRequest, keyNameProblem, type NewKey } from './access.ts'
 import { keyPrefix, makeKey } from './key.ts'
 
-/** How many keys are made at most until one has a prefix that nobody has. */
-const mostAttempts = 100
+/** How many keys are tried until one has an unused prefix. */
+const maxAttempts = 100
 
 /**
- * Makes a key, and then others of random secrets while the prefix is taken: prefixes name keys on the command line.
- * @throws AccessError for a request that no key can be made from, and when there is no other to be made
+ * Yields keys with random secrets until the caller finds one whose prefix is unused: prefixes identify keys on the command line.
+ * @throws AccessError for an invalid request, and when no further key can be made
  */
 export function* newKeys(request: KeyRequest, account: Account): Generator<NewKey, never> {
   const problem = request.name === undefined ? undefined : keyNameProblem(request.name)
@@ -17,7 +17,7 @@ export function* newKeys(request: KeyRequest, account: Account): Generator<NewKe
     throw new AccessError('A key without scopes could do nothing; give it one or more.')
   }
   const created = unixSeconds()
-  for (let attempt = 0; attempt < mostAttempts; attempt++) {
+  for (let attempt = 0; attempt < maxAttempts; attempt++) {
     const secret = request.secret ?? makeKey()
     const key: Key = {
       id: `key_${randomUUID().replaceAll('-', '')}`,

@@ -6,36 +6,36 @@ import { answers, refusals, security, type TypedInstance } from '../http/openapi
 import { ChatError } from '../openai/completion.ts'
 import { AccessError, type AccessStore, type Key, keyNameProblem, type NewKey } from './access.ts'
 import { actorOf } from './actor.ts'
-import { checkMayMake, checkMayRevoke, checkMayRotate, powersAskedFor, powersOf } from './excess.ts'
+import { checkMayMake, checkMayRevoke, checkMayRotate, permissionsOf, requestedPermissions } from './excess.ts'
 import { callerOf, type Guard, requireScope } from './guard.ts'
 import { KeyBody, KeyList, KeyPath, KeyRequestBody, keyBody, NewKeyBody, RotationBody } from './key-body.ts'
 import { type ModelList, modelListOf, modelListProblem } from './model-lists.ts'
 import { hasEnded, isPast } from './refusals.ts'
 
-/** What the keys group is built from. */
+/** What the routes of keys need. */
 export interface KeysOptions {
   readonly store: AccessStore
   readonly guard: Guard
 }
 
-/** What can go wrong on the routes that write. */
+/** The error statuses of the routes that write. */
 const writeRefusals = [...refusals, 400, 413, 415, 507]
 
 /**
- * The keys of the caller's account, for a panel that hands them out: those that work, and no others. A key hands out nothing
- * that it lacks, and touches none that has more.
+ * The working keys of the caller's account, for a panel that creates keys for its users. A key cannot create a key with more
+ * permissions than its own, and cannot change one that has more.
  */
 export const keysPlugin: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { store, guard }) => {
   app.addHook('onRequest', guard.admitApiKey)
   app.addHook('onRequest', requireScope('keys', 'admin'))
-  // A key that was limited while its request was on its way hands out no more than it has left.
-  app.addHook('preHandler', guard.admitStill)
+  // The key may have been limited since the request was admitted.
+  app.addHook('preHandler', guard.recheck)
 
   addListRoutes(app, store, guard)
   addKeyRoutes(app, store, guard)
 }
 
-/** Adds what is done with all keys of an account: listing them, and adding one. */
+/** Adds the routes of an account's keys: listing them, and creating one. */
 function addListRoutes(app: TypedInstance, store: AccessStore, guard: Guard): void {
   app.get(
     '',
@@ -86,15 +86,15 @@ function addListRoutes(app: TypedInstance, store: AccessStore, guard: Guard): vo
         ...(limits === undefined ? {} : { limits }),
         models: allowed,
       }
-      checkMayMake(powersOf(caller), powersAskedFor(wanted))
+      checkMayMake(permissionsOf(caller), requestedPermissions(wanted))
       return sendNew(reply, await store.createKey(wanted, actorOf(request)))
     },
   )
 }
 
-/** Adds what is done with one key. */
+/** Adds the routes of one key. */
 function addKeyRoutes(app: TypedInstance, store: AccessStore, guard: Guard): void {
-  // The one alone: an account may have any number of keys, and to read all of them stops everybody's requests.
+  // Reads one key: an account may have any number of keys, and reading all of them would block other requests.
   const find = async ({ account }: Key, id: string): Promise<Key> => {
     await guard.settle()
     const key = await store.readKey(id)
@@ -141,7 +141,7 @@ function addKeyRoutes(app: TypedInstance, store: AccessStore, guard: Guard): voi
     async (request, reply) => {
       const caller = callerOf(request)
       const key = await find(caller, request.params.id)
-      checkMayRevoke(powersOf(caller), powersOf(key))
+      checkMayRevoke(permissionsOf(caller), permissionsOf(key))
       await store.revokeKey(key.prefix, actorOf(request)).catch(toConflict)
       return reply.code(204).send()
     },
@@ -165,7 +165,7 @@ function addKeyRoutes(app: TypedInstance, store: AccessStore, guard: Guard): voi
     async (request, reply) => {
       const caller = callerOf(request)
       const key = await find(caller, request.params.id)
-      checkMayRotate(powersOf(caller), powersOf(key))
+      checkMayRotate(permissionsOf(caller), permissionsOf(key))
       const { overlap_seconds } = request.body
       const made = await store.rotateKey(key.prefix, overlap_seconds, actorOf(request)).catch(toConflict)
       return sendNew(reply, made)
@@ -173,7 +173,7 @@ function addKeyRoutes(app: TypedInstance, store: AccessStore, guard: Guard): voi
   )
 }
 
-/** @throws ApiError 400 for what is no list of models */
+/** @throws ApiError 400 for an invalid list of models */
 function readModels(entries: ModelList): ModelList | null {
   const problem = modelListProblem(entries)
   if (problem !== undefined) throw invalidField('models', problem)
@@ -187,7 +187,7 @@ function sendNew(reply: FastifyReply, { key, secret }: NewKey): FastifyReply {
     .send({ ...keyBody(key), key: secret })
 }
 
-/** A refusal that the state of the keys is the reason of, as a 409. */
+/** Turns a refusal because of the state of the keys into a 409. */
 function toConflict(error: unknown): never {
   if (error instanceof AccessError && error.code !== 'refused') throw new ApiError(409, error.code, error.message)
   throw error

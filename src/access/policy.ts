@@ -4,11 +4,12 @@ import type { ModelList, ModelListOwner } from './model-lists.ts'
 import { isPast } from './refusals.ts'
 import { type AdminRow, type KeyRow, toKey } from './rows.ts'
 
-// What the stores of all engines decide alike: they read rows, ask here, and write what comes of it. Times are Unix seconds.
+// The decisions that the stores of all engines share: a store reads rows, calls a function of this file, and writes its result.
+// Times are Unix seconds.
 
 /**
  * The name of a new account, trimmed.
- * @throws AccessError when it cannot be one
+ * @throws AccessError when the text cannot be a name
  */
 export function accountNamed(name: string): string {
   const trimmed = name.trim()
@@ -18,14 +19,14 @@ export function accountNamed(name: string): string {
   )
 }
 
-/** The refusal of a new account whose name another one has. */
+/** The refusal of a new account whose name is taken. */
 export function accountTaken(name: string): AccessError {
   return new AccessError(`There is an account ${JSON.stringify(name)} already.`)
 }
 
 /**
- * An account from the moment on at which it is suspended.
- * @param given its name, as the refusal repeats it
+ * The account, suspended now.
+ * @param given its name for the refusal
  * @throws AccessError when it is suspended already
  */
 export function suspended(account: Account, given: string, now: number): Account {
@@ -34,8 +35,8 @@ export function suspended(account: Account, given: string, now: number): Account
 }
 
 /**
- * An account that is suspended no more.
- * @param given its name, as the refusal repeats it
+ * The account, no longer suspended.
+ * @param given its name for the refusal
  * @throws AccessError when it is not suspended
  */
 export function resumed(account: Account, given: string): Account {
@@ -43,7 +44,7 @@ export function resumed(account: Account, given: string): Account {
   return { ...account, suspended: null }
 }
 
-/** An account or a key with its limits changed: a null takes one away, and what is not named stays. */
+/** An account or a key with changed limits: null removes a limit, and limits without an entry stay. */
 export function limited<Subject extends { readonly limits: AccountLimits }>(
   subject: Subject,
   changes: AccountLimitChanges,
@@ -52,14 +53,14 @@ export function limited<Subject extends { readonly limits: AccountLimits }>(
   return { ...subject, limits: Object.fromEntries(entries.filter(([, value]) => value !== null)) }
 }
 
-/** An account or a key with another list of models, null for all; as it was where there is none. */
+/** An account or a key with another list of models, null for all models; unchanged without a list. */
 export function withModels<Owner extends ModelListOwner>(owner: Owner, models: ModelList | null | undefined): Owner {
   return models === undefined ? owner : { ...owner, models }
 }
 
 /**
- * A key that is revoked at once.
- * @throws AccessError with the code `key_ended` for one that is revoked already
+ * The key, revoked now.
+ * @throws AccessError with the code `key_ended` when the key is revoked already
  */
 export function revoked(key: Key, now: number): Key {
   if (isPast(key.revoked, now)) throw new AccessError(`The key ${key.prefix} is revoked already.`, 'key_ended')
@@ -67,9 +68,9 @@ export function revoked(key: Key, now: number): Key {
 }
 
 /**
- * What becomes of a key that is rotated, and what its successor is to be: like it.
- * @param overlapSeconds for how long it goes on working
- * @throws AccessError with the code `key_ended` for a key that does not work any more, or has a successor
+ * A rotated key, and the request for its successor, which has the same properties.
+ * @param overlapSeconds how long the old key goes on working
+ * @throws AccessError with the code `key_ended` when the key has ended or has a successor
  */
 export function rotated(
   key: Key,
@@ -95,7 +96,7 @@ function cannotRotate({ prefix }: Key, why: string): AccessError {
   return new AccessError(`The key ${prefix} ${why}, so it cannot be rotated. Make a new one.`, 'key_ended')
 }
 
-/** Whether one of these keys lets an operator do everything. One that has a successor does not count. */
+/** Whether one of these keys is a working key of the scope `admin`. A key with a successor does not count. */
 export function holdsAdmin(keys: readonly AdminRow[], now: number): boolean {
   return keys.some(
     ({ scopes, revoked, expires, suspended }) =>
@@ -104,8 +105,9 @@ export function holdsAdmin(keys: readonly AdminRow[], now: number): boolean {
 }
 
 /**
- * Lets a change be made, unless it takes the last working key of the scope `admin` away.
- * @param before whether there was one, and `after` whether there is one still
+ * Refuses a change that takes the last working key of the scope `admin` away.
+ * @param before whether there was such a key before the change
+ * @param after whether there is one after the change
  * @throws AccessError with the code `last_admin_key`
  */
 export function checkAdminIsLeft(before: boolean, after: boolean): void {
@@ -114,41 +116,41 @@ export function checkAdminIsLeft(before: boolean, after: boolean): void {
   throw new AccessError(message, 'last_admin_key')
 }
 
-/** A shorter beginning names no key: all keys that we make begin with `cv_`. */
-const shortestBeginning = 4
+/** The minimum length of a beginning of a prefix: all keys that we make begin with `cv_`. */
+const minSearchLength = 4
 
-/** The beginning of a prefix that may be meant by this; null for one that is too short to mean any. */
-export function beginningIn(text: string): string | null {
-  return text.length < shortestBeginning ? null : text
+/** The text as the beginning of a prefix to search for; null when it is too short. */
+export function searchablePrefix(text: string): string | null {
+  return text.length < minSearchLength ? null : text
 }
 
 /**
- * The key that an operator means by all of it, by its id, by its prefix, or by a beginning of that.
- * @param rows those that it may be
- * @param digest of what was given
- * @throws AccessError when it may be none of them, or more than one
+ * The key that matches a whole key, an id, a prefix, or the beginning of a prefix.
+ * @param rows the candidates
+ * @param digest the digest of the given text
+ * @throws AccessError when no key matches, or more than one
  */
-export function meantKey(rows: readonly KeyRow[], given: string, digest: string): Key {
+export function matchingKey(rows: readonly KeyRow[], given: string, digest: string): Key {
   const exact =
     rows.find((row) => row.digest === digest) ??
     rows.find(({ id }) => id === given) ??
     rows.find(({ prefix }) => prefix === given)
   const row = exact ?? rows[0]
-  // What was given may be a whole secret, so it is not repeated.
+  // The given text may be a whole secret, so the message does not repeat it.
   if (!row) throw new AccessError('There is no such key. See: conservatory keys list')
   if (!exact && rows.length > 1) throw severalKeys(given, rows)
   return toKey(row)
 }
 
-/** How many keys a refusal names. */
-const mostNamed = 10
+/** How many keys a refusal lists. */
+const maxNamed = 10
 
-/** The refusal of a beginning that several keys share. */
+/** The refusal of a beginning that several keys have. */
 function severalKeys(given: string, rows: readonly KeyRow[]): AccessError {
   const named = rows
-    .slice(0, mostNamed)
+    .slice(0, maxNamed)
     .map(({ prefix, account_name }) => `${prefix} of ${JSON.stringify(account_name)}`)
-  const more = rows.length > mostNamed ? ` and ${rows.length - mostNamed} more` : ''
+  const more = rows.length > maxNamed ? ` and ${rows.length - maxNamed} more` : ''
   return new AccessError(
     `Several keys begin with ${JSON.stringify(given)}: ${named.join(', ')}${more}. Name one of them.`,
   )

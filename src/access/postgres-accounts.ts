@@ -6,7 +6,7 @@ import { type ModelList, modelsToStore } from './model-lists.ts'
 import { accountNamed, accountTaken, holdsAdmin, limited, resumed, suspended, withModels } from './policy.ts'
 import { type AccountRow, type AdminRow, selectAdmins, toAccount } from './rows.ts'
 
-/** Accounts in PostgreSQL. Transactions are the caller's. */
+/** Accounts in PostgreSQL. The caller runs the transactions. */
 export class PostgresAccounts {
   async create(
     sql: Transaction,
@@ -16,7 +16,7 @@ export class PostgresAccounts {
   ): Promise<Account> {
     const trimmed = accountNamed(name)
     const created = unixSeconds()
-    // Ids are counted, so that none is given twice, and nobody inherits the ledger of an account that is gone.
+    // A counter gives each id once, so that no account inherits the ledger of a deleted one.
     const [counter] = await sql<{ value: number }[]>`
       UPDATE counters SET value = value + 1 WHERE name = 'accounts' RETURNING value`
     if (!counter) throw new Error('the table of counters is empty')
@@ -32,7 +32,7 @@ export class PostgresAccounts {
     return (await sql<AccountRow[]>`SELECT ${columns(sql)} FROM accounts ORDER BY id`).map(toAccount)
   }
 
-  /** @throws AccessError when there is none of this name */
+  /** @throws AccessError when no account has this name */
   async named(sql: Queries, name: string): Promise<Account> {
     const [row] = await sql<AccountRow[]>`
       SELECT ${columns(sql)} FROM accounts WHERE name = ${name.trim().replaceAll('\0', '')}`
@@ -61,24 +61,24 @@ export class PostgresAccounts {
     return account
   }
 
-  /** Whether any key is left with which an operator may do everything. */
+  /** Whether there is a working key of the scope `admin`. */
   async hasAdmin(sql: Transaction): Promise<boolean> {
     return holdsAdmin(await sql<AdminRow[]>`${sql.unsafe(selectAdmins)}`, unixSeconds())
   }
 
-  /** Lets nobody write anything of the account until the transaction is over. */
+  /** Locks the account against all writes until the transaction ends. */
   async lock(sql: Transaction, { id }: Account): Promise<void> {
     await sql`SELECT id FROM accounts WHERE id = ${id} FOR UPDATE`
   }
 
-  /** Removes an account, of which nothing is left but its keys. */
+  /** Removes an account and its keys; the caller has removed everything else of it. */
   async remove(sql: Transaction, { id }: Account): Promise<void> {
     await sql`DELETE FROM keys WHERE account = ${id}`
     await sql`DELETE FROM accounts WHERE id = ${id}`
   }
 }
 
-/** Each by its name: a statement that is prepared fails once a newer version's column makes `*` another one. */
+/** It names each column: a prepared statement with `*` fails once a newer version has added a column. */
 function columns(sql: Queries) {
   return sql`id, name, created, suspended, limits, models`
 }

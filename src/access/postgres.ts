@@ -10,21 +10,21 @@ import { accountChange, accountEntry, keyChange, newKeyEntry } from './entries.t
 import { digestKey } from './key.ts'
 import { type ModelList, modelsToStore } from './model-lists.ts'
 import { newKeys } from './new-key.ts'
-import { beginningIn, checkAdminIsLeft, limited, meantKey, revoked, rotated, withModels } from './policy.ts'
+import { checkAdminIsLeft, limited, matchingKey, revoked, rotated, searchablePrefix, withModels } from './policy.ts'
 import { PostgresAccounts } from './postgres-accounts.ts'
 import { type KeyRow, keyWithDigest, selectKeys, toKey } from './rows.ts'
 
-/** Milliseconds for which a command waits for those that write. */
-const longestWait = 30_000
-/** Milliseconds that deleting an account may take, whatever it has. */
-const longestDeletion = 600_000
+/** How long a command waits for other writers. */
+const commandTimeoutMs = 30_000
+/** How long the deletion of a large account may take. */
+const deletionTimeoutMs = 600_000
 
-/** Accounts and keys in PostgreSQL. What another replica ends is known here half a second later. */
+/** Accounts and keys in PostgreSQL. A change by another replica is seen here at most half a second later. */
 export class PostgresAccessStore implements AccessStore {
   readonly #database: PostgresDatabase
   readonly #accounts = new PostgresAccounts()
-  /** Keys by digest and by id. One that is not there is not remembered. */
-  readonly #known = new ShortLivedCache<Key>()
+  /** Keys by digest and by id. Unknown keys are not cached. */
+  readonly #cache = new ShortLivedCache<Key>()
 
   constructor(database: PostgresDatabase) {
     this.#database = database
@@ -40,7 +40,7 @@ export class PostgresAccessStore implements AccessStore {
 
   createFirstAccount(request: KeyRequest, by = serviceActor()): Promise<NewKey | null> {
     return this.#change(async (sql, record) => {
-      // Of several first starts one makes it: whoever comes second waits here, and finds it.
+      // When several replicas start for the first time, one creates the account; the others wait for this lock, and find it.
       await sql`SELECT value FROM counters WHERE name = 'accounts' FOR UPDATE`
       if ((await this.#accounts.list(sql)).length > 0) return null
       const account = await this.#accounts.create(sql, request.account)
@@ -58,17 +58,17 @@ export class PostgresAccessStore implements AccessStore {
   suspendAccount(name: string, by = commandLine): Promise<Account> {
     return this.#change(async (sql, record) => {
       const before = await this.#accounts.named(sql, name)
-      // Before the lock that every change of an admin's key waits for: others may write for a while.
+      // This lock is taken before the lock that every change of an admin key needs, since other writers may keep it for a while.
       await this.#accounts.lock(sql, before)
-      const after = await this.#keepingAnAdmin(sql, () => this.#accounts.suspend(sql, name))
-      return audited('account.suspended', before, after, record, by)
-    }, longestWait)
+      const after = await this.#withAdminLeft(sql, () => this.#accounts.suspend(sql, name))
+      return recordChange('account.suspended', before, after, record, by)
+    }, commandTimeoutMs)
   }
 
   resumeAccount(name: string, by = commandLine): Promise<Account> {
     return this.#change(async (sql, record) => {
       const before = await this.#accounts.named(sql, name)
-      return audited('account.resumed', before, await this.#accounts.resume(sql, name), record, by)
+      return recordChange('account.resumed', before, await this.#accounts.resume(sql, name), record, by)
     })
   }
 
@@ -80,16 +80,16 @@ export class PostgresAccessStore implements AccessStore {
   ): Promise<Account> {
     return this.#change(async (sql, record) => {
       const before = await this.#accounts.named(sql, name)
-      return audited('account.limited', before, await this.#accounts.limit(sql, name, changes, models), record, by)
+      return recordChange('account.limited', before, await this.#accounts.limit(sql, name, changes, models), record, by)
     })
   }
 
   /**
-   * Deletes an account with its keys, in one transaction. What it has used stays in the ledger.
-   * @param removeBelongings removes, in the same transaction, what other rooms keep of the account with this id, which nobody
-   *   adds to meanwhile; gives false where the account is to stay as it is
-   * @returns whether it is deleted
-   * @throws AccessError for an unknown account, and one with the last working key of the scope `admin`
+   * Deletes an account with its keys in one transaction. Its usage stays in the ledger.
+   * @param removeBelongings removes the account's data in other rooms, in the same transaction, while the account is locked;
+   *   returns false to keep the account
+   * @returns whether the account is deleted
+   * @throws AccessError for an unknown account, and for one with the last working key of the scope `admin`
    */
   async deleteAccount(
     name: string,
@@ -99,12 +99,12 @@ export class PostgresAccessStore implements AccessStore {
     return this.#change(async (sql, record) => {
       const account = await this.#accounts.named(sql, name)
       await this.#accounts.lock(sql, account)
-      // Before the lock that every change of an admin's key waits for: it may take its time.
+      // This runs before the lock that every change of an admin key needs, since it may take long.
       if (!(await removeBelongings(sql, account.id))) return false
-      await this.#keepingAnAdmin(sql, () => this.#accounts.remove(sql, account))
+      await this.#withAdminLeft(sql, () => this.#accounts.remove(sql, account))
       await record(by, accountEntry('account.deleted', account))
       return true
-    }, longestDeletion)
+    }, deletionTimeoutMs)
   }
 
   createKey(request: KeyRequest, by = commandLine): Promise<NewKey> {
@@ -126,7 +126,7 @@ export class PostgresAccessStore implements AccessStore {
   }
 
   rotateKey(prefixOrKey: string, overlapSeconds: number, by = commandLine): Promise<NewKey> {
-    return this.#changeKeepingAnAdmin(async (sql, record) => {
+    return this.#changeWithAdminLeft(async (sql, record) => {
       const before = await this.#named(sql, prefixOrKey)
       const { old, successor } = rotated(before, overlapSeconds, unixSeconds())
       await setRevoked(sql, old)
@@ -137,7 +137,7 @@ export class PostgresAccessStore implements AccessStore {
   }
 
   revokeKey(prefixOrKey: string, by = commandLine): Promise<Key> {
-    return this.#changeKeepingAnAdmin(async (sql, record) => {
+    return this.#changeWithAdminLeft(async (sql, record) => {
       const before = await this.#named(sql, prefixOrKey)
       const key = await setRevoked(sql, revoked(before, unixSeconds()))
       await record(by, keyChange('key.revoked', before, key))
@@ -158,7 +158,7 @@ export class PostgresAccessStore implements AccessStore {
   }
 
   knownKey(digest: string): Key | undefined {
-    return this.#known.get(digest)
+    return this.#cache.get(digest)
   }
 
   async findKey(digest: string): Promise<Key | undefined> {
@@ -168,14 +168,14 @@ export class PostgresAccessStore implements AccessStore {
       (sql) => sql<KeyRow[]>`${sql.unsafe(selectKeys)} WHERE keys.digest = ${digest}`,
     )
     const key = keyWithDigest(row, digest)
-    return key && this.#known.set(digest, key)
+    return key && this.#cache.set(digest, key)
   }
 
   async findKeyById(id: string): Promise<Key | undefined> {
-    const known = this.#known.get(id)
+    const known = this.#cache.get(id)
     if (known) return known
     const key = await this.readKey(id)
-    return key && this.#known.set(id, key)
+    return key && this.#cache.set(id, key)
   }
 
   async readKey(id: string): Promise<Key | undefined> {
@@ -186,7 +186,7 @@ export class PostgresAccessStore implements AccessStore {
   }
 
   async takeNotices(): Promise<readonly string[]> {
-    // Of several replicas one tells each.
+    // DELETE … RETURNING gives each notice to one replica alone.
     const taken = await this.#database.transaction(
       (sql) => sql<{ id: string; text: string }[]>`DELETE FROM notices RETURNING id, text`,
     )
@@ -197,7 +197,7 @@ export class PostgresAccessStore implements AccessStore {
     const noted = JSON.stringify([...uses].map(([id, moment]) => ({ id, moment })))
     await this.#database.transaction(async (sql) => {
       await withoutStandby(sql)
-      // The latest of all replicas; in one order, so that two never wait for each other.
+      // The latest use of all replicas wins. All replicas update in one order, so that they do not deadlock.
       await sql`
         UPDATE keys SET last_used = noted.moment
         FROM (SELECT id, moment FROM json_to_recordset(${noted}::text::json) AS x(id text, moment bigint) ORDER BY id) AS noted
@@ -225,27 +225,27 @@ export class PostgresAccessStore implements AccessStore {
     const text = given.replaceAll('\0', '')
     const rows = await sql<KeyRow[]>`
       ${sql.unsafe(selectKeys)} WHERE keys.digest = ${digest} OR keys.id = ${text} OR keys.prefix = ${text}
-        OR starts_with(keys.prefix, ${beginningIn(text)}::text)
+        OR starts_with(keys.prefix, ${searchablePrefix(text)}::text)
       ORDER BY keys.prefix`
-    return meantKey(rows, text, digest)
+    return matchingKey(rows, text, digest)
   }
 
-  /** Does a change in one transaction; what was remembered may not be so afterwards. */
+  /** Runs a change in one transaction, and empties the cache afterwards. */
   async #change<T>(change: (sql: Transaction, record: Recorder) => Promise<T>, timeoutMs?: number): Promise<T> {
     try {
       return await withAuditRecords(this.#database, change, timeoutMs)
     } finally {
-      this.#known.forget()
+      this.#cache.forget()
     }
   }
 
-  #changeKeepingAnAdmin<T>(change: (sql: Transaction, record: Recorder) => Promise<T>): Promise<T> {
-    return this.#change((sql, record) => this.#keepingAnAdmin(sql, () => change(sql, record)))
+  #changeWithAdminLeft<T>(change: (sql: Transaction, record: Recorder) => Promise<T>): Promise<T> {
+    return this.#change((sql, record) => this.#withAdminLeft(sql, () => change(sql, record)))
   }
 
-  /** Does a change, unless it would leave nobody with a working key of the scope `admin`. */
-  async #keepingAnAdmin<T>(sql: Transaction, change: () => Promise<T>): Promise<T> {
-    // Two replicas that each take another of the last two away must not both find one left.
+  /** Runs a change, and refuses it when no working key of the scope `admin` would be left. */
+  async #withAdminLeft<T>(sql: Transaction, change: () => Promise<T>): Promise<T> {
+    // The lock keeps two replicas from each removing one of the last two admin keys at the same time.
     await sql`SELECT value FROM counters WHERE name = 'accounts' FOR UPDATE`
     const hadAdmin = await this.#accounts.hasAdmin(sql)
     const result = await change()
@@ -259,8 +259,8 @@ async function setRevoked(sql: Transaction, key: Key): Promise<Key> {
   return key
 }
 
-/** Puts a change to an account on record, and gives what it came to. */
-async function audited(
+/** Writes the audit record of a changed account. @returns the changed account */
+async function recordChange(
   action: AuditAction,
   before: Account,
   after: Account,

@@ -3,25 +3,25 @@ import type { Key } from './access.ts'
 /** How much of a limit per minute is left. */
 export interface Allowance {
   readonly limit: number
-  /** Whole ones that may be taken now. */
+  /** Whole requests that are left now. */
   readonly remaining: number
-  /** Milliseconds until all of them may be. */
+  /** Milliseconds until the whole limit is available again. */
   readonly resetMs: number
 }
 
 /** Reply headers by their names. */
 export type Headers = Readonly<Record<string, string>>
 
-/** The way in which a group of routes tells how many requests are left. */
+/** Makes the reply headers of a group of routes from the requests that are left. */
 export type RequestHeaders = (allowance: Allowance) => Headers
 
-/** Counts the requests of each key. The guard needs no more of the limits than this. */
+/** Counts the requests of each key: the part of the limits that the guard needs. */
 export interface RequestCounter {
   /**
    * Counts one request of a key.
-   * @param tell writes the headers of a refusal; as OpenAI does without it
-   * @returns how many are left; undefined where nothing limits them, and a promise only where others count as well
-   * @throws ApiError 429, and 503 where others count as well and that cannot be read
+   * @param writeHeaders makes the headers of a refusal; OpenAI's headers without it
+   * @returns how many are left; undefined when nothing limits them; a promise only when other replicas count too
+   * @throws ApiError 429; 503 when other replicas count too and the database does not answer
    */
-  admit(key: Key, tell?: RequestHeaders): Allowance | Promise<Allowance> | undefined
+  admit(key: Key, writeHeaders?: RequestHeaders): Allowance | Promise<Allowance> | undefined
 }

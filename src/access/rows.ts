@@ -3,7 +3,7 @@ import { storedAccountLimits, storedLimits } from '../limit-values.ts'
 import { type Account, isScope, type Key } from './access.ts'
 import { storedModels } from './model-lists.ts'
 
-/** An account as the database keeps it. */
+/** An account as a row of the database. */
 export interface AccountRow {
   readonly id: number
   readonly name: string
@@ -13,7 +13,7 @@ export interface AccountRow {
   readonly models: string | null
 }
 
-/** A key and its account as the database keeps them. */
+/** A key and its account as a row of the database. */
 export interface KeyRow {
   readonly id: string
   readonly account: number
@@ -34,25 +34,25 @@ export interface KeyRow {
   readonly models: string | null
 }
 
-/** What tells of a key whether an operator may do everything with it. */
+/** The columns that decide whether a key is a working key of the scope `admin`. */
 export interface AdminRow extends Pick<KeyRow, 'scopes' | 'revoked' | 'expires'> {
   /** When its account was suspended. */
   readonly suspended: number | null
 }
 
-/** Selects rows that tell of every key with the scope `admin`, and perhaps of others. */
+/** Selects every key with the scope `admin`, and perhaps others, since LIKE also matches longer names. */
 export const selectAdmins = `
   SELECT keys.scopes, keys.revoked, keys.expires, accounts.suspended
   FROM keys JOIN accounts ON accounts.id = keys.account WHERE keys.scopes LIKE '%admin%'`
 
-/** Selects rows that `toKey` reads. Each column by its name: see `columns` in `postgres-accounts.ts`. */
+/** Selects rows for `toKey`. It names each column instead of `*`: see `columns` in `postgres-accounts.ts`. */
 export const selectKeys = `
   SELECT keys.id, keys.account, keys.prefix, keys.name, keys.digest, keys.scopes, keys.created, keys.expires,
     keys.revoked, keys.last_used, keys.limits, keys.models, accounts.name AS account_name, accounts.created AS account_created,
     accounts.suspended AS account_suspended, accounts.limits AS account_limits, accounts.models AS account_models
   FROM keys JOIN accounts ON accounts.id = keys.account`
 
-/** The key that a row tells of. */
+/** The key of a row. */
 export function toKey(row: KeyRow): Key {
   return {
     id: row.id,
@@ -76,12 +76,12 @@ export function toKey(row: KeyRow): Key {
   }
 }
 
-/** The key that was looked for by this digest, compared once more in a time that tells nothing of it. */
+/** The key of a row that was found by this digest. The digests are compared again in constant time. */
 export function keyWithDigest(row: KeyRow | undefined, digest: string): Key | undefined {
   return row && timingSafeEqual(Buffer.from(row.digest), Buffer.from(digest)) ? toKey(row) : undefined
 }
 
-/** The account that a row tells of. */
+/** The account of a row. */
 export function toAccount(row: AccountRow): Account {
   return { ...row, limits: storedAccountLimits(row.limits), models: storedModels(row.models) }
 }

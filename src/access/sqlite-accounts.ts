@@ -6,7 +6,7 @@ import { type ModelList, modelsToStore } from './model-lists.ts'
 import { accountNamed, accountTaken, holdsAdmin, limited, resumed, suspended, withModels } from './policy.ts'
 import { type AccountRow, type AdminRow, selectAdmins, toAccount } from './rows.ts'
 
-/** Accounts in SQLite. Transactions are the caller's. */
+/** Accounts in SQLite. The caller runs the transactions. */
 export class SqliteAccounts {
   readonly #database: Database
   readonly #byName: Statement<[string], AccountRow>
@@ -30,7 +30,7 @@ export class SqliteAccounts {
     return this.#database.prepare<[], AccountRow>('SELECT * FROM accounts ORDER BY id').all().map(toAccount)
   }
 
-  /** @throws AccessError when there is none of this name */
+  /** @throws AccessError when no account has this name */
   named(name: string): Account {
     const row = this.#byName.get(name.trim())
     if (!row) throw unknownAccount(name)
@@ -53,12 +53,12 @@ export class SqliteAccounts {
     return account
   }
 
-  /** Whether any key is left with which an operator may do everything. */
+  /** Whether there is a working key of the scope `admin`. */
   hasAdmin(): boolean {
     return holdsAdmin(this.#database.prepare<[], AdminRow>(selectAdmins).all(), unixSeconds())
   }
 
-  /** Removes an account, of which nothing is left but its keys. */
+  /** Removes an account and its keys; the caller has removed everything else of it. */
   remove({ id }: Account): void {
     this.#database.prepare('DELETE FROM keys WHERE account = ?').run(id)
     this.#database.prepare('DELETE FROM accounts WHERE id = ?').run(id)

@@ -10,7 +10,7 @@ import { accountChange, accountEntry, keyChange, newKeyEntry } from './entries.t
 import { digestKey } from './key.ts'
 import { type ModelList, modelsToStore } from './model-lists.ts'
 import { newKeys } from './new-key.ts'
-import { beginningIn, checkAdminIsLeft, limited, meantKey, revoked, rotated, withModels } from './policy.ts'
+import { checkAdminIsLeft, limited, matchingKey, revoked, rotated, searchablePrefix, withModels } from './policy.ts'
 import { type KeyRow, keyWithDigest, selectKeys, toKey } from './rows.ts'
 import { SqliteAccounts } from './sqlite-accounts.ts'
 
@@ -19,18 +19,18 @@ export class SqliteAccessStore implements AccessStore {
   readonly #database: Database
   readonly #accounts: SqliteAccounts
   readonly #keyByDigest: Statement<[string], KeyRow>
-  readonly #keysMeant: Statement<{ digest: string; given: string; beginning: string | null }, KeyRow>
+  readonly #matchingKeys: Statement<{ digest: string; given: string; beginning: string | null }, KeyRow>
   readonly #keyById: Statement<[string], KeyRow>
   readonly #noteUse: Statement<[number, string]>
-  /** Keys by digest and by id. One that is not there is not remembered: anybody may make up as many as they like. */
-  readonly #known: VersionedCache<Key>
+  /** Keys by digest and by id. Unknown keys are not cached, since an attacker can invent any number of them. */
+  readonly #cache: VersionedCache<Key>
 
   constructor(database: Database, changes: OutsideChanges) {
     this.#database = database
     this.#accounts = new SqliteAccounts(database)
-    this.#known = new VersionedCache(changes)
+    this.#cache = new VersionedCache(changes)
     this.#keyByDigest = database.prepare(`${selectKeys} WHERE keys.digest = ?`)
-    this.#keysMeant = database.prepare(`
+    this.#matchingKeys = database.prepare(`
       ${selectKeys} WHERE keys.digest = $digest OR keys.id = $given OR keys.prefix = $given
         OR substr(keys.prefix, 1, length($beginning)) = $beginning
       ORDER BY keys.prefix`)
@@ -52,7 +52,7 @@ export class SqliteAccessStore implements AccessStore {
   }
 
   async createFirstAccount(request: KeyRequest, by = serviceActor()): Promise<NewKey | null> {
-    // At once, so that of several first starts one makes it, and none leaves an account without a key.
+    // One transaction: when several processes start for the first time, one creates the account, and always with its key.
     return this.#change((record) => {
       if (this.#accounts.list().length > 0) return null
       record(by, accountEntry('account.created', this.#accounts.create(request.account)))
@@ -67,16 +67,16 @@ export class SqliteAccessStore implements AccessStore {
   }
 
   async suspendAccount(name: string, by = commandLine): Promise<Account> {
-    return this.#changeKeepingAnAdmin((record) => {
+    return this.#changeWithAdminLeft((record) => {
       const before = this.#accounts.named(name)
-      return audited('account.suspended', before, this.#accounts.suspend(name), record, by)
+      return recordChange('account.suspended', before, this.#accounts.suspend(name), record, by)
     })
   }
 
   async resumeAccount(name: string, by = commandLine): Promise<Account> {
     return this.#change((record) => {
       const before = this.#accounts.named(name)
-      return audited('account.resumed', before, this.#accounts.resume(name), record, by)
+      return recordChange('account.resumed', before, this.#accounts.resume(name), record, by)
     })
   }
 
@@ -88,23 +88,22 @@ export class SqliteAccessStore implements AccessStore {
   ): Promise<Account> {
     return this.#change((record) => {
       const before = this.#accounts.named(name)
-      return audited('account.limited', before, this.#accounts.limit(name, changes, models), record, by)
+      return recordChange('account.limited', before, this.#accounts.limit(name, changes, models), record, by)
     })
   }
 
   /**
-   * Deletes an account with its keys, in one transaction. What it has used stays in the ledger.
-   * @param removeBelongings removes, in the same transaction, what other rooms keep of the account with this id; gives false
-   *   where the account is to stay as it is
-   * @returns whether it is deleted
-   * @throws AccessError for an unknown account, and one with the last working key of the scope `admin`
+   * Deletes an account with its keys in one transaction. Its usage stays in the ledger.
+   * @param removeBelongings removes the account's data in other rooms, in the same transaction; returns false to keep the account
+   * @returns whether the account is deleted
+   * @throws AccessError for an unknown account, and for one with the last working key of the scope `admin`
    */
   async deleteAccount(
     name: string,
     removeBelongings: (account: number) => boolean,
     by = commandLine,
   ): Promise<boolean> {
-    return this.#changeKeepingAnAdmin((record) => {
+    return this.#changeWithAdminLeft((record) => {
       const account = this.#accounts.named(name)
       if (!removeBelongings(account.id)) return false
       this.#accounts.remove(account)
@@ -132,7 +131,7 @@ export class SqliteAccessStore implements AccessStore {
   }
 
   async rotateKey(prefixOrKey: string, overlapSeconds: number, by = commandLine): Promise<NewKey> {
-    return this.#changeKeepingAnAdmin((record) => {
+    return this.#changeWithAdminLeft((record) => {
       const before = this.#named(prefixOrKey)
       const { old, successor } = rotated(before, overlapSeconds, unixSeconds())
       this.#setRevoked(old)
@@ -143,7 +142,7 @@ export class SqliteAccessStore implements AccessStore {
   }
 
   async revokeKey(prefixOrKey: string, by = commandLine): Promise<Key> {
-    return this.#changeKeepingAnAdmin((record) => {
+    return this.#changeWithAdminLeft((record) => {
       const before = this.#named(prefixOrKey)
       const key = this.#setRevoked(revoked(before, unixSeconds()))
       record(by, keyChange('key.revoked', before, key))
@@ -169,21 +168,21 @@ export class SqliteAccessStore implements AccessStore {
   }
 
   knownKey(digest: string): Key | undefined {
-    return this.#known.get(digest)
+    return this.#cache.get(digest)
   }
 
   async findKey(digest: string): Promise<Key | undefined> {
     const known = this.knownKey(digest)
     if (known) return known
     const key = keyWithDigest(this.#keyByDigest.get(digest), digest)
-    return key && this.#known.set(digest, key)
+    return key && this.#cache.set(digest, key)
   }
 
   async findKeyById(id: string): Promise<Key | undefined> {
-    const known = this.#known.get(id)
+    const known = this.#cache.get(id)
     if (known) return known
     const row = this.#keyById.get(id)
-    return row && this.#known.set(id, toKey(row))
+    return row && this.#cache.set(id, toKey(row))
   }
 
   async readKey(id: string): Promise<Key | undefined> {
@@ -193,14 +192,14 @@ export class SqliteAccessStore implements AccessStore {
 
   async takeNotices(): Promise<readonly string[]> {
     return this.#change(() => {
-      const told = this.#database.prepare<[], string>('SELECT text FROM notices ORDER BY id').pluck().all()
+      const notices = this.#database.prepare<[], string>('SELECT text FROM notices ORDER BY id').pluck().all()
       this.#database.exec('DELETE FROM notices')
-      return told
+      return notices
     })
   }
 
   async noteUses(uses: ReadonlyMap<string, number>): Promise<void> {
-    // What is remembered of a key does not tell of its last use to anybody: it need not be forgotten.
+    // The cache is kept: no reader of it uses the last use of a key.
     inTransaction(this.#database, () => uses.forEach((moment, id) => void this.#noteUse.run(moment, id)))
   }
 
@@ -230,7 +229,7 @@ export class SqliteAccessStore implements AccessStore {
 
   #named(given: string): Key {
     const digest = digestKey(given)
-    return meantKey(this.#keysMeant.all({ digest, given, beginning: beginningIn(given) }), given, digest)
+    return matchingKey(this.#matchingKeys.all({ digest, given, beginning: searchablePrefix(given) }), given, digest)
   }
 
   #setRevoked(key: Key): Key {
@@ -238,17 +237,17 @@ export class SqliteAccessStore implements AccessStore {
     return key
   }
 
-  /** Does a change in one transaction; what was remembered may not be so afterwards. */
+  /** Runs a change in one transaction, and empties the cache afterwards. */
   #change<T>(change: (record: Recorder) => T): T {
     try {
       return withAuditRecords(this.#database, change)
     } finally {
-      this.#known.forget()
+      this.#cache.forget()
     }
   }
 
-  /** Does a change, unless it would leave nobody with a working key of the scope `admin`. */
-  #changeKeepingAnAdmin<T>(change: (record: Recorder) => T): T {
+  /** Runs a change, and refuses it when no working key of the scope `admin` would be left. */
+  #changeWithAdminLeft<T>(change: (record: Recorder) => T): T {
     return this.#change((record) => {
       const hadAdmin = this.#accounts.hasAdmin()
       const result = change(record)
@@ -258,8 +257,8 @@ export class SqliteAccessStore implements AccessStore {
   }
 }
 
-/** Puts a change to an account on record, and gives what it came to. */
-function audited(action: AuditAction, before: Account, after: Account, record: Recorder, by: Actor): Account {
+/** Writes the audit record of a changed account. @returns the changed account */
+function recordChange(action: AuditAction, before: Account, after: Account, record: Recorder, by: Actor): Account {
   record(by, accountChange(action, before, after))
   return after
 }

@@ -1,4 +1,4 @@
-import { requireScope, tellRequestsLeft } from '../access/guard.ts'
+import { requireScope, sendRequestsLeft } from '../access/guard.ts'
 import type { TypedInstance } from '../http/openapi-fields.ts'
 import { openAiRequestHeaders } from '../limits/headers.ts'
 import { OpenReplies } from './open-replies.ts'
@@ -14,7 +14,7 @@ export function guardChat(app: TypedInstance, { guard, shutdownGraceMs }: ChatOp
     done()
   })
   app.addHook('onRequest', guard.admitApiKey)
-  app.addHook('onRequest', tellRequestsLeft(openAiRequestHeaders))
+  app.addHook('onRequest', sendRequestsLeft(openAiRequestHeaders))
   app.addHook('onRequest', requireScope('chat'))
   return replies
 }

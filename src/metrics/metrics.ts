@@ -4,16 +4,16 @@ import { failureName } from '../models/faults.ts'
 import type { WatchAttempt } from '../models/routing/attempt.ts'
 import type { Used } from '../usage/meter.ts'
 
-/** The methods that are named; any other one is `_OTHER`, as OpenTelemetry says. */
+/** The values of the label for methods; any other method is `_OTHER`, as in OpenTelemetry's conventions. */
 const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT'])
 
-/** What is read of a part when the metrics are asked for: one number, or several with labels. */
+/** Reads a value at each scrape: one number, or several with labels. */
 type Read = () => number | Iterable<Sample>
 
 /**
- * All that the service counts. What happens with each request is recorded here; everything else is read from the parts
- * that know it, at the moment when somebody asks. Names and labels are those of OpenTelemetry's semantic conventions
- * where they have some, in Prometheus' spelling; labels have values of bounded number, and never a caller's text.
+ * All metrics of the service. Requests are recorded here; all other values are read from their parts at each scrape. Names and
+ * labels follow OpenTelemetry's semantic conventions where those exist, in Prometheus' spelling. The number of values of a label
+ * is bounded, and no label has a caller's text.
  */
 export class Metrics implements RequestWatch {
   readonly #metrics: Metric[] = []
@@ -29,7 +29,7 @@ export class Metrics implements RequestWatch {
 
   readonly operations = this.#histogram({
     name: 'gen_ai_client_operation_duration_seconds',
-    help: 'Time that one try at a model took, to the end of its answer.',
+    help: 'Time of one attempt at a model, to the end of its answer.',
     labels: ['gen_ai_operation_name', 'gen_ai_request_model', 'error_type'],
     bounds: [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92],
   })
@@ -43,7 +43,7 @@ export class Metrics implements RequestWatch {
 
   readonly tokens = this.#histogram({
     name: 'gen_ai_client_token_usage',
-    help: 'Tokens of one chat request; estimated where the model does not tell them.',
+    help: 'Tokens of one chat request; estimated when the model does not report them.',
     labels: ['gen_ai_operation_name', 'gen_ai_request_model', 'gen_ai_token_type'],
     bounds: [1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216, 67_108_864],
   })
@@ -59,17 +59,17 @@ export class Metrics implements RequestWatch {
     )
   }
 
-  /** Adds a value that goes up and down, read when it is asked for. */
+  /** Adds a value that goes up and down, read at each scrape. */
   gauge(name: string, help: string, read: Read): void {
     this.#metrics.push({ name, help, type: 'gauge', samples: () => samplesOf(read()) })
   }
 
-  /** Adds a value that only goes up, read when it is asked for. */
+  /** Adds a value that only goes up, read at each scrape. */
   counter(name: string, help: string, read: Read): void {
     this.#metrics.push({ name, help, type: 'counter', samples: () => samplesOf(read()) })
   }
 
-  /** Adds a histogram that another part keeps. */
+  /** Adds a metric of another part. */
   add(metric: Metric): void {
     this.#metrics.push(metric)
   }
@@ -83,20 +83,20 @@ export class Metrics implements RequestWatch {
     }
   }
 
-  /** Counts what a chat request has used. */
+  /** Records the tokens of a chat request. */
   used(model: string, { promptTokens, completionTokens }: Pick<Used, 'promptTokens' | 'completionTokens'>): void {
     this.tokens.record(promptTokens, 'chat', model, 'input')
     this.tokens.record(completionTokens, 'chat', model, 'output')
-    // From 0 on: a counter that begins with 1 has not risen.
+    // The counter starts at 0: Prometheus sees no increase in a counter that appears with 1.
     if (!this.#truncated.has(model)) this.#truncated.set(model, 0)
   }
 
-  /** Counts a reply whose upstream has read too little of the prompt. */
+  /** Counts a reply whose upstream has truncated the prompt. */
   truncated(model: string): void {
     this.#truncated.set(model, (this.#truncated.get(model) ?? 0) + 1)
   }
 
-  /** Everything, in Prometheus' text format. */
+  /** All metrics in Prometheus' text format. */
   write(): string {
     return writeMetrics(this.#metrics)
   }
@@ -113,8 +113,8 @@ function samplesOf(found: number | Iterable<Sample>): Iterable<Sample> {
 }
 
 /**
- * What counts the tries at models.
- * @param also is told of the same tries: what traces them, where something does
+ * Makes a watcher that records the attempts at models.
+ * @param also a second watcher of the same attempts: the tracer, when tracing is on
  */
 export function countAttempts({ operations, firstTokens }: Metrics, also?: WatchAttempt): WatchAttempt {
   return (attempted) => {

@@ -6,21 +6,21 @@ import type { PageCache } from '../plants/page-cache.ts'
 import type { Stores } from '../stores/stores.ts'
 import type { Metrics } from './metrics.ts'
 
-/** The parts whose figures are read when the metrics are asked for. */
-export interface ReadParts {
+/** The parts whose values are read at each scrape. */
+export interface MeasuredParts {
   readonly stores: Pick<Stores, 'metrics'>
   readonly models: Pick<ModelRegistry, 'breakers'>
   readonly limiter: Pick<LimitKeeper, 'chats'>
   readonly inFlight: Pick<BytesInFlight, 'bytes' | 'refusals'>
 }
 
-/** Milliseconds between two looks at how late the event loop is. */
-const delayResolution = 20
+/** The interval at which Node measures the delay of the event loop. */
+const delayResolutionMs = 20
 
-/** Has the figures of the parts, of the event loop and of the process read. @returns what to call when the service ends */
-export function readParts(metrics: Metrics, { stores, models, limiter, inFlight }: ReadParts): () => void {
+/** Adds the metrics of the parts, the event loop and the process. @returns a function to call when the service ends */
+export function addPartMetrics(metrics: Metrics, { stores, models, limiter, inFlight }: MeasuredParts): () => void {
   for (const metric of stores.metrics) metrics.add(metric)
-  metrics.gauge('conservatory_chats_in_progress', 'Chat requests that hold a place.', () => limiter.chats)
+  metrics.gauge('conservatory_chats_in_progress', 'Chat requests in flight.', () => limiter.chats)
   metrics.gauge(
     'conservatory_breaker_state',
     'Of each model with a breaker: 1 under the state that it is in, closed, open or probing, and 0 under the others.',
@@ -32,14 +32,14 @@ export function readParts(metrics: Metrics, { stores, models, limiter, inFlight 
         })),
       ),
   )
-  readInFlight(metrics, inFlight)
-  const stopLooking = readEventLoop(metrics)
-  readProcess(metrics)
-  return stopLooking
+  addBytesInFlight(metrics, inFlight)
+  const stopEventLoopMetrics = addEventLoopMetrics(metrics)
+  addProcessMetrics(metrics)
+  return stopEventLoopMetrics
 }
 
-/** Has the uses of the page cache read. */
-export function countPages(metrics: Metrics, pages: Pick<PageCache, 'uses'>): void {
+/** Adds the metric of the page cache. */
+export function addPageCacheMetrics(metrics: Metrics, pages: Pick<PageCache, 'uses'>): void {
   metrics.counter('conservatory_page_cache_requests_total', 'Pages of plants that were asked for.', () => {
     const { hits, misses } = pages.uses
     return [
@@ -49,24 +49,20 @@ export function countPages(metrics: Metrics, pages: Pick<PageCache, 'uses'>): vo
   })
 }
 
-function readInFlight(metrics: Metrics, inFlight: ReadParts['inFlight']): void {
-  metrics.gauge(
-    'conservatory_in_flight_bytes',
-    'Bytes of large bodies and replies that are held.',
-    () => inFlight.bytes,
-  )
+function addBytesInFlight(metrics: Metrics, inFlight: MeasuredParts['inFlight']): void {
+  metrics.gauge('conservatory_in_flight_bytes', 'Bytes of large bodies and replies in memory.', () => inFlight.bytes)
   metrics.counter(
     'conservatory_in_flight_refusals_total',
-    'Bodies and replies that there was no room for.',
+    'Bodies and replies that were refused since the bytes in flight were at their bound.',
     () => inFlight.refusals,
   )
 }
 
-function readEventLoop(metrics: Metrics): () => void {
-  const delay = monitorEventLoopDelay({ resolution: delayResolution })
+function addEventLoopMetrics(metrics: Metrics): () => void {
+  const delay = monitorEventLoopDelay({ resolution: delayResolutionMs })
   delay.enable()
-  // What Node measures is the time between two looks, which is never less than what was asked for.
-  const seconds = (nanoseconds: number) => Math.max(0, (nanoseconds || 0) / 1e9 - delayResolution / 1000)
+  // Node measures the time between two timer ticks, which includes the interval itself.
+  const seconds = (nanoseconds: number) => Math.max(0, (nanoseconds || 0) / 1e9 - delayResolutionMs / 1000)
   metrics.gauge('nodejs_eventloop_delay_p50_seconds', 'Median delay of the event loop since the last scrape.', () =>
     seconds(delay.percentile(50)),
   )
@@ -75,7 +71,7 @@ function readEventLoop(metrics: Metrics): () => void {
   )
   metrics.gauge('nodejs_eventloop_delay_max_seconds', 'Longest delay of the event loop since the last scrape.', () => {
     const longest = delay.count === 0 ? 0 : seconds(delay.max)
-    // Read last of the three: the next scrape begins anew.
+    // This gauge is read last of the three, so it resets the histogram for the next scrape.
     delay.reset()
     return longest
   })
@@ -89,7 +85,7 @@ function readEventLoop(metrics: Metrics): () => void {
   return () => delay.disable()
 }
 
-function readProcess(metrics: Metrics): void {
+function addProcessMetrics(metrics: Metrics): void {
   metrics.counter('process_cpu_seconds_total', 'CPU time, of the user and the system.', () => {
     const { user, system } = process.cpuUsage()
     return (user + system) / 1e6

@@ -5,7 +5,7 @@ import type { Metrics } from './metrics.ts'
 
 const contentType = 'text/plain; version=0.0.4; charset=utf-8'
 
-/** What `/metrics` is built from. */
+/** What the route `/metrics` needs. */
 export interface MetricsOptions {
   readonly guard: Guard
   readonly metrics: Metrics
@@ -20,7 +20,7 @@ export const metricsPlugin: FastifyPluginAsync<MetricsOptions> = async (app, { g
   )
 }
 
-/** A server of its own for the metrics. */
+/** The server of the metrics' own port. */
 export interface MetricsServer {
   /** Such as `http://127.0.0.1:9464`. */
   readonly address: string
@@ -28,11 +28,11 @@ export interface MetricsServer {
 }
 
 /**
- * Serves `GET /metrics` on a port of its own, without a key, for a network that only the operator's tools are on.
- * @throws Error with one sentence when the port cannot be had
+ * Serves `GET /metrics` on a port of its own without a key, for a network that only the operator's tools can reach.
+ * @throws Error with one sentence when it cannot listen on the port
  */
 export async function serveMetrics(metrics: Metrics, host: string, port: number): Promise<MetricsServer> {
-  // Not by an import, which asks for all names of `node:http`, and with them for Node's WebSocket: 30 ms of every start.
+  // An import would load all exports of `node:http`, Node's WebSocket among them: 30 ms of every start.
   const { createServer } = process.getBuiltinModule('node:http')
   const server = createServer((request, response) => {
     const isKnown = request.url?.split('?', 1)[0] === '/metrics'

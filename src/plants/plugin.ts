@@ -2,7 +2,7 @@ import bearerAuth from '@fastify/bearer-auth'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import { callerOf, type Guard, requireScope, tellRequestsLeft } from '../access/guard.ts'
+import { callerOf, type Guard, requireScope, sendRequestsLeft } from '../access/guard.ts'
 import { unauthorized } from '../access/refusals.ts'
 import { ApiError, plantErrorBody } from '../errors.ts'
 import { errorHandler, plantsPrefix } from '../http/errors.ts'
@@ -47,7 +47,7 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
   app.setErrorHandler(errorHandler(plantErrorBody))
   app.setNotFoundHandler(() => {})
   await letIn(app, guard)
-  app.addHook('onRequest', tellRequestsLeft(standardHeaders))
+  app.addHook('onRequest', sendRequestsLeft(standardHeaders))
 
   listRoute(app, { store, guard, pages })
 

@@ -1,14 +1,14 @@
 import { Outbound } from '../outbound.ts'
 import type { Proxies } from '../proxies.ts'
 
-/** Something that has happened, in OTLP's JSON form. */
+/** A span in OTLP's JSON form. */
 export interface Span {
   readonly traceId: string
   readonly spanId: string
   readonly parentSpanId?: string
   readonly traceState?: string
   readonly name: string
-  /** 2 a server's, 3 a client's. */
+  /** 2 is a server's span, 3 a client's. */
   readonly kind: 2 | 3
   readonly startTimeUnixNano: string
   readonly endTimeUnixNano: string
@@ -24,47 +24,46 @@ interface Attribute {
   readonly value: { readonly stringValue: string } | { readonly intValue: string }
 }
 
-/** Where spans go. */
+/** Where and how spans are sent. */
 export interface OtlpOptions {
-  /** The whole address, with `/v1/traces`. */
+  /** The whole URL, with `/v1/traces`. */
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly serviceName: string
-  /** The proxies that they are sent through. */
+  /** The proxies for outgoing requests. */
   readonly proxies: Proxies
-  /** Told of a batch that was lost. */
+  /** Called when a batch was lost. */
   readonly onFailure: (error: unknown) => void
 }
 
-/** Milliseconds for which spans are gathered. */
-const gatheringTime = 1000
-/** So many are sent at once, and so many wait at most; later ones are dropped. */
+/** How long spans are collected for a batch. */
+const batchDelayMs = 1000
+/** Spans of one batch, and spans in the queue; further spans are dropped. */
 const batchSize = 512
-const mostWaiting = 2048
-/** Milliseconds that one sending may take. */
-const sendingTime = 5000
+const maxQueuedSpans = 2048
+const sendTimeoutMs = 5000
 
-/** Sends spans by OTLP over HTTP, as JSON, in batches: a receiver that is slow or away holds nobody up. */
+/** Sends spans in batches as OTLP over HTTP in JSON. A slow or missing receiver does not delay requests. */
 export class OtlpExporter {
   readonly #options: OtlpOptions
   readonly #outbound: Outbound
-  #waiting: Span[] = []
+  #queue: Span[] = []
   #timer: NodeJS.Timeout | undefined
   #sending: Promise<void> | undefined
 
   constructor(options: OtlpOptions) {
     this.#options = options
-    this.#outbound = new Outbound(options.proxies, sendingTime)
+    this.#outbound = new Outbound(options.proxies, sendTimeoutMs)
   }
 
   add(span: Span): void {
-    if (this.#waiting.length >= mostWaiting) return
-    this.#waiting.push(span)
-    if (this.#waiting.length >= batchSize) void this.flush()
-    else this.#timer ??= setTimeout(() => void this.flush(), gatheringTime).unref()
+    if (this.#queue.length >= maxQueuedSpans) return
+    this.#queue.push(span)
+    if (this.#queue.length >= batchSize) void this.flush()
+    else this.#timer ??= setTimeout(() => void this.flush(), batchDelayMs).unref()
   }
 
-  /** Sends what waits; never rejects. */
+  /** Sends the queued spans; never rejects. */
   flush(): Promise<void> {
     clearTimeout(this.#timer)
     this.#timer = undefined
@@ -74,15 +73,15 @@ export class OtlpExporter {
     return this.#sending
   }
 
-  /** Closes the connections, once nothing is sent any more. */
+  /** Closes the connections after the last request. */
   close(): Promise<void> {
     return this.#outbound.close()
   }
 
   async #sendAll(): Promise<void> {
-    while (this.#waiting.length > 0) {
+    while (this.#queue.length > 0) {
       try {
-        await this.#send(this.#waiting.splice(0, batchSize))
+        await this.#send(this.#queue.splice(0, batchSize))
       } catch (error) {
         this.#options.onFailure(error)
       }
@@ -99,7 +98,7 @@ export class OtlpExporter {
       headers: { ...headers, 'content-type': 'application/json' },
       body: JSON.stringify({ resourceSpans: [{ resource, scopeSpans }] }),
       redirect: 'error',
-      signal: AbortSignal.timeout(sendingTime),
+      signal: AbortSignal.timeout(sendTimeoutMs),
       dispatcher: await this.#outbound.dispatcherFor(new URL(url)),
     })
     await response.arrayBuffer()
@@ -107,7 +106,7 @@ export class OtlpExporter {
   }
 }
 
-/** Attributes in OTLP's JSON form; those that are undefined or empty are left out. */
+/** Attributes in OTLP's JSON form; undefined and empty values are left out. */
 export function attributes(values: Readonly<Record<string, string | number | undefined>>): readonly Attribute[] {
   return Object.entries(values).flatMap(([key, value]) => {
     if (value === undefined || value === '') return []
@@ -115,8 +114,8 @@ export function attributes(values: Readonly<Record<string, string | number | und
   })
 }
 
-/** This moment, as OTLP has it. */
+/** The current time in Unix nanoseconds, as a string. */
 export function timeNow(): string {
-  // Microseconds: nanoseconds are more than a number can hold.
+  // Rounded to microseconds: a number cannot hold nanoseconds exactly.
   return `${Math.round((performance.timeOrigin + performance.now()) * 1000)}000`
 }

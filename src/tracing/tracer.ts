@@ -6,30 +6,30 @@ import { childOf, readContext, type TraceContext, writeContext } from './context
 import { attributes, OtlpExporter, type OtlpOptions, timeNow } from './otlp.ts'
 
 /**
- * Traces that are kept in a second at most. Beyond that requests are served untraced: writing a span of each of ten
- * thousand requests a second would cost more than answering them.
+ * Requests beyond this number are not traced: at ten thousand requests a second, writing their spans would cost more than
+ * answering them.
  */
-const mostInASecond = 100
+const maxTracesPerSecond = 100
 
-/** Milliseconds that the last spans may take on their way when the service stops. */
-const closingTime = 1000
+/** How long the last spans may take when the service stops. */
+const closeTimeoutMs = 1000
 
-/** Traces requests and the tries at models in them, with OpenTelemetry's names; never a text, a key or a path. */
+/** Traces requests and their attempts at models, with OpenTelemetry's names; without texts, keys and paths. */
 export class Tracer {
   readonly #exporter: OtlpExporter
   #second = 0
-  #kept = 0
+  #traced = 0
 
   constructor(options: OtlpOptions) {
     this.#exporter = new OtlpExporter(options)
   }
 
-  /** Has each request traced: a span of its own, below that of its caller where it says so in `traceparent`. */
+  /** Adds a hook that records a span for each request, below the caller's span when `traceparent` names one. */
   traceRequests(app: FastifyInstance): void {
     app.addHook('onRequest', (request, reply, done) => {
       const parent = readContext(request.headers.traceparent, request.headers.tracestate)
-      if (parent?.isSampled === false || !this.#mayKeep()) {
-        // Whoever is asked upstream learns that nobody keeps this trace.
+      if (parent?.isSampled === false || !this.#mayTrace()) {
+        // Upstreams get the context with the flag "not sampled".
         if (parent) request.trace = writeContext({ ...parent, isSampled: false })
         done()
         return
@@ -59,7 +59,7 @@ export class Tracer {
     })
   }
 
-  /** Traces a try at a model, in a request that is traced; and sends the context along in one that is not. */
+  /** Records a span for an attempt at a model in a traced request. In an untraced one, it only forwards the context. */
   readonly watchAttempt: WatchAttempt = ({ configuredName, request, retries }) => {
     const parent = readContext(request.trace?.['traceparent'], request.trace?.['tracestate'])
     if (!parent?.isSampled) return { ...(request.trace ? { headers: request.trace } : {}), began() {}, ended() {} }
@@ -87,10 +87,10 @@ export class Tracer {
     }
   }
 
-  /** Sends what is left, for as long as that may take at an end; never rejects. */
+  /** Sends the queued spans, and waits a second for that; never rejects. */
   async close(): Promise<void> {
     const sent = this.#exporter.flush().then(() => this.#exporter.close())
-    await Promise.race([sent, sleep(closingTime, undefined, { ref: false })])
+    await Promise.race([sent, sleep(closeTimeoutMs, undefined, { ref: false })])
   }
 
   #add(
@@ -119,12 +119,12 @@ export class Tracer {
     })
   }
 
-  #mayKeep(): boolean {
+  #mayTrace(): boolean {
     const second = Math.floor(performance.now() / 1000)
     if (second !== this.#second) {
       this.#second = second
-      this.#kept = 0
+      this.#traced = 0
     }
-    return ++this.#kept <= mostInASecond
+    return ++this.#traced <= maxTracesPerSecond
   }
 }

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { AccessStore } from '../access/access.ts'
-import { askedAccount } from '../access/asked-account.ts'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
+import { requestedAccount } from '../access/requested-account.ts'
 import { ApiError, invalidField } from '../errors.ts'
 import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
@@ -60,7 +60,7 @@ function addRequestRoutes(app: TypedInstance, options: UsageOptions, reports: Re
       const { limit = standardLimit, after: id, from = firstDay, to, model, state, account: name } = request.query
       const { readPeriod } = await import('./period.ts')
       const period = readPeriod({ from, ...(to === undefined ? {} : { to }) }, unixSeconds())
-      const account = await askedAccount(access, callerOf(request), name)
+      const account = await requestedAccount(access, callerOf(request), name)
       await written(options)
       const after = id === undefined ? undefined : await usage.find(account, id)
       if (id !== undefined && !after) throw unknownPlace()

@@ -6,23 +6,23 @@ import {
   checkMayRevoke,
   checkMayRotate,
   excessOver,
-  type Powers,
-  powersAskedFor,
+  type Permissions,
+  requestedPermissions,
 } from '../../src/access/excess.ts'
 import { ApiError } from '../../src/errors.ts'
 import { limitNames } from '../../src/limit-values.ts'
 
-const powers: fc.Arbitrary<Powers> = fc.record({
+const powers: fc.Arbitrary<Permissions> = fc.record({
   scopes: fc.subarray([...scopes]),
   ends: fc.option(fc.nat({ max: 9 }), { nil: null }),
   limits: fc.dictionary(fc.constantFrom(...limitNames), fc.nat({ max: 9 }), { maxKeys: 3 }),
   models: fc.option(fc.subarray(['a', 'a/b', 'a/*'], { minLength: 1 }), { nil: null }),
 })
 
-const nothing: Powers = { scopes: [], ends: null, limits: {}, models: null }
+const nothing: Permissions = { scopes: [], ends: null, limits: {}, models: null }
 
 /** The rules in the plainest way: whether a key has all of another one's scopes, its life, its limits and its models. */
-function holdsAll(holder: Powers, wanted: Powers): boolean {
+function holdsAll(holder: Permissions, wanted: Permissions): boolean {
   const hasScopes = wanted.scopes.every((scope) => holder.scopes.includes(scope) || holder.scopes.includes('admin'))
   const lasts = (wanted.ends ?? Number.POSITIVE_INFINITY) <= (holder.ends ?? Number.POSITIVE_INFINITY)
   const isLimited = limitNames.every(
@@ -34,7 +34,11 @@ function holdsAll(holder: Powers, wanted: Powers): boolean {
   return hasScopes && lasts && isLimited && hasModels
 }
 
-function refusalOf(check: (holder: Powers, wanted: Powers) => void, holder: Powers, wanted: Powers) {
+function refusalOf(
+  check: (holder: Permissions, wanted: Permissions) => void,
+  holder: Permissions,
+  wanted: Permissions,
+) {
   try {
     check(holder, wanted)
     return undefined
@@ -80,8 +84,13 @@ describe('what a key hands out', () => {
   })
 
   it('is told of by the first thing that is too much: scopes, the end, the limits in their order, then the models', () => {
-    const holder: Powers = { scopes: ['keys'], ends: 5, limits: { plants: 5, requests_per_minute: 5 }, models: ['a'] }
-    const paramOf = (wanted: Partial<Powers>) => refusalOf(checkMayMake, holder, { ...nothing, ...wanted })?.param
+    const holder: Permissions = {
+      scopes: ['keys'],
+      ends: 5,
+      limits: { plants: 5, requests_per_minute: 5 },
+      models: ['a'],
+    }
+    const paramOf = (wanted: Partial<Permissions>) => refusalOf(checkMayMake, holder, { ...nothing, ...wanted })?.param
     expect(paramOf({ scopes: ['chat'] })).toBe('scopes')
     expect(paramOf({ scopes: ['keys'] })).toBe('expires')
     expect(paramOf({ ends: 6, limits: { plants: 6 } })).toBe('expires')
@@ -94,6 +103,6 @@ describe('what a key hands out', () => {
   })
 
   it('has no end, no limits and no list of models where none are asked for', () => {
-    expect(powersAskedFor({ scopes: ['chat'] })).toStrictEqual({ ...nothing, scopes: ['chat'] })
+    expect(requestedPermissions({ scopes: ['chat'] })).toStrictEqual({ ...nothing, scopes: ['chat'] })
   })
 })

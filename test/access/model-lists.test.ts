@@ -3,12 +3,12 @@ import { describe, expect, it } from 'vitest'
 import {
   type ModelList,
   type ModelUser,
+  maxModelEntries,
   mayUseModel,
   modelListOf,
   modelListProblem,
   modelsExceed,
   modelsToStore,
-  mostModelEntries,
   storedModels,
   usablePartsOf,
 } from '../../src/access/model-lists.ts'
@@ -100,7 +100,7 @@ describe('a list that a key hands on', () => {
 describe('the entries of a list', () => {
   it.each([
     [[], /^names no model; /],
-    [Array.from({ length: mostModelEntries + 1 }, (_, at) => `m${at}`), /^has more than 100 entries; /],
+    [Array.from({ length: maxModelEntries + 1 }, (_, at) => `m${at}`), /^has more than 100 entries; /],
     [['a', ' '], /^has an entry that is blank; /],
     [['a\nb'], /^has an entry that has control characters; /],
     [['\ud800'], /^has an entry that has half of a surrogate pair; /],

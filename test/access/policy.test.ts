@@ -3,14 +3,14 @@ import { describe, expect, it } from 'vitest'
 import { AccessError, type Account, type Key, type LimitChanges, scopes } from '../../src/access/access.ts'
 import {
   accountNamed,
-  beginningIn,
   checkAdminIsLeft,
   holdsAdmin,
   limited,
-  meantKey,
+  matchingKey,
   resumed,
   revoked,
   rotated,
+  searchablePrefix,
   suspended,
 } from '../../src/access/policy.ts'
 import { isPast } from '../../src/access/refusals.ts'
@@ -189,17 +189,17 @@ describe('the key that is meant', () => {
 
   it('is the one of this digest before that of this id before that of this prefix, and else the only one', () => {
     const [byDigest, byId, byPrefix] = [rowOf('cv_1', 'key_1', 'd'), rowOf('cv_2', 'given'), rowOf('given', 'key_3')]
-    expect(meantKey([byPrefix, byId, byDigest], 'given', 'd').id).toBe('key_1')
-    expect(meantKey([byPrefix, byId], 'given', 'd').id).toBe('given')
-    expect(meantKey([byPrefix, rowOf('given-more')], 'given', 'd').id).toBe('key_3')
-    expect(meantKey([rowOf('given-more')], 'given', 'd').prefix).toBe('given-more')
-    expect(refusalOf(() => meantKey([], 'given', 'd'))?.message).not.toContain('given')
+    expect(matchingKey([byPrefix, byId, byDigest], 'given', 'd').id).toBe('key_1')
+    expect(matchingKey([byPrefix, byId], 'given', 'd').id).toBe('given')
+    expect(matchingKey([byPrefix, rowOf('given-more')], 'given', 'd').id).toBe('key_3')
+    expect(matchingKey([rowOf('given-more')], 'given', 'd').prefix).toBe('given-more')
+    expect(refusalOf(() => matchingKey([], 'given', 'd'))?.message).not.toContain('given')
   })
 
   it('is not guessed: a refusal names ten of those that it may be', () => {
     const rows = Array.from({ length: 12 }, (_, index) => rowOf(`cv_a${index}`))
-    const { message = '' } = refusalOf(() => meantKey(rows, 'cv_a', 'd')) ?? {}
+    const { message = '' } = refusalOf(() => matchingKey(rows, 'cv_a', 'd')) ?? {}
     expect(message).toContain('cv_a9 of "ann" and 2 more. Name one of them.')
-    expect([beginningIn('cv_'), beginningIn('cv_a')]).toStrictEqual([null, 'cv_a'])
+    expect([searchablePrefix('cv_'), searchablePrefix('cv_a')]).toStrictEqual([null, 'cv_a'])
   })
 })
