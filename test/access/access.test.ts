@@ -27,14 +27,14 @@ afterAll(async () => {
   await service.close()
 })
 
-/** One path of each group that asks for a key and needs nothing else. */
+/** One path of each group of routes that needs a key and nothing else. */
 const paths: readonly (readonly [Group, string])[] = [
   ['plants', '/plants'],
   ['chat', '/models'],
   ['chat', '/v1/models'],
 ]
 
-/** Sends this text, or none, as the `Authorization` header. */
+/** Sends a request with this `Authorization` header, or without one. */
 function ask(path: string, authorization: string | null): Promise<Response> {
   return service.request(path, { headers: { authorization } })
 }
@@ -68,7 +68,7 @@ describe('failure mode 25: a credential', () => {
     await expectLetIn(write(key))
   })
 
-  it('without a scheme is taken by the chat, and by the plants it is not', async () => {
+  it('without a scheme is accepted by the chat, and refused by the plants', async () => {
     await expectError(await ask('/plants', key), 'plants', 401)
     for (const path of ['/models', '/v1/models', '/models/understudy']) {
       expect((await ask(path, key)).status).toBe(200)
@@ -120,7 +120,7 @@ describe('failure mode 25: a credential', () => {
     await expectRefused('Bearer sk-somebody-else', /not known/)
   })
 
-  it('is looked for in the Authorization header alone', async () => {
+  it('is read from the Authorization header alone', async () => {
     for (const [group, path] of paths) {
       const headers = {
         authorization: null,
@@ -134,8 +134,8 @@ describe('failure mode 25: a credential', () => {
     }
   })
 
-  it('of any text whatever that is not a key is a 401, never more and never less', async () => {
-    // Of its own: beyond a hundred failures a minute an address has to wait.
+  it('of any text that is not a key is always a 401', async () => {
+    // A service of its own: after a hundred failures in a minute an address must wait.
     const own = await serviceForThisTest()
     const printable = fc.integer({ min: 0x20, max: 0x7e }).map((code) => String.fromCharCode(code))
     const scheme = fc.constantFrom('', 'Bearer ', 'bearer  ', 'Basic ', 'BEARER')
@@ -148,7 +148,7 @@ describe('failure mode 25: a credential', () => {
     )
   })
 
-  it('is judged before the body is: nothing of a refused request is read or written', async () => {
+  it('is checked before the body: a refused request reads and writes nothing', async () => {
     const before = await everythingKept(sql)
     const json = { name: 'CANARY', model: 'understudy', messages: [{ role: 'user', content: 'CANARY' }] }
     for (const [group, path] of [
@@ -245,7 +245,7 @@ describe('a scope', () => {
 })
 
 describe('a key that ends', () => {
-  it('is refused from the second on in which it expires, while the service runs', async () => {
+  it('is refused from the second of its expiry on, while the service runs', async () => {
     const expires = Math.floor(Date.now() / 1000) + 3600
     const ending = await service.makeKey('keeper', scopes, expires)
     onTestFinished(() => {
@@ -275,7 +275,7 @@ describe('a key that ends', () => {
 })
 
 describe('a secret', () => {
-  it('is nowhere that the service writes: its SHA-256 digest is', async () => {
+  it('is stored nowhere; only its SHA-256 digest is', async () => {
     const secret = await service.makeKey('keeper')
     await expectLetIn(`Bearer ${secret}`)
     await expectRefused(`Bearer ${secret}x`)
@@ -297,7 +297,7 @@ describe('a secret', () => {
     ).not.toContain(secret.slice(7))
   })
 
-  it('that the operator preset is kept as a digest too, whatever it looks like', async () => {
+  it('that the operator has preset is stored as a digest too, whatever its form', async () => {
     const preset = "the bearer's own key"
     const own = await startTestService({ BOOTSTRAP_KEY: preset })
     onTestFinished(() => own.close())

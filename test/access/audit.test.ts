@@ -17,7 +17,7 @@ async function pageOf(service: TestService, query = '', key = service.key): Prom
   return JSON.parse(await response.text())
 }
 
-it('lists all records to the operator, page after page, and none is missed', async () => {
+it('lists all records for the operator, page by page, without a gap', async () => {
   const service = await serviceForThisTest()
   const stores = await storesForThisTest(service.dataDirectory)
   for (const name of ['ann', 'bob', 'cid']) await stores.access.createAccount(name)
@@ -44,7 +44,7 @@ it('lists all records to the operator, page after page, and none is missed', asy
   expect((await pageOf(service, '?since=253402300799')).data).toEqual([])
 })
 
-it('lists to a key with the scope keys what is about its own account, and nothing else', async () => {
+it('lists only the records of its own account for a key with the scope keys', async () => {
   const service = await serviceForThisTest()
   const stores = await storesForThisTest(service.dataDirectory)
   const old = await service.makeKey('ann', ['keys'])
@@ -58,7 +58,7 @@ it('lists to a key with the scope keys what is about its own account, and nothin
   const made = await service.request('/keys', { json: { scopes: ['chat'] }, headers })
   expect(made.status).toBe(201)
   const { prefix }: { prefix: string } = JSON.parse(await made.text())
-  // Another account of the name sees nothing of the one that is gone.
+  // A new account with the name of the deleted one does not see its records.
   const own = await pageOf(service, '', key)
   expect(own.data).toMatchObject([
     { action: 'account.created', target: 'ann' },
@@ -80,14 +80,14 @@ it('lists to a key with the scope keys what is about its own account, and nothin
 it.each([
   ['127.0.0.0/8', '203.0.113.9'],
   ['', '127.0.0.1'],
-])('with TRUSTED_PROXIES=%s tells the address %s of a forwarded request', async (proxies, from) => {
+])('with TRUSTED_PROXIES=%s records the address %s of a forwarded request', async (proxies, from) => {
   const service = await serviceForThisTest({ TRUSTED_PROXIES: proxies })
   const headers = { 'x-forwarded-for': '198.51.100.7, 203.0.113.9' }
   expect((await service.request('/keys', { json: { scopes: ['chat'] }, headers })).status).toBe(201)
   expect((await pageOf(service)).data.at(-1)).toMatchObject({ action: 'key.created', from })
 })
 
-it('refuses what it does not understand, and keys that may not ask', async () => {
+it('refuses invalid queries, and keys without the scope', async () => {
   const service = await serviceForThisTest()
   const stores = await storesForThisTest(service.dataDirectory)
   await stores.access.createAccount('ann')

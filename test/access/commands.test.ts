@@ -10,7 +10,7 @@ import { onceKnown, storesForThisTest } from '../support/test-database.ts'
 
 type Run = (...args: readonly string[]) => Promise<Ended>
 
-/** Gives a way to run commands over a data folder of their own, and its stores. */
+/** Makes a data folder. @returns a function that runs commands over it, and its stores */
 async function commandsForThisTest(folder = newFolder()): Promise<{ readonly run: Run; readonly access: AccessStore }> {
   const { access } = await storesForThisTest(folder)
   return { run: (...args) => conservatory(args, { DATA_DIR: folder }), access }
@@ -29,7 +29,7 @@ function expectRefused(ended: Ended, sentence: string | RegExp, code: 1 | 2 = 1)
 }
 
 describe('keys rotate', () => {
-  it('prints the new key alone; both work during the overlap, the old one until then', async () => {
+  it('prints only the new key; during the overlap both keys work, then only the new one', async () => {
     const service = await serviceForThisTest()
     const { run, access } = await commandsForThisTest(service.dataDirectory)
     await access.createAccount('ann')
@@ -60,7 +60,7 @@ describe('keys rotate', () => {
     expect(await statuses()).toEqual([401, 200])
   })
 
-  it('is refused for overlaps that can be none, and for keys that do not work any more', async () => {
+  it('is refused for invalid overlaps, and for keys that have ended', async () => {
     const { run, access } = await commandsForThisTest()
     await access.createAccount('ann')
     const make = async (expires?: number) =>
@@ -83,7 +83,7 @@ describe('keys rotate', () => {
 })
 
 describe('limits', () => {
-  it('of keys and accounts are set when they are made, changed later, and listed', async () => {
+  it('of keys and accounts are set at their creation, changed later, and listed', async () => {
     const { run, access } = await commandsForThisTest()
     expect((await run('accounts', 'create', 'ann', '--limit', 'plants=100', '--limit', 'tokens_per_day=5')).code).toBe(
       0,
@@ -106,7 +106,7 @@ describe('limits', () => {
     expect(table.stdout).toContain('requests_per_minute=30')
   })
 
-  it('that can be none are refused, and nothing is made or changed', async () => {
+  it('that are invalid are refused, and nothing is created or changed', async () => {
     const { run, access } = await commandsForThisTest()
     await access.createAccount('ann', { plants: 5 })
     const { key } = await access.createKey({ account: 'ann', scopes: ['chat'] })
@@ -148,7 +148,7 @@ describe('accounts suspend', () => {
 })
 
 describe('the last working key with the scope admin', () => {
-  it('is kept: neither it nor its account can be taken away before there is another', async () => {
+  it('is kept: neither the key nor its account can be removed before there is another', async () => {
     const { run, access } = await commandsForThisTest()
     await access.createAccount('owner')
     await access.createAccount('ann')
@@ -163,7 +163,7 @@ describe('the last working key with the scope admin', () => {
       expectRefused(ended, 'No working key with the scope admin would be left. Make another one first.')
     }
     expect((await access.listAccounts()).map(({ suspended }) => suspended)).toEqual([null, null])
-    // A rotation leaves the new one.
+    // A rotation is allowed, since the new key has the scope too.
     const next = await run('keys', 'rotate', key.prefix, '--overlap', '0')
     expect(next.code).toBe(0)
     await access.createKey({ account: 'ann', scopes: ['admin'] })
@@ -173,7 +173,7 @@ describe('the last working key with the scope admin', () => {
 })
 
 describe('last_used', () => {
-  it('is told by GET /keys at once, and by the command line when the service has written it or closed', async () => {
+  it('is shown by GET /keys at once, and by the command line once the service has written it or has closed', async () => {
     const folder = newFolder()
     const service = await startTestService({ DATA_DIR: folder })
     const { run, access } = await commandsForThisTest(folder)

@@ -11,7 +11,7 @@ import { isOverPostgres, storesForThisTest } from '../support/test-database.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
 import { pieces, type ScriptedUpstream, streamOf, upstreamForThisTest } from '../support/upstream.ts'
 
-/** A service, and its stores opened once more beside it, as a command opens them. */
+/** A service, and a second connection to its stores, as a command has it. */
 interface Beside extends Pick<Stores, 'access' | 'plants' | 'deleteAccount'> {
   readonly service: TestService
   readonly upstream: ScriptedUpstream
@@ -33,7 +33,7 @@ async function called({ calls }: ScriptedUpstream, count: number): Promise<void>
   while (calls.length < count) await wait(5)
 }
 
-/** The ways to end a key, each with what a stream that goes on with it is told. */
+/** The ways to end a key, each with the error that a running stream of the key gets. */
 const endings: readonly (readonly [
   how: string,
   end: (beside: Beside, key: string) => Promise<unknown>,
@@ -73,7 +73,7 @@ const endings: readonly (readonly [
 ]
 
 describe('a key that ends', () => {
-  it.for(endings)('ends what is under way with it: %s', async ([, end, type, code]) => {
+  it.for(endings)('ends its running requests: %s', async ([, end, type, code]) => {
     const beside = await serviceWithStores()
     const { service, upstream } = beside
     const key = await service.makeKey('ann', ['chat'])
@@ -96,7 +96,7 @@ describe('a key that ends', () => {
     expect((await Promise.all(states)).toSorted()).toEqual(['aborted', 'aborted', 'open'])
     await kept.body?.cancel()
 
-    // Whoever comes now is refused in the right shape.
+    // New requests are refused in the right shape.
     const status = code === 'account_suspended' ? 403 : 401
     await expectError(await chat(service, key, false), 'chat', status)
     await expectError(
@@ -106,7 +106,7 @@ describe('a key that ends', () => {
     )
   })
 
-  it('ends a stream when its time comes', async () => {
+  it('ends a stream when it expires', async () => {
     const { service } = await serviceWithStores()
     const key = await service.makeKey('ann', ['chat'], Math.floor(Date.now() / 1000) + 20)
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'], shouldAdvanceTime: true })
@@ -118,7 +118,7 @@ describe('a key that ends', () => {
     expect(errors.map(({ error }) => error.code)).toEqual(['key_expired'])
   })
 
-  it('cuts the list of all plants, and refuses a write whose body was still on its way', async () => {
+  it('cuts the list of all plants, and refuses a write whose body was still arriving', async () => {
     const { service, access } = await serviceWithStores()
     const key = await service.makeKey('ann', ['plants:read', 'plants:write', 'chat'])
     const sql = await sqlForThisTest(service.dataDirectory)
@@ -137,7 +137,7 @@ describe('a key that ends', () => {
     await wait(300)
     const stream = await chat(service, key, true)
     await access.revokeKey(key)
-    // At once over SQLite; else when the service has seen it, as the end of a stream tells.
+    // At once over SQLite. Over PostgreSQL, once the service has seen the end: the end of the stream shows that.
     if (isOverPostgres) await stream.text()
     late.socket.write(body.slice(5))
     await late.closed
@@ -151,7 +151,7 @@ describe('a key that ends', () => {
     expect(list.text().length).toBeLessThan(20_000_000)
   })
 
-  it('fails the writes of nobody else when its account is deleted before its own is done', async () => {
+  it('fails no other account’s write when its account is deleted before its own write is done', async () => {
     const { access, plants, deleteAccount } = await serviceWithStores()
     const [gone, kept] = [await access.createAccount('ann'), await access.createAccount('bob')]
     await deleteAccount('ann')

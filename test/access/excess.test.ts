@@ -21,7 +21,7 @@ const powers: fc.Arbitrary<Permissions> = fc.record({
 
 const nothing: Permissions = { scopes: [], ends: null, limits: {}, models: null }
 
-/** The rules in the plainest way: whether a key has all of another one's scopes, its life, its limits and its models. */
+/** The rules in their simplest form: whether a key has all scopes, the lifetime, the limits and the models of another. */
 function holdsAll(holder: Permissions, wanted: Permissions): boolean {
   const hasScopes = wanted.scopes.every((scope) => holder.scopes.includes(scope) || holder.scopes.includes('admin'))
   const lasts = (wanted.ends ?? Number.POSITIVE_INFINITY) <= (holder.ends ?? Number.POSITIVE_INFINITY)
@@ -48,8 +48,8 @@ function refusalOf(
   }
 }
 
-describe('what a key hands out', () => {
-  it('is nothing that it lacks, and everything else', () => {
+describe('the permissions that a key gives to others', () => {
+  it('are all of its own, and none that it lacks', () => {
     fc.assert(
       fc.property(powers, powers, (holder, wanted) => {
         const refusal = refusalOf(checkMayRotate, holder, wanted)
@@ -61,7 +61,7 @@ describe('what a key hands out', () => {
     )
   })
 
-  it('is never the scope admin in a new key, whoever makes it', () => {
+  it('never include the scope admin in a new key, whichever key creates it', () => {
     fc.assert(
       fc.property(powers, powers, (maker, wanted) => {
         const mayMake = refusalOf(checkMayMake, maker, wanted) === undefined
@@ -70,7 +70,7 @@ describe('what a key hands out', () => {
     )
   })
 
-  it('does not grow from key to key, however many are made of each other', () => {
+  it('do not grow from key to key in any chain of keys', () => {
     fc.assert(
       fc.property(powers, fc.array(powers, { maxLength: 20 }), (first, asked) => {
         fc.pre(!first.scopes.includes('admin'))
@@ -83,7 +83,7 @@ describe('what a key hands out', () => {
     )
   })
 
-  it('is told of by the first thing that is too much: scopes, the end, the limits in their order, then the models', () => {
+  it('are refused with the first excess: scopes, the expiry, the limits in their order, then the models', () => {
     const holder: Permissions = {
       scopes: ['keys'],
       ends: 5,
@@ -102,7 +102,7 @@ describe('what a key hands out', () => {
     expect(paramOf({ ends: 5, limits, models: ['a'] })).toBeUndefined()
   })
 
-  it('has no end, no limits and no list of models where none are asked for', () => {
+  it('have no expiry, no limits and no list of models when none are requested', () => {
     expect(requestedPermissions({ scopes: ['chat'] })).toStrictEqual({ ...nothing, scopes: ['chat'] })
   })
 })

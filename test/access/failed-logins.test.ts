@@ -13,7 +13,7 @@ import { serviceForThisTest, temporaryFolder } from '../support/service.ts'
 import { storesForThisTest } from '../support/test-database.ts'
 
 describe('failed logins', () => {
-  it('of an address are slowed after a hundred and then refused, and good keys never are', async () => {
+  it('of an address are delayed after a hundred and then refused, and good keys never are', async () => {
     const clock = new TestClock()
     const service = await serviceForThisTest({}, undefined, { clock })
     const statuses: number[] = []
@@ -25,7 +25,7 @@ describe('failed logins', () => {
     await Promise.all(Array.from({ length: 100 }, fail))
     expect(statuses).toEqual(Array.from({ length: 100 }, () => 401))
 
-    // Of what comes now, sixty-four at a time wait, and the others are told at once.
+    // Of the next failures, sixty-four at a time wait, and the others are refused at once.
     statuses.length = 0
     const flood = Array.from({ length: 200 }, fail)
     const first = await Promise.race(flood)
@@ -49,12 +49,12 @@ describe('failed logins', () => {
     await clock.untilWaiting(1000)
     clock.advance(1000)
     await expectError(await slowed, 'plants', 401)
-    // A minute after the first of them all is as it was.
+    // A minute after the first failure, the count starts again.
     clock.advance(60_000)
     await expectError(await failAtPlants(), 'plants', 401)
   })
 
-  it('are those of unknown keys alone: none at all, and one without the scope, count for nothing', async () => {
+  it('are those with unknown keys alone: a missing key, and one without the scope, do not count', async () => {
     const service = await serviceForThisTest()
     const narrow = await service.makeKey('ann', ['chat'])
     const wrong = await Promise.all(
@@ -68,7 +68,7 @@ describe('failed logins', () => {
 })
 
 describe('failure mode 25: a key', () => {
-  it('is looked for by its digest alone: nothing of it, right or wrong, reaches what the keys are kept in', async () => {
+  it('is searched by its digest alone: no part of a right or wrong key reaches the store', async () => {
     const folder = temporaryFolder()
     onTestFinished(folder.remove)
     const { access } = await storesForThisTest(folder.path)

@@ -23,7 +23,7 @@ function ask(path: string, options: RequestOptions = {}, key = panel): Promise<R
   return service.request(path, { ...options, headers: { authorization: key } })
 }
 
-/** Makes a key of the account `tenant` as the command line does. */
+/** Creates a key of the account `tenant`, as the command line does. */
 async function make(request: Omit<KeyRequest, 'account'>): Promise<{ readonly id: string; readonly secret: string }> {
   const stores = await openStoresOf(service.dataDirectory)
   const { key, secret } = await stores.access.createKey({ account: 'tenant', ...request })
@@ -35,7 +35,7 @@ async function count(): Promise<number> {
   return JSON.parse(await (await ask('/keys')).text()).data.length
 }
 
-/** Expects a 403 that names what is too much, and that nothing has become of it. */
+/** Expects a 403 that names the excess, and no change. */
 async function expectExcess(param: string, path: string, options: RequestOptions, key = panel): Promise<void> {
   const before = await count()
   const refusal = await expectError(await ask(path, options, key), 'chat', 403)
@@ -44,7 +44,7 @@ async function expectExcess(param: string, path: string, options: RequestOptions
 }
 
 describe('a key with the scope keys', () => {
-  it('lists, makes, rotates and revokes keys of its account', async () => {
+  it('lists, creates, rotates and revokes keys of its account', async () => {
     const made = await ask('/keys', { json: { scopes: ['chat', 'keys'], limits: { plants: 1 }, expires: soon } })
     expect(made.status).toBe(201)
     const { id } = JSON.parse(await made.text())
@@ -55,12 +55,12 @@ describe('a key with the scope keys', () => {
     expect((await ask(`/keys/${next.id}`, { method: 'DELETE' })).status).toBe(204)
   })
 
-  it('hands out no scope that it lacks, and not admin', async () => {
+  it('gives no scope that it lacks, and not admin', async () => {
     await expectExcess('scopes', '/keys', { json: { scopes: ['chat', 'plants:read'] } })
     await expectExcess('scopes', '/keys', { json: { scopes: ['admin'] } })
   })
 
-  it('hands out no life and no limit beyond its own', async () => {
+  it('gives no lifetime and no limit beyond its own', async () => {
     const limits = { tokens_per_day: 10, plants: 5 }
     const bounded = (await make({ scopes: ['chat', 'keys'], expires: soon, limits })).secret
     const wanted = { scopes: ['chat'], expires: soon, limits }
@@ -75,28 +75,28 @@ describe('a key with the scope keys', () => {
     expect((await ask('/keys', { json: { ...wanted, limits: { ...limits, plants: 0 } } }, bounded)).status).toBe(201)
   })
 
-  it('hands out nothing that it has lost while the body was on its way', async () => {
+  it('gives no permission that it has lost while the body was arriving', async () => {
     const stores = await openStoresOf(service.dataDirectory)
     const { key, secret } = await stores.access.createKey({ account: 'tenant', scopes: ['chat', 'keys'] })
     const body = JSON.stringify({ scopes: ['chat'] })
     const head = `Authorization: ${secret}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n`
     const { socket, text, closed } = await connectTo(
       service.url,
-      // Whoever hears that they may go on has been let in.
+      // After 100 Continue the request has been admitted.
       `POST /keys HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\n${head}\r\n`,
     )
     await eventually(() => expect(text()).toContain('100 Continue'))
     await stores.access.limitKey(key.prefix, { plants: 5 }, ['understudy'])
     await stores.access.rotateKey(key.prefix, 60)
     await stores.close()
-    // At once over SQLite; else when the service has heard of it.
+    // At once over SQLite; over PostgreSQL once the service has seen the change.
     await eventually(async () => expect(await (await ask('/limits', {}, secret)).text()).toContain('"value":5,'))
     socket.write(body)
     await closed
     expect(text()).toContain('exceeds_your_key')
   })
 
-  it('rotates and revokes no key that has more', async () => {
+  it('rotates and revokes no key with more permissions', async () => {
     const bounded = (await make({ scopes: ['chat', 'keys'], expires: soon, limits: { plants: 5 } })).secret
     for (const [param, request] of [
       ['scopes', { scopes: ['admin'], expires: soon, limits: { plants: 5 } }],
@@ -111,7 +111,7 @@ describe('a key with the scope keys', () => {
     }
   })
 
-  it('that has a successor ends by itself, and does nothing to what lasts longer', async () => {
+  it('with a successor ends at its overlap, and cannot change keys that last longer', async () => {
     const { id, secret } = await make({ scopes: ['chat', 'keys'] })
     const successor = JSON.parse(await (await ask(`/keys/${id}/rotate`, { json: { overlap_seconds: 600 } })).text())
     await expectExcess('expires', '/keys', { json: { scopes: ['chat'] } }, secret)
@@ -122,7 +122,7 @@ describe('a key with the scope keys', () => {
     expect((await expectError(await ask('/metrics'), 'chat', 403)).code).toBe('missing_scope')
   })
 
-  it('finds no key of another account, whatever that has', async () => {
+  it('finds no key of another account', async () => {
     const [first] = JSON.parse(await (await service.request('/keys')).text()).data
     expect((await expectError(await ask(`/keys/${first.id}`, { method: 'DELETE' }), 'chat', 404)).code).toBe(
       'unknown_key',
@@ -131,13 +131,13 @@ describe('a key with the scope keys', () => {
 })
 
 describe('a key with the scope admin', () => {
-  it('hands out every scope but admin', async () => {
+  it('gives every scope except admin', async () => {
     const { secret } = await make({ scopes: ['admin'] })
     expect((await ask('/keys', { json: { scopes: ['plants:write', 'keys'] } }, secret)).status).toBe(201)
     await expectExcess('scopes', '/keys', { json: { scopes: ['plants:write', 'admin'] } }, secret)
   })
 
-  it('rotates one like it of its own account', async () => {
+  it('rotates a key of its own account with the same permissions', async () => {
     const { id } = await make({ scopes: ['admin'] })
     const { secret } = await make({ scopes: ['admin'] })
     const rotated = await ask(`/keys/${id}/rotate`, { json: { overlap_seconds: 0 } }, secret)

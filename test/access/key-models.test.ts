@@ -23,7 +23,7 @@ interface Panel {
   make(models?: ModelList | null): Promise<KeyBody>
 }
 
-/** Makes an account with a key that looks after its keys, and may itself use these models; null for all. */
+/** Creates an account with a key of the scope `keys` that may use these models; null for all. */
 async function panelWith(models: ModelList | null): Promise<Panel> {
   const { access } = await storesForThisTest(service.dataDirectory)
   const account = `panel ${++panels}`
@@ -54,20 +54,20 @@ async function modelsIn(panel: Panel): Promise<readonly (ModelList | null)[]> {
 }
 
 describe('POST /keys', () => {
-  it('makes a key with a list, which every reply shows, and which its successor keeps', async () => {
+  it('creates a key with a list, which every reply shows and its successor keeps', async () => {
     const panel = await panelWith(null)
     const made = await panel.make([' understudy', 'local/*', 'understudy'])
     expect(made.models).toStrictEqual(['understudy', 'local/*'])
     expect(await (await panel.ask(`/keys/${made.id}`)).json()).toMatchObject({ models: ['understudy', 'local/*'] })
     const rotated = await panel.ask(`/keys/${made.id}/rotate`, { overlap_seconds: 0 })
     expect([rotated.status, await rotated.json()]).toMatchObject([201, { models: ['understudy', 'local/*'] }])
-    // Those of one second come in the order of their ids, which are made at random.
+    // Keys of one second come in the order of their random ids.
     const both = await modelsIn(panel)
     expect(both).toHaveLength(2)
     expect(both).toEqual(expect.arrayContaining([null, ['understudy', 'local/*']]))
   })
 
-  it('makes one for all models without a list, with null, and with a star', async () => {
+  it('creates a key for all models without a list, with null, and with a star', async () => {
     const panel = await panelWith(null)
     const made = [await panel.make(), await panel.make(null), await panel.make(['understudy', '*'])]
     expect(made.map(({ models }) => models)).toStrictEqual([null, null, null])
@@ -94,15 +94,15 @@ describe('POST /keys', () => {
   })
 })
 
-describe('a key with a list that looks after keys', () => {
-  it('hands out what its own list covers', async () => {
+describe('a key of the scope keys with a list', () => {
+  it('gives models that its own list covers', async () => {
     const panel = await panelWith(['understudy', 'local/*'])
     for (const models of [['understudy'], ['local/llama', 'local/small/*'], ['local/*', 'understudy']]) {
       expect((await panel.make(models)).models).toStrictEqual(models)
     }
   })
 
-  it('hands out no more, and neither rotates nor revokes a key that has more', async () => {
+  it('gives no others, and neither rotates nor revokes a key with more models', async () => {
     const panel = await panelWith(['understudy', 'local/*'])
     const { access } = await storesForThisTest(service.dataDirectory)
     const { key } = await access.createKey({ account: panel.account, scopes: ['chat'], models: ['best'] })
@@ -125,7 +125,7 @@ describe('a key with a list that looks after keys', () => {
 })
 
 describe('lists of models on the command line', () => {
-  it('are given to accounts and keys, shown, and kept by a rotation', async () => {
+  it('are set for accounts and keys, shown, and kept by a rotation', async () => {
     const { run, access } = await commandsForThisTest()
     await run('accounts', 'create', 'ann', '--models', 'best,local/*')
     await run('keys', 'create', '--account', 'ann', '--scopes', 'chat', '--models', ' best , local/llama')
@@ -149,7 +149,7 @@ describe('lists of models on the command line', () => {
     expect(accountTable.stdout).toContain(' best,local/* ')
   })
 
-  it('that name nobody, or are malformed, are refused, and nothing is made or changed', async () => {
+  it('for unknown accounts and keys, and malformed lists, are refused, and nothing is created or changed', async () => {
     const { run, access } = await commandsForThisTest()
     await access.createAccount('ann', {}, ['best'])
     const { key } = await access.createKey({ account: 'ann', scopes: ['chat'], models: ['best'] })

@@ -3,11 +3,11 @@ import { describe, expect, it } from 'vitest'
 import { digestKey, isMistyped, keyPrefix, makeKey } from '../../src/access/key.ts'
 
 const brand = 'cv_'.length
-/** Made keys; the counter only tells fast-check's runs apart. */
+/** New keys; the counter only makes fast-check's runs differ. */
 const madeKey = fc.nat().map(() => makeKey())
 const typeable = fc.integer({ min: 0x20, max: 0x7e }).map((code) => String.fromCharCode(code))
 
-describe('a made key', () => {
+describe('a new key', () => {
   it('is cv_ and 38 letters and digits, and is not taken for mistyped', () => {
     for (let count = 0; count < 500; count++) {
       const key = makeKey()
@@ -24,7 +24,7 @@ describe('a made key', () => {
     }
   })
 
-  it('shows any one changed character', () => {
+  it('reveals any one changed character', () => {
     fc.assert(
       fc.property(madeKey, fc.integer({ min: brand, max: 40 }), typeable, (key, place, character) => {
         fc.pre(key[place] !== character)
@@ -34,7 +34,7 @@ describe('a made key', () => {
     )
   })
 
-  it('shows a cut-off end, a lost character and one too many', () => {
+  it('reveals a cut-off end, a missing character and an extra one', () => {
     fc.assert(
       fc.property(madeKey, fc.integer({ min: brand, max: 40 }), typeable, (key, place, character) => {
         expect(isMistyped(key.slice(0, place))).toBe(true)
@@ -46,8 +46,8 @@ describe('a made key', () => {
     )
   })
 
-  it('shows two neighbours in the wrong order', () => {
-    // Over the border between random part and checksum a swap is found by chance only, so it is left out.
+  it('reveals two swapped neighbours', () => {
+    // A swap across the border of random part and checksum is found only by chance, so it is left out.
     const place = fc.integer({ min: brand, max: 39 }).filter((index) => index !== brand + 31)
     fc.assert(
       fc.property(madeKey, place, (key, index) => {
@@ -58,7 +58,7 @@ describe('a made key', () => {
     )
   })
 
-  it('shows of itself the first seven characters, and no more', () => {
+  it('has a prefix of its first seven characters', () => {
     const key = makeKey()
     expect(keyPrefix(key)).toBe(key.slice(0, 7))
     expect(keyPrefix('an operator’s own key')).toBe('an o')

@@ -44,7 +44,7 @@ async function list(key = admin): Promise<readonly KeyBody[]> {
 }
 
 describe('POST /keys', () => {
-  it('makes a key of the caller’s account, shows it once, and it works', async () => {
+  it('creates a working key of the caller’s account, and shows it once', async () => {
     const expires = Math.floor(Date.now() / 1000) + 3600
     const limits = { requests_per_minute: 60, plants: 0 }
     const made = await make({ name: ' phone ', scopes: ['chat', 'plants:read', 'chat'], expires, limits })
@@ -66,12 +66,12 @@ describe('POST /keys', () => {
     const { key: secret, ...shown } = made
     const text = await (await ask(`/keys/${made.id}`)).text()
     expect(text).not.toContain(secret.slice(7))
-    // Its use is told at once here, whenever it is written down.
+    // GET /keys shows the use at once, before it is written on a timer.
     expect(JSON.parse(text)).toStrictEqual({ ...shown, last_used: expect.any(Number) })
     expect((await list()).find(({ id }) => id === made.id)).toStrictEqual({ ...shown, last_used: expect.any(Number) })
   })
 
-  it('takes null for what is not given', async () => {
+  it('takes null as a missing field', async () => {
     expect(await make({ scopes: ['chat'], name: null, expires: null })).toMatchObject({
       name: null,
       expires: null,
@@ -112,7 +112,7 @@ describe('POST /keys', () => {
     expect((await list()).length).toBe(before.length)
   })
 
-  it('says of a scope that there is not which there are, and of a moment how it is written', async () => {
+  it('answers an unknown scope with the list of scopes, and a malformed moment with its format', async () => {
     const scope = await expectError(await ask('/keys', { json: { scopes: ['fly'] } }), 'chat', 400)
     expect(scope.message).toContain(scopes.join(', '))
     const moment = { scopes: ['chat'], expires: '2099-01-01' }
@@ -121,7 +121,7 @@ describe('POST /keys', () => {
 })
 
 describe('the keys of an account', () => {
-  it('are read one by one where one is asked for, however many there are', async () => {
+  it('are read one by one for requests of one key, however many there are', async () => {
     const { id } = await make({ scopes: ['chat'] })
     const all = [SqliteAccessStore, PostgresAccessStore].map(({ prototype }) => vi.spyOn(prototype, 'listKeys'))
     onTestFinished(() => all.forEach((spy) => void spy.mockRestore()))
@@ -133,7 +133,7 @@ describe('the keys of an account', () => {
     for (const spy of all) expect(spy).not.toHaveBeenCalled()
   })
 
-  it('are its own: another account’s are not there for it', async () => {
+  it('are visible to that account alone', async () => {
     const made = await make({ scopes: ['chat'] })
     const other = await service.makeKey('other panel', ['admin'])
     expect((await list(other)).map(({ prefix }) => prefix)).toEqual([other.slice(0, 7)])
@@ -148,7 +148,7 @@ describe('the keys of an account', () => {
     expect((await ask('/models', {}, made.key)).status).toBe(200)
   })
 
-  it('are for keys with the scope admin, and for nobody without a key', async () => {
+  it('need a key with the scope admin', async () => {
     const plain = await service.makeKey('panel', ['plants:read', 'plants:write', 'chat', 'characters:write'])
     for (const [method, path, json] of [
       ['GET', '/keys'],
@@ -166,7 +166,7 @@ describe('the keys of an account', () => {
 })
 
 describe('DELETE /keys/{id}', () => {
-  it('revokes at once, and the key is not there any more', async () => {
+  it('revokes at once, and the key is then a 404', async () => {
     const made = await make({ scopes: ['chat'] })
     expect((await ask('/models', {}, made.key)).status).toBe(200)
     const gone = await ask(`/keys/${made.id}`, { method: 'DELETE' })
@@ -177,12 +177,12 @@ describe('DELETE /keys/{id}', () => {
     await expectError(await ask(`/keys/${made.id}`, { method: 'DELETE' }), 'chat', 404)
   })
 
-  it('keeps the last key with the scope admin that works, whoever’s it is', async () => {
+  it('keeps the last working key with the scope admin, of any account', async () => {
     const own = await serviceForThisTest()
     const [first] = JSON.parse(await (await own.request('/keys')).text()).data
     const refused = await expectError(await own.request(`/keys/${first.id}`, { method: 'DELETE' }), 'chat', 409)
     expect(refused.code).toBe('last_admin_key')
-    // One that ends is none to rely on.
+    // A key that expires does not count as the other admin key.
     const body = { json: { overlap_seconds: 1000 } }
     const next = JSON.parse(await (await own.request(`/keys/${first.id}/rotate`, body)).text())
     await expectError(await own.request(`/keys/${next.id}`, { method: 'DELETE' }), 'chat', 409)
@@ -192,7 +192,7 @@ describe('DELETE /keys/{id}', () => {
 })
 
 describe('POST /keys/{id}/rotate', () => {
-  it('makes a key like it; both work during the overlap, and then the new one alone', async () => {
+  it('creates a key with the same properties; both work during the overlap, and then only the new one', async () => {
     const expires = Math.floor(Date.now() / 1000) + 3600
     const limits = { chat_at_once: 2 }
     const old = await make({ name: 'phone', scopes: ['chat', 'plants:read'], expires, limits })

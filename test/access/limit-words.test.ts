@@ -8,7 +8,7 @@ import { onceKnown, storesForThisTest } from '../support/test-database.ts'
 
 const chats = ['plants:read', 'plants:write'] as const
 
-it('none lifts the limit of an account, default gives it that of LIMITS back, and a key’s own holds all the while', async () => {
+it('none removes the limit of an account, default restores the limit of LIMITS, and a key’s own limit applies throughout', async () => {
   const service = await serviceForThisTest({ LIMITS: 'plants=2' })
   const key = await service.makeKey('ann', chats)
   const { access } = await storesForThisTest(service.dataDirectory)
@@ -22,7 +22,7 @@ it('none lifts the limit of an account, default gives it that of LIMITS back, an
     const headers = { authorization: `Bearer ${key}` }
     return (await service.request('/plants', { json: { name: 'Fern' }, headers })).status
   }
-  /** What was changed beside the service is known to it soon. */
+  /** Waits until the service has seen a change by a command. */
   const comesTo = (status: number) => onceKnown(async () => expect(await add()).toBe(status))
   const limitKey = (value: number | string) => run('keys', 'limit', prefix, '--limit', `plants=${value}`)
   const limitAccount = (value: number | string) => run('accounts', 'limit', 'ann', '--limit', `plants=${value}`)
@@ -39,12 +39,12 @@ it('none lifts the limit of an account, default gives it that of LIMITS back, an
   }
   expect(await limitAccount('default')).toBe('The limits of the account "ann" are now: those of LIMITS.')
   await comesTo(429)
-  // The operator's value for an account may be higher than that of LIMITS.
+  // An account's own value may be higher than that of LIMITS.
   await limitAccount(1000)
   await comesTo(200)
 })
 
-it('accounts and keys are made with both words', async () => {
+it('accounts and keys are created with both words', async () => {
   const service = await serviceForThisTest()
   const run = (...args: readonly string[]) => conservatory(args, { DATA_DIR: service.dataDirectory })
   const limits = ['--limit', 'plants=none', '--limit', 'characters=default', '--limit', 'tokens_per_day=5']
@@ -57,7 +57,7 @@ it('accounts and keys are made with both words', async () => {
   expect((await run('accounts', 'list')).stdout).toMatch(/^ann .* plants=none,tokens_per_day=5$/m)
 })
 
-it('no route has to do with accounts, so that no request can change a limit of one', () => {
+it('no route changes accounts, so no request can change an account’s limit', () => {
   const document: { readonly paths: object } = JSON.parse(
     readFileSync(join(projectFolder, 'openapi/conservatory.json'), 'utf8'),
   )

@@ -13,7 +13,7 @@ import {
   usablePartsOf,
 } from '../../src/access/model-lists.ts'
 
-// Few letters, so that ids and prefixes meet.
+// Few letters, so that ids and prefixes often match.
 const part = fc.constantFrom('a', 'b', 'ab')
 const id = fc.array(part, { minLength: 1, maxLength: 3 }).map((parts) => parts.join('/'))
 const entry = fc.oneof(
@@ -23,7 +23,7 @@ const entry = fc.oneof(
 const list: fc.Arbitrary<ModelList | null> = fc.option(fc.array(entry, { minLength: 1, maxLength: 4 }), { nil: null })
 const user: fc.Arbitrary<ModelUser> = fc.record({ models: list, account: fc.record({ models: list }) })
 
-/** What the lists say, written another way. */
+/** The rule of the lists in another form, as the oracle. */
 function allows(models: ModelList | null, name: string): boolean {
   if (models === null || models.includes(name)) return true
   const slashes = [...name.matchAll(/\//g)].map(({ index }) => index).filter((index) => index < name.length - 1)
@@ -31,7 +31,7 @@ function allows(models: ModelList | null, name: string): boolean {
 }
 
 describe('a model', () => {
-  it('may be used where the key’s list and the account’s allow it, each under one of its names', () => {
+  it('may be used when the key’s list and the account’s each allow one of its names', () => {
     fc.assert(
       fc.property(user, fc.array(id, { minLength: 1, maxLength: 2 }), (each, names) => {
         const isAllowed = [each.models, each.account.models].every((models) =>
@@ -58,7 +58,7 @@ describe('a model', () => {
   })
 })
 
-it('the usable parts of a prefix are what both lists allow of it, and nothing else', () => {
+it('the usable parts of a prefix are exactly what both lists allow', () => {
   fc.assert(
     fc.property(user, id, id, (each, begin, name) => {
       fc.pre(!mayUseModel(each, [`${begin}/*`]))
@@ -69,7 +69,7 @@ it('the usable parts of a prefix are what both lists allow of it, and nothing el
   )
 })
 
-describe('a list that a key hands on', () => {
+describe('the list of a requested key', () => {
   it('allows no model that its maker may not use, unless it exceeds', () => {
     fc.assert(
       fc.property(list, list, list, fc.array(id, { minLength: 1, maxLength: 2 }), (models, wanted, account, names) => {
@@ -81,7 +81,7 @@ describe('a list that a key hands on', () => {
     )
   })
 
-  it('exceeds nothing where its maker has none, and not where it is the maker’s own', () => {
+  it('never exceeds when its maker has no list, or the same list', () => {
     fc.assert(
       fc.property(list, list, (models, wanted) => {
         expect(modelsExceed({ models: null }, wanted)).toBe(false)
@@ -114,7 +114,7 @@ describe('the entries of a list', () => {
     expect(modelListProblem(entries)).toMatch(problem)
   })
 
-  it('are each taken once, without spaces around them; a star alone is all models', () => {
+  it('are each taken once, without surrounding spaces; a star alone is all models', () => {
     for (const entries of [['a'], ['a/*'], ['*'], ['a b'], ['a', 'b/c/*']]) {
       expect(modelListProblem(entries)).toBeUndefined()
     }

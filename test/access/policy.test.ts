@@ -52,7 +52,7 @@ function refusalOf(work: () => unknown): AccessError | undefined {
 }
 
 describe('a rotation', () => {
-  it('ends the old key after the overlap, and makes a key like it', () => {
+  it('ends the old key after the overlap, and requests a key with the same properties', () => {
     fc.assert(
       fc.property(key, fc.nat({ max: 1000 }), (old, overlap) => {
         fc.pre(old.revoked === null && !isPast(old.expires, now))
@@ -66,7 +66,7 @@ describe('a rotation', () => {
           scopes: old.scopes,
           limits: old.limits,
         })
-        // A key has one successor, however long it goes on working.
+        // A key has only one successor, also during a long overlap.
         const reason = overlap === 0 ? 'is revoked' : 'has been rotated already'
         expect(refusalOf(() => rotated(result.old, overlap, now))).toMatchObject({
           code: 'key_ended',
@@ -76,7 +76,7 @@ describe('a rotation', () => {
     )
   })
 
-  it('is refused for every key that has ended or has a successor, and a revocation for those that are revoked', () => {
+  it('is refused for every key that has ended or has a successor; a revocation is refused for revoked keys', () => {
     fc.assert(
       fc.property(key, fc.nat(), (each, overlap) => {
         const isOver = each.revoked !== null || isPast(each.expires, now)
@@ -96,19 +96,19 @@ describe('the last admin key', () => {
     suspended: momentOrNever,
   })
 
-  it('is one that works for good: neither revoked, now or later, nor expired, nor of a suspended account', () => {
+  it('is neither revoked, now or later, nor expired, nor of a suspended account', () => {
     fc.assert(
       fc.property(fc.array(row), (rows) => {
         const works = ({ scopes, revoked, expires, suspended }: AdminRow) =>
           /\badmin\b/.test(scopes) && revoked === null && suspended === null && (expires === null || expires > now)
         expect(holdsAdmin(rows, now)).toBe(rows.some(works))
-        // Nothing that is taken away brings one back.
+        // Removing keys never adds an admin key.
         if (!holdsAdmin(rows, now)) expect(holdsAdmin(rows.slice(1), now)).toBe(false)
       }),
     )
   })
 
-  it('may not go, and where there was none nothing is refused', () => {
+  it('may not be removed; without one before, no change is refused', () => {
     for (const [before, after] of [
       [true, true],
       [false, false],
@@ -121,7 +121,7 @@ describe('the last admin key', () => {
 })
 
 describe('a suspension', () => {
-  it('is taken back by a resumption, and neither is done twice', () => {
+  it('is reversed by a resumption, and neither can be repeated', () => {
     const stopped = suspended(account, 'ann', now)
     expect(stopped).toStrictEqual({ ...account, suspended: now })
     expect(resumed(stopped, 'ann')).toStrictEqual(account)
@@ -131,7 +131,7 @@ describe('a suspension', () => {
 })
 
 describe('changes of limits', () => {
-  it('set what they name, take away what is null, leave the rest, and do no more when they come again', () => {
+  it('set named limits, remove limits with null, keep the others, and are idempotent', () => {
     fc.assert(
       fc.property(limits, changes, (before, wanted) => {
         const after = limited({ limits: before }, wanted).limits
@@ -166,7 +166,7 @@ describe("an account's name", () => {
   })
 })
 
-describe('the key that is meant', () => {
+describe('the matching key', () => {
   const rowOf = (prefix: string, id = `key_${prefix}`, digest = `digest of ${prefix}`): KeyRow => ({
     id,
     account: 1,
@@ -187,7 +187,7 @@ describe('the key that is meant', () => {
     models: null,
   })
 
-  it('is the one of this digest before that of this id before that of this prefix, and else the only one', () => {
+  it('is the key with this digest, else with this id, else with this prefix, else the only candidate', () => {
     const [byDigest, byId, byPrefix] = [rowOf('cv_1', 'key_1', 'd'), rowOf('cv_2', 'given'), rowOf('given', 'key_3')]
     expect(matchingKey([byPrefix, byId, byDigest], 'given', 'd').id).toBe('key_1')
     expect(matchingKey([byPrefix, byId], 'given', 'd').id).toBe('given')
@@ -196,7 +196,7 @@ describe('the key that is meant', () => {
     expect(refusalOf(() => matchingKey([], 'given', 'd'))?.message).not.toContain('given')
   })
 
-  it('is not guessed: a refusal names ten of those that it may be', () => {
+  it('is not guessed: a refusal lists ten candidates', () => {
     const rows = Array.from({ length: 12 }, (_, index) => rowOf(`cv_a${index}`))
     const { message = '' } = refusalOf(() => matchingKey(rows, 'cv_a', 'd')) ?? {}
     expect(message).toContain('cv_a9 of "ann" and 2 more. Name one of them.')

@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => service.close())
 
-/** Asks on this connection, one request after the other, and gives the statuses and the lengths of the replies. */
+/** Sends requests on this connection one after the other. @returns the statuses and the lengths of the replies */
 async function ask(connection: Connection, path: string, authorization: string | undefined): Promise<string> {
   const before = connection.text().length
   const header = authorization === undefined ? '' : `Authorization: ${authorization}\r\n`
@@ -24,7 +24,7 @@ async function ask(connection: Connection, path: string, authorization: string |
 }
 
 describe('requests of one connection', () => {
-  it('are each answered for the key that they come with', async () => {
+  it('are each answered for their own key', async () => {
     const connection = await connectTo(service.url)
     const [mine, others] = [`Bearer ${service.key}`, `Bearer ${other}`]
     const answers: string[] = []
@@ -35,7 +35,7 @@ describe('requests of one connection', () => {
     expect(answers).toEqual([sees, sees, seesNone, sees, refused, sees, refused, seesNone, seesNone])
   })
 
-  it('are each read as their own group reads them', async () => {
+  it('are each read by the rules of their own group of routes', async () => {
     const connection = await connectTo(service.url)
     const answers: string[] = []
     for (const path of ['/v1/models', '/plants', '/v1/models', '/plants']) {

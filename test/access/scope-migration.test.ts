@@ -11,7 +11,7 @@ import { postgresMigrations } from '../../src/storage/postgres/migrations.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { newPostgresDatabase } from '../support/shared-postgres.ts'
 
-/** A database of the version before, filled by plain SQL; gives the settings of a service over it. */
+/** Fills a database of the release before by plain SQL. @returns the settings of a service over it */
 type Fill = (sql: string) => Promise<Readonly<Record<string, string>>>
 
 const engines: readonly (readonly [string, Fill])[] = [
@@ -23,8 +23,8 @@ const accounts =
   "INSERT INTO accounts (id, name, created) VALUES (1, 'closed', 0), (2, 'operator', 0), (3, 'tenant', 0);"
 const tenantScopes = ['plants:read', 'plants:write', 'chat', 'characters:write', 'keys']
 
-describe.each(engines)('a database of before the scope keys, in %s', (_, fill) => {
-  it('keeps admin in the first account that has a working key with it, and tells of each key that changes, once', async () => {
+describe.each(engines)('a database from before the scope keys, in %s', (_, fill) => {
+  it('keeps admin in the first account that has a working key with it, and reports each changed key once', async () => {
     const settings = await fill(`
       ${accounts}
       UPDATE accounts SET suspended = 5 WHERE id = 1;
@@ -57,7 +57,7 @@ describe.each(engines)('a database of before the scope keys, in %s', (_, fill) =
     expect(again.bootstrap.notices).toEqual([])
   })
 
-  it('where no key with admin works says so at each start, and which command makes one', async () => {
+  it('without a working key with admin, each start reports that, and names the command that creates one', async () => {
     const settings = await fill(`
       ${accounts}
       ${keys('ended', 2, 'admin', 'NULL', '5')}

@@ -5,18 +5,18 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type Scope, scopes } from '../../src/access/access.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 
-/** What a tenant holds, as far as it is to be held to it. */
+/** A key of a tenant, with the permissions that its keys must not exceed. */
 interface Held {
   readonly id: string
   readonly secret: string
   readonly scopes: readonly Scope[]
-  /** Infinity without an own limit. */
+  /** Infinity without a limit of its own. */
   readonly plants: number
-  /** Unix seconds; Infinity for a key without an end. */
+  /** Unix seconds; Infinity for a key without an expiry. */
   readonly expires: number
 }
 
-/** How many plants an account may have: the operator's ceiling, above every limit that a tenant sets. */
+/** The operator's limit of plants for an account, which applies above every limit of a tenant's key. */
 const ceiling = 4
 const latest = 4_000_000_000
 
@@ -47,7 +47,7 @@ beforeAll(async () => {
 })
 afterAll(() => service?.close())
 
-/** One account, what it holds, and what it has made. */
+/** One account, its keys, and what it has created. */
 class Tenant {
   readonly name: string
   readonly keys: Held[] = []
@@ -107,7 +107,7 @@ class Tenant {
     if (reply.status === 200) this.plants++
   }
 
-  /** Nothing of another account is seen. */
+  /** The account sees no data of another one. */
   async look(by: Held): Promise<void> {
     if (by.scopes.includes('plants:read')) {
       const plants = await read(Plants, await this.ask(by, '/plants'))
@@ -138,7 +138,7 @@ async function made(reply: Response): Promise<{ readonly id: string; readonly se
   return { id, secret: key }
 }
 
-it('tenants make keys without end: none has what its maker lacks, no count passes its ceiling, and nobody sees another account', async () => {
+it('in random chains of keys no key has more than its maker, no count exceeds its limit, and no account sees another', async () => {
   const property = fc.asyncProperty(
     fc.tuple(fc.subarray(tenantScopes, { minLength: 1 }), fc.subarray(tenantScopes, { minLength: 3 })),
     fc.array(step, { minLength: 10, maxLength: 30 }),
@@ -155,7 +155,7 @@ it('tenants make keys without end: none has what its maker lacks, no count passe
           plants: Number.POSITIVE_INFINITY,
           expires: Number.POSITIVE_INFINITY,
         }
-        // One that cannot list keys is never named by another one: nobody in its account makes any.
+        // The id of a key without the scope keys is not needed: no key of its account could use it.
         const [id = ''] = held.includes('keys') ? await tenant.idsSeenBy(key) : []
         tenant.keys.push({ ...key, id })
         tenants.push(tenant)

@@ -13,13 +13,13 @@ import { isOverPostgres, settingsOf } from '../support/test-database.ts'
 
 type Settings = Readonly<Record<string, string>>
 
-/** `npm run test:postgres` gives every service a PostgreSQL anyway. */
+/** With `npm run test:postgres` every service has a PostgreSQL, so SQLite is left out. */
 const engines: readonly (readonly [name: string, open: () => Promise<Settings>])[] = [
   ['the engine of this run', async () => ({})],
   ...(isOverPostgres ? [] : [['PostgreSQL', async () => ({ DATABASE_URL: await newMigratedDatabase() })] as const]),
 ]
 
-/** What the service does by itself, or is about no account: test/audit/database.test.ts. */
+/** Actions of the service itself, and actions without an account: test/audit/database.test.ts has them. */
 const elsewhere: readonly AuditAction[] = [
   'character.purged',
   'database.restored',
@@ -30,14 +30,14 @@ const elsewhere: readonly AuditAction[] = [
 interface Step {
   readonly action: AuditAction
   readonly way: 'route' | 'command'
-  /** Does it, and gives what the record is to say besides. */
+  /** Runs the step. @returns further expected fields of the record */
   run(): Promise<Readonly<Record<string, unknown>>>
 }
 
 const card = (name: string, description: string) =>
   JSON.stringify({ spec: 'chara_card_v2', spec_version: '2.0', data: { name, description } })
 
-/** A data folder with a service, ways to ask it and to run commands beside it, and every secret that was told. */
+/** A data folder with a service, functions for requests and commands, and every secret that was shown. */
 async function house(settings: Settings) {
   const service = await serviceForThisTest(settings)
   const folder = service.dataDirectory
@@ -155,7 +155,7 @@ function keySteps({ run, ask }: House): readonly Step[] {
   ]
 }
 
-/** A command and what its record says. */
+/** A command and its expected record. */
 function command({ run }: House, action: AuditAction, line: string, said: Readonly<Record<string, unknown>>): Step {
   return {
     action,
@@ -167,7 +167,7 @@ function command({ run }: House, action: AuditAction, line: string, said: Readon
   }
 }
 
-/** What is done with accounts and what they share, which only commands do. */
+/** Actions on accounts and shares, which only commands can do. */
 function accountSteps(home: House): { readonly first: readonly Step[]; readonly last: readonly Step[] } {
   const file = join(home.folder, 'plants.jsonl')
   const shared = { tags: [null] }
@@ -230,7 +230,7 @@ function accountSteps(home: House): { readonly first: readonly Step[]; readonly 
       command(home, 'share.revoked', 'plants unshare --from ann --to owner', { target: 'ann>owner', before: shared }),
     ],
     last: [
-      // Else deleting it suspends it, and leaves that record too.
+      // A deletion suspends the account first, with a record of its own, unless it is suspended already.
       command(home, 'account.suspended', 'accounts suspend ann', { target: 'ann', before: { suspended: null } }),
       command(home, 'account.deleted', 'accounts delete ann', {
         target: 'ann',
@@ -241,7 +241,7 @@ function accountSteps(home: House): { readonly first: readonly Step[]; readonly 
   }
 }
 
-/** A character's life, by route and by command. */
+/** The steps of a character's life, by route and by command. */
 function characterSteps({ folder, run, ask, send }: House): readonly Step[] {
   const digest = expect.stringMatching(/^sha256:[0-9a-f]{64}$/)
   const file = join(folder, 'card.json')
@@ -340,7 +340,7 @@ it.each(engines)('every action, by route and by command, leaves exactly one reco
   }
 })
 
-it('what is refused, or changes nothing, leaves none', async () => {
+it('a refused action, and one that changes nothing, leave no record', async () => {
   const { service, folder, stores, run } = await house({})
   await run('accounts create ann')
   await run('plants share --from ann --to owner')

@@ -39,7 +39,7 @@ it('prints all records, those of one account, since a moment, or of one action: 
   expect(table).toContain('tablet \\u202e')
 })
 
-it('prints more records than are read at a time, each once', async () => {
+it('prints each record once, also with more records than one page', async () => {
   const { stores, run } = await houseForThisTest()
   await stores.access.createAccount('ann')
   const { key } = await stores.access.createKey({ account: 'ann', scopes: ['chat'] })

@@ -24,7 +24,7 @@ function folderForThisTest(): string {
   return path
 }
 
-/** The records of a SQLite file, as a command that opens it finds them. */
+/** The records of a SQLite file, read by a command. */
 async function recordsIn(path: string) {
   const stores = openSqliteStores(path)
   const records = await allRecords(stores)
@@ -32,7 +32,7 @@ async function recordsIn(path: string) {
   return records
 }
 
-it('a SIGHUP that is heeded leaves one record, and the log has a line for each record of the service', async () => {
+it('a successful SIGHUP leaves one record, and the log has a line for each record of the service', async () => {
   const folder = folderForThisTest()
   const models = (...names: readonly string[]) =>
     writeFileSync(
@@ -71,7 +71,7 @@ it('a SIGHUP that is heeded leaves one record, and the log has a line for each r
   expect(logged()).toMatchObject(records)
 })
 
-it('a restore leaves one record in what it restores, also where the schema is from before there were any', async () => {
+it('a restore leaves one record in the restored database, also with a schema from before the audit trail', async () => {
   const folder = folderForThisTest()
   const older = migrations.filter(({ name }) => name < '0012')
   for (const [name, history] of [['same', migrations] as const, ['older', older] as const]) {
@@ -89,7 +89,7 @@ it('a restore leaves one record in what it restores, also where the schema is fr
   }
 })
 
-it('a change of the schema of a database that there was leaves one record, whichever engine it is', async () => {
+it('a migration of an existing database leaves one record, on both engines', async () => {
   const path = join(folderForThisTest(), 'conservatory.db')
   openDatabase(path, migrations.slice(0, 3)).close()
   const newest = migrations.at(-1)?.name
@@ -115,7 +115,7 @@ it('a change of the schema of a database that there was leaves one record, which
   }
 })
 
-it('a move takes all records along, and leaves one more', async () => {
+it('a move copies all records, and adds one', async () => {
   const folder = folderForThisTest()
   const [there, back] = [join(folder, 'there', 'conservatory.db'), join(folder, 'back', 'conservatory.db')]
   const stores = openSqliteStores(there)
@@ -168,7 +168,7 @@ it('a purge of old versions leaves one record with their digests, and one that r
   await stores.close()
 })
 
-it('records from before a moment are removed, and no others, and the next ones come after them', async () => {
+it('records from before a moment are removed, and no others; the next records get higher numbers', async () => {
   const stores = await openStoresOf(folderForThisTest())
   await stores.access.createAccount('ann')
   await stores.access.suspendAccount('ann')
@@ -182,7 +182,7 @@ it('records from before a moment are removed, and no others, and the next ones c
   await stores.close()
 })
 
-it('records that are asked for by their action are found among any number of others, page by page', async () => {
+it('records of one action are found among any number of others, page by page', async () => {
   const folder = folderForThisTest()
   const stores = await openStoresOf(folder)
   const sql = await sqlForThisTest(folder)

@@ -12,7 +12,7 @@ const headers = { authorization: `Bearer ${preset}`, 'content-type': 'applicatio
 const card = (name: string, description: string) =>
   JSON.stringify({ spec: 'chara_card_v2', spec_version: '2.0', data: { name, description } })
 
-/** Sends one request; gives the body, nothing when a kill cut it off, and no text where a busy service refused it, or what came before it. */
+/** Sends a request. @returns the body; undefined after a kill, and an empty text when the service refused this request or one before it as busy */
 async function send(url: string, method: string, body?: string): Promise<string | undefined> {
   try {
     const response = await fetch(url, { method, headers, ...(body === undefined ? {} : { body }) })
@@ -25,7 +25,7 @@ async function send(url: string, method: string, body?: string): Promise<string 
   }
 }
 
-/** Makes keys, replaces and revokes them, and puts and deletes a character, until the service is gone. */
+/** Creates, rotates and revokes keys, and puts and deletes a character, until the service is killed. */
 async function write(url: string, writer: number, onDone: () => void): Promise<void> {
   for (let count = 0; ; count++) {
     const made = await send(`${url}/keys`, 'POST', JSON.stringify({ scopes: ['chat'] }))
@@ -44,7 +44,7 @@ async function write(url: string, writer: number, onDone: () => void): Promise<v
   }
 }
 
-/** What the records say that there is: keys by prefix, whether they have ended, and the digests of characters. */
+/** The state by the audit records: keys by prefix, whether they have ended, and the digests of characters. */
 function replayed(records: readonly AuditRecord[]) {
   const keys = new Map<string, boolean>()
   const characters = new Map<string, unknown>()
@@ -59,7 +59,7 @@ function replayed(records: readonly AuditRecord[]) {
   return { keys, characters }
 }
 
-/** What there is. */
+/** The state by the stores. */
 async function stateOf({ access, characters }: Stores) {
   const [owner] = await access.listAccounts()
   const stored = await characters.list(owner?.id ?? 0, '', 1000)
@@ -69,7 +69,7 @@ async function stateOf({ access, characters }: Stores) {
   }
 }
 
-it('kill -9 under writers leaves both a change and its record, or neither, again and again', async () => {
+it('after each kill -9 under writers, a change and its record both exist, or neither does', async () => {
   const folder = folderForThisTest()
   let done = 0
   for (let round = 0; round < often(2); round++) {
@@ -93,7 +93,7 @@ it('kill -9 under writers leaves both a change and its record, or neither, again
   }
 }, 120_000)
 
-it('a change whose record cannot be written is not made', async () => {
+it('a change is rolled back when its record cannot be written', async () => {
   const folder = folderForThisTest()
   const stores = await openStoresOf(folder)
   await stores.access.createAccount('ann')

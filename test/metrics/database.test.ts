@@ -19,7 +19,7 @@ function reading(metrics: readonly Metric[]) {
   return (name: string, ...labels: readonly string[]) => sumOf(parseMetrics(writeMetrics(metrics)), name, ...labels)
 }
 
-/** A PostgreSQL with our tables and three accounts, and what others hold in it. */
+/** A PostgreSQL with our tables and three accounts, and a function that locks rows from another connection. */
 async function scene() {
   const url = await newMigratedDatabase()
   const sql = postgres(url, { max: 2, onnotice: () => {} })
@@ -29,7 +29,7 @@ async function scene() {
     await database.close(0)
   })
   await sql`INSERT INTO accounts (id, name, created) SELECT id, 'account ' || id, 0 FROM generate_series(1, 3) AS id`
-  /** Holds what a statement locks. @returns what lets it go */
+  /** Runs a statement that locks. @returns a function that releases the lock */
   const hold = async (statement: string) => {
     const held = Promise.withResolvers<void>()
     const letGo = Promise.withResolvers<void>()
@@ -47,7 +47,7 @@ async function scene() {
   return { database, hold }
 }
 
-it('tells which writes of plants wait over PostgreSQL, those in lanes of their own too, and for how long', async () => {
+it('reports how many writes of plants wait over PostgreSQL, lanes included, and for how long', async () => {
   const { database, hold } = await scene()
   const store = new PostgresPlantStore(database)
   const read = reading(store.metrics)
@@ -55,7 +55,7 @@ it('tells which writes of plants wait over PostgreSQL, those in lanes of their o
   const letGo = await hold('SELECT id FROM accounts WHERE id = 1 FOR UPDATE')
   const writes = ['a', 'b', 'c'].map((name) => store.create(1, { name }))
   expect(read('conservatory_write_queue')).toBe(3)
-  // Another account's write passes them.
+  // A write of another account passes them.
   await store.create(2, { name: 'd' })
   expect(read('conservatory_write_queue')).toBe(3)
   const before = read('conservatory_write_queue_age_seconds')
@@ -65,7 +65,7 @@ it('tells which writes of plants wait over PostgreSQL, those in lanes of their o
   expect([read('conservatory_write_queue'), read('conservatory_write_queue_age_seconds')]).toEqual([0, 0])
 })
 
-it('tells which writes of plants wait over SQLite for another program, and how long a commit took with that', async () => {
+it('reports how many writes of plants wait over SQLite for another program, and the commit’s duration with that wait', async () => {
   const folder = temporaryFolder()
   const file = `${folder.path}/notes.db`
   const [own, other] = [new Database(file, { timeout: 0 }), new Database(file)]
@@ -90,12 +90,12 @@ it('tells which writes of plants wait over SQLite for another program, and how l
   other.exec('COMMIT')
   await Promise.all(writes)
   expect([read('conservatory_write_queue'), read('conservatory_write_queue_age_seconds')]).toEqual([0, 0])
-  // Both had one commit, and what that waited for is in its time.
+  // Both writes shared one commit, whose duration includes the wait.
   expect(count()).toBe(1)
   expect(read('db_client_operation_duration_seconds_sum', ...labels)).toBeGreaterThan(waited)
 })
 
-it('tells which connections to PostgreSQL are in use, how many there may be, what waits for one and how long it took', async () => {
+it('reports used connections to PostgreSQL, their maximum, how many wait, and the durations', async () => {
   const { database, hold } = await scene()
   const read = reading(database.metrics)
   const uses = () =>
@@ -138,7 +138,7 @@ it('tells which connections to PostgreSQL are in use, how many there may be, wha
   expect(took() - tookBefore).toBeLessThan((12 * (performance.now() - began)) / 1000)
 })
 
-it('counts what failed and was given up in the times too', async () => {
+it('includes failed and abandoned operations in the durations', async () => {
   const { database } = await scene()
   const read = reading(database.metrics)
   const times = (operation: string) => read('db_client_operation_duration_seconds_count', `name="${operation}"`)

@@ -22,7 +22,7 @@ afterAll(async () => {
   await upstream?.close()
 })
 
-/** One that is left alone after its first failure, one that is not, and whatever else is asked for. */
+/** A model with a breaker that opens at the first failure, one without, and further models. */
 function modelsBehind(baseUrl: string): Readonly<Record<string, unknown>> {
   const openAi = { adapter: 'openai', baseUrl, retries: 0 }
   return {
@@ -40,11 +40,11 @@ async function scrape(): Promise<Scraped> {
   return parseMetrics(await response.text())
 }
 
-/** What has been added between two scrapes. */
+/** The differences between two scrapes. */
 async function added(during: () => Promise<unknown>): Promise<(name: string, ...pieces: string[]) => number> {
   const before = await scrape()
   await during()
-  // A request is counted when its connection has seen the end of it, a moment after its reader has.
+  // The service counts a request a moment after its client has read the end.
   let after = before
   await until(async () => {
     after = await scrape()
@@ -73,17 +73,17 @@ describe('the metrics', () => {
     expect(counted('conservatory_commit_batch_size_sum')).toBe(2)
   })
 
-  it('tell how often pages of plants were ready', async () => {
+  it('count the hits of the page cache', async () => {
     const counted = await added(async () => {
       for (let time = 0; time < 3; time++) await (await service.request('/plants?limit=7')).text()
     })
-    // Kept from the second time on; over PostgreSQL never, since another replica may have written.
+    // A page is cached from the second request on; over PostgreSQL never, since another replica may have written.
     const [misses, hits] = isOverPostgres ? [0, 0] : [2, 1]
     expect(counted('conservatory_page_cache_requests_total', 'result="miss"')).toBe(misses)
     expect(counted('conservatory_page_cache_requests_total', 'result="hit"')).toBe(hits)
   })
 
-  it('count what models are asked, how soon they begin, what they use and how they fail', async () => {
+  it('count attempts at models, their time to the first token, their tokens and their failures', async () => {
     upstream.answer(json(completion('Hello.')), pieces(streamOf('Hello there.')), json({}, 500))
     const counted = await added(async () => {
       expect((await ask('tough/one')).status).toBe(200)
@@ -102,7 +102,7 @@ describe('the metrics', () => {
     expect(counted(requests, 'http_route="/chat/completions"', 'error_type="upstream_error"')).toBe(1)
   })
 
-  it('tell which models are left alone', async () => {
+  it('report the states of breakers', async () => {
     upstream.answer(json({}, 500))
     const state = 'conservatory_breaker_state'
     const closed = await scrape()
@@ -114,7 +114,7 @@ describe('the metrics', () => {
     expect([...opened.keys()].filter((sample) => sample.startsWith(state) && sample.includes('understudy'))).toEqual([])
   })
 
-  it('tell what goes on at the moment', async () => {
+  it('report requests in flight, the process and the event loop', async () => {
     upstream.answer(pieces(streamOf('Hello there.').slice(0, 2), 'hang'))
     const leaving = new AbortController()
     const response = await service.request('/chat/completions', {
@@ -133,7 +133,7 @@ describe('the metrics', () => {
     expect(counted(requests, 'http_route="/chat/completions"', 'status_code="499"')).toBe(1)
     expect(counted('gen_ai_client_operation_duration_seconds_count', 'error_type="client_gone"')).toBe(1)
     expect(counted('process_cpu_seconds_total')).toBeGreaterThan(0)
-    // On a busy machine there may be nothing idle between two looks.
+    // On a busy machine there may be no idle time between two scrapes.
     expect(sumOf(during, 'nodejs_eventloop_time_seconds_total', 'state="idle"')).toBeGreaterThan(0)
     expect(counted('nodejs_eventloop_time_seconds_total')).toBeGreaterThan(0)
     expect(sumOf(during, 'process_resident_memory_bytes')).toBeGreaterThan(10_000_000)
@@ -168,7 +168,7 @@ describe('the metrics', () => {
 })
 
 describe('/metrics', () => {
-  it('is on its own port alone where it has one, and that port has nothing else', async () => {
+  it('is only on its own port when it has one, and that port serves nothing else', async () => {
     await expectError(await service.request('/metrics'), 'chat', 404)
     for (const path of ['/', '/plants', '/metrics/more', '/livez']) {
       const response = await fetch(service.metricsUrl + path)

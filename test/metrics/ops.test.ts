@@ -21,14 +21,14 @@ function alertsOf(text: string): readonly { readonly alert: string; readonly exp
   return [...text.matchAll(/- alert: (\S+)\n +expr: (.+)\n/g)].map(([, alert = '', expr = '']) => ({ alert, expr }))
 }
 
-/** Words of PromQL, and the one metric that Prometheus itself makes. */
+/** Keywords of PromQL, and the metric that Prometheus itself adds. */
 const known = new Set(
   'sum max count rate histogram_quantile quantile_over_time last_over_time min_over_time absent by and on up'.split(
     ' ',
   ),
 )
 
-/** The metrics that a PromQL expression names: the words outside label matchers, groupings, ranges and strings. */
+/** The metrics in a PromQL expression: the words outside label matchers, groupings, ranges and strings. */
 function metricsOf(expr: string): readonly string[] {
   const bare = expr.replace(/\{[^}]*\}|\b(?:by|on) \([^)]*\)|\[[^\]]*\]|\b\d[\d.]*/g, ' ')
   return [...bare.matchAll(/[a-z_][a-z0-9_]*/gi)].map(([word]) => word).filter((word) => !known.has(word))
@@ -42,14 +42,14 @@ function labelsOf(expr: string): readonly string[] {
 }
 
 let scraped = ''
-/** What a service over PostgreSQL has of its connections, none of which is made for that. */
+/** The metrics of a PostgreSQL database, which never connects here. */
 const ofPostgres = writeMetrics(new PostgresDatabase('postgres://127.0.0.1/none').metrics)
 const alerts = alertsOf(readOps('alerts.yaml'))
 const dashboard: Dashboard = JSON.parse(readOps('grafana.json'))
 const panels = dashboard.panels.flatMap(({ title, targets }) => targets.map(({ expr }) => ({ title, expr })))
 
 beforeAll(async () => {
-  // The second one cannot be reached, and has a breaker.
+  // The second model cannot be reached, and has a breaker.
   const service = await startTestService(
     {},
     {
@@ -72,7 +72,7 @@ beforeAll(async () => {
 })
 
 describe('the files of ops/', () => {
-  it('(u) have for each alert an entry in the runbook, and a case that induces it, whatever the scrape job is called', () => {
+  it('(u) have an entry in the runbook and a test case for each alert, for any name of the scrape job', () => {
     const runbook = readFileSync(join(projectFolder, 'docs/operations.md'), 'utf8')
     const induced = readFileSync(join(projectFolder, 'test/fixtures/alerts/induced.yaml'), 'utf8')
     expect(alerts.length).toBeGreaterThan(10)
@@ -88,7 +88,7 @@ describe('the files of ops/', () => {
   it('name only metrics and labels that a running service has', () => {
     const names = new Set([scraped, ofPostgres].flatMap((text) => [...namesOf(parseMetrics(text))]))
     const labels = new Set([...(scraped + ofPostgres).matchAll(/[{,]([a-z_]+)="/g)].map(([, label]) => label))
-    // Prometheus adds these two to whatever it reads.
+    // Prometheus adds these two labels to every series.
     for (const label of ['job', 'instance']) labels.add(label)
     for (const { expr } of [...alerts, ...panels]) {
       const metrics = metricsOf(expr)
@@ -104,14 +104,14 @@ describe('the files of ops/', () => {
     }
   })
 
-  it('show or watch each metric that there is', () => {
+  it('use every existing metric', () => {
     const named = new Set([...alerts, ...panels].flatMap(({ expr }) => metricsOf(expr)))
     const all = [...(scraped + ofPostgres).matchAll(/^# TYPE (\S+)/gm)].map(([, name = '']) => name)
     const left = all.filter((name) => !['', '_bucket', '_sum', '_count'].some((suffix) => named.has(name + suffix)))
     expect(left).toEqual(['process_start_time_seconds'])
   })
 
-  it('have an alert for each thing that somebody must know of, and read as PromQL does: brackets in pairs', () => {
+  it('have an alert for each urgent fault, and expressions with paired brackets', () => {
     expect(alerts.map(({ alert }) => alert)).toEqual([
       'ConservatoryDown',
       'ConservatoryInstanceDown',

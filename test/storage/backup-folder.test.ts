@@ -10,7 +10,7 @@ import { projectFolder } from '../support/process.ts'
 import { fileIn, makeDatabase, plantsIn } from '../support/restores.ts'
 
 describe('backup --to', () => {
-  it('names a backup for its time, and keeps the newest so named, and nothing else', async () => {
+  it('names a backup by its time, and keeps the newest backups with such names', async () => {
     const data = folderForThisTest()
     makeDatabase(data, ['a', 'b'])
     const to = join(data, 'out')
@@ -28,7 +28,7 @@ describe('backup --to', () => {
     expect(stderr.match(/The older backup .*20261103T023000Z\.db is removed\./g)).toHaveLength(1)
   })
 
-  it('removes nothing where the backup fails', async () => {
+  it('removes nothing when the backup fails', async () => {
     const data = folderForThisTest()
     makeDatabase(data, ['a'])
     const to = join(data, 'out')
@@ -50,7 +50,7 @@ describe('backup --to', () => {
   })
 })
 
-/** Begins a copy of this name in a process of its own, and says so; it ends with its input. */
+/** Begins a copy of this name in a process of its own, which prints a line then, and ends when its stdin ends. */
 async function copying(target: string) {
   const begin = `
     import { writeFileSync } from 'node:fs'
@@ -69,8 +69,8 @@ async function copying(target: string) {
   }
 }
 
-describe('(z) files of a copy that was killed', () => {
-  it('are removed by the next backup into their folder, and no files of one that runs', async () => {
+describe('(z) temporary files of a killed copy', () => {
+  it('are removed by the next backup into their folder, unless their process still runs', async () => {
     const data = folderForThisTest()
     makeDatabase(data, ['a'])
     const to = join(data, 'out')

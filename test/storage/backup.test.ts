@@ -10,7 +10,7 @@ import { add, folderForThisTest, preset, start } from '../support/preset-service
 import { makeDatabase, makeKilled, plantsIn } from '../support/restores.ts'
 
 describe('failure mode 30: a backup', () => {
-  it('is made while writes go on, is proven, and restores what it holds', async () => {
+  it('is made while writes go on, is tested, and restores its rows', async () => {
     const folder = folderForThisTest()
     const service = await start(folder)
     for (let count = 0; count < 50; count++) await add(service.url, `Before ${count}`)
@@ -54,11 +54,11 @@ describe('failure mode 30: a backup', () => {
       ...Array.from({ length: 50 }, (_, number) => `Before ${number}`),
       ...Array.from({ length: count - 50 }, (_, number) => `During ${number}`),
     ]
-    // One writer after the other: the backup is a moment between two of them, with nothing missing before it.
+    // The writer waits for each write, so the backup has all writes up to some moment, without a gap.
     expect(plants.map(({ name }) => name)).toEqual(names)
   })
 
-  it('that is damaged, or none, is refused, and the database stays', async () => {
+  it('that is damaged or is no database is refused, and the database stays', async () => {
     const folder = folderForThisTest()
     await openSqliteStores(join(folder, 'conservatory.db')).close()
     const before = readFileSync(join(folder, 'conservatory.db'))
@@ -75,7 +75,7 @@ describe('failure mode 30: a backup', () => {
   const next = { name: '9999-next', sql: 'CREATE TABLE next (id INTEGER) STRICT' }
   const copies = (folder: string) => readdirSync(join(folder, 'backups'))
 
-  it('is made by itself before the schema changes', () => {
+  it('is made automatically before the schema changes', () => {
     const folder = folderForThisTest()
     const path = makeKilled(folder, ['Moss', 'Fern'])
     openDatabase(path).close()
@@ -89,7 +89,7 @@ describe('failure mode 30: a backup', () => {
     kept.close()
   })
 
-  it('is one file, and the newest, however often a migration fails', () => {
+  it('is one file, the newest, however often a migration fails', () => {
     const folder = folderForThisTest()
     const path = makeDatabase(folder, ['Moss'])
     const failing = { name: '9999-next', sql: 'CREATE TABLE next (id INTEGER) STRICT; SELECT no_such_function()' }
@@ -97,18 +97,18 @@ describe('failure mode 30: a backup', () => {
     for (let count = 0; count < 3; count++) {
       expect(() => openDatabase(path, [...migrations, failing])).toThrow('no_such_function')
       expect(copies(folder)).toEqual(['before-9999-next.db'])
-      // The version before goes on in between.
+      // The older version writes in between.
       add.exec(`INSERT INTO plants (account, id, name) VALUES (1, ${count + 100}, 'Later ${count}')`)
     }
     add.close()
     expect(plantsIn(join(folder, 'backups', 'before-9999-next.db'))).toEqual(['Moss', 'Later 0', 'Later 1'])
   })
 
-  it('is sound, or the schema does not change and nothing is left of it', () => {
+  it('is intact; otherwise the schema does not change, and no file is left', () => {
     const folder = folderForThisTest()
     const path = makeDatabase(folder, ['Moss'])
     const database = new Database(path)
-    // A row that its table does not take, which copying alone would not find.
+    // A row that violates its table's constraints: only the integrity check finds it.
     database.unsafeMode()
     database.pragma('writable_schema = ON')
     database.exec(
@@ -124,7 +124,7 @@ describe('failure mode 30: a backup', () => {
     after.close()
   })
 
-  it('is not made of a database of a newer version', () => {
+  it('is refused for a database of a newer version', () => {
     const folder = folderForThisTest()
     const path = makeDatabase(folder, ['Moss'], [...migrations, next])
     rmSync(join(folder, 'backups'), { recursive: true, force: true })

@@ -16,7 +16,7 @@ function pathForThisTest(): string {
 
 const about = { tags: [], creator: '' }
 
-it('versions from before their use was noted count as used on the day of the migration', async () => {
+it('existing versions count as used on the day of the migration', async () => {
   const path = pathForThisTest()
   const before = openDatabase(
     path,
@@ -41,14 +41,14 @@ it('versions from before their use was noted count as used on the day of the mig
   for (const { used } of rows) expect(used).toBeGreaterThanOrEqual(begin)
   const store = new SqliteCharacterStore(database, new OutsideChanges(database))
   expect((await store.purge(null, begin)).removed).toStrictEqual([])
-  // Long after, the newest are those that were uploaded last.
+  // Later the newest versions are the last uploaded ones.
   const { removed } = await store.purge(null, unixSeconds() + 1)
   expect(removed.map(({ digest }) => digest).toSorted()).toStrictEqual(
     Array.from({ length: 10 }, (_, version) => `d00${version}`),
   )
 })
 
-it('what is deleted makes room for what comes: the file does not grow', async () => {
+it('deleted rows free space for new ones: the file does not grow', async () => {
   const database = openDatabase(pathForThisTest())
   onTestFinished(() => {
     database.close()
@@ -67,7 +67,7 @@ it('what is deleted makes room for what comes: the file does not grow', async ()
   expect(await store.remove(1, 'Fern')).toBe(true)
   await fill()
   expect(pages()).toBeLessThanOrEqual(filled + 5)
-  // A purge makes room as well.
+  // A purge frees space too.
   expect((await store.purge(null, 0)).removed).toHaveLength(10)
   expect((await store.purge(null, 0)).removed).toHaveLength(10)
   for (let each = 0; each < 20; each++) {

@@ -3,7 +3,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { GroupCommit } from '../../src/storage/group-commit.ts'
 import { withWriteErrors } from '../../src/storage/write-error.ts'
 
-/** A small database, and the writes of one turn to it. */
+/** A small database, and a function that runs writes in one turn. */
 function smallDatabase() {
   const database = new Database(':memory:')
   onTestFinished(() => void database.close())
@@ -15,7 +15,7 @@ function smallDatabase() {
   return {
     write: (...writes: readonly (() => void)[]) => Promise.allSettled(writes.map((write) => commit.run(write))),
     note,
-    /** Does not fit, so that SQLite undoes the whole transaction by itself. */
+    /** Does not fit, so SQLite rolls back the whole transaction by itself. */
     tooLarge: note('x'.repeat(1_000_000)),
     notes: () => database.prepare<[], string>('SELECT text FROM notes ORDER BY text').pluck().all(),
   }
@@ -23,9 +23,9 @@ function smallDatabase() {
 
 it.each<[string, (write: () => void) => void, object]>([
   ['throws', (write) => write(), { status: 507, code: 'disk_full' }],
-  ['tells of', (write) => withWriteErrors(write), { status: 507, code: 'disk_full' }],
+  ['translates', (write) => withWriteErrors(write), { status: 507, code: 'disk_full' }],
   [
-    'passes over',
+    'swallows',
     (write) => {
       try {
         write()
@@ -34,7 +34,7 @@ it.each<[string, (write: () => void) => void, object]>([
     { message: 'SQLite has undone the transaction that this write belongs to.' },
   ],
 ])(
-  'where a write %s an error that has undone the transaction, no write of the turn is done or acknowledged',
+  'when a write %s an error that has rolled the transaction back, no write of the turn is done or acknowledged',
   async (_, handle, wanted) => {
     const { write, note, tooLarge, notes } = smallDatabase()
     const ended = await write(note('before'), () => handle(tooLarge), note('after'))

@@ -45,7 +45,7 @@ const unfinishedIn = (data: string) => readdirSync(data).filter((file) => file.i
 const restore = (file: string, data: string) => conservatory(['restore', file, '--force'], { DATA_DIR: data })
 
 describe('a restore', () => {
-  it('takes what is only in the log beside the source, and changes nothing of the source', async () => {
+  it('reads rows that are only in the log of the source, and does not change the source', async () => {
     const { data, away } = folders()
     const source = makeKilled(away, plants.restored)
     const before = [source, `${source}-wal`].map((file) => readFileSync(file))
@@ -77,7 +77,7 @@ describe('a restore', () => {
     expect(readdirSync(away)).toEqual(['conservatory.db'])
   })
 
-  it('keeps the database that was there as one file, with what was only in its log', async () => {
+  it('keeps the old database as one file, with the rows of its log', async () => {
     const { data, away } = folders()
     const source = makeDatabase(away, plants.restored)
     makeKilled(data, plants.old)
@@ -89,7 +89,7 @@ describe('a restore', () => {
     expect(readdirSync(data).toSorted()).toEqual(['conservatory.db', kept, 'serve.lock'].toSorted())
     expect(plantsIn(join(data, kept))).toEqual(plants.old)
     expect(plantsIn(fileIn(data))).toEqual(plants.restored)
-    // And back, at once: the second keeps what the first has restored under a name of its own.
+    // A second restore in the same second keeps the first one's database under another name.
     expect(await restore(join(data, kept), data)).toMatchObject({ code: 0 })
     expect(plantsIn(fileIn(data))).toEqual(plants.old)
     const both = keptIn(data).map((name) => plantsIn(join(data, name)))
@@ -128,7 +128,7 @@ describe('a restore', () => {
     expect(keptIn(data)).toEqual([])
   })
 
-  it('of an older schema is migrated by the next start, and over a newer one goes back to it', async () => {
+  it('of an older schema replaces a newer one, and is migrated by the next start', async () => {
     const { data, away } = folders()
     const source = makeDatabase(away, plants.restored, migrations.slice(0, -1))
     makeDatabase(data, plants.old, [...migrations, { name: '9999-next', sql: 'CREATE TABLE next (id INTEGER) STRICT' }])
@@ -144,7 +144,7 @@ describe('a restore', () => {
     expect(plantsIn(fileIn(data))).toEqual(plants.restored)
   })
 
-  it('of what is damaged or has a move that is not done is refused, and the database stays', async () => {
+  it('of a damaged database or one with an unfinished move is refused, and the database stays', async () => {
     const { data, away } = folders()
     makeDatabase(data, plants.old)
     const damaged = join(away, 'damaged.db')
@@ -186,7 +186,7 @@ describe('a restore', () => {
     expect(readFileSync(join(data, `${kept}-wal`), 'utf8')).toBe('its log')
   })
 
-  it('is not changed by a log that is there without its database', async () => {
+  it('is not changed by a log without its database', async () => {
     const { data, away } = folders()
     makeKilled(data, plants.old)
     const log = readFileSync(`${fileIn(data)}-wal`)
@@ -197,7 +197,7 @@ describe('a restore', () => {
     expect(readFileSync(join(data, kept))).toEqual(log)
   })
 
-  it('waits for nobody who has the database open, and whoever is late does not write beside the new one', async () => {
+  it('does not wait for programs that have the database open, and a late writer does not write to the new one', async () => {
     const { data, away } = folders()
     const source = makeDatabase(away, plants.restored)
     makeDatabase(data, plants.old)
@@ -210,7 +210,7 @@ describe('a restore', () => {
     })
     open.close()
     expect(plantsIn(fileIn(data))).toEqual(plants.old)
-    // Opened, but not read yet, while the database is replaced.
+    // A connection that is open, and reads only after the database is replaced.
     const late = new Database(fileIn(data))
     expect(await restore(source, data)).toMatchObject({ code: 0 })
     expect(() => late.pragma('journal_mode = WAL')).toThrow(
@@ -220,10 +220,10 @@ describe('a restore', () => {
     expect(plantsIn(fileIn(data))).toEqual(plants.restored)
   })
 
-  // Each in a process of its own, which is killed or has no room just before a step; a trial tries every step.
+  // Each runs in a process of its own, which is killed or has a full disk just before a step; a trial covers every step.
   let steps: Promise<readonly string[]> | undefined
   it.each(['rename', 'last rename', 'last fsync', 'fail: last rename'])(
-    'that is stopped at its %s leaves the old database or the new one, and the next goes through',
+    'that is stopped at its %s leaves the old database or the new one, and the next restore succeeds',
     async (step) => {
       const { data, away } = folders()
       const source = makeDatabase(away, plants.restored)
@@ -243,14 +243,14 @@ describe('a restore', () => {
     },
   )
 
-  it('reads a backup in a folder where nothing can be written, and says so of a database that needs more', async () => {
+  it('reads a backup in a read-only folder, and explains why a database with a log cannot be read there', async () => {
     const { data, away } = folders()
     const used = makeDatabase(away, plants.restored)
     const backup = join(away, 'backup.db')
     expect(await conservatory(['backup', backup], { DATA_DIR: away })).toMatchObject({ code: 0 })
     rmSync(join(away, 'serve.lock'), { force: true })
     const fromReadOnly = (file: string) => {
-      // Root may write anywhere but where the file system is read-only.
+      // Root may write anywhere except on a read-only file system.
       const script =
         'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && exec "$0" src/main.ts restore "$2" --force'
       const words = ['-rm', 'sh', '-c', script, process.execPath, away, file]

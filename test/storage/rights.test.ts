@@ -12,12 +12,12 @@ import { makeDatabase } from '../support/restores.ts'
 
 const modeOf = (path: string) => (statSync(path).mode & 0o7777).toString(8)
 
-/** A folder with all that is in it. */
+/** A folder and all files below it. */
 function entriesOf(folder: string): readonly string[] {
   return [folder, ...readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name))]
 }
 
-/** Runs commands one after the other, each as a process would, in one process: under a umask that takes no right away. */
+/** Runs commands one after the other in one process, with a umask that removes no rights. */
 function openly(folder: string, commands: readonly (readonly string[])[]) {
   const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], ...compileCache, DATA_DIR: folder }
   const program = `for (const [index, words] of ${JSON.stringify(commands)}.entries()) {
@@ -29,7 +29,7 @@ function openly(folder: string, commands: readonly (readonly string[])[]) {
   return spawnSync(process.execPath, args, { cwd: projectFolder, env, encoding: 'utf8' })
 }
 
-it('all that the service and its commands make is for their user alone, whatever the umask', {
+it('only their user may read the files of the service and its commands, whatever the umask', {
   timeout: 60_000,
 }, async () => {
   const folder = folderForThisTest()
@@ -39,7 +39,7 @@ it('all that the service and its commands make is for their user alone, whatever
   writeFileSync(card, JSON.stringify({ spec: 'chara_card_v2', spec_version: '2.0', data: { name: 'Moss' } }))
   const older = makeDatabase(join(folder, 'older'), ['Older'], migrations.slice(0, -1))
   chmodSync(older, 0o666)
-  // A compile cache of its own, in the data folder.
+  // The compile cache lies in the data folder too.
   const environment = { DATA_DIR: data, BOOTSTRAP_KEY: preset, NODE_COMPILE_CACHE: '' }
   const service = await spawnService('sh', ['-c', 'umask 0 && exec "$0" src/main.ts', process.execPath], {
     environment,
@@ -62,10 +62,10 @@ it('all that the service and its commands make is for their user alone, whatever
     ['backup', join(away, 'backup.db')],
     ['accounts', 'delete', 'guest'],
     ['restore', older, '--force'],
-    // Migrates it.
+    // This command migrates the restored database.
     ['accounts', 'list'],
   ]
-  // The exit code is that of the first that failed.
+  // The exit code is that of the first failed command.
   expect(openly(data, commands)).toMatchObject({ status: 0, stdout: expect.stringMatching(/^NAME /m) })
   const made = [join(folder, 'deep'), away].flatMap(entriesOf)
   for (const part of [
@@ -98,7 +98,7 @@ it.each([
   expect(modeOf(folder)).toBe(mode)
 })
 
-it('a database that others could read is closed to them at the start, with what is beside it, and the start says so', async () => {
+it('the start removes the rights of others from a database and the files beside it, and reports that', async () => {
   const folder = folderForThisTest()
   const path = makeDatabase(folder, ['Moss'])
   chmodSync(path, 0o644)

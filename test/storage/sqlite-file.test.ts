@@ -35,7 +35,7 @@ describe('the database file', () => {
     expect(reader.pragma('integrity_check', { simple: true })).toBe('ok')
   })
 
-  it('takes no value of another type, and no plant without an account', () => {
+  it('refuses values of another type, and plants without an account', () => {
     const own = openDatabase(databasePath)
     onTestFinished(() => {
       own.close()
@@ -56,7 +56,7 @@ describe('the database file', () => {
     expect(own.pragma('journal_mode', { simple: true })).toBe('wal')
   })
 
-  it('is let go of by a list that lasts longer than ten minutes, which is broken off', async () => {
+  it('is released by a list after ten minutes; the list ends with an error', async () => {
     const stores = openSqliteStores(databasePath)
     onTestFinished(() => stores.close())
     const { id } = await stores.access.createAccount('ann')
@@ -88,7 +88,7 @@ describe('the database file', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  it('that is none of ours stops the start with one line that names it, and stays as it is', async () => {
+  it('that is not ours stops the start with one line that names it, and does not change', async () => {
     const [garbage, newer, taken] = [folderForThisTest(), folderForThisTest(), folderForThisTest()]
     writeFileSync(join(garbage, 'conservatory.db'), 'these bytes are no database, '.repeat(300))
     mkdirSync(join(taken, 'conservatory.db'))
@@ -110,12 +110,12 @@ describe('the database file', () => {
     expect(readFileSync(join(garbage, 'conservatory.db'), 'utf8')).toBe('these bytes are no database, '.repeat(300))
   })
 
-  it('whose log of 50 MB a kill left behind takes it over at the next start', async () => {
+  it('with a log of 50 MB from a killed service gets its pages at the next start', async () => {
     const folder = folderForThisTest()
     const path = join(folder, 'conservatory.db')
     const service = await start(folder)
     expect((await add(service.url, 'Moss')).status).toBe(200)
-    // A reader holds up the cleaning of the log, as a list does that nobody reads to its end.
+    // A reader blocks checkpoints, as a list does whose client does not read on.
     const reader = new Database(path, { readonly: true })
     reader.exec('BEGIN')
     expect(reader.prepare('SELECT count(*) FROM plants').pluck().get()).toBe(1)
@@ -139,7 +139,7 @@ describe('the database file', () => {
 })
 
 describe('two services', () => {
-  it('cannot have one data folder: the second is refused in one line, commands work beside the first', async () => {
+  it('cannot share a data folder: the second is refused in one line, and commands work beside the first', async () => {
     const folder = folderForThisTest()
     const first = await start(folder)
     const second = await conservatory([], { DATA_DIR: folder, PORT: '0' })
@@ -150,13 +150,13 @@ describe('two services', () => {
     expect((await conservatory(['accounts', 'list'], { DATA_DIR: folder })).code).toBe(0)
     first.process.kill('SIGKILL')
     await first.exited
-    // A killed service holds nothing.
+    // A killed service keeps no lock.
     const third = await serviceForThisTest({ DATA_DIR: folder, BOOTSTRAP_KEY: preset })
     expect((await add(third.url, 'Moss')).status).toBe(200)
   })
 })
 
-it('another program that holds the database holds up those who write, for five seconds at most, and nobody else', async () => {
+it('another program with the write lock delays writes, for five seconds at most, and nothing else', async () => {
   const path = join(folderForThisTest(), 'conservatory.db')
   const stores = openSqliteStores(path)
   const { id } = await stores.access.createAccount('ann')

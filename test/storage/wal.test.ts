@@ -15,7 +15,7 @@ import { compileCache, projectFolder } from '../support/process.ts'
 
 const million = 1_000_000
 
-/** Stores that serve by a test's clock, with an account, and ways to write to them and to look at their log. */
+/** Stores that serve by a test clock, with an account, and functions to write and to measure the log. */
 async function serving() {
   const path = join(folderForThisTest(), 'conservatory.db')
   const stores = openSqliteStores(path)
@@ -25,13 +25,13 @@ async function serving() {
   const { id } = await stores.access.createAccount('ann')
   const walBytes = () => statSync(`${path}-wal`).size
   let names = 0
-  /** Writes so many bytes of names, in many commits. */
+  /** Writes this number of bytes in names, in many commits. */
   const write = async (bytes: number) => {
     for (let written = 0; written < bytes; written += 50_000) {
       await stores.plants.create(id, { name: `${++names} ${'n'.repeat(50_000)}` })
     }
   }
-  /** Lets seconds pass, one after the other, and whatever begins in each come to its end. */
+  /** Lets seconds pass one by one, and waits each time until the work of that second is done. */
   const pass = async (seconds: number) => {
     for (let second = 0; second < seconds; second++) {
       clock.advance(1000)
@@ -44,7 +44,7 @@ async function serving() {
 }
 
 describe('(p) the log beside a SQLite file', () => {
-  it('(p) stays under 64 MB beside a whole list whose reader has stopped, which comes to its end all the same', async () => {
+  it('(p) stays under 64 MB while the reader of a whole list has stopped; the list still ends completely', async () => {
     const { stores, id, walBytes, write, pass } = await serving()
     await Promise.all(Array.from({ length: 1200 }, (_, index) => stores.plants.create(id, { name: `first ${index}` })))
     const pages = stores.plants.listLong(id, {}, eachPage)[Symbol.asyncIterator]()
@@ -69,7 +69,7 @@ describe('(p) the log beside a SQLite file', () => {
     for (let index = 0; index < 1200; index++) expect(shown.has(`first ${index}`)).toBe(true)
   })
 
-  it('(p) is told of on /metrics beside a reader of another program, and under 16 MB ten seconds after that has gone', async () => {
+  it('(p) shows on /metrics while another program reads, and is under 16 MB ten seconds after that has ended', async () => {
     const { path, walBytes, write, pass, gauge } = await serving()
     const reader = new Database(path, { readonly: true })
     reader.exec('BEGIN')
@@ -82,12 +82,12 @@ describe('(p) the log beside a SQLite file', () => {
     await pass(10)
     expect(walBytes()).toBeLessThan(16 * million)
     expect(gauge()).toBe(walBytes())
-    // Commits empty it by themselves again.
+    // Commits checkpoint by themselves again.
     await write(20 * million)
     expect(walBytes()).toBeLessThan(16 * million)
   })
 
-  it('(p) is cut when it begins anew, also where nobody looks after it', async () => {
+  it('(p) is cut when SQLite restarts it, also without the checkpointer', async () => {
     const { path, stores, id, walBytes, write } = await serving()
     const reader = new Database(path, { readonly: true })
     reader.exec('BEGIN')
@@ -98,7 +98,7 @@ describe('(p) the log beside a SQLite file', () => {
     expect(walBytes()).toBeLessThan(9 * million)
   })
 
-  it('(p) can be emptied while the reader of an export takes his time, and the export is whole', async () => {
+  it('(p) can be truncated beside a slow reader of an export, and the export is complete', async () => {
     const { path, stores, id } = await serving()
     const name = 'n'.repeat(250)
     await Promise.all(Array.from({ length: 4000 }, () => stores.plants.create(id, { name })))
@@ -110,7 +110,7 @@ describe('(p) the log beside a SQLite file', () => {
     const other = new Database(path)
     onTestFinished(() => void other.close())
     expect(other.pragma('wal_checkpoint(TRUNCATE)')).toMatchObject([{ busy: 0 }])
-    // More than the pipe holds is still to come.
+    // The rest of the export is larger than the pipe.
     expect(command.exitCode).toBeNull()
     const [exported] = await Promise.all([plantsIn(await text(command.stdout)), once(command, 'exit')])
     expect(command.exitCode).toBe(0)

@@ -10,7 +10,7 @@ const withCode = (code: string, more: object = {}) => Object.assign(new Error('r
 const chown =
   /: this user( \(uid \d+\))? may not write there\. Make this user the owner of the folder and its files \(chown -R\), /
 
-describe('what cannot be written', () => {
+describe('a file that cannot be written', () => {
   it.each([
     ['ENOSPC', /: its disk is full\. Make room, /],
     ['EDQUOT', /: its disk is full\. Make room, /],
@@ -33,7 +33,7 @@ describe('what cannot be written', () => {
     expect(copied).toMatch(/^\/to /)
   })
 
-  it('is nothing else', () => {
+  it('is not reported for other errors', () => {
     expect(unwritable('/data', withCode('ENOENT'))).toBeUndefined()
     expect(sentenceOf(withCode('ENOENT'))).toBe('raw words')
     expect(sentenceOf(new StorageError('Said already.'))).toBe('Said already.')
@@ -43,7 +43,7 @@ describe('what cannot be written', () => {
 })
 
 describe.skipIf(process.platform !== 'linux')('stdout that takes nothing', () => {
-  it('ends a command with exit code 1, and tells which key nobody has seen', () => {
+  it('ends a command with exit code 1, and names the key that could not be shown', () => {
     const { path, remove } = temporaryFolder()
     const run = (line: string) => {
       const env = { ...process.env, ...compileCache, DATA_DIR: path, DATABASE_URL: '' }

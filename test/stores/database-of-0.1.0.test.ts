@@ -14,7 +14,7 @@ import { newPostgresDatabase } from '../support/shared-postgres.ts'
 
 type Row = Readonly<Record<string, unknown>>
 
-/** A database of 0.1.0, and plain SQL beside the service over it. */
+/** A database of 0.1.0, a service over it, and a connection for plain SQL. */
 interface Old {
   readonly settings: Readonly<Record<string, string>>
   query(sql: string): Promise<readonly Row[]>
@@ -28,7 +28,7 @@ const engines: readonly (readonly [string, (sql: string, folder: string) => Prom
 ]
 
 const tenantScopes = ['plants:read', 'plants:write', 'chat', 'characters:write', 'keys']
-/** What was kept of the moment alone. */
+/** Tables of short-lived rows. */
 const ofTheMoment = new Set(['replicas', 'limit_counts', 'limit_shares', 'migration_lock', 'sqlite_sequence'])
 
 describe.each(engines)('a database of 0.1.0, %s', (engine, open) => {
@@ -41,14 +41,14 @@ describe.each(engines)('a database of 0.1.0, %s', (engine, open) => {
   let after: Readonly<Record<string, readonly Row[]>>
 
   beforeAll(async () => {
-    // Keys that end, answers that are given again and the ledger go by the day on which it was made.
+    // Expiring keys, idempotency keys and the ledger depend on the day on which the database was made.
     vi.useFakeTimers({ toFake: ['Date'], now: made.at * 1000 })
     mkdirSync(join(folder.path, 'characters'))
     const card = { spec: 'chara_card_v2', spec_version: '2.0', data: { name: 'Mallow', description: 'Hidden.' } }
     writeFileSync(join(folder.path, 'characters/mallow.json'), JSON.stringify(card))
     old = await open(sql, folder.path)
     before = await rowsOf(old)
-    // A command is the first to open it.
+    // The first program that opens it is a command.
     await (await openStores(readConfig(old.settings))).close()
     after = await rowsOf(old)
     service = await startService(readConfig(old.settings))
@@ -77,24 +77,24 @@ describe.each(engines)('a database of 0.1.0, %s', (engine, open) => {
     return response.json()
   }
 
-  /** The scopes that a key of before has now. */
+  /** The scopes that a key of 0.1.0 has after the migration. */
   function scopesNow({ scopes, account }: { readonly scopes: readonly string[]; readonly account: string }) {
     return scopes.includes('admin') && account !== 'owner' ? tenantScopes : scopes
   }
 
-  it('has every row of every table as it was, but for the scopes of tenants’ keys', () => {
+  it('has every row of every table unchanged, except the scopes of tenants’ keys', () => {
     expect(Object.keys(before).length).toBeGreaterThan(9)
     for (const [table, rows] of Object.entries(before)) {
       const untouched = (row: Row): Row => (table === 'keys' ? { ...row, scopes: null } : row)
       const found = new Set((after[table] ?? []).map((row) => JSON.stringify(untouched(row))))
       const lost = rows.map((row) => JSON.stringify(untouched(row))).filter((row) => !found.has(row))
       expect([table, lost]).toEqual([table, []])
-      // Later versions record more migrations, and count more.
+      // Later versions have more migrations and more counters.
       if (!['migrations', 'counters'].includes(table)) expect(after[table]).toHaveLength(rows.length)
     }
   })
 
-  it('tells at the start of each key that lost the scope admin', () => {
+  it('reports at the start each key that lost the scope admin', () => {
     const changed = made.keys.filter((key) => scopesNow(key) === tenantScopes)
     expect(changed.map(({ account }) => account).toSorted()).toEqual(['closed', 'greenhouse', 'greenhouse'])
     const told = service.bootstrap.notices.map((notice) =>
@@ -104,7 +104,7 @@ describe.each(engines)('a database of 0.1.0, %s', (engine, open) => {
     expect(service.bootstrap.warnings).toEqual([])
   })
 
-  it('has its accounts and keys, with their names, ends and limits', async () => {
+  it('has its accounts and keys, with their names, expiries and limits', async () => {
     const stores = await openStores(readConfig(old.settings))
     const accounts = await stores.access.listAccounts()
     const keys = await stores.access.listKeys()
@@ -147,7 +147,7 @@ describe.each(engines)('a database of 0.1.0, %s', (engine, open) => {
     expect(response.status).toBe(status)
   })
 
-  it('lists its plants, and those that are shared', async () => {
+  it('lists its own plants and shared ones', async () => {
     const own = [{ ...made.plants[1] }, { ...made.plants[0] }, { ...made.plants[2] }, { ...made.repeated }]
     const shown = own.map(({ id: _id, ...plant }) => plant)
     expect(await read('tablet', '/plants')).toEqual(shown)
@@ -156,7 +156,7 @@ describe.each(engines)('a database of 0.1.0, %s', (engine, open) => {
     expect(await read('owner', '/plants/7')).toEqual({ name: 'Oak' })
   })
 
-  it('gives the first answer again to an Idempotency-Key, and makes nothing', async () => {
+  it('repeats the first answer to an Idempotency-Key, and creates no plant', async () => {
     const headers = { 'idempotency-key': 'once-and-again' }
     const again = await ask('tablet', '/plants', made.repeated, headers)
     expect([again.status, await again.json()]).toEqual([200, made.repeated])
@@ -164,7 +164,7 @@ describe.each(engines)('a database of 0.1.0, %s', (engine, open) => {
     expect(await read('tablet', '/plants')).toHaveLength(4)
   })
 
-  it('has its cards, each version of them, byte for byte', async () => {
+  it('has every version of its cards, byte for byte', async () => {
     const { first, second } = made.versions
     expect(await read('writer', '/characters/Moss')).toMatchObject({ digest: second })
     for (const digest of [first, second]) {
@@ -186,7 +186,7 @@ describe.each(engines)('a database of 0.1.0, %s', (engine, open) => {
     }
   })
 
-  it('tells of its chat requests, and of what was used', async () => {
+  it('reports its chat requests and their usage', async () => {
     for (const [name, state] of [
       ['pinned', 'stop'],
       ['lasting', 'stop'],
@@ -195,7 +195,7 @@ describe.each(engines)('a database of 0.1.0, %s', (engine, open) => {
       expect(await read('writer', `/requests/${made.requests[name ?? '']}`)).toMatchObject({ state })
     }
     expect((await ask('writer', `/requests/${made.requests['gardener']}`)).status).toBe(404)
-    // The chats of this test came with another key.
+    // The chat requests of this test have another key.
     const used = await read('lasting', '/usage?by=key')
     expect(used).toMatchObject({ data: expect.arrayContaining(made.usage.filter(isOfLasting)) })
     expect(made.usage.filter(isOfLasting)).toHaveLength(1)
@@ -206,7 +206,7 @@ describe.each(engines)('a database of 0.1.0, %s', (engine, open) => {
   }
 })
 
-/** The rows of all tables in the columns that 0.1.0 knew; bytes as hex. */
+/** The rows of all tables in the columns of 0.1.0; bytes as hex. */
 async function rowsOf(old: Old): Promise<Readonly<Record<string, readonly Row[]>>> {
   const rows: Record<string, readonly Row[]> = {}
   for (const [table, columns] of Object.entries(columnsOf(old))) {

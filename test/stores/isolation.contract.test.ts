@@ -19,16 +19,16 @@ import {
   who,
 } from '../support/plants-model.ts'
 
-/** A place in somebody's list: of an account that shares, of one that does not, of one that there is not. */
+/** A position in a list: in an account that shares, in one that does not, or in an unknown one. */
 const after = fc.option(fc.record({ owner: fc.nat({ max: people }), id }), { nil: undefined })
 const grant = { who, grantee: who, tag, fromOutside: fc.boolean() }
 const share = fc.record({ kind: fc.constant('share'), ...grant })
 const unshare = fc.record({ kind: fc.constant('unshare'), ...grant })
 
-describe.each(engines)('over random calls of accounts that share and take back, in $name', (engine) => {
+describe.each(engines)('under random calls of accounts that share and revoke shares, in $name', (engine) => {
   let database: TestDatabase
   let store: PlantStore
-  /** What a command beside the service has opened, or another replica. */
+  /** The stores of a command beside the service, or of another replica. */
   let outside: PlantStore
 
   beforeAll(async () => {
@@ -59,7 +59,7 @@ describe.each(engines)('over random calls of accounts that share and take back, 
     return made
   }
 
-  it('the store shows everybody exactly what it should, by versions that are never stale', async () => {
+  it('the store shows each account exactly its own and shared plants, with versions that are never stale', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(call, { minLength: 400, maxLength: 400 }), async (calls) => {
         const accounts = await makeAccounts()
@@ -71,7 +71,7 @@ describe.each(engines)('over random calls of accounts that share and take back, 
           ...(plant.tag === undefined ? {} : { tag: plant.tag }),
         })
         const model = new PlantsModel()
-        /** What each account saw by which version. */
+        /** The plants that each account saw at each version. */
         const seen = new Map<string, string>()
         for (const call of calls) {
           const me = account(call.who)

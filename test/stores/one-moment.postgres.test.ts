@@ -7,7 +7,7 @@ import { namesOf } from '../support/plant-pages.ts'
 const overPostgres = engines.filter(({ hasReplicas }) => hasReplicas)
 
 it.each(overPostgres)(
-  '(q) a long list in $name has all plants once that are there all along, whatever comes and goes',
+  '(q) a long list in $name has each plant that exists throughout exactly once, under concurrent changes',
   async (engine) => {
     const database = await engine.openDatabase()
     onTestFinished(() => database.close())
@@ -16,7 +16,7 @@ it.each(overPostgres)(
     await fc.assert(
       fc.asyncProperty(fc.array(change, { maxLength: 20 }), fc.boolean(), async (changes, isBounded) => {
         const [ann, bob] = [await database.newAccount(), await database.newAccount()]
-        // Even ids, half of each account, so that others can be put between them.
+        // Even ids, half of them of each account, so that other plants can get the ids between them.
         for (const account of [ann, bob])
           await database.run(`
           INSERT INTO plants (account, id, name)

@@ -55,7 +55,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
       headers: { authorization: `Bearer ${secret}`, ...(etag ? { 'if-none-match': etag } : {}) },
     })
 
-  /** An account of its own, and a key of it. */
+  /** A new account with a key. */
   async function newReader(): Promise<{ readonly account: number; readonly secret: string }> {
     const account = await database.newAccount()
     const { id, name } = await access.access.createAccount(`reader ${account}`)
@@ -64,7 +64,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
     return { account, secret }
   }
 
-  it('are not sent again while they are unchanged, and at once when they are not', async () => {
+  it('are a 304 while they are unchanged, and sent at once after a change', async () => {
     for (let count = 1; count <= 3; count++) await store.create(account, { name: 'Fern' })
     for (const path of ['/plants', '/plants?limit=2', '/plants?tag=none']) {
       const first = await get(path)
@@ -76,7 +76,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
       expect((await get(path, 'W/"another"')).status).toBe(200)
     }
     const [all, page] = await Promise.all([get('/plants'), get('/plants?limit=2')])
-    // The page shows what it showed, and its next page begins elsewhere.
+    // The page has the same plants, but its next page begins elsewhere.
     await store.remove(account, 2)
     const changed = await Promise.all([
       get('/plants', all.headers.get('etag')),
@@ -87,7 +87,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
     expect(await changed[1].json()).toEqual([{ name: 'Fern' }, { name: 'Fern' }])
   })
 
-  it('are refused for a bad question, whatever versions are known', async () => {
+  it('are refused for a bad query, also with a known ETag', async () => {
     for (const path of ['/plants?after=zzz', '/plants?tag=%01', '/plants?limit=0', '/plants?include=name']) {
       expect((await get(path, '*')).status).toBe(400)
     }
@@ -97,12 +97,12 @@ describe.each(engines)('pages of plants in $name', (engine) => {
     '(q) of %s are sent for eight readers of an account at once',
     async (path) => {
       const { account: large, secret } = await newReader()
-      // 7 MB: the network, and what waits for it, holds less than 5 MB of a reply.
+      // 7 MB: the buffers of the network and of the service hold less than 5 MB of a reply.
       await database.run(`
       INSERT INTO plants (account, id, name)
       WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < 7000)
       SELECT ${large}, ids.id, '${'x'.repeat(1000)}' FROM ids`)
-      // None of them takes more than the network holds for it.
+      // These readers take no more than the buffers of the network hold.
       const begin = () =>
         new Promise<IncomingMessage>((resolve, reject) => {
           const headers = { authorization: `Bearer ${secret}` }
@@ -114,7 +114,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
       const refused = await begin()
       expect([refused.statusCode, refused.headers['retry-after']]).toEqual([503, '1'])
       refused.resume()
-      // Others have theirs, whatever these readers do.
+      // Other readers get their lists meanwhile.
       expect((await get('/plants')).status).toBe(200)
       expect((await store.create(large, { name: 'a' })).plant.id).toBe(7001)
       readers[0]?.destroy()
@@ -127,7 +127,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
     },
   )
 
-  it('with ids are replies of their own: another ETag, and a Link that goes on with ids', async () => {
+  it('with ids are separate replies, with another ETag and a Link that keeps the ids', async () => {
     const [{ account: owner }, { account: reader, secret }] = [await newReader(), await newReader()]
     await database.run(`
       INSERT INTO plants (account, id, name, tag)
@@ -139,7 +139,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
     const shown = async (response: Response): Promise<Shown[]> => JSON.parse(await response.text())
     const withIds = (plants: readonly Shown[]) =>
       plants.map((plant) => (plant.name.startsWith('own ') ? { id: Number(plant.name.slice(4)), ...plant } : plant))
-    // Whole lists, pages that are short, long, of shared plants and of both, and what shows no ids either way.
+    // Whole lists; pages that are short, long, of shared plants and of both; and replies that never show ids.
     const queries = ['', 'limit=2', 'limit=1200', 'limit=2200', 'limit=3000', 'tag=x', 'tag=y&limit=3', 'tag=none']
     for (const query of queries) {
       const paths = [`/plants?${query}`, `/plants?include=id&${query}`] as const
@@ -171,7 +171,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
     expect(walked.filter(({ id }) => id !== undefined)).toHaveLength(1500)
   })
 
-  it('with ids are kept beside those without: neither takes the room of the other', async () => {
+  it('with ids are cached beside pages without ids: neither replaces the other', async () => {
     const { account, secret } = await newReader()
     await store.create(account, { name: 'Fern', id: 7 })
     const before = pages.uses.hits
@@ -179,11 +179,11 @@ describe.each(engines)('pages of plants in $name', (engine) => {
       expect(await (await get('/plants?limit=5', null, secret)).text()).toBe('[{"name":"Fern"}]')
       expect(await (await get('/plants?limit=5&include=id', null, secret)).text()).toBe('[{"id":7,"name":"Fern"}]')
     }
-    // The third and the fourth time of each; over PostgreSQL nothing is kept.
+    // The third and the fourth request of each are hits; over PostgreSQL there is no cache.
     expect(pages.uses.hits - before).toBe(engine.hasReplicas ? 0 : 4)
   })
 
-  it('of a long list come whole', async () => {
+  it('of a long list are complete', async () => {
     await Promise.all(Array.from({ length: 1500 }, (_, index) => store.create(account, { name: `${index}` })))
     const response = await get('/plants')
     expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8')
@@ -194,7 +194,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
     '(y) of a long list at %s have an ETag, which holds until something changes, and never again',
     async (path) => {
       const other = await database.newAccount()
-      // Each change, the last ones of which give back what there was.
+      // The last changes restore the first state.
       const changes = [
         () => store.create(account, { name: 'one more', id: -1 }),
         () => store.remove(account, -1),
@@ -206,7 +206,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
       ]
       const known: string[] = []
       for (const change of changes) {
-        // Its body is read when the change is there: what it shows may be a mixture of both.
+        // The body is read after the change, so it may mix both states.
         const first = await get(path)
         const etag = first.headers.get('etag') ?? ''
         expect([first.status, etag]).toEqual([200, expect.stringMatching(/^W\/".+"$/)])

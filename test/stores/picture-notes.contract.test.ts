@@ -12,7 +12,7 @@ import { cardChunk, png } from '../support/containers.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { newMigratedDatabase } from '../support/shared-postgres.ts'
 
-/* Uploads from before 0.2.0, of which it was not noted whether they have a picture. */
+/* Uploads from before 0.2.0 have no note on whether they have a picture. */
 
 const folder = temporaryFolder()
 const opened: Record<string, Stores> = {}
@@ -32,7 +32,7 @@ function stored(name: string, source: Buffer, about: { tags: string[]; creator: 
   return { name, source, digest: createHash('sha256').update(source).digest('hex'), about }
 }
 
-/** Lets the service go over all characters once. @returns what failed */
+/** Runs the service's scan over all characters once. @returns its failures */
 async function note(characters: CharacterStore): Promise<readonly unknown[]> {
   const clock = new TestClock()
   const failures: unknown[] = []
@@ -47,14 +47,14 @@ async function note(characters: CharacterStore): Promise<readonly unknown[]> {
     await clock.untilWaiting(wait)
     clock.advance(wait)
   }
-  // The page behind the last one ends it.
+  // An empty page ends the scan.
   await clock.untilWaiting(between, false)
   await stop()
   return failures
 }
 
 describe.each(['SQLite', 'PostgreSQL'])('in %s', (engine) => {
-  it('is noted after the start, and nothing else of them changes', async () => {
+  it('is noted after the start, and no other field changes', async () => {
     const stores = opened[engine]
     if (!stores) throw new Error('the engine is not open')
     const { access, characters } = stores

@@ -42,7 +42,7 @@ function cardOf(name: string, source: Buffer) {
   return { name, source, digest: createHash('sha256').update(source).digest('hex'), about: { tags: [], creator: '' } }
 }
 
-/** Lengths, most of them near those at which there is a piece more. */
+/** Lengths, most of them near a multiple of a piece. */
 const anyLength = fc.oneof(
   fc.tuple(fc.integer({ min: 1, max: 4 }), fc.integer({ min: -2, max: 2 })).map(([n, more]) => n * pieceBytes + more),
   fc.integer({ min: 0, max: 5 * pieceBytes }),
@@ -58,14 +58,14 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('cards in pi
     const { id } = await stores.access.createAccount(name)
     return { id, name, stores, sql, characters: stores.characters }
   }
-  /** How many uploads there are, and pieces of them. */
+  /** The numbers of uploads and of pieces. */
   const kept = async (sql: TestSql) => {
     const counts = ['uploads', 'card_pieces'].map((table) =>
       sql.run<{ n: number }>(`SELECT count(*) AS n FROM ${table}`),
     )
     return (await Promise.all(counts)).map(([row]) => Number(row?.n))
   }
-  /** Removes all that is left over; gives how many rows each transaction removed. */
+  /** Removes all leftover pieces. @returns how many rows each transaction removed */
   const sweep = async (characters: CharacterStore, before = unixSeconds() - uploadTtlSeconds) => {
     const removed: number[] = []
     for (;;) {
@@ -75,7 +75,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('cards in pi
     }
   }
 
-  it('any bytes come back as they went in', async () => {
+  it('any bytes are read as they were written', async () => {
     const { id, characters } = await here()
     await fc.assert(
       fc.asyncProperty(anyLength, fc.boolean(), async (length, isNew) => {
@@ -90,7 +90,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('cards in pi
     )
   })
 
-  it('a deleted card’s pieces go in portions, and whoever reads it meanwhile is not given a part of it', async () => {
+  it('a deleted card’s pieces are removed in batches, and a concurrent reader never gets a part of the card', async () => {
     const { id, characters, sql } = await here()
     await sweep(characters)
     const before = await kept(sql)
@@ -106,7 +106,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('cards in pi
     expect(await characters.source(id, 'Large', card.digest)).toBeUndefined()
   })
 
-  it('versions that are not kept, and accounts that are deleted, leave no pieces', async () => {
+  it('dropped versions and deleted accounts leave no pieces', async () => {
     const { id, name, stores, characters, sql } = await here()
     await sweep(characters)
     const before = await kept(sql)
@@ -121,7 +121,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('cards in pi
     expect(await kept(sql)).toEqual(before)
   })
 
-  it('what will be refused writes no piece, and what is refused in the end leaves none', async () => {
+  it('an upload that is refused at its begin writes no piece, and one that is refused at its end leaves none', async () => {
     const { id, characters, sql } = await here()
     await sweep(characters)
     const before = await kept(sql)
@@ -135,7 +135,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('cards in pi
     await expect(characters.put(id, large(), most)).rejects.toMatchObject({ code: 'character_bytes_limit' })
     expect(await characters.put(id, first, most)).toBe(false)
     expect(await kept(sql)).toEqual([(before[0] ?? 0) + 1, (before[1] ?? 0) + 3])
-    // At the same time: none is at the limit when it begins.
+    // Both uploads run at the same time, and neither is over the limit when it begins.
     const more = ['a', 'b', 'c'].map((name) => cardOf(name, randomBytes(3 * pieceBytes)))
     const ended = await Promise.allSettled(more.map((card) => characters.create(id, card, { characters: 2 })))
     expect(ended.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
@@ -143,7 +143,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('cards in pi
     expect(await kept(sql)).toEqual([(before[0] ?? 0) + 2, (before[1] ?? 0) + 6])
   })
 
-  it('the same version twice at the same time is kept once', async () => {
+  it('the same version in two concurrent uploads is stored once', async () => {
     const { id, characters, sql } = await here()
     await sweep(characters)
     const before = await kept(sql)
@@ -155,12 +155,12 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('cards in pi
     expect((await wholeSource(characters, id, 'Twin', card.digest))?.equals(card.source)).toBe(true)
   })
 
-  it('pieces of an upload that goes on are not removed for an hour; after that it is refused, and nothing is left', async () => {
+  it('pieces of a running upload are kept for an hour; after that the upload is refused, and no piece is left', async () => {
     const { id, characters, sql } = await here()
     await sweep(characters)
     const before = await kept(sql)
     const card = cardOf('Slow', randomBytes(40 * pieceBytes))
-    /** Uploads while others look for leftovers, which they do at least once while it goes on. */
+    /** Uploads while another store removes leftovers at least once. */
     const uploadBeside = async (look: () => Promise<unknown>) => {
       let isOver = false
       const writing = characters.create(id, card).finally(() => {

@@ -15,7 +15,7 @@ const write = fc.oneof(
   fc.record({ what: fc.constant('remove' as const), id: fc.integer({ min: -2, max: 12 }) }),
 )
 
-/** What a write came to: what it gave, or the status that it was refused with. */
+/** The outcome of a write: its answer, or the status of its refusal. */
 function settled<T>(result: Promise<T>): Promise<T | number> {
   return result.catch((error: unknown) => {
     if (error instanceof ApiError) return error.status
@@ -39,7 +39,7 @@ describe.each(engines)('plants in $name', (engine) => {
   })
   afterAll(() => database.close())
 
-  it('answer writes that share a transaction as they would one after the other', async () => {
+  it('answer writes that share a transaction as if they ran one after the other', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.array(write, { maxLength: 8 }), { maxLength: 5 }), async (batches) => {
         const account = await database.newAccount()
@@ -71,7 +71,7 @@ describe.each(engines)('plants in $name', (engine) => {
     )
   })
 
-  it('come in pages from any place, whatever gaps there are between their ids', async () => {
+  it('come in pages from any position, with any gaps between their ids', async () => {
     const runs = fc.array(fc.record({ gap: fc.integer({ min: 1, max: 4 }), length: fc.integer({ min: 1, max: 9 }) }))
     const questions = fc.array(fc.tuple(fc.integer({ min: -5, max: 60 }), fc.integer({ min: 1, max: 6 })), {
       minLength: 20,
@@ -98,7 +98,7 @@ describe.each(engines)('plants in $name', (engine) => {
     )
   })
 
-  it('show their ids to their owner where that is asked for, and nobody else’s, and are else the same', async () => {
+  it('show ids to their owner on request, and no ids of other accounts; nothing else differs', async () => {
     const garden = fc.uniqueArray(
       fc.record({
         id: fc.oneof(fc.integer({ min: -3, max: 25 }), fc.maxSafeInteger()),
@@ -141,7 +141,7 @@ describe.each(engines)('plants in $name', (engine) => {
     )
   })
 
-  it('have any safe id and any text, and none is assigned beyond the highest', async () => {
+  it('have any safe id and any text, and no id is assigned beyond the highest', async () => {
     const account = await database.newAccount()
     const plants = [
       { id: Number.MIN_SAFE_INTEGER, name: `"{\\'$1}, 🌵`, tag: 'NULL' },
@@ -160,7 +160,7 @@ describe.each(engines)('plants in $name', (engine) => {
     expect((await store.create(account, { name: 'one more' })).plant.id).toBe(1)
   })
 
-  it('are added once for an idempotency key, which is known for a day', async () => {
+  it('are added once for an idempotency key, which is kept for a day', async () => {
     const account = await database.newAccount()
     const add = (name: string) => store.create(account, { name }, { key: 'key', request: name })
     const [first, second] = await Promise.allSettled([add('one'), (async () => add('one'))()])
@@ -176,14 +176,14 @@ describe.each(engines)('plants in $name', (engine) => {
     expect(await add('two')).toMatchObject({ isReplay: true })
   })
 
-  it('forget expired idempotency keys in portions, never in a caller’s transaction, and no others', async () => {
+  it('lose expired idempotency keys in batches, never in a caller’s transaction, and no other keys', async () => {
     const account = await database.newAccount()
     await store.create(account, { name: 'kept' }, { key: 'kept', request: 'kept' })
     await database.run(`
       INSERT INTO idempotency_keys (account, key, request, plant, name, created)
       WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < 1200)
       SELECT ${account}, 'old ' || id, 'r', id, 'old', id FROM ids`)
-    // An expired key is as if it had never been: it can be used anew, and is kept for another day.
+    // An expired key can be used again, and is then kept for another day.
     const add = () => store.create(account, { name: 'anew' }, { key: 'old 1200', request: 'anew' })
     expect(await add()).toMatchObject({ isReplay: false })
     const portions: number[] = []
@@ -203,7 +203,7 @@ describe.each(engines)('plants in $name', (engine) => {
     })
   })
 
-  it('are refused beyond the limit, however many come at once, and those removed make room', async () => {
+  it('are refused beyond the limit, also concurrently, and removals free space below it', async () => {
     const account = await database.newAccount()
     for (const id of [1, 2, 3]) await store.create(account, { name: 'old', id })
     const writes = await Promise.all([
@@ -217,12 +217,12 @@ describe.each(engines)('plants in $name', (engine) => {
       ...[4, 5, 429, 429, 429, 429, 429, 429],
       ...[true, 6, 409, 429],
     ])
-    // A limit that was lowered: one that goes makes no room yet.
+    // Far above a lowered limit, one removal does not free space yet.
     await store.remove(account, 2)
     expect(await settled(store.create(account, { name: 'new' }, undefined, 2))).toBe(429)
   })
 
-  it('of an account that is gone are refused, and nothing else of their transaction', async () => {
+  it('of a deleted account are refused, and no other write of their transaction is', async () => {
     const account = await database.newAccount()
     const writes = [store.create(account, { name: 'a' }), store.create(987, { name: 'b' }), store.remove(account, 1)]
     const [first, orphan, removal] = await Promise.allSettled<unknown>(writes)
@@ -232,7 +232,7 @@ describe.each(engines)('plants in $name', (engine) => {
     await expect(store.share(account, 987)).rejects.toMatchObject({ status: 403, code: 'account_deleted' })
   })
 
-  it('are shared by tags or altogether, listed, and taken back', async () => {
+  it('are shared by tags or all together, listed, and unshared', async () => {
     const [ann, bob, cat] = [await database.newAccount(), await database.newAccount(), await database.newAccount()]
     const created = expect.closeTo(Date.now() / 1000, -2)
     const [from, to] = [`account ${ann}`, `account ${bob}`]
@@ -251,7 +251,7 @@ describe.each(engines)('plants in $name', (engine) => {
     await store.unshare(cat, bob)
   })
 
-  it('(y) have another version after each change of what an account sees, and the same while there is none', async () => {
+  it('(y) have a new version after each change that an account sees, and the same version otherwise', async () => {
     const [ann, bob, cat] = [await database.newAccount(), await database.newAccount(), await database.newAccount()]
     const transfers = database.openTransfers()
     const key = { account: ann, digest: 'd' }
@@ -273,7 +273,7 @@ describe.each(engines)('plants in $name', (engine) => {
     for (const [name, change] of Object.entries(changes)) {
       const size = seen.size
       await change()
-      // What another connection writes is seen in the next turn: no two requests come in one.
+      // A write by another connection is seen in the next turn, as between two requests.
       await endOfTurn()
       seen.add(await store.askVersion(bob))
       expect(seen.size, name).toBe(size + 1)
@@ -283,7 +283,7 @@ describe.each(engines)('plants in $name', (engine) => {
     await readAll(store, bob)
     await store.create(bob, { name: 'own' }, { key: 'k', request: 'r' }).catch(() => undefined)
     if (engine.hasReplicas) {
-      // What others do is none of it, and all replicas say the same.
+      // Changes of other accounts do not change the version, and all replicas report the same.
       await store.create(cat, { name: 'not seen' })
       await store.create(ann, { name: 'no longer seen' })
       await settled(store.create(bob, { name: 'taken', id: 2 }))
@@ -292,11 +292,11 @@ describe.each(engines)('plants in $name', (engine) => {
     expect(await store.askVersion(cat)).not.toBe(last)
   })
 
-  it('are complete and in order in a long list by many tags, and ends early when told to', async () => {
+  it('are complete and in order in a long list by many tags, which can be ended early', async () => {
     const [ann, bob, cat] = [await database.newAccount(), await database.newAccount(), await database.newAccount()]
     const tags = Array.from({ length: 7 }, (_, index) => `tag ${index}`)
     const numbers = Array.from({ length: 3000 }, (_, index) => index)
-    // Long runs of one tag and a mixture of all; each ninth has a tag that is not shared.
+    // Long runs of one tag and a mixture of all tags; every ninth plant has a tag that is not shared.
     const tagOf = (index: number) =>
       index % 9 === 0 ? 'private' : (tags[index < 1500 ? Math.floor(index / 600) : index % 7] ?? '')
     await Promise.all([
@@ -328,7 +328,7 @@ describe.each(engines)('plants in $name', (engine) => {
     }
     // The first page has 500 plants; then ann's are no longer shared.
     expect(shown).toEqual(store.listsOneMoment ? expected : [...expected.slice(0, 500), ...others, 'late'])
-    // More often than there are connections.
+    // More lists than connections.
     for (let times = 0; times < 30; times++) {
       for await (const page of store.listLong(bob, {}, eachPage)) {
         expect(plantsOf(page).length).toBeGreaterThan(0)

@@ -14,14 +14,14 @@ describe.each(engines.filter(({ hasReplicas }) => hasReplicas))('two replicas ov
   })
   afterAll(() => database.close())
 
-  /** The store that the request with this number goes to. */
+  /** The store for the request with this number. */
   const storeFor = (index: number): PlantStore => replicas[index % 2 === 0 ? 0 : 1]
 
   it('keep every acknowledged plant exactly once, with and without ids that collide, of several accounts', async () => {
     const accounts = [await database.newAccount(), await database.newAccount()]
     const results = await Promise.all(
       Array.from({ length: 200 }, async (_, index) => {
-        // In turn, so that the replicas' transactions overlap in many ways.
+        // Alternating, so that the replicas' transactions overlap in many ways.
         await new Promise((resolve) => setTimeout(resolve, (index % 10) * 5))
         const account = accounts[Math.floor(index / 2) % 2] ?? 0
         const id = index % 4 < 2 ? {} : { id: 1 + (index % 60) }
@@ -39,7 +39,7 @@ describe.each(engines.filter(({ hasReplicas }) => hasReplicas))('two replicas ov
     }
   })
 
-  it('add a plant once when both get its request at the same moment', async () => {
+  it('add a plant once when both get the same request at the same moment', async () => {
     const account = await database.newAccount()
     const keys = Array.from({ length: 30 }, (_, index) => `key ${index}`)
     const answers = await Promise.all(
@@ -58,7 +58,7 @@ describe.each(engines.filter(({ hasReplicas }) => hasReplicas))('two replicas ov
     expect(await statusOr(replicas[1].create(account, { name: 'other' }, other))).toBe(422)
   })
 
-  it('never pass a limit together', async () => {
+  it('never exceed a limit together', async () => {
     const account = await database.newAccount()
     const results = await Promise.all(
       Array.from({ length: 40 }, (_, index) => statusOr(storeFor(index).create(account, { name: 'a' }, undefined, 7))),
@@ -67,7 +67,7 @@ describe.each(engines.filter(({ hasReplicas }) => hasReplicas))('two replicas ov
     expect(results.filter((result) => result === 429)).toHaveLength(33)
   })
 
-  it('see what the other one has written or shared as soon as that is acknowledged', async () => {
+  it('see the writes and shares of each other as soon as these are acknowledged', async () => {
     const [ann, bob] = [await database.newAccount(), await database.newAccount()]
     const [here, there] = replicas
     const sees = async () => namesOf(await there.list(bob, {}, 10))
@@ -82,7 +82,7 @@ describe.each(engines.filter(({ hasReplicas }) => hasReplicas))('two replicas ov
     }
   })
 
-  it('leave room for everybody else while readers of long lists take their time', async () => {
+  it('serve other requests while slow readers read long lists', async () => {
     const account = await database.newAccount()
     const [store] = replicas
     await Promise.all(Array.from({ length: 600 }, () => store.create(account, { name: 'a' })))
@@ -100,7 +100,7 @@ describe.each(engines.filter(({ hasReplicas }) => hasReplicas))('two replicas ov
     }
   })
 
-  it('do not wait for each other for ever when each writes to the accounts of the other one', async () => {
+  it('do not deadlock when each writes to the accounts of the other', async () => {
     const accounts = await Promise.all(Array.from({ length: 6 }, () => database.newAccount()))
     const added = await Promise.all(
       replicas.flatMap((store, replica) =>
@@ -118,7 +118,7 @@ describe.each(engines.filter(({ hasReplicas }) => hasReplicas))('two replicas ov
   })
 })
 
-/** What a write gave, or the status that it was refused with. */
+/** The answer of a write, or the status of its refusal. */
 async function statusOr(result: Promise<AddedPlant>): Promise<AddedPlant | number> {
   try {
     return await result

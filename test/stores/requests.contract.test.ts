@@ -18,7 +18,7 @@ afterAll(async () => {
   folder.remove()
 })
 
-/** More than are read at once where some are passed over. */
+/** More requests than one query reads when a filter skips some. */
 const many = 4500
 
 describe.each(['SQLite', 'PostgreSQL'])('the list of requests in %s', (engine) => {
@@ -39,7 +39,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the list of requests in %s', (engine) =
 
   beforeAll(async () => {
     const { ledger } = stores()
-    // Their ids tell nothing of their order.
+    // The order of the ids is not that of the requests.
     ledger.record(entryOf('e', 5000, 7))
     ledger.record(entryOf('a', 5000, 900_000, { model: 'other' }))
     ledger.record(entryOf('c', 5000, 7))
@@ -54,13 +54,13 @@ describe.each(['SQLite', 'PostgreSQL'])('the list of requests in %s', (engine) =
     await ledger.flush()
   })
 
-  it('has the newest first, also within a second, and none of another account', async () => {
+  it('has the newest first, also within a second, and no requests of another account', async () => {
     expect(await list({})).toStrictEqual(['running', 'b', 'a', 'e', 'c', 'z'])
     expect(await list({ account: 2 })).toStrictEqual(['foreign'])
     expect(await list({ account: 9 })).toStrictEqual([])
   })
 
-  it('keeps how little of a prompt its upstream has read, recorded at once or at its end', async () => {
+  it('keeps the truncation of a prompt by its upstream, recorded at once or at the end', async () => {
     const { ledger, usage } = stores()
     const cut = { account: 4, upstreamTruncated: '2050/8008' }
     ledger.record(entryOf('at-once', 3000, 0, cut))
@@ -73,7 +73,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the list of requests in %s', (engine) =
     expect((await usage.find(1, 'b'))?.upstreamTruncated).toBeNull()
   })
 
-  it('goes on after each of them with those that are older, whatever came meanwhile', async () => {
+  it('continues after any request with the older ones, also while new ones arrive', async () => {
     const { usage } = stores()
     const all = await list({})
     for (const [index, id] of all.entries()) {
@@ -82,7 +82,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the list of requests in %s', (engine) =
     }
   })
 
-  it('keeps to a time, a model and a state', async () => {
+  it('filters by time, model and state', async () => {
     expect(await list({ from: 5000, until: 5001 })).toStrictEqual(['a', 'e', 'c'])
     expect(await list({ until: 5000 })).toStrictEqual(['z'])
     expect(await list({ model: 'other' })).toStrictEqual(['a'])
@@ -93,7 +93,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the list of requests in %s', (engine) =
     expect(await list({ until: 5001, ...(newest ? { after: newest } : {}) })).toStrictEqual(['a', 'e', 'c', 'z'])
   })
 
-  it('finds a rare one behind thousands of others', async () => {
+  it('finds a rare match behind thousands of other requests', async () => {
     expect(await list({ account: 3, model: 'rare' })).toStrictEqual(['m0'])
     expect(await list({ account: 3, model: 'best' }, many)).toHaveLength(many - 1)
     expect(await list({ account: 3, model: 'best' }, 2)).toStrictEqual([`m${many - 1}`, `m${many - 2}`])

@@ -26,7 +26,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the stores beside plants in %s', (engin
     return found
   }
 
-  it('keep accounts and keys, and one working admin key', async () => {
+  it('store accounts and keys, and keep one working admin key', async () => {
     const { access, transfers } = stores()
     const request = { account: 'first', scopes: ['admin'] } as const
     const made = await Promise.all([1, 2, 3].map(() => access.createFirstAccount(request)))
@@ -45,7 +45,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the stores beside plants in %s', (engin
     expect((await access.listKeys('first')).find(({ id }) => id === second.key.id)?.lastUsed).toBe(5)
   })
 
-  it('list keys in the order in which they were made, those of one second by their ids', async () => {
+  it('list keys in the order of their creation, keys of one second by their ids', async () => {
     const { access } = stores()
     await access.createAccount('ordered')
     for (let made = 0; made < 10; made++) await access.createKey({ account: 'ordered', scopes: ['chat'] })
@@ -57,10 +57,10 @@ describe.each(['SQLite', 'PostgreSQL'])('the stores beside plants in %s', (engin
     expect(all).toStrictEqual(all.toSorted())
   })
 
-  it('find a key by all of it, its id, its prefix and a beginning of that, and tell which keys share one', async () => {
+  it('find a key by the whole key, its id, its prefix or a beginning of the prefix, and list keys with the same beginning', async () => {
     const { access, deleteAccount } = stores()
     await access.createAccount('named')
-    // No key that was made at random begins so.
+    // No random key begins like this.
     const create = (secret: string) => access.createKey({ account: 'named', scopes: ['chat'], secret })
     const { key } = await create('cv_!!12-the-first-of-them')
     await create('cv_!!34-the-second-of-them')
@@ -82,7 +82,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the stores beside plants in %s', (engin
     await deleteAccount('named')
   })
 
-  it('keep every version of a character', async () => {
+  it('store every version of a character', async () => {
     const { characters } = stores()
     const card = (digit: string) => ({
       name: 'Fern',
@@ -100,7 +100,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the stores beside plants in %s', (engin
     expect(await characters.list(1, '', 9)).toStrictEqual([])
   })
 
-  it('count what was spent once', async () => {
+  it('count spent tokens once', async () => {
     const { ledger, usage } = stores()
     const names = { keyId: 'k', keyPrefix: 'cv_k', model: 'best', modelUsed: null, character: null }
     const counts = {

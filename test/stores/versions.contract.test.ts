@@ -35,7 +35,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('versions of
     const source = randomBytes(bytes)
     return { name, source, digest: createHash('sha256').update(source).digest('hex'), about: { tags: [], creator: '' } }
   }
-  /** Uploads so many versions one after the other, and gives their digests. */
+  /** Uploads versions one after the other. @returns their digests */
   const upload = async (id: number, characters: CharacterStore, name: string, count: number) => {
     const digests: string[] = []
     for (let each = 0; each < count; each++) {
@@ -45,7 +45,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('versions of
     }
     return digests
   }
-  /** Purges until there is nothing left, and tells what of an account was removed. */
+  /** Purges until nothing is left to purge. @returns the removed versions of an account */
   const purge = async (characters: CharacterStore, account: number, usedSince: number) => {
     const removed: VersionKey[] = []
     for (let after = null, isLast = false; !isLast; ) {
@@ -59,7 +59,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('versions of
   const sorted = <T extends { readonly digest: string }>(versions: readonly T[]) =>
     versions.toSorted((a, b) => (a.digest < b.digest ? -1 : 1))
 
-  it('the newest 20 are kept, with what is played now and what was used', async () => {
+  it('the newest 20 are kept, and the current version and used ones', async () => {
     const { id, characters } = await newAccount()
     const name = 'a\0\\b'
     const digests = await upload(id, characters, name, 45)
@@ -78,11 +78,11 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('versions of
       expect(await wholeSource(characters, id, name, digest)).toBeInstanceOf(Buffer)
     }
     expect(await purge(characters, id, 50 * day)).toStrictEqual([])
-    // Nothing lasts for ever.
+    // Used versions are removed later too.
     expect(await purge(characters, id, 100 * day + 1)).toStrictEqual(namesOf(name, [first]))
   })
 
-  it('a version that is uploaded again is the newest, and is kept', async () => {
+  it('a version that is uploaded again counts as the newest, and is kept', async () => {
     const { id, characters } = await newAccount()
     const card = cardOf('Fern')
     await characters.create(id, card)
@@ -93,7 +93,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('versions of
     expect(await wholeSource(characters, id, 'Fern', card.digest)).toStrictEqual(card.source)
   })
 
-  it('of many characters all surplus goes, in steps of a few', async () => {
+  it('of many characters all surplus versions are removed, a few at a time', async () => {
     const { id, characters } = await newAccount()
     const names = Array.from({ length: 120 }, (_, index) => `many ${index}`)
     for (const name of names) await characters.create(id, cardOf(name))
@@ -107,7 +107,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('versions of
     expect(removed.filter(({ digest }) => kept.includes(digest))).toStrictEqual([])
   })
 
-  it('limits of an account are its versions’ bytes and its characters, and what adds nothing is never refused', async () => {
+  it('limits of an account count its versions’ bytes and its characters, and an upload that adds nothing is never refused', async () => {
     const { id, characters } = await newAccount()
     const refusal = (code: string) => ({ status: 429, code, headers: {} })
     const two: CharacterLimits = { characters: 2, bytes: 100 }
@@ -121,7 +121,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('versions of
     await characters.create(id, cardOf('Moss', 20), two)
     await expect(characters.create(id, cardOf('Rose', 0), two)).rejects.toMatchObject(refusal('characters_limit'))
     await expect(characters.create(id, fern, two)).rejects.toMatchObject({ code: 'name_taken' })
-    // Over what an operator has lowered.
+    // Above a lowered limit.
     expect(await characters.put(id, fern, { characters: 0, bytes: 0 })).toBe(false)
     expect(await characters.find(id, 'Fern', 'exact')).toMatchObject({ digest: fern.digest })
     expect(await characters.remove(id, 'Fern')).toBe(true)
@@ -129,7 +129,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('versions of
     await expect(characters.put(id, cardOf('Rose', 1), two)).rejects.toMatchObject(refusal('character_bytes_limit'))
   })
 
-  it('uploads at the same time pass no limit together', async () => {
+  it('concurrent uploads do not exceed a limit together', async () => {
     const { id, characters } = await newAccount()
     const all = Array.from({ length: 12 }, (_, index) => cardOf(`at once ${index}`, 10))
     const ended = await Promise.allSettled(

@@ -59,7 +59,7 @@ function spansReceived(): readonly ReceivedSpan[] {
     .flatMap(({ spans }) => spans)
 }
 
-/** Waits until so many spans have come, and gives them: the server's first. */
+/** Waits for this number of spans. @returns them, the server's first */
 async function spans(count: number): Promise<readonly ReceivedSpan[]> {
   while (spansReceived().length < count) await receiver.called(receiver.calls.length + 1)
   expect(spansReceived()).toHaveLength(count)
@@ -77,7 +77,7 @@ async function ask(model: string, headers: Readonly<Record<string, string>> = {}
 }
 
 describe('a trace', () => {
-  it('goes on from the caller to the upstream, a span to the request and one to each try', async () => {
+  it('continues from the caller to the upstream, with a span for the request and one for each attempt', async () => {
     upstream.answer(json({}, 500), json(completion('Hello.')))
     const traceparent = `00-${callersTrace}-${callersSpan}-01`
     const response = await ask('keyed', { traceparent, tracestate: 'vendor=1' })
@@ -114,7 +114,7 @@ describe('a trace', () => {
     expect(sent).toEqual([first, second].map(({ spanId }) => [`00-${callersTrace}-${spanId}-01`, 'vendor=1']))
   })
 
-  it('begins here where the caller has none, and tells when the first token came', async () => {
+  it('begins here without a caller’s trace, and records the time of the first token', async () => {
     upstream.answer(pieces(streamOf('Hello there.')))
     await ask('keyed', { traceparent: `00-${'0'.repeat(32)}-${callersSpan}-01` }, true)
     const [server, client] = await spans(2)
@@ -125,7 +125,7 @@ describe('a trace', () => {
     expect(upstream.calls[0]?.headers['traceparent']).toBe(`00-${server?.traceId}-${client?.spanId}-01`)
   })
 
-  it('goes on through an AI SDK provider as well', async () => {
+  it('continues through an AI SDK provider too', async () => {
     upstream.answer(json({ error: { message: 'no' } }, 500))
     await ask('claude')
     const [server, client] = await spans(2)
@@ -134,7 +134,7 @@ describe('a trace', () => {
     expect(upstream.calls[0]?.headers['traceparent']).toBe(`00-${server?.traceId}-${client?.spanId}-01`)
   })
 
-  it('holds no text, no key and no path, and goes where the settings say', async () => {
+  it('has no text, no key and no path, and is sent to the receiver of the settings', async () => {
     upstream.answer(json({ error: { message: secretText } }, 400))
     await ask('keyed')
     await (await service.request(`/${secretText}?q=${secretText}`)).text()
@@ -146,18 +146,18 @@ describe('a trace', () => {
     expect(receiver.calls[0]?.headers).toMatchObject({ 'x-tenant': 'gardens', authorization: 'Bearer abc' })
   })
 
-  it('is not kept where the caller keeps none, and the upstream learns that', async () => {
+  it('is not recorded when the caller’s is not sampled, and the upstream gets that flag', async () => {
     upstream.answer(json(completion('Hello.')))
     const traceparent = `00-${callersTrace}-${callersSpan}-00`
     await ask('keyed', { traceparent })
     await ask('keyed')
-    // The second request's spans are all there is.
+    // Only the second request has spans.
     const [server] = await spans(2)
     expect(server?.traceId).not.toBe(callersTrace)
     expect(upstream.calls[0]?.headers['traceparent']).toBe(traceparent)
   })
 
-  it('is not even begun without a receiver, and a receiver that is away holds nobody up', async () => {
+  it('is not begun without a receiver, and a missing receiver delays no request', async () => {
     upstream.answer(json(completion('Hello.')))
     const models = { keyed: { adapter: 'openai', baseUrl: upstream.url } }
     const untraced = await serviceForThisTest({}, models)

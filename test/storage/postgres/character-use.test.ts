@@ -6,7 +6,7 @@ import { postgresMigrations } from '../../../src/storage/postgres/migrations.ts'
 import { unixSeconds } from '../../../src/time.ts'
 import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 
-it('versions from before count as used on the day of the migration; those of an older replica are noted by the next purge', async () => {
+it('existing versions count as used on the day of the migration; the next purge adds the rows of an older replica’s versions', async () => {
   const database = new PostgresDatabase(await newPostgresDatabase())
   onTestFinished(() => database.close())
   await migratePostgres(

@@ -4,7 +4,7 @@ import { connectPostgres } from '../../../src/storage/postgres/connect.ts'
 import { PostgresDatabase } from '../../../src/storage/postgres/database.ts'
 import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 
-it('(y) every text in an index is ordered by its bytes, whatever the operating system takes for the order of letters', async () => {
+it('(y) every text in an index is ordered by its bytes, whatever the collation of the operating system', async () => {
   const url = await newPostgresDatabase()
   await (await connectPostgres(url)).close()
   const sql = postgres(url, { max: 1 })
@@ -19,14 +19,14 @@ it('(y) every text in an index is ordered by its bytes, whatever the operating s
   expect(indexed.filter(({ collation }) => collation !== 'C').map(({ place }) => place)).toStrictEqual([])
 })
 
-it('(y) a transaction is done again where a migration has changed the columns of its prepared statements', async () => {
+it('(y) a transaction is retried when a migration has changed the columns of its prepared statements', async () => {
   const database = new PostgresDatabase(await newPostgresDatabase())
   onTestFinished(() => database.close())
   await database.transaction((sql) => sql`CREATE TABLE texts (text TEXT)`)
   await database.transaction((sql) => sql`INSERT INTO texts VALUES ('kept')`)
   const readOnce = () =>
     database.transaction((sql) => sql<{ text: string }[]>`SELECT text FROM texts WHERE text > ${''}`)
-  // Of ten connections one after the other prepares it.
+  // Prepares the statement on all ten connections.
   const readAll = () => Promise.all(Array.from({ length: 10 }, readOnce))
   const before = await readAll()
   await database.transaction((sql) => sql`ALTER TABLE texts ALTER COLUMN text TYPE TEXT COLLATE "C"`)

@@ -19,7 +19,7 @@ beforeAll(async () => {
 })
 afterAll(() => server.stop())
 
-/** Lets every commit wait for a standby that does not answer, or none. */
+/** Makes commits wait for a standby that does not answer, or ends that. */
 async function freezeStandby(sql: postgres.Sql, isFrozen: boolean): Promise<void> {
   await sql.unsafe(
     isFrozen ? "ALTER SYSTEM SET synchronous_standby_names = 'frozen'" : 'ALTER SYSTEM RESET synchronous_standby_names',
@@ -32,7 +32,7 @@ async function freezeStandby(sql: postgres.Sql, isFrozen: boolean): Promise<void
   })
 }
 
-/** A database with our tables, ten accounts and 2,000 plants, and a look at it from beside. */
+/** A database with our tables, ten accounts and 2,000 plants, and a second connection to observe it. */
 async function scene(patience: number) {
   const url = await server.createDatabase()
   const sql = postgres(url, { max: 2, onnotice: () => {} })
@@ -61,7 +61,7 @@ async function scene(patience: number) {
   return { sql, database, store: new PostgresPlantStore(database), connections, share }
 }
 
-it('(k) a standby that is frozen holds up commits, and no read', async () => {
+it('(k) a frozen standby delays commits, and no reads', async () => {
   const { sql, database, store, connections, share } = await scene(20_000)
   await freezeStandby(sql, true)
   let answered = 0
@@ -71,9 +71,9 @@ it('(k) a standby that is frozen holds up commits, and no read', async () => {
     ...Array.from({ length: 40 }, (_, index) => share((index % 9) + 1, `${index}`)),
   ]
   for (const write of writes) write.then(settled, settled)
-  // As many as there are connections for them: the plants' lane, and seven.
+  // As many as there are connections for commits: the plants' lane, and seven others.
   await eventually(async () => expect(await connections("AND wait_event = 'SyncRep'")).toBeGreaterThanOrEqual(8))
-  // The server's processes hear of the standby one by one: some commits come before.
+  // The server's processes reload the setting one by one, so some commits pass before.
   const before = answered
   for (let times = 0; times < 50; times++) {
     expect(await store.find(1, 1 + times)).toMatchObject({ name: 'plant' })
@@ -85,7 +85,7 @@ it('(k) a standby that is frozen holds up commits, and no read', async () => {
   expect(await database.read((reading) => reading`SELECT tag FROM grants`)).toHaveLength(40)
 })
 
-it('(k) commits that a frozen standby holds are told as unconfirmed in time, and ended on the server', async () => {
+it('(k) commits that wait for a frozen standby are answered as unconfirmed in time, and ended on the server', async () => {
   const { sql, store, connections } = await scene(1000)
   await freezeStandby(sql, true)
   let began = performance.now()
@@ -93,12 +93,12 @@ it('(k) commits that a frozen standby holds are told as unconfirmed in time, and
     for (; ; began = performance.now()) await store.create(1, { name: 'a' })
   }
   await expect(commits()).rejects.toMatchObject({ status: 503, code: 'write_unconfirmed' })
-  // Twice the time would be that of the next one, too.
+  // Twice the time would include the next commit's.
   expect(performance.now() - began).toBeLessThan(2000)
   await eventually(async () => expect(await connections("AND wait_event = 'SyncRep'")).toBe(0))
 })
 
-it('(k) the counts of limits, the last uses of keys and the signs of replicas wait for no standby', async () => {
+it('(k) the counts of limits, the last uses of keys and the heartbeats of replicas wait for no standby', async () => {
   const { sql, database: before } = await scene(20_000)
   const { key } = await new PostgresAccessStore(before).createKey({ account: 'account 1', scopes: ['plants:read'] })
   await freezeStandby(sql, true)
@@ -116,7 +116,7 @@ it('(k) the counts of limits, the last uses of keys and the signs of replicas wa
   await replica.leave()
 })
 
-it('(k) a connection that ends is made again to the host that served, not to a standby that does not answer', async () => {
+it('(k) after a connection has ended, the next goes to the host that answered, not to a standby that does not answer', async () => {
   const { sql } = await scene(20_000)
   const frozen = await startFakePostgres(() => {})
   onTestFinished(() => frozen.close())
@@ -129,7 +129,7 @@ it('(k) a connection that ends is made again to the host that served, not to a s
   for (let times = 0; times < 3; times++) {
     const rows = await Promise.all([read(), read(), write(), write()])
     const pids = rows.flatMap(([row]) => Number(row?.['pid']))
-    // As the server, an operator or the end of its time ends one; reads and writes have connections of their own.
+    // Ends connections as a server, an operator or the idle timeout does; reads and writes have connections of their own.
     for (const pid of pids) await sql`SELECT pg_terminate_backend(${pid})`
     await eventually(async () => {
       const left = await sql`SELECT pid FROM pg_stat_activity WHERE pid = ANY (${pids}::int[])`
@@ -139,7 +139,7 @@ it('(k) a connection that ends is made again to the host that served, not to a s
   expect(frozen.connections()).toBe(0)
 })
 
-it('(j) a write set aside for a lock is told that nothing was written, and ends no commit of others that a standby holds', async () => {
+it('(j) a write that waits for a lock times out as not written, and ends no commit of others that waits for a standby', async () => {
   const { sql, database, store, connections } = await scene(4000)
   const held = Promise.withResolvers<void>()
   const ending = Promise.withResolvers<void>()
@@ -165,7 +165,7 @@ it('(j) a write set aside for a lock is told that nothing was written, and ends 
   expect(await sql`SELECT name FROM plants WHERE name = 'late'`).toEqual([])
 })
 
-it('(t) one figure counts all connections, under whatever load', async () => {
+it('(t) one constant bounds all connections under any load', async () => {
   const { sql, database, store, connections, share } = await scene(1500)
   let isOver = false
   const seen: number[] = []
@@ -186,19 +186,19 @@ it('(t) one figure counts all connections, under whatever load', async () => {
   }
   await load()
   await freezeStandby(sql, true)
-  // Three times, so that what was abandoned is there while the next ones want connections.
+  // Three rounds, so that abandoned work still has connections while the next round needs some.
   for (let times = 0; times < 3; times++) await load()
   await freezeStandby(sql, false)
   await load()
   isOver = true
   await counting
   expect(maxConnections).toBe(15)
-  // It is a look at a moment: fewer may be seen than there were.
+  // Each value is a sample, so the real number may be higher.
   expect(Math.max(...seen)).toBeGreaterThan(10)
   expect(Math.max(...seen)).toBeLessThanOrEqual(maxConnections)
 })
 
-it('(q) a reader of a long list who takes time holds no connection and no moment of the database', async () => {
+it('(q) a slow reader of a long list keeps no connection and no snapshot', async () => {
   const { store, connections } = await scene(5000)
   const readers = Array.from({ length: 8 }, () => store.listLong(1, {}, eachPage)[Symbol.asyncIterator]())
   for (const reader of readers) expect((await reader.next()).done).toBe(false)

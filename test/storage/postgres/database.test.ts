@@ -10,7 +10,7 @@ import { startPostgres } from '../../support/postgres.ts'
 import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 
 describe('the schema in PostgreSQL', () => {
-  it('is made once, however many replicas start at the same moment', async () => {
+  it('is created once, however many replicas start at the same moment', async () => {
     const url = await newPostgresDatabase()
     const replicas = Array.from({ length: 5 }, () => new PostgresDatabase(url))
     await Promise.all(replicas.map((replica) => migratePostgres(replica)))
@@ -20,7 +20,7 @@ describe('the schema in PostgreSQL', () => {
     await Promise.all(replicas.map((replica) => replica.close()))
   })
 
-  it('of a newer version, or changed by somebody, is refused with what is wrong', async () => {
+  it('of a newer version, or with missing columns, is refused with the reason', async () => {
     const url = await newPostgresDatabase()
     const database = new PostgresDatabase(url)
     await migratePostgres(database)
@@ -33,7 +33,7 @@ describe('the schema in PostgreSQL', () => {
 })
 
 describe('a server that crashes and comes back', () => {
-  it('breaks off lists, and neither loses nor doubles a plant whose write is repeated with its key', async () => {
+  it('ends lists with an error, and neither loses nor doubles a plant whose write is repeated with its idempotency key', async () => {
     const crashing = await startPostgres()
     const database = new PostgresDatabase(await crashing.createDatabase())
     onTestFinished(async () => {

@@ -35,7 +35,7 @@ it.concurrent.each([
   expect(text).not.toMatch(/gardener|sec@?ret|ret@|\n/)
 })
 
-it('a user or a database that is not there is told with what to do', async () => {
+it('an unknown user or database is reported with what to do', async () => {
   const here = `127.0.0.1:${server.port}`
   await expect(connectPostgres(`postgres://gardener:secret@${here}/postgres`)).rejects.toThrow(
     `The database at ${here} has no role of this name`,
@@ -43,7 +43,7 @@ it('a user or a database that is not there is told with what to do', async () =>
   await expect(connectPostgres(server.url('nothing'))).rejects.toThrow(`The database at ${here} has no database`)
 })
 
-it.concurrent('a server that takes connections and says nothing is given up', async () => {
+it.concurrent('a server that accepts connections and never answers runs into the timeout', async () => {
   const silent = createServer((socket) => socket.on('error', () => {}).resume())
   await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
   const address = silent.address()
@@ -52,7 +52,7 @@ it.concurrent('a server that takes connections and says nothing is given up', as
   await new Promise((resolve) => silent.close(resolve))
 })
 
-it('a database that goes away, or loses a column, is told of with a 503 and is used again once it is mended', async () => {
+it('a database that stops, or loses a column, causes a 503, and is used again once it is repaired', async () => {
   const url = await server.createDatabase()
   const database = await connectPostgres(url)
   await checkPostgres(database)
@@ -79,7 +79,7 @@ it('a database that goes away, or loses a column, is told of with a 503 and is u
   await database.close()
 })
 
-it('what a request has spent that ends while the database is away is put on record afterwards', async () => {
+it('the usage of a request that ends while the database is stopped is recorded afterwards', async () => {
   const stores = await openPostgresStores(await server.createDatabase())
   const limiter = stores.limiter({ tokens_per_day: 1000 })
   const key = keyOf('one', (await stores.access.createAccount('ann')).id)

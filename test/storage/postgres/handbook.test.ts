@@ -16,16 +16,16 @@ async function scene() {
   return { sql, store: new PostgresPlantStore(database) }
 }
 
-it('the runbook asks PostgreSQL only what it understands', async () => {
+it('PostgreSQL understands every statement of the runbook', async () => {
   const [, runbook = ''] = textOf('docs/operations.md').split('\n## Alerts\n')
   const statements = [...runbook.matchAll(/`(SELECT [^`]+)`/g)].map(([, statement = '']) => statement)
   expect(statements.length).toBeGreaterThan(4)
   const { sql } = await scene()
-  // Understood, and not done.
+  // Parsed, and not executed.
   for (const statement of statements) await sql.unsafe(`EXPLAIN ${statement.replace(/\bPID\b/, '1')}`)
 })
 
-it('a disk that is full on PostgreSQL’s side refuses writes with 507, reads go on, and so do writes once there is room', async () => {
+it('a full disk of PostgreSQL refuses writes with 507; reads go on, and writes too once there is space', async () => {
   const { sql, store } = await scene()
   await sql`INSERT INTO accounts (id, name, created) VALUES (1, 'account', 0)`
   await store.create(1, { name: 'before' })

@@ -20,7 +20,7 @@ beforeEach(async () => {
   await sql`INSERT INTO accounts (id, name, created) SELECT id, 'account ' || id, 0 FROM generate_series(1, 9) AS id`
 })
 
-/** Does something in a transaction beside the service, which stays open. @returns what commits it */
+/** Runs a statement in a transaction of another connection, which stays open. @returns a function that commits it */
 async function hold(statement: string): Promise<() => Promise<void>> {
   const held = Promise.withResolvers<void>()
   const ending = Promise.withResolvers<void>()
@@ -44,7 +44,7 @@ function openDatabase(patience?: number): PostgresDatabase {
   return database
 }
 
-/** Resolves when so many of the service's statements wait for a lock. */
+/** Resolves when this number of the service's statements wait for a lock. */
 function untilWaiting(count: number): Promise<void> {
   return eventually(async () => {
     const waiting = await sql`
@@ -56,7 +56,7 @@ function untilWaiting(count: number): Promise<void> {
 
 const request = (account: number) => ({ account: () => account, isAnswered: () => false })
 
-describe('an account that others hold', () => {
+describe('an account that another transaction has locked', () => {
   it.each([
     ['is locked, as while it is deleted', 'SELECT id FROM accounts WHERE id = 1 FOR UPDATE', [1, 2, 3]],
     ['is imported into', "INSERT INTO plants (account, id, name) VALUES (1, 1, 'imported')", [2, 3, 4]],
@@ -68,14 +68,14 @@ describe('an account that others hold', () => {
       Array.from({ length: 40 }, (_, index) => store.create(2 + (index % 8), { name: 'o' })),
     )
     expect(others).toHaveLength(40)
-    // What comes now does not wait either: the account has its own lane.
+    // Later writes of others do not wait either, since the account has its own lane.
     await untilWaiting(1)
     expect((await store.create(2, { name: 'late' })).plant.id).toBe(6)
     await release()
     expect((await Promise.all(own)).map(({ plant }) => plant.id)).toEqual(ids)
   })
 
-  it('(i) leaves its lane when it is free again, and others need not be', async () => {
+  it('(i) leaves its lane when its lock is free, also while other accounts keep theirs', async () => {
     const store = new PostgresPlantStore(openDatabase(20_000))
     const releases = await Promise.all(
       [1, 2, 3, 4, 5].map((id) => hold(`SELECT id FROM accounts WHERE id = ${id} FOR UPDATE`)),
@@ -89,11 +89,11 @@ describe('an account that others hold', () => {
     expect((await Promise.all(writes)).map(({ plant }) => plant.id)).toEqual([1, 1, 1, 1, 1])
   })
 
-  it('(i) has a queue that ends: more writes are refused at once', async () => {
+  it('(i) has a bounded queue: further writes are refused at once', async () => {
     const store = new PostgresPlantStore(openDatabase(20_000))
     const release = await hold('SELECT id FROM accounts WHERE id = 1 FOR UPDATE')
     const first = store.create(1, { name: 'a' })
-    // Its lane is there once another account's write is done.
+    // Once another account's write is done, the account has its lane.
     await store.create(2, { name: 'a' })
     const writes = Array.from({ length: 1700 }, () => store.create(1, { name: 'a' }))
     await expect(
@@ -130,7 +130,7 @@ describe('an account that others hold', () => {
     await Promise.all(own)
   })
 
-  it('(i) gets a place when one of its own is free, and one that waits for nothing passes it', async () => {
+  it('(i) gets a slot when one of its share is free, and accounts below their share pass it', async () => {
     const places = new ConnectionSlots(3, 2)
     const entered: string[] = []
     const enter = async (who: string) => {
@@ -152,7 +152,7 @@ describe('an account that others hold', () => {
 })
 
 describe('the time of a request', () => {
-  /** PostgresGroupCommit that insert counters. */
+  /** A group commit whose writes insert counters. */
   const openBatches = (database: PostgresDatabase) =>
     new PostgresGroupCommit<string, string>(database, {
       commit: async (transaction, names) => {
@@ -161,7 +161,7 @@ describe('the time of a request', () => {
       },
     })
 
-  it('(j) counts what a write has waited in the queue', async () => {
+  it('(j) includes the wait of a write in the queue', async () => {
     const batches = openBatches(openDatabase(2000))
     await hold('LOCK TABLE counters IN ACCESS EXCLUSIVE MODE')
     const first = batches.add('first')
@@ -169,12 +169,12 @@ describe('the time of a request', () => {
     await untilWaiting(1)
     const began = performance.now()
     await expect(batches.add('second')).rejects.toMatchObject(unavailable)
-    // Behind the first one it would have been twice as long.
+    // With a time limit that begins after the queue, the second write would take twice as long.
     expect(performance.now() - began).toBeLessThan(3000)
     await rejected
   })
 
-  it('(j) is over for one write of a batch: that one is never written, and the others are', async () => {
+  it('(j) may end for one write of a batch: that write is left out, and the others are written', async () => {
     const database = openDatabase(3000)
     const batches = openBatches(database)
     const release = await hold('LOCK TABLE counters IN ACCESS EXCLUSIVE MODE')
@@ -188,13 +188,13 @@ describe('the time of a request', () => {
     expect(await sql`SELECT name FROM counters WHERE name IN ('late', 'other')`).toEqual([{ name: 'other' }])
   })
 
-  it('(j) is over in its turn for a write that was set aside, while its lane waits for a connection', async () => {
+  it('(j) also ends for a write in a lane that waits for a connection', async () => {
     const database = openDatabase(4000)
     const store = new PostgresPlantStore(database)
     const release = await hold('SELECT id FROM accounts WHERE id = 1 FOR UPDATE')
     const { busy, late, other } = await duringRequest(request(1), async () => {
       await database.read((reading) => reading`SELECT pg_sleep(2.5)`)
-      // All connections that its lane might have.
+      // Takes all connections that its lane may use.
       const sleep = () => database.transaction((transaction) => transaction`SELECT pg_sleep(2.5)`)
       const busy = outsideRequest(() => Promise.all(Array.from({ length: 7 }, sleep)))
       const late = store.create(1, { name: 'late' })
@@ -207,13 +207,13 @@ describe('the time of a request', () => {
     expect(await sql`SELECT name FROM plants WHERE name = 'late'`).toEqual([])
   })
 
-  it('(j) is one for all that it asks of the database, until it is answered', async () => {
+  it('(j) is one for all its waits for the database until its reply begins', async () => {
     const database = openDatabase(2000)
     let isAnswered = false
     const asker = { account: () => 1, isAnswered: () => isAnswered }
     const sleep = () => database.read((reading) => reading`SELECT pg_sleep(1.2)`)
     await duringRequest(asker, async () => {
-      // At the same time: that counts once.
+      // Waits at the same time count once.
       await Promise.all([sleep(), sleep()])
       await expect(sleep()).rejects.toMatchObject(unavailable)
       await expect(database.transaction((transaction) => transaction`SELECT 1`)).rejects.toMatchObject(unavailable)

@@ -7,14 +7,14 @@ import { openSqlOf } from '../../support/test-sql.ts'
 
 const rows = 5000
 
-it('(l) a replica that starts, looks after the others, and removes what is old reads none of the other requests', async () => {
+it('(l) a replica that starts, settles the requests of dead replicas, and removes old ones reads no other requests', async () => {
   const url = await newMigratedDatabase()
   const sql = openSqlOf('', url)
   onTestFinished(() => sql.close())
   await (await openPostgresStores(url)).close()
   await fillLargeLedger(sql, 'PostgreSQL', rows, unixSeconds())
   await settle(sql, 'PostgreSQL')
-  // A connection that ends has told what it read.
+  // PostgreSQL updates its statistics when a connection ends.
   const readTill = async () => {
     const [row] = await sql.run<{ whole: number; fetched: number }>(
       "SELECT seq_tup_read AS whole, idx_tup_fetch AS fetched FROM pg_stat_user_tables WHERE relname = 'requests'",

@@ -6,7 +6,7 @@ import { postgresMigrations } from '../../../src/storage/postgres/migrations.ts'
 import { startPostgres } from '../../support/postgres.ts'
 import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 
-/** Milliseconds that a request waits. */
+/** The time limit of a request in ms. */
 const ofRequest = 300
 const timesWith = (tell: (sentence: string) => void) => ({
   timeoutMs: 60_000,
@@ -21,7 +21,7 @@ function openBriefly(url: string): PostgresDatabase {
   return database
 }
 
-it('(m) a migration takes longer than a request may, and replicas that start meanwhile say so and wait for it', async () => {
+it('(m) a migration may take longer than a request, and replicas that start meanwhile report that and wait for it', async () => {
   const url = await newPostgresDatabase()
   const [first, second] = [openBriefly(url), openBriefly(url)]
   await migratePostgres(first)
@@ -44,7 +44,7 @@ it('(m) a migration takes longer than a request may, and replicas that start mea
   expect(rows).toHaveLength(1)
 })
 
-it('(m) a migration is given up when the database goes away, and not waited for as long as it may take', async () => {
+it('(m) a migration fails soon when the database stops, and not after its long time limit', async () => {
   const server = await startPostgres()
   onTestFinished(() => server.stop())
   const database = openBriefly(await server.createDatabase())

@@ -5,7 +5,7 @@ import { Replica } from '../../../src/storage/postgres/replicas.ts'
 import { eventually } from '../../support/eventually.ts'
 import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 
-it('(y) versions hold for nobody while a replica of the version before lives, and those from before it never again', async () => {
+it('(y) no version is valid while a replica of the release before lives, and older versions never are again', async () => {
   const database = await connectPostgres(await newPostgresDatabase())
   onTestFinished(() => database.close())
   await database.transaction((sql) => sql`INSERT INTO accounts (id, name, created) VALUES (1, 'ann', 0)`)
@@ -25,7 +25,7 @@ it('(y) versions hold for nobody while a replica of the version before lives, an
   const before = await store.askVersion(1)
   const epochBefore = await epoch()
 
-  // It tells the others of itself in these columns alone, and writes plants and no versions.
+  // Such a replica sends heartbeats with these columns alone, and writes plants without versions.
   await database.transaction(async (sql) => {
     await sql`INSERT INTO replicas (id, seen) VALUES ('older', EXTRACT(EPOCH FROM now())::bigint)`
     await sql`INSERT INTO plants (account, id, name) VALUES (1, 2, 'Moss')`
@@ -38,7 +38,7 @@ it('(y) versions hold for nobody while a replica of the version before lives, an
   expect([after, await store.askVersion(1)]).toEqual([expect.any(String), after])
   expect(after).not.toBe(before)
 
-  // None of the newer ones may have lived when the older ones wrote.
+  // The older replica may have written while no newer one lived.
   await start()
   expect(await store.askVersion(1)).not.toBe(after)
 })

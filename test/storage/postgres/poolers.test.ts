@@ -33,7 +33,7 @@ async function scene(meddling: Meddling) {
     database,
     add: (name: string) => store.create(account, { name }),
     list: () => store.list(account, {}, 10),
-    /** The names of the plants that are there. */
+    /** The names of the stored plants. */
     names: async () => {
       const rows = await direct<{ name: string }[]>`SELECT name FROM plants WHERE account = ${account} ORDER BY id`
       return rows.map(({ name }) => name)
@@ -41,22 +41,22 @@ async function scene(meddling: Meddling) {
   }
 }
 
-/** SQL before each COMMIT of the client that is due. */
+/** Runs SQL before a COMMIT of the client, whenever `isDue` says so. */
 function beforeCommits(sql: string, isDue: () => boolean): Meddling {
   return { before: (statement) => (/^commit$/i.test(statement) && isDue() ? sql : undefined) }
 }
 
 describe('a COMMIT', () => {
-  it('that is answered with ROLLBACK has committed nothing, and the transaction is done again', async () => {
+  it('that is answered with ROLLBACK has committed nothing, and the transaction is retried', async () => {
     let failures = 0
-    // A statement that fails is what turns a COMMIT into a ROLLBACK.
+    // After a failed statement, PostgreSQL answers COMMIT with ROLLBACK.
     const { add, names } = await scene(beforeCommits('SELECT 1 / 0', () => failures-- > 0))
     failures = 1
     await add('Fern')
     expect(await names()).toStrictEqual(['Fern'])
   })
 
-  it('that is answered with ROLLBACK as long as anybody waits is told with a 503', async () => {
+  it('that is answered with ROLLBACK until the time is over becomes a 503', async () => {
     let isBroken = false
     const { add, names } = await scene(beforeCommits('SELECT 1 / 0', () => isBroken))
     isBroken = true
@@ -74,7 +74,7 @@ describe('a COMMIT', () => {
     expect(await names()).toStrictEqual(['Moss'])
   })
 
-  it('that is refused with an SQLSTATE which leaves open what was done is not told as a write that was not', async () => {
+  it('that is refused with an SQLSTATE of an unknown outcome is not reported as not written', async () => {
     const { database } = await scene({})
     await direct.unsafe(`
       CREATE TABLE open_ended (name TEXT);
@@ -86,7 +86,7 @@ describe('a COMMIT', () => {
     await expect(write).rejects.toMatchObject({ status: 503, code: 'write_unconfirmed' })
   })
 
-  it('that the server refuses is undone, and no other transaction of the connection is', async () => {
+  it('that the server refuses is rolled back, and no other transaction of the connection is', async () => {
     const { database } = await scene({})
     await direct`CREATE TABLE late (name TEXT UNIQUE DEFERRABLE INITIALLY DEFERRED)`
     const note = (name: string) => database.transaction((sql) => sql`INSERT INTO late VALUES (${name})`)
@@ -102,7 +102,7 @@ describe('a COMMIT', () => {
 
 describe('behind a pooler', () => {
   it.each<[string, Meddling]>([
-    ['takes settings and tells another number of the server’s process', { hidesPid: true }],
+    ['accepts settings and reports another process id', { hidesPid: true }],
     ['refuses statement_timeout', { refusedSetting: 'statement_timeout' }],
   ])('that %s, no statement is prepared by name, and each has its time', async (_, meddling) => {
     const { proxy, database, add, list, names } = await scene(meddling)
@@ -113,7 +113,7 @@ describe('behind a pooler', () => {
     expect(proxy.takeNames()).toStrictEqual([])
     expect(await names()).toStrictEqual(['Fern'])
     const timeout = (sql: Queries) => sql`SELECT current_setting('statement_timeout') AS timeout`
-    // What is left of the five seconds.
+    // The rest of the five seconds.
     expect(await database.transaction(timeout)).toMatchObject([
       { timeout: expect.stringMatching(/^(?:5s|[1-4]\d{3}ms)$/) },
     ])
@@ -123,7 +123,7 @@ describe('behind a pooler', () => {
     for await (const rows of snapshot) expect(rows).toMatchObject([{ timeout: '5s' }])
   })
 
-  it('that loses prepared statements unseen, nothing is lost, and no more of them are made', async () => {
+  it('that loses prepared statements silently, no write is lost, and no more statements are prepared', async () => {
     let begins = 0
     const forget = (statement: string) =>
       /^begin/i.test(statement) && begins++ % 2 === 0 ? 'DEALLOCATE ALL' : undefined
@@ -137,7 +137,7 @@ describe('behind a pooler', () => {
     expect(proxy.takeNames()).toStrictEqual([])
   })
 
-  it('that lets prepared statements be, they are kept where the address says so', async () => {
+  it('that supports prepared statements, they are used when the URL says so', async () => {
     const proxy = await proxyForThisTest(databaseUrl, { hidesPid: true })
     const database = await connectPostgres(`${proxy.url}?prepare=true`)
     onTestFinished(() => database.close())
@@ -146,7 +146,7 @@ describe('behind a pooler', () => {
     expect(proxy.takeNames()).toHaveLength(1)
   })
 
-  it('that pools single statements, the start is refused with what to set', async () => {
+  it('that pools single statements, the start is refused with the setting to change', async () => {
     const proxy = await proxyForThisTest(databaseUrl, { hidesPid: true, refusesTransactions: true })
     await expect(connectPostgres(proxy.url)).rejects.toThrow(
       /PgBouncer.*pool_mode = statement.*pool_mode = transaction/,
@@ -160,7 +160,7 @@ describe('behind a pooler', () => {
     await expect(connectPostgres(proxy.url)).rejects.toThrow('unsupported startup parameter: search_path')
   })
 
-  it('that refuses another setting, and then does not answer, is told by what it refused', async () => {
+  it('that refuses another setting, and then does not answer, the start reports that setting', async () => {
     const url = new URL(databaseUrl)
     url.searchParams.set('search_path', 'plants')
     let tries = 0
@@ -172,7 +172,7 @@ describe('behind a pooler', () => {
   })
 })
 
-it('without a pooler statements are prepared, and the server ends what takes too long', async () => {
+it('without a pooler statements are prepared, and the server ends slow ones', async () => {
   const { database, proxy } = await scene({})
   expect(database.isPooled).toBe(false)
   proxy.takeNames()
@@ -181,7 +181,7 @@ it('without a pooler statements are prepared, and the server ends what takes too
   expect(proxy.takeNames()).toHaveLength(1)
 })
 
-it('(k) a pooler that ends a connection is left for the next one: its server may be gone, and it keeps what it is asked', async () => {
+it('(k) after a pooler ends a connection, the next goes to the next host: its server may be gone while it queues queries', async () => {
   const asked: string[] = []
   const pooler = (name: string) =>
     proxyForThisTest(databaseUrl, {
@@ -205,7 +205,7 @@ it('(k) a pooler that ends a connection is left for the next one: its server may
   })
 })
 
-it('a pooler that still calls a promoted server a standby is not believed: the server itself is asked', async () => {
+it('a promoted server is used although its pooler still calls it a standby: the server itself is asked', async () => {
   const { url } = await proxyForThisTest(databaseUrl, { hidesPid: true, tellsOfStandby: true })
   const database = await connectPostgres(`${url}?target_session_attrs=read-write`)
   onTestFinished(() => database.close())
@@ -214,7 +214,7 @@ it('a pooler that still calls a promoted server a standby is not believed: the s
   await expect(database.transaction((sql) => sql`SELECT 1`)).resolves.toHaveLength(1)
 })
 
-it('a read that waits at a pooler which was left is done at the next one, before its time is over', async () => {
+it('a read that waits at an abandoned pooler is retried at the next one before its time is over', async () => {
   let isWaiting = false
   const [first, second] = [
     await proxyForThisTest(databaseUrl, { hidesPid: true, isWaiting: () => isWaiting }),

@@ -6,10 +6,10 @@ import { postgresMigrations } from '../../../src/storage/postgres/migrations.ts'
 import { textOf } from '../../support/operations.ts'
 import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 
-/** The schema of 0.1.0, which a dump from before an upgrade has. */
+/** The schema of 0.1.0, as in a dump from before an upgrade. */
 const older = postgresMigrations.slice(0, 2)
 
-it('(r) rolling back by the handbook leaves no newer table, so that the next upgrade goes through', async () => {
+it('(r) the rollback of the handbook leaves no newer table, so that the next upgrade succeeds', async () => {
   const recipe = /^psql (--command='.*) "\$DATABASE_URL"$/m.exec(textOf('docs/operations.md'))?.[1] ?? ''
   const statements = [...recipe.matchAll(/--command='([^']+)'/g)].map(([, statement = '']) => statement)
   expect(statements.length).toBeGreaterThan(0)
@@ -24,13 +24,13 @@ it('(r) rolling back by the handbook leaves no newer table, so that the next upg
     const rows = await sql<{ name: string }[]>`SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public'`
     return new Set(rows.map(({ name }) => name))
   }
-  /** What pg_restore makes of a dump of the older version, once its tables are out of the way. */
+  /** The statements of pg_restore for a dump of the older version, after its tables are dropped. */
   const restoreOlder = () => migratePostgres(database, older)
   await restoreOlder()
   const before = await tables()
   await migratePostgres(database)
 
-  // As `pg_restore --clean` does it: what the dump has goes, and nothing else.
+  // `pg_restore --clean` drops the tables of the dump, and no others.
   await sql.unsafe(`DROP TABLE ${[...before].join()} CASCADE`)
   await restoreOlder()
   await expect(migratePostgres(database)).rejects.toMatchObject({ code: '42P07' })

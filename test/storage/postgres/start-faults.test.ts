@@ -15,7 +15,7 @@ const tlsFolder = join(projectFolder, 'test/fixtures/tls')
 const authority = `sslrootcert=${join(tlsFolder, 'authority.pem')}`
 const stranger = `sslrootcert=${join(tlsFolder, 'other-authority.pem')}`
 
-/** A server with TLS, which lets these roles in or not. */
+/** A server with TLS, whose pg_hba.conf admits or refuses these roles. */
 let server: PostgresServer
 
 const rules = `
@@ -27,7 +27,7 @@ host      all nobody_here 127.0.0.1/32 trust
 host      all all         127.0.0.1/32 trust
 `
 
-/** Gives the server a file that it alone may read. */
+/** Writes a file that only the server may read. */
 function give(from: string, to: string): void {
   const path = join(server.folder, to)
   const { uid, gid } = statSync(server.folder)
@@ -36,7 +36,7 @@ function give(from: string, to: string): void {
   chownSync(path, uid, gid)
 }
 
-/** Lets the server read its settings and its certificate again. */
+/** Makes the server reload its settings and its certificate. */
 async function reload(): Promise<void> {
   const sql = postgres(server.url('postgres'), { max: 1 })
   await sql`SELECT pg_reload_conf()`
@@ -62,12 +62,12 @@ beforeAll(async () => {
   await sql.end()
   writeFileSync(join(server.folder, 'pg_hba.conf'), rules)
   await reload()
-  // It answers before it has read all of it.
+  // The server answers before it has reloaded everything.
   await until(async () => (await outcome('?sslmode=require')) === 'TLS')
 }, 60_000)
 afterAll(() => server.stop())
 
-/** What a start says of a database that cannot be used, without its first words, which name the host. */
+/** The message of a start that cannot use a database, without its first words, which name the host. */
 async function fault(url: string, place: string): Promise<{ says: string; isTransient: boolean }> {
   const thrown = await connectPostgres(url).then(
     async (database) => {
@@ -80,17 +80,17 @@ async function fault(url: string, place: string): Promise<{ says: string; isTran
   const text = thrown instanceof Error ? thrown.message : ''
   const beginning = `The database at ${place} `
   expect(text.slice(0, beginning.length)).toBe(beginning)
-  // One sentence or two, each whole, without the role, its password, the database, or what only programmers know.
+  // One or two whole sentences, without the role, its password, the database, or jargon of programmers.
   expect(text).not.toMatch(/gardener|secret|only_tls|turned_away|asleep|crowded|weak|reader|nobody_here|undefined|\n/)
   expect(text).toMatch(/\.$/)
   return { says: text.slice(beginning.length), isTransient: thrown instanceof StorageNotReady }
 }
 
-/** The address of the server for a role, with what stands behind it. */
+/** The URL of the server for a role, with this end. */
 const at = (role: string, rest = '/open', host = '127.0.0.1') =>
   `postgres://${role}:secret@${host}:${server.port}${rest}`
 
-/** Whether the connection has TLS, or what a start says of it. */
+/** Whether the connection has TLS, or the message of a start that fails. */
 async function outcome(rest: string, { role = 'postgres', host = 'localhost' } = {}): Promise<string> {
   try {
     const database = await connectPostgres(at(role, `/plants${rest}`, host))
@@ -111,7 +111,7 @@ function atOnce<Row extends readonly [what: string, ...unknown[]], Outcome>(
   let running: ReadonlyMap<string, Promise<Outcome>> | undefined
   return async (what) => {
     running ??= new Map(rows.map((row) => [row[0], run(row)]))
-    // Each is another test's to judge.
+    // Each test checks its own outcome.
     await Promise.allSettled(running.values())
     return running.get(what)
   }
@@ -150,7 +150,7 @@ describe('(v) a start that a PostgreSQL refuses says what to change', () => {
     ],
     ['no schema', 'lost', '/open', 'has no schema for our tables. Create one', false],
     [
-      'a parameter that nobody knows',
+      'an unknown parameter',
       'postgres',
       '/open?channel_binding=require',
       'does not know the parameter channel_binding. Take',
@@ -167,7 +167,7 @@ describe('(v) a start that a PostgreSQL refuses says what to change', () => {
   })
 })
 
-describe('(v) a start that reaches nobody says so', () => {
+describe('(v) a start that reaches no server says so', () => {
   const rows: readonly [what: string, url: string, place: string, says: string][] = [
     [
       'a host that is not known',
@@ -176,7 +176,7 @@ describe('(v) a start that reaches nobody says so', () => {
       'has a host name that is not known. Correct it',
     ],
     [
-      'a port that nobody listens on',
+      'a port on which nothing listens',
       'postgres://gardener:secret@127.0.0.1:1/plants',
       '127.0.0.1:1',
       'refuses the connection: nothing listens there. Start it',
@@ -189,19 +189,19 @@ describe('(v) a start that reaches nobody says so', () => {
     ],
   ]
   const outcomeOf = atOnce(rows, ([, url, place]) => fault(url, place))
-  it.each(rows)('%s, which may pass', async (what, _url, _place, says) => {
+  it.each(rows)('%s, which is transient', async (what, _url, _place, says) => {
     expect(await outcomeOf(what)).toEqual({ says: expect.stringContaining(says), isTransient: true })
   })
 })
 
-/** As a web server does to whatever it does not understand. */
+/** Answers as a web server does to a malformed request. */
 const web = refusalOf('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n')
 
 function refusalOf(text: string) {
   return (socket: Socket) => socket.once('data', () => void socket.end(text))
 }
 
-/** Offers TLS and cannot do it; without, it refuses. */
+/** Accepts TLS and fails the handshake; refuses plain connections. */
 function brokenTls(socket: Socket): void {
   socket.once('data', (first) => {
     if (first.length > 8) socket.end(refusal('XX000', 'not today'))
@@ -209,7 +209,7 @@ function brokenTls(socket: Socket): void {
   })
 }
 
-describe('(v) a start over something else in its place says so', () => {
+describe('(v) a start that reaches another program in place of PostgreSQL says so', () => {
   const rows: readonly [
     what: string,
     script: (socket: Socket) => void,
@@ -219,13 +219,7 @@ describe('(v) a start over something else in its place says so', () => {
   ][] = [
     ['a web server', web, '', "does not speak PostgreSQL's protocol: something else listens there.", false],
     ['a web server, asked for TLS', web, '?sslmode=require', "does not speak PostgreSQL's protocol", false],
-    [
-      'a web server, asked for TLS where it has some',
-      web,
-      '?sslmode=prefer',
-      "does not speak PostgreSQL's protocol",
-      false,
-    ],
+    ['a web server with TLS, asked for TLS', web, '?sslmode=prefer', "does not speak PostgreSQL's protocol", false],
     ['something that hangs up', (socket) => void socket.end(), '', 'ends the connection without an answer.', true],
     [
       'something that hangs up on TLS',
@@ -237,15 +231,15 @@ describe('(v) a start over something else in its place says so', () => {
     ['something that is silent', () => {}, '', 'does not answer. See that it runs', true],
     ['something that is silent about TLS', () => {}, '?sslmode=require', 'does not answer. See that it runs', true],
     [
-      'something that does TLS and no handshake',
+      'something that accepts TLS and ends the handshake',
       refusalOf('S'),
       '?sslmode=require',
       'ends the connection without an answer.',
       true,
     ],
-    ['a TLS that is none', brokenTls, '?sslmode=require', 'cannot negotiate TLS with this machine (ERR_SSL_', false],
-    ['a TLS that is none, where none is needed', brokenTls, '?sslmode=prefer', 'cannot be used (XX000).', false],
-    ['somebody in between', refusalOf('SRxxx'), '?sslmode=require', "does not speak PostgreSQL's protocol", false],
+    ['a broken TLS', brokenTls, '?sslmode=require', 'cannot negotiate TLS with this machine (ERR_SSL_', false],
+    ['a broken TLS that is optional', brokenTls, '?sslmode=prefer', 'cannot be used (XX000).', false],
+    ['an attacker in between', refusalOf('SRxxx'), '?sslmode=require', "does not speak PostgreSQL's protocol", false],
     [
       'a version too old',
       ofVersion('100023'),
@@ -283,14 +277,14 @@ describe('(v) a start over something else in its place says so', () => {
     ],
     ['PgBouncer without the user', refusingWith('08P01', 'no such user: gardener'), '', 'refuses this role.', false],
     [
-      'PgBouncer whose server is away',
+      'PgBouncer whose server is stopped',
       refusingWith('08P01', 'server login has been failing'),
       '',
       'cannot be used (08P01).',
       true,
     ],
     [
-      'a refusal that nobody has thought of',
+      'an unknown refusal',
       refusingWith('XX000', 'out of secret gardeners'),
       '',
       'cannot be used (XX000). Its log says why.',
@@ -305,7 +299,7 @@ describe('(v) a start over something else in its place says so', () => {
   it.each(rows)('%s', async (what, _script, _rest, says, isTransient) => {
     const found = await outcomeOf(what)
     expect(found).toMatchObject({ says: expect.stringContaining(says), isTransient })
-    // It pauses between two tries, in five seconds of them.
+    // Attempts with pauses between them, for five seconds.
     expect(found?.connections).toBeLessThan(60)
   })
 })
@@ -352,7 +346,7 @@ describe('(v) sslmode and sslrootcert of the URL do what libpq documents', () =>
     expect(await outcome(rest, { host })).toContain(wanted)
   })
 
-  it('an expired certificate is refused by all who check it, and by no other', async () => {
+  it('an expired certificate is refused by every mode that checks it, and by no other', async () => {
     give('expired.pem', 'server.pem')
     await reload()
     const checked = `?sslmode=verify-full&${authority}`
@@ -373,11 +367,11 @@ describe('(v) sslmode and sslrootcert of the URL do what libpq documents', () =>
     await (await connectPostgres(`${url}?sslmode=prefer`)).close()
   })
 
-  it('a role that is let in with TLS alone comes in by require', async () => {
+  it('a role that needs TLS can log in with require', async () => {
     expect(await outcome('?sslmode=require', { role: 'only_tls' })).toBe('TLS')
   })
 
-  it('the option of a command that named the URL is named, and not DATABASE_URL', async () => {
+  it('a message names the option of a command that has the URL, and not DATABASE_URL', async () => {
     const refusal = connectPostgres(at('postgres', '/plants?sslmode=sometimes'), '--from')
     await expect(refusal).rejects.toThrow('--from has an sslmode that is not understood')
   })

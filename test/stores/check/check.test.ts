@@ -38,7 +38,7 @@ async function filled(engine: Engine, url?: string): Promise<Settings> {
   return settings
 }
 
-/** Runs statements without the engine's own guards. */
+/** Runs statements without the engine's own constraints. */
 async function unguarded(settings: Settings, ...statements: readonly string[]): Promise<void> {
   const url = settings['DATABASE_URL']
   const sql: TestSql = openSqlOf(settings['DATA_DIR'] ?? '', url)
@@ -54,7 +54,7 @@ async function checked(settings: Settings) {
 }
 
 describe.each<Engine>(['SQLite', 'PostgreSQL'])('check, 5, over %s', (engine) => {
-  it('finds nothing in a good database, beside a writer that holds it, and writes nothing', async () => {
+  it('finds nothing in a good database, beside a writer with the lock, and writes nothing', async () => {
     const settings = await filled(engine)
     const sql = openSqlOf(settings['DATA_DIR'] ?? '', settings['DATABASE_URL'])
     onTestFinished(() => sql.close())
@@ -134,7 +134,7 @@ describe('check, 5, over damaged files', () => {
     expect(found).toContainEqual(expect.stringMatching(expected))
   })
 
-  it('SQLite: refuses what is not there with a sentence', async () => {
+  it('SQLite: refuses a missing file with a sentence', async () => {
     const { code, stderr } = await conservatory(['check'], { DATA_DIR: folderForThisTest() })
     expect([code, stderr]).toStrictEqual([
       1,
@@ -160,7 +160,7 @@ describe('check, 5, over damaged files', () => {
     expect(found).toContainEqual(expect.stringMatching(expected))
   })
 
-  it('PostgreSQL: tells of an index that has not all rows, which no error tells of', async () => {
+  it('PostgreSQL: finds an index that lacks rows, which causes no error', async () => {
     const server = await startPostgres({ autovacuum: 'off' })
     onTestFinished(() => server.stop())
     const settings = await filled('PostgreSQL', await server.createDatabase())
@@ -171,7 +171,7 @@ describe('check, 5, over damaged files', () => {
     await sql`INSERT INTO plants (account, id, name, tag) VALUES (2, 1, 'late', 'late')`
     await sql.end()
     await server.end()
-    // The index as it was before the last plant came.
+    // The index file from before the last plant.
     writeFileSync(path, before)
     await server.start()
     const { code, found } = await checked(settings)

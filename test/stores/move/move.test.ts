@@ -18,7 +18,7 @@ import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 interface Way {
   readonly from: string
   readonly to: string
-  /** Of a service over the target. */
+  /** The settings of a service over the target. */
   readonly settings: Readonly<Record<string, string>>
 }
 
@@ -48,7 +48,7 @@ beforeAll(async () => {
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-it('moves every table and column that there is, but those of the schema itself and of the engine', () => {
+it('moves every table and column, except the tables of migrations and of the engine', () => {
   const database = new Database(origin, { readonly: true })
   const there = database
     .prepare<[], { table: string; column: string }>(`
@@ -62,7 +62,7 @@ it('moves every table and column that there is, but those of the schema itself a
   expect(moved.toSorted()).toStrictEqual(there.toSorted())
 })
 
-it('moves everything there and back with equal checksums, and goes on where it was cut', async () => {
+it('moves all rows there and back with equal checksums, and continues an interrupted move', async () => {
   const url = await newPostgresDatabase()
   const back = join(folder, 'back', 'conservatory.db')
   const from = await openForMove(`sqlite:${origin}`, true)
@@ -88,7 +88,7 @@ it('moves everything there and back with equal checksums, and goes on where it w
   await stores.close()
 }, 30_000)
 
-it('killed halfway, lets nobody use what is there of it, and is brought to its end by the same command', async () => {
+it('after a kill halfway, no program may use the target, and the same command completes the move', async () => {
   const url = await newPostgresDatabase()
   const home = join(folder, 'home')
   const ways: readonly Way[] = [
@@ -121,7 +121,7 @@ it('killed halfway, lets nobody use what is there of it, and is brought to its e
   expect(rowsOf(join(home, 'conservatory.db'))).toStrictEqual(rowsOf(origin))
 }, 60_000)
 
-it('refuses a PostgreSQL that a replica serves, on either side, until that has stopped', async () => {
+it('refuses a PostgreSQL on either side while a replica serves it', async () => {
   const url = await newPostgresDatabase()
   const service = await startTestService({ DATABASE_URL: url })
   const file = `sqlite:${join(folder, 'empty', 'conservatory.db')}`
@@ -132,7 +132,7 @@ it('refuses a PostgreSQL that a replica serves, on either side, until that has s
   expect((await moveOf(url, file)).find(({ table }) => table === 'accounts')?.rows).toBe(1)
 })
 
-it('tells when somebody has written to a PostgreSQL meanwhile, and lets nobody write to a SQLite file', async () => {
+it('detects writes to a PostgreSQL during the move, and locks a SQLite file against writes', async () => {
   const url = await newPostgresDatabase()
   const other = new Database(origin, { timeout: 0 })
   const rename = other.prepare("UPDATE accounts SET name = 'eins' WHERE id = 1")
@@ -162,7 +162,7 @@ it('tells when somebody has written to a PostgreSQL meanwhile, and lets nobody w
   await stores.close()
 })
 
-it('says in one line which host does not answer, without the password', async () => {
+it('names a host that does not answer in one line, without the password', async () => {
   const ended = await conservatory(
     ['migrate', '--from', `sqlite:${origin}`, '--to', 'postgres://me:secret-word@127.0.0.1:1/plants'],
     {},
@@ -191,17 +191,17 @@ async function moveOf(from: string, to: string, tell = () => {}) {
   }
 }
 
-/** Whether a table stays the same in a move, of which the audit trail keeps a record. */
+/** Whether a move leaves a table as it is: it adds a record to the audit trail. */
 function isNoTrail({ table }: { readonly table: string }): boolean {
   return table !== 'audit_records'
 }
 
-/** How many rows the first line that tells how far a move has come says are there. */
+/** The number of moved rows in the first line of progress. */
 function rowsTold(text: unknown): number {
   return Number(/^moving: (\d+) of \d+ rows$/m.exec(String(text))?.[1])
 }
 
-/** All rows that are moved, but for the records of moves, as JSON, and without the letter that PostgreSQL keeps in names only. */
+/** All moved rows except the records of moves, as JSON, without U+0000 outside of names, which PostgreSQL cannot store. */
 function rowsOf(file: string): readonly string[] {
   const database = new Database(file, { readonly: true })
   const rows = tables
