@@ -54,7 +54,7 @@ export function addAccountCommands(program: Command, withStores: WithStores<Acce
     .action((name: string) =>
       withStores(async ({ access }) => {
         const account = await access.resumeAccount(name)
-        tell(`The account ${JSON.stringify(account.name)} is not suspended any more.`)
+        tell(`The account ${JSON.stringify(account.name)} is no longer suspended.`)
       }),
     )
   accounts
@@ -66,8 +66,8 @@ export function addAccountCommands(program: Command, withStores: WithStores<Acce
       withStores(async ({ access }) => {
         const account = await access.limitAccount(name, readAccountChanges(options.limit))
         const own = limitsText(account.limits)
-        const held = own === null ? 'those of LIMITS' : `${own}, else those of LIMITS`
-        tell(`The limits of the account ${JSON.stringify(account.name)} are now: ${held}.`)
+        const inForce = own === null ? 'those of LIMITS' : `${own}, else those of LIMITS`
+        tell(`The limits of the account ${JSON.stringify(account.name)} are now: ${inForce}.`)
       }),
     )
   accounts

@@ -216,21 +216,21 @@ function openExclusively(path: string): Database.Database {
 
 /** Copies the files of a damaged database as they are, since data may be recovered from them. */
 function keepOldFiles(path: string, kept: string): Old | undefined {
-  const there = ['-wal', '-journal', ''].filter((beside) => existsSync(path + beside))
-  if (there.length === 0) return undefined
-  for (const beside of there) {
-    copyFileSync(path + beside, kept + beside)
-    syncFile(kept + beside)
+  const suffixes = ['-wal', '-journal', ''].filter((suffix) => existsSync(path + suffix))
+  if (suffixes.length === 0) return undefined
+  for (const suffix of suffixes) {
+    copyFileSync(path + suffix, kept + suffix)
+    syncFile(kept + suffix)
   }
   syncFolder(dirname(path))
-  for (const beside of sidecarSuffixes) rmSync(path + beside, { force: true })
-  return { kept: kept + (there.includes('') ? '' : there[0]), release() {} }
+  for (const suffix of sidecarSuffixes) rmSync(path + suffix, { force: true })
+  return { kept: kept + (suffixes.includes('') ? '' : suffixes[0]), release() {} }
 }
 
 /** An unused name with the time in it. */
 function unusedName(path: string, at = Date.now()): string {
   const name = `${path}.before-restore-${timeInName(at)}`
-  return ['', ...sidecarSuffixes].some((beside) => existsSync(name + beside)) ? unusedName(path, at + 1000) : name
+  return ['', ...sidecarSuffixes].some((suffix) => existsSync(name + suffix)) ? unusedName(path, at + 1000) : name
 }
 
 /** Whether two paths lead to the same file, also through links. */

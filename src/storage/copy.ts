@@ -67,7 +67,7 @@ export function damageOf(database: Database.Database): string | undefined {
 
 /** Removes a database file and SQLite's files beside it. */
 export function removeDatabase(path: string): void {
-  for (const beside of ['', ...sidecarSuffixes]) rmSync(path + beside, { force: true })
+  for (const suffix of ['', ...sidecarSuffixes]) rmSync(path + suffix, { force: true })
 }
 
 /** Syncs a file to disk. */

@@ -28,11 +28,11 @@ export function lockFile(path: string, waitMs = 0): FileLock | undefined {
     if (codeOf(error) === 'SQLITE_BUSY') return undefined
     throw error
   }
-  const held = database
+  const locked = database
   return {
-    release: () => void held.close(),
+    release: () => void locked.close(),
     remove() {
-      held.close()
+      locked.close()
       removeDatabase(path)
     },
   }

@@ -17,14 +17,14 @@ const lockTimeoutMs = 100
  * @throws StorageError when the folder cannot be written
  */
 export function lockForServing(folder: string): ServeLock {
-  const lock = held(folder)
+  const lock = tryLock(folder)
   if (lock) return lock
   throw new StorageNotReady(
     `Another service uses the data folder ${folder} already. Stop it, or set DATA_DIR to another.`,
   )
 }
 
-function held(folder: string): ServeLock | undefined {
+function tryLock(folder: string): ServeLock | undefined {
   try {
     return lockFile(join(folder, lockFileName), lockTimeoutMs)
   } catch (error) {

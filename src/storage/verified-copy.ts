@@ -19,7 +19,7 @@ export function copyVerified(database: Database.Database, target: string, name: 
     const restored = openToRead(copy.part, name)
     try {
       if (JSON.stringify(copyCounted(restored, copy.scratch, name)) !== JSON.stringify(contents)) {
-        throw new StorageError('The backup is not what it was when it is restored. Nothing was kept of it; try again.')
+        throw new StorageError('The restored backup differs from the copy, so the copy was removed. Try again.')
       }
     } finally {
       restored.close()

@@ -26,7 +26,7 @@ export async function connectPostgres(
 ): Promise<PostgresDatabase> {
   const database = openPostgres(url, setting)
   try {
-    await database.lookForPooler()
+    await database.detectPooler()
     await refuseOldServer(database)
     await migratePostgres(database, postgresMigrations, onMigrated)
     return database

@@ -151,7 +151,7 @@ export class PostgresDatabase {
    * Detects a pooler before the server: a pooler reports a process id to its clients that is not the server's.
    * @throws ApiError 503 when the database does not answer in time
    */
-  async lookForPooler(): Promise<void> {
+  async detectPooler(): Promise<void> {
     try {
       const rows = await this.read((sql) => sql<{ pid: number }[]>`SELECT pg_backend_pid() AS pid`)
       if (rows[0]?.pid !== rows.state.pid) this.#expectPooler()

@@ -47,7 +47,7 @@ class QueuedWrite<Write, Answer> {
   /** Whether it has been answered. */
   isOver = false
   /** Its result in the batch that is about to commit. */
-  found: Result<Answer> | undefined
+  result: Result<Answer> | undefined
   /** Set while its commit is under way: `giveUp` ends the wait of its whole batch. */
   committing: { readonly giveUp: () => void } | undefined
   readonly #time: RequestTime | undefined
@@ -205,11 +205,11 @@ export class PostgresGroupCommit<Write, Answer> {
     let written: readonly QueuedWrite<Write, Answer>[] = []
     let lockTimeouts = 0
     const attempt = async (sql: Transaction) => {
-      for (const queued of batch) queued.found = undefined
+      for (const queued of batch) queued.result = undefined
       const taken = batch.filter(({ isOver }) => !isOver)
       try {
         await this.#runBatch(sql, taken, lane === this.#shared ? lockTimeouts : 0)
-        written = taken.filter(({ found }) => found !== awaitingLock)
+        written = taken.filter(({ result }) => result !== awaitingLock)
       } catch (error) {
         if (codeOf(error) === lockNotAvailable) lockTimeouts++
         throw error
@@ -243,23 +243,23 @@ export class PostgresGroupCommit<Write, Answer> {
    *   after the second, all writes are
    */
   async #runBatch(sql: Transaction, taken: readonly QueuedWrite<Write, Answer>[], lockTimeouts: number): Promise<void> {
-    if (lockTimeouts > 1) for (const queued of taken) queued.found = awaitingLock
+    if (lockTimeouts > 1) for (const queued of taken) queued.result = awaitingLock
     if (lockTimeouts > 1 || taken.length === 0) return
     const writes = taken.map(({ write }) => write)
-    const found = await this.#work.commit(sql, writes, lockTimeouts === 0)
-    for (const [index, queued] of taken.entries()) queued.found = found[index]
+    const results = await this.#work.commit(sql, writes, lockTimeouts === 0)
+    for (const [index, queued] of taken.entries()) queued.result = results[index]
   }
 
   #answer(batch: readonly QueuedWrite<Write, Answer>[]): void {
     const left: QueuedWrite<Write, Answer>[] = []
     for (const queued of batch) {
-      const { found } = queued
-      if (found === awaitingLock) left.push(queued)
+      const { result } = queued
+      if (result === awaitingLock) left.push(queued)
       else {
         this.#unanswered.delete(queued)
-        if (found === undefined) queued.reject(new Error('a write of the batch has no answer'))
-        else if (found instanceof ApiError) queued.reject(found)
-        else queued.resolve(found)
+        if (result === undefined) queued.reject(new Error('a write of the batch has no answer'))
+        else if (result instanceof ApiError) queued.reject(result)
+        else queued.resolve(result)
       }
     }
     if (left.length > 0) this.#moveToLanes(left)

@@ -52,7 +52,7 @@ async function* checkServer(url: string): AsyncIterable<Finding> {
   const first = openPostgres(url, 'DATABASE_URL')
   let database = first
   try {
-    await first.lookForPooler()
+    await first.detectPooler()
     database = openPostgres(url, 'DATABASE_URL', { timeoutMs: statementTimeoutMs, isPooled: first.isPooled })
     yield* check(await postgresToCheck(database, tell))
   } catch (error) {

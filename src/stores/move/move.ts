@@ -29,14 +29,14 @@ export async function openForMove(url: string, isSource: boolean): Promise<Movab
 /**
  * Moves all rows, or continues an unfinished move, and compares both sides. Until the move is complete, no service starts over
  * the target.
- * @param tell gets the number of moved rows and of all rows after each batch
+ * @param onProgress gets the number of moved rows and of all rows after each batch
  * @returns the checksums of the tables
  * @throws StorageError when the target has other rows, a service uses one side, or the sides differ at the end
  */
 export async function move(
   from: MovableDatabase,
   to: MovableDatabase,
-  tell: (done: number, all: number) => void,
+  onProgress: (done: number, all: number) => void,
 ): Promise<readonly TableSum[]> {
   await from.refuseServed()
   await to.refuseServed()
@@ -56,18 +56,18 @@ export async function move(
     for await (const rows of batches(from, table, start)) {
       await to.write(table, rows, JSON.stringify(keyOf(table, rows.at(-1))))
       done += rows.length
-      tell(done, all)
+      onProgress(done, all)
     }
   }
   const sums: TableSum[] = []
   for (const table of tables) {
-    const [there, here] = await Promise.all([sumOf(from, table), sumOf(to, table)])
-    if (there.rows !== here.rows || there.checksum !== here.checksum) {
+    const [source, target] = await Promise.all([sumOf(from, table), sumOf(to, table)])
+    if (source.rows !== target.rows || source.checksum !== target.checksum) {
       throw new StorageError(
-        `The ${table.name} differ after the move: ${counted(there.rows, 'row')} in ${from.place}, ${here.rows} in ${to.place}. Another program wrote during the move. Stop all writers, and start again with an empty database.`,
+        `The ${table.name} differ after the move: ${counted(source.rows, 'row')} in ${from.place}, ${target.rows} in ${to.place}. Another program wrote during the move. Stop all writers, and start again with an empty database.`,
       )
     }
-    sums.push(here)
+    sums.push(target)
   }
   // A service that has started meanwhile writes rows that were not compared.
   await from.refuseServed()
@@ -79,11 +79,11 @@ export async function move(
 
 /** Begins a move, or returns the last moved key of each table. @throws StorageError when the target has other rows */
 async function beginOrResume(from: MovableDatabase, to: MovableDatabase): Promise<ReadonlyMap<string, string>> {
-  const begun = await to.unfinishedMove()
-  if (begun?.source === from.place) return begun.keys
-  if (begun) {
+  const unfinished = await to.unfinishedMove()
+  if (unfinished?.source === from.place) return unfinished.keys
+  if (unfinished) {
     throw new StorageError(
-      `${to.place} has a part of what is moved into it from ${begun.source}. Finish that move, or name an empty database.`,
+      `${to.place} has a part of what is moved into it from ${unfinished.source}. Finish that move, or name an empty database.`,
     )
   }
   for (const table of tables) {
